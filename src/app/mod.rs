@@ -1,0 +1,1 @@
+//! Composition root: settings to options to rooms.

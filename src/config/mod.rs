@@ -1,0 +1,1 @@
+//! Lua configuration to settings, with problems as data.

@@ -1,0 +1,1 @@
+//! Model endpoints: request, stream, errors.

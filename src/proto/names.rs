@@ -1,0 +1,72 @@
+//! What the live shell knows by name, as plain data.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+/// What a first word is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NameKind {
+    /// An alias of the live shell.
+    Alias,
+    /// A function of the live shell.
+    Function,
+    /// A builtin of the shell.
+    Builtin,
+    /// A reserved word of the shell (`if`, `for`, `{`, `[[` …).
+    Keyword,
+    /// A program found through `PATH`.
+    Program,
+}
+
+/// A snapshot of the names that the live shell resolves.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    /// Aliases and what they stand for.
+    pub aliases: BTreeMap<String, String>,
+    /// Functions.
+    pub functions: HashSet<String>,
+    /// Builtins.
+    pub builtins: HashSet<String>,
+    /// Reserved words.
+    pub keywords: HashSet<String>,
+    /// Variables, without `$`.
+    pub variables: Vec<String>,
+    /// Programs on `PATH`, shared because the list is long.
+    pub programs: Arc<HashSet<String>>,
+    /// Words that the config declares to be commands (`shell.known_commands`).
+    pub known: HashSet<String>,
+}
+
+impl Names {
+    /// What `word` resolves to, in the order in which bash looks: alias, keyword, function, builtin, program.
+    #[must_use]
+    pub fn kind(&self, word: &str) -> Option<NameKind> {
+        if self.aliases.contains_key(word) {
+            Some(NameKind::Alias)
+        } else if self.keywords.contains(word) {
+            Some(NameKind::Keyword)
+        } else if self.functions.contains(word) {
+            Some(NameKind::Function)
+        } else if self.builtins.contains(word) {
+            Some(NameKind::Builtin)
+        } else if self.programs.contains(word) || self.known.contains(word) {
+            Some(NameKind::Program)
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alias_hides_a_program_as_in_bash() {
+        let mut names = Names { programs: Arc::new(HashSet::from(["ls".to_owned()])), ..Names::default() };
+        assert_eq!(names.kind("ls"), Some(NameKind::Program));
+        names.aliases.insert("ls".into(), "ls --color".into());
+        assert_eq!(names.kind("ls"), Some(NameKind::Alias));
+        assert_eq!(names.kind("nope"), None);
+    }
+}

@@ -1,0 +1,1 @@
+//! The prompt: reedline's slots, the meta commands, the loop.

@@ -1,0 +1,1 @@
+//! The backing shell in its PTY.
