@@ -1,1 +1,4 @@
-//! Command-line arguments and subcommands.
+//! Command-line arguments: who gets them, and the subcommands.
+
+pub mod backing;
+pub mod dispatch;

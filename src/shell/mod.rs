@@ -1,1 +1,23 @@
-//! The backing shell in its PTY.
+//! The backing shell: one persistent interactive shell in one PTY for the whole session.
+//!
+//! A line is handed over by a private key sequence that makes the shell load it from a file (`spawn`, the
+//! integration in `config/shell/`); markers in the output, each with a nonce, say what happens (`scan`). One thread
+//! (`pump`) carries bytes between the person's terminal, the line editor's own PTY and the shell's. Knows nothing of
+//! routes, models or settings.
+
+pub mod capture;
+mod feed;
+mod flow;
+pub mod input;
+pub mod modes;
+pub mod names;
+mod pump;
+pub mod scan;
+pub mod session;
+pub mod spawn;
+pub mod supervise;
+#[allow(unsafe_code)]
+pub mod sys;
+pub mod terminal;
+
+pub use session::{Event, Handle, Options, Session};

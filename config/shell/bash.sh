@@ -1,0 +1,170 @@
+# ReedClaw's integration for bash, read once when the live shell starts (through ENV of a shell started with
+# --posix, so that login shells can have it too). The words between @ signs are filled in by the program:
+#   @REQUEST@  file from which the next line is loaded      @ACK@   pipe that lets the prompt go on
+#   @REPORT@   pipe for names and completions               @NONCE@ secret of the first prompt
+#   @OPTIONS@  letters: l login, n no profile, r no rc      @RCFILE@ / @ENV@  quoted values
+# Every marker is ESC ] 633 ; letter ; nonce … BEL, and the nonce changes with every command.
+
+# -- undo what starting this way has changed ------------------------------------------------------
+builtin set +o posix
+builtin shopt -u inherit_errexit
+builtin unset ENV
+__rc_env=@ENV@
+[[ -n $__rc_env ]] && builtin export ENV="$__rc_env"
+builtin unset __rc_env
+[[ ${HISTFILE-} == */.sh_history ]] && HISTFILE=~/.bash_history
+__rc_n=@NONCE@
+__rc_id=0
+__rc_mark='\[\e]633;B;${__rc_n}\a\]'
+
+# -- hooks ----------------------------------------------------------------------------------------
+# First in PROMPT_COMMAND: the status of the command, before any hook of the user's.
+__rc_done() {
+  builtin local __rc_s=$? __rc_p="${PIPESTATUS[*]}"
+  { builtin local -; builtin set +eux; } 2>/dev/null
+  builtin printf '\e]633;D;%s;%s;%s;%s\a' "$__rc_n" "$__rc_id" "$__rc_s" "${PWD@Q}" 2>/dev/null >/dev/tty
+  builtin return "$__rc_s"
+}
+
+# Last in PROMPT_COMMAND: puts the markers in place and waits until the keys that the command left unread are fetched.
+__rc_arm() {
+  builtin local __rc_s=$?
+  { builtin local -; builtin set +eux; } 2>/dev/null
+  builtin shopt -u histverify
+  [[ $PS1 == "$__rc_mark" ]] || __rc_ps1=$PS1
+  { PS0='\e]633;C;${__rc_n};${__rc_id}\a'
+    PS1=$__rc_mark
+    PS2='\[\e]633;F;${__rc_n}\a\]'; } 2>/dev/null
+  if [[ ${PROMPT_COMMAND[0]-} != __rc_done || ${PROMPT_COMMAND[-1]-} != __rc_arm ]]; then __rc_order; fi
+  builtin local __rc_a=
+  { builtin printf '\e]633;P;%s\a' "$__rc_n" >/dev/tty
+    IFS= builtin read -r __rc_a <@ACK@; } 2>/dev/null
+  case $__rc_a in
+    *n*) { __rc_names >@REPORT@; } 2>/dev/null ;;
+  esac
+  case $__rc_a in
+    *p*) { builtin printf 'prompt\n%s\0' "${__rc_ps1@P}" >@REPORT@; } 2>/dev/null ;;
+  esac
+  builtin return "$__rc_s"
+}
+
+# Keeps our two hooks first and last, whatever the user has put there since.
+__rc_order() {
+  local -a __rc_u=()
+  builtin local __rc_e
+  for __rc_e in "${PROMPT_COMMAND[@]}"; do
+    [[ $__rc_e == __rc_done || $__rc_e == __rc_arm || -z $__rc_e ]] || __rc_u+=("$__rc_e")
+  done
+  { builtin unset PROMPT_COMMAND; PROMPT_COMMAND=(__rc_done "${__rc_u[@]}" __rc_arm); } 2>/dev/null
+}
+
+# The names that the shell resolves; one record, ended by NUL.
+__rc_names() {
+  builtin printf 'names\n'
+  builtin printf '[alias]\n'; builtin alias -p
+  builtin printf '[function]\n'; builtin compgen -A function
+  builtin printf '[builtin]\n'; builtin compgen -A enabled
+  builtin printf '[keyword]\n'; builtin compgen -A keyword
+  builtin printf '[variable]\n'; builtin compgen -A variable
+  builtin printf '[path]\n%s\n\0' "$PATH"
+}
+
+# Fetches the line that the person has entered and puts it where readline will accept it.
+__rc_load() {
+  builtin local __rc_s=$?
+  { builtin local -; builtin set +eux; } 2>/dev/null
+  { IFS= builtin read -r -d '' __rc_id; IFS= builtin read -r -d '' __rc_n; IFS= builtin read -r -d '' READLINE_LINE; } <@REQUEST@
+  READLINE_POINT=${#READLINE_LINE}
+  # A history expansion that fails leads to a new prompt without PROMPT_COMMAND: the marker must still be in it.
+  if [[ $- == *H* && $READLINE_LINE == *[!^]* ]] && [[ $READLINE_LINE == *'!'* || $READLINE_LINE == '^'* ]] \
+    && ! ( builtin history -p -- "$READLINE_LINE" ) >/dev/null 2>&1; then builtin return "$__rc_s"; fi
+  # While a command runs, PS1 is the user's own: it may read it, or add to it as a virtual environment does.
+  { PS1=$__rc_ps1; } 2>/dev/null
+  builtin return "$__rc_s"
+}
+
+# Completes the line in the request by the programmable completion of this shell, in a subshell: the person's
+# functions run, their side effects stay out. One candidate a line, ended by NUL.
+__rc_complete() {
+  builtin local __rc_s=$?
+  { builtin local -; builtin set +eux; } 2>/dev/null
+  ( builtin local __rc_r __rc_l __rc_p
+    { IFS= builtin read -r -d '' __rc_r; IFS= builtin read -r -d '' __rc_l; IFS= builtin read -r -d '' __rc_p; } <@REQUEST@
+    builtin printf 'complete\n%s\n' "$__rc_r"
+    __rc_candidates "$__rc_l" "$__rc_p"
+    builtin printf '\0' ) >@REPORT@ 2>/dev/null </dev/null
+  builtin return "$__rc_s"
+}
+
+__rc_candidates() {
+  COMP_LINE=$1 COMP_POINT=$2 COMP_TYPE=9 COMP_KEY=9
+  builtin local __rc_before=${COMP_LINE:0:COMP_POINT} __rc_c __rc_f __rc_spec
+  # Words as readline would split them: blanks, then the characters of COMP_WORDBREAKS that bash-completion expects.
+  builtin set -f
+  builtin local IFS=$' \t\n'
+  COMP_WORDS=($__rc_before)
+  builtin set +f
+  [[ $__rc_before == *[[:space:]] || -z $__rc_before ]] && COMP_WORDS+=('')
+  COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+  __rc_c=${COMP_WORDS[0]##*/}
+  builtin complete -p -- "$__rc_c" >/dev/null 2>&1 || {
+    if builtin declare -F _completion_loader >/dev/null; then _completion_loader "$__rc_c" >/dev/null 2>&1
+    elif builtin declare -F _comp_load >/dev/null; then _comp_load "$__rc_c" >/dev/null 2>&1; fi; }
+  __rc_spec=$(builtin complete -p -- "$__rc_c" 2>/dev/null) || builtin return
+  builtin local __rc_cur=${COMP_WORDS[COMP_CWORD]} __rc_prev=${COMP_WORDS[COMP_CWORD - 1]-}
+  local -a __rc_args
+  builtin eval "__rc_args=(${__rc_spec#complete })"
+  builtin local __rc_i
+  COMPREPLY=()
+  for ((__rc_i = 0; __rc_i < ${#__rc_args[@]}; __rc_i++)); do
+    case ${__rc_args[__rc_i]} in
+      -F) __rc_f=${__rc_args[++__rc_i]}
+        # bash's own `compopt` only works while completing: here it has nothing to set
+        compopt() { builtin return 0; }
+        "$__rc_f" "$__rc_c" "$__rc_cur" "$__rc_prev" >/dev/null 2>&1
+        if (($? == 124)); then COMPREPLY=(); "$__rc_f" "$__rc_c" "$__rc_cur" "$__rc_prev" >/dev/null 2>&1; fi
+        builtin printf '%s\n' "${COMPREPLY[@]}" ;;
+      -W) builtin compgen -W "${__rc_args[++__rc_i]}" -- "$__rc_cur" ;;
+      -A) builtin compgen -A "${__rc_args[++__rc_i]}" -- "$__rc_cur" ;;
+      -C) builtin printf '%s\n' "$(builtin eval "${__rc_args[++__rc_i]}" '"$__rc_c" "$__rc_cur" "$__rc_prev"' 2>/dev/null)" ;;
+      -o | -G | -X | -P | -S) ((__rc_i++)) ;;
+      -[abcdefgjksuv]) builtin compgen "${__rc_args[__rc_i]}" -- "$__rc_cur" ;;
+    esac
+  done
+}
+
+# -- keys: only the program types here, by two private sequences -----------------------------------
+# The line is drawn once, for nobody: in one row, so that the first line feed ends it.
+__rc_keys() {
+  builtin local __rc_m
+  builtin bind 'set enable-bracketed-paste off'
+  builtin bind 'set bell-style none'
+  builtin bind 'set horizontal-scroll-mode on'
+  builtin bind 'set mark-modified-lines off'
+  for __rc_m in emacs vi-insert vi-command; do
+    builtin bind -m $__rc_m -x '"\e[9997~": __rc_u=$_; __rc_load; : "$__rc_u"'
+    builtin bind -m $__rc_m -x '"\e[9996~": __rc_u=$_; __rc_complete; : "$__rc_u"'
+    builtin bind -m $__rc_m '"\e[9998~": accept-line'
+    builtin bind -m $__rc_m '"\e[9999~": "\e[9997~\e[9998~"'
+  done
+}
+
+# -- the user's own start-up files, as bash would have read them -----------------------------------
+case @OPTIONS@ in
+  *l*)
+    case @OPTIONS@ in *n*) ;; *)
+      [[ -r /etc/profile ]] && . /etc/profile
+      if [[ -r ~/.bash_profile ]]; then . ~/.bash_profile
+      elif [[ -r ~/.bash_login ]]; then . ~/.bash_login
+      elif [[ -r ~/.profile ]]; then . ~/.profile; fi
+    esac ;;
+  *)
+    case @OPTIONS@ in *r*) ;; *)
+      [[ -r /etc/bash.bashrc ]] && . /etc/bash.bashrc
+      if [[ -n @RCFILE@ ]]; then [[ -r @RCFILE@ ]] && . @RCFILE@
+      elif [[ -r ~/.bashrc ]]; then . ~/.bashrc; fi
+    esac ;;
+esac
+__rc_keys
+__rc_ps1=$PS1
+__rc_order

@@ -1,0 +1,93 @@
+//! The bounded copy of one command's output: the first bytes, and the last ones in a ring.
+
+use crate::proto::Capture;
+
+/// Keeps head and tail of a stream of any length in bounded memory.
+#[derive(Debug)]
+pub struct Recorder {
+    head: Vec<u8>,
+    head_bytes_max: usize,
+    tail: Vec<u8>,
+    tail_bytes_max: usize,
+    /// Where the next byte goes, once the tail is full.
+    tail_next: usize,
+    omitted_bytes: u64,
+}
+
+impl Recorder {
+    /// Makes an empty recorder; memory is taken as output comes.
+    #[must_use]
+    pub fn new(head_bytes_max: usize, tail_bytes_max: usize) -> Self {
+        Self { head: Vec::new(), head_bytes_max, tail: Vec::new(), tail_bytes_max, tail_next: 0, omitted_bytes: 0 }
+    }
+
+    /// Records more output.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let to_head = bytes.len().min(self.head_bytes_max - self.head.len());
+        self.head.extend_from_slice(&bytes[..to_head]);
+        self.push_tail(&bytes[to_head..]);
+    }
+
+    fn push_tail(&mut self, mut bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let room = self.tail_bytes_max - self.tail.len();
+        let fill = bytes.len().min(room);
+        self.tail.extend_from_slice(&bytes[..fill]);
+        bytes = &bytes[fill..];
+        self.omitted_bytes += bytes.len() as u64;
+        if self.tail_bytes_max == 0 {
+            return;
+        }
+        if bytes.len() > self.tail_bytes_max {
+            bytes = &bytes[bytes.len() - self.tail_bytes_max..];
+        }
+        while !bytes.is_empty() {
+            let run = bytes.len().min(self.tail_bytes_max - self.tail_next);
+            self.tail[self.tail_next..self.tail_next + run].copy_from_slice(&bytes[..run]);
+            self.tail_next = (self.tail_next + run) % self.tail_bytes_max;
+            bytes = &bytes[run..];
+        }
+    }
+
+    /// Ends the recording and starts an empty one.
+    pub fn take(&mut self) -> Capture {
+        let mut tail = std::mem::take(&mut self.tail);
+        tail.rotate_left(self.tail_next);
+        self.tail_next = 0;
+        Capture {
+            head: std::mem::take(&mut self.head),
+            tail,
+            omitted_bytes: std::mem::take(&mut self.omitted_bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn head_and_tail_are_the_ends_of_what_came(
+            pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..20),
+            head in 0usize..30, tail in 0usize..30,
+        ) {
+            let all: Vec<u8> = pieces.concat();
+            let mut recorder = Recorder::new(head, tail);
+            for piece in &pieces {
+                recorder.push(piece);
+            }
+            let capture = recorder.take();
+            let head_len = all.len().min(head);
+            let rest = &all[head_len..];
+            let tail_len = rest.len().min(tail);
+            prop_assert_eq!(&capture.head[..], &all[..head_len]);
+            prop_assert_eq!(&capture.tail[..], &rest[rest.len() - tail_len..]);
+            prop_assert_eq!(capture.omitted_bytes as usize, rest.len() - tail_len);
+            prop_assert_eq!(recorder.take(), Capture::default());
+        }
+    }
+}

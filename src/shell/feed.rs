@@ -1,0 +1,189 @@
+//! Where the person's keys go: the editor, the shell, or kept until it is known who they are for.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::input::{Keys, take_cursor_reports};
+use super::session::{Event, Gate, KeysTo};
+
+/// A key that no keyboard sends (F35 of the kitty protocol): bound in the editor to hand control to the loop.
+pub const WAKE_KEY: &[u8] = b"\x1b[57398u";
+/// Keys kept beyond this are left in the terminal.
+const KEPT_BYTES_MAX: usize = 1024 * 1024;
+/// After an Enter the editor may draw once more before it accepts; when it stays silent longer, the Enter was not
+/// the line's end.
+const VERDICT_WAIT: Duration = Duration::from_millis(15);
+
+/// The keys' way.
+pub struct Feed {
+    whom: KeysTo,
+    keys: Keys,
+    gate: Arc<Gate>,
+    /// Keys for whoever comes next.
+    held: Vec<u8>,
+    /// Bytes on their way to the editor.
+    pub(super) to_editor: Vec<u8>,
+    /// Bytes on their way to the shell.
+    pub(super) to_shell: Vec<u8>,
+    /// Whether the command in the foreground has been sent keys, which it may leave unread.
+    pub(super) forwarded: bool,
+    wake_wanted: bool,
+    wake_sent: bool,
+    /// When held keys are the editor's after all.
+    pub(super) deadline: Option<Instant>,
+}
+
+impl Feed {
+    pub(super) fn new(gate: Arc<Gate>) -> Self {
+        Self {
+            whom: KeysTo::Hold,
+            keys: Keys::default(),
+            gate,
+            held: Vec::new(),
+            to_editor: Vec::new(),
+            to_shell: Vec::new(),
+            forwarded: false,
+            wake_wanted: false,
+            wake_sent: false,
+            deadline: None,
+        }
+    }
+
+    /// Whether more keys can be taken.
+    pub(super) fn has_room(&self) -> bool {
+        self.held.len() < KEPT_BYTES_MAX && self.to_shell.len() < KEPT_BYTES_MAX
+    }
+
+    /// Changes who gets the keys.
+    pub(super) fn keys_to(&mut self, whom: KeysTo) {
+        self.whom = whom;
+        self.deadline = None;
+        self.gate.enter_pending.store(false, Ordering::Release);
+        match whom {
+            KeysTo::Editor => {
+                self.keys = Keys::default();
+                self.wake_sent = false;
+                self.feed_editor();
+                self.send_wake();
+            }
+            KeysTo::Shell => {
+                self.forwarded |= !self.held.is_empty();
+                self.to_shell.append(&mut self.held);
+            }
+            KeysTo::Hold | KeysTo::Cancel | KeysTo::Question => {}
+        }
+    }
+
+    /// Whether keys wait for a command.
+    pub(super) fn holds_keys(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Who gets the keys now.
+    pub(super) fn whom(&self) -> KeysTo {
+        self.whom
+    }
+
+    /// Puts keys that a command left unread in front of those kept.
+    pub(super) fn give_back(&mut self, mut keys: Vec<u8>) {
+        for key in &mut keys {
+            // The line discipline had turned Enter into a line feed.
+            if *key == b'\n' {
+                *key = b'\r';
+            }
+        }
+        keys.append(&mut self.held);
+        self.held = keys;
+    }
+
+    /// Takes keys from the terminal.
+    pub(super) fn take(&mut self, keys: &[u8]) -> Option<Event> {
+        match self.whom {
+            KeysTo::Shell => {
+                self.forwarded = true;
+                self.to_shell.extend_from_slice(keys);
+                None
+            }
+            KeysTo::Editor => {
+                let mut keys = keys.to_vec();
+                if self.gate.enter_pending.load(Ordering::Acquire) || !self.held.is_empty() {
+                    // The editor's own question must not wait behind keys that are kept.
+                    self.to_editor.extend(take_cursor_reports(&mut keys));
+                }
+                self.held.append(&mut keys);
+                self.feed_editor();
+                None
+            }
+            KeysTo::Cancel => {
+                let mut cancelled = false;
+                let mut reports = keys.to_vec();
+                take_cursor_reports(&mut reports);
+                for key in reports {
+                    if key == 3 {
+                        cancelled = true;
+                    } else {
+                        self.held.push(key);
+                    }
+                }
+                cancelled.then_some(Event::Cancel)
+            }
+            KeysTo::Question => Some(Event::Keys(keys.to_vec())),
+            KeysTo::Hold => {
+                self.held.extend_from_slice(keys);
+                None
+            }
+        }
+    }
+
+    /// Passes kept keys to the editor, up to and including an Enter.
+    fn feed_editor(&mut self) {
+        if self.whom != KeysTo::Editor || self.gate.enter_pending.load(Ordering::Acquire) || self.held.is_empty() {
+            return;
+        }
+        let cut = self.keys.next(&self.held);
+        self.to_editor.extend(self.held.drain(..cut.length));
+        if cut.enter {
+            self.gate.enter_pending.store(true, Ordering::Release);
+        }
+        if self.wake_wanted && self.keys.between_keys() {
+            self.send_wake();
+        }
+    }
+
+    /// The editor wants more: the Enter didn't end the line.
+    pub(super) fn release(&mut self) {
+        self.deadline = None;
+        self.gate.enter_pending.store(false, Ordering::Release);
+        self.feed_editor();
+    }
+
+    /// The editor has drawn itself while an Enter was pending.
+    pub(super) fn editor_drawn(&mut self) {
+        if self.gate.enter_pending.load(Ordering::Acquire) {
+            self.deadline = Some(Instant::now() + VERDICT_WAIT);
+        }
+    }
+
+    pub(super) fn handle_time(&mut self, now: Instant) {
+        if self.deadline.is_some_and(|at| at <= now) {
+            self.release();
+        }
+    }
+
+    /// Makes the editor hand control to the loop, once, between two keys.
+    pub(super) fn wake_editor(&mut self) {
+        self.wake_wanted = true;
+        if self.keys.between_keys() {
+            self.send_wake();
+        }
+    }
+
+    fn send_wake(&mut self) {
+        if self.whom == KeysTo::Editor && self.wake_wanted && !self.wake_sent {
+            self.wake_wanted = false;
+            self.wake_sent = true;
+            self.to_editor.extend_from_slice(WAKE_KEY);
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! What the shell's output means: which phase the shell is in, and what each marker changes.
+
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::OFlag;
+use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices};
+
+use super::pump::Pump;
+use super::scan::{Mark, Piece, Scanner};
+use super::session::{Event, KeysTo};
+use super::sys;
+use crate::proto::CommandOutcome;
+
+/// How long after a command's start it is looked whether `exec` has replaced the shell.
+const REPLACED_LOOK: Duration = Duration::from_millis(300);
+
+/// What the shell is doing.
+#[derive(Debug)]
+pub enum Phase {
+    /// It reads its start-up files.
+    Starting,
+    /// Its hooks are done; readline is about to read.
+    Prompting,
+    /// Readline reads: a line can be handed over.
+    Reading,
+    /// Readline completes for us; what it draws is for nobody.
+    Completing {
+        /// Whether the answer is here; readline then draws its prompt once more.
+        answered: bool,
+    },
+    /// A line was handed over and hasn't started.
+    Sent {
+        /// When it was handed over.
+        since: Instant,
+    },
+    /// A command runs, or the hooks behind it.
+    Running {
+        /// When to look whether the shell was replaced.
+        look_at: Option<Instant>,
+        /// Whether its output is still recorded.
+        recording: bool,
+    },
+}
+
+/// The line that was handed over.
+#[derive(Debug)]
+pub struct Current {
+    line: String,
+    started: Instant,
+    /// When it ended and how, once the shell has said.
+    ended: Option<(Duration, i32)>,
+    cwd: Option<PathBuf>,
+    /// Readline's own drawing of the line hasn't ended yet.
+    echo_open: bool,
+    /// Whether the shell asked for more lines.
+    incomplete: bool,
+    /// Whether the last byte shown wasn't a line feed.
+    open_line: bool,
+}
+
+impl Current {
+    fn new(line: String) -> Self {
+        Self {
+            line,
+            started: Instant::now(),
+            ended: None,
+            cwd: None,
+            echo_open: true,
+            incomplete: false,
+            open_line: false,
+        }
+    }
+}
+
+impl Pump {
+    /// Runs the scanner over something and handles each piece.
+    pub(super) fn with_scanner(&mut self, scan: impl FnOnce(&mut Scanner, &mut dyn FnMut(Piece))) {
+        let mut scanner = std::mem::take(&mut self.scanner);
+        scan(&mut scanner, &mut |piece| match piece {
+            Piece::Bytes(bytes) => self.plain(bytes),
+            Piece::Mark(mark) => self.mark(mark),
+        });
+        self.scanner = scanner;
+        if let Some(nonce) = self.next_nonce.take() {
+            self.scanner.expect_nonce(&nonce);
+        }
+    }
+
+    fn plain(&mut self, bytes: &[u8]) {
+        match self.phase {
+            Phase::Completing { .. } => {}
+            Phase::Starting | Phase::Prompting | Phase::Reading => {
+                if self.feed.whom() == KeysTo::Shell {
+                    self.show(bytes);
+                } else {
+                    self.tell(Event::Output(bytes.to_vec()));
+                }
+            }
+            Phase::Sent { .. } | Phase::Running { .. } => {
+                let mut bytes = bytes;
+                if self.current.as_ref().is_some_and(|current| current.echo_open) {
+                    match memchr::memchr(b'\n', bytes) {
+                        None => return,
+                        Some(end) => bytes = &bytes[end + 1..],
+                    }
+                    if let Some(current) = &mut self.current {
+                        current.echo_open = false;
+                    }
+                }
+                self.show(bytes);
+            }
+        }
+    }
+
+    /// Shows output and keeps a copy of it.
+    fn show(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let alternate = self.modes.alternate_screen();
+        self.modes.feed(bytes);
+        if let Phase::Running { recording: true, .. } | Phase::Sent { .. } = self.phase {
+            // What a full-screen program draws says nothing to a model.
+            if !alternate && !self.modes.alternate_screen() {
+                self.recorder.push(bytes);
+            }
+        }
+        if let Some(current) = &mut self.current {
+            current.open_line = ends_open(bytes, current.open_line);
+        }
+        self.out.extend_from_slice(bytes);
+    }
+
+    fn mark(&mut self, mark: Mark) {
+        match mark {
+            Mark::Started => {
+                // What came before belongs to the line, not to its output (a history expansion's echo).
+                let _ = self.recorder.take();
+                if let Some(current) = &mut self.current {
+                    if current.ended.is_none() {
+                        current.echo_open = false;
+                        current.started = Instant::now();
+                    }
+                }
+                if matches!(self.phase, Phase::Sent { .. }) {
+                    self.command_started();
+                }
+            }
+            Mark::Done { status, cwd } => {
+                if let Some(current) = &mut self.current {
+                    current.ended = Some((current.started.elapsed(), status));
+                    current.cwd = cwd.or(current.cwd.take());
+                }
+                if let Phase::Running { recording, look_at } = &mut self.phase {
+                    *recording = false;
+                    *look_at = None;
+                }
+            }
+            Mark::Incomplete => {
+                if let Some(current) = &mut self.current {
+                    current.incomplete = true;
+                    self.feed.to_shell.push(3);
+                }
+            }
+            Mark::Prompt => self.prompt_reached(),
+            Mark::Reading => self.reading(),
+        }
+    }
+
+    /// Readline reads.
+    fn reading(&mut self) {
+        match self.phase {
+            Phase::Prompting | Phase::Completing { answered: true } => {
+                self.phase = Phase::Reading;
+                self.readline_reads();
+            }
+            // A failed history expansion leads straight back to readline, without the hooks.
+            Phase::Sent { .. } | Phase::Running { .. } if self.current.is_some() => {
+                if let Some(current) = &mut self.current {
+                    current.ended.get_or_insert((Duration::ZERO, 1));
+                }
+                self.finish();
+                self.phase = Phase::Reading;
+            }
+            _ => {}
+        }
+    }
+
+    /// A line was handed over.
+    pub(super) fn line_sent(&mut self, line: String) {
+        self.remember_command_line();
+        self.feed.forwarded = false;
+        let _ = self.recorder.take();
+        self.current = Some(Current::new(line));
+        self.phase = Phase::Sent { since: Instant::now() };
+    }
+
+    /// The command runs: the keys are its own from here on.
+    pub(super) fn command_started(&mut self) {
+        if let Some(current) = &mut self.current {
+            current.echo_open = false;
+        }
+        self.phase = Phase::Running { look_at: Some(Instant::now() + REPLACED_LOOK), recording: true };
+        if self.feed.holds_keys() {
+            // The person saw these keys when typing them, or will when they are read: the line discipline must not
+            // draw them once more.
+            self.type_ahead_silently();
+        }
+        self.feed.keys_to(KeysTo::Shell);
+    }
+
+    fn type_ahead_silently(&mut self) {
+        let Ok(slave) = self.open_slave() else { return };
+        let Ok(modes) = termios::tcgetattr(&slave) else { return };
+        let mut silent = modes.clone();
+        silent.local_flags.remove(LocalFlags::ECHO | LocalFlags::ECHONL);
+        if termios::tcsetattr(&slave, SetArg::TCSANOW, &silent).is_ok() {
+            self.feed.keys_to(KeysTo::Shell);
+            let pending = std::mem::take(&mut self.feed.to_shell);
+            let mut written = 0;
+            while written < pending.len() {
+                match nix::unistd::write(&self.shell.master, &pending[written..]) {
+                    Ok(count) => written += count,
+                    Err(_) => break,
+                }
+            }
+            self.feed.to_shell.extend_from_slice(&pending[written..]);
+            let _ = termios::tcsetattr(&slave, SetArg::TCSANOW, &modes);
+        }
+    }
+
+    /// The shell's hooks are done and it waits for us: fetch the keys that nobody has read, then let it go on.
+    fn prompt_reached(&mut self) {
+        let first = matches!(self.phase, Phase::Starting);
+        if self.feed.forwarded || !self.feed.to_shell.is_empty() {
+            let mut unread = self.read_unread_keys();
+            unread.append(&mut self.feed.to_shell);
+            self.feed.give_back(unread);
+            self.feed.forwarded = false;
+        }
+        let reset = self.modes.reset();
+        self.out.extend_from_slice(reset.as_bytes());
+        let mut go_on = Vec::new();
+        if std::mem::take(&mut self.want_names) {
+            go_on.push(b'n');
+        }
+        if self.options.shell_prompt {
+            go_on.push(b'p');
+        }
+        go_on.push(b'\n');
+        let _ = self.shell.channels.acknowledge.write_all(&go_on);
+        self.finish();
+        self.phase = Phase::Prompting;
+        if first {
+            self.remember_command_line();
+            self.tell(Event::Ready);
+        }
+    }
+
+    /// Tells how the line that was handed over ended.
+    fn finish(&mut self) {
+        let Some(current) = self.current.take() else { return };
+        if self.feed.whom() == KeysTo::Shell {
+            self.feed.keys_to(KeysTo::Hold);
+        }
+        if current.incomplete {
+            self.out.clear();
+            self.tell(Event::Incomplete);
+            return;
+        }
+        if current.open_line {
+            self.close_open_line();
+        }
+        self.flush_output();
+        let (duration, status) = current.ended.unwrap_or((current.started.elapsed(), 0));
+        let outcome = CommandOutcome {
+            command: current.line,
+            status,
+            duration,
+            cwd: current.cwd,
+            output: self.recorder.take(),
+        };
+        self.tell(Event::Finished(outcome));
+    }
+
+    /// Marks output that didn't end its last line, and leaves the cursor at the start of a line either way: the mark,
+    /// then blanks to the edge, which wrap only where the line wasn't empty.
+    fn close_open_line(&mut self) {
+        let columns = sys::window_size(std::os::fd::AsFd::as_fd(&std::io::stdout())).map_or(0, |size| size.columns);
+        if columns < 2 {
+            self.out.extend_from_slice(b"\r\n");
+            return;
+        }
+        let mark = if self.options.unicode { "\x1b[2m⏎\x1b[0m" } else { "\x1b[7m%\x1b[0m" };
+        self.out.extend_from_slice(mark.as_bytes());
+        self.out.resize(self.out.len() + usize::from(columns) - 1, b' ');
+        self.out.extend_from_slice(b"\r\x1b[K");
+    }
+
+    /// The completion's answer is here; what readline still draws is dropped until its prompt is there again.
+    pub(super) fn completion_done(&mut self) {
+        if let Phase::Completing { answered } = &mut self.phase {
+            *answered = true;
+        }
+    }
+
+    fn open_slave(&self) -> nix::Result<OwnedFd> {
+        nix::fcntl::open(
+            &self.shell.slave_path,
+            OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC,
+            nix::sys::stat::Mode::empty(),
+        )
+    }
+
+    /// Takes the keys that lie unread in the shell's terminal, half lines too.
+    fn read_unread_keys(&self) -> Vec<u8> {
+        let mut unread = Vec::new();
+        let Ok(slave) = self.open_slave() else { return unread };
+        let Ok(modes) = termios::tcgetattr(&slave) else { return unread };
+        let mut raw = modes.clone();
+        termios::cfmakeraw(&mut raw);
+        raw.control_chars[SpecialCharacterIndices::VMIN as usize] = 0;
+        raw.control_chars[SpecialCharacterIndices::VTIME as usize] = 0;
+        if termios::tcsetattr(&slave, SetArg::TCSANOW, &raw).is_ok() {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = nix::unistd::read(&slave, &mut buffer) {
+                unread.extend_from_slice(&buffer[..count]);
+            }
+            let _ = termios::tcsetattr(&slave, SetArg::TCSANOW, &modes);
+        }
+        unread
+    }
+}
+
+/// Whether output leaves the cursor inside a line, judged by its last byte that isn't part of an escape sequence.
+fn ends_open(bytes: &[u8], before: bool) -> bool {
+    let mut open = before;
+    let window = &bytes[bytes.len().saturating_sub(256)..];
+    let mut rest = window;
+    while let Some((first, after)) = rest.split_first() {
+        match first {
+            0x1b => {
+                let length = match after.first() {
+                    Some(b'[') => after[1..].iter().position(|b| (0x40..0x7f).contains(b)).map(|end| end + 2),
+                    Some(b']') => after.iter().position(|b| *b == 7 || *b == b'\\').map(|end| end + 1),
+                    Some(_) => Some(1),
+                    None => None,
+                };
+                match length {
+                    Some(length) => rest = &after[length..],
+                    None => return open,
+                }
+            }
+            b'\n' => {
+                open = false;
+                rest = after;
+            }
+            b'\r' => rest = after,
+            0x20.. => {
+                open = true;
+                rest = after;
+            }
+            _ => rest = after,
+        }
+    }
+    open
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ends_open;
+
+    #[test]
+    fn an_open_line_is_known_by_its_last_visible_byte() {
+        assert!(!ends_open(b"", false));
+        assert!(ends_open(b"abc", false));
+        assert!(!ends_open(b"abc\r\n", false));
+        assert!(!ends_open(b"abc\r\n\x1b[0m\x1b]0;title\x07", false));
+        assert!(ends_open(b"abc\n\x1b[1mx\x1b[0m", false));
+        assert!(ends_open(b"\x1b[0m", true));
+    }
+}

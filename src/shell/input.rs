@@ -1,0 +1,148 @@
+//! Cuts what the person types into pieces that the editor may have. Pure.
+//!
+//! The editor gets keys up to and including an Enter; what follows may be meant for the command that the Enter
+//! starts. An Enter inside a bracketed paste, or behind an escape (Alt-Enter), isn't one.
+
+/// Where the parser stands between two reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Ground,
+    Escape,
+    Csi,
+    /// `ESC O`, one more byte belongs to it.
+    Ss3,
+}
+
+/// Follows the person's keys.
+#[derive(Debug, Default)]
+pub struct Keys {
+    state: State,
+    parameters: Vec<u8>,
+    pasting: bool,
+}
+
+/// Longest escape sequence that a terminal sends for a key or a reply.
+const SEQUENCE_BYTES_MAX: usize = 64;
+
+/// What to do with the bytes looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// How many bytes belong to this piece.
+    pub length: usize,
+    /// Whether the piece ends with an Enter that submits.
+    pub enter: bool,
+}
+
+impl Keys {
+    /// Finds the end of the piece at the start of `bytes`: behind the first submitting Enter, or all of it.
+    pub fn next(&mut self, bytes: &[u8]) -> Cut {
+        for (index, byte) in bytes.iter().enumerate() {
+            if self.step(*byte) {
+                return Cut { length: index + 1, enter: true };
+            }
+        }
+        Cut { length: bytes.len(), enter: false }
+    }
+
+    /// Whether no escape sequence is open, so that a key of our own may be put in.
+    #[must_use]
+    pub fn between_keys(&self) -> bool {
+        self.state == State::Ground && !self.pasting
+    }
+
+    /// Takes one byte; true where it is an Enter that submits.
+    fn step(&mut self, byte: u8) -> bool {
+        match self.state {
+            State::Ground => match byte {
+                0x1b => self.state = State::Escape,
+                b'\r' | b'\n' => return !self.pasting,
+                _ => {}
+            },
+            State::Escape => {
+                self.state = match byte {
+                    b'[' => State::Csi,
+                    b'O' => State::Ss3,
+                    0x1b => State::Escape,
+                    _ => State::Ground,
+                };
+                self.parameters.clear();
+            }
+            State::Ss3 => self.state = State::Ground,
+            State::Csi => {
+                if (0x40..0x7f).contains(&byte) {
+                    if byte == b'~' && self.parameters == b"200" {
+                        self.pasting = true;
+                    } else if byte == b'~' && self.parameters == b"201" {
+                        self.pasting = false;
+                    }
+                    self.state = State::Ground;
+                } else if self.parameters.len() >= SEQUENCE_BYTES_MAX || byte < 0x20 {
+                    self.state = State::Ground;
+                } else {
+                    self.parameters.push(byte);
+                }
+            }
+        }
+        false
+    }
+}
+
+/// Takes the terminal's answers to a cursor-position query (`ESC [ row ; column R`) out of `bytes`, so that they can
+/// overtake keys that are being held. Returns the answers.
+pub fn take_cursor_reports(bytes: &mut Vec<u8>) -> Vec<u8> {
+    let mut reports = Vec::new();
+    let mut from = 0;
+    while let Some(offset) = memchr::memmem::find(&bytes[from..], b"\x1b[") {
+        let at = from + offset;
+        let body = &bytes[at + 2..];
+        let length = body.iter().position(|byte| !(byte.is_ascii_digit() || *byte == b';')).unwrap_or(body.len());
+        let is_report = body.get(length) == Some(&b'R')
+            && body[..length].iter().filter(|byte| **byte == b';').count() == 1
+            && !body[..length].starts_with(b";")
+            && !body[..length].ends_with(b";");
+        if is_report {
+            reports.extend(bytes.drain(at..at + 2 + length + 1));
+            from = at;
+        } else {
+            from = at + 2;
+        }
+    }
+    reports
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(text: &str) -> Vec<String> {
+        let mut keys = Keys::default();
+        let mut rest = text.as_bytes();
+        let mut got = Vec::new();
+        while !rest.is_empty() {
+            let cut = keys.next(rest);
+            got.push(String::from_utf8(rest[..cut.length].to_vec()).unwrap());
+            rest = &rest[cut.length..];
+        }
+        got
+    }
+
+    #[test]
+    fn a_piece_ends_at_an_enter_that_submits() {
+        assert_eq!(pieces("sleep 1\rcat\rhello\r"), ["sleep 1\r", "cat\r", "hello\r"]);
+        assert_eq!(pieces("\x1b[200~a\rb\r\x1b[201~c\r"), ["\x1b[200~a\rb\r\x1b[201~c\r"]);
+        assert_eq!(pieces("for x\x1b\ry\r"), ["for x\x1b\ry\r"]);
+        assert_eq!(pieces("\x1bOM\r"), ["\x1bOM\r"]);
+        assert_eq!(pieces("\x1b[13;2ux\r"), ["\x1b[13;2ux\r"]);
+    }
+
+    #[test]
+    fn cursor_reports_are_taken_out() {
+        let mut bytes = b"a\x1b[12;40Rb\x1b[A\x1b[1;5C".to_vec();
+        assert_eq!(take_cursor_reports(&mut bytes), b"\x1b[12;40R");
+        assert_eq!(bytes, b"ab\x1b[A\x1b[1;5C");
+        let mut none = b"\x1b[12;40".to_vec();
+        assert!(take_cursor_reports(&mut none).is_empty());
+        assert_eq!(none, b"\x1b[12;40");
+    }
+}

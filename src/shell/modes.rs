@@ -1,0 +1,192 @@
+//! What a program has switched on in the terminal, and the sequences that switch it off again. Pure.
+//!
+//! A program that is killed leaves its modes behind (alternate screen, mouse, hidden cursor, keyboard protocols).
+//! Only what was seen to be switched on is switched off, so that a terminal that doesn't know a mode never hears of it.
+
+use memchr::memchr;
+
+/// Private modes (`CSI ? n h`) that make a prompt unusable when left on, with the sequence that ends each.
+const MODES: [(u16, &str); 11] = [
+    (1049, "\x1b[?1049l"),
+    (1047, "\x1b[?1047l"),
+    (47, "\x1b[?47l"),
+    (1000, "\x1b[?1000l"),
+    (1002, "\x1b[?1002l"),
+    (1003, "\x1b[?1003l"),
+    (1006, "\x1b[?1006l"),
+    (1004, "\x1b[?1004l"),
+    (2004, "\x1b[?2004l"),
+    (1, "\x1b[?1l"),
+    (2026, "\x1b[?2026l"),
+];
+const ALTERNATE: u16 = 0b111;
+
+/// Switches off everything that any program may have left on: for the moment after a crash, when nobody watched.
+pub const RESET_ALL: &str = "\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[?1l\x1b[?25h\x1b[<u\x1b[m";
+
+/// Watches output for mode switches.
+#[derive(Debug, Default)]
+pub struct Modes {
+    on: u16,
+    cursor_hidden: bool,
+    application_keypad: bool,
+    /// Depth of the keyboard protocol's stack (`CSI > flags u` pushes, `CSI < n u` pops).
+    keyboard_pushed: u32,
+    keyboard_set: bool,
+    /// An escape sequence that the end of the last piece cut.
+    cut: Vec<u8>,
+}
+
+/// Longest private sequence looked at; longer ones aren't mode switches.
+const SEQUENCE_BYTES_MAX: usize = 48;
+
+impl Modes {
+    /// Looks at more output.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        if self.cut.is_empty() {
+            self.scan(bytes);
+        } else {
+            let mut joined = std::mem::take(&mut self.cut);
+            joined.extend_from_slice(bytes);
+            self.scan(&joined);
+        }
+    }
+
+    fn scan(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while let Some(at) = memchr(0x1b, rest) {
+            let sequence = &rest[at..];
+            match sequence_end(sequence) {
+                Some(end) => {
+                    self.apply(&sequence[..end]);
+                    rest = &sequence[end..];
+                }
+                None if sequence.len() < SEQUENCE_BYTES_MAX => {
+                    self.cut = sequence.to_vec();
+                    return;
+                }
+                None => rest = &sequence[1..],
+            }
+        }
+    }
+
+    fn apply(&mut self, sequence: &[u8]) {
+        match sequence {
+            b"\x1b=" => self.application_keypad = true,
+            b"\x1b>" => self.application_keypad = false,
+            b"\x1bc" => *self = Self::default(),
+            [0x1b, b'[', b'?', numbers @ .., last @ (b'h' | b'l')] => {
+                for number in numbers.split(|byte| *byte == b';') {
+                    let number = std::str::from_utf8(number).ok().and_then(|text| text.parse::<u16>().ok());
+                    if let Some(number) = number {
+                        self.switch(number, *last == b'h');
+                    }
+                }
+            }
+            [0x1b, b'[', b'>', .., b'u'] => self.keyboard_pushed = (self.keyboard_pushed + 1).min(16),
+            [0x1b, b'[', b'<', .., b'u'] => self.keyboard_pushed = self.keyboard_pushed.saturating_sub(1),
+            [0x1b, b'[', b'=', flags @ .., b'u'] => self.keyboard_set = !flags.starts_with(b"0"),
+            _ => {}
+        }
+    }
+
+    fn switch(&mut self, number: u16, on: bool) {
+        if number == 25 {
+            self.cursor_hidden = !on;
+        }
+        if let Some(bit) = MODES.iter().position(|(mode, _)| *mode == number) {
+            if on {
+                self.on |= 1 << bit;
+            } else {
+                self.on &= !(1 << bit);
+            }
+        }
+    }
+
+    /// Whether a program draws on the alternate screen.
+    #[must_use]
+    pub fn alternate_screen(&self) -> bool {
+        self.on & ALTERNATE != 0
+    }
+
+    /// The sequences that bring the terminal back to what an editor expects; empty when nothing was left on.
+    #[must_use]
+    pub fn reset(&mut self) -> String {
+        let mut text = String::new();
+        for (bit, (_, off)) in MODES.iter().enumerate() {
+            if self.on & (1 << bit) != 0 {
+                text.push_str(off);
+            }
+        }
+        if self.cursor_hidden {
+            text.push_str("\x1b[?25h");
+        }
+        if self.application_keypad {
+            text.push_str("\x1b>");
+        }
+        for _ in 0..self.keyboard_pushed {
+            text.push_str("\x1b[<u");
+        }
+        if self.keyboard_set {
+            text.push_str("\x1b[=0u");
+        }
+        *self = Self::default();
+        text
+    }
+}
+
+/// The length of the sequence that starts at `bytes[0]` (an escape), or `None` if it is cut.
+fn sequence_end(bytes: &[u8]) -> Option<usize> {
+    match bytes.get(1)? {
+        b'[' => {
+            let end = bytes[2..].iter().take(SEQUENCE_BYTES_MAX).position(|byte| !(0x20..0x40).contains(byte));
+            match end {
+                Some(end) => Some(2 + end + 1),
+                None if bytes.len() > SEQUENCE_BYTES_MAX => Some(2),
+                None => None,
+            }
+        }
+        _ => Some(2),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left_on(text: &str) -> String {
+        let mut modes = Modes::default();
+        modes.feed(text.as_bytes());
+        let whole = modes.reset();
+        for cut in 0..text.len() {
+            if text.is_char_boundary(cut) {
+                let mut modes = Modes::default();
+                modes.feed(text[..cut].as_bytes());
+                modes.feed(text[cut..].as_bytes());
+                assert_eq!(modes.reset(), whole, "{text:?} cut at {cut}");
+            }
+        }
+        whole
+    }
+
+    #[test]
+    fn only_what_was_left_on_is_switched_off() {
+        assert_eq!(left_on("plain \x1b[1;31mcolour\x1b[0m"), "");
+        assert_eq!(left_on("\x1b[?1049h\x1b[?25lvim\x1b[?25h\x1b[?1049l"), "");
+        assert_eq!(left_on("\x1b[?1049h\x1b[?25l"), "\x1b[?1049l\x1b[?25h");
+        assert_eq!(left_on("\x1b[?1000;1006h"), "\x1b[?1000l\x1b[?1006l");
+        assert_eq!(left_on("\x1b[>1u"), "\x1b[<u");
+        assert_eq!(left_on("\x1b[>1u\x1b[<u"), "");
+        assert_eq!(left_on("\x1b[=5u"), "\x1b[=0u");
+        assert_eq!(left_on("\x1b[?2004h"), "\x1b[?2004l");
+    }
+
+    #[test]
+    fn the_alternate_screen_is_known_while_it_lasts() {
+        let mut modes = Modes::default();
+        modes.feed(b"\x1b[?1049h");
+        assert!(modes.alternate_screen());
+        modes.feed(b"\x1b[?1049l");
+        assert!(!modes.alternate_screen());
+    }
+}

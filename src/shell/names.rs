@@ -1,0 +1,85 @@
+//! Reads the shell's report of its names. Pure.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+use super::scan::unquote;
+use crate::proto::Names;
+
+/// The prefix of our own functions and variables in the shell, which are nobody's business.
+const OWN: &str = "__rc_";
+
+/// Reads a `names` report; returns the names (without programs) and the shell's `PATH`.
+#[must_use]
+pub fn parse(report: &[u8]) -> (Names, OsString) {
+    let mut names = Names::default();
+    let mut path = OsString::new();
+    let mut section = "";
+    let mut open_alias: Option<(String, Vec<u8>)> = None;
+    for line in report.split(|byte| *byte == b'\n') {
+        if let Some((name, mut value)) = open_alias.take() {
+            // An alias of several lines: its quotes are still open.
+            value.push(b'\n');
+            value.extend_from_slice(line);
+            open_alias = finish_alias(&mut names, name, value);
+            continue;
+        }
+        let text = String::from_utf8_lossy(line);
+        match text.as_ref() {
+            "[alias]" => section = "alias",
+            "[function]" => section = "function",
+            "[builtin]" => section = "builtin",
+            "[keyword]" => section = "keyword",
+            "[variable]" => section = "variable",
+            "[path]" => section = "path",
+            "" => {}
+            word if word.starts_with(OWN) => {}
+            word => match section {
+                "alias" => {
+                    let word = word.strip_prefix("alias ").unwrap_or(word);
+                    let word = word.strip_prefix("-- ").unwrap_or(word);
+                    if let Some((name, value)) = word.split_once('=') {
+                        open_alias = finish_alias(&mut names, name.to_owned(), value.as_bytes().to_vec());
+                    }
+                }
+                "function" => drop(names.functions.insert(word.to_owned())),
+                "builtin" => drop(names.builtins.insert(word.to_owned())),
+                "keyword" => drop(names.keywords.insert(word.to_owned())),
+                "variable" => names.variables.push(word.to_owned()),
+                "path" => path = OsString::from_vec(line.to_vec()),
+                _ => {}
+            },
+        }
+    }
+    (names, path)
+}
+
+/// Stores a whole alias; gives it back where its quotes are still open.
+fn finish_alias(names: &mut Names, name: String, value: Vec<u8>) -> Option<(String, Vec<u8>)> {
+    match unquote(&value) {
+        Some(plain) => {
+            names.aliases.insert(name, String::from_utf8_lossy(&plain).into_owned());
+            None
+        }
+        None => Some((name, value)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_becomes_names() {
+        let report = b"[alias]\nalias ll='ls -l'\nalias q='it'\\''s'\nalias two='a\nb'\n[function]\nmy_fn\n__rc_arm\n\
+            [builtin]\ncd\n[keyword]\nif\n[variable]\nHOME\n__rc_n\n[path]\n/usr/bin:/bin\n";
+        let (names, path) = parse(report);
+        assert_eq!(names.aliases["ll"], "ls -l");
+        assert_eq!(names.aliases["q"], "it's");
+        assert_eq!(names.aliases["two"], "a\nb");
+        assert_eq!(names.functions.len(), 1);
+        assert!(names.builtins.contains("cd") && names.keywords.contains("if"));
+        assert_eq!(names.variables, ["HOME"]);
+        assert_eq!(path, "/usr/bin:/bin");
+    }
+}

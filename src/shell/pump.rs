@@ -1,0 +1,493 @@
+//! The thread that carries bytes between the person's terminal, the editor's PTY and the shell's.
+//!
+//! This file owns the descriptors and the waiting; `feed` decides where keys go, `flow` what output means.
+
+use std::io::{self, PipeReader, Read, Seek, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::pty::PtyMaster;
+
+use super::capture::Recorder;
+use super::feed::Feed;
+use super::flow::{Current, Phase};
+use super::modes::Modes;
+use super::scan::Scanner;
+use super::session::{Event, Gate, KeysTo, Options, write_fully};
+use super::spawn::Running;
+use super::{names, sys};
+
+/// The key sequence on which the shell loads the request and accepts it.
+const SUBMIT_KEYS: &[u8] = b"\x1b[9999~";
+/// The key sequence on which the shell completes the request.
+const COMPLETE_KEYS: &[u8] = b"\x1b[9996~";
+/// A PTY hands over at most 4 KiB a read; several reads are gathered into one write.
+const OUTPUT_BYTES_GATHERED: usize = 64 * 1024;
+/// How long the start of a possible marker is held back.
+const HELD_OUTPUT: Duration = Duration::from_millis(8);
+/// How long the shell may take to say that a line has started, before its output is passed on all the same.
+const START_MARK_WAIT: Duration = Duration::from_millis(50);
+/// A report longer than this is dropped: names of a sane session take a few 10 KiB.
+const REPORT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// What the prompt's loop asks of the pump.
+#[derive(Debug)]
+pub enum Command {
+    KeysTo(KeysTo),
+    ReleaseKeys,
+    EditorDrawn,
+    Submit { id: u64, nonce: String, line: String, want_names: bool },
+    EndOfFile,
+    Complete { id: u64, line: String, position_bytes: usize },
+    AbandonCompletion,
+    Close,
+}
+
+/// Flags that signal handlers set.
+#[derive(Default)]
+struct Signals {
+    window: Arc<AtomicBool>,
+    child: Arc<AtomicBool>,
+    end: Arc<AtomicBool>,
+}
+
+/// The pump's state.
+pub struct Pump {
+    pub(super) shell: Running,
+    terminal: OwnedFd,
+    editor: PtyMaster,
+    events: Sender<Event>,
+    signals: Signals,
+    signal_pipe: UnixStream,
+    pub(super) feed: Feed,
+    pub(super) phase: Phase,
+    pub(super) current: Option<Current>,
+    pub(super) scanner: Scanner,
+    pub(super) modes: Modes,
+    pub(super) recorder: Recorder,
+    pub(super) options: Options,
+    /// Output gathered for one write.
+    pub(super) out: Vec<u8>,
+    report: Vec<u8>,
+    /// Whether names are wanted with the next prompt.
+    pub(super) want_names: bool,
+    scanner_deadline: Option<Instant>,
+    /// What waits until readline reads, and the time when it is handed over all the same.
+    waiting: Option<(Command, Option<Instant>)>,
+    /// The nonce of the line handed over last, until the scanner has it.
+    pub(super) next_nonce: Option<String>,
+    ended: bool,
+    /// The shell's command line when it started, to notice that it was replaced by `exec`.
+    command_line: Vec<u8>,
+    pub(super) replaced: bool,
+}
+
+impl Pump {
+    pub(super) fn new(
+        options: &Options,
+        shell: Running,
+        nonce: &str,
+        terminal: OwnedFd,
+        editor: PtyMaster,
+        events: Sender<Event>,
+        gate: Arc<Gate>,
+    ) -> io::Result<Self> {
+        for master in [&shell.master, &editor] {
+            let flags = OFlag::from_bits_retain(fcntl(master, FcntlArg::F_GETFL)?);
+            fcntl(master, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+        }
+        let (signal_pipe, writer) = UnixStream::pair()?;
+        let signals = Signals::default();
+        use signal_hook::consts::{SIGCHLD, SIGHUP, SIGTERM, SIGWINCH};
+        for (signal, flag) in [
+            (SIGWINCH, &signals.window),
+            (SIGCHLD, &signals.child),
+            (SIGHUP, &signals.end),
+            (SIGTERM, &signals.end),
+        ] {
+            signal_hook::flag::register(signal, Arc::clone(flag))?;
+            signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
+        }
+        let mut scanner = Scanner::default();
+        scanner.expect_nonce(nonce);
+        Ok(Self {
+            shell,
+            terminal,
+            editor,
+            events,
+            signals,
+            signal_pipe,
+            feed: Feed::new(gate),
+            phase: Phase::Starting,
+            current: None,
+            scanner,
+            modes: Modes::default(),
+            recorder: Recorder::new(options.capture_head_bytes, options.capture_tail_bytes),
+            options: options.clone(),
+            out: Vec::with_capacity(OUTPUT_BYTES_GATHERED),
+            report: Vec::new(),
+            want_names: true,
+            scanner_deadline: None,
+            waiting: None,
+            next_nonce: None,
+            ended: false,
+            command_line: Vec::new(),
+            replaced: false,
+        })
+    }
+
+    /// Carries bytes until the shell has ended, the terminal has gone or the session is closed.
+    pub(super) fn run(&mut self, commands: &Receiver<Command>, wake: &PipeReader) {
+        while !self.ended {
+            let ready = self.wait(wake);
+            if ready[3] {
+                self.handle_signals();
+            }
+            if ready[2] {
+                let mut drain = [0; 64];
+                let _ = (&*wake).read(&mut drain);
+                while let Ok(command) = commands.try_recv() {
+                    self.obey(command);
+                }
+            }
+            if ready[0] {
+                self.read_keys();
+            }
+            if ready[4] {
+                self.read_report();
+            }
+            if ready[1] {
+                self.read_output();
+            }
+            self.handle_time();
+            self.write_pending();
+        }
+    }
+
+    /// Waits for something to do. The answer: keys, output, a command, a signal, a report.
+    fn wait(&mut self, wake: &PipeReader) -> [bool; 5] {
+        let timeout = match self.next_deadline() {
+            None => PollTimeout::NONE,
+            Some(deadline) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+            }
+        };
+        let mut master_wants = PollFlags::POLLIN;
+        if !self.feed.to_shell.is_empty() {
+            master_wants |= PollFlags::POLLOUT;
+        }
+        let keys_wanted = if self.feed.has_room() { PollFlags::POLLIN } else { PollFlags::empty() };
+        let editor_wants = if self.feed.to_editor.is_empty() { PollFlags::empty() } else { PollFlags::POLLOUT };
+        let mut set = [
+            PollFd::new(self.terminal.as_fd(), keys_wanted),
+            PollFd::new(self.shell.master.as_fd(), master_wants),
+            PollFd::new(wake.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.signal_pipe.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.shell.channels.report.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.editor.as_fd(), editor_wants),
+        ];
+        if poll(&mut set, timeout).is_err() {
+            return [false; 5];
+        }
+        let any = PollFlags::POLLIN | PollFlags::POLLHUP | PollFlags::POLLERR;
+        std::array::from_fn(|index| set[index].revents().is_some_and(|flags| flags.intersects(any)))
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let waiting = self.waiting.as_ref().and_then(|(_, until)| *until);
+        let started = match &self.phase {
+            Phase::Sent { since } => Some(*since + START_MARK_WAIT),
+            _ => None,
+        };
+        [self.scanner_deadline, waiting, started, self.feed.deadline, self.replaced_deadline()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn handle_time(&mut self) {
+        let now = Instant::now();
+        let waiting = self.waiting.as_ref().and_then(|(_, until)| *until);
+        if self.scanner_deadline.is_some_and(|at| at <= now) {
+            self.scanner_deadline = None;
+            self.with_scanner(|scanner, sink| scanner.release(sink));
+            self.flush_output();
+        }
+        if let Phase::Sent { since } = self.phase {
+            if since + START_MARK_WAIT <= now {
+                // No start mark: the shell's standard error goes elsewhere, or it is busy. Pass everything on.
+                self.command_started();
+            }
+        }
+        if waiting.is_some_and(|until| until <= now) {
+            if let Some((command, _)) = self.waiting.take() {
+                self.hand_over(command);
+            }
+        }
+        if self.replaced_deadline().is_some_and(|at| at <= now) {
+            self.check_replaced();
+        }
+        self.feed.handle_time(now);
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::KeysTo(whom) => self.feed.keys_to(whom),
+            Command::ReleaseKeys => self.feed.release(),
+            Command::EditorDrawn => self.feed.editor_drawn(),
+            Command::Submit { .. } | Command::EndOfFile => match self.phase {
+                Phase::Reading => self.hand_over(command),
+                // Readline isn't there yet: it is told as soon as it says so, or after a moment.
+                Phase::Prompting => self.waiting = Some((command, Some(Instant::now() + START_MARK_WAIT))),
+                _ => self.waiting = Some((command, None)),
+            },
+            Command::Complete { id, .. } => match self.phase {
+                Phase::Reading => self.hand_over(command),
+                _ => self.tell(Event::Candidates(id, Vec::new())),
+            },
+            Command::AbandonCompletion => {
+                if matches!(self.phase, Phase::Completing { .. }) {
+                    self.feed.to_shell.push(3);
+                }
+            }
+            Command::Close => self.ended = true,
+        }
+    }
+
+    pub(super) fn readline_reads(&mut self) {
+        if let Some((command, _)) = self.waiting.take() {
+            self.hand_over(command);
+        }
+    }
+
+    fn hand_over(&mut self, command: Command) {
+        match command {
+            Command::Submit { id, nonce, line, want_names } => {
+                self.want_names |= want_names;
+                let record = [id.to_string().as_bytes(), b"\0", nonce.as_bytes(), b"\0", line.as_bytes(), b"\0"].concat();
+                if self.write_request(&record).is_ok() {
+                    self.next_nonce = Some(nonce);
+                    self.line_sent(line);
+                    self.feed.to_shell.extend_from_slice(SUBMIT_KEYS);
+                }
+            }
+            Command::Complete { id, line, position_bytes } => {
+                let record = format!("{id}\0{line}\0{position_bytes}\0");
+                if line.contains('\0') || self.write_request(record.as_bytes()).is_err() {
+                    self.tell(Event::Candidates(id, Vec::new()));
+                    return;
+                }
+                self.phase = Phase::Completing { answered: false };
+                self.feed.to_shell.extend_from_slice(COMPLETE_KEYS);
+            }
+            Command::EndOfFile => {
+                self.line_sent(String::new());
+                self.feed.keys_to(KeysTo::Shell);
+                self.command_started();
+                self.feed.to_shell.push(4);
+            }
+            _ => {}
+        }
+    }
+
+    fn write_request(&mut self, record: &[u8]) -> io::Result<()> {
+        let file = &mut self.shell.channels.request;
+        file.set_len(0)?;
+        file.rewind()?;
+        file.write_all(record)
+    }
+
+    fn read_keys(&mut self) {
+        let mut keys = [0; 4096];
+        match nix::unistd::read(&self.terminal, &mut keys) {
+            Ok(0) => self.hang_up(),
+            Ok(count) => {
+                if let Some(event) = self.feed.take(&keys[..count]) {
+                    self.tell(event);
+                }
+            }
+            Err(Errno::EINTR | Errno::EAGAIN) => {}
+            Err(_) => self.hang_up(),
+        }
+    }
+
+    fn read_output(&mut self) {
+        let mut buffer = [0; OUTPUT_BYTES_GATHERED];
+        let mut filled = 0;
+        let mut gone = false;
+        while filled < buffer.len() {
+            match nix::unistd::read(&self.shell.master, &mut buffer[filled..]) {
+                Ok(0) => gone = true,
+                Ok(count) => {
+                    filled += count;
+                    continue;
+                }
+                Err(Errno::EINTR) => continue,
+                Err(Errno::EAGAIN) => {}
+                Err(_) => gone = true,
+            }
+            break;
+        }
+        if filled > 0 {
+            self.take_output(&buffer[..filled]);
+        }
+        if gone {
+            self.shell_ended();
+        }
+    }
+
+    pub(super) fn take_output(&mut self, bytes: &[u8]) {
+        if let Some(nonce) = self.next_nonce.take() {
+            self.scanner.expect_nonce(&nonce);
+        }
+        self.with_scanner(|scanner, sink| scanner.feed(bytes, sink));
+        self.scanner_deadline = self.scanner.holds().then(|| Instant::now() + HELD_OUTPUT);
+        self.flush_output();
+    }
+
+    /// Writes the gathered output to the person's terminal.
+    pub(super) fn flush_output(&mut self) {
+        if !self.out.is_empty() {
+            if write_fully(io::stdout().as_fd(), &self.out).is_err() {
+                self.hang_up();
+            }
+            self.out.clear();
+        }
+    }
+
+    fn write_pending(&mut self) {
+        write_some(&self.shell.master, &mut self.feed.to_shell);
+        write_some(&self.editor, &mut self.feed.to_editor);
+    }
+
+    fn read_report(&mut self) {
+        let mut buffer = [0; 16 * 1024];
+        let Ok(count) = (&self.shell.channels.report).read(&mut buffer) else { return };
+        self.report.extend_from_slice(&buffer[..count]);
+        while let Some(end) = self.report.iter().position(|byte| *byte == 0) {
+            let record: Vec<u8> = self.report.drain(..=end).collect();
+            self.take_report(&record[..end]);
+        }
+        if self.report.len() > REPORT_BYTES_MAX {
+            self.report.clear();
+        }
+    }
+
+    fn take_report(&mut self, record: &[u8]) {
+        let head = record.iter().position(|byte| *byte == b'\n').unwrap_or(record.len());
+        let body = record.get(head + 1..).unwrap_or_default();
+        match &record[..head] {
+            b"names" => {
+                let (names, path) = names::parse(body);
+                self.tell(Event::Names(Box::new(names), path));
+            }
+            b"prompt" => self.tell(Event::Prompt(String::from_utf8_lossy(body).into_owned())),
+            b"complete" => {
+                let text = String::from_utf8_lossy(body);
+                let mut lines = text.lines();
+                let id = lines.next().and_then(|line| line.parse().ok()).unwrap_or(0);
+                let candidates = lines.filter(|line| !line.is_empty()).map(str::to_owned).collect();
+                self.tell(Event::Candidates(id, candidates));
+                self.completion_done();
+            }
+            _ => {}
+        }
+    }
+
+    fn handle_signals(&mut self) {
+        let mut drain = [0; 64];
+        let _ = (&self.signal_pipe).read(&mut drain);
+        if self.signals.window.swap(false, Ordering::AcqRel) {
+            if let Ok(size) = sys::window_size(self.terminal.as_fd()) {
+                let _ = sys::set_window_size(self.shell.master.as_fd(), size);
+            }
+        }
+        if self.signals.end.swap(false, Ordering::AcqRel) {
+            self.hang_up();
+        }
+        if self.signals.child.swap(false, Ordering::AcqRel) {
+            self.shell_ended();
+        }
+    }
+
+    /// The shell may have ended: shows what it still had to say, then tells.
+    fn shell_ended(&mut self) {
+        let Ok(Some(status)) = self.shell.child.try_wait() else { return };
+        let mut buffer = [0; 4096];
+        while let Ok(count @ 1..) = nix::unistd::read(&self.shell.master, &mut buffer) {
+            self.take_output(&buffer[..count]);
+        }
+        self.with_scanner(|scanner, sink| scanner.release(sink));
+        let reset = self.modes.reset();
+        self.out.extend_from_slice(reset.as_bytes());
+        self.flush_output();
+        self.tell(Event::Ended(status));
+        self.ended = true;
+    }
+
+    fn hang_up(&mut self) {
+        if !self.ended {
+            self.ended = true;
+            self.tell(Event::Hangup);
+            self.write_pending();
+        }
+    }
+
+    /// Sends an event, and wakes the editor where it would otherwise not look.
+    pub(super) fn tell(&mut self, event: Event) {
+        let quiet = matches!(event, Event::Candidates(..) | Event::Cancel | Event::Keys(_));
+        let _ = self.events.send(event);
+        if !quiet {
+            self.feed.wake_editor();
+        }
+    }
+
+    pub(super) fn read_command_line(&self) -> Vec<u8> {
+        std::fs::read(format!("/proc/{}/cmdline", self.shell.child.id())).unwrap_or_default()
+    }
+
+    /// When to look whether the shell was replaced: once per command, a while after its start.
+    fn replaced_deadline(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Running { look_at: Some(at), .. } => Some(at),
+            _ => None,
+        }
+    }
+
+    fn check_replaced(&mut self) {
+        if let Phase::Running { look_at, .. } = &mut self.phase {
+            *look_at = None;
+        }
+        let now = self.read_command_line();
+        if !self.replaced && !self.command_line.is_empty() && now != self.command_line && !now.is_empty() {
+            self.replaced = true;
+            self.tell(Event::Replaced);
+        }
+    }
+
+    pub(super) fn remember_command_line(&mut self) {
+        if self.command_line.is_empty() {
+            self.command_line = self.read_command_line();
+        }
+    }
+}
+
+/// Writes what a non-blocking PTY takes now.
+fn write_some(master: &PtyMaster, pending: &mut Vec<u8>) {
+    while !pending.is_empty() {
+        match nix::unistd::write(master, pending) {
+            Ok(count) => drop(pending.drain(..count)),
+            Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => return,
+            Err(_) => pending.clear(),
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! Finds the integration's markers in the shell's output and takes them out. Pure.
+//!
+//! A marker is `ESC ] 633 ; letter ; nonce [; fields] BEL`. One whose nonce isn't the one in force is ordinary output
+//! (a nested shell's, or a file that tries to deceive) and passes untouched. Output is never split around an escape
+//! that isn't ours, and at most a proper prefix of a marker is held back.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use memchr::memmem;
+
+use crate::base::limits::MARKER_BYTES_MAX;
+
+const PREFIX: &[u8] = b"\x1b]633;";
+
+/// What the shell's integration says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// `P`: the hooks are done; the shell waits to be told to go on.
+    Prompt,
+    /// `B`: readline has drawn its prompt and reads.
+    Reading,
+    /// `C`: a command is about to run; its output starts here.
+    Started,
+    /// `D`: a command has ended with this status, in this directory.
+    Done {
+        /// The shell's `$?`.
+        status: i32,
+        /// The shell's `$PWD`.
+        cwd: Option<PathBuf>,
+    },
+    /// `F`: the shell wants more lines.
+    Incomplete,
+}
+
+/// A piece of the output, in order.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// Ordinary output.
+    Bytes(&'a [u8]),
+    /// One of our markers.
+    Mark(Mark),
+}
+
+/// The scanner's state between reads.
+#[derive(Debug, Default)]
+pub struct Scanner {
+    nonce: Vec<u8>,
+    /// The nonce before, which the last `B` may still carry.
+    previous: Vec<u8>,
+    held: Vec<u8>,
+}
+
+impl Scanner {
+    /// Puts a new nonce in force. The one before stays good for `P` and `B` until the next command starts.
+    pub fn expect_nonce(&mut self, nonce: &str) {
+        self.previous = std::mem::replace(&mut self.nonce, nonce.as_bytes().to_vec());
+    }
+
+    /// Whether bytes are held back because a marker may be starting in them.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Gives up waiting for the rest of a marker: what is held is ordinary output.
+    pub fn release(&mut self, sink: &mut dyn FnMut(Piece)) {
+        let held = std::mem::take(&mut self.held);
+        if !held.is_empty() {
+            sink(Piece::Bytes(&held));
+        }
+    }
+
+    /// Scans more output and hands its pieces to `sink` in order.
+    pub fn feed(&mut self, input: &[u8], sink: &mut dyn FnMut(Piece)) {
+        if self.held.is_empty() {
+            let rest = self.scan(input, sink);
+            self.held.extend_from_slice(rest);
+        } else {
+            let mut joined = std::mem::take(&mut self.held);
+            joined.extend_from_slice(input);
+            let rest = self.scan(&joined, sink).to_vec();
+            self.held = rest;
+        }
+    }
+
+    /// Handles all that can be decided; returns the tail that can't be yet.
+    fn scan<'a>(&mut self, input: &'a [u8], sink: &mut dyn FnMut(Piece)) -> &'a [u8] {
+        let mut plain_from = 0;
+        let mut search_from = 0;
+        while let Some(offset) = memmem::find(&input[search_from..], PREFIX) {
+            let at = search_from + offset;
+            match self.read_marker(&input[at + PREFIX.len()..]) {
+                Parse::Mark(mark, length) => {
+                    if at > plain_from {
+                        sink(Piece::Bytes(&input[plain_from..at]));
+                    }
+                    if mark == Mark::Started {
+                        self.previous.clear();
+                    }
+                    sink(Piece::Mark(mark));
+                    plain_from = at + PREFIX.len() + length;
+                    search_from = plain_from;
+                }
+                Parse::Ours(length) => {
+                    if at > plain_from {
+                        sink(Piece::Bytes(&input[plain_from..at]));
+                    }
+                    plain_from = at + PREFIX.len() + length;
+                    search_from = plain_from;
+                }
+                Parse::Foreign => search_from = at + PREFIX.len(),
+                Parse::More => {
+                    if at > plain_from {
+                        sink(Piece::Bytes(&input[plain_from..at]));
+                    }
+                    return &input[at..];
+                }
+            }
+        }
+        let tail = partial_prefix(&input[search_from.max(plain_from)..]);
+        let end = input.len() - tail;
+        if end > plain_from {
+            sink(Piece::Bytes(&input[plain_from..end]));
+        }
+        &input[end..]
+    }
+
+    fn read_marker(&self, body: &[u8]) -> Parse {
+        let window = &body[..body.len().min(MARKER_BYTES_MAX)];
+        let stop = window.iter().position(|byte| *byte == 7 || *byte == 0x1b || *byte == b'\n');
+        let seen = &window[..stop.unwrap_or(window.len())];
+        let (current, previous) = (fits(seen, &self.nonce), fits(seen, &self.previous));
+        match stop {
+            Some(end) if window[end] == 7 => {
+                if current == Fit::Whole {
+                    match parse_body(seen, self.nonce.len()) {
+                        Some(mark) => Parse::Mark(mark, end + 1),
+                        None => Parse::Foreign,
+                    }
+                } else if previous == Fit::Whole && matches!(seen[0], b'B' | b'P') {
+                    Parse::Ours(end + 1)
+                } else {
+                    Parse::Foreign
+                }
+            }
+            Some(_) => Parse::Foreign,
+            None if window.len() == MARKER_BYTES_MAX => Parse::Foreign,
+            None if current == Fit::No && previous == Fit::No => Parse::Foreign,
+            None => Parse::More,
+        }
+    }
+}
+
+enum Parse {
+    Mark(Mark, usize),
+    /// One of ours that no longer says anything; taken out.
+    Ours(usize),
+    Foreign,
+    More,
+}
+
+#[derive(PartialEq, Eq)]
+enum Fit {
+    Whole,
+    SoFar,
+    No,
+}
+
+/// Whether `seen` is, or may become, `letter ; nonce …`.
+fn fits(seen: &[u8], nonce: &[u8]) -> Fit {
+    if nonce.is_empty() {
+        return Fit::No;
+    }
+    let Some((letter, rest)) = seen.split_first() else { return Fit::SoFar };
+    if !b"PBCDF".contains(letter) {
+        return Fit::No;
+    }
+    let Some((semicolon, rest)) = rest.split_first() else { return Fit::SoFar };
+    if *semicolon != b';' {
+        return Fit::No;
+    }
+    if rest.len() < nonce.len() {
+        return if nonce.starts_with(rest) { Fit::SoFar } else { Fit::No };
+    }
+    let (head, after) = rest.split_at(nonce.len());
+    if head == nonce && (after.is_empty() || after[0] == b';') { Fit::Whole } else { Fit::No }
+}
+
+fn parse_body(body: &[u8], nonce_bytes: usize) -> Option<Mark> {
+    match body[0] {
+        b'P' => Some(Mark::Prompt),
+        b'B' => Some(Mark::Reading),
+        b'C' => Some(Mark::Started),
+        b'F' => Some(Mark::Incomplete),
+        b'D' => {
+            let fields = body.get(2 + nonce_bytes + 1..)?;
+            let mut fields = fields.splitn(3, |byte| *byte == b';');
+            let _id = fields.next()?;
+            let status = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+            let cwd = fields.next().and_then(unquote).filter(|path| path.starts_with(b"/"));
+            Some(Mark::Done { status, cwd: cwd.map(|path| PathBuf::from(OsString::from_vec(path))) })
+        }
+        _ => None,
+    }
+}
+
+/// How many bytes at the end of `input` are a proper prefix of our prefix.
+fn partial_prefix(input: &[u8]) -> usize {
+    (1..PREFIX.len()).rev().find(|length| input.ends_with(&PREFIX[..*length])).unwrap_or(0)
+}
+
+/// Undoes a shell's quoting of one word: bash's `${name@Q}` (`'…'`, `$'…'`) and backslashes as zsh and fish write them.
+#[must_use]
+pub fn unquote(word: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(word.len());
+    let mut rest = word;
+    while let Some((first, after)) = rest.split_first() {
+        match first {
+            b'\'' => {
+                let end = after.iter().position(|byte| *byte == b'\'')?;
+                bytes.extend_from_slice(&after[..end]);
+                rest = &after[end + 1..];
+            }
+            b'$' if after.first() == Some(&b'\'') => rest = unquote_ansi(&after[1..], &mut bytes)?,
+            b'\\' => {
+                let (next, after) = after.split_first()?;
+                bytes.push(*next);
+                rest = after;
+            }
+            byte => {
+                bytes.push(*byte);
+                rest = after;
+            }
+        }
+    }
+    Some(bytes)
+}
+
+/// The inside of `$'…'`, as bash writes it: named escapes and three octal digits.
+fn unquote_ansi<'a>(mut rest: &'a [u8], bytes: &mut Vec<u8>) -> Option<&'a [u8]> {
+    loop {
+        let (first, after) = rest.split_first()?;
+        rest = after;
+        match first {
+            b'\'' => return Some(rest),
+            b'\\' => {
+                let (escape, after) = rest.split_first()?;
+                rest = after;
+                if (b'0'..=b'7').contains(escape) {
+                    let more = rest.iter().take(2).take_while(|byte| (b'0'..=b'7').contains(byte)).count();
+                    let digits = rest[..more].iter().fold(u32::from(escape - b'0'), |sum, d| sum * 8 + u32::from(d - b'0'));
+                    bytes.push(u8::try_from(digits & 255).unwrap_or(0));
+                    rest = &rest[more..];
+                    continue;
+                }
+                bytes.push(match escape {
+                    b'a' => 7,
+                    b'b' => 8,
+                    b't' => 9,
+                    b'n' => 10,
+                    b'v' => 11,
+                    b'f' => 12,
+                    b'r' => 13,
+                    b'e' | b'E' => 27,
+                    other => *other,
+                });
+            }
+            byte => bytes.push(*byte),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Debug, PartialEq, Eq)]
+    enum Got {
+        Text(String),
+        Mark(Mark),
+    }
+
+    fn run(pieces: &[&[u8]]) -> Vec<Got> {
+        let mut scanner = Scanner::default();
+        scanner.expect_nonce("old");
+        scanner.expect_nonce("abc123");
+        let mut got: Vec<Got> = Vec::new();
+        let mut sink = |piece: Piece| match piece {
+            Piece::Bytes(bytes) => {
+                assert!(!bytes.is_empty());
+                let text = String::from_utf8_lossy(bytes).into_owned();
+                if let Some(Got::Text(last)) = got.last_mut() {
+                    last.push_str(&text);
+                } else {
+                    got.push(Got::Text(text));
+                }
+            }
+            Piece::Mark(mark) => got.push(Got::Mark(mark)),
+        };
+        for piece in pieces {
+            scanner.feed(piece, &mut sink);
+        }
+        scanner.release(&mut sink);
+        got
+    }
+
+    const SAMPLE: &[u8] = b"a\x1b]633;C;abc123;7\x07\x1b[1mout\x1b]633;C;wrong;7\x07\x1b]633;B;old\x07\x1b]0;title\x07\
+        \x1b]633;D;abc123;7;130;'/tmp/a b'\x07tail\x1b]633;P;abc123\x07\x1b]633;";
+
+    fn sample_expected() -> Vec<Got> {
+        vec![
+            Got::Text("a".into()),
+            Got::Mark(Mark::Started),
+            // After the command has started the old nonce is as foreign as any other.
+            Got::Text("\x1b[1mout\x1b]633;C;wrong;7\x07\x1b]633;B;old\x07\x1b]0;title\x07".into()),
+            Got::Mark(Mark::Done { status: 130, cwd: Some("/tmp/a b".into()) }),
+            Got::Text("tail".into()),
+            Got::Mark(Mark::Prompt),
+            Got::Text("\x1b]633;".into()),
+        ]
+    }
+
+    #[test]
+    fn markers_are_taken_out_and_the_rest_stays() {
+        assert_eq!(run(&[SAMPLE]), sample_expected());
+    }
+
+    #[test]
+    fn cut_at_every_byte_the_result_is_the_same() {
+        for cut in 0..SAMPLE.len() {
+            assert_eq!(run(&[&SAMPLE[..cut], &SAMPLE[cut..]]), sample_expected(), "cut at {cut}");
+        }
+        let bytes: Vec<&[u8]> = SAMPLE.chunks(1).collect();
+        assert_eq!(run(&bytes), sample_expected());
+    }
+
+    #[test]
+    fn the_previous_nonce_is_taken_out_before_a_command_starts() {
+        assert_eq!(run(&[b"x\x1b]633;B;old\x07y"]), vec![Got::Text("xy".into())]);
+        assert_eq!(run(&[b"x\x1b]633;D;old;1;0;'/'\x07y"]), vec![Got::Text("x\x1b]633;D;old;1;0;'/'\x07y".into())]);
+    }
+
+    #[test]
+    fn an_endless_marker_is_let_go() {
+        let mut long = b"\x1b]633;D;abc123;".to_vec();
+        long.resize(MARKER_BYTES_MAX + 100, b'x');
+        let text = String::from_utf8(long.clone()).unwrap();
+        assert_eq!(run(&[&long]), vec![Got::Text(text)]);
+    }
+
+    #[test]
+    fn quoting_is_undone() {
+        let table: [(&[u8], &[u8]); 5] = [
+            (b"'/a b'", b"/a b"),
+            (b"'/it'\\''s'", b"/it's"),
+            (b"$'/tab\\there\\n'", b"/tab\there\n"),
+            (b"$'/\\303\\251'", "/é".as_bytes()),
+            (b"/plain\\ word", b"/plain word"),
+        ];
+        for (quoted, plain) in table {
+            assert_eq!(unquote(quoted).unwrap(), plain, "{}", String::from_utf8_lossy(quoted));
+        }
+        assert_eq!(unquote(b"'open"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_only_whole_own_markers_are_missing(parts in proptest::collection::vec(any::<Vec<u8>>(), 0..6)) {
+            let mut scanner = Scanner::default();
+            scanner.expect_nonce("0123456789abcdef");
+            let mut out = Vec::new();
+            let mut sink = |piece: Piece| if let Piece::Bytes(bytes) = piece { out.extend_from_slice(bytes) };
+            for part in &parts {
+                scanner.feed(part, &mut sink);
+            }
+            scanner.release(&mut sink);
+            prop_assert_eq!(out, parts.concat());
+        }
+    }
+}

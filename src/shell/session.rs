@@ -1,0 +1,262 @@
+//! The session's side that the prompt's loop holds: hands lines over, waits for what happens.
+
+use std::fs::File;
+use std::io::{self, PipeWriter, Read, Write};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::pump::{Command, Pump};
+use super::spawn::{self, Dialect, Start};
+use super::sys;
+use crate::base::hex;
+use crate::proto::{CommandOutcome, HumanLine, Names};
+
+/// How the session is to be.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How to start the shell.
+    pub start: Start,
+    /// Which integration it gets.
+    pub dialect: Dialect,
+    /// Bytes of a command's output kept from its start.
+    pub capture_head_bytes: usize,
+    /// Bytes of a command's output kept from its end.
+    pub capture_tail_bytes: usize,
+    /// Whether the shell's own prompt is wanted with each prompt.
+    pub shell_prompt: bool,
+    /// Whether the terminal draws characters outside ASCII.
+    pub unicode: bool,
+}
+
+/// What happens, as the prompt's loop hears of it.
+#[derive(Debug)]
+pub enum Event {
+    /// The shell has read its start-up files and takes lines.
+    Ready,
+    /// The line that was handed over has ended.
+    Finished(CommandOutcome),
+    /// The shell says that the line needs more lines; nothing has run.
+    Incomplete,
+    /// Output that no command in the foreground made: a background job's, or a start-up file's.
+    Output(Vec<u8>),
+    /// The names that the shell resolves, and its `PATH`.
+    Names(Box<Names>, std::ffi::OsString),
+    /// The shell's own prompt, rendered.
+    Prompt(String),
+    /// Completions from the live shell, for the request of this number.
+    Candidates(u64, Vec<String>),
+    /// Ctrl-C while a model answers.
+    Cancel,
+    /// Keys while a question is open.
+    Keys(Vec<u8>),
+    /// The shell has replaced itself by another program: keys and output pass through until it ends.
+    Replaced,
+    /// The shell has ended.
+    Ended(ExitStatus),
+    /// The person's terminal has gone, or we were told to end.
+    Hangup,
+}
+
+/// Who gets the person's keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeysTo {
+    /// Nobody yet: they are kept for the next editor or command.
+    Hold,
+    /// The line editor.
+    Editor,
+    /// The shell and its commands, to the byte.
+    Shell,
+    /// Ctrl-C becomes [`Event::Cancel`]; the rest is kept.
+    Cancel,
+    /// Each key becomes [`Event::Keys`].
+    Question,
+}
+
+/// What the editor's slots tell the pump about an Enter that it has passed on.
+#[derive(Debug, Default)]
+pub struct Gate {
+    /// An Enter has been passed on, keys behind it are kept.
+    pub(super) enter_pending: AtomicBool,
+    /// The editor has accepted the line: the keys behind are for the command.
+    accepted: AtomicBool,
+}
+
+/// A way to the pump that slots of the editor and other threads may hold.
+#[derive(Clone)]
+pub struct Handle {
+    sender: Sender<Command>,
+    wake: Arc<PipeWriter>,
+    gate: Arc<Gate>,
+}
+
+impl Handle {
+    pub(super) fn send(&self, command: Command) {
+        // A pump that has ended has said so by Event::Ended or Hangup; there is nobody left to tell.
+        let _ = self.sender.send(command);
+        let _ = (&*self.wake).write(&[0]);
+    }
+
+    /// Says that the editor has accepted the line that an Enter submitted.
+    pub fn line_accepted(&self) {
+        self.gate.accepted.store(true, Ordering::Release);
+    }
+
+    /// Says that the editor wants another line after an Enter.
+    pub fn line_continues(&self) {
+        self.send(Command::ReleaseKeys);
+    }
+
+    /// Says that the editor has drawn itself: if an Enter was passed on and the line isn't accepted, the Enter was
+    /// for a menu or a search, and the keys behind it are still the editor's.
+    pub fn editor_drawn(&self) {
+        if self.gate.enter_pending.load(Ordering::Acquire) && !self.gate.accepted.load(Ordering::Acquire) {
+            self.send(Command::EditorDrawn);
+        }
+    }
+
+    /// Asks the live shell for completions; the answer is an [`Event::Candidates`].
+    pub fn request_completions(&self, id: u64, line: &str, position_bytes: usize) {
+        self.send(Command::Complete { id, line: line.to_owned(), position_bytes });
+    }
+}
+
+impl Handle {
+    /// Gives up waiting for completions: the shell's completion is interrupted.
+    pub fn abandon_completions(&self) {
+        self.send(Command::AbandonCompletion);
+    }
+}
+
+/// The running session.
+pub struct Session {
+    handle: Handle,
+    events: Receiver<Event>,
+    random: File,
+    next_id: u64,
+    thread: Option<JoinHandle<()>>,
+    /// Kept so that the editor always has somewhere to read from.
+    _editor_slave: OwnedFd,
+}
+
+impl Session {
+    /// Starts the shell and the thread that carries the bytes; descriptor 0 becomes the editor's own terminal.
+    ///
+    /// # Errors
+    /// A PTY, a pipe, the thread or the shell can't be made.
+    pub fn start(options: &Options, terminal: OwnedFd, before: &nix::sys::termios::Termios) -> io::Result<Self> {
+        let mut random = File::open("/dev/urandom")?;
+        let nonce = make_nonce(&mut random)?;
+        let running = spawn::start(&options.start, options.dialect, &nonce, before)?;
+        let editor = spawn::open_pty()?;
+        let mut raw = nix::sys::termios::tcgetattr(&editor.slave)?;
+        nix::sys::termios::cfmakeraw(&mut raw);
+        nix::sys::termios::tcsetattr(&editor.slave, nix::sys::termios::SetArg::TCSANOW, &raw)?;
+        sys::replace_standard(std::os::fd::AsFd::as_fd(&editor.slave), 0)?;
+        let (sender, commands) = channel();
+        let (event_sender, events) = channel();
+        let (wake_reader, wake) = io::pipe()?;
+        let gate = Arc::new(Gate::default());
+        let handle = Handle { sender, wake: Arc::new(wake), gate: Arc::clone(&gate) };
+        let mut pump = Pump::new(options, running, &nonce, terminal, editor.master, event_sender, gate)?;
+        let thread = std::thread::Builder::new()
+            .name("pump".into())
+            .spawn(move || pump.run(&commands, &wake_reader))?;
+        Ok(Self { handle, events, random, next_id: 0, thread: Some(thread), _editor_slave: editor.slave })
+    }
+
+    /// A way to the pump for the editor's slots.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Says who gets the person's keys from now on.
+    pub fn keys_to(&self, whom: KeysTo) {
+        if whom == KeysTo::Editor {
+            self.handle.gate.accepted.store(false, Ordering::Release);
+        }
+        self.handle.send(Command::KeysTo(whom));
+    }
+
+    /// Hands a line to the shell and lends it the terminal. What happens next comes as events, last
+    /// [`Event::Finished`], [`Event::Incomplete`] or [`Event::Ended`].
+    ///
+    /// # Errors
+    /// The line holds a NUL byte, which no shell can take, or the system gives no random bytes.
+    pub fn submit(&mut self, line: &HumanLine, want_names: bool) -> io::Result<()> {
+        if line.text().contains('\0') {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the line holds a NUL byte"));
+        }
+        self.next_id += 1;
+        let nonce = make_nonce(&mut self.random)?;
+        self.handle.send(Command::Submit { id: self.next_id, nonce, line: line.text().to_owned(), want_names });
+        Ok(())
+    }
+
+    /// Sends the shell an end of file, as Ctrl-D on an empty line does: it ends, or says why not.
+    pub fn end_of_file(&self) {
+        self.handle.send(Command::EndOfFile);
+    }
+
+    /// Waits for the next event.
+    #[must_use]
+    pub fn next_event(&self) -> Event {
+        self.events.recv().unwrap_or(Event::Hangup)
+    }
+
+    /// Waits for the next event, at most `timeout`.
+    #[must_use]
+    pub fn next_event_within(&self, timeout: Duration) -> Option<Event> {
+        match self.events.recv_timeout(timeout) {
+            Ok(event) => Some(event),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Event::Hangup),
+        }
+    }
+
+    /// Takes an event that has already come.
+    #[must_use]
+    pub fn pending_event(&self) -> Option<Event> {
+        self.events.try_recv().ok()
+    }
+
+    /// Ends the pump. The shell's terminal closes with it.
+    pub fn close(&mut self) {
+        self.handle.send(Command::Close);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// 128 random bits as hexadecimal text.
+fn make_nonce(random: &mut File) -> io::Result<String> {
+    let mut bytes = [0; 16];
+    random.read_exact(&mut bytes)?;
+    Ok(hex::encode(&bytes))
+}
+
+/// Writes all bytes to a terminal, waiting where it can't take them yet.
+///
+/// # Errors
+/// The terminal has gone.
+pub(super) fn write_fully(descriptor: BorrowedFd, mut bytes: &[u8]) -> io::Result<()> {
+    use nix::errno::Errno;
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    while !bytes.is_empty() {
+        match nix::unistd::write(descriptor, bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => {
+                let _ = poll(&mut [PollFd::new(descriptor, PollFlags::POLLOUT)], PollTimeout::NONE);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}

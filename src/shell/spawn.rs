@@ -1,0 +1,176 @@
+//! Starts the backing shell in its PTY with our integration, and leaves everything else as a login would.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, PipeReader, PipeWriter, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use nix::fcntl::OFlag;
+use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
+
+use super::sys::{self, WindowSize};
+
+const BASH: &str = include_str!("../../config/shell/bash.sh");
+
+/// Which integration a shell gets, by the name of its program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// GNU bash.
+    Bash,
+}
+
+impl Dialect {
+    /// Finds the dialect of a shell program; `None` where there is no integration for it.
+    #[must_use]
+    pub fn of(program: &Path) -> Option<Self> {
+        match program.file_name()?.to_str()? {
+            "bash" => Some(Self::Bash),
+            _ => None,
+        }
+    }
+}
+
+/// How to start the backing shell.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The shell's program.
+    pub program: PathBuf,
+    /// Whether it is a login shell.
+    pub login: bool,
+    /// Options of the command line that are the shell's own (`--norc`, `-x`, `-o vi` …).
+    pub arguments: Vec<OsString>,
+    /// The size of its window.
+    pub size: WindowSize,
+}
+
+/// The private ways between us and the running shell.
+#[derive(Debug)]
+pub struct Channels {
+    /// The file from which the shell loads the next line.
+    pub request: std::fs::File,
+    /// A line here lets the shell's prompt go on.
+    pub acknowledge: PipeWriter,
+    /// Names and completions, records ended by NUL.
+    pub report: PipeReader,
+    /// Kept open so that the shell can open them again by name.
+    _kept: (PipeReader, PipeWriter, std::fs::File),
+}
+
+/// A shell that runs.
+#[derive(Debug)]
+pub struct Running {
+    /// Our end of its terminal.
+    pub master: PtyMaster,
+    /// The path of its end.
+    pub slave_path: PathBuf,
+    /// The process.
+    pub child: Child,
+    /// The private ways.
+    pub channels: Channels,
+}
+
+/// A pseudo-terminal: our end, and the other's with its path.
+pub struct Pty {
+    /// Our end.
+    pub master: PtyMaster,
+    /// The other end.
+    pub slave: OwnedFd,
+    /// The path of the other end.
+    pub slave_path: PathBuf,
+}
+
+/// Opens a pseudo-terminal whose descriptors close on exec.
+///
+/// # Errors
+/// The system has no pseudo-terminal left, or `/dev/pts` isn't there.
+pub fn open_pty() -> io::Result<Pty> {
+    let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC)?;
+    grantpt(&master)?;
+    unlockpt(&master)?;
+    let slave_path = PathBuf::from(ptsname_r(&master)?);
+    let slave = nix::fcntl::open(
+        &slave_path,
+        OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC,
+        nix::sys::stat::Mode::empty(),
+    )?;
+    Ok(Pty { master, slave, slave_path })
+}
+
+/// Starts the shell.
+///
+/// # Errors
+/// A PTY, a pipe or the process can't be made.
+pub fn start(start: &Start, dialect: Dialect, nonce: &str, termios: &nix::sys::termios::Termios) -> io::Result<Running> {
+    let pty = open_pty()?;
+    nix::sys::termios::tcsetattr(&pty.slave, nix::sys::termios::SetArg::TCSANOW, termios)?;
+    sys::set_window_size(std::os::fd::AsFd::as_fd(&pty.slave), start.size)?;
+    let (acknowledge_reader, acknowledge) = io::pipe()?;
+    let (report, report_writer) = io::pipe()?;
+    let request = sys::memory_file(c"reedclaw-request")?;
+    let mut script = sys::memory_file(c"reedclaw-integration")?;
+    let here = |fd: i32| format!("/proc/{}/fd/{fd}", std::process::id());
+    let mut command = Command::new(&start.program);
+    match dialect {
+        Dialect::Bash => {
+            let options = BashOptions::read(start);
+            let text = BASH
+                .replace("@REQUEST@", &here(request.as_raw_fd()))
+                .replace("@ACK@", &here(acknowledge_reader.as_raw_fd()))
+                .replace("@REPORT@", &here(report_writer.as_raw_fd()))
+                .replace("@NONCE@", nonce)
+                .replace("@OPTIONS@", &options.letters)
+                .replace("@RCFILE@", &quote(&options.rcfile))
+                .replace("@ENV@", &quote(&std::env::var_os("ENV").unwrap_or_default()));
+            script.write_all(text.as_bytes())?;
+            command.arg("--posix").args(&options.passed_on);
+            command.env("ENV", here(script.as_raw_fd()));
+        }
+    }
+    let name = start.program.file_name().unwrap_or(start.program.as_os_str());
+    let mut argv0 = OsString::from(if start.login { "-" } else { "" });
+    argv0.push(name);
+    command.arg0(argv0);
+    let copy = |fd: &OwnedFd| fd.try_clone().map(Stdio::from);
+    command.stdin(copy(&pty.slave)?).stdout(copy(&pty.slave)?).stderr(copy(&pty.slave)?);
+    sys::lead_session_on_stdin(&mut command);
+    let child = command.spawn()?;
+    Ok(Running {
+        master: pty.master,
+        slave_path: pty.slave_path,
+        child,
+        channels: Channels { request, acknowledge, report, _kept: (acknowledge_reader, report_writer, script) },
+    })
+}
+
+/// What bash's own start-up options ask for, as our integration carries it out.
+struct BashOptions {
+    letters: String,
+    rcfile: OsString,
+    passed_on: Vec<OsString>,
+}
+
+impl BashOptions {
+    fn read(start: &Start) -> Self {
+        let mut options = Self { letters: "-".into(), rcfile: OsString::new(), passed_on: Vec::new() };
+        if start.login {
+            options.letters.push('l');
+        }
+        let mut arguments = start.arguments.iter();
+        while let Some(argument) = arguments.next() {
+            match argument.to_str() {
+                Some("--norc") => options.letters.push('r'),
+                Some("--noprofile") => options.letters.push('n'),
+                Some("--rcfile" | "--init-file") => options.rcfile = arguments.next().cloned().unwrap_or_default(),
+                _ => options.passed_on.push(argument.clone()),
+            }
+        }
+        options
+    }
+}
+
+/// Quotes a word for a POSIX shell.
+fn quote(word: &OsStr) -> String {
+    format!("'{}'", word.to_string_lossy().replace('\'', "'\\''"))
+}

@@ -1,0 +1,182 @@
+//! The supervisor: a small parent process that outlives any crash of the front-end.
+//!
+//! It remembers the terminal's modes, waits, and ends as the front-end says. A front-end that ends without a word
+//! (panic, SIGSEGV, `kill -9`) leaves its person with a restored terminal and a plain shell. It has one thread and
+//! knows nothing else.
+
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, kill, raise};
+use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use super::modes::RESET_ALL;
+use super::sys::{self, Side};
+
+/// How the front-end tells the supervisor what to end with.
+#[derive(Debug)]
+pub struct LastWord {
+    pipe: PipeWriter,
+}
+
+/// How a session ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// End with this exit code.
+    Exit(i32),
+    /// End by this signal, as the shell did.
+    Signal(i32),
+    /// It never came to a prompt; the reason, one line.
+    NotStarted(String),
+    /// It ended without a word; what is known of it.
+    Crashed(String),
+}
+
+impl Ending {
+    /// The ending that mirrors a process's.
+    #[must_use]
+    pub fn mirror(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Self::Exit(code),
+            (None, Some(signal)) => Self::Signal(signal),
+            (None, None) => Self::Exit(1),
+        }
+    }
+}
+
+impl LastWord {
+    /// Leaves the front-end's last word and ends the process.
+    pub fn end(mut self, ending: &Ending) -> ! {
+        let word = match ending {
+            Ending::Exit(code) => format!("exit {code}"),
+            Ending::Signal(signal) => format!("signal {signal}"),
+            Ending::NotStarted(reason) => format!("failed {reason}"),
+            Ending::Crashed(_) => String::new(),
+        };
+        let _ = self.pipe.write_all(word.as_bytes());
+        std::process::exit(0)
+    }
+}
+
+/// Forks; runs `front_end` in the child and returns in the parent with how it ended, the terminal restored.
+///
+/// # Errors
+/// There is no terminal on standard input, or no room for another process.
+pub fn supervise(front_end: impl FnOnce(LastWord)) -> io::Result<Ending> {
+    let modes = tcgetattr(io::stdin())?;
+    let (mut reader, writer) = io::pipe()?;
+    match sys::fork_single_threaded()? {
+        Side::Child => {
+            drop(reader);
+            sys::signal_when_parent_ends(Signal::SIGHUP);
+            for signal in [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU, Signal::SIGINT, Signal::SIGQUIT] {
+                sys::ignore(signal);
+            }
+            front_end(LastWord { pipe: writer });
+            std::process::exit(70)
+        }
+        Side::Parent(child) => {
+            drop(writer);
+            let ending = watch(child, &mut reader)?;
+            restore(&modes, matches!(ending, Ending::Crashed(_)));
+            Ok(ending)
+        }
+    }
+}
+
+fn watch(child: Pid, reader: &mut PipeReader) -> io::Result<Ending> {
+    use signal_hook::consts::{SIGHUP, SIGTERM};
+    let ignored = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
+    for signal in ignored {
+        sys::ignore(signal);
+    }
+    let (mut signals, writer) = UnixStream::pair()?;
+    for signal in [SIGHUP, SIGTERM] {
+        signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
+    }
+    let mut word = Vec::new();
+    loop {
+        let mut set = [PollFd::new(reader.as_fd(), PollFlags::POLLIN), PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut set, PollTimeout::NONE).is_err() {
+            continue;
+        }
+        let happened = |index: usize| set[index].revents().is_some_and(|flags| !flags.is_empty());
+        let (spoke, signalled) = (happened(0), happened(1));
+        if signalled {
+            let mut drain = [0; 16];
+            let _ = signals.read(&mut drain);
+            let _ = kill(child, Signal::SIGHUP);
+        }
+        if spoke {
+            let mut buffer = [0; 512];
+            match reader.read(&mut buffer) {
+                Ok(0) | Err(_) => break,
+                Ok(count) => word.extend_from_slice(&buffer[..count]),
+            }
+        }
+    }
+    let status = loop {
+        match waitpid(child, None) {
+            Err(nix::errno::Errno::EINTR) => {}
+            other => break other,
+        }
+    };
+    for signal in ignored {
+        sys::default_action(signal);
+    }
+    Ok(read_word(&String::from_utf8_lossy(&word)).unwrap_or_else(|| {
+        Ending::Crashed(match status {
+            Ok(WaitStatus::Signaled(_, signal, _)) => format!("ended by {signal}"),
+            Ok(WaitStatus::Exited(_, code)) => format!("ended with code {code}"),
+            _ => "ended".into(),
+        })
+    }))
+}
+
+fn read_word(word: &str) -> Option<Ending> {
+    let (kind, rest) = word.split_once(' ')?;
+    match kind {
+        "exit" => rest.parse().ok().map(Ending::Exit),
+        "signal" => rest.parse().ok().map(Ending::Signal),
+        "failed" => Some(Ending::NotStarted(rest.to_owned())),
+        _ => None,
+    }
+}
+
+fn restore(modes: &Termios, crashed: bool) {
+    if crashed {
+        let _ = io::stdout().write_all(RESET_ALL.as_bytes());
+        let _ = io::stdout().write_all(b"\r\n");
+        let _ = io::stdout().flush();
+    }
+    let _ = tcsetattr(io::stdin(), SetArg::TCSADRAIN, modes);
+}
+
+/// Ends this process by a signal, as the shell under it did.
+pub fn end_by_signal(signal: i32) -> ! {
+    if let Ok(known) = Signal::try_from(signal) {
+        sys::default_action(known);
+        let _ = raise(known);
+    }
+    std::process::exit(128 + signal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_last_word_is_read_back() {
+        assert_eq!(read_word("exit 4"), Some(Ending::Exit(4)));
+        assert_eq!(read_word("signal 15"), Some(Ending::Signal(15)));
+        assert_eq!(read_word("failed no room"), Some(Ending::NotStarted("no room".into())));
+        assert_eq!(read_word(""), None);
+        assert_eq!(read_word("exi"), None);
+    }
+}

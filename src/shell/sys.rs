@@ -1,0 +1,153 @@
+//! The system calls for which no safe wrapper exists. The only file of the house with `unsafe`.
+//!
+//! Nothing here decides anything: each function is one call, or what must happen between fork and exec.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// A terminal window's size, in characters and (where the terminal says so) in pixels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WindowSize {
+    /// Height in characters.
+    pub rows: u16,
+    /// Width in characters.
+    pub columns: u16,
+    /// Width in pixels, 0 where unknown.
+    pub width_pixels: u16,
+    /// Height in pixels, 0 where unknown.
+    pub height_pixels: u16,
+}
+
+/// Reads the window size of a terminal.
+///
+/// # Errors
+/// The descriptor is no terminal.
+pub fn window_size(terminal: BorrowedFd) -> io::Result<WindowSize> {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: TIOCGWINSZ writes one `winsize` to the pointer, which is valid for the call.
+    let result = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(WindowSize {
+        rows: size.ws_row,
+        columns: size.ws_col,
+        width_pixels: size.ws_xpixel,
+        height_pixels: size.ws_ypixel,
+    })
+}
+
+/// Sets the window size of a terminal; the kernel tells its foreground processes.
+///
+/// # Errors
+/// The descriptor is no terminal.
+pub fn set_window_size(terminal: BorrowedFd, size: WindowSize) -> io::Result<()> {
+    let size = libc::winsize {
+        ws_row: size.rows,
+        ws_col: size.columns,
+        ws_xpixel: size.width_pixels,
+        ws_ypixel: size.height_pixels,
+    };
+    // SAFETY: TIOCSWINSZ reads one `winsize` from the pointer, which is valid for the call.
+    let result = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Makes the command start as the leader of a new session whose controlling terminal is its standard input, with
+/// every signal at its default, as a login program would start a shell.
+pub fn lead_session_on_stdin(command: &mut Command) {
+    let prepare = || {
+        // SAFETY: setsid, ioctl and signal are async-signal-safe; nothing is allocated.
+        unsafe {
+            if libc::setsid() < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            if libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            for signal in 1..=64 {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: the closure makes async-signal-safe calls only.
+    unsafe { command.pre_exec(prepare) };
+}
+
+/// Which side of a fork this is.
+pub enum Side {
+    /// The process that forked, with the child's process id.
+    Parent(nix::unistd::Pid),
+    /// The new process.
+    Child,
+}
+
+/// Forks. The process must have one thread, so that the child may go on with the whole program.
+///
+/// # Errors
+/// The system has no room for another process.
+pub fn fork_single_threaded() -> io::Result<Side> {
+    // SAFETY: the caller has started no thread, so the child inherits no lock that another thread held.
+    match unsafe { nix::unistd::fork() } {
+        Ok(nix::unistd::ForkResult::Parent { child }) => Ok(Side::Parent(child)),
+        Ok(nix::unistd::ForkResult::Child) => Ok(Side::Child),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Asks the kernel to send this process `signal` when its parent ends.
+pub fn signal_when_parent_ends(signal: nix::sys::signal::Signal) {
+    // SAFETY: PR_SET_PDEATHSIG takes one integer and touches no memory.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) };
+}
+
+/// Sets a signal to be ignored by this process.
+pub fn ignore(signal: nix::sys::signal::Signal) {
+    // SAFETY: SIG_IGN installs no handler.
+    let _ = unsafe { nix::sys::signal::signal(signal, nix::sys::signal::SigHandler::SigIgn) };
+}
+
+/// Sets a signal to its default action in this process.
+pub fn default_action(signal: nix::sys::signal::Signal) {
+    // SAFETY: SIG_DFL installs no handler.
+    let _ = unsafe { nix::sys::signal::signal(signal, nix::sys::signal::SigHandler::SigDfl) };
+}
+
+/// Makes an anonymous file in memory, closed on exec.
+///
+/// # Errors
+/// The system has no memory or descriptors left.
+pub fn memory_file(name: &std::ffi::CStr) -> io::Result<File> {
+    // SAFETY: the name is a valid C string; the returned descriptor is owned by nobody else.
+    unsafe {
+        let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(File::from(OwnedFd::from_raw_fd(fd)))
+    }
+}
+
+/// Puts `source` in the place of descriptor `target` of this process (0, 1 or 2).
+///
+/// # Errors
+/// The descriptor can't be duplicated.
+pub fn replace_standard(source: BorrowedFd, target: i32) -> io::Result<()> {
+    // SAFETY: dup2 on valid descriptor numbers; `target` is a standard stream that nobody owns as an `OwnedFd`.
+    let result = unsafe { libc::dup2(source.as_raw_fd(), target) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// How many bytes wait to be read from a terminal's slave side.
+#[must_use]
+pub fn bytes_waiting(terminal: BorrowedFd) -> usize {
+    let mut waiting: libc::c_int = 0;
+    // SAFETY: FIONREAD writes one int to the pointer, which is valid for the call.
+    let result = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::FIONREAD, &raw mut waiting) };
+    if result < 0 { 0 } else { usize::try_from(waiting).unwrap_or(0) }
+}
