@@ -64,8 +64,9 @@ impl Feed {
             KeysTo::Editor => {
                 self.keys = Keys::default();
                 self.wake_sent = false;
-                self.feed_editor();
-                self.send_wake();
+                if !self.send_wake() {
+                    self.feed_editor();
+                }
             }
             KeysTo::Shell => {
                 self.forwarded |= !self.held.is_empty();
@@ -88,9 +89,11 @@ impl Feed {
     /// Puts keys that a command left unread in front of those kept.
     pub(super) fn give_back(&mut self, mut keys: Vec<u8>) {
         for key in &mut keys {
-            // The line discipline had turned Enter into a line feed.
-            if *key == b'\n' {
-                *key = b'\r';
+            // The line discipline had turned Enter into a line feed and an end of file into a NUL.
+            match *key {
+                b'\n' => *key = b'\r',
+                0 => *key = 4,
+                _ => {}
             }
         }
         keys.append(&mut self.held);
@@ -107,7 +110,7 @@ impl Feed {
             }
             KeysTo::Editor => {
                 let mut keys = keys.to_vec();
-                if self.gate.enter_pending.load(Ordering::Acquire) || !self.held.is_empty() {
+                if self.wake_sent || self.gate.enter_pending.load(Ordering::Acquire) || !self.held.is_empty() {
                     // The editor's own question must not wait behind keys that are kept.
                     self.to_editor.extend(take_cursor_reports(&mut keys));
                 }
@@ -138,7 +141,8 @@ impl Feed {
 
     /// Passes kept keys to the editor, up to and including an Enter.
     fn feed_editor(&mut self) {
-        if self.whom != KeysTo::Editor || self.gate.enter_pending.load(Ordering::Acquire) || self.held.is_empty() {
+        let closed = self.wake_sent || self.gate.enter_pending.load(Ordering::Acquire);
+        if self.whom != KeysTo::Editor || closed || self.held.is_empty() {
             return;
         }
         let cut = self.keys.next(&self.held);
@@ -179,11 +183,20 @@ impl Feed {
         }
     }
 
-    fn send_wake(&mut self) {
-        if self.whom == KeysTo::Editor && self.wake_wanted && !self.wake_sent {
+    /// The loop has seen every event up to now.
+    pub(super) fn events_seen(&mut self) {
+        self.wake_wanted = false;
+    }
+
+    /// Sends the wake key. The editor forgets keys that come behind it in one batch, so they are kept until the
+    /// editor is entered again.
+    fn send_wake(&mut self) -> bool {
+        let send = self.whom == KeysTo::Editor && self.wake_wanted && !self.wake_sent;
+        if send {
             self.wake_wanted = false;
             self.wake_sent = true;
             self.to_editor.extend_from_slice(WAKE_KEY);
         }
+        send
     }
 }

@@ -1,11 +1,12 @@
 //! What the shell's output means: which phase the shell is in, and what each marker changes.
 
 use std::io::Write;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices};
 
 use super::pump::Pump;
@@ -228,6 +229,8 @@ impl Pump {
                 }
             }
             self.feed.to_shell.extend_from_slice(&pending[written..]);
+            // The line discipline takes the keys in a thread of the kernel's own; poll waits until it has.
+            let _ = poll(&mut [PollFd::new(slave.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO);
             let _ = termios::tcsetattr(&slave, SetArg::TCSANOW, &modes);
         }
     }
@@ -289,7 +292,7 @@ impl Pump {
     /// Marks output that didn't end its last line, and leaves the cursor at the start of a line either way: the mark,
     /// then blanks to the edge, which wrap only where the line wasn't empty.
     fn close_open_line(&mut self) {
-        let columns = sys::window_size(std::os::fd::AsFd::as_fd(&std::io::stdout())).map_or(0, |size| size.columns);
+        let columns = sys::window_size(std::io::stdout().as_fd()).map_or(0, |size| size.columns);
         if columns < 2 {
             self.out.extend_from_slice(b"\r\n");
             return;

@@ -40,7 +40,8 @@ const REPORT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// What the prompt's loop asks of the pump.
 #[derive(Debug)]
 pub enum Command {
-    KeysTo(KeysTo),
+    /// Who gets the keys, and how many events the loop has seen.
+    KeysTo(KeysTo, u64),
     ReleaseKeys,
     EditorDrawn,
     Submit { id: u64, nonce: String, line: String, want_names: bool },
@@ -79,6 +80,8 @@ pub struct Pump {
     /// Whether names are wanted with the next prompt.
     pub(super) want_names: bool,
     scanner_deadline: Option<Instant>,
+    /// How many events were sent.
+    told: u64,
     /// What waits until readline reads, and the time when it is handed over all the same.
     waiting: Option<(Command, Option<Instant>)>,
     /// The nonce of the line handed over last, until the scanner has it.
@@ -135,6 +138,7 @@ impl Pump {
             report: Vec::new(),
             want_names: true,
             scanner_deadline: None,
+            told: 0,
             waiting: None,
             next_nonce: None,
             ended: false,
@@ -240,7 +244,12 @@ impl Pump {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::KeysTo(whom) => self.feed.keys_to(whom),
+            Command::KeysTo(whom, seen) => {
+                if seen == self.told {
+                    self.feed.events_seen();
+                }
+                self.feed.keys_to(whom);
+            }
             Command::ReleaseKeys => self.feed.release(),
             Command::EditorDrawn => self.feed.editor_drawn(),
             Command::Submit { .. } | Command::EndOfFile => match self.phase {
@@ -443,6 +452,7 @@ impl Pump {
 
     /// Sends an event, and wakes the editor where it would otherwise not look.
     pub(super) fn tell(&mut self, event: Event) {
+        self.told += 1;
         let quiet = matches!(event, Event::Candidates(..) | Event::Cancel | Event::Keys(_));
         let _ = self.events.send(event);
         if !quiet {

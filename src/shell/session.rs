@@ -1,5 +1,6 @@
 //! The session's side that the prompt's loop holds: hands lines over, waits for what happens.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, PipeWriter, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -138,6 +139,8 @@ pub struct Session {
     events: Receiver<Event>,
     random: File,
     next_id: u64,
+    /// How many events were taken.
+    seen: Cell<u64>,
     thread: Option<JoinHandle<()>>,
     /// Kept so that the editor always has somewhere to read from.
     _editor_slave: OwnedFd,
@@ -166,7 +169,7 @@ impl Session {
         let thread = std::thread::Builder::new()
             .name("pump".into())
             .spawn(move || pump.run(&commands, &wake_reader))?;
-        Ok(Self { handle, events, random, next_id: 0, thread: Some(thread), _editor_slave: editor.slave })
+        Ok(Self { handle, events, random, next_id: 0, seen: Cell::new(0), thread: Some(thread), _editor_slave: editor.slave })
     }
 
     /// A way to the pump for the editor's slots.
@@ -180,7 +183,7 @@ impl Session {
         if whom == KeysTo::Editor {
             self.handle.gate.accepted.store(false, Ordering::Release);
         }
-        self.handle.send(Command::KeysTo(whom));
+        self.handle.send(Command::KeysTo(whom, self.seen.get()));
     }
 
     /// Hands a line to the shell and lends it the terminal. What happens next comes as events, last
@@ -206,14 +209,19 @@ impl Session {
     /// Waits for the next event.
     #[must_use]
     pub fn next_event(&self) -> Event {
-        self.events.recv().unwrap_or(Event::Hangup)
+        let event = self.events.recv().unwrap_or(Event::Hangup);
+        self.seen.set(self.seen.get() + 1);
+        event
     }
 
     /// Waits for the next event, at most `timeout`.
     #[must_use]
     pub fn next_event_within(&self, timeout: Duration) -> Option<Event> {
         match self.events.recv_timeout(timeout) {
-            Ok(event) => Some(event),
+            Ok(event) => {
+                self.seen.set(self.seen.get() + 1);
+                Some(event)
+            }
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => Some(Event::Hangup),
         }
@@ -222,7 +230,9 @@ impl Session {
     /// Takes an event that has already come.
     #[must_use]
     pub fn pending_event(&self) -> Option<Event> {
-        self.events.try_recv().ok()
+        let event = self.events.try_recv().ok()?;
+        self.seen.set(self.seen.get() + 1);
+        Some(event)
     }
 
     /// Ends the pump. The shell's terminal closes with it.
