@@ -1,1 +1,20 @@
 //! Markdown and other text to styled lines; the sanitiser. Pure: no terminal, no I/O.
+//!
+//! What came from outside passes [`sanitise`] on its way to the terminal, and [`strip_controls`] on its way to a model.
+//! ```
+//! use reedclaw::render::{Markdown, Options};
+//! let mut answer = Markdown::new(Options { width_columns: 40, color: false, markdown: true });
+//! let mut shown = answer.push("* Some **bo");
+//! shown += &answer.push("ld** words\x1b[2J\n");
+//! shown += &answer.finish();
+//! assert_eq!(shown, "• Some bold words\n");
+//! ```
+
+mod controls;
+mod markdown;
+mod sanitise;
+pub mod text;
+
+pub use controls::strip_controls;
+pub use markdown::{Markdown, Options};
+pub use sanitise::{CSI_CHARS_MAX, STRING_CHARS_MAX, Sanitiser, is_invisible, sanitise};

@@ -1,0 +1,228 @@
+//! Text in terminal columns: display width, cutting, visible escapes and plain tables.
+//!
+//! Owns how wide a text is. Must not know colours or markdown.
+//! The width is that of the clusters one by one (a base character with its marks, or an emoji sequence), because that is
+//! how terminals place them: ligatures that `unicode-width` would count as one cell take two.
+
+use std::fmt::Write as _;
+
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+use super::sanitise::{is_invisible, sanitise};
+
+/// Characters of one cluster at most; further marks begin another, so that no text costs more than linear time.
+const CLUSTER_CHARS_MAX: usize = 32;
+/// Blanks between the columns of a plain table.
+const GAP: usize = 2;
+
+/// Gives the columns that a text of one line takes on a terminal.
+#[must_use]
+pub fn width(text: &str) -> usize {
+    clusters(text).map(|(_, columns)| columns).sum()
+}
+
+/// Cuts a text to what is shown in one place, each part with its width in columns.
+pub fn clusters(text: &str) -> impl Iterator<Item = (&str, usize)> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let mut end = first.len_utf8();
+        for (count, c) in rest[end..].chars().enumerate() {
+            if count + 1 >= CLUSTER_CHARS_MAX || !extends(&rest[..end], c) {
+                break;
+            }
+            end += c.len_utf8();
+        }
+        let (cluster, after) = rest.split_at(end);
+        rest = after;
+        Some((cluster, cluster_width(cluster)))
+    })
+}
+
+/// Tells whether a character belongs to the cluster before it.
+pub(super) fn extends(cluster: &str, c: char) -> bool {
+    let Some(last) = cluster.chars().next_back() else { return false };
+    if c.is_control() || last.is_control() || cluster.len() > CLUSTER_CHARS_MAX * 4 {
+        return false;
+    }
+    let region = |c: char| matches!(c, '\u{1f1e6}'..='\u{1f1ff}');
+    c.width() == Some(0)
+        || last == '\u{200d}'
+        || (matches!(c, '\u{1f3fb}'..='\u{1f3ff}') && last.width() == Some(2))
+        || (region(c) && region(last) && cluster.chars().count() == 1)
+}
+
+/// Gives the columns of one cluster; controls, which must not get here, count nothing.
+pub(super) fn cluster_width(cluster: &str) -> usize {
+    if cluster.bytes().all(|byte| byte < 0x80) {
+        return cluster.bytes().filter(|byte| !byte.is_ascii_control()).count();
+    }
+    // Two columns is the most that any terminal gives to what stands in one place.
+    cluster.width().min(2)
+}
+
+/// Shortens a text of one line to at most so many columns, the last of them `…` where something was cut.
+#[must_use]
+pub fn ellipsis(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    let mut left = columns.saturating_sub(1);
+    for (cluster, columns) in clusters(text) {
+        if columns > left {
+            break;
+        }
+        left -= columns;
+        kept.push_str(cluster);
+    }
+    if columns > 0 {
+        kept.push('…');
+    }
+    kept
+}
+
+/// Shows a command as it will run: every control, every invisible character and every blank that is no plain space as an
+/// escape (`\n`, `\t`, `\x1b`, `\u{202e}`). Newlines too: split into lines first where they should stay.
+///
+/// A backslash stays as it is, so that ordinary commands look as they are; [`has_hidden`] tells whether an escape is ours.
+#[must_use]
+pub fn escape_visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        // Writing to a String can't fail.
+        let _ = match c {
+            '\n' => write!(shown, "\\n"),
+            '\t' => write!(shown, "\\t"),
+            '\r' => write!(shown, "\\r"),
+            _ if !is_hidden(c) => write!(shown, "{c}"),
+            _ if c.is_ascii() => write!(shown, "\\x{:02x}", u32::from(c)),
+            _ => write!(shown, "\\u{{{:x}}}", u32::from(c)),
+        };
+    }
+    shown
+}
+
+/// Tells whether a text has a character that [`escape_visible`] would write as an escape, newlines apart: worth a warning
+/// beside a command that waits for approval.
+#[must_use]
+pub fn has_hidden(text: &str) -> bool {
+    text.chars().any(|c| c != '\n' && is_hidden(c))
+}
+
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || is_invisible(c)
+        || (c.is_whitespace() && c != ' ')
+        || ('\u{fdd0}'..='\u{fdef}').contains(&c)
+        || u32::from(c) & 0xfffe == 0xfffe
+}
+
+/// Lays rows out in aligned columns, one line each, two blanks between; cells are sanitised, a newline in a cell shows as
+/// `⏎`. Lines are cut at `width_columns` (0: not at all).
+#[must_use]
+pub fn table(rows: &[Vec<String>], width_columns: usize) -> String {
+    let cell = |cell: &String| sanitise(cell).replace('\n', "⏎").replace('\t', " ");
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(cell).collect()).collect();
+    let mut widths: Vec<usize> = Vec::new();
+    for row in &rows {
+        for (at, cell) in row.iter().enumerate() {
+            let columns = width(cell);
+            match widths.get_mut(at) {
+                Some(widest) => *widest = columns.max(*widest),
+                None => widths.push(columns),
+            }
+        }
+    }
+    let mut out = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (cell, widest) in row.iter().zip(&widths) {
+            line.push_str(cell);
+            line.extend(std::iter::repeat_n(' ', widest - width(cell) + GAP));
+        }
+        let line = line.trim_end();
+        out.push_str(&if width_columns > 0 { ellipsis(line, width_columns) } else { line.to_owned() });
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn widths_are_those_of_a_terminal() {
+        let table: &[(&str, usize)] = &[
+            ("", 0),
+            ("abc", 3),
+            ("ünï", 3),
+            ("e\u{301}", 1),
+            ("日本", 4),
+            ("👍🏽", 2),
+            ("👩\u{200d}👩\u{200d}👧", 2),
+            ("🇩🇪🇫🇷", 4),
+            ("❤\u{fe0f}", 2),
+            ("1\u{fe0f}\u{20e3}", 2),
+            ("─│•", 3),
+        ];
+        for (text, columns) in table {
+            assert_eq!(width(text), *columns, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_cut_text_fits() {
+        let table: &[(&str, usize, &str)] = &[
+            ("abc", 3, "abc"),
+            ("abcd", 3, "ab…"),
+            ("日本語", 5, "日本…"),
+            ("日本語", 4, "日…"),
+            ("ab", 1, "…"),
+            ("ab", 0, ""),
+        ];
+        for (text, columns, cut) in table {
+            assert_eq!(&ellipsis(text, *columns), cut);
+        }
+    }
+
+    #[test]
+    fn what_hides_is_shown() {
+        let table: &[(&str, &str)] = &[
+            ("ls -l 'ünï 日本'", "ls -l 'ünï 日本'"),
+            ("a\x1b[2Kb\x07\x7f", "a\\x1b[2Kb\\x07\\x7f"),
+            ("rm\u{a0}x\u{3000}y", "rm\\u{a0}x\\u{3000}y"),
+            ("a\u{202e}b\u{200d}c\u{e0041}\u{9b}", "a\\u{202e}b\\u{200d}c\\u{e0041}\\u{9b}"),
+            ("a\nb\tc\r", "a\\nb\\tc\\r"),
+        ];
+        for (text, shown) in table {
+            assert_eq!(&escape_visible(text), shown);
+            assert_eq!(has_hidden(text), text != shown);
+        }
+        assert!(!has_hidden("cat <<E\nx\nE"));
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let rows: Vec<Vec<String>> = [["1", "ls -l", "ok"], ["12", "echo 日本\nx\x1b[2J", "failed"], ["3", "", ""]]
+            .map(|row| row.map(String::from).to_vec())
+            .to_vec();
+        assert_eq!(table(&rows, 0), "1   ls -l        ok\n12  echo 日本⏎x  failed\n3\n");
+        assert_eq!(table(&rows, 12), "1   ls -l  …\n12  echo 日…\n3\n");
+    }
+
+    proptest! {
+        #[test]
+        fn clusters_make_the_whole(text in any::<String>(), columns in 0usize..30) {
+            prop_assert_eq!(clusters(&text).map(|(cluster, _)| cluster).collect::<String>(), text.clone());
+            prop_assert!(width(&ellipsis(&text, columns)) <= columns);
+        }
+
+        #[test]
+        fn escapes_leave_nothing_hidden(text in any::<String>()) {
+            prop_assert!(!has_hidden(&escape_visible(&text)));
+        }
+    }
+}
