@@ -1,1 +1,253 @@
-//! One question from asking to answer: joins turn, model and store; never prints.
+//! One question from asking to answer: joins turn and model, and tells a recorder; never prints, reads no settings, runs no
+//! command.
+//!
+//! ```no_run
+//! use reedclaw::agent::{Agent, Cancel, Forgetful, Options};
+//! use reedclaw::model::Endpoint;
+//! use reedclaw::proto::Event;
+//!
+//! let models = vec![Endpoint::new("local", "http://127.0.0.1:8080", "default")];
+//! let options = Options { models, ..Options::default() };
+//! let mut agent = Agent::new(options, Box::new(Forgetful));
+//! let cancel = Cancel::new(); // a clone of it stops the question from another thread
+//! agent.ask("what is a shell?", &cancel, &mut |event| {
+//!     if let Event::Text(_piece) = event { /* draw it */ }
+//! });
+//! ```
+
+mod cancel;
+mod recorder;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use crate::model::{Endpoint, Finish, ModelError, Piece, start};
+use crate::proto::{CommandOutcome, Event, Failure, FailureKind};
+use crate::turn::{self, Conversation};
+
+pub use cancel::Cancel;
+pub use recorder::{Ending, Forgetful, Recorder};
+
+/// Longest single wait for a piece. Nothing is polled: a piece, the end, a time-out and a cancel all end the wait.
+const WAIT: Duration = Duration::from_secs(60 * 60);
+
+/// What an agent is made of.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The models, in the order in which they are listed.
+    pub models: Vec<Endpoint>,
+    /// The name of the one that answers; the first where absent.
+    pub default_model: Option<String>,
+    /// The limits and the system prompt of the conversation.
+    pub conversation: turn::Options,
+}
+
+/// One configured model, for a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelInfo {
+    /// Its name in the config.
+    pub name: String,
+    /// Its name for the server.
+    pub model: String,
+    /// The server's address, as configured.
+    pub endpoint: String,
+    /// Whether it answers now.
+    pub is_current: bool,
+}
+
+/// Answers questions, one at a time, in one conversation.
+pub struct Agent {
+    models: Vec<Endpoint>,
+    default_model: Option<String>,
+    current: Option<String>,
+    conversation: Conversation,
+    recorder: Box<dyn Recorder>,
+}
+
+/// How the stream of an answer ended.
+enum End {
+    Whole(Finish),
+    Cancelled,
+    Failed(Box<ModelError>),
+}
+
+impl Agent {
+    /// Makes an agent with an empty conversation.
+    #[must_use]
+    pub fn new(options: Options, recorder: Box<dyn Recorder>) -> Self {
+        let Options { models, default_model, conversation } = options;
+        let first = models.first().map(|it| it.name.clone());
+        let default_model = default_model.or(first);
+        Self {
+            models,
+            current: default_model.clone(),
+            default_model,
+            conversation: Conversation::new(conversation),
+            recorder,
+        }
+    }
+
+    /// Asks one question and returns when it is over. `sink` gets notices, then pieces as they come, then exactly one of
+    /// `Answered`, `Cancelled` and `Failed`.
+    pub fn ask(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event)) {
+        let mut record = Record { recorder: &mut *self.recorder, has_failed: false };
+        record.keep(sink, |it| it.question(question));
+        let endpoint = match find(&self.models, self.current.as_deref()) {
+            Ok(endpoint) => endpoint,
+            Err(failure) => {
+                record.keep(sink, |it| it.finished(Ending::Failed(&failure)));
+                return sink(Event::Failed { text: String::new(), failure });
+            }
+        };
+        let (messages, notices) = self.conversation.messages_for(question);
+        notices.into_iter().for_each(|notice| sink(Event::Notice(notice)));
+        let mut text = String::new();
+        let end = if cancel.is_cancelled() {
+            End::Cancelled
+        } else {
+            let stream = start(endpoint, &messages);
+            // The request is on its way; what was copied for it is not kept through a long answer.
+            drop(messages);
+            follow(stream, cancel, &mut |piece| {
+                text.push_str(&piece);
+                let at = text.len() - piece.len();
+                sink(Event::Text(piece));
+                record.keep(sink, |it| it.answer_piece(&text[at..]));
+            })
+        };
+        match end {
+            End::Whole(finish) => {
+                self.conversation.answered(&text);
+                if let Some(notice) = shortfall(&text, &finish) {
+                    sink(Event::Notice(notice));
+                }
+                record.keep(sink, |it| it.finished(Ending::Answered));
+                sink(Event::Answered { text });
+            }
+            End::Cancelled => {
+                self.conversation.cancelled(&text);
+                record.keep(sink, |it| it.finished(Ending::Cancelled));
+                sink(Event::Cancelled { text });
+            }
+            End::Failed(error) => {
+                self.conversation.broke_off(&text);
+                let failure = error.to_failure();
+                record.keep(sink, |it| it.finished(Ending::Failed(&failure)));
+                sink(Event::Failed { text, failure });
+            }
+        }
+    }
+
+    /// Keeps a command's outcome for the next question.
+    pub fn note_outcome(&mut self, outcome: &CommandOutcome) {
+        self.conversation.ran(outcome);
+    }
+
+    /// Lets another model answer from now on; the conversation goes on.
+    ///
+    /// # Errors
+    /// A failure of kind `User` where no model has that name.
+    pub fn use_model(&mut self, name: &str) -> Result<(), Failure> {
+        if self.models.iter().any(|it| it.name == name) {
+            self.current = Some(name.to_owned());
+            return Ok(());
+        }
+        Err(unknown_model(FailureKind::User, name, &self.models))
+    }
+
+    /// Lists the configured models.
+    #[must_use]
+    pub fn models(&self) -> Vec<ModelInfo> {
+        let info = |it: &Endpoint| ModelInfo {
+            name: it.name.clone(),
+            model: it.model.clone(),
+            endpoint: it.endpoint.clone(),
+            is_current: self.current.as_ref() == Some(&it.name),
+        };
+        self.models.iter().map(info).collect()
+    }
+
+    /// Names the model that answers, where it is configured.
+    #[must_use]
+    pub fn current_model(&self) -> Option<&str> {
+        find(&self.models, self.current.as_deref()).ok().map(|it| it.name.as_str())
+    }
+
+    /// Forgets questions and answers; outputs of commands since the last question stay for the next one.
+    pub fn clear(&mut self) {
+        self.conversation.clear();
+    }
+
+    /// Forgets the whole conversation, outputs too, and goes back to the default model.
+    pub fn reset(&mut self) {
+        self.conversation.reset();
+        self.current.clone_from(&self.default_model);
+    }
+}
+
+/// Follows a stream to its end or to a cancel, whichever is first.
+fn follow(mut stream: crate::model::Stream, cancel: &Cancel, piece: &mut dyn FnMut(String)) -> End {
+    cancel.attach(Some(stream.waker()));
+    let end = loop {
+        if cancel.is_cancelled() {
+            break End::Cancelled;
+        }
+        match stream.recv_timeout(WAIT) {
+            Ok(Some(Piece::Text(text))) => piece(text),
+            Ok(Some(Piece::Done(finish))) => break End::Whole(finish),
+            Ok(None) => {}
+            Err(error) => break End::Failed(error),
+        }
+    };
+    cancel.attach(None);
+    end
+}
+
+/// Tells the recorder, and the user once where that fails.
+struct Record<'a> {
+    recorder: &'a mut dyn Recorder,
+    has_failed: bool,
+}
+
+impl Record<'_> {
+    fn keep(&mut self, sink: &mut dyn FnMut(Event), tell: impl FnOnce(&mut dyn Recorder) -> Result<(), Failure>) {
+        if let Err(failure) = tell(self.recorder)
+            && !std::mem::replace(&mut self.has_failed, true)
+        {
+            sink(Event::Notice(format!("[history] this conversation is not being stored: {}", failure.message)));
+        }
+    }
+}
+
+/// What an answer that ended well still lacks.
+fn shortfall(text: &str, finish: &Finish) -> Option<String> {
+    match finish.reason.as_deref() {
+        Some("length") => Some("[model] the answer stopped at the server's limit of tokens".to_owned()),
+        Some("content_filter") => Some("[model] the server's content filter stopped the answer".to_owned()),
+        _ if text.trim().is_empty() => Some("[model] the answer is empty".to_owned()),
+        _ => None,
+    }
+}
+
+fn find<'a>(models: &'a [Endpoint], name: Option<&str>) -> Result<&'a Endpoint, Failure> {
+    let Some(name) = name.filter(|_| !models.is_empty()) else {
+        return Err(Failure {
+            kind: FailureKind::Config,
+            message: "no model is configured".to_owned(),
+            hint:
+                "connect one in the config: models.local = {endpoint = \"http://127.0.0.1:8080\", model = \"default\"}"
+                    .to_owned(),
+        });
+    };
+    models.iter().find(|it| it.name == name).ok_or_else(|| unknown_model(FailureKind::Config, name, models))
+}
+
+fn unknown_model(kind: FailureKind, name: &str, models: &[Endpoint]) -> Failure {
+    let names: Vec<&str> = models.iter().map(|it| it.name.as_str()).collect();
+    let hint =
+        if names.is_empty() { "no model is configured".to_owned() } else { format!("there is {}", names.join(", ")) };
+    // The name is the user's own, but what it holds is drawn on their terminal.
+    let name: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
+    Failure { kind, message: format!("no model is called {name}"), hint }
+}

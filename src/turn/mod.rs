@@ -1,1 +1,22 @@
-//! What a conversation sends to the model and what its answer asks for. Pure: has never heard of SQLite or HTTP.
+//! What a conversation sends to the model and what its answer asks for. Pure: has never heard of SQLite or HTTP, and runs
+//! nothing.
+//!
+//! ```
+//! use reedclaw::turn::{Conversation, Options, commands_in};
+//!
+//! let mut conversation = Conversation::new(Options::default());
+//! let (messages, notices) = conversation.messages_for("which files are large?");
+//! assert_eq!((messages.len(), notices.len()), (1, 0));
+//! conversation.answered("CMD: du -sh *");
+//! assert_eq!(commands_in("CMD: du -sh *")[0].text, "du -sh *");
+//! ```
+
+mod commands;
+mod conversation;
+mod exec;
+mod plain;
+mod scan;
+
+pub use commands::{commands_in, proposals};
+pub use conversation::{Conversation, Options, estimate_tokens};
+pub use plain::plain_text;

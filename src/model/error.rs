@@ -1,0 +1,317 @@
+//! What can go wrong between a question and its answer, each with its one line and its hint. Never holds a key; a server's
+//! own words are bounded to one clean line.
+
+use std::time::Duration;
+
+use crate::proto::{Failure, FailureKind};
+
+/// Characters of a server's own words that a message repeats: enough for its sentence, short enough for a line.
+const SAID_CHARS_MAX: usize = 300;
+
+/// A failed question: which model, where, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("model {model} at {place}: {fault}")]
+pub struct ModelError {
+    /// The name of the model in the config.
+    pub model: String,
+    /// Host and port, or the endpoint as written where it can't be read.
+    pub place: String,
+    /// The environment variable that should hold the key, where one is configured.
+    pub key_env: Option<String>,
+    /// Why it failed.
+    pub fault: Fault,
+}
+
+/// Why a question failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The endpoint can't be used as it is written.
+    #[error("the endpoint can't be used: {why}")]
+    BadEndpoint {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The key holds what no header can carry.
+    #[error("the key holds a character that can't be sent")]
+    BadKey,
+    /// Nobody listens there.
+    #[error("connection refused")]
+    Refused,
+    /// The host's name is unknown.
+    #[error("the host name can't be resolved")]
+    NameNotResolved,
+    /// The connection was not made in time.
+    #[error("no connection within {}", seconds(.0))]
+    ConnectTimeout(
+        /// The limit that passed.
+        Duration,
+    ),
+    /// The connection can't be made for another reason.
+    #[error("can't connect: {why}")]
+    Unreachable {
+        /// The system's reason.
+        why: String,
+    },
+    /// The encrypted connection could not be agreed on.
+    #[error("no secure connection: {why}")]
+    Tls {
+        /// The library's reason.
+        why: String,
+    },
+    /// 401 or 403.
+    #[error("the server refused the key (HTTP {status}){}", tail(.said))]
+    Unauthorized {
+        /// The HTTP status.
+        status: u16,
+        /// Whether a key was sent at all.
+        had_key: bool,
+        /// The server's words.
+        said: String,
+    },
+    /// 404: no such model, or no such path.
+    #[error("not found (HTTP 404){}", tail(.said))]
+    NotFound {
+        /// The server's words.
+        said: String,
+    },
+    /// The conversation is longer than the model's context.
+    #[error("the conversation is too long for the model's context{}", tail(.said))]
+    ContextOverflow {
+        /// The server's words.
+        said: String,
+    },
+    /// 429.
+    #[error("too many requests (HTTP 429){}{}", retry(.retry_after), tail(.said))]
+    RateLimited {
+        /// The server's `retry-after`, as it was sent.
+        retry_after: Option<String>,
+        /// The server's words.
+        said: String,
+    },
+    /// 5xx.
+    #[error("the server failed (HTTP {status}){}{}", retry(.retry_after), tail(.said))]
+    Server {
+        /// The HTTP status.
+        status: u16,
+        /// The server's `retry-after`, as it was sent.
+        retry_after: Option<String>,
+        /// The server's words.
+        said: String,
+    },
+    /// Another status that is no answer.
+    #[error("the server rejected the request (HTTP {status}){}", tail(.said))]
+    Rejected {
+        /// The HTTP status.
+        status: u16,
+        /// The server's words.
+        said: String,
+    },
+    /// A redirect: not followed, because neither question nor key may go where the config doesn't say.
+    #[error("the server redirects (HTTP {status}){}", tail(.location))]
+    Redirected {
+        /// The HTTP status.
+        status: u16,
+        /// Where it points.
+        location: String,
+    },
+    /// Connected, but the answer did not begin in time.
+    #[error("no answer began within {}", seconds(.0))]
+    NeverStarted(
+        /// The limit that passed.
+        Duration,
+    ),
+    /// The answer stopped coming in the middle.
+    #[error("the answer stalled: nothing came for {}", seconds(.0))]
+    Stalled(
+        /// The limit that passed.
+        Duration,
+    ),
+    /// The connection closed before any answer.
+    #[error("the server closed the connection without an answer")]
+    ClosedEarly,
+    /// The connection closed in the middle of the answer.
+    #[error("the answer was cut off in the middle: the connection closed")]
+    Cut,
+    /// What came is no answer in the OpenAI form.
+    #[error("the answer is not what an OpenAI-compatible server sends{}", tail(.sample))]
+    Garbage {
+        /// How it begins.
+        sample: String,
+    },
+    /// The server reported an error inside the answer.
+    #[error("the server reported an error in its answer{}", tail(.said))]
+    ErrorInAnswer {
+        /// The server's words.
+        said: String,
+    },
+    /// The answer passed a limit.
+    #[error("the {what} passed the limit of {limit_bytes} bytes and was stopped")]
+    TooLong {
+        /// What was too long.
+        what: &'static str,
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// Ours.
+    #[error("the request could not be run: {why}")]
+    Internal {
+        /// What happened.
+        why: String,
+    },
+}
+
+impl ModelError {
+    /// Turns it into what a face shows.
+    #[must_use]
+    pub fn to_failure(&self) -> Failure {
+        Failure {
+            kind: self.kind(),
+            message: clean(&self.to_string(), usize::MAX),
+            hint: clean(&self.hint(), usize::MAX),
+        }
+    }
+
+    fn kind(&self) -> FailureKind {
+        match &self.fault {
+            Fault::BadEndpoint { .. }
+            | Fault::BadKey
+            | Fault::Unauthorized { .. }
+            | Fault::NotFound { .. }
+            | Fault::Redirected { .. } => FailureKind::Config,
+            Fault::ContextOverflow { .. } => FailureKind::User,
+            Fault::Internal { .. } => FailureKind::Internal,
+            _ => FailureKind::Unavailable,
+        }
+    }
+
+    fn hint(&self) -> String {
+        let name = &self.model;
+        match &self.fault {
+            Fault::BadEndpoint { .. } => {
+                format!("set models.{name}.endpoint to an address such as \"http://127.0.0.1:8080\"")
+            }
+            Fault::BadKey | Fault::Unauthorized { .. } => self.key_hint(),
+            Fault::Refused | Fault::ConnectTimeout(_) | Fault::Unreachable { .. } => {
+                format!("start the server, correct models.{name}.endpoint, or switch with :model NAME")
+            }
+            Fault::NameNotResolved => format!("check the network and the host in models.{name}.endpoint"),
+            Fault::Tls { .. } => format!("check whether models.{name}.endpoint speaks https at that port"),
+            Fault::NotFound { .. } => {
+                format!(":models lists what is configured; correct models.{name}.model or models.{name}.endpoint")
+            }
+            Fault::ContextOverflow { .. } => {
+                ":clear starts afresh; a smaller context.token_budget in the config keeps it from coming back"
+                    .to_owned()
+            }
+            Fault::RateLimited { .. } | Fault::Server { .. } => {
+                "ask again in a while, or switch with :model NAME".to_owned()
+            }
+            Fault::Rejected { .. } => format!("check models.{name} in the config against the server's own documents"),
+            Fault::Redirected { .. } => format!("if you trust that address, write it into models.{name}.endpoint"),
+            Fault::NeverStarted(_) | Fault::Stalled(_) => {
+                "the server may be busy or hung: look at its log, then ask again".to_owned()
+            }
+            Fault::ClosedEarly | Fault::Cut | Fault::ErrorInAnswer { .. } => {
+                "look at the server's log, then ask again".to_owned()
+            }
+            Fault::Garbage { .. } => {
+                format!("check that models.{name}.endpoint is a model server with /v1/chat/completions")
+            }
+            Fault::TooLong { .. } => "ask for a shorter answer".to_owned(),
+            Fault::Internal { .. } => "ask again; if it stays, restart reedclaw".to_owned(),
+        }
+    }
+
+    fn key_hint(&self) -> String {
+        let name = &self.model;
+        let had_key = !matches!(&self.fault, Fault::Unauthorized { had_key: false, .. });
+        match (&self.key_env, had_key) {
+            (Some(variable), true) => format!("put a valid key into the environment variable {variable}"),
+            (Some(variable), false) => format!("set the environment variable {variable}: it is unset or empty"),
+            (None, _) => format!("name the variable that holds the key: models.{name}.key_env"),
+        }
+    }
+}
+
+/// Makes one bounded line of what a stranger sent: no control or direction-changing characters, white space folded.
+pub(super) fn one_line(text: &str) -> String {
+    clean(text, SAID_CHARS_MAX)
+}
+
+fn clean(text: &str, chars_max: usize) -> String {
+    let mut line = String::new();
+    let mut length = 0;
+    let mut gap = false;
+    for c in text.chars() {
+        if c.is_whitespace() || c.is_control() {
+            gap = true;
+            continue;
+        }
+        // Zero-width and direction-changing characters can make a line read as what it isn't.
+        if matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        {
+            continue;
+        }
+        if gap && length > 0 {
+            line.push(' ');
+            length += 1;
+        }
+        gap = false;
+        if length >= chars_max {
+            line.push('…');
+            break;
+        }
+        line.push(c);
+        length += 1;
+    }
+    line
+}
+
+fn tail(said: &str) -> String {
+    if said.is_empty() { String::new() } else { format!(": {said}") }
+}
+
+fn retry(after: &Option<String>) -> String {
+    match after {
+        Some(seconds) if seconds.bytes().all(|byte| byte.is_ascii_digit()) => format!(", retry after {seconds} s"),
+        Some(date) => format!(", retry after {date}"),
+        None => String::new(),
+    }
+}
+
+fn seconds(duration: &Duration) -> String {
+    if duration.subsec_millis() == 0 {
+        format!("{} s", duration.as_secs())
+    } else {
+        format!("{} ms", duration.as_millis())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_strangers_words_are_one_clean_bounded_line() {
+        assert_eq!(one_line("a\n\x1b[31mb\u{202e}c\t\u{9b}d  "), "a [31mbc d");
+        let long = one_line(&"é".repeat(1000));
+        assert_eq!(long.chars().count(), SAID_CHARS_MAX + 1);
+        assert!(long.ends_with('…'));
+    }
+
+    #[test]
+    fn a_missing_key_and_a_wrong_key_have_their_own_hints() {
+        let error = |had_key, key_env: Option<&str>| ModelError {
+            model: "m".into(),
+            place: "h:1".into(),
+            key_env: key_env.map(str::to_owned),
+            fault: Fault::Unauthorized { status: 401, had_key, said: String::new() },
+        };
+        assert!(
+            error(true, Some("MY_KEY")).to_failure().hint.contains("valid key into the environment variable MY_KEY")
+        );
+        assert!(error(false, Some("MY_KEY")).to_failure().hint.contains("unset or empty"));
+        assert!(error(false, None).to_failure().hint.contains("models.m.key_env"));
+        assert_eq!(error(true, None).to_failure().message, "model m at h:1: the server refused the key (HTTP 401)");
+    }
+}

@@ -1,0 +1,217 @@
+//! Server-sent events, from bytes: pure and incremental. Knows nothing of HTTP, JSON or models.
+//!
+//! After the "event stream interpretation" of the WHATWG HTML standard (section 9.2.6), with one addition: a field `error`
+//! counts as data of an event named `error`, because older llama.cpp servers write failures so. `id` and `retry` are of no
+//! use here and ignored.
+
+/// Longest line, in bytes, without its end: a token's event is some hundred, a whole answer in one event may be large.
+pub(super) const LINE_BYTES_MAX: usize = 1024 * 1024;
+/// Most data in one event, in bytes, over all its lines.
+pub(super) const EVENT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Event {
+    /// The event's name, empty where none was given.
+    pub name: String,
+    /// Its data lines, joined by newlines.
+    pub data: String,
+}
+
+/// A line or an event passed its limit; the reader is of no further use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TooLong {
+    /// The limit in bytes.
+    pub limit_bytes: usize,
+}
+
+/// Takes bytes as they come, cut anywhere, and gives whole events.
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    line: Vec<u8>,
+    after_cr: bool,
+    past_first_line: bool,
+    name: String,
+    data: Option<String>,
+}
+
+impl Reader {
+    /// Takes the next bytes; whole events go to `events`, those before an error too.
+    pub(super) fn feed(&mut self, mut bytes: &[u8], events: &mut Vec<Event>) -> Result<(), TooLong> {
+        if self.after_cr && !bytes.is_empty() {
+            self.after_cr = false;
+            if bytes[0] == b'\n' {
+                bytes = &bytes[1..];
+            }
+        }
+        while let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) {
+            self.append(&bytes[..end])?;
+            self.end_line(events)?;
+            let is_cr = bytes[end] == b'\r';
+            bytes = &bytes[end + 1..];
+            if is_cr {
+                match bytes.first() {
+                    Some(b'\n') => bytes = &bytes[1..],
+                    Some(_) => {}
+                    None => self.after_cr = true,
+                }
+            }
+        }
+        self.append(bytes)
+    }
+
+    /// Takes the end of the stream: an event that only lacked its blank line is given, because servers that close early
+    /// leave it out.
+    pub(super) fn finish(&mut self, events: &mut Vec<Event>) -> Result<(), TooLong> {
+        if !self.line.is_empty() {
+            self.end_line(events)?;
+        }
+        self.dispatch(events);
+        Ok(())
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
+        if self.line.len() + bytes.len() > LINE_BYTES_MAX {
+            return Err(TooLong { limit_bytes: LINE_BYTES_MAX });
+        }
+        self.line.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn end_line(&mut self, events: &mut Vec<Event>) -> Result<(), TooLong> {
+        let line = std::mem::take(&mut self.line);
+        let mut bytes = line.as_slice();
+        if !self.past_first_line {
+            self.past_first_line = true;
+            bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        }
+        if bytes.is_empty() {
+            self.dispatch(events);
+        } else {
+            self.field(bytes)?;
+        }
+        self.line = line;
+        self.line.clear();
+        Ok(())
+    }
+
+    fn field(&mut self, line: &[u8]) -> Result<(), TooLong> {
+        let (name, value) = match memchr::memchr(b':', line) {
+            Some(0) => return Ok(()),
+            Some(colon) => (&line[..colon], &line[colon + 1..]),
+            None => (line, &[][..]),
+        };
+        let value = String::from_utf8_lossy(value.strip_prefix(b" ").unwrap_or(value));
+        match name {
+            b"data" => self.add_data(&value)?,
+            b"event" => self.name = value.into_owned(),
+            b"error" => {
+                self.name = "error".to_owned();
+                self.add_data(&value)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn add_data(&mut self, value: &str) -> Result<(), TooLong> {
+        let data = match &mut self.data {
+            Some(data) => {
+                data.push('\n');
+                data
+            }
+            None => self.data.insert(String::new()),
+        };
+        if data.len() + value.len() > EVENT_BYTES_MAX {
+            return Err(TooLong { limit_bytes: EVENT_BYTES_MAX });
+        }
+        data.push_str(value);
+        Ok(())
+    }
+
+    fn dispatch(&mut self, events: &mut Vec<Event>) {
+        let name = std::mem::take(&mut self.name);
+        if let Some(data) = self.data.take() {
+            events.push(Event { name, data });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(pieces: &[&[u8]]) -> Vec<(String, String)> {
+        let mut reader = Reader::default();
+        let mut events = Vec::new();
+        for piece in pieces {
+            reader.feed(piece, &mut events).expect("within limits");
+        }
+        reader.finish(&mut events).expect("within limits");
+        events.into_iter().map(|event| (event.name, event.data)).collect()
+    }
+
+    const FIXTURES: &[(&str, &[(&str, &str)])] = &[
+        ("data: a\n\ndata: b\n\n", &[("", "a"), ("", "b")]),
+        ("data: a\r\n\r\ndata: b\r\n\r\n", &[("", "a"), ("", "b")]),
+        ("data: a\r\rdata: b\r\r", &[("", "a"), ("", "b")]),
+        ("data: a\r\n\rdata: b\n\r\n", &[("", "a"), ("", "b")]),
+        (": ping\n\n: ping\n\ndata:a\n\n", &[("", "a")]),
+        ("data: one\ndata:  two\ndata\ndata:\n\n", &[("", "one\n two\n\n")]),
+        ("\u{feff}data: é漢🦀\n\n", &[("", "é漢🦀")]),
+        ("event: error\ndata: {\"x\": 1}\nid: 3\nretry: 9\n\ndata: b\n\n", &[("error", "{\"x\": 1}"), ("", "b")]),
+        ("event: ping\n\ndata: b\n\n", &[("", "b")]),
+        ("error: {\"code\":500}\n\n", &[("error", "{\"code\":500}")]),
+        ("data: [DONE]\n\n", &[("", "[DONE]")]),
+        ("data: a\n\ndata: unfinished", &[("", "a"), ("", "unfinished")]),
+        ("\n\n\nnonsense\nfoo: bar\n\n", &[]),
+    ];
+
+    #[test]
+    fn every_fixture_cut_at_every_byte_gives_the_same() {
+        for (text, expected) in FIXTURES {
+            let expected: Vec<_> =
+                expected.iter().map(|(name, data)| ((*name).to_owned(), (*data).to_owned())).collect();
+            let bytes = text.as_bytes();
+            assert_eq!(read(&[bytes]), expected, "{text:?}");
+            for cut in 0..=bytes.len() {
+                assert_eq!(read(&[&bytes[..cut], &bytes[cut..]]), expected, "{text:?} cut at {cut}");
+            }
+            let single: Vec<&[u8]> = bytes.chunks(1).collect();
+            assert_eq!(read(&single), expected, "{text:?} byte by byte");
+        }
+    }
+
+    #[test]
+    fn a_line_over_the_limit_ends_it_and_one_at_the_limit_does_not() {
+        let mut reader = Reader::default();
+        let mut events = Vec::new();
+        let mut line = b"data: ".to_vec();
+        line.resize(LINE_BYTES_MAX, b'x');
+        assert_eq!(reader.feed(&line, &mut events), Ok(()));
+        assert_eq!(reader.feed(b"y", &mut events), Err(TooLong { limit_bytes: LINE_BYTES_MAX }));
+    }
+
+    #[test]
+    fn an_event_over_the_limit_ends_it() {
+        let mut reader = Reader::default();
+        let mut events = Vec::new();
+        let mut line = b"data: ".to_vec();
+        line.resize(LINE_BYTES_MAX, b'x');
+        line.push(b'\n');
+        let last = (0..6).map(|_| reader.feed(&line, &mut events)).collect::<Vec<_>>();
+        assert!(last.contains(&Err(TooLong { limit_bytes: EVENT_BYTES_MAX })));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_in_any_pieces_give_the_same(pieces in prop::collection::vec(
+            prop::collection::vec(prop::sample::select(b"da: t\r\nevn\xc3\xa9\xff".to_vec()), 0..12), 0..12)) {
+            let whole = pieces.concat();
+            let cut: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+            prop_assert_eq!(read(&cut), read(&[&whole]));
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The caller's end of a question: pieces as they come, time-outs that are exact, and a way out that is immediate. Never
+//! touches a socket itself.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::endpoint::Endpoint;
+use super::error::{Fault, ModelError};
+use super::wire::Request;
+use super::worker::{self, Job};
+use crate::proto::Message;
+
+/// Pieces that wait between the request's thread and the caller; when full, the thread waits and so does the server.
+const PIECES_WAITING_MAX: usize = 64;
+/// Longest single wait where the caller names none: only a bound for the clock's arithmetic, no polling.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What comes out of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// More of the answer, raw as the model sent it.
+    Text(String),
+    /// The answer is whole.
+    Done(Finish),
+}
+
+/// How an answer ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Finish {
+    /// The server's word for it, such as `stop` or `length`; one clean line.
+    pub reason: Option<String>,
+}
+
+/// A whole answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Its text, raw.
+    pub text: String,
+    /// How it ended.
+    pub finish: Finish,
+}
+
+/// What the request's thread says to the caller's end.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// Bytes came that hold no text (headers, a ping, thoughts).
+    Alive,
+    Text(String),
+    End(Result<Finish, Fault>),
+    Woken,
+}
+
+/// Wakes a stream's caller out of its wait, from any thread.
+#[derive(Clone, Debug)]
+pub struct Waker(SyncSender<Heard>);
+
+impl Waker {
+    /// Ends the current wait, if there is one; never waits itself.
+    pub fn wake(&self) {
+        // A full channel means that the caller isn't waiting.
+        let _ = self.0.try_send(Heard::Woken);
+    }
+}
+
+/// A question on its way. Dropping it ends the request at once and waits for nothing.
+#[derive(Debug)]
+pub struct Stream {
+    heard: Receiver<Heard>,
+    waker: Waker,
+    agent: Option<ureq::Agent>,
+    identity: ModelError,
+    phase: Phase,
+    first_byte_timeout: Duration,
+    idle_timeout: Duration,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// Connecting and waiting for the headers: the thread's own time-outs hold.
+    Asked,
+    /// The headers are here, no text yet.
+    Begun { deadline: Instant },
+    /// Text is coming.
+    Running { deadline: Instant },
+    /// Over; the same end is given to every further call.
+    Ended(Result<Finish, Fault>),
+}
+
+/// Asks `messages` and gives the stream of the answer. Returns at once; what goes wrong comes out of the stream.
+#[must_use]
+pub fn start(endpoint: &Endpoint, messages: &[Message]) -> Stream {
+    ask(endpoint, messages, true)
+}
+
+/// Asks `messages` without streaming and waits for the whole answer.
+///
+/// # Errors
+/// Any [`Fault`], with the model's name.
+pub fn complete(endpoint: &Endpoint, messages: &[Message]) -> Result<Answer, Box<ModelError>> {
+    let mut stream = ask(endpoint, messages, false);
+    let mut text = String::new();
+    loop {
+        match stream.recv_timeout(WAIT_MAX)? {
+            Some(Piece::Text(piece)) => text.push_str(&piece),
+            Some(Piece::Done(finish)) => return Ok(Answer { text, finish }),
+            None => {}
+        }
+    }
+}
+
+fn ask(endpoint: &Endpoint, messages: &[Message], stream: bool) -> Stream {
+    let (sender, heard) = sync_channel(PIECES_WAITING_MAX);
+    let mut asked = Stream {
+        heard,
+        waker: Waker(sender.clone()),
+        agent: None,
+        identity: ModelError {
+            model: endpoint.name.clone(),
+            place: endpoint.endpoint.clone(),
+            key_env: endpoint.key_env.clone(),
+            fault: Fault::ClosedEarly,
+        },
+        phase: Phase::Asked,
+        first_byte_timeout: endpoint.first_byte_timeout,
+        idle_timeout: endpoint.idle_timeout,
+    };
+    if let Err(fault) = asked.launch(endpoint, messages, stream, sender) {
+        asked.phase = Phase::Ended(Err(fault));
+    }
+    asked
+}
+
+impl Stream {
+    /// Waits for the next piece, at most `wait`: `None` where nothing came or the stream was woken.
+    ///
+    /// # Errors
+    /// Any [`Fault`], with the model's name. What came before it has been given already.
+    pub fn recv_timeout(&mut self, wait: Duration) -> Result<Option<Piece>, Box<ModelError>> {
+        let until = Instant::now() + wait.min(WAIT_MAX);
+        loop {
+            let now = Instant::now();
+            let (deadline, fault) = match &self.phase {
+                Phase::Ended(end) => return self.ending(end.clone()),
+                Phase::Asked => (None, Fault::ClosedEarly),
+                Phase::Begun { deadline } => (Some(*deadline), Fault::NeverStarted(self.first_byte_timeout)),
+                Phase::Running { deadline } => (Some(*deadline), Fault::Stalled(self.idle_timeout)),
+            };
+            let next = deadline.map_or(until, |deadline| deadline.min(until));
+            match self.heard.recv_timeout(next.saturating_duration_since(now)) {
+                Ok(Heard::Text(text)) => {
+                    self.phase = Phase::Running { deadline: Instant::now() + self.idle_timeout };
+                    return Ok(Some(Piece::Text(text)));
+                }
+                Ok(Heard::Alive) => self.stay_alive(),
+                Ok(Heard::End(end)) => self.phase = Phase::Ended(end),
+                Ok(Heard::Woken) => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => {
+                    if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                        self.hang_up();
+                        self.phase = Phase::Ended(Err(fault));
+                    } else if until <= Instant::now() {
+                        return Ok(None);
+                    }
+                }
+                // Can't be while `waker` lives; an end all the same.
+                Err(RecvTimeoutError::Disconnected) => self.phase = Phase::Ended(Err(Fault::Cut)),
+            }
+        }
+    }
+
+    /// Gives a handle that wakes this stream's caller.
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// Ends the request at once: the connection is closed, so that the server stops too, and nobody is waited for.
+    pub fn cancel(self) {
+        drop(self);
+    }
+
+    fn launch(
+        &mut self,
+        endpoint: &Endpoint,
+        messages: &[Message],
+        stream: bool,
+        sender: SyncSender<Heard>,
+    ) -> Result<(), Fault> {
+        let internal = |why: String| Fault::Internal { why };
+        let address = endpoint.address()?;
+        self.identity.place.clone_from(&address.place);
+        let request = Request::new(&endpoint.model, messages, stream, endpoint.temperature);
+        let body = serde_json::to_vec(&request).map_err(|error| internal(error.to_string()))?;
+        let agent = worker::agent(endpoint, &address);
+        self.agent = Some(agent.clone());
+        let job = Job { agent, url: address.url, body, endpoint: endpoint.clone() };
+        thread::Builder::new()
+            .name("model-request".to_owned())
+            .spawn(move || worker::run(job, sender))
+            .map_err(|error| internal(error.to_string()))?;
+        Ok(())
+    }
+
+    fn stay_alive(&mut self) {
+        match &mut self.phase {
+            phase @ (Phase::Asked | Phase::Begun { .. }) => {
+                *phase = Phase::Begun { deadline: Instant::now() + self.first_byte_timeout };
+            }
+            Phase::Running { deadline } => *deadline = Instant::now() + self.idle_timeout,
+            Phase::Ended(_) => {}
+        }
+    }
+
+    fn ending(&self, end: Result<Finish, Fault>) -> Result<Option<Piece>, Box<ModelError>> {
+        match end {
+            Ok(finish) => Ok(Some(Piece::Done(finish))),
+            Err(fault) => Err(Box::new(ModelError { fault, ..self.identity.clone() })),
+        }
+    }
+
+    fn hang_up(&mut self) {
+        if let Some(agent) = self.agent.take() {
+            agent.shutdown();
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.hang_up();
+    }
+}

@@ -1,0 +1,289 @@
+//! The room against a scripted server that plays every fault on real sockets.
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use super::script::{Step, done, response, said, serve, sse_head};
+use super::{Endpoint, Fault, Finish, ModelError, Piece, Secret, Stream, complete, start};
+use crate::proto::{FailureKind, Message, Role};
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn question() -> Vec<Message> {
+    vec![
+        Message { role: Role::System, content: "be brief".into() },
+        Message { role: Role::User, content: "hé?".into() },
+    ]
+}
+
+fn drain(stream: &mut Stream) -> (String, Result<Finish, Box<ModelError>>) {
+    let mut text = String::new();
+    loop {
+        match stream.recv_timeout(LONG) {
+            Ok(Some(Piece::Text(piece))) => text.push_str(&piece),
+            Ok(Some(Piece::Done(finish))) => return (text, Ok(finish)),
+            Ok(None) => {}
+            Err(error) => return (text, Err(error)),
+        }
+    }
+}
+
+fn ask(steps: Vec<Step>) -> (String, Result<Finish, Box<ModelError>>) {
+    let server = serve(vec![steps]);
+    drain(&mut start(&Endpoint::new("m", &server.url, "x"), &question()))
+}
+
+fn fault_of(steps: Vec<Step>) -> (String, Fault) {
+    let (text, end) = ask(steps);
+    (text, end.expect_err("a fault").fault)
+}
+
+#[test]
+fn an_answer_streams_and_the_request_is_as_the_protocol_says() {
+    let server = serve(vec![vec![sse_head(), said("hel"), said("lo"), done()]]);
+    let mut endpoint = Endpoint::new("m", &server.url, "some-model");
+    endpoint.temperature = Some(0.5);
+    endpoint.key = Some(Secret::new("sk-1"));
+    let (text, end) = drain(&mut start(&endpoint, &question()));
+    assert_eq!((text.as_str(), end), ("hello", Ok(Finish { reason: None })));
+    let request = server.requests.recv().expect("a request");
+    let (head, body) = request.split_once("\r\n\r\n").expect("a head");
+    assert!(head.starts_with("POST /v1/chat/completions HTTP/1.1"), "{head}");
+    assert!(head.to_ascii_lowercase().contains("authorization: bearer sk-1"), "{head}");
+    let body: serde_json::Value = serde_json::from_str(body).expect("JSON");
+    let expected = serde_json::json!({"model": "some-model", "stream": true, "temperature": 0.5, "messages": [
+        {"role": "system", "content": "be brief"}, {"role": "user", "content": "hé?"}]});
+    assert_eq!(body, expected);
+}
+
+#[test]
+fn a_piece_arrives_before_the_next_one_is_sent() {
+    let server = serve(vec![vec![sse_head(), said("first"), Step::Await, said("second"), done()]]);
+    let mut stream = start(&Endpoint::new("m", &server.url, "x"), &question());
+    assert_eq!(stream.recv_timeout(LONG), Ok(Some(Piece::Text("first".into()))));
+    server.go.send(()).expect("the server waits");
+    assert_eq!(drain(&mut stream).0, "second");
+}
+
+#[test]
+fn chunks_and_pieces_may_be_cut_inside_a_character() {
+    let event = "data: {\"choices\":[{\"delta\":{\"content\":\"é🦀\"}}]}\n\ndata: [DONE]\n\n";
+    let mut steps = vec![Step::Send(
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n".to_vec(),
+    )];
+    for byte in event.bytes() {
+        steps.push(Step::Send([b"1\r\n".as_slice(), &[byte], b"\r\n"].concat()));
+    }
+    steps.push(Step::Send(b"0\r\n\r\n".to_vec()));
+    let (text, end) = ask(steps);
+    assert_eq!(text, "é🦀");
+    assert!(end.is_ok());
+}
+
+#[test]
+fn one_object_is_taken_where_a_stream_was_asked_for_and_the_other_way_round() {
+    let object = r#"{"choices":[{"message":{"role":"assistant","content":"whole"},"finish_reason":"length"}]}"#;
+    let (text, end) = ask(vec![response("200 OK", "content-type: application/json\r\n", object)]);
+    assert_eq!((text.as_str(), end), ("whole", Ok(Finish { reason: Some("length".into()) })));
+
+    let server =
+        serve(vec![vec![response("200 OK", "", object)], vec![sse_head(), said("str"), said("eamed"), done()]]);
+    let endpoint = Endpoint::new("m", &server.url, "x");
+    assert_eq!(complete(&endpoint, &question()).map(|answer| answer.text), Ok("whole".into()));
+    assert!(server.requests.recv().expect("a request").contains("\"stream\":false"));
+    assert_eq!(complete(&endpoint, &question()).map(|answer| answer.text), Ok("streamed".into()));
+}
+
+#[test]
+fn nobody_listening_is_refused_and_the_line_says_where() {
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
+    let endpoint = Endpoint::new("local", &format!("http://127.0.0.1:{port}"), "x");
+    let error = drain(&mut start(&endpoint, &question())).1.expect_err("a fault");
+    assert_eq!(error.fault, Fault::Refused);
+    let failure = error.to_failure();
+    assert_eq!(failure.message, format!("model local at 127.0.0.1:{port}: connection refused"));
+    assert_eq!(failure.kind, FailureKind::Unavailable);
+    assert!(failure.hint.contains("models.local.endpoint"));
+}
+
+#[test]
+fn an_unknown_name_is_said_to_be_one() {
+    // `.invalid` never resolves (RFC 6761), with or without a network.
+    let endpoint = Endpoint::new("m", "http://no-such-host.invalid:1", "x");
+    let fault = drain(&mut start(&endpoint, &question())).1.expect_err("a fault").fault;
+    assert!(matches!(fault, Fault::NameNotResolved | Fault::ConnectTimeout(_)), "{fault}");
+}
+
+#[test]
+fn each_refusal_has_its_own_fault_and_words() {
+    let json = "content-type: application/json\r\n";
+    let table: Vec<(&str, String, &str, Fault)> = vec![
+        (
+            "401 Unauthorized",
+            json.into(),
+            r#"{"error":{"message":"bad\nkey \u001b[31msk-1"}}"#,
+            Fault::Unauthorized { status: 401, had_key: true, said: "bad key [31m***".into() },
+        ),
+        (
+            "403 Forbidden",
+            json.into(),
+            r#"{"detail":"no"}"#,
+            Fault::Unauthorized { status: 403, had_key: true, said: "no".into() },
+        ),
+        (
+            "404 Not Found",
+            json.into(),
+            r#"{"error":{"message":"model 'x' not found"}}"#,
+            Fault::NotFound { said: "model 'x' not found".into() },
+        ),
+        (
+            "429 Too Many Requests",
+            "retry-after: 7\r\n".into(),
+            r#"{"error":"slow down"}"#,
+            Fault::RateLimited { retry_after: Some("7".into()), said: "slow down".into() },
+        ),
+        (
+            "500 Internal Server Error",
+            String::new(),
+            "oops\n",
+            Fault::Server { status: 500, retry_after: None, said: "oops".into() },
+        ),
+        (
+            "502 Bad Gateway",
+            String::new(),
+            "<html><head><title>502\nBad Gateway</title></head><body>nginx</body>",
+            Fault::Server { status: 502, retry_after: None, said: "502 Bad Gateway".into() },
+        ),
+        (
+            "503 Service Unavailable",
+            json.into(),
+            r#"{"error":{"code":503,"message":"Loading model"}}"#,
+            Fault::Server { status: 503, retry_after: None, said: "Loading model".into() },
+        ),
+        (
+            "400 Bad Request",
+            json.into(),
+            r#"{"error":{"code":400,"message":"the request exceeds it","type":"exceed_context_size_error","n_ctx":64}}"#,
+            Fault::ContextOverflow { said: "the request exceeds it".into() },
+        ),
+        (
+            "400 Bad Request",
+            json.into(),
+            r#"{"error":{"message":"bad temperature"}}"#,
+            Fault::Rejected { status: 400, said: "bad temperature".into() },
+        ),
+        (
+            "307 Temporary Redirect",
+            "location: http://elsewhere/\r\n".into(),
+            "",
+            Fault::Redirected { status: 307, location: "http://elsewhere/".into() },
+        ),
+    ];
+    for (status, headers, body, expected) in table {
+        let server = serve(vec![vec![response(status, &headers, body)]]);
+        let mut endpoint = Endpoint::new("m", &server.url, "x");
+        endpoint.key = Some(Secret::new("sk-1"));
+        endpoint.key_env = Some("M_KEY".into());
+        let error = drain(&mut start(&endpoint, &question())).1.expect_err(status);
+        assert_eq!(error.fault, expected, "{status}");
+        let failure = error.to_failure();
+        assert!(!failure.message.contains('\n') && !failure.hint.is_empty(), "{failure:?}");
+        assert!(!format!("{failure:?}").contains("sk-1"), "{failure:?}");
+    }
+}
+
+#[test]
+fn a_429_says_when_to_come_back() {
+    let (_, fault) = fault_of(vec![response("429 Too Many Requests", "retry-after: 7\r\n", "")]);
+    assert_eq!(fault.to_string(), "too many requests (HTTP 429), retry after 7 s");
+}
+
+#[test]
+fn a_cut_answer_keeps_what_came() {
+    assert_eq!(fault_of(vec![sse_head(), said("half of")]), ("half of".into(), Fault::Cut));
+    let chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
+    let piece = "data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n\n";
+    let chunk = format!("{:x}\r\n{piece}\r\n40\r\ndata: {{\"cho", piece.len()).into_bytes();
+    assert_eq!(fault_of(vec![Step::Send(chunked), Step::Send(chunk)]), ("half".into(), Fault::Cut));
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{\"choices\":[{\"mess";
+    assert_eq!(fault_of(vec![Step::Send(head.into())]), (String::new(), Fault::Cut));
+}
+
+#[test]
+fn garbage_and_silence_are_told_apart() {
+    assert_eq!(
+        fault_of(vec![response("200 OK", "content-type: text/html\r\n", "<html>hello</html>")]).1,
+        Fault::Garbage { sample: "<html>hello</html>".into() }
+    );
+    assert!(matches!(fault_of(vec![Step::Send(b"SSH-2.0-x\r\n\r\n".to_vec())]).1, Fault::Garbage { .. }));
+    assert_eq!(fault_of(vec![]).1, Fault::ClosedEarly);
+    assert_eq!(fault_of(vec![response("200 OK", "", "")]).1, Fault::ClosedEarly);
+}
+
+#[test]
+fn an_error_inside_the_stream_ends_it() {
+    let error = Step::Send(b"data: {\"error\":{\"message\":\"slot\\u0007 gone\"}}\n\n".to_vec());
+    assert_eq!(
+        fault_of(vec![sse_head(), said("a"), error]),
+        ("a".into(), Fault::ErrorInAnswer { said: "slot gone".into() })
+    );
+}
+
+#[test]
+fn each_silence_has_its_own_limit() {
+    let short = Duration::from_millis(50);
+    let table = [
+        (vec![Step::Hold], "", Fault::NeverStarted(short)),
+        (vec![sse_head(), Step::Hold], "", Fault::NeverStarted(short)),
+    ];
+    for (steps, text, fault) in table {
+        let server = serve(vec![steps]);
+        let endpoint = Endpoint { first_byte_timeout: short, ..Endpoint::new("m", &server.url, "x") };
+        let (got, end) = drain(&mut start(&endpoint, &question()));
+        assert_eq!((got.as_str(), end.expect_err("a fault").fault), (text, fault));
+        server.closed.recv_timeout(LONG).expect("the connection is closed, so that the server stops too");
+    }
+    let server = serve(vec![vec![sse_head(), said("a"), Step::Hold]]);
+    let endpoint = Endpoint { idle_timeout: short, ..Endpoint::new("m", &server.url, "x") };
+    let mut stream = start(&endpoint, &question());
+    let (got, end) = drain(&mut stream);
+    assert_eq!((got.as_str(), end.expect_err("a fault").fault), ("a", Fault::Stalled(short)));
+    assert!(stream.recv_timeout(LONG).is_err(), "the end stays the end");
+}
+
+#[test]
+fn turning_away_is_immediate_and_closes_the_connection() {
+    for steps in [vec![Step::Hold], vec![sse_head(), Step::Hold], vec![sse_head(), said("a"), Step::Hold]] {
+        let server = serve(vec![steps]);
+        let mut stream = start(&Endpoint::new("m", &server.url, "x"), &question());
+        server.requests.recv_timeout(LONG).expect("the request is there");
+        stream.waker().wake();
+        while !matches!(stream.recv_timeout(LONG), Ok(None)) {}
+        let begun = Instant::now();
+        stream.cancel();
+        // Far over what it takes, far under every time-out: only a wait on the server could reach it.
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        server.closed.recv_timeout(LONG).expect("the connection is closed");
+    }
+}
+
+#[test]
+fn a_caller_that_leaves_a_full_channel_leaves_no_thread_behind_it_waiting() {
+    let mut steps = vec![sse_head()];
+    steps.extend((0..2000).map(|_| said("word ")));
+    steps.push(Step::Hold);
+    let server = serve(vec![steps]);
+    let mut stream = start(&Endpoint::new("m", &server.url, "x"), &question());
+    assert!(matches!(stream.recv_timeout(LONG), Ok(Some(Piece::Text(_)))));
+    drop(stream);
+    server.closed.recv_timeout(LONG).expect("the connection is closed");
+}
+
+#[test]
+fn an_endpoint_that_cannot_be_used_is_a_matter_of_the_config() {
+    let error = drain(&mut start(&Endpoint::new("m", "localhost:8080", "x"), &question())).1.expect_err("a fault");
+    assert_eq!(error.to_failure().kind, FailureKind::Config);
+    let server = serve(vec![vec![]]);
+    let endpoint = Endpoint { key: Some(Secret::new("a\nb")), ..Endpoint::new("m", &server.url, "x") };
+    assert_eq!(drain(&mut start(&endpoint, &question())).1.expect_err("a fault").fault, Fault::BadKey);
+}

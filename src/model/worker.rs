@@ -1,0 +1,219 @@
+//! The request's own thread: the only code of this room that touches the network. It tells what it hears through the
+//! channel, ends by its own time-outs where nobody listens any more, and never prints.
+
+use std::io::{self, Read};
+use std::sync::mpsc::SyncSender;
+
+use ureq::Timeout;
+use ureq::http::{HeaderMap, Response};
+
+use super::decode::{Decoder, Progress};
+use super::endpoint::{Address, Endpoint};
+use super::error::{Fault, one_line};
+use super::stream::{Finish, Heard};
+use super::wire::Problem;
+
+/// Bytes taken from the socket at once, so also the largest piece of text.
+const READ_BYTES: usize = 16 * 1024;
+/// Bytes of a refusal's body that are read to find the server's words.
+const REFUSAL_BYTES_MAX: u64 = 64 * 1024;
+
+/// All that the thread needs.
+pub(super) struct Job {
+    pub agent: ureq::Agent,
+    pub url: String,
+    pub body: Vec<u8>,
+    pub endpoint: Endpoint,
+}
+
+/// Makes the HTTP client of one question. One each, because ending a question closes all of its client's connections.
+pub(super) fn agent(endpoint: &Endpoint, address: &Address) -> ureq::Agent {
+    let mut config = ureq::Agent::config_builder()
+        // A refusal's body holds the server's words.
+        .http_status_as_error(false)
+        // A redirect would turn the question into a GET, or carry it where the config doesn't say.
+        .max_redirects(0)
+        .max_idle_connections(0)
+        .user_agent(concat!("reedclaw/", env!("CARGO_PKG_VERSION")))
+        .accept("text/event-stream, application/json")
+        .timeout_resolve(Some(endpoint.connect_timeout))
+        .timeout_connect(Some(endpoint.connect_timeout))
+        .timeout_send_request(Some(endpoint.first_byte_timeout))
+        .timeout_send_body(Some(endpoint.first_byte_timeout))
+        .timeout_recv_response(Some(endpoint.first_byte_timeout))
+        // The caller's end holds the exact limits in mid-stream; this one only bounds the thread's life.
+        .timeout_per_read(Some(endpoint.first_byte_timeout.max(endpoint.idle_timeout)));
+    if address.is_loopback() {
+        config = config.proxy(None);
+    }
+    ureq::Agent::new_with_config(config.build())
+}
+
+/// Runs the request and says how it ended, whatever happens.
+pub(super) fn run(job: Job, sender: SyncSender<Heard>) {
+    let mut line = Line { sender, ended: false };
+    if let Some(end) = exchange(&job, &line) {
+        line.end(end.map_err(|fault| redact(&job.endpoint, fault)));
+    } else {
+        line.ended = true;
+    }
+}
+
+/// The thread's end of the channel; says that the request broke off if the thread dies before its end.
+struct Line {
+    sender: SyncSender<Heard>,
+    ended: bool,
+}
+
+impl Line {
+    /// Tells the caller; `None` where nobody listens any more.
+    fn say(&self, heard: Heard) -> Option<()> {
+        self.sender.send(heard).ok()
+    }
+
+    fn end(&mut self, end: Result<Finish, Fault>) {
+        self.ended = true;
+        let _ = self.sender.send(Heard::End(end));
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.end(Err(Fault::Internal { why: "its thread ended early".to_owned() }));
+        }
+    }
+}
+
+/// One request and its response; `None` where nobody listens any more.
+fn exchange(job: &Job, line: &Line) -> Option<Result<Finish, Fault>> {
+    let endpoint = &job.endpoint;
+    let mut request = job.agent.post(&job.url).header("content-type", "application/json");
+    if let Some(key) = endpoint.key.as_ref().filter(|key| !key.reveal().is_empty()) {
+        if !key.reveal().bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Some(Err(Fault::BadKey));
+        }
+        request = request.header("authorization", format!("Bearer {}", key.reveal()));
+    }
+    let response = match request.send(&job.body[..]) {
+        Ok(response) => response,
+        Err(error) => return Some(Err(before_answer(error, endpoint))),
+    };
+    line.say(Heard::Alive)?;
+    if response.status().is_success() {
+        read_answer(response, endpoint, line)
+    } else {
+        Some(Err(refusal(response, endpoint)))
+    }
+}
+
+fn read_answer(response: Response<ureq::Body>, endpoint: &Endpoint, line: &Line) -> Option<Result<Finish, Fault>> {
+    let mut reader = response.into_body().into_reader();
+    let mut decoder = Decoder::default();
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        let mut text = String::new();
+        let step = match reader.read(&mut buffer) {
+            Ok(0) => Some(decoder.finish(&mut text)),
+            Ok(count) => match decoder.feed(&buffer[..count], &mut text) {
+                Ok(Progress::More) => None,
+                Ok(Progress::Done) => Some(Ok(())),
+                Err(fault) => Some(Err(fault)),
+            },
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => None,
+            Err(error) => Some(broken_off(error, endpoint, &mut decoder, &mut text)),
+        };
+        line.say(if text.is_empty() { Heard::Alive } else { Heard::Text(text) })?;
+        if let Some(end) = step {
+            return Some(end.map(|()| Finish { reason: decoder.finish_reason().map(one_line) }));
+        }
+    }
+}
+
+/// A read failed: what the decoder holds may be whole all the same.
+fn broken_off(error: io::Error, endpoint: &Endpoint, decoder: &mut Decoder, text: &mut String) -> Result<(), Fault> {
+    let is_timeout = matches!(ureq::Error::from(error), ureq::Error::Timeout(_));
+    if is_timeout && decoder.finish_reason().is_none() {
+        let begun = decoder.saw_answer();
+        return Err(if begun {
+            Fault::Stalled(endpoint.idle_timeout)
+        } else {
+            Fault::NeverStarted(endpoint.first_byte_timeout)
+        });
+    }
+    match decoder.finish(text) {
+        Err(Fault::Garbage { .. }) => Err(Fault::Cut),
+        other => other,
+    }
+}
+
+fn refusal(response: Response<ureq::Body>, endpoint: &Endpoint) -> Fault {
+    let status = response.status().as_u16();
+    let header = |headers: &HeaderMap, name: &str| headers.get(name).and_then(|it| it.to_str().ok()).map(one_line);
+    if (300..400).contains(&status) {
+        return Fault::Redirected { status, location: header(response.headers(), "location").unwrap_or_default() };
+    }
+    let retry_after = header(response.headers(), "retry-after").filter(|after| !after.is_empty());
+    let mut body = Vec::new();
+    // A body that breaks off still says what it says.
+    let _ = response.into_body().into_reader().take(REFUSAL_BYTES_MAX).read_to_end(&mut body);
+    let mut problem = Problem::of_body(&body);
+    if let Some(key) = &endpoint.key {
+        // Before it is shortened, or a part of the key could stay.
+        problem.message = key.redact(&problem.message);
+    }
+    let said = one_line(&problem.message);
+    match status {
+        401 | 403 => {
+            let had_key = endpoint.key.as_ref().is_some_and(|key| !key.reveal().is_empty());
+            Fault::Unauthorized { status, had_key, said }
+        }
+        404 => Fault::NotFound { said },
+        429 => Fault::RateLimited { retry_after, said },
+        400 | 413 | 422 | 500 if problem.is_context_overflow() => Fault::ContextOverflow { said },
+        500..=599 => Fault::Server { status, retry_after, said },
+        _ => Fault::Rejected { status, said },
+    }
+}
+
+/// What a failure before the response's headers means.
+fn before_answer(error: ureq::Error, endpoint: &Endpoint) -> Fault {
+    let why = one_line(&error.to_string());
+    match error {
+        ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => Fault::ConnectTimeout(endpoint.connect_timeout),
+        ureq::Error::Timeout(_) => Fault::NeverStarted(endpoint.first_byte_timeout),
+        ureq::Error::HostNotFound => Fault::NameNotResolved,
+        ureq::Error::Io(error) => io_fault(&error),
+        ureq::Error::Tls(_) | ureq::Error::Rustls(_) | ureq::Error::Pem(_) => Fault::Tls { why },
+        ureq::Error::Protocol(_) | ureq::Error::LargeResponseHeader(..) => Fault::Garbage { sample: why },
+        ureq::Error::BadUri(_) | ureq::Error::Http(_) => Fault::BadEndpoint { why },
+        _ => Fault::Unreachable { why },
+    }
+}
+
+fn io_fault(error: &io::Error) -> Fault {
+    let why = one_line(&error.to_string());
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => Fault::Refused,
+        io::ErrorKind::ConnectionReset
+        | io::ErrorKind::ConnectionAborted
+        | io::ErrorKind::BrokenPipe
+        | io::ErrorKind::UnexpectedEof => Fault::ClosedEarly,
+        io::ErrorKind::InvalidData => Fault::Tls { why },
+        // The standard library gives a failed look-up no kind of its own, only this text.
+        _ if why.contains("failed to lookup address") => Fault::NameNotResolved,
+        _ => Fault::Unreachable { why },
+    }
+}
+
+/// Takes the key out of what a server said in the middle of an answer.
+fn redact(endpoint: &Endpoint, fault: Fault) -> Fault {
+    let Some(key) = &endpoint.key else { return fault };
+    match fault {
+        Fault::ErrorInAnswer { said } => Fault::ErrorInAnswer { said: key.redact(&said) },
+        Fault::ContextOverflow { said } => Fault::ContextOverflow { said: key.redact(&said) },
+        Fault::Garbage { sample } => Fault::Garbage { sample: key.redact(&sample) },
+        Fault::Redirected { status, location } => Fault::Redirected { status, location: key.redact(&location) },
+        other => other,
+    }
+}

@@ -1,0 +1,307 @@
+//! The messages of a conversation and what of them is sent: roles in turn, within limits, the oldest leaving with a notice.
+//! Pure; knows nothing of how they are sent or kept.
+//!
+//! Tokens are estimated, not counted: a text of n characters is taken as n/4 tokens, rounded up. Code and languages other
+//! than English take more, so leave room between `token_budget` and the model's real context.
+
+use super::exec::Outputs;
+use crate::proto::{CommandOutcome, Message, Role};
+
+/// Characters that are taken as one token.
+pub(super) const CHARS_PER_TOKEN: usize = 4;
+/// Marks an answer that the user stopped.
+const STOPPED: &str = "[stopped by the user]";
+/// Marks an answer that broke off.
+const BROKE_OFF: &str = "[the answer broke off here]";
+
+/// Estimates the tokens of a text: its characters divided by 4, rounded up.
+#[must_use]
+pub fn estimate_tokens(text: &str) -> usize {
+    text.chars().count().div_ceil(CHARS_PER_TOKEN)
+}
+
+/// The limits of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// What the model is told first; nothing is sent where it is blank.
+    pub system_prompt: String,
+    /// Most question/answer pairs that a request holds, the question being asked included; 0 counts as 1.
+    pub max_turns: usize,
+    /// Most tokens of a request, estimated.
+    pub token_budget: usize,
+    /// Most tokens of commands' output in front of one question, estimated; never more than half the budget.
+    pub exec_output_tokens: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { system_prompt: String::new(), max_turns: 40, token_budget: 8192, exec_output_tokens: 2048 }
+    }
+}
+
+/// A conversation: what was asked and answered, and the commands run since the last question.
+#[derive(Clone, Debug)]
+pub struct Conversation {
+    options: Options,
+    pairs: Vec<Pair>,
+    outputs: Outputs,
+    open: Option<Open>,
+}
+
+#[derive(Clone, Debug)]
+struct Pair {
+    question: String,
+    answer: String,
+}
+
+/// The question being answered, with the outputs that it carries.
+#[derive(Clone, Debug)]
+struct Open {
+    content: String,
+    outputs: Outputs,
+}
+
+impl Conversation {
+    /// Starts an empty conversation.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self { options, pairs: Vec::new(), outputs: Outputs::default(), open: None }
+    }
+
+    /// Keeps a command's outcome for the next question.
+    pub fn ran(&mut self, outcome: &CommandOutcome) {
+        self.outputs.add(outcome, self.exec_output_tokens());
+    }
+
+    /// Opens a question: gives the messages to send, and notices for the user about what no longer fits. What is evicted is
+    /// gone, however the question ends. A question still open counts as failed.
+    #[must_use]
+    pub fn messages_for(&mut self, question: &str) -> (Vec<Message>, Vec<String>) {
+        self.failed();
+        let outputs = std::mem::take(&mut self.outputs);
+        let content = outputs.before(question);
+        let notices = self.make_room(&content);
+        let mut messages = Vec::with_capacity(self.pairs.len() * 2 + 2);
+        if !self.options.system_prompt.trim().is_empty() {
+            messages.push(Message { role: Role::System, content: self.options.system_prompt.clone() });
+        }
+        for pair in &self.pairs {
+            messages.push(Message { role: Role::User, content: pair.question.clone() });
+            messages.push(Message { role: Role::Assistant, content: pair.answer.clone() });
+        }
+        messages.push(Message { role: Role::User, content: content.clone() });
+        self.open = Some(Open { content, outputs });
+        (messages, notices)
+    }
+
+    /// Closes the open question with its whole answer; a blank one leaves no message.
+    pub fn answered(&mut self, text: &str) {
+        self.close(text, None);
+    }
+
+    /// Closes the open question that the user stopped: what had come is kept, marked; nothing leaves no message.
+    pub fn cancelled(&mut self, text: &str) {
+        self.close(text, Some(STOPPED));
+    }
+
+    /// Closes the open question whose answer broke off: what had come is kept, marked; nothing leaves no message.
+    pub fn broke_off(&mut self, text: &str) {
+        self.close(text, Some(BROKE_OFF));
+    }
+
+    /// Closes the open question without an answer: no message stays, and the outputs it carried wait for the next one.
+    pub fn failed(&mut self) {
+        if let Some(open) = self.open.take() {
+            let tokens_max = self.exec_output_tokens();
+            self.outputs.put_back(open.outputs, tokens_max);
+        }
+    }
+
+    /// Forgets questions and answers; outputs of commands since the last question stay for the next one.
+    pub fn clear(&mut self) {
+        self.failed();
+        self.pairs.clear();
+    }
+
+    /// Forgets everything but the options.
+    pub fn reset(&mut self) {
+        *self = Self::new(self.options.clone());
+    }
+
+    fn close(&mut self, text: &str, mark: Option<&str>) {
+        if text.trim().is_empty() {
+            self.failed();
+        } else if let Some(open) = self.open.take() {
+            let answer = mark.map_or_else(|| text.to_owned(), |mark| format!("{}\n{mark}", text.trim_end()));
+            self.pairs.push(Pair { question: open.content, answer });
+        }
+    }
+
+    /// Evicts the oldest pairs until question and history fit.
+    fn make_room(&mut self, content: &str) -> Vec<String> {
+        let pair_tokens = |pair: &Pair| estimate_tokens(&pair.question) + estimate_tokens(&pair.answer);
+        let fixed = estimate_tokens(&self.options.system_prompt) + estimate_tokens(content);
+        let mut tokens = fixed + self.pairs.iter().map(pair_tokens).sum::<usize>();
+        let pairs_max = self.options.max_turns.max(1) - 1;
+        let mut evicted = 0;
+        while evicted < self.pairs.len()
+            && (self.pairs.len() - evicted > pairs_max || tokens > self.options.token_budget)
+        {
+            tokens -= pair_tokens(&self.pairs[evicted]);
+            evicted += 1;
+        }
+        self.pairs.drain(..evicted);
+        let mut notices = Vec::new();
+        if evicted > 0 {
+            notices.push(format!("[context] oldest {} turns evicted", evicted * 2));
+        }
+        if tokens > self.options.token_budget {
+            notices.push(format!(
+                "[context] the question alone is about {tokens} tokens, over the budget of {}",
+                self.options.token_budget
+            ));
+        }
+        notices
+    }
+
+    fn exec_output_tokens(&self) -> usize {
+        self.options.exec_output_tokens.min(self.options.token_budget / 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::proto::Capture;
+
+    fn ran(command: &str, output: &str) -> CommandOutcome {
+        let output = Capture { head: output.as_bytes().to_vec(), ..Capture::default() };
+        CommandOutcome { command: command.into(), status: 0, duration: Duration::ZERO, cwd: None, output }
+    }
+
+    fn with(max_turns: usize, token_budget: usize) -> Conversation {
+        let system_prompt = "sys".to_owned();
+        Conversation::new(Options { system_prompt, max_turns, token_budget, ..Options::default() })
+    }
+
+    fn contents(messages: &[Message]) -> Vec<&str> {
+        messages.iter().map(|message| message.content.as_str()).collect()
+    }
+
+    #[test]
+    fn tokens_are_a_quarter_of_the_characters_rounded_up() {
+        for (text, tokens) in [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("éééé", 1)] {
+            assert_eq!(estimate_tokens(text), tokens);
+        }
+    }
+
+    #[test]
+    fn the_oldest_pair_leaves_with_its_notice() {
+        let mut talk = with(2, 10_000);
+        for question in ["one", "two"] {
+            assert_eq!(talk.messages_for(question).1, [""; 0]);
+            talk.answered("yes");
+        }
+        let (messages, notices) = talk.messages_for("three");
+        assert_eq!(notices, ["[context] oldest 2 turns evicted"]);
+        assert_eq!(contents(&messages), ["sys", "two", "yes", "three"]);
+    }
+
+    #[test]
+    fn the_budget_evicts_as_many_as_needed_in_one_notice() {
+        let mut talk = with(40, 100);
+        for _ in 0..3 {
+            let _ = talk.messages_for(&"q".repeat(60));
+            talk.answered(&"a".repeat(60));
+        }
+        let (messages, notices) = talk.messages_for(&"q".repeat(200));
+        assert_eq!(notices, ["[context] oldest 4 turns evicted"]);
+        assert_eq!(messages.len(), 4);
+        talk.failed();
+        let (messages, notices) = talk.messages_for(&"q".repeat(4000));
+        assert_eq!(notices[0], "[context] oldest 2 turns evicted");
+        assert_eq!(notices[1], "[context] the question alone is about 1001 tokens, over the budget of 100");
+        assert_eq!(messages.len(), 2);
+    }
+
+    #[test]
+    fn a_failed_question_leaves_no_message_and_gives_its_outputs_back() {
+        let mut talk = with(40, 10_000);
+        talk.ran(&ran("ls", "file"));
+        let _ = talk.messages_for("what is it?");
+        talk.ran(&ran("pwd", "/home"));
+        talk.failed();
+        let (messages, _) = talk.messages_for("again?");
+        let block = |command, output| format!("[exec output]\n$ {command}\n(exit status 0)\n{output}\n\n");
+        assert_eq!(messages[1].content, format!("{}{}again?", block("ls", "file"), block("pwd", "/home")));
+        talk.answered("a file");
+        assert_eq!(talk.messages_for("and?").0.last().map(|it| it.content.as_str()), Some("and?"));
+    }
+
+    #[test]
+    fn what_came_of_a_stopped_answer_is_kept_and_marked() {
+        let mut talk = with(40, 10_000);
+        let _ = talk.messages_for("one");
+        talk.cancelled("half \n");
+        let _ = talk.messages_for("two");
+        talk.broke_off("quarter");
+        let _ = talk.messages_for("three");
+        talk.cancelled(" ");
+        let (messages, _) = talk.messages_for("four");
+        assert_eq!(
+            contents(&messages),
+            ["sys", "one", "half\n[stopped by the user]", "two", "quarter\n[the answer broke off here]", "four"]
+        );
+    }
+
+    #[test]
+    fn clear_keeps_outputs_and_reset_forgets_them() {
+        let mut talk = with(40, 10_000);
+        let _ = talk.messages_for("one");
+        talk.answered("yes");
+        talk.ran(&ran("ls", "file"));
+        talk.clear();
+        let (messages, _) = talk.messages_for("two");
+        assert!(messages.len() == 2 && messages[1].content.contains("$ ls"));
+        talk.reset();
+        assert_eq!(contents(&talk.messages_for("three").0), ["sys", "three"]);
+    }
+
+    #[test]
+    fn a_blank_system_prompt_is_not_sent() {
+        let mut talk = Conversation::new(Options::default());
+        assert_eq!(contents(&talk.messages_for("q").0), ["q"]);
+    }
+
+    proptest! {
+        #[test]
+        fn roles_alternate_and_limits_hold_whatever_happens(
+            steps in prop::collection::vec((0u8..7, "[a-z ]{0,80}"), 0..60), max_turns in 0usize..5, budget in 20usize..200) {
+            let mut talk = Conversation::new(Options { max_turns, token_budget: budget, ..Options::default() });
+            for (step, text) in steps {
+                match step {
+                    0 => talk.answered(&text),
+                    1 => talk.cancelled(&text),
+                    2 => talk.failed(),
+                    3 => talk.ran(&ran("c", &text.repeat(20))),
+                    4 => talk.broke_off(&text),
+                    _ => {
+                        let (messages, notices) = talk.messages_for(&text);
+                        for (at, message) in messages.iter().enumerate() {
+                            prop_assert_eq!(message.role, if at % 2 == 0 { Role::User } else { Role::Assistant });
+                        }
+                        prop_assert_eq!(messages.len() % 2, 1);
+                        prop_assert!(messages.len() / 2 < max_turns.max(1));
+                        let tokens: usize = messages.iter().map(|message| estimate_tokens(&message.content)).sum();
+                        let alone = notices.iter().any(|notice| notice.contains("alone"));
+                        prop_assert!(tokens <= budget || (alone && messages.len() == 1));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The outputs of the commands run since the last question, within a budget. Pure; the newest matter most.
+
+use super::conversation::{CHARS_PER_TOKEN, estimate_tokens};
+use super::plain::plain_text;
+use crate::proto::CommandOutcome;
+
+/// Characters under which a shortened output says nothing any more: the command is then left out and counted.
+const USEFUL_CHARS: usize = 120;
+
+/// Blocks that wait for the next question, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Outputs {
+    blocks: Vec<String>,
+    left_out: u64,
+}
+
+impl Outputs {
+    /// Adds one command; the oldest leave where the budget is passed.
+    pub(super) fn add(&mut self, outcome: &CommandOutcome, tokens_max: usize) {
+        self.blocks.push(block(outcome, tokens_max.saturating_mul(CHARS_PER_TOKEN)));
+        self.fit(tokens_max);
+    }
+
+    /// Puts `older` in front: a question that failed gives its outputs back.
+    pub(super) fn put_back(&mut self, older: Self, tokens_max: usize) {
+        let newer = std::mem::replace(self, older);
+        self.blocks.extend(newer.blocks);
+        self.left_out += newer.left_out;
+        self.fit(tokens_max);
+    }
+
+    /// Writes them in front of `question`.
+    pub(super) fn before(&self, question: &str) -> String {
+        let mut text = String::new();
+        if self.left_out > 0 {
+            text.push_str(&format!("[exec output]\n… {} earlier commands omitted …\n\n", self.left_out));
+        }
+        for block in &self.blocks {
+            text.push_str(block);
+            text.push_str("\n\n");
+        }
+        text.push_str(question);
+        text
+    }
+
+    fn fit(&mut self, tokens_max: usize) {
+        let chars_max = tokens_max.saturating_mul(CHARS_PER_TOKEN);
+        let mut left = chars_max;
+        for at in (0..self.blocks.len()).rev() {
+            let length = self.blocks[at].chars().count();
+            if length > left {
+                if left >= USEFUL_CHARS {
+                    self.blocks[at] = shorten(&self.blocks[at], left);
+                }
+                let out = if left >= USEFUL_CHARS { at } else { at + 1 };
+                self.blocks.drain(..out);
+                self.left_out += out as u64;
+                break;
+            }
+            left -= length;
+        }
+        debug_assert!(
+            self.blocks.iter().map(|block| estimate_tokens(block)).sum::<usize>() <= tokens_max + self.blocks.len()
+        );
+    }
+}
+
+fn block(outcome: &CommandOutcome, chars_max: usize) -> String {
+    let output = plain_text(&outcome.output);
+    let output = if output.is_empty() { "(no output)" } else { &output };
+    let command: String = outcome.command.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
+    shorten(&format!("[exec output]\n$ {command}\n(exit status {})\n{output}", outcome.status), chars_max)
+}
+
+/// Keeps a head and a tail within `chars_max` characters, with the gap said between them. The head is a third: errors and
+/// results come last.
+fn shorten(text: &str, chars_max: usize) -> String {
+    let length = text.chars().count();
+    if length <= chars_max {
+        return text.to_owned();
+    }
+    let index = |chars: usize| text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
+    // The gap's own line takes its part; twenty digits are the most that a count has.
+    let room = chars_max.saturating_sub("\n… bytes omitted …\n".chars().count() + 1 + digits(text.len()));
+    let head = index(room / 3);
+    let tail = index(length - (room - room / 3));
+    let gap = format!("\n… {} bytes omitted …\n", tail - head);
+    if room == 0 {
+        return gap.trim().chars().take(chars_max).collect();
+    }
+    [&text[..head], &gap, &text[tail..]].concat()
+}
+
+fn digits(number: usize) -> usize {
+    number.to_string().len()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::proto::Capture;
+
+    pub(in crate::turn) fn ran(command: &str, status: i32, output: &str) -> CommandOutcome {
+        CommandOutcome {
+            command: command.into(),
+            status,
+            duration: Duration::ZERO,
+            cwd: None,
+            output: Capture { head: output.as_bytes().to_vec(), ..Capture::default() },
+        }
+    }
+
+    #[test]
+    fn a_block_has_the_tag_the_command_its_status_and_its_output() {
+        let mut outputs = Outputs::default();
+        outputs.add(&ran("make", 2, "\x1b[31merror\x1b[0m\r\n"), 100);
+        outputs.add(&ran("true", 0, ""), 100);
+        assert_eq!(
+            outputs.before("why?"),
+            "[exec output]\n$ make\n(exit status 2)\nerror\n\n[exec output]\n$ true\n(exit status 0)\n(no output)\n\nwhy?"
+        );
+    }
+
+    #[test]
+    fn a_long_output_keeps_head_and_tail_and_counts_the_gap() {
+        let text = format!("head{}tail", "x".repeat(1000));
+        let short = shorten(&text, 100);
+        assert!(short.starts_with("head") && short.ends_with("tail") && short.chars().count() <= 100, "{short}");
+        let kept = short.split('\n').map(str::len).collect::<Vec<_>>();
+        assert!(short.contains(&format!("… {} bytes omitted …", text.len() - kept[0] - kept[2])), "{short}");
+    }
+
+    #[test]
+    fn the_newest_stay_whole_and_the_oldest_leave_counted() {
+        let mut outputs = Outputs::default();
+        for number in 0..20 {
+            outputs.add(&ran(&format!("c{number}"), 0, &"y".repeat(200)), 150);
+        }
+        let text = outputs.before("q");
+        assert!(text.contains("$ c19\n(exit status 0)\nyyy") && !text.contains("$ c1\n"), "{text}");
+        assert!(text.starts_with("[exec output]\n… 17 earlier commands omitted …\n\n"), "{text}");
+        assert!(text.chars().count() < 150 * 4 + 80, "{}", text.len());
+    }
+
+    proptest! {
+        #[test]
+        fn shortening_holds_its_limit(text in "[aé🦀\n]{0,300}", chars_max in 0usize..200) {
+            let short = shorten(&text, chars_max);
+            prop_assert!(short.chars().count() <= chars_max.max(text.chars().count().min(chars_max)));
+        }
+    }
+}
