@@ -1,0 +1,178 @@
+//! Rows that the file could not take: kept in a database of the same schema in memory, and moved to the file when
+//! it can be written again. Knows no searches.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use rusqlite::{Connection, TransactionBehavior, params};
+
+use super::conversation::INSERT_MESSAGE;
+use super::history::stored_ms;
+use super::{Store, schema};
+
+/// Ids from here on belong to rows in memory; no file reaches them by counting.
+pub(super) const OVERLAY_ID_MIN: i64 = 1 << 40;
+
+/// How long after a failure the file is left alone, by the caller's clock: a retry can cost [`RETRY_WAIT_MS`].
+const RETRY_AFTER_MS: i64 = 5_000;
+/// How long a retry waits for a lock.
+const RETRY_WAIT_MS: u64 = 20;
+
+/// The rows in memory, and what the file's rows lack.
+#[derive(Debug)]
+pub(super) struct Overlay {
+    pub(super) connection: Connection,
+    /// Outcomes of rows that are in the file: status, duration.
+    pub(super) outcomes: HashMap<i64, (Option<i32>, Option<u64>)>,
+    retry_at: i64,
+}
+
+/// Where rows went that once were in memory, so that ids given out stay good.
+#[derive(Debug, Default)]
+pub(super) struct Moved {
+    history: HashMap<i64, i64>,
+    conversation: HashMap<i64, i64>,
+    message: HashMap<i64, i64>,
+}
+
+impl Moved {
+    pub(super) fn history(&self, id: i64) -> i64 {
+        self.history.get(&id).copied().unwrap_or(id)
+    }
+
+    pub(super) fn conversation(&self, id: i64) -> i64 {
+        self.conversation.get(&id).copied().unwrap_or(id)
+    }
+
+    pub(super) fn message(&self, id: i64) -> i64 {
+        self.message.get(&id).copied().unwrap_or(id)
+    }
+}
+
+impl Store {
+    /// Writes to the file, or where it can't be written, to memory; None: to neither, and the problem is noted.
+    pub(super) fn write<T>(
+        &mut self,
+        now: i64,
+        action: impl Fn(&Self, &Connection) -> rusqlite::Result<T>,
+    ) -> Option<T> {
+        self.retry(now);
+        if self.overlay.is_none() {
+            match action(self, &self.main) {
+                Ok(value) => return Some(value),
+                Err(problem) => self.degrade(now, &problem),
+            }
+        }
+        let overlay = self.overlay.as_ref()?;
+        match action(self, &overlay.connection) {
+            Ok(value) => Some(value),
+            Err(problem) => {
+                let problem = super::StoreError::sqlite("write", None, &problem);
+                self.problem.get_or_insert(problem);
+                None
+            }
+        }
+    }
+
+    /// Goes on in memory from here, and notes why.
+    pub(super) fn degrade(&mut self, now: i64, problem: &rusqlite::Error) {
+        self.problem = Some(self.fail("write", problem));
+        if self.overlay.is_some() {
+            return;
+        }
+        self.overlay = schema::memory().and_then(|connection| Overlay::over(connection, now)).ok();
+    }
+
+    /// Moves what is in memory to the file if it is time for a new try.
+    pub(super) fn retry(&mut self, now: i64) {
+        let Some(overlay) = &mut self.overlay else { return };
+        // A clock set back must not put the retry off for ever.
+        let due = now >= overlay.retry_at || now < overlay.retry_at - RETRY_AFTER_MS;
+        if due {
+            overlay.retry_at = now + RETRY_AFTER_MS;
+            self.recover();
+        }
+    }
+
+    fn recover(&mut self) {
+        let Some(overlay) = &self.overlay else { return };
+        let mut moved = Moved::default();
+        let _ = self.main.busy_timeout(Duration::from_millis(RETRY_WAIT_MS));
+        let done = move_rows(&mut self.main, overlay, &mut moved);
+        let _ = self.main.busy_timeout(Duration::from_millis(schema::BUSY_TIMEOUT_MS));
+        if done.is_ok() {
+            self.overlay = None;
+            self.moved.history.extend(moved.history);
+            self.moved.conversation.extend(moved.conversation);
+            self.moved.message.extend(moved.message);
+        }
+    }
+}
+
+impl Drop for Store {
+    /// A last try: what is still in memory now is gone afterwards, as the problem has told.
+    fn drop(&mut self) {
+        self.recover();
+    }
+}
+
+impl Overlay {
+    fn over(connection: Connection, now: i64) -> rusqlite::Result<Self> {
+        for table in ["history", "conversation", "message"] {
+            let sql = "INSERT INTO sqlite_sequence(name, seq) VALUES (?1, ?2)";
+            connection.execute(sql, params![table, OVERLAY_ID_MIN])?;
+        }
+        Ok(Self { connection, outcomes: HashMap::new(), retry_at: now + RETRY_AFTER_MS })
+    }
+}
+
+fn move_rows(main: &mut Connection, overlay: &Overlay, moved: &mut Moved) -> rusqlite::Result<()> {
+    let target = main.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for (id, (status, duration_ms)) in &overlay.outcomes {
+        target.execute(
+            "UPDATE history SET status = ?2, duration_ms = ?3 WHERE id = ?1",
+            params![id, status, stored_ms(*duration_ms)],
+        )?;
+    }
+    let tables = [
+        ("history", "time, session, cwd, hostname, line, kind, status, duration_ms", 8),
+        ("conversation", "started, model", 2),
+    ];
+    for (table, columns, count) in tables {
+        let marks = vec!["?"; count].join(", ");
+        let mut insert = target.prepare(&format!("INSERT INTO {table} ({columns}) VALUES ({marks})"))?;
+        let mut select = overlay.connection.prepare(&format!("SELECT id, {columns} FROM {table} ORDER BY id"))?;
+        let mut rows = select.query([])?;
+        while let Some(row) = rows.next()? {
+            let values: Vec<rusqlite::types::Value> =
+                (1..=count).map(|column| row.get(column)).collect::<Result<_, _>>()?;
+            insert.execute(rusqlite::params_from_iter(values))?;
+            let ids = if table == "history" { &mut moved.history } else { &mut moved.conversation };
+            ids.insert(row.get(0)?, target.last_insert_rowid());
+        }
+    }
+    move_messages(&target, overlay, moved)?;
+    target.commit()
+}
+
+/// A message whose id is the file's is the rest of one that began there.
+fn move_messages(target: &Connection, overlay: &Overlay, moved: &mut Moved) -> rusqlite::Result<()> {
+    let mut select =
+        overlay.connection.prepare("SELECT id, conversation, time, role, content, state FROM message ORDER BY id")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let id: i64 = row.get(0)?;
+        let content: String = row.get(4)?;
+        let state: String = row.get(5)?;
+        if id < OVERLAY_ID_MIN {
+            let sql = "UPDATE message SET content = content || ?2, state = ?3 WHERE id = ?1";
+            target.execute(sql, params![id, content, state])?;
+            continue;
+        }
+        let conversation = moved.conversation(row.get(1)?);
+        let (time, role): (i64, String) = (row.get(2)?, row.get(3)?);
+        target.execute(INSERT_MESSAGE, params![conversation, time, role, content, state])?;
+        moved.message.insert(id, target.last_insert_rowid());
+    }
+    Ok(())
+}

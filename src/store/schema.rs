@@ -1,0 +1,112 @@
+//! The database's schema: connection settings and migrations, all in this one place. Knows no rows.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::StoreError;
+
+/// How long one statement waits for another session's lock: a person hardly notices, and the prompt never hangs.
+pub const BUSY_TIMEOUT_MS: u64 = 250;
+
+/// Each step takes a database from the version that is its index to the next one. Never edit a step that was
+/// released; add one.
+const MIGRATIONS: [&str; 1] = [V1];
+
+/// `history_line` serves prefix and exact searches and the import's question "is it there already"; `history_text`
+/// serves substrings of three characters or more. Order is time, then id, so that imported lines find their place.
+const V1: &str = "
+CREATE TABLE history (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    time INTEGER NOT NULL,
+    session INTEGER NOT NULL,
+    cwd TEXT,
+    hostname TEXT,
+    line TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    status INTEGER,
+    duration_ms INTEGER
+) STRICT;
+CREATE INDEX history_time ON history(time);
+CREATE INDEX history_line ON history(line, time);
+CREATE INDEX history_cwd ON history(cwd, time);
+CREATE INDEX history_session ON history(session, time);
+CREATE INDEX history_kind ON history(kind, time);
+CREATE VIRTUAL TABLE history_text USING fts5(line, content='history', content_rowid='id', tokenize='trigram');
+CREATE TRIGGER history_added AFTER INSERT ON history BEGIN
+    INSERT INTO history_text(rowid, line) VALUES (new.id, new.line);
+END;
+CREATE TRIGGER history_deleted AFTER DELETE ON history BEGIN
+    INSERT INTO history_text(history_text, rowid, line) VALUES ('delete', old.id, old.line);
+END;
+CREATE TABLE conversation (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    started INTEGER NOT NULL,
+    model TEXT NOT NULL
+) STRICT;
+CREATE TABLE message (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    conversation INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    time INTEGER NOT NULL,
+    role TEXT NOT NULL,
+    content TEXT NOT NULL,
+    state TEXT NOT NULL,
+    UNIQUE (conversation, seq)
+) STRICT;
+";
+
+/// Sets up a connection to a file: bounded waiting, write-ahead log, and deleted rows overwritten with zeros (a
+/// line is often deleted because it held a secret).
+pub(super) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS))?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "secure_delete", "ON")?;
+    // A file system without shared memory answers with another mode: slower, as safe.
+    let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
+    if mode != "wal" {
+        connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+    }
+    Ok(())
+}
+
+/// Makes an empty database of the present version in memory.
+pub(super) fn memory() -> rusqlite::Result<Connection> {
+    let mut connection = Connection::open_in_memory()?;
+    apply(&mut connection, MIGRATIONS.len() as i64)?;
+    Ok(connection)
+}
+
+/// Brings a database to the present version.
+///
+/// # Errors
+/// It is newer than this program, or SQLite's.
+pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    let known = MIGRATIONS.len() as i64;
+    let fail = |problem: rusqlite::Error| StoreError::sqlite("open", Some(path), &problem);
+    let found = version(connection).map_err(fail)?;
+    if !(0..=known).contains(&found) {
+        return Err(StoreError::newer(path, found, known));
+    }
+    if found < known {
+        apply(connection, known).map_err(fail)?;
+    }
+    Ok(())
+}
+
+/// Makes the steps that are still missing, under the write lock.
+pub(super) fn apply(connection: &mut Connection, known: i64) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Read again under the lock: another session may have been here first.
+    let found = usize::try_from(version(&transaction)?).unwrap_or(usize::MAX);
+    for step in MIGRATIONS.iter().skip(found) {
+        transaction.execute_batch(step)?;
+    }
+    transaction.pragma_update(None, "user_version", known)?;
+    transaction.commit()
+}
+
+fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
+}

@@ -1,0 +1,471 @@
+//! Tests of the store on real files, with faults.
+
+use std::os::unix::fs::PermissionsExt;
+
+use rusqlite::Connection;
+
+use super::*;
+use crate::proto::{LineKind, Message, Role};
+
+fn line(time: i64, text: &str) -> Entry {
+    Entry {
+        time,
+        session: 1,
+        cwd: Some("/home/u".into()),
+        hostname: None,
+        line: text.into(),
+        kind: LineKind::Command,
+        status: None,
+        duration_ms: None,
+    }
+}
+
+fn filled(entries: &[(i64, &str)]) -> Store {
+    let mut store = Store::in_memory().unwrap();
+    for (time, text) in entries {
+        store.append(&line(*time, text));
+    }
+    store
+}
+
+fn texts(rows: Vec<Row>) -> Vec<String> {
+    rows.into_iter().map(|row| row.entry.line).collect()
+}
+
+fn find(store: &Store, search: Search) -> Vec<String> {
+    texts(store.search(&search).unwrap())
+}
+
+fn prefix(text: &str) -> Search {
+    Search { text: TextMatch::Prefix(text.into()), ..Search::default() }
+}
+
+fn substring(text: &str) -> Search {
+    Search { text: TextMatch::Substring(text.into()), ..Search::default() }
+}
+
+/// Makes every write to the file fail until [`allow_writes`].
+fn forbid_writes(store: &Store) {
+    store.main.pragma_update(None, "query_only", true).unwrap();
+}
+
+fn allow_writes(store: &Store) {
+    store.main.pragma_update(None, "query_only", false).unwrap();
+}
+
+#[test]
+fn a_new_store_is_private_and_keeps_what_it_was_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("a/b");
+    let entry = Entry { kind: LineKind::ModelCommand, ..line(5, "ls\0 -l\n'é") };
+    {
+        let mut store = Store::open(&home).unwrap();
+        assert!(store.is_durable());
+        let id = store.append(&entry);
+        store.set_outcome(id, Some(130), Some(1_500), 6);
+        assert_eq!(store.take_problem(), None);
+    }
+    assert_eq!(home.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(home.join(FILE_NAME).metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let store = Store::open(&home).unwrap();
+    let rows = store.recent(10).unwrap();
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0].entry, Entry { status: Some(130), duration_ms: Some(1_500), ..entry });
+    assert_eq!(store.row(rows[0].id).unwrap().as_ref(), Some(&rows[0]));
+}
+
+#[test]
+fn a_file_open_to_others_is_closed_to_them() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Store::open(dir.path()).unwrap());
+    let path = dir.path().join(FILE_NAME);
+    std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+    let mut store = Store::open(dir.path()).unwrap();
+    store.append(&line(1, "x"));
+    for name in [FILE_NAME.to_owned(), format!("{FILE_NAME}-wal")] {
+        assert_eq!(dir.path().join(&name).metadata().unwrap().permissions().mode() & 0o777, 0o600, "{name}");
+    }
+}
+
+#[test]
+fn searches_find_what_they_say() {
+    let mut store = filled(&[(1, "cargo test"), (2, "git commit -m \"x\""), (3, "cargo build"), (4, "Cargo test")]);
+    store.append(&Entry { cwd: Some("/tmp/a".into()), session: 2, ..line(5, "ls 100%_done") });
+    store.append(&Entry { kind: LineKind::Question, status: Some(1), ..line(6, "why cargo?") });
+    store.append(&Entry { status: Some(0), ..line(7, "printf \u{1b}[31m") });
+    let limited = |search: Search, limit| Search { limit: Some(limit), ..search };
+    let table: Vec<(Search, Vec<&str>)> = vec![
+        (prefix("cargo"), vec!["cargo build", "cargo test"]),
+        (limited(prefix("cargo"), 1), vec!["cargo build"]),
+        (limited(prefix("cargo"), 9), vec!["cargo build", "cargo test"]),
+        (prefix("nothing"), vec![]),
+        (substring("car"), vec!["why cargo?", "cargo build", "cargo test"]),
+        (limited(substring("go t"), 5), vec!["Cargo test", "cargo test"]),
+        (
+            substring("o"),
+            vec!["why cargo?", "ls 100%_done", "Cargo test", "cargo build", "git commit -m \"x\"", "cargo test"],
+        ),
+        (substring("\"x\""), vec!["git commit -m \"x\""]),
+        (substring("100%_"), vec!["ls 100%_done"]),
+        (substring("0_"), vec![]),
+        (Search { text: TextMatch::Exact("cargo test".into()), ..Search::default() }, vec!["cargo test"]),
+        (Search { cwd: Some("/tmp/a".into()), ..Search::default() }, vec!["ls 100%_done"]),
+        (Search { cwd_prefix: Some("/tmp".into()), ..Search::default() }, vec!["ls 100%_done"]),
+        (Search { session: Some(2), ..Search::default() }, vec!["ls 100%_done"]),
+        (Search { hostname: Some("h".into()), ..Search::default() }, vec![]),
+        (Search { kind: Some(LineKind::Question), ..Search::default() }, vec!["why cargo?"]),
+        (Search { successful: Some(true), ..Search::default() }, vec!["printf \u{1b}[31m"]),
+        (Search { successful: Some(false), ..Search::default() }, vec!["why cargo?"]),
+        (
+            Search { time_min: Some(2), time_max: Some(3), ..Search::default() },
+            vec!["cargo build", "git commit -m \"x\""],
+        ),
+        (Search { plain_only: true, limit: Some(1), ..Search::default() }, vec!["why cargo?"]),
+        (Search { other_than: Some("cargo build".into()), ..prefix("cargo") }, vec!["cargo test"]),
+        (Search { oldest_first: true, limit: Some(2), ..Search::default() }, vec!["cargo test", "git commit -m \"x\""]),
+    ];
+    for (search, wanted) in table {
+        assert_eq!(find(&store, search.clone()), wanted, "{search:?}");
+    }
+}
+
+#[test]
+fn a_search_goes_on_behind_the_last_window_of_rows() {
+    let mut store = filled(&[(1, "needle one"), (2, "needle two")]);
+    store.main.execute_batch("BEGIN").unwrap();
+    for time in 3..2_500 {
+        store.append(&line(time, "hay"));
+    }
+    store.main.execute_batch("COMMIT").unwrap();
+    let one = Some(1);
+    assert_eq!(find(&store, Search { limit: one, ..prefix("needle") }), ["needle two"]);
+    assert_eq!(find(&store, Search { limit: one, ..substring("eedle") }), ["needle two"]);
+    assert_eq!(find(&store, Search { limit: one, ..substring("w") }), ["needle two"]);
+    assert_eq!(find(&store, Search { limit: one, oldest_first: true, ..prefix("hay") }), ["hay"]);
+}
+
+#[test]
+fn prefix_and_substring_searches_of_a_long_history_use_an_index() {
+    let store = filled(&[(1, "a")]);
+    let plan = |sql: &str| -> String {
+        let sql = format!("EXPLAIN QUERY PLAN {sql}");
+        let mut select = store.main.prepare(&sql).unwrap();
+        let details: Vec<String> = select.query_map([], |row| row.get(3)).unwrap().map(Result::unwrap).collect();
+        details.join("; ")
+    };
+    let newest = plan("SELECT * FROM history ORDER BY time DESC, id DESC LIMIT 1");
+    assert!(newest.contains("history_time") && !newest.contains("TEMP B-TREE"), "{newest}");
+    let by_prefix = plan(
+        "SELECT * FROM history INDEXED BY history_line WHERE line >= 'a' AND line <= 'b' ORDER BY time DESC LIMIT 1",
+    );
+    assert!(by_prefix.contains("history_line (line>? AND line<?)"), "{by_prefix}");
+    let step = plan("SELECT * FROM history WHERE (time, id) < (5, 5) ORDER BY time DESC, id DESC LIMIT 1");
+    assert!(step.contains("history_time (") && !step.contains("TEMP B-TREE"), "{step}");
+}
+
+#[test]
+fn steps_go_from_row_to_row_in_the_order_of_time() {
+    // Imported late, run early: ids and times disagree.
+    let store = filled(&[(30, "third"), (10, "first"), (20, "second"), (20, "second again")]);
+    let mut at = None;
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let search = Search { after: at, limit: Some(1), ..Search::default() };
+        let row = store.search(&search).unwrap().remove(0);
+        at = Some(row.id);
+        seen.push(row.entry.line);
+    }
+    assert_eq!(seen, ["third", "second again", "second", "first"]);
+    let back = Search { after: at, oldest_first: true, ..Search::default() };
+    assert_eq!(find(&store, back), ["second", "second again", "third"]);
+    let until = Search { until: at, ..Search::default() };
+    assert_eq!(find(&store, until).len(), 4, "the last row is part of it");
+}
+
+#[test]
+fn deleted_text_is_gone_from_the_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path()).unwrap();
+    let secret = store.append(&line(1, "login hunter2-qzx"));
+    store.append(&line(2, "ls"));
+    assert!(store.delete(secret).unwrap());
+    assert!(!store.delete(secret).unwrap());
+    assert_eq!(find(&store, substring("hunter")), Vec::<String>::new());
+    for suffix in ["", "-wal"] {
+        let bytes = std::fs::read(dir.path().join(format!("{FILE_NAME}{suffix}"))).unwrap();
+        // The text index holds pieces of three characters.
+        for piece in [&b"hunter2"[..], b"qzx"] {
+            let found = bytes.windows(piece.len()).any(|window| window == piece);
+            assert!(!found, "{} found in {FILE_NAME}{suffix}", piece.escape_ascii());
+        }
+    }
+}
+
+#[test]
+fn clear_forgets_lines_but_no_conversation() {
+    let mut store = filled(&[(1, "one"), (2, "two")]);
+    let talk = store.begin_conversation(3, "m");
+    store.clear().unwrap();
+    assert_eq!(store.count().unwrap(), 0);
+    assert_eq!(find(&store, substring("one")), Vec::<String>::new());
+    let id = store.append(&line(4, "one more"));
+    assert_eq!(find(&store, substring("one")), ["one more"]);
+    assert!(store.delete(id).unwrap());
+    assert_eq!(find(&store, substring("one more")), Vec::<String>::new(), "the trigger is back");
+    assert_eq!(store.conversations(5).unwrap()[0].id, talk);
+}
+
+#[test]
+fn prune_removes_the_oldest() {
+    let mut store = filled(&[(3, "c"), (1, "a"), (2, "b")]);
+    assert_eq!(store.prune(3).unwrap(), 0);
+    assert_eq!(store.prune(2).unwrap(), 1);
+    assert_eq!(texts(store.recent(9).unwrap()), ["c", "b"]);
+    assert_eq!(store.prune(0).unwrap(), 2);
+}
+
+#[test]
+fn a_leading_space_keeps_a_line_out() {
+    for (text, kept) in [("ls", true), (" ls", false), ("", false), ("\t\n", false), ("\tls", true)] {
+        assert_eq!(keeps(text), kept, "{text:?}");
+    }
+}
+
+#[test]
+fn two_sessions_share_one_history() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut one, mut two) = (Store::open(dir.path()).unwrap(), Store::open(dir.path()).unwrap());
+    for time in 0..50 {
+        let (store, session) = if time % 2 == 0 { (&mut one, 1) } else { (&mut two, 2) };
+        store.append(&Entry { session, ..line(time, &format!("line {time}")) });
+    }
+    for store in [&mut one, &mut two] {
+        assert_eq!(store.take_problem(), None);
+        assert_eq!(store.count().unwrap(), 50);
+        assert_eq!(store.recent(1).unwrap()[0].entry.line, "line 49");
+        assert_eq!(store.search(&Search { session: Some(1), ..Search::default() }).unwrap().len(), 25);
+    }
+}
+
+#[test]
+fn many_sessions_may_start_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    std::thread::scope(|scope| {
+        let starts: Vec<_> = (0..8).map(|_| scope.spawn(|| Store::open(dir.path()).map(drop))).collect();
+        for start in starts {
+            assert_eq!(start.join().unwrap(), Ok(()));
+        }
+    });
+}
+
+#[test]
+fn a_session_that_saw_an_empty_file_before_another_filled_it_migrates_nothing_twice() {
+    let mut connection = schema::memory().unwrap();
+    schema::apply(&mut connection, 1).unwrap();
+    let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+    assert_eq!(version, 1);
+}
+
+#[test]
+fn what_cannot_be_opened_is_one_error_with_a_hint() {
+    type Prepare = fn(&Path);
+    let table: [(&str, Prepare, StoreErrorKind); 5] = [
+        ("garbage", |path| std::fs::write(path, [b'x'; 5_000]).unwrap(), StoreErrorKind::Corrupt),
+        ("a directory", |path| std::fs::create_dir(path).unwrap(), StoreErrorKind::Access),
+        ("a pipe", |path| nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap(), StoreErrorKind::Access),
+        ("newer", |path| version(path, 99), StoreErrorKind::Newer),
+        ("negative", |path| version(path, -1), StoreErrorKind::Newer),
+    ];
+    for (name, prepare, kind) in table {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE_NAME);
+        prepare(&path);
+        let problem = Store::open(dir.path()).unwrap_err();
+        assert_eq!(problem.kind, kind, "{name}: {problem}");
+        assert!(problem.message.contains(FILE_NAME) && !problem.message.contains('\n'), "{problem}");
+        assert!(!problem.hint.is_empty());
+    }
+}
+
+fn version(path: &Path, version: i64) {
+    Connection::open(path).unwrap().pragma_update(None, "user_version", version).unwrap();
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_one_error() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    let mut places = vec![dir.path().join("file/below")];
+    if cfg!(target_os = "linux") {
+        // Read-only even for root.
+        places.push("/proc/self/reedclaw".into());
+    }
+    let closed = dir.path().join("closed");
+    std::fs::create_dir(&closed).unwrap();
+    std::fs::set_permissions(&closed, Permissions::from_mode(0o500)).unwrap();
+    if std::fs::write(closed.join("probe"), "").is_err() {
+        places.push(closed);
+    }
+    for place in places {
+        let problem = Store::open(&place).unwrap_err();
+        assert_eq!(problem.kind, StoreErrorKind::Access, "{problem}");
+        assert!(problem.message.contains(place.to_str().unwrap()), "{problem}");
+    }
+}
+
+#[test]
+fn a_new_file_under_anothers_exclusive_lock_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let other = Connection::open(dir.path().join(FILE_NAME)).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE; CREATE TABLE t (x);").unwrap();
+    assert_eq!(Store::open(dir.path()).unwrap_err().kind, StoreErrorKind::Locked);
+}
+
+#[test]
+fn a_lock_held_for_a_while_costs_no_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path()).unwrap();
+    let before = store.append(&line(1, "before"));
+    let talk = store.begin_conversation(1, "m");
+    let other = Connection::open(dir.path().join(FILE_NAME)).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+
+    let during = store.append(&line(2, "during"));
+    let problem = store.take_problem().unwrap();
+    assert_eq!(problem.kind, StoreErrorKind::Locked);
+    store.set_outcome(before, Some(7), None, 3);
+    store.set_outcome(during, Some(8), None, 3);
+    store.add_message(talk, 3, &Message { role: Role::User, content: "hi".into() });
+    assert_eq!(store.take_problem(), None, "told once");
+    assert!(!store.is_durable());
+    let check = |store: &Store| {
+        let rows = store.recent(5).unwrap();
+        let seen: Vec<_> = rows.iter().map(|row| (row.entry.line.as_str(), row.entry.status)).collect();
+        assert_eq!(seen.last(), Some(&("before", Some(7))));
+        assert!(seen.contains(&("during", Some(8))), "{seen:?}");
+        assert_eq!(store.row(before).unwrap().unwrap().entry.status, Some(7));
+        assert_eq!(store.row(during).unwrap().unwrap().entry.line, "during");
+        assert_eq!(store.messages(talk).unwrap()[0].message.content, "hi");
+    };
+    check(&store);
+    assert_eq!(find(&store, Search { limit: Some(1), ..prefix("dur") }), ["during"]);
+    assert_eq!(find(&store, Search { after: Some(during), ..Search::default() }), ["before"]);
+
+    other.execute_batch("COMMIT").unwrap();
+    store.append(&line(10_000, "after"));
+    assert!(store.is_durable());
+    check(&store);
+    store.set_outcome(during, Some(8), None, 10_001);
+    assert_eq!(store.count().unwrap(), 3);
+    let second = Store::open(dir.path()).unwrap();
+    assert_eq!(texts(second.recent(5).unwrap()), ["after", "during", "before"]);
+    assert_eq!(second.recent(2).unwrap()[1].entry.status, Some(8));
+}
+
+#[test]
+fn a_full_disk_is_told_once_and_the_session_keeps_its_history() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path()).unwrap();
+    let pages: i64 = store.main.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+    store.main.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).unwrap();
+    let long = "x".repeat(3_000);
+    let mut problems = Vec::new();
+    for time in 0..40 {
+        store.append(&line(time, &format!("{long}{time}")));
+        problems.extend(store.take_problem());
+    }
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert_eq!(problems[0].kind, StoreErrorKind::Full);
+    assert_eq!(store.count().unwrap(), 40);
+    assert_eq!(store.recent(1).unwrap()[0].entry.line, format!("{long}39"));
+    // Room again, and the session ends before the next try.
+    store.main.query_row("PRAGMA max_page_count = 100000", [], |_| Ok(())).unwrap();
+    drop(store);
+    assert_eq!(Store::open(dir.path()).unwrap().count().unwrap(), 40);
+}
+
+#[test]
+fn an_answer_is_on_disk_while_it_comes() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path()).unwrap();
+    let talk = store.begin_conversation(0, "m");
+    store.add_message(talk, 0, &Message { role: Role::User, content: "why?".into() });
+    let mut open = store.begin_message(talk, 0, Role::Assistant);
+    let seen = |text: &str| {
+        // Another process after `kill -9` reads the same as a second connection now.
+        let after_crash = Store::open(dir.path()).unwrap();
+        let messages = after_crash.messages(talk).unwrap();
+        assert_eq!((messages.len(), messages[0].seq, messages[1].seq), (2, 1, 2));
+        assert_eq!(messages[0].state, MessageState::Complete);
+        assert_eq!(messages[1].message.content, text);
+        messages[1].state
+    };
+    assert_eq!(seen(""), MessageState::Partial);
+    store.push_piece(&mut open, "Be", 50);
+    assert_eq!(seen(""), MessageState::Partial);
+    store.push_piece(&mut open, "cause", 100);
+    assert_eq!(seen("Because"), MessageState::Partial);
+    let long = "y".repeat(4 * 1024);
+    store.push_piece(&mut open, &long, 101);
+    assert_eq!(seen(&format!("Because{long}")), MessageState::Partial);
+    store.push_piece(&mut open, ".", 102);
+    store.finish_message(open, MessageState::Complete, 103);
+    assert_eq!(seen(&format!("Because{long}.")), MessageState::Complete);
+    assert_eq!(store.take_problem(), None);
+}
+
+#[test]
+fn an_answer_outlives_a_disk_that_fails_in_its_middle() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path()).unwrap();
+    let talk = store.begin_conversation(0, "old");
+    let mut open = store.begin_message(talk, 0, Role::Assistant);
+    store.push_piece(&mut open, "a", 200);
+    forbid_writes(&store);
+    store.push_piece(&mut open, "b", 400);
+    assert_eq!(store.take_problem().unwrap().kind, StoreErrorKind::Access);
+    store.push_piece(&mut open, "c", 600);
+    let next = store.begin_conversation(700, "new");
+    let mut second = store.begin_message(next, 700, Role::Assistant);
+    store.push_piece(&mut second, "x", 900);
+    let content = |store: &Store, id| store.messages(id).unwrap()[0].message.content.clone();
+    assert_eq!((content(&store, talk), content(&store, next)), ("abc".into(), "x".into()));
+    allow_writes(&store);
+    store.push_piece(&mut open, "d", 9_000);
+    store.finish_message(open, MessageState::Failed, 9_000);
+    store.push_piece(&mut second, "y", 9_000);
+    store.add_message(next, 9_001, &Message { role: Role::User, content: "z".into() });
+    assert!(store.is_durable());
+    let after = Store::open(dir.path()).unwrap();
+    assert_eq!(content(&after, talk), "abcd");
+    assert_eq!(after.messages(talk).unwrap()[0].state, MessageState::Failed);
+    assert_eq!(after.conversations(1).unwrap()[0].model, "new");
+    assert_eq!(content(&store, next), "xy");
+    assert_eq!(store.messages(next).unwrap().len(), 2);
+    drop(second);
+}
+
+#[test]
+fn deleting_from_a_file_that_cannot_be_written_is_an_error_and_deletes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path()).unwrap();
+    let id = store.append(&line(1, "a"));
+    forbid_writes(&store);
+    assert_eq!(store.delete(id).unwrap_err().kind, StoreErrorKind::Access);
+    assert!(store.clear().is_err());
+    assert!(store.prune(0).is_err());
+    allow_writes(&store);
+    assert_eq!(store.count().unwrap(), 1);
+    assert!(store.clear().is_ok());
+}
+
+#[test]
+fn a_failed_read_is_told_once_in_a_session() {
+    let mut store = filled(&[(1, "a")]);
+    store.main.execute_batch("DROP TABLE history").unwrap();
+    for told in [true, false] {
+        let problem = store.recent(1).unwrap_err();
+        store.note_read_problem(problem);
+        assert_eq!(store.take_problem().is_some(), told);
+    }
+}
