@@ -50,7 +50,7 @@ pub struct ModelInfo {
     pub name: String,
     /// Its name for the server.
     pub model: String,
-    /// The server's address, as configured.
+    /// The server's address, as configured but for a password in it.
     pub endpoint: String,
     /// Whether it answers now.
     pub is_current: bool,
@@ -162,7 +162,7 @@ impl Agent {
         let info = |it: &Endpoint| ModelInfo {
             name: it.name.clone(),
             model: it.model.clone(),
-            endpoint: it.endpoint.clone(),
+            endpoint: it.shown().to_owned(),
             is_current: self.current.as_ref() == Some(&it.name),
         };
         self.models.iter().map(info).collect()

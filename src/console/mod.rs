@@ -1,1 +1,96 @@
-//! The only writer to the terminal.
+//! The only writer to the terminal, but for the commands that `shell` lends it to and the line editor's own drawing.
+//!
+//! The terminal is raw for the whole session, so a line feed is written as CR LF here. Text from outside passes the
+//! sanitiser before it comes here (`render`), or is shown with [`Console::outside`].
+
+use std::io::{self, Write};
+
+use nu_ansi_term::{Color, Style};
+
+use crate::proto::Failure;
+use crate::render;
+
+/// How the console draws.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Whether colours are used.
+    pub color: bool,
+    /// Whether the markdown of answers is drawn.
+    pub markdown: bool,
+    /// Whether characters outside ASCII are drawn.
+    pub unicode: bool,
+    /// Whether the terminal understands the kitty keyboard protocol's push and pop, or at least ignores them.
+    pub keyboard_protocol: bool,
+}
+
+/// The terminal, as everything above the shell writes to it.
+#[derive(Debug)]
+pub struct Console {
+    options: Options,
+}
+
+impl Console {
+    /// Makes the console.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self { options }
+    }
+
+    /// How it draws.
+    #[must_use]
+    pub fn options(&self) -> Options {
+        self.options
+    }
+
+    /// The terminal's width in columns; 80 where it doesn't say.
+    #[must_use]
+    pub fn width_columns(&self) -> usize {
+        match crossterm::terminal::size() {
+            Ok((columns, _)) if columns > 0 => usize::from(columns),
+            _ => 80,
+        }
+    }
+
+    /// Writes text of our own making.
+    pub fn write(&self, text: &str) {
+        self.raw(text.replace('\n', "\r\n").as_bytes());
+    }
+
+    /// Writes bytes as they are.
+    pub fn raw(&self, bytes: &[u8]) {
+        let mut out = io::stdout().lock();
+        // A terminal that has gone is noticed where keys are read.
+        let _ = out.write_all(bytes);
+        let _ = out.flush();
+    }
+
+    /// Writes a line of our own making.
+    pub fn line(&self, text: &str) {
+        self.write(&format!("{text}\n"));
+    }
+
+    /// Writes text from outside, sanitised.
+    pub fn outside(&self, text: &str) {
+        self.write(&render::sanitise(text));
+    }
+
+    /// Says something the person should know.
+    pub fn notice(&self, text: &str) {
+        self.line(&self.paint(Color::DarkGray.normal(), &render::sanitise(text)));
+    }
+
+    /// Says what failed, and on its own line what to do next.
+    pub fn failure(&self, failure: &Failure) {
+        let head = self.paint(Color::Red.bold(), "reedclaw:");
+        self.line(&format!("{head} {}", render::sanitise(&failure.message)));
+        if !failure.hint.is_empty() {
+            self.line(&self.paint(Color::DarkGray.normal(), &format!("  {}", render::sanitise(&failure.hint))));
+        }
+    }
+
+    /// Colours text, where colours are used.
+    #[must_use]
+    pub fn paint(&self, style: Style, text: &str) -> String {
+        if self.options.color { style.paint(text).to_string() } else { text.to_owned() }
+    }
+}

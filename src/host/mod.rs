@@ -1,1 +1,39 @@
-//! The only door out: files, environment, clock.
+//! The only door out for what has no room of its own: environment, clock, the machine's name.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Gives the environment as a value.
+#[must_use]
+pub fn environment() -> BTreeMap<OsString, OsString> {
+    std::env::vars_os().collect()
+}
+
+/// Gives the time, in milliseconds since the Unix epoch.
+#[must_use]
+pub fn now_unix_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Gives the machine's name.
+#[must_use]
+pub fn host_name() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+/// Gives the working directory, or `/` where it has gone.
+#[must_use]
+pub fn working_directory() -> PathBuf {
+    std::env::current_dir().unwrap_or_else(|_| "/".into())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_clock_runs_in_this_century() {
+        assert!(super::now_unix_ms() > 1_700_000_000_000);
+    }
+}

@@ -103,6 +103,12 @@ impl Endpoint {
         self.address().map(|address| address.url)
     }
 
+    /// Gives the address as it may be shown: without what stands before an `@`, which may be a password.
+    #[must_use]
+    pub fn shown(&self) -> &str {
+        self.endpoint.rsplit('@').next().unwrap_or_default().trim()
+    }
+
     /// Splits the address into what a request and a message need.
     pub(super) fn address(&self) -> Result<Address, Fault> {
         let bad = |why: &str| Fault::BadEndpoint { why: why.to_owned() };

@@ -158,6 +158,7 @@ mod tests {
         ("data: a\r\n\r\ndata: b\r\n\r\n", &[("", "a"), ("", "b")]),
         ("data: a\r\rdata: b\r\r", &[("", "a"), ("", "b")]),
         ("data: a\r\n\rdata: b\n\r\n", &[("", "a"), ("", "b")]),
+        ("data: a\r\ndata: b\r\n\r\n", &[("", "a\nb")]),
         (": ping\n\n: ping\n\ndata:a\n\n", &[("", "a")]),
         ("data: one\ndata:  two\ndata\ndata:\n\n", &[("", "one\n two\n\n")]),
         ("\u{feff}data: é漢🦀\n\n", &[("", "é漢🦀")]),
@@ -207,11 +208,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_in_any_pieces_give_the_same(pieces in prop::collection::vec(
-            prop::collection::vec(prop::sample::select(b"da: t\r\nevn\xc3\xa9\xff".to_vec()), 0..12), 0..12)) {
-            let whole = pieces.concat();
-            let cut: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
-            prop_assert_eq!(read(&cut), read(&[&whole]));
+        fn any_stream_in_any_pieces_gives_the_same(
+            parts in prop::collection::vec(
+                prop::sample::select(vec!["data: x", "data:", "event: e", "\r", "\n", "\r\n", ": c", "é", "error: z", "\u{feff}"]),
+                0..30,
+            ),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
+        ) {
+            let whole = parts.concat().into_bytes();
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(whole.len() + 1)).collect();
+            cuts.extend([0, whole.len()]);
+            cuts.sort_unstable();
+            let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &whole[pair[0]..pair[1]]).collect();
+            prop_assert_eq!(read(&pieces), read(&[&whole]));
         }
     }
 }

@@ -117,7 +117,7 @@ fn ask(endpoint: &Endpoint, messages: &[Message], stream: bool) -> Stream {
         agent: None,
         identity: ModelError {
             model: endpoint.name.clone(),
-            place: endpoint.endpoint.clone(),
+            place: endpoint.shown().to_owned(),
             key_env: endpoint.key_env.clone(),
             fault: Fault::ClosedEarly,
         },

@@ -149,12 +149,6 @@ fn each_refusal_has_its_own_fault_and_words() {
             Fault::Server { status: 500, retry_after: None, said: "oops".into() },
         ),
         (
-            "502 Bad Gateway",
-            String::new(),
-            "<html><head><title>502\nBad Gateway</title></head><body>nginx</body>",
-            Fault::Server { status: 502, retry_after: None, said: "502 Bad Gateway".into() },
-        ),
-        (
             "503 Service Unavailable",
             json.into(),
             r#"{"error":{"code":503,"message":"Loading model"}}"#,
@@ -190,6 +184,13 @@ fn each_refusal_has_its_own_fault_and_words() {
         assert!(!failure.message.contains('\n') && !failure.hint.is_empty(), "{failure:?}");
         assert!(!format!("{failure:?}").contains("sk-1"), "{failure:?}");
     }
+}
+
+#[test]
+fn a_page_of_a_proxy_is_told_by_its_title() {
+    let page = "<html><head><title>502\nBad Gateway</title></head><body>nginx</body>";
+    let (_, fault) = fault_of(vec![response("502 Bad Gateway", "content-type: text/html\r\n", page)]);
+    assert_eq!(fault, Fault::Server { status: 502, retry_after: None, said: "502 Bad Gateway".into() });
 }
 
 #[test]
@@ -283,6 +284,9 @@ fn a_caller_that_leaves_a_full_channel_leaves_no_thread_behind_it_waiting() {
 fn an_endpoint_that_cannot_be_used_is_a_matter_of_the_config() {
     let error = drain(&mut start(&Endpoint::new("m", "localhost:8080", "x"), &question())).1.expect_err("a fault");
     assert_eq!(error.to_failure().kind, FailureKind::Config);
+    let endpoint = Endpoint::new("m", "http://me:secret@h", "x");
+    let failure = drain(&mut start(&endpoint, &question())).1.expect_err("a fault").to_failure();
+    assert!(!format!("{failure:?}").contains("secret"), "{failure:?}");
     let server = serve(vec![vec![]]);
     let endpoint = Endpoint { key: Some(Secret::new("a\nb")), ..Endpoint::new("m", &server.url, "x") };
     assert_eq!(drain(&mut start(&endpoint, &question())).1.expect_err("a fault").fault, Fault::BadKey);

@@ -46,8 +46,9 @@ pub enum Command {
     EditorDrawn,
     Submit { id: u64, nonce: String, line: String, want_names: bool },
     EndOfFile,
-    Complete { id: u64, line: String, position_bytes: usize },
+    Complete { line: String, position_bytes: usize, reply: Sender<Vec<String>> },
     AbandonCompletion,
+    Nudge,
     Close,
 }
 
@@ -80,6 +81,9 @@ pub struct Pump {
     /// Whether names are wanted with the next prompt.
     pub(super) want_names: bool,
     scanner_deadline: Option<Instant>,
+    /// The completion that is waited for: its number, and who waits.
+    completion: Option<(u64, Sender<Vec<String>>)>,
+    completions: u64,
     /// How many events were sent.
     told: u64,
     /// What waits until readline reads, and the time when it is handed over all the same.
@@ -138,6 +142,8 @@ impl Pump {
             report: Vec::new(),
             want_names: true,
             scanner_deadline: None,
+            completion: None,
+            completions: 0,
             told: 0,
             waiting: None,
             next_nonce: None,
@@ -258,15 +264,19 @@ impl Pump {
                 Phase::Prompting => self.waiting = Some((command, Some(Instant::now() + START_MARK_WAIT))),
                 _ => self.waiting = Some((command, None)),
             },
-            Command::Complete { id, .. } => match self.phase {
-                Phase::Reading => self.hand_over(command),
-                _ => self.tell(Event::Candidates(id, Vec::new())),
-            },
+            // Where the shell can't be asked, the dropped reply is the answer.
+            Command::Complete { .. } => {
+                if matches!(self.phase, Phase::Reading) {
+                    self.hand_over(command);
+                }
+            }
             Command::AbandonCompletion => {
                 if matches!(self.phase, Phase::Completing { .. }) {
+                    self.completion = None;
                     self.feed.to_shell.push(3);
                 }
             }
+            Command::Nudge => self.tell(Event::Nudged),
             Command::Close => self.ended = true,
         }
     }
@@ -288,14 +298,15 @@ impl Pump {
                     self.feed.to_shell.extend_from_slice(SUBMIT_KEYS);
                 }
             }
-            Command::Complete { id, line, position_bytes } => {
+            Command::Complete { line, position_bytes, reply } => {
+                self.completions += 1;
+                let id = self.completions;
                 let record = format!("{id}\0{line}\0{position_bytes}\0");
-                if line.contains('\0') || self.write_request(record.as_bytes()).is_err() {
-                    self.tell(Event::Candidates(id, Vec::new()));
-                    return;
+                if !line.contains('\0') && self.write_request(record.as_bytes()).is_ok() {
+                    self.completion = Some((id, reply));
+                    self.phase = Phase::Completing { answered: false };
+                    self.feed.to_shell.extend_from_slice(COMPLETE_KEYS);
                 }
-                self.phase = Phase::Completing { answered: false };
-                self.feed.to_shell.extend_from_slice(COMPLETE_KEYS);
             }
             Command::EndOfFile => {
                 self.line_sent(String::new());
@@ -402,9 +413,10 @@ impl Pump {
             b"complete" => {
                 let text = String::from_utf8_lossy(body);
                 let mut lines = text.lines();
-                let id = lines.next().and_then(|line| line.parse().ok()).unwrap_or(0);
-                let candidates = lines.filter(|line| !line.is_empty()).map(str::to_owned).collect();
-                self.tell(Event::Candidates(id, candidates));
+                let id = lines.next().and_then(|line| line.parse().ok());
+                if let Some((_, reply)) = self.completion.take_if(|(wanted, _)| Some(*wanted) == id) {
+                    let _ = reply.send(lines.filter(|line| !line.is_empty()).map(str::to_owned).collect());
+                }
                 self.completion_done();
             }
             _ => {}
@@ -453,7 +465,7 @@ impl Pump {
     /// Sends an event, and wakes the editor where it would otherwise not look.
     pub(super) fn tell(&mut self, event: Event) {
         self.told += 1;
-        let quiet = matches!(event, Event::Candidates(..) | Event::Cancel | Event::Keys(_));
+        let quiet = matches!(event, Event::Cancel | Event::Keys(_));
         let _ = self.events.send(event);
         if !quiet {
             self.feed.wake_editor();

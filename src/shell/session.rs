@@ -49,8 +49,8 @@ pub enum Event {
     Names(Box<Names>, std::ffi::OsString),
     /// The shell's own prompt, rendered.
     Prompt(String),
-    /// Completions from the live shell, for the request of this number.
-    Candidates(u64, Vec<String>),
+    /// The answer to [`Handle::nudge`]: whoever waits for events may look up.
+    Nudged,
     /// Ctrl-C while a model answers.
     Cancel,
     /// Keys while a question is open.
@@ -120,16 +120,20 @@ impl Handle {
         }
     }
 
-    /// Asks the live shell for completions; the answer is an [`Event::Candidates`].
-    pub fn request_completions(&self, id: u64, line: &str, position_bytes: usize) {
-        self.send(Command::Complete { id, line: line.to_owned(), position_bytes });
+    /// Asks the live shell for completions and waits for them, at most `timeout`; then its completion is interrupted.
+    #[must_use]
+    pub fn complete(&self, line: &str, position_bytes: usize, timeout: Duration) -> Vec<String> {
+        let (reply, answer) = channel();
+        self.send(Command::Complete { line: line.to_owned(), position_bytes, reply });
+        answer.recv_timeout(timeout).unwrap_or_else(|_| {
+            self.send(Command::AbandonCompletion);
+            Vec::new()
+        })
     }
-}
 
-impl Handle {
-    /// Gives up waiting for completions: the shell's completion is interrupted.
-    pub fn abandon_completions(&self) {
-        self.send(Command::AbandonCompletion);
+    /// Makes the pump answer with [`Event::Nudged`].
+    pub fn nudge(&self) {
+        self.send(Command::Nudge);
     }
 }
 
