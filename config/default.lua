@@ -1,0 +1,133 @@
+-- ReedClaw's defaults, and the reference of every setting.
+--
+-- This file is built into the program: it is run first, then yours is laid over it, so yours holds only what
+-- differs. Yours is the first of: `--config PATH`, $REEDCLAW_CONFIG, $XDG_CONFIG_HOME/reedclaw/config.lua (that is
+-- ~/.config/reedclaw/config.lua), ./config.lua (only if it is a plain file of yours that nobody else can write;
+-- what lies in a directory can't set shell.program, nor send a key to another machine).
+--
+-- A config is a Luau script that returns a table. It has no files, no processes and no network, 32 MiB of memory
+-- and 50 ms; it has os.getenv, os.time, os.date, os.clock and the string, table, math, utf8 and bit32 libraries.
+-- A mistake costs its own key and nothing else: it is reported, and the default stays.
+--
+-- A key with `--` in front has no default; its line shows an example.
+
+-- Where programs keep their data: $XDG_DATA_HOME counts only if it is absolute, as the XDG specification says.
+local data_home = os.getenv("XDG_DATA_HOME")
+if data_home == nil or string.sub(data_home, 1, 1) ~= "/" then
+  data_home = "~/.local/share"
+end
+
+return {
+  -- string: a NAME in `models`. The model that answers at the start; `:model NAME` switches.
+  -- None given: the only model, if there is just one; else none is chosen for you.
+  -- default_model = "local",
+
+  -- table: NAME = { … }, one for each model. Any NAME without white space, up to 64 bytes.
+  -- There is none by default: ReedClaw is a whole shell without one.
+  models = {
+    -- ["local"] = {
+    --   string: http:// or https:// address of an OpenAI-compatible server; with or without /v1 or
+    --   /v1/chat/completions. Required: a model without it is left out.
+    --   endpoint = "http://127.0.0.1:8080",
+    --   string: what the server calls the model. Default: NAME. A llama.cpp server takes anything.
+    --   model = "qwen2.5-7b-instruct",
+    --   number, 0 to 2: how freely the model words its answers. Default: the server's own.
+    --   temperature = 0.2,
+    --   string: the NAME of the environment variable that holds the key. Keys never stand in this file, so that
+    --   it can be shown and shared. Default: no key is sent.
+    --   key_env = "OPENAI_API_KEY",
+    --   string: instructions for this model in place of the general `system_prompt`.
+    --   system_prompt = "Answer in French.",
+    --   milliseconds, 1 to 600000: as in `model_defaults`, for this model.
+    --   connect_timeout_ms = 5000,
+    --   milliseconds, 1 to 3600000: as in `model_defaults`, for this model.
+    --   first_byte_timeout_ms = 120000,
+    --   milliseconds, 1 to 3600000: as in `model_defaults`, for this model.
+    --   idle_timeout_ms = 60000,
+    -- },
+  },
+
+  -- What holds for every model that doesn't say otherwise.
+  model_defaults = {
+    -- number, 0 to 2: sent with each question. None by default, since some servers refuse it.
+    -- temperature = 0.2,
+    -- milliseconds, 1 to 600000: until the server takes the connection. A server that is there takes it at once.
+    connect_timeout_ms = 5000,
+    -- milliseconds, 1 to 3600000: until the answer starts. Long: a small machine reads a long question slowly.
+    first_byte_timeout_ms = 120000,
+    -- milliseconds, 1 to 3600000: between two pieces of an answer. A stream that stops for longer is dead.
+    idle_timeout_ms = 60000,
+  },
+
+  -- string: the instructions that open each conversation. The last lines are what makes `CMD:` work.
+  system_prompt = [[
+You are the assistant inside ReedClaw, a login shell. The user sees your answer in a terminal, between commands.
+Output of commands that the user ran stands in front of a question, tagged [exec output].
+Be short. Plain words, little markdown. Say so when you don't know.
+To propose a command, write it on a line of its own that starts with `CMD: `. One command on each such line; a
+here-document runs over the following lines up to its delimiter. Nothing runs until the user says yes, so never
+claim that you ran something. Propose only commands that the question calls for.]],
+
+  -- The live shell.
+  shell = {
+    -- path: the shell that runs commands; `~`, `$VAR` and `${VAR}` expand; absolute. Default: your bash, else /bin/sh.
+    -- program = "/usr/bin/zsh",
+    -- list of strings: first words that are commands though the shell can't find them, so that such a line never
+    -- goes to the model. At most 1000.
+    known_commands = {},
+    -- true or false: keep a copy of each command's output, for the next question and the history.
+    capture_output = true,
+    -- bytes, 0 to 67108864: kept from the start of a command's output.
+    capture_head_bytes = 128 * 1024,
+    -- bytes, 0 to 67108864: kept from its end. Larger than the head: errors stand at the end.
+    capture_tail_bytes = 1024 * 1024,
+    -- true: ask before a model's command runs. `false` is refused at this stage: such a command always needs a yes.
+    confirm_cmd = true,
+  },
+
+  -- What the model gets to see.
+  context = {
+    -- whole number, 1 to 1000: turns (a question and its answer) kept in a conversation; then the oldest leave.
+    max_turns = 40,
+    -- tokens, 256 to 10000000: size of a whole request. Keep it below the context length of your model.
+    token_budget = 24000,
+    -- tokens, 0 to 10000000: how much output of commands goes in front of a question. Less than `token_budget`.
+    exec_output_tokens = 4000,
+  },
+
+  -- Lines and conversations, in an SQLite database.
+  history = {
+    -- path: directory of the database, made if it isn't there; `~`, `$VAR` and `${VAR}` expand; absolute.
+    dir = data_home .. "/reedclaw",
+    -- whole number, 0 to 100000000: lines kept; then the oldest leave.
+    entries_max = 100000,
+    -- true or false: a line that starts with a space stays out of the history and out of what the model sees.
+    ignore_space = true,
+  },
+
+  -- "default" or "shell". "default": directory, git branch, last status if not 0, and the model. "shell": your own
+  -- prompt, as your shell draws it.
+  prompt = "default",
+
+  -- The line editor.
+  editor = {
+    -- "emacs" or "vi": key bindings.
+    mode = "emacs",
+    -- true or false: colour the line while it is typed.
+    highlight = true,
+    -- true or false: suggest the rest of the line from the history, dimmed.
+    autosuggest = true,
+    -- milliseconds, 1 to 10000: how long Tab waits for your shell's own completion before ReedClaw's stand alone.
+    completion_timeout_ms = 400,
+    -- table of strings: a word and what it becomes when a space or Enter follows it, such as { gs = "git status" }.
+    abbreviations = {},
+  },
+
+  -- What is printed.
+  console = {
+    -- "auto" or "never". "auto": colours on a terminal that has them, unless $NO_COLOR is set.
+    color = "auto",
+    -- true or false: draw the markdown of answers; `false` prints it as it came.
+    markdown = true,
+  },
+}

@@ -1,0 +1,395 @@
+//! From what a config returned to checked values: each key by its row, every problem in one pass. It reads tables
+//! raw, so that no metamethod of the user's runs outside the limits; it holds no defaults.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use mlua::{Table, Value};
+
+use super::Env;
+use super::expand;
+use super::problem::{Problems, quoted};
+use super::schema::{self, Kind, Place, Row};
+
+/// Most entries of one table that are looked at; more is a script gone wrong.
+const ENTRIES_MAX: usize = 1000;
+/// Longest string of a setting, in bytes: a long system prompt is some KiB.
+const TEXT_BYTES_MAX: usize = 64 * 1024;
+/// Longest name of a model and longest word of a list, in bytes: they are typed and shown.
+const WORD_BYTES_MAX: usize = 64;
+/// Keys that people put a secret under. The value is never shown.
+const SECRET_KEYS: &[&str] = &["key", "api_key", "apikey", "token", "api_token", "secret", "password", "bearer"];
+
+/// A checked value.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Setting {
+    Text(String),
+    Path(PathBuf),
+    Integer(u64),
+    Number(f64),
+    Bool(bool),
+    Words(Vec<String>),
+    WordMap(BTreeMap<String, String>),
+}
+
+/// Checked values by key, each key in its parts.
+pub(super) type Tree = BTreeMap<Vec<String>, Setting>;
+
+/// What the checks need to know beside the table.
+pub(super) struct Check<'a> {
+    /// For `~` and variables in paths.
+    pub(super) env: &'a Env,
+    /// What holds where a value is refused, for the problem's last words; empty while the defaults are read.
+    pub(super) defaults: &'a Tree,
+    /// Whether the file merely lies in the working directory, and so can't choose the shell.
+    pub(super) untrusted: bool,
+    /// Where problems go.
+    pub(super) problems: &'a mut Problems,
+}
+
+impl Check<'_> {
+    /// Checks the value that a config returned.
+    pub(super) fn whole(&mut self, value: Value) -> Tree {
+        let mut tree = Tree::new();
+        match value {
+            Value::Table(table) => self.table(&table, &mut Vec::new(), &mut tree),
+            Value::Nil => {
+                self.problems.file(None, "returns nothing; it must end with `return { … }`; the defaults hold".into());
+            }
+            other => {
+                self.problems.file(None, format!("returns {}, not a table; the defaults hold", shown(&other)));
+            }
+        }
+        tree
+    }
+
+    fn table(&mut self, table: &Table, key: &mut Vec<String>, tree: &mut Tree) {
+        for (name, value) in self.entries(table, key) {
+            let Some(name) = name else { continue };
+            key.push(name);
+            match (schema::place(key), value) {
+                (Place::Leaf(row), value) => match self.leaf(row, &value, key) {
+                    Ok(setting) => {
+                        tree.insert(key.clone(), setting);
+                    }
+                    Err(why) => {
+                        let outcome = self.outcome(row, key);
+                        self.problems.key(key, format!("{why}; {outcome}"));
+                    }
+                },
+                (Place::Table | Place::Names, Value::Table(inner)) => {
+                    if self.name_fits(key) {
+                        self.table(&inner, key, tree);
+                        self.endpoint_given(&inner, key);
+                    }
+                }
+                (Place::Table | Place::Names, other) => {
+                    self.problems.key(key, format!("{} is not a table; ignored", shown(&other)));
+                }
+                (Place::Unknown, _) => self.unknown(key),
+            }
+            key.pop();
+        }
+    }
+
+    /// Reads a table raw, in the order of its keys, so that the same config gives the same report. A key that isn't
+    /// text is reported here and comes without a name.
+    fn entries(&mut self, table: &Table, key: &[String]) -> Vec<(Option<String>, Value)> {
+        let mut named = BTreeMap::new();
+        let mut odd: Option<String> = None;
+        for (count, pair) in table.pairs::<Value, Value>().enumerate() {
+            let Ok((name, value)) = pair else { continue };
+            if count == ENTRIES_MAX {
+                self.problems.key(key, format!("has more than {ENTRIES_MAX} entries; the rest is ignored"));
+                break;
+            }
+            match &name {
+                Value::String(text) if text.to_str().is_ok() => {
+                    named.insert(text.to_string_lossy(), value);
+                }
+                other => odd = Some(shown(other)),
+            }
+        }
+        if let Some(odd) = odd {
+            self.problems.key(key, format!("has the entry {odd}, which is not a name; ignored"));
+        }
+        named.into_iter().map(|(name, value)| (Some(name), value)).collect()
+    }
+
+    /// Checks the name of a model, where the key is one.
+    fn name_fits(&mut self, key: &[String]) -> bool {
+        let [parent, name] = key else { return true };
+        let bad = |c: char| c.is_whitespace() || c.is_control();
+        if parent != "models" || !(name.is_empty() || name.len() > WORD_BYTES_MAX || name.contains(bad)) {
+            return true;
+        }
+        let message = format!("the name of a model has 1 to {WORD_BYTES_MAX} bytes and no white space; left out");
+        self.problems.key(key, message);
+        false
+    }
+
+    /// Says that a model is left out for want of an address, where the key is a model.
+    fn endpoint_given(&mut self, table: &Table, key: &[String]) {
+        let is_model = matches!(key, [parent, _] if parent == "models");
+        if is_model && matches!(table.raw_get("endpoint"), Ok(Value::Nil)) {
+            self.problems.key(key, "has no endpoint; this model is left out".into());
+        }
+    }
+
+    fn unknown(&mut self, key: &[String]) {
+        let word = key.last().map(|word| word.to_ascii_lowercase()).unwrap_or_default();
+        let message = if SECRET_KEYS.contains(&word.as_str()) {
+            "a key does not belong in the config; put it into an environment variable and name that in key_env; \
+             ignored"
+                .to_owned()
+        } else if let Some(meant) = schema::suggest(key) {
+            format!("unknown key; did you mean {meant}?")
+        } else {
+            "unknown key; ignored".to_owned()
+        };
+        self.problems.key(key, message);
+    }
+
+    /// Says what holds instead of a refused value.
+    fn outcome(&self, row: &Row, key: &[String]) -> String {
+        let default = match key {
+            [models, _, last] if models == "models" => {
+                if last == "endpoint" {
+                    return "this model is left out".into();
+                }
+                self.defaults.get(&vec!["model_defaults".to_owned(), last.clone()])
+            }
+            _ => self.defaults.get(key),
+        };
+        match (default, row.kind) {
+            (_, Kind::AlwaysTrue(_)) => "using true".into(),
+            (Some(Setting::Text(text)), Kind::Choice(_)) => format!("using {}", quoted(text)),
+            (Some(Setting::Path(path)), _) => format!("using {}", quoted(&path.to_string_lossy())),
+            (Some(Setting::Integer(number)), _) => format!("using {number}"),
+            (Some(Setting::Number(number)), _) => format!("using {number}"),
+            (Some(Setting::Bool(value)), _) => format!("using {value}"),
+            (Some(Setting::Text(_)), _) => "using the default".into(),
+            _ => "ignored".into(),
+        }
+    }
+
+    fn leaf(&mut self, row: &Row, value: &Value, key: &[String]) -> Result<Setting, String> {
+        if self.untrusted && row.path == "shell.program" {
+            return Err("a config in the working directory can't choose the shell".into());
+        }
+        let allowed = row.kind;
+        let wrong = || format!("{} is not {allowed}", shown(value));
+        match allowed {
+            Kind::Text { empty } => {
+                let text = text(value, &wrong)?;
+                if text.is_empty() && !empty { Err(wrong()) } else { Ok(Setting::Text(text)) }
+            }
+            Kind::Address => address(&text(value, &wrong)?),
+            Kind::VariableName => variable_name(value, allowed),
+            Kind::Path => {
+                let Value::String(path) = value else { return Err(wrong()) };
+                let bytes: &[u8] = &path.as_bytes();
+                if bytes.len() > TEXT_BYTES_MAX {
+                    return Err(too_long(bytes.len()));
+                }
+                expand::path(bytes, self.env).map(Setting::Path).map_err(|why| format!("{} {why}", shown(value)))
+            }
+            Kind::Choice(words) => match text(value, &wrong)? {
+                text if words.contains(&text.as_str()) => Ok(Setting::Text(text)),
+                _ => Err(wrong()),
+            },
+            Kind::Integer(least, most) => integer(value, least, most),
+            Kind::Number(least, most) => {
+                let number = number(value).ok_or_else(wrong)?;
+                // A NaN is in no range.
+                if (least..=most).contains(&number) {
+                    Ok(Setting::Number(number))
+                } else {
+                    Err(format!("{number} is out of range ({least} to {most})"))
+                }
+            }
+            Kind::Bool => value.as_boolean().map(Setting::Bool).ok_or_else(wrong),
+            Kind::AlwaysTrue(why) => match value {
+                Value::Boolean(true) => Ok(Setting::Bool(true)),
+                Value::Boolean(false) => Err(format!("false is refused: {why}")),
+                _ => Err(wrong()),
+            },
+            Kind::Words => self.words(value, key).ok_or_else(wrong).map(Setting::Words),
+            Kind::WordMap => self.word_map(value, key).ok_or_else(wrong).map(Setting::WordMap),
+        }
+    }
+
+    /// Reads a list; an entry that isn't a word costs itself only.
+    fn words(&mut self, value: &Value, key: &[String]) -> Option<Vec<String>> {
+        let Value::Table(table) = value else { return None };
+        let mut words = BTreeMap::new();
+        for (count, pair) in table.pairs::<Value, Value>().enumerate() {
+            let Ok((index, entry)) = pair else { continue };
+            if count == ENTRIES_MAX {
+                self.problems.key(key, format!("has more than {ENTRIES_MAX} entries; the rest is ignored"));
+                break;
+            }
+            match (&index, word(&entry)) {
+                (Value::Integer(index), Some(word)) => {
+                    words.insert(*index, word);
+                }
+                (Value::Integer(_), None) => {
+                    self.problems.key(key, format!("{} is not a word; ignored", shown(&entry)));
+                }
+                _ => self.problems.key(key, format!("the entry {} is not part of a list; ignored", shown(&index))),
+            }
+        }
+        Some(words.into_values().collect())
+    }
+
+    fn word_map(&mut self, value: &Value, key: &[String]) -> Option<BTreeMap<String, String>> {
+        let Value::Table(table) = value else { return None };
+        let mut map = BTreeMap::new();
+        for (name, entry) in self.entries(table, key) {
+            let Some(name) = name else { continue };
+            let mut inner = key.to_vec();
+            inner.push(name.clone());
+            if name.is_empty() || name.len() > WORD_BYTES_MAX || name.contains(|c: char| !printable_word(c)) {
+                self.problems.key(&inner, "is not a word; ignored".into());
+                continue;
+            }
+            match text(&entry, &|| format!("{} is not a string", shown(&entry))) {
+                Ok(text) => {
+                    map.insert(name, text);
+                }
+                Err(why) => self.problems.key(&inner, format!("{why}; ignored")),
+            }
+        }
+        Some(map)
+    }
+}
+
+fn text(value: &Value, wrong: &dyn Fn() -> String) -> Result<String, String> {
+    let Value::String(text) = value else { return Err(wrong()) };
+    let bytes = text.as_bytes().len();
+    if bytes > TEXT_BYTES_MAX {
+        return Err(too_long(bytes));
+    }
+    let text = text.to_str().map_err(|_| format!("{} is not UTF-8 text", shown(value)))?;
+    Ok(text.to_owned())
+}
+
+fn too_long(bytes: usize) -> String {
+    format!("a string of {bytes} bytes is too long (at most {TEXT_BYTES_MAX})")
+}
+
+fn word(value: &Value) -> Option<String> {
+    let Value::String(text) = value else { return None };
+    let text = text.to_str().ok()?;
+    let fits = !text.is_empty() && text.len() <= WORD_BYTES_MAX && text.chars().all(printable_word);
+    fits.then(|| text.to_owned())
+}
+
+fn printable_word(c: char) -> bool {
+    !c.is_whitespace() && !c.is_control()
+}
+
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        // Luau's numbers are doubles, so that nothing is lost on the way back.
+        #[allow(clippy::cast_precision_loss)]
+        Value::Integer(number) => Some(*number as f64),
+        Value::Number(number) => Some(*number),
+        _ => None,
+    }
+}
+
+fn integer(value: &Value, least: u64, most: u64) -> Result<Setting, String> {
+    match value {
+        Value::Integer(number) => match u64::try_from(*number) {
+            Ok(number) if (least..=most).contains(&number) => Ok(Setting::Integer(number)),
+            _ => Err(format!("{number} is out of range ({least} to {most})")),
+        },
+        Value::Number(number) if number.is_finite() && number.fract() != 0.0 => {
+            Err(format!("{number} is not a whole number ({least} to {most})"))
+        }
+        Value::Number(number) => Err(format!("{number} is out of range ({least} to {most})")),
+        other => Err(format!("{} is not a number ({least} to {most})", shown(other))),
+    }
+}
+
+/// Checks an address as far as it can be without the network. One with a password in it is not echoed.
+fn address(text: &str) -> Result<Setting, String> {
+    let host = host(text);
+    if host.is_some_and(|host| host.contains('@')) {
+        return Err("an address with a user name or password in it does not belong in the config; use key_env".into());
+    }
+    let clean = text.chars().all(printable_word);
+    match host {
+        Some(host) if clean && !host.is_empty() && !host.starts_with(':') => Ok(Setting::Text(text.to_owned())),
+        _ => Err(format!("{} is not {}", quoted(text), Kind::Address)),
+    }
+}
+
+/// The host, with its port, of an address; `None` where it is no http address.
+fn host(address: &str) -> Option<&str> {
+    let (scheme, rest) = address.split_once("://")?;
+    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+        return None;
+    }
+    rest.split(['/', '?', '#', '\\']).next()
+}
+
+/// Whether an address is on this machine.
+pub(super) fn is_loopback(address: &str) -> bool {
+    let Some(host) = host(address) else { return false };
+    let bare = if let Some(inner) = host.strip_prefix('[') {
+        inner.split(']').next().unwrap_or_default()
+    } else {
+        host.split(':').next().unwrap_or_default()
+    };
+    bare.eq_ignore_ascii_case("localhost")
+        || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn variable_name(value: &Value, allowed: Kind) -> Result<Setting, String> {
+    // Whatever stands here instead of a name is likely a key: it is not echoed.
+    let wrong = || format!("the value is not {allowed}");
+    let name = text(value, &wrong).map_err(|_| wrong())?;
+    let mut bytes = name.bytes();
+    let first = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    if first && name.len() <= 255 && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        Ok(Setting::Text(name))
+    } else {
+        Err(wrong())
+    }
+}
+
+/// Shows a value of Lua's in a problem.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Nil => "nil".into(),
+        Value::Boolean(value) => value.to_string(),
+        Value::Integer(number) => number.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => quoted(&text.to_string_lossy()),
+        other => format!("a {}", other.type_name()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_loopback() {
+        for (address, local) in [
+            ("http://127.0.0.1:8080", true),
+            ("http://LOCALHOST/v1", true),
+            ("https://[::1]:8080/v1", true),
+            ("http://127.0.0.1.evil.example/", false),
+            ("http://localhost.evil.example", false),
+            ("https://api.openai.com/127.0.0.1", false),
+            ("http://evil.example#127.0.0.1", false),
+            ("http://192.168.0.1", false),
+            ("ftp://127.0.0.1", false),
+        ] {
+            assert_eq!(is_loopback(address), local, "{address}");
+        }
+    }
+}

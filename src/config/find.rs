@@ -1,0 +1,156 @@
+//! Where the config is, and reading it: the only file access of this room.
+
+use std::ffi::OsStr;
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::Env;
+
+/// Largest config, in bytes: the compiler's time on it has no interrupt, and an honest one is some KiB.
+const FILE_BYTES_MAX: u64 = 256 * 1024;
+/// Write permission of group and others.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// How the config was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Named by `--config`.
+    Option,
+    /// Named by `$REEDCLAW_CONFIG`.
+    Variable,
+    /// The user's own, under `$XDG_CONFIG_HOME` or `~/.config`.
+    User,
+    /// `./config.lua`. It can't choose the shell, nor send a key to another machine.
+    Directory,
+}
+
+/// A config that was found, with its text or the reason why it can't be used.
+pub(super) struct Found {
+    pub(super) source: Source,
+    pub(super) path: PathBuf,
+    pub(super) text: Result<String, String>,
+}
+
+/// Finds the first config there is. One that is there but can't be used ends the search: the next would be a
+/// stranger's where the user's own was meant.
+pub(super) fn first(option: Option<&Path>, env: &Env, cwd: Option<&Path>) -> Option<Found> {
+    // An empty path stays what it is: joined, it would be the directory.
+    let under_cwd = |path: &Path| match cwd {
+        Some(cwd) if !path.as_os_str().is_empty() => cwd.join(path),
+        _ => path.to_owned(),
+    };
+    if let Some(path) = option {
+        let path = under_cwd(path);
+        let text = read(&path, Source::Option);
+        return Some(Found { source: Source::Option, text: text.map_err(|why| why.words), path });
+    }
+    if let Some(path) = variable(env, "REEDCLAW_CONFIG") {
+        let path = under_cwd(Path::new(path));
+        let text = read(&path, Source::Variable);
+        return Some(Found { source: Source::Variable, text: text.map_err(|why| why.words), path });
+    }
+    let own = user_path(env).map(|path| (Source::User, path));
+    let directory = cwd.map(|cwd| (Source::Directory, cwd.join("config.lua")));
+    for (source, path) in own.into_iter().chain(directory) {
+        match read(&path, source) {
+            Err(why) if why.absent => {}
+            text => return Some(Found { source, text: text.map_err(|why| why.words), path }),
+        }
+    }
+    None
+}
+
+/// `$XDG_CONFIG_HOME/reedclaw/config.lua`, where a relative variable doesn't count, as the XDG specification says.
+fn user_path(env: &Env) -> Option<PathBuf> {
+    let absolute = |value: &&OsStr| Path::new(value).is_absolute();
+    let base = variable(env, "XDG_CONFIG_HOME").filter(absolute).map(PathBuf::from);
+    let base = base.or_else(|| variable(env, "HOME").filter(absolute).map(|home| Path::new(home).join(".config")))?;
+    Some(base.join("reedclaw/config.lua"))
+}
+
+fn variable<'a>(env: &'a Env, name: &str) -> Option<&'a OsStr> {
+    env.get(OsStr::new(name)).map(|value| value.as_os_str()).filter(|value| !value.is_empty())
+}
+
+/// The path as a user would write it.
+pub(super) fn display(path: &Path, source: Source, env: &Env) -> String {
+    if source == Source::Directory {
+        return "./config.lua".into();
+    }
+    if let Some(home) = variable(env, "HOME").filter(|home| home.len() > 1)
+        && let Ok(rest) = path.strip_prefix(home)
+    {
+        return format!("~/{}", rest.display());
+    }
+    path.display().to_string()
+}
+
+struct Unreadable {
+    absent: bool,
+    words: String,
+}
+
+impl From<&str> for Unreadable {
+    fn from(words: &str) -> Self {
+        Self { absent: false, words: words.into() }
+    }
+}
+
+impl From<std::io::Error> for Unreadable {
+    fn from(error: std::io::Error) -> Self {
+        let absent = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
+        let words = match error.kind() {
+            ErrorKind::NotFound => "there is no such file".to_owned(),
+            ErrorKind::PermissionDenied => "permission denied".to_owned(),
+            _ => error.to_string(),
+        };
+        Self { absent, words }
+    }
+}
+
+fn read(path: &Path, source: Source) -> Result<String, Unreadable> {
+    let flags = match source {
+        // The option may name a pipe (`<(…)`), whose writer is waited for.
+        Source::Option => 0,
+        // A pipe without a writer must not hold up a login.
+        Source::Variable | Source::User => libc::O_NONBLOCK,
+        Source::Directory => {
+            // A link is looked at before it is opened: its error would be a riddle, and it is no file of this place.
+            if fs::symlink_metadata(path)?.is_symlink() {
+                return Err("not used: it is a link, not a plain file".into());
+            }
+            libc::O_NONBLOCK | libc::O_NOFOLLOW
+        }
+    };
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    // Asked of the open file, so that nobody can swap it between the question and the reading.
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err("is a directory".into());
+    }
+    if source == Source::Directory {
+        if !metadata.is_file() {
+            return Err("not used: it is not a plain file".into());
+        }
+        if metadata.uid() != nix::unistd::geteuid().as_raw() {
+            return Err("not used: it belongs to somebody else".into());
+        }
+        if metadata.mode() & OTHERS_WRITE != 0 {
+            return Err("not used: others can write it (chmod go-w config.lua)".into());
+        }
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(Unreadable { absent: false, words: format!("is larger than {} KiB", FILE_BYTES_MAX / 1024) });
+    }
+    let binary = "is not text; compiled Lua is refused";
+    // Luau's bytecode starts with its version, a control character.
+    if bytes.contains(&0) || bytes.first().is_some_and(|byte| *byte < b'\t') {
+        return Err(binary.into());
+    }
+    let text = String::from_utf8(bytes).map_err(|_| "is not UTF-8 text")?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}

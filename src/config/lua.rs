@@ -1,0 +1,182 @@
+//! The sandbox that a config runs in: Luau without files, processes or network, with bounds on memory and time.
+//! It knows nothing of settings.
+
+use std::cell::Cell;
+use std::os::unix::ffi::OsStrExt;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use mlua::chunk::ChunkMode;
+use mlua::{Error, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
+use nix::sys::resource::{UsageWho, getrusage};
+
+use super::Env;
+use super::problem::shorten;
+
+/// Memory of a config. The largest honest one needs some hundred KiB; this still loads at once.
+const MEMORY_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Processor time of a config. It runs before the first prompt, which people wait for.
+const RUN_TIME_MAX: Duration = Duration::from_millis(50);
+/// The clock on the wall for the same, so that a busy machine doesn't take the config away.
+const WALL_TIME_MAX: Duration = Duration::from_secs(2);
+/// Longest product of text and word in a plain search, which Luau can't interrupt: about 50 ms at worst.
+const SEARCH_COST_MAX: usize = 64 * 1024 * 1024;
+/// Longest message of Lua's that is shown, in characters.
+const MESSAGE_CHARS_MAX: usize = 200;
+/// What Lua calls the file in its messages; the caller knows its true name.
+const CHUNK: &str = "config";
+
+/// Names of the base library that could reach outside, look inside or print.
+const CLOSED: &[&str] =
+    &["print", "require", "loadstring", "collectgarbage", "getfenv", "setfenv", "newproxy", "dofile", "loadfile"];
+
+/// Why a config didn't run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RunError {
+    /// The line, counted from 1, where Lua gives one.
+    pub(super) line: Option<u32>,
+    /// What went wrong.
+    pub(super) message: String,
+}
+
+/// One sandboxed interpreter; dropped after the load.
+pub(super) struct Sandbox {
+    lua: Lua,
+    expired: Rc<Cell<bool>>,
+}
+
+impl Sandbox {
+    /// Builds an interpreter whose `os.getenv` reads `env`.
+    pub(super) fn new(env: &Env) -> Result<Self, RunError> {
+        let expired = Rc::new(Cell::new(false));
+        let lua = Self::build(env).map_err(|error| explain(&error, false))?;
+        Ok(Self { lua, expired })
+    }
+
+    fn build(env: &Env) -> mlua::Result<Lua> {
+        let libs = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS | StdLib::UTF8 | StdLib::BIT;
+        let lua = Lua::new_with(libs, LuaOptions::default())?;
+        let globals = lua.globals();
+        for name in CLOSED {
+            let closed = lua.create_function(move |_, ()| -> mlua::Result<()> {
+                Err(Error::runtime(format!("{name} is not available in a config")))
+            })?;
+            globals.raw_set(*name, closed)?;
+        }
+        let os: Table = globals.raw_get("os")?;
+        let env = env.clone();
+        let getenv = lua.create_function(move |lua, name: LuaString| {
+            let name: &[u8] = &name.as_bytes();
+            match env.get(std::ffi::OsStr::from_bytes(name)) {
+                Some(value) => Ok(Value::String(lua.create_string(value.as_bytes())?)),
+                None => Ok(Value::Nil),
+            }
+        })?;
+        os.raw_set("getenv", getenv)?;
+        bound_searches(&lua, &globals)?;
+        lua.set_memory_limit(MEMORY_BYTES_MAX)?;
+        lua.sandbox(true)?;
+        Ok(lua)
+    }
+
+    /// Runs a script of the user's within the limits and gives the first value that it returns.
+    pub(super) fn run(&self, text: &str) -> Result<Value, RunError> {
+        let started = Instant::now();
+        let cpu_started = cpu_time();
+        let expired = Rc::clone(&self.expired);
+        self.lua.set_interrupt(move |_| {
+            if !expired.get() && started.elapsed() > RUN_TIME_MAX {
+                let cpu = cpu_time().saturating_sub(cpu_started);
+                expired.set(cpu > RUN_TIME_MAX || started.elapsed() > WALL_TIME_MAX);
+            }
+            // Once it has expired every step fails, so that a `pcall` gains one step and no more.
+            if expired.get() { Err(Error::runtime("out of time")) } else { Ok(VmState::Continue) }
+        });
+        let result = self.run_unbounded(text);
+        self.lua.remove_interrupt();
+        // A script that swallowed the end of its time was cut somewhere: what it returned is not what it meant.
+        match result {
+            Ok(value) if !self.expired.get() => Ok(value),
+            Ok(_) => Err(RunError { line: None, message: out_of_time() }),
+            Err(error) => Err(explain(&error, self.expired.get())),
+        }
+    }
+
+    /// Runs the built-in defaults, which need no limit on time: they must load on the busiest machine.
+    pub(super) fn run_trusted(&self, text: &str) -> Result<Value, RunError> {
+        self.run_unbounded(text).map_err(|error| explain(&error, false))
+    }
+
+    fn run_unbounded(&self, text: &str) -> mlua::Result<Value> {
+        // `=` keeps the name as it is in messages; text mode, since forged bytecode can break the interpreter.
+        self.lua.load(text).set_name(format!("={CHUNK}")).set_mode(ChunkMode::Text).eval::<Value>()
+    }
+}
+
+/// Wraps the two searches that run in one step however long they take.
+fn bound_searches(lua: &Lua, globals: &Table) -> mlua::Result<()> {
+    let string: Table = globals.raw_get("string")?;
+    for name in ["find", "split"] {
+        let inner: mlua::Function = string.raw_get(name)?;
+        let bounded = lua.create_function(move |_, args: mlua::MultiValue| {
+            let bytes = |at: usize| match args.get(at) {
+                Some(Value::String(text)) => text.as_bytes().len(),
+                _ => 0,
+            };
+            if bytes(0).saturating_mul(bytes(1)) > SEARCH_COST_MAX {
+                return Err(Error::runtime(format!("string.{name} of so much text is not allowed in a config")));
+            }
+            inner.call::<mlua::MultiValue>(args)
+        })?;
+        string.raw_set(name, bounded)?;
+    }
+    Ok(())
+}
+
+/// Processor time of this thread so far; zero where the system doesn't say, and then the wall clock decides.
+fn cpu_time() -> Duration {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_THREAD) else { return Duration::ZERO };
+    let time = |value: nix::sys::time::TimeVal| {
+        Duration::new(u64::try_from(value.tv_sec()).unwrap_or(0), 0)
+            + Duration::from_micros(u64::try_from(value.tv_usec()).unwrap_or(0))
+    };
+    time(usage.user_time()) + time(usage.system_time())
+}
+
+fn out_of_time() -> String {
+    format!("did not end within {} ms (an endless loop?)", RUN_TIME_MAX.as_millis())
+}
+
+/// Puts an error of Lua's in words: its first line, without the chunk's name, which the file's own replaces.
+fn explain(error: &Error, expired: bool) -> RunError {
+    let full = match error {
+        Error::SyntaxError { message, .. } | Error::RuntimeError(message) => message.clone(),
+        Error::CallbackError { traceback, cause } => format!("{cause}\n{traceback}"),
+        other => other.to_string(),
+    };
+    let line = line_number(&full);
+    if expired {
+        return RunError { line, message: out_of_time() };
+    }
+    let memory = matches!(error, Error::MemoryError(_)) || full.contains("not enough memory");
+    if memory {
+        let message = format!("needs more than {} MiB of memory", MEMORY_BYTES_MAX / (1024 * 1024));
+        return RunError { line, message };
+    }
+    let first = full.lines().next().unwrap_or_default();
+    let first = first.strip_prefix("runtime error: ").unwrap_or(first);
+    let bare = match line {
+        Some(line) => first.strip_prefix(&format!("{CHUNK}:{line}: ")).unwrap_or(first),
+        None => first,
+    };
+    RunError { line, message: shorten(bare, MESSAGE_CHARS_MAX) }
+}
+
+/// Finds the first `config:LINE` in a message with its traceback.
+fn line_number(text: &str) -> Option<u32> {
+    text.match_indices(CHUNK).find_map(|(at, _)| {
+        let after = text[at + CHUNK.len()..].strip_prefix(':')?;
+        let end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+        after[..end].parse().ok()
+    })
+}

@@ -1,0 +1,145 @@
+//! What was wrong with a config, as data, one line each. It never prints.
+
+use std::fmt;
+
+/// Longest piece of the user's text that a problem shows, in characters: a line of a terminal, not a page.
+const SHOWN_CHARS_MAX: usize = 60;
+/// Most problems of one load; a script can make a million.
+const PROBLEMS_MAX: usize = 50;
+
+/// One thing that was wrong; the rest of the config applies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file, as a user would write it (`~/.config/reedclaw/config.lua`).
+    pub file: String,
+    /// The line, counted from 1, where Lua gives one.
+    pub line: Option<u32>,
+    /// The key, from the top (`context.max_turns`); empty where the whole file is meant.
+    pub key: String,
+    /// The value seen, the values allowed, and what holds now.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if !self.key.is_empty() {
+            write!(f, ": {}", self.key)?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+/// Collects the problems of one file, up to a limit, and counts the rest.
+pub(super) struct Problems {
+    file: String,
+    list: Vec<Problem>,
+    dropped: usize,
+}
+
+impl Problems {
+    pub(super) fn of(file: &str) -> Self {
+        Self { file: plain(file), list: Vec::new(), dropped: 0 }
+    }
+
+    /// Adds a problem with one key.
+    pub(super) fn key(&mut self, key: &[String], message: String) {
+        self.push(None, dotted(key), message);
+    }
+
+    /// Adds a problem with the whole file.
+    pub(super) fn file(&mut self, line: Option<u32>, message: String) {
+        self.push(line, String::new(), message);
+    }
+
+    fn push(&mut self, line: Option<u32>, key: String, message: String) {
+        if self.list.len() < PROBLEMS_MAX {
+            self.list.push(Problem { file: self.file.clone(), line, key, message });
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// Gives the problems; where there were too many, the last one says how many are not shown.
+    pub(super) fn finish(mut self) -> Vec<Problem> {
+        if self.dropped > 0 {
+            let message = format!("{} more problems are not shown", self.dropped);
+            self.list.push(Problem { file: self.file, line: None, key: String::new(), message });
+        }
+        self.list
+    }
+}
+
+/// Writes a key as Lua would: `models.local.endpoint`, `models["qwen 2.5"].endpoint`.
+pub(super) fn dotted(key: &[String]) -> String {
+    let mut text = String::new();
+    for part in key {
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if part.len() <= SHOWN_CHARS_MAX && !part.is_empty() && part.chars().all(word) {
+            if !text.is_empty() {
+                text.push('.');
+            }
+            text.push_str(part);
+        } else {
+            text.push_str(&format!("[{}]", quoted(part)));
+        }
+    }
+    text
+}
+
+/// Quotes text of the user's, short and without control characters.
+pub(super) fn quoted(text: &str) -> String {
+    format!("\"{}\"", plain(text).replace('"', "\\\""))
+}
+
+/// Makes text of the user's fit for one line: the first `SHOWN_CHARS_MAX` characters, control characters escaped.
+fn plain(text: &str) -> String {
+    shorten(text, SHOWN_CHARS_MAX)
+}
+
+/// Cuts text to a number of characters and escapes what isn't printable.
+pub(super) fn shorten(text: &str, chars_max: usize) -> String {
+    let mut short: String = text
+        .chars()
+        .take(chars_max)
+        .flat_map(|c| {
+            // `escape_debug` knows what is printable; quotes and backslashes are, in a message.
+            let kept = matches!(c, '"' | '\'' | '\\');
+            let escaped = (!kept).then(|| c.escape_debug());
+            kept.then_some(c).into_iter().chain(escaped.into_iter().flatten())
+        })
+        .collect();
+    if text.chars().nth(chars_max).is_some() {
+        short.push('…');
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_problem_shows_is_short_and_printable() {
+        assert_eq!(quoted("many"), "\"many\"");
+        assert_eq!(quoted("a\x1b[31m\"b\n\u{202e}"), "\"a\\u{1b}[31m\\\"b\\n\\u{202e}\"");
+        assert_eq!(quoted(&"x".repeat(100)).chars().count(), 63);
+        let key = ["models".to_owned(), "a b".to_owned(), "x\x07".to_owned()];
+        assert_eq!(dotted(&key), "models[\"a b\"][\"x\\u{7}\"]");
+    }
+
+    #[test]
+    fn problems_are_bounded_and_the_rest_is_counted() {
+        let mut problems = Problems::of("f");
+        for _ in 0..PROBLEMS_MAX + 7 {
+            problems.file(Some(3), "bad".into());
+        }
+        let list = problems.finish();
+        assert_eq!(list.len(), PROBLEMS_MAX + 1);
+        assert_eq!(list[0].to_string(), "f:3: bad");
+        assert_eq!(list[PROBLEMS_MAX].to_string(), "f: 7 more problems are not shown");
+    }
+}

@@ -1,0 +1,236 @@
+//! The table of settings: one row per key drives parsing, the words of problems and the reference. It holds no
+//! default values (`config/default.lua` does) and knows nothing of Lua.
+
+use std::fmt;
+
+/// What a setting's value must be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// Any string; may be empty only where `empty` says so.
+    Text {
+        /// Whether an empty string is a value.
+        empty: bool,
+    },
+    /// The address of a server.
+    Address,
+    /// The name of an environment variable, never echoed: a key pasted there by mistake must not be printed.
+    VariableName,
+    /// An absolute path after `~` and variables are expanded.
+    Path,
+    /// One of a few strings.
+    Choice(&'static [&'static str]),
+    /// A whole number in a range, both ends included.
+    Integer(u64, u64),
+    /// A number in a range, both ends included.
+    Number(f64, f64),
+    /// `true` or `false`.
+    Bool,
+    /// `true`; `false` is refused, for the reason given.
+    AlwaysTrue(&'static str),
+    /// A list of words.
+    Words,
+    /// A table from words to strings.
+    WordMap,
+}
+
+/// One setting.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row {
+    /// The key, from the top, joined by dots; `NAME` stands for any name.
+    pub path: &'static str,
+    /// What its value must be.
+    pub kind: Kind,
+    /// What it is for, in one line.
+    pub doc: &'static str,
+}
+
+const SECOND_MS: u64 = 1000;
+const MINUTES_10_MS: u64 = 600 * SECOND_MS;
+const HOUR_MS: u64 = 3600 * SECOND_MS;
+/// Copies of output live in memory, a few at a time; more than this is no longer a copy for a question.
+const CAPTURE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Beyond any model's context, below what would overflow a sum.
+const TOKENS_MAX: u64 = 10_000_000;
+
+/// Every setting, in the order of `config/default.lua`.
+pub const ROWS: &[Row] = &[
+    row("default_model", Kind::Text { empty: false }, "the model that answers at the start"),
+    row("models.NAME.endpoint", Kind::Address, "address of an OpenAI-compatible server"),
+    row("models.NAME.model", Kind::Text { empty: false }, "what the server calls the model; NAME if not given"),
+    row("models.NAME.temperature", Kind::Number(0.0, 2.0), "how freely the model words its answers"),
+    row("models.NAME.key_env", Kind::VariableName, "the environment variable that holds the key"),
+    row("models.NAME.system_prompt", Kind::Text { empty: true }, "instructions for this model"),
+    row("models.NAME.connect_timeout_ms", Kind::Integer(1, MINUTES_10_MS), "wait for the connection"),
+    row("models.NAME.first_byte_timeout_ms", Kind::Integer(1, HOUR_MS), "wait for the answer to start"),
+    row("models.NAME.idle_timeout_ms", Kind::Integer(1, HOUR_MS), "wait between two pieces of an answer"),
+    row("model_defaults.temperature", Kind::Number(0.0, 2.0), "temperature of models that don't give one"),
+    row("model_defaults.connect_timeout_ms", Kind::Integer(1, MINUTES_10_MS), "wait for the connection"),
+    row("model_defaults.first_byte_timeout_ms", Kind::Integer(1, HOUR_MS), "wait for the answer to start"),
+    row("model_defaults.idle_timeout_ms", Kind::Integer(1, HOUR_MS), "wait between two pieces of an answer"),
+    row("system_prompt", Kind::Text { empty: true }, "instructions that open each conversation"),
+    row("shell.program", Kind::Path, "the shell that runs commands"),
+    row("shell.known_commands", Kind::Words, "first words that are always commands"),
+    row("shell.capture_output", Kind::Bool, "keep a copy of each command's output"),
+    row("shell.capture_head_bytes", Kind::Integer(0, CAPTURE_BYTES_MAX), "bytes kept from the start of the output"),
+    row("shell.capture_tail_bytes", Kind::Integer(0, CAPTURE_BYTES_MAX), "bytes kept from the end of the output"),
+    row(
+        "shell.confirm_cmd",
+        Kind::AlwaysTrue("at this stage a model's command always needs a yes"),
+        "ask before a model's command runs",
+    ),
+    row("context.max_turns", Kind::Integer(1, 1000), "turns kept in a conversation"),
+    row("context.token_budget", Kind::Integer(256, TOKENS_MAX), "tokens of a whole request"),
+    row("context.exec_output_tokens", Kind::Integer(0, TOKENS_MAX), "tokens of output in front of a question"),
+    row("history.dir", Kind::Path, "directory of the database"),
+    row("history.entries_max", Kind::Integer(0, 100_000_000), "lines kept"),
+    row("history.ignore_space", Kind::Bool, "a line that starts with a space is not kept"),
+    row("prompt", Kind::Choice(&["default", "shell"]), "ReedClaw's prompt or your shell's own"),
+    row("editor.mode", Kind::Choice(&["emacs", "vi"]), "key bindings"),
+    row("editor.highlight", Kind::Bool, "colour the line while it is typed"),
+    row("editor.autosuggest", Kind::Bool, "suggest the rest of the line from the history"),
+    row("editor.completion_timeout_ms", Kind::Integer(1, 10_000), "wait for the shell's own completion"),
+    row("editor.abbreviations", Kind::WordMap, "words and what they become"),
+    row("console.color", Kind::Choice(&["auto", "never"]), "colours where the terminal has them, or never"),
+    row("console.markdown", Kind::Bool, "draw the markdown of answers"),
+];
+
+const fn row(path: &'static str, kind: Kind, doc: &'static str) -> Row {
+    Row { path, kind, doc }
+}
+
+/// What a key is.
+pub(super) enum Place {
+    /// A setting.
+    Leaf(&'static Row),
+    /// A table that holds settings.
+    Table,
+    /// A table whose keys are names of the user's choice.
+    Names,
+    /// No such key.
+    Unknown,
+}
+
+/// Finds what a key is, given its parts from the top.
+pub(super) fn place(key: &[String]) -> Place {
+    for row in ROWS {
+        let mut parts = row.path.split('.');
+        if !key.iter().all(|have| parts.next().is_some_and(|part| part == "NAME" || part == have)) {
+            continue;
+        }
+        return match parts.next() {
+            None => Place::Leaf(row),
+            Some("NAME") => Place::Names,
+            Some(_) => Place::Table,
+        };
+    }
+    Place::Unknown
+}
+
+/// Finds the key that was probably meant: one beside the unknown key, or the same word at another place.
+pub(super) fn suggest(key: &[String]) -> Option<String> {
+    let (word, parents) = key.split_last()?;
+    let mut best: Option<(usize, String)> = None;
+    for row in ROWS {
+        let parts: Vec<&str> = row.path.split('.').collect();
+        let beside = parts.len() > parents.len()
+            && parents.iter().zip(&parts).all(|(have, part)| *part == "NAME" || part == have);
+        if beside {
+            let sibling = parts[parents.len()];
+            let off = distance(word, sibling);
+            if sibling != "NAME" && off <= (word.chars().count() / 3).max(1) {
+                consider(&mut best, off, sibling.to_owned());
+            }
+        }
+        // A key under NAME is no suggestion for one elsewhere: which NAME would be a guess.
+        if parts.last() == Some(&word.as_str()) && !parts.contains(&"NAME") {
+            consider(&mut best, 1, row.path.to_owned());
+        }
+    }
+    best.map(|(_, suggestion)| suggestion)
+}
+
+fn consider(best: &mut Option<(usize, String)>, off: usize, suggestion: String) {
+    if best.as_ref().is_none_or(|(least, _)| off < *least) {
+        *best = Some((off, suggestion));
+    }
+}
+
+/// Counts the edits between two words: a letter added, dropped, changed, or swapped with its neighbour.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            if i == 0 || j == 0 {
+                rows[i][j] = i + j;
+                continue;
+            }
+            let change = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut least = change.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            rows[i][j] = least;
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+impl fmt::Display for Kind {
+    /// Writes what is allowed, in words that fit after "is not".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text { empty: true } => f.write_str("a string"),
+            Self::Text { empty: false } => f.write_str("a string that isn't empty"),
+            Self::Address => f.write_str("an address such as \"http://127.0.0.1:8080\""),
+            Self::VariableName => f.write_str("the name of an environment variable, such as \"OPENAI_API_KEY\""),
+            Self::Path => f.write_str("an absolute path (`~` and `$VAR` expand)"),
+            Self::Choice(words) => {
+                let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+                f.write_str(&quoted.join(" or "))
+            }
+            Self::Integer(least, most) => write!(f, "a whole number ({least} to {most})"),
+            Self::Number(least, most) => write!(f, "a number ({least} to {most})"),
+            Self::Bool => f.write_str("true or false"),
+            Self::AlwaysTrue(_) => f.write_str("true"),
+            Self::Words => f.write_str("a list of words such as { \"deploy\", \"vpn\" }"),
+            Self::WordMap => f.write_str("a table of strings such as { gs = \"git status\" }"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(path: &str) -> Vec<String> {
+        path.split('.').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_slip_finds_the_key_that_was_meant() {
+        for (wrong, right) in [
+            ("defualt_model", Some("default_model")),
+            ("context.max_turn", Some("max_turns")),
+            ("context.maxturns", Some("max_turns")),
+            ("max_turns", Some("context.max_turns")),
+            ("models.a.endpont", Some("endpoint")),
+            ("editor.colour", None),
+            ("shell.color", Some("console.color")),
+            ("zzz", None),
+        ] {
+            assert_eq!(suggest(&key(wrong)).as_deref(), right, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn paths_are_distinct_and_none_is_the_parent_of_another() {
+        for (i, a) in ROWS.iter().enumerate() {
+            for b in &ROWS[i + 1..] {
+                assert_ne!(a.path, b.path);
+                assert!(!b.path.starts_with(&format!("{}.", a.path)), "{} {}", a.path, b.path);
+            }
+            assert!(!a.doc.is_empty() && !a.doc.contains('\n'));
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! The settings as plain data, and how they are put together from checked values. The values themselves come from
+//! `config/default.lua` and the user's config; none is written down here.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::check::{self, Setting, Tree};
+use super::problem::{Problems, quoted};
+
+/// Every setting, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The model that answers at the start, a key of `models`.
+    pub default_model: Option<String>,
+    /// The models, by name.
+    pub models: BTreeMap<String, ModelSettings>,
+    /// Instructions that open each conversation.
+    pub system_prompt: String,
+    /// The live shell.
+    pub shell: ShellSettings,
+    /// What the model gets to see.
+    pub context: ContextSettings,
+    /// Lines and conversations on disk.
+    pub history: HistorySettings,
+    /// Whose prompt is shown.
+    pub prompt: PromptStyle,
+    /// The line editor.
+    pub editor: EditorSettings,
+    /// What is printed.
+    pub console: ConsoleSettings,
+}
+
+/// One model, with the defaults already filled in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelSettings {
+    /// Address of the server, as the user wrote it: with or without `/v1` or `/v1/chat/completions`.
+    pub endpoint: String,
+    /// What the server calls the model.
+    pub model: String,
+    /// Sent where given, 0 to 2.
+    pub temperature: Option<f64>,
+    /// The environment variable that holds the key.
+    pub key_env: Option<String>,
+    /// Instructions that open a conversation with this model.
+    pub system_prompt: String,
+    /// Milliseconds until the connection stands.
+    pub connect_timeout_ms: u64,
+    /// Milliseconds until the answer starts.
+    pub first_byte_timeout_ms: u64,
+    /// Milliseconds between two pieces of an answer.
+    pub idle_timeout_ms: u64,
+}
+
+/// The live shell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShellSettings {
+    /// The shell to run, absolute; none means the user's bash, else `/bin/sh`.
+    pub program: Option<PathBuf>,
+    /// First words that are commands though the shell can't find them.
+    pub known_commands: Vec<String>,
+    /// Whether a copy of each command's output is kept.
+    pub capture_output: bool,
+    /// Bytes kept from the start of the output.
+    pub capture_head_bytes: usize,
+    /// Bytes kept from the end of the output.
+    pub capture_tail_bytes: usize,
+    /// Always true at this stage: a model's command needs a yes.
+    pub confirm_cmd: bool,
+}
+
+/// What the model gets to see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextSettings {
+    /// Turns kept in a conversation.
+    pub max_turns: usize,
+    /// Tokens of a whole request.
+    pub token_budget: usize,
+    /// Tokens of output in front of a question, less than `token_budget`.
+    pub exec_output_tokens: usize,
+}
+
+/// Lines and conversations on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistorySettings {
+    /// Directory of the database, absolute; none where no HOME says where.
+    pub dir: Option<PathBuf>,
+    /// Lines kept.
+    pub entries_max: usize,
+    /// Whether a line that starts with a space stays out.
+    pub ignore_space: bool,
+}
+
+/// Whose prompt is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PromptStyle {
+    /// ReedClaw's: directory, branch, status, model.
+    Default,
+    /// The user's own, as the shell draws it.
+    Shell,
+}
+
+/// The line editor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EditorSettings {
+    /// Key bindings.
+    pub mode: EditMode,
+    /// Whether the line is coloured while it is typed.
+    pub highlight: bool,
+    /// Whether the rest of the line is suggested from the history.
+    pub autosuggest: bool,
+    /// Milliseconds that Tab waits for the shell's own completion.
+    pub completion_timeout_ms: u64,
+    /// Words and what they become.
+    pub abbreviations: BTreeMap<String, String>,
+}
+
+/// Key bindings of the line editor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EditMode {
+    /// Emacs keys.
+    Emacs,
+    /// Vi keys.
+    Vi,
+}
+
+/// What is printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsoleSettings {
+    /// When colours are used.
+    pub color: ColorChoice,
+    /// Whether the markdown of answers is drawn.
+    pub markdown: bool,
+}
+
+/// When colours are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColorChoice {
+    /// On a terminal that has them, unless `$NO_COLOR` is set.
+    Auto,
+    /// Never.
+    Never,
+}
+
+/// Lays the user's values over the defaults and builds the settings.
+///
+/// # Errors
+/// The first key that the defaults lack: a fault of the program, held by a test.
+pub(super) fn build(
+    defaults: &Tree,
+    user: &Tree,
+    untrusted: bool,
+    problems: &mut Problems,
+) -> Result<Settings, String> {
+    let values = Values { defaults, user };
+    let mut models = BTreeMap::new();
+    for (key, endpoint) in user {
+        let ([parent, name, last], Setting::Text(endpoint)) = (&key[..], endpoint) else { continue };
+        if parent == "models" && last == "endpoint" {
+            models.insert(name.clone(), model(&values, name, endpoint, untrusted, problems)?);
+        }
+    }
+    Ok(Settings {
+        default_model: default_model(&values, &models, problems),
+        models,
+        system_prompt: values.text(&["system_prompt"])?,
+        shell: ShellSettings {
+            program: values.path(&["shell", "program"]),
+            known_commands: match values.get(&["shell", "known_commands"]) {
+                Some(Setting::Words(words)) => words.clone(),
+                _ => return Err("shell.known_commands".into()),
+            },
+            capture_output: values.bool(&["shell", "capture_output"])?,
+            capture_head_bytes: values.size(&["shell", "capture_head_bytes"])?,
+            capture_tail_bytes: values.size(&["shell", "capture_tail_bytes"])?,
+            confirm_cmd: values.bool(&["shell", "confirm_cmd"])?,
+        },
+        context: context(&values, problems)?,
+        history: HistorySettings {
+            dir: values.path(&["history", "dir"]),
+            entries_max: values.size(&["history", "entries_max"])?,
+            ignore_space: values.bool(&["history", "ignore_space"])?,
+        },
+        prompt: match values.text(&["prompt"])?.as_str() {
+            "shell" => PromptStyle::Shell,
+            _ => PromptStyle::Default,
+        },
+        editor: EditorSettings {
+            mode: match values.text(&["editor", "mode"])?.as_str() {
+                "vi" => EditMode::Vi,
+                _ => EditMode::Emacs,
+            },
+            highlight: values.bool(&["editor", "highlight"])?,
+            autosuggest: values.bool(&["editor", "autosuggest"])?,
+            completion_timeout_ms: values.integer(&["editor", "completion_timeout_ms"])?,
+            abbreviations: match values.get(&["editor", "abbreviations"]) {
+                Some(Setting::WordMap(map)) => map.clone(),
+                _ => return Err("editor.abbreviations".into()),
+            },
+        },
+        console: ConsoleSettings {
+            color: match values.text(&["console", "color"])?.as_str() {
+                "never" => ColorChoice::Never,
+                _ => ColorChoice::Auto,
+            },
+            markdown: values.bool(&["console", "markdown"])?,
+        },
+    })
+}
+
+fn model(
+    values: &Values<'_>,
+    name: &str,
+    endpoint: &str,
+    untrusted: bool,
+    problems: &mut Problems,
+) -> Result<ModelSettings, String> {
+    let optional = |key: &str| match values.get(&["models", name, key]) {
+        Some(Setting::Text(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let wait = |key: &str| match values.get(&["models", name, key]) {
+        Some(Setting::Integer(number)) => Ok(*number),
+        _ => values.integer(&["model_defaults", key]),
+    };
+    let mut key_env = optional("key_env");
+    // A directory that the user walked into must not send a secret of theirs to a machine of its choice.
+    if untrusted && key_env.is_some() && !check::is_loopback(endpoint) {
+        key_env = None;
+        let key = ["models", name, "key_env"].map(str::to_owned);
+        let message = "a config in the working directory can't send a key to another machine; ignored";
+        problems.key(&key, message.into());
+    }
+    let temperature = match values.get(&["models", name, "temperature"]) {
+        Some(Setting::Number(number)) => Some(*number),
+        _ => match values.get(&["model_defaults", "temperature"]) {
+            Some(Setting::Number(number)) => Some(*number),
+            _ => None,
+        },
+    };
+    Ok(ModelSettings {
+        endpoint: endpoint.to_owned(),
+        model: optional("model").unwrap_or_else(|| name.to_owned()),
+        temperature,
+        key_env,
+        system_prompt: match optional("system_prompt") {
+            Some(own) => own,
+            None => values.text(&["system_prompt"])?,
+        },
+        connect_timeout_ms: wait("connect_timeout_ms")?,
+        first_byte_timeout_ms: wait("first_byte_timeout_ms")?,
+        idle_timeout_ms: wait("idle_timeout_ms")?,
+    })
+}
+
+/// Chooses the model of the start. Where the choice isn't plain none is made: a question may go to another machine.
+fn default_model(
+    values: &Values<'_>,
+    models: &BTreeMap<String, ModelSettings>,
+    problems: &mut Problems,
+) -> Option<String> {
+    let names = || models.keys().map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
+    let key = ["default_model".to_owned()];
+    match values.get(&["default_model"]) {
+        Some(Setting::Text(name)) if models.contains_key(name) => Some(name.clone()),
+        Some(Setting::Text(name)) if models.is_empty() => {
+            problems.key(&key, format!("{} is not a model, and there is none; ignored", quoted(name)));
+            None
+        }
+        Some(Setting::Text(name)) => {
+            problems.key(&key, format!("{} is not one of the models ({}); ignored", quoted(name), names()));
+            None
+        }
+        _ if models.len() > 1 => {
+            problems.key(&key, format!("not given, and there are several models ({}); none is chosen", names()));
+            None
+        }
+        _ => models.keys().next().cloned(),
+    }
+}
+
+fn context(values: &Values<'_>, problems: &mut Problems) -> Result<ContextSettings, String> {
+    let key = ["context", "exec_output_tokens"];
+    let token_budget = values.size(&["context", "token_budget"])?;
+    let mut exec_output_tokens = values.size(&key)?;
+    if exec_output_tokens >= token_budget {
+        let half = token_budget / 2;
+        let key = key.map(str::to_owned);
+        // A default that a small budget outgrew is adapted without a word: the user didn't write it.
+        if values.user.contains_key(&key[..]) {
+            let why = format!("{exec_output_tokens} is not less than token_budget ({token_budget}); using {half}");
+            problems.key(&key, why);
+        }
+        exec_output_tokens = half;
+    }
+    Ok(ContextSettings { max_turns: values.size(&["context", "max_turns"])?, token_budget, exec_output_tokens })
+}
+
+/// The user's values over the defaults.
+struct Values<'a> {
+    defaults: &'a Tree,
+    user: &'a Tree,
+}
+
+impl Values<'_> {
+    fn get(&self, key: &[&str]) -> Option<&Setting> {
+        let key: Vec<String> = key.iter().map(|part| (*part).to_owned()).collect();
+        self.user.get(&key).or_else(|| self.defaults.get(&key))
+    }
+
+    fn text(&self, key: &[&str]) -> Result<String, String> {
+        match self.get(key) {
+            Some(Setting::Text(text)) => Ok(text.clone()),
+            _ => Err(key.join(".")),
+        }
+    }
+
+    fn path(&self, key: &[&str]) -> Option<PathBuf> {
+        match self.get(key) {
+            Some(Setting::Path(path)) => Some(path.clone()),
+            _ => None,
+        }
+    }
+
+    fn bool(&self, key: &[&str]) -> Result<bool, String> {
+        match self.get(key) {
+            Some(Setting::Bool(value)) => Ok(*value),
+            _ => Err(key.join(".")),
+        }
+    }
+
+    fn integer(&self, key: &[&str]) -> Result<u64, String> {
+        match self.get(key) {
+            Some(Setting::Integer(number)) => Ok(*number),
+            _ => Err(key.join(".")),
+        }
+    }
+
+    fn size(&self, key: &[&str]) -> Result<usize, String> {
+        usize::try_from(self.integer(key)?).map_err(|_| key.join("."))
+    }
+}

@@ -1,0 +1,404 @@
+//! The room as a whole: real files in a directory of their own, an environment given as a value.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::*;
+
+/// A home with a config in it.
+struct Home {
+    dir: tempfile::TempDir,
+}
+
+impl Home {
+    fn with(config: impl AsRef<[u8]>) -> Self {
+        let home = Self { dir: tempfile::tempdir().expect("a directory") };
+        home.write("home/.config/reedclaw/config.lua", config);
+        fs::create_dir_all(home.dir.path().join("work")).expect("a directory");
+        home
+    }
+
+    fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+        let path = self.dir.path().join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        fs::write(&path, text).expect("a file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("permissions");
+    }
+
+    fn request(&self) -> LoadRequest {
+        let home = self.dir.path().join("home").into_os_string();
+        LoadRequest { explicit: None, env: [("HOME".into(), home)].into(), cwd: self.dir.path().join("work") }
+    }
+
+    fn load(&self) -> Loaded {
+        load(&self.request()).expect("a load")
+    }
+}
+
+fn lines(loaded: &Loaded) -> Vec<String> {
+    loaded.problems.iter().map(ToString::to_string).collect()
+}
+
+fn defaults() -> Settings {
+    Home::with("").load().settings
+}
+
+#[test]
+fn without_a_config_the_defaults_hold() {
+    let home = Home::with("");
+    fs::remove_file(home.dir.path().join("home/.config/reedclaw/config.lua")).expect("removed");
+    let loaded = home.load();
+    assert_eq!(lines(&loaded), Vec::<String>::new());
+    assert_eq!((loaded.path, loaded.source), (None, None));
+    let settings = loaded.settings;
+    assert_eq!((settings.default_model, settings.models.len()), (None, 0));
+    assert_eq!(settings.history.dir, Some(home.dir.path().join("home/.local/share/reedclaw")));
+    assert_eq!(settings.context.max_turns, 40);
+    assert_eq!(settings.editor.completion_timeout_ms, 400);
+    assert_eq!(settings.shell.capture_head_bytes, crate::base::limits::CAPTURE_HEAD_BYTES);
+    assert_eq!(settings.shell.capture_tail_bytes, crate::base::limits::CAPTURE_TAIL_BYTES);
+    assert!(settings.shell.confirm_cmd && settings.system_prompt.contains("`CMD: `"));
+}
+
+#[test]
+fn the_plain_shape_of_a_config_loads() {
+    let loaded = Home::with(
+        r#"return {
+            default_model = "qwen2.5",
+            models = { ["qwen2.5"] = { endpoint = "http://h:1/v1", model = "q", temperature = 1, key_env = "K" } },
+            shell = { known_commands = { "a", "b" }, capture_output = false, confirm_cmd = true },
+            context = { max_turns = 3, token_budget = 1000 },
+            history = { dir = os.getenv("HOME") .. "/h" },
+        }"#,
+    )
+    .load();
+    assert_eq!(lines(&loaded), Vec::<String>::new());
+    let settings = loaded.settings;
+    let model = &settings.models["qwen2.5"];
+    assert_eq!((model.endpoint.as_str(), model.model.as_str()), ("http://h:1/v1", "q"));
+    assert_eq!((model.temperature, model.key_env.as_deref()), (Some(1.0), Some("K")));
+    assert_eq!(model.idle_timeout_ms, 60000);
+    assert_eq!(settings.default_model.as_deref(), Some("qwen2.5"));
+    assert_eq!(settings.shell.known_commands, ["a", "b"]);
+    assert!(!settings.shell.capture_output);
+    // The default of exec_output_tokens outgrew the small budget.
+    assert_eq!((settings.context.max_turns, settings.context.exec_output_tokens), (3, 500));
+    assert!(settings.history.dir.expect("a directory").ends_with("home/h"));
+}
+
+#[test]
+fn the_examples_load_without_a_problem() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let mut count = 0;
+    for entry in fs::read_dir(dir).expect("examples") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|extension| extension == "lua") {
+            let loaded = Home::with(fs::read(&path).expect("an example")).load();
+            assert_eq!(lines(&loaded), Vec::<String>::new(), "{}", path.display());
+            assert!(loaded.settings.default_model.is_some());
+            count += 1;
+        }
+    }
+    assert!(count >= 4);
+    let full = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/full.lua")).expect("full.lua");
+    for row in ROWS {
+        let key = row.path.rsplit('.').next().expect("a word");
+        assert!(full.contains(&format!("{key} = ")), "full.lua lacks {}", row.path);
+    }
+}
+
+#[test]
+fn every_setting_stands_in_the_reference_with_a_comment() {
+    let lines: Vec<&str> = DEFAULT_LUA.lines().collect();
+    // Follows the tables by their brackets, the commented-out model among them.
+    let mut tables: Vec<String> = Vec::new();
+    let mut seen = std::collections::BTreeSet::new();
+    for (at, line) in lines.iter().enumerate().skip_while(|(_, line)| **line != "return {").skip(1) {
+        let code = line.trim().trim_start_matches("-- ").trim();
+        if code == "}," {
+            tables.pop();
+        } else if let Some((key, value)) = code.split_once(" = ") {
+            let word = key.chars().all(|c| c.is_ascii_lowercase() || c == '_') || key == "[\"local\"]";
+            if !word || value == "{ … }, one for each model. Any NAME without white space, up to 64 bytes." {
+                continue;
+            }
+            if value == "{" {
+                tables.push(if key == "[\"local\"]" { "NAME".into() } else { key.into() });
+                continue;
+            }
+            let path = tables.iter().map(String::as_str).chain([key]).collect::<Vec<_>>().join(".");
+            assert!(lines[at - 1].trim().starts_with("-- "), "{path} has no comment above");
+            assert!(ROWS.iter().any(|row| row.path == path), "{path} has no row");
+            seen.insert(path);
+        }
+    }
+    for row in ROWS {
+        assert!(seen.contains(row.path), "default.lua lacks {}", row.path);
+    }
+}
+
+#[test]
+fn each_mistake_is_told_with_its_key_the_value_and_what_is_allowed() {
+    for (config, want) in [
+        (
+            r#"{ context = { max_turns = "many" } }"#,
+            r#"context.max_turns: "many" is not a number (1 to 1000); using 40"#,
+        ),
+        ("{ context = { max_turns = 0 } }", "context.max_turns: 0 is out of range (1 to 1000); using 40"),
+        ("{ context = { max_turns = 2.5 } }", "context.max_turns: 2.5 is not a whole number (1 to 1000); using 40"),
+        ("{ context = { max_turns = 1/0 } }", "context.max_turns: inf is out of range (1 to 1000); using 40"),
+        ("{ context = { max_turns = 1e300 } }", "context.max_turns: 1000000000000"),
+        ("{ context = 5 }", "context: 5 is not a table; ignored"),
+        ("{ contxt = {} }", "contxt: unknown key; did you mean context?"),
+        ("{ context = { maxturns = 4 } }", "context.maxturns: unknown key; did you mean max_turns?"),
+        ("{ max_turns = 4 }", "max_turns: unknown key; did you mean context.max_turns?"),
+        ("{ zzz = 4 }", "zzz: unknown key; ignored"),
+        (
+            "{ context = { token_budget = 1000, exec_output_tokens = 1000 } }",
+            "context.exec_output_tokens: 1000 is not less than token_budget (1000); using 500",
+        ),
+        (
+            "{ shell = { confirm_cmd = false } }",
+            "shell.confirm_cmd: false is refused: at this stage a model's command always needs a yes; using true",
+        ),
+        ("{ shell = { capture_output = 1 } }", "shell.capture_output: 1 is not true or false; using true"),
+        ("{ shell = { known_commands = { 'a b' } } }", r#"shell.known_commands: "a b" is not a word; ignored"#),
+        ("{ shell = { program = 'zsh' } }", r#"shell.program: "zsh" is not an absolute path; ignored"#),
+        ("{ prompt = 'fish' }", r#"prompt: "fish" is not "default" or "shell"; using "default""#),
+        ("{ editor = { mode = 'vim' } }", r#"editor.mode: "vim" is not "emacs" or "vi"; using "emacs""#),
+        ("{ editor = { abbreviations = { gs = 1 } } }", "editor.abbreviations.gs: 1 is not a string; ignored"),
+        ("{ history = { dir = print } }", "history.dir: a function is not an absolute path"),
+        ("{ 'x' }", "the entry 1, which is not a name; ignored"),
+        ("{ models = { a = {} } }", "models.a: has no endpoint; this model is left out"),
+        ("{ models = { ['a b'] = {} } }", r#"models["a b"]: the name of a model has 1 to 64 bytes"#),
+        (
+            "{ models = { a = { endpoint = 'h:1' } } }",
+            r#"models.a.endpoint: "h:1" is not an address such as "http://127.0.0.1:8080"; this model is left out"#,
+        ),
+        (
+            "{ models = { a = { endpoint = 'http://h', idle_timeout_ms = -1 } } }",
+            "models.a.idle_timeout_ms: -1 is out of range (1 to 3600000); using 60000",
+        ),
+        (
+            "{ models = { a = { endpoint = 'http://h', temperature = 3 } } }",
+            "models.a.temperature: 3 is out of range (0 to 2); ignored",
+        ),
+        (
+            "{ models = { a = { endpoint = 'http://h' }, b = { endpoint = 'http://h' } } }",
+            r#"default_model: not given, and there are several models ("a", "b"); none is chosen"#,
+        ),
+        (
+            "{ default_model = 'c', models = { a = { endpoint = 'http://h' } } }",
+            r#"default_model: "c" is not one of the models ("a"); ignored"#,
+        ),
+    ] {
+        let told = lines(&Home::with(format!("return {config}")).load());
+        assert_eq!(told.len(), 1, "{config}: {told:?}");
+        assert!(told[0].starts_with("~/.config/reedclaw/config.lua: "), "{told:?}");
+        assert!(told[0].contains(want), "{config}: {told:?} lacks {want}");
+    }
+}
+
+#[test]
+fn several_mistakes_are_told_at_once_and_the_good_keys_apply() {
+    let loaded = Home::with(
+        "return { prompt = 'shell', context = { max_turns = {}, token_budget = 9000 }, editor = { mode = 7 }, colr = 1 }",
+    )
+    .load();
+    let keys: Vec<&str> = loaded.problems.iter().map(|problem| problem.key.as_str()).collect();
+    assert_eq!(keys, ["colr", "context.max_turns", "editor.mode"]);
+    assert_eq!(loaded.settings.prompt, PromptStyle::Shell);
+    assert_eq!((loaded.settings.context.max_turns, loaded.settings.context.token_budget), (40, 9000));
+}
+
+#[test]
+fn a_secret_in_the_config_is_refused_and_never_shown() {
+    for config in [
+        "api_key = 'sk-s3cret'",
+        "key = 's3cret'",
+        "key_env = 'sk-s3cret'",
+        "key_env = 's3cret key'",
+        "endpoint = 'http://me:s3cret@h/'",
+    ] {
+        let home = Home::with(format!("return {{ models = {{ a = {{ endpoint = 'http://h', {config} }} }} }}"));
+        let told = lines(&home.load());
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(!told[0].contains("s3cret"), "{told:?}");
+        assert!(told[0].contains("key_env"), "{told:?}");
+    }
+}
+
+#[test]
+fn a_config_that_does_not_run_costs_only_itself() {
+    for (config, want) in [
+        ("return {\n  prompt = = 1\n}", "config.lua:2: "),
+        ("local x = nil\nreturn { prompt = x.y }", "config.lua:2: attempt to index nil with 'y'"),
+        ("error('no\\27[31m')", r"config.lua:1: no\u{1b}[31m"),
+        ("return 5", "returns 5, not a table"),
+        ("local a = 1", "returns nothing"),
+        ("while true do end", "did not end within 50 ms"),
+        ("while true do pcall(function() while true do end end) end", "did not end within 50 ms"),
+        ("local function f() pcall(f) pcall(f) end while true do f() end", "did not end within 50 ms"),
+        ("pcall(function() while true do end end) return {}", "did not end within 50 ms"),
+        ("return ('a'):rep(40):match(('a*'):rep(30) .. 'b')", "did not end within 50 ms"),
+        ("return ('a'):rep(8e6):find(('a'):rep(4e6) .. 'b', 1, true)", "is not allowed in a config"),
+        ("return ('a'):rep(8e6):split(('a'):rep(4e6) .. 'b')", "is not allowed in a config"),
+        ("local t = {} for i = 1, 1e9 do t[i] = {i} end", "config.lua"),
+        ("return string.rep('x', 1e9)", "needs more than 32 MiB of memory"),
+        ("return table.create(3e7, 1)", "needs more than 32 MiB of memory"),
+        ("local s = 'x' while true do s = s .. s end", "needs more than 32 MiB of memory"),
+        ("return require('x')", "require is not available in a config"),
+        ("return loadstring('return 1')", "loadstring is not available in a config"),
+        ("print('x')", "print is not available in a config"),
+        ("return io.open('/etc/passwd')", "attempt to index nil with 'open'"),
+        ("return os.execute('true')", "attempt to call a nil value"),
+        ("string.rep = nil", "readonly table"),
+    ] {
+        let home = Home::with(config);
+        let started = Instant::now();
+        let loaded = home.load();
+        assert!(started.elapsed() < Duration::from_secs(10), "{config}");
+        let told = lines(&loaded);
+        assert_eq!(told.len(), 1, "{config}: {told:?}");
+        assert!(told[0].contains(want), "{config}: {told:?} lacks {want}");
+        assert!(told[0].ends_with("; the defaults hold"), "{told:?}");
+        assert_eq!(loaded.settings.context.max_turns, 40);
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_are_refused() {
+    for (bytes, want) in [
+        (&b"\x06\x03\x01\x02"[..], "compiled Lua is refused"),
+        (b"\x1bLuaR\0", "compiled Lua is refused"),
+        (b"return { prompt = '\xff' }", "is not UTF-8 text"),
+        (&[b' '; 300 * 1024], "is larger than 256 KiB"),
+    ] {
+        let told = lines(&Home::with(bytes).load());
+        assert!(told.len() == 1 && told[0].contains(want), "{told:?}");
+    }
+    let loaded = Home::with("\u{feff}return { prompt = 'shell' }").load();
+    assert_eq!((lines(&loaded).len(), loaded.settings.prompt), (0, PromptStyle::Shell));
+}
+
+#[test]
+fn tricks_with_tables_neither_crash_nor_apply() {
+    let trick = "setmetatable({}, { __index = function() error('x') end, __iter = error, __len = error })";
+    for (config, problems) in [
+        (format!("return {trick}"), 0),
+        (format!("return {{ context = {trick}, shell = {{ known_commands = {trick} }}, models = {trick} }}"), 0),
+        ("local t = {} t.context = t t.models = t return t".into(), 8),
+        ("local t = {} for i = 1, 5000 do t['k' .. i] = 1 end return t".into(), 51),
+        ("return { shell = { known_commands = { [1] = 'a', [7] = 'b', x = 'c' } } }".into(), 1),
+    ] {
+        let loaded = Home::with(&config).load();
+        assert!(lines(&loaded).len() <= problems.max(1) && lines(&loaded).is_empty() == (problems == 0), "{loaded:?}");
+        assert_eq!(loaded.settings.context, defaults().context, "{config}");
+    }
+}
+
+#[test]
+fn the_environment_is_the_one_given() {
+    let home = Home::with("return { system_prompt = os.getenv('WHO') or 'nobody', prompt = os.getenv('PATH') }");
+    let mut request = home.request();
+    request.env.insert("WHO".into(), "ada".into());
+    let loaded = load(&request).expect("a load");
+    assert_eq!((lines(&loaded).len(), loaded.settings.system_prompt.as_str()), (0, "ada"));
+
+    let loaded = load(&LoadRequest::default()).expect("a load without HOME");
+    assert_eq!(loaded.settings.history.dir, None);
+    assert_eq!(lines(&loaded).len(), 1);
+    assert!(lines(&loaded)[0].contains("needs $HOME, which is not set"), "{:?}", lines(&loaded));
+}
+
+#[test]
+fn the_first_config_there_is_counts() {
+    let home = Home::with("return { system_prompt = 'user' }");
+    home.write("work/config.lua", "return { system_prompt = 'directory' }");
+    home.write("xdg/reedclaw/config.lua", "return { system_prompt = 'xdg' }");
+    home.write("variable.lua", "return { system_prompt = 'variable' }");
+    home.write("option.lua", "return { system_prompt = 'option' }");
+    let root = home.dir.path();
+    let mut request = home.request();
+    let got = |request: &LoadRequest| {
+        let loaded = load(request).expect("a load");
+        assert_eq!(lines(&loaded), Vec::<String>::new());
+        (loaded.settings.system_prompt, loaded.source)
+    };
+    assert_eq!(got(&request), ("user".into(), Some(Source::User)));
+    request.env.insert("XDG_CONFIG_HOME".into(), root.join("xdg").into());
+    assert_eq!(got(&request), ("xdg".into(), Some(Source::User)));
+    request.env.insert("REEDCLAW_CONFIG".into(), "../variable.lua".into());
+    assert_eq!(got(&request), ("variable".into(), Some(Source::Variable)));
+    request.explicit = Some("../option.lua".into());
+    assert_eq!(got(&request), ("option".into(), Some(Source::Option)));
+
+    request.explicit = Some("nope.lua".into());
+    let error = load(&request).expect_err("an error");
+    assert!(error.to_string().ends_with("work/nope.lua can't be read: there is no such file"), "{error}");
+    assert_eq!(Failure::from(error).kind, FailureKind::Config);
+    request.explicit = None;
+    request.env.insert("REEDCLAW_CONFIG".into(), "/nope.lua".into());
+    assert_eq!(lines(&load(&request).expect("a load")), ["/nope.lua: there is no such file; the defaults hold"]);
+}
+
+#[test]
+fn a_config_in_the_working_directory_grants_itself_nothing() {
+    let home = Home::with("");
+    let path = home.dir.path().join("work/config.lua");
+    fs::remove_file(home.dir.path().join("home/.config/reedclaw/config.lua")).expect("removed");
+    home.write(
+        "work/config.lua",
+        "return { prompt = 'shell', shell = { program = '/tmp/evil' }, models = {
+           a = { endpoint = 'http://127.0.0.1:1', key_env = 'K' }, b = { endpoint = 'http://evil', key_env = 'K' } },
+           default_model = 'a' }",
+    );
+    let loaded = home.load();
+    assert_eq!(loaded.source, Some(Source::Directory));
+    assert_eq!(
+        lines(&loaded),
+        [
+            "./config.lua: shell.program: a config in the working directory can't choose the shell; ignored",
+            "./config.lua: models.b.key_env: a config in the working directory can't send a key to another machine; \
+             ignored",
+        ]
+    );
+    assert_eq!((loaded.settings.shell.program, loaded.settings.prompt), (None, PromptStyle::Shell));
+    assert_eq!(loaded.settings.models["a"].key_env.as_deref(), Some("K"));
+
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).expect("permissions");
+    let loaded = home.load();
+    assert!(lines(&loaded)[0].starts_with("./config.lua: not used: others can write it"), "{loaded:?}");
+    assert_eq!(loaded.settings.prompt, PromptStyle::Default);
+    home.write("other.lua", "return { prompt = 'shell' }");
+    fs::remove_file(&path).expect("removed");
+    symlink("../other.lua", &path).expect("a link");
+    let loaded = home.load();
+    assert!(lines(&loaded)[0].starts_with("./config.lua: not used: it is a link"), "{loaded:?}");
+    assert_eq!(loaded.settings.prompt, PromptStyle::Default);
+}
+
+#[test]
+fn the_shell_program_is_found_without_the_rest() {
+    for (config, want) in [
+        ("return { shell = { program = '/bin/zsh' }, nonsense = 1 }", Some("/bin/zsh")),
+        ("return { shell = { program = '$HOME/../../bin/zsh' } }", None),
+        ("return { shell = { program = '' } }", None),
+        ("return { shell = { program = 5 } }", None),
+        ("return { shell = 5 } -- program", None),
+        ("while true do end -- program", None),
+        ("program = = ", None),
+        ("return { shell = { ['pro' .. 'gram'] = '/bin/zsh' } }", None),
+    ] {
+        let home = Home::with(config);
+        let env = home.request().env;
+        match want {
+            Some(path) => assert_eq!(shell_program(&env), Some(path.into())),
+            None if config.contains("HOME") => assert!(shell_program(&env).is_some()),
+            None => assert_eq!(shell_program(&env), None, "{config}"),
+        }
+    }
+    assert_eq!(shell_program(&Env::new()), None);
+}
