@@ -1,0 +1,46 @@
+//! What a test needs from the machine, and what happens when it isn't there: loud in both cases, and a failure where
+//! `REEDCLAW_TEST_REQUIRE_ALL` is set. Must not decide what a test means.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Where test programs look for programs. Short on purpose: what a user's own PATH adds isn't part of a test.
+pub const TEST_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+
+/// Finds `program` on [`TEST_PATH`].
+pub fn find(program: &str) -> Option<PathBuf> {
+    TEST_PATH.split(':').map(|folder| Path::new(folder).join(program)).find(|path| path.is_file())
+}
+
+/// Tells whether every named program is installed; a test returns where it isn't.
+///
+/// # Panics
+/// Where one is missing and `REEDCLAW_TEST_REQUIRE_ALL=1`.
+#[must_use]
+pub fn require(programs: &[&str]) -> bool {
+    programs.iter().all(|program| find(program).is_some() || skip(&format!("{program} is not installed")))
+}
+
+/// Tells whether the tests run as root, which making a test user needs.
+///
+/// # Panics
+/// Where they don't and `REEDCLAW_TEST_REQUIRE_ALL=1`.
+#[must_use]
+pub fn require_root() -> bool {
+    nix::unistd::geteuid().is_root() || skip("not running as root")
+}
+
+/// Records a skipped test, for the summary of `.ci/run`; always false.
+fn skip(why: &str) -> bool {
+    let test = std::thread::current().name().unwrap_or("?").to_string();
+    let all_required = std::env::var_os("REEDCLAW_TEST_REQUIRE_ALL").is_some_and(|value| value == "1");
+    assert!(!all_required, "{test} can't run: {why} (and REEDCLAW_TEST_REQUIRE_ALL=1)");
+    let line = format!("SKIPPED {test}: {why}\n");
+    // Written to the descriptor itself: the test runner captures what `eprintln!` says, and this must be seen.
+    std::io::stderr().write_all(line.as_bytes()).expect("stderr takes a line");
+    let list = Path::new(env!("CARGO_TARGET_TMPDIR")).join("skipped.txt");
+    let mut file = OpenOptions::new().create(true).append(true).open(list).expect("the list of skipped tests opens");
+    file.write_all(line.as_bytes()).expect("the list of skipped tests takes a line");
+    false
+}

@@ -1,0 +1,297 @@
+//! The rules of the house, held over the source files: floors and imports, headers, sizes, `unsafe`, banned words.
+
+mod scanners;
+mod source;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use source::{Token, code_only, find_words, functions, imports, lines_beside_tests, tokens, unreasoned_unsafe};
+
+/// The longest file, its test modules apart.
+const FILE_LINES_MAX: usize = 800;
+/// The longest function.
+const FUNCTION_LINES_MAX: usize = 70;
+/// Files that may be longer, each with its reason.
+const LONG_FILES: &[(&str, &str)] = &[];
+/// Functions that may be longer, as `path::name`, each with its reason.
+const LONG_FUNCTIONS: &[(&str, &str)] = &[];
+/// The one file that may hold `unsafe`.
+const UNSAFE_FILE: &str = "src/shell/sys.rs";
+
+/// A room, the floor it is on, the rooms it may import beside itself, and why these.
+struct Room {
+    name: &'static str,
+    floor: u8,
+    may_import: &'static [&'static str],
+    #[expect(dead_code, reason = "it is there for the reader")]
+    why: &'static str,
+}
+
+const fn room(name: &'static str, floor: u8, may_import: &'static [&'static str], why: &'static str) -> Room {
+    Room { name, floor, may_import, why }
+}
+
+/// The house. A new room gets its row here in the commit that makes it.
+const ROOMS: &[Room] = &[
+    room("base", 0, &[], "limits, ids and newtypes stand under everything"),
+    room("proto", 1, &["base"], "the nouns are data: they can't know who exchanges them"),
+    room("render", 2, &["base", "proto"], "pure: text in, styled lines out"),
+    room("route", 2, &["base", "proto"], "pure: a line and what is known about names in, a verdict out"),
+    room("turn", 2, &["base", "proto"], "pure: the agent as a state machine has never heard of HTTP or SQLite"),
+    room("host", 3, &["base"], "the door out has no nouns of ours: bytes, paths and time"),
+    room("config", 4, &["base", "proto", "host"], "settings are read through the door; nobody else reads them"),
+    room("model", 4, &["base", "proto", "host"], "a provider sees messages, not the shell or the store"),
+    room("shell", 4, &["base", "proto", "host"], "the backing shell sees no model and no history"),
+    room("store", 4, &["base", "proto", "host"], "the store keeps nouns, whoever made them"),
+    room("agent", 7, &["base", "proto", "turn", "model", "store"], "it performs what turn asks for, and never prints"),
+    room(
+        "app",
+        8,
+        &["base", "proto", "host", "config", "model", "shell", "store", "agent"],
+        "the composition root: settings become options here and nowhere else",
+    ),
+    room("console", 9, &["base", "proto", "render"], "the only writer draws what it is given and starts nothing"),
+    room(
+        "repl",
+        10,
+        &["base", "proto", "route", "turn", "render", "host", "shell", "store", "app", "agent", "console", "config"],
+        "the prompt brings the rooms together; it asks no provider itself",
+    ),
+    room(
+        "cli",
+        11,
+        &[
+            "base", "proto", "render", "route", "turn", "host", "config", "model", "shell", "store", "agent", "app",
+            "console", "repl",
+        ],
+        "the top: everything below it",
+    ),
+];
+
+/// What the executable may name: it looks at argv and goes to a room at once.
+const EXECUTABLE_MAY_NAME: &[&str] = &["cli", "shell"];
+
+/// A file of the project.
+struct SourceFile {
+    /// Its path from the root of the project, with `/`.
+    path: String,
+    text: String,
+    code: String,
+    tokens: Vec<Token>,
+}
+
+impl SourceFile {
+    fn read(path: &Path) -> Self {
+        let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let code = code_only(&text);
+        let tokens = tokens(&code);
+        let path = path.strip_prefix(root()).expect("a file of the project").to_str().expect("a path in UTF-8");
+        Self { path: path.to_string(), text, code, tokens }
+    }
+
+    /// The path of its module below the root of the crate; `None` for the roots themselves.
+    fn module(&self) -> Option<Vec<&str>> {
+        let path = self.path.strip_prefix("src/")?.strip_suffix(".rs")?;
+        let path = path.strip_suffix("/mod").unwrap_or(path);
+        (!matches!(path, "lib" | "main")).then(|| path.split('/').collect())
+    }
+
+    fn is_tests(&self) -> bool {
+        self.path.ends_with("/tests.rs") || self.path.contains("/tests/") || self.path.starts_with("tests/")
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every Rust file below a folder of the project, in order.
+fn files(folder: &str) -> Vec<SourceFile> {
+    let mut paths = Vec::new();
+    collect(&root().join(folder), &mut paths);
+    let mut files: Vec<SourceFile> = paths
+        .iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "rs"))
+        .map(|path| SourceFile::read(path))
+        .collect();
+    files.sort_by(|left, right| left.path.cmp(&right.path));
+    assert!(!files.is_empty(), "no source under {folder}");
+    files
+}
+
+fn collect(folder: &Path, paths: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() { collect(&path, paths) } else { paths.push(path) }
+    }
+}
+
+#[track_caller]
+fn hold(rule: &str, problems: &[String]) {
+    assert!(problems.is_empty(), "{rule}:\n  {}", problems.join("\n  "));
+}
+
+#[test]
+fn the_table_of_rooms_goes_down_only() {
+    let floor = |name: &str| ROOMS.iter().find(|room| room.name == name).map(|room| room.floor);
+    for room in ROOMS {
+        for below in room.may_import {
+            let below_floor =
+                floor(below).unwrap_or_else(|| panic!("{below}, which {} may import, isn't a room", room.name));
+            assert!(below_floor < room.floor, "{} on floor {} may not import {below}", room.name, room.floor);
+        }
+    }
+}
+
+#[test]
+fn the_table_of_rooms_is_the_library() {
+    let library = SourceFile::read(&root().join("src/lib.rs"));
+    let mods = find_words(&library.tokens, &["mod"]);
+    let mods: Vec<&str> = mods.iter().map(|at| library.tokens[at + 1].text.as_str()).collect();
+    let rooms: Vec<&str> = ROOMS.iter().map(|room| room.name).collect();
+    assert_eq!(mods, rooms, "the rooms in src/lib.rs and the table of tests/it/tidy, each in the order of floors");
+}
+
+#[test]
+fn imports_go_down_only() {
+    let mut problems = Vec::new();
+    for file in files("src") {
+        problems.extend(import_problems(&file));
+    }
+    hold("imports go down only, and rooms of one floor don't see each other", &problems);
+}
+
+fn import_problems(file: &SourceFile) -> Vec<String> {
+    let (room, named) = match file.module() {
+        Some(module) => {
+            let Some(room) = ROOMS.iter().find(|room| room.name == module[0]) else {
+                return vec![format!("{}: {} isn't in the table of rooms", file.path, module[0])];
+            };
+            let allowed: Vec<&str> = room.may_import.iter().copied().chain([room.name]).collect();
+            (allowed, imports(&file.tokens, &module, "crate"))
+        }
+        None if file.path == "src/main.rs" => {
+            let mut named = imports(&file.tokens, &[], "reedclaw");
+            named.extend(imports(&file.tokens, &[], "crate"));
+            (EXECUTABLE_MAY_NAME.to_vec(), named)
+        }
+        None => (Vec::new(), imports(&file.tokens, &[], "crate")),
+    };
+    named
+        .iter()
+        .filter(|import| !room.contains(&import.room.as_str()))
+        .map(|import| format!("{}:{} names {}", file.path, import.line, import.room))
+        .collect()
+}
+
+#[test]
+fn each_file_says_what_it_owns() {
+    let mut problems = Vec::new();
+    for file in files("src").iter().chain(&files("tests")) {
+        if !file.text.starts_with("//! ") {
+            problems.push(file.path.clone());
+        }
+    }
+    hold("a file opens with `//!`: what it owns, what it must not know", &problems);
+}
+
+#[test]
+fn files_and_functions_are_short() {
+    let mut problems = Vec::new();
+    let mut used = Vec::new();
+    for file in files("src").iter().filter(|file| !file.is_tests()) {
+        let lines = lines_beside_tests(&file.text, &file.tokens);
+        if lines > FILE_LINES_MAX {
+            match LONG_FILES.iter().find(|(path, _)| *path == file.path) {
+                Some((path, _)) => used.push(*path),
+                None => problems.push(format!("{}: {lines} lines, {FILE_LINES_MAX} at most", file.path)),
+            }
+        }
+        for function in functions(&file.tokens).iter().filter(|function| function.lines > FUNCTION_LINES_MAX) {
+            let name = format!("{}::{}", file.path, function.name);
+            match LONG_FUNCTIONS.iter().find(|(known, _)| *known == name) {
+                Some((known, _)) => used.push(*known),
+                None => problems.push(format!(
+                    "{}:{} {} has {} lines, {FUNCTION_LINES_MAX} at most",
+                    file.path, function.line, function.name, function.lines
+                )),
+            }
+        }
+    }
+    let unused = LONG_FILES.iter().chain(LONG_FUNCTIONS).filter(|(name, _)| !used.contains(name));
+    problems.extend(unused.map(|(name, _)| format!("{name} no longer needs its exception")));
+    hold("what doesn't fit in a head is cut", &problems);
+}
+
+#[test]
+fn unsafe_is_in_one_file_and_gives_its_reason() {
+    let mut problems = Vec::new();
+    for file in files("src").iter().chain(&files("tests")) {
+        if file.path == UNSAFE_FILE {
+            let unreasoned = unreasoned_unsafe(&file.text, &file.tokens);
+            problems.extend(unreasoned.iter().map(|line| format!("{}:{line} has no SAFETY comment", file.path)));
+        } else {
+            let lines = find_words(&file.tokens, &["unsafe"]);
+            problems.extend(lines.iter().map(|&at| format!("{}:{}", file.path, file.tokens[at].line)));
+        }
+    }
+    hold(&format!("unsafe only in {UNSAFE_FILE}, each with its reason"), &problems);
+}
+
+#[test]
+fn banned_words_are_absent() {
+    let mut problems = Vec::new();
+    for file in files("src").iter().chain(&files("tests")) {
+        problems.extend(banned(&file.text, &file.tokens).iter().map(|problem| format!("{}:{problem}", file.path)));
+    }
+    hold("unfinished, ignored or slept over", &problems);
+}
+
+/// Unfinished work in code or comments, tests that don't run, and sleep as a way to wait: `line word`.
+fn banned(text: &str, tokens: &[Token]) -> Vec<String> {
+    let mut found = Vec::new();
+    for words in [
+        ["todo", "!"].as_slice(),
+        &["dbg", "!"],
+        &["unimplemented", "!"],
+        &["#", "[", "ignore"],
+        &["thread", "::", "sleep"],
+        &["thread", "::", "{", "sleep"],
+    ] {
+        found.extend(find_words(tokens, words).iter().map(|&at| format!("{} {}", tokens[at].line, words.concat())));
+    }
+    // In two pieces, or this file would hold the word itself.
+    let unfinished = concat!("FIX", "ME");
+    let lines = text.lines().enumerate().filter(|(_, line)| line.contains(unfinished));
+    found.extend(lines.map(|(index, _)| format!("{} {unfinished}", index + 1)));
+    found
+}
+
+#[test]
+fn no_path_of_a_developers_machine() {
+    let mut paths: Vec<PathBuf> = ["Cargo.toml", "ARCHITECTURE.md", ".ci/run"].map(|file| root().join(file)).into();
+    for folder in ["src", "tests"] {
+        collect(&root().join(folder), &mut paths);
+    }
+    for optional in ["config", "examples", "benches", "README.md"].map(|name| root().join(name)) {
+        if optional.is_dir() {
+            collect(&optional, &mut paths);
+        } else if optional.is_file() {
+            paths.push(optional);
+        }
+    }
+    let mut own = vec![env!("CARGO_MANIFEST_DIR").to_string()];
+    if let Some(home) = std::env::var_os("HOME").filter(|home| home.len() > 1) {
+        own.push(format!("{}/.", home.display()));
+    }
+    let mut problems = Vec::new();
+    for path in paths {
+        let text = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let text = String::from_utf8_lossy(&text);
+        problems.extend(
+            own.iter().filter(|own| text.contains(own.as_str())).map(|own| format!("{} has {own}", path.display())),
+        );
+    }
+    hold("no path of the machine that the project is made on", &problems);
+}
