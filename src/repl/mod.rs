@@ -1,2 +1,24 @@
 //! The prompt: reedline's slots, the meta commands, the loop.
+//!
+//! Here a line that a person typed becomes a command of the live shell, a question or an instruction. What a model
+//! proposes becomes a command only by a person's key (`offer`).
+
+mod act;
+mod answer;
+pub mod complete;
+mod editor;
+pub mod git;
+pub mod highlight;
 pub mod history;
+mod keys;
+pub mod meta;
+mod offer;
+mod programs;
+mod prompt;
+mod run;
+mod slots;
+pub mod state;
+pub mod validate;
+
+pub use programs::first_names;
+pub use run::{Parts, Repl};

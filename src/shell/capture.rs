@@ -56,11 +56,7 @@ impl Recorder {
         let mut tail = std::mem::take(&mut self.tail);
         tail.rotate_left(self.tail_next);
         self.tail_next = 0;
-        Capture {
-            head: std::mem::take(&mut self.head),
-            tail,
-            omitted_bytes: std::mem::take(&mut self.omitted_bytes),
-        }
+        Capture { head: std::mem::take(&mut self.head), tail, omitted_bytes: std::mem::take(&mut self.omitted_bytes) }
     }
 }
 

@@ -279,13 +279,8 @@ impl Pump {
         }
         self.flush_output();
         let (duration, status) = current.ended.unwrap_or((current.started.elapsed(), 0));
-        let outcome = CommandOutcome {
-            command: current.line,
-            status,
-            duration,
-            cwd: current.cwd,
-            output: self.recorder.take(),
-        };
+        let outcome =
+            CommandOutcome { command: current.line, status, duration, cwd: current.cwd, output: self.recorder.take() };
         self.tell(Event::Finished(outcome));
     }
 

@@ -11,6 +11,7 @@ mod flow;
 pub mod input;
 pub mod modes;
 pub mod names;
+pub mod programs;
 mod pump;
 pub mod scan;
 pub mod session;

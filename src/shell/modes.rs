@@ -22,7 +22,8 @@ const MODES: [(u16, &str); 11] = [
 const ALTERNATE: u16 = 0b111;
 
 /// Switches off everything that any program may have left on: for the moment after a crash, when nobody watched.
-pub const RESET_ALL: &str = "\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[?1l\x1b[?25h\x1b[<u\x1b[m";
+pub const RESET_ALL: &str =
+    "\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[?1l\x1b[?25h\x1b[<u\x1b[m";
 
 /// Watches output for mode switches.
 #[derive(Debug, Default)]

@@ -44,9 +44,18 @@ pub enum Command {
     KeysTo(KeysTo, u64),
     ReleaseKeys,
     EditorDrawn,
-    Submit { id: u64, nonce: String, line: String, want_names: bool },
+    Submit {
+        id: u64,
+        nonce: String,
+        line: String,
+        want_names: bool,
+    },
     EndOfFile,
-    Complete { line: String, position_bytes: usize, reply: Sender<Vec<String>> },
+    Complete {
+        line: String,
+        position_bytes: usize,
+        reply: Sender<Vec<String>>,
+    },
     AbandonCompletion,
     Nudge,
     Close,
@@ -113,12 +122,9 @@ impl Pump {
         let (signal_pipe, writer) = UnixStream::pair()?;
         let signals = Signals::default();
         use signal_hook::consts::{SIGCHLD, SIGHUP, SIGTERM, SIGWINCH};
-        for (signal, flag) in [
-            (SIGWINCH, &signals.window),
-            (SIGCHLD, &signals.child),
-            (SIGHUP, &signals.end),
-            (SIGTERM, &signals.end),
-        ] {
+        for (signal, flag) in
+            [(SIGWINCH, &signals.window), (SIGCHLD, &signals.child), (SIGHUP, &signals.end), (SIGTERM, &signals.end)]
+        {
             signal_hook::flag::register(signal, Arc::clone(flag))?;
             signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
         }
@@ -291,7 +297,8 @@ impl Pump {
         match command {
             Command::Submit { id, nonce, line, want_names } => {
                 self.want_names |= want_names;
-                let record = [id.to_string().as_bytes(), b"\0", nonce.as_bytes(), b"\0", line.as_bytes(), b"\0"].concat();
+                let record =
+                    [id.to_string().as_bytes(), b"\0", nonce.as_bytes(), b"\0", line.as_bytes(), b"\0"].concat();
                 if self.write_request(&record).is_ok() {
                     self.next_nonce = Some(nonce);
                     self.line_sent(line);

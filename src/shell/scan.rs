@@ -250,7 +250,8 @@ fn unquote_ansi<'a>(mut rest: &'a [u8], bytes: &mut Vec<u8>) -> Option<&'a [u8]>
                 rest = after;
                 if (b'0'..=b'7').contains(escape) {
                     let more = rest.iter().take(2).take_while(|byte| (b'0'..=b'7').contains(byte)).count();
-                    let digits = rest[..more].iter().fold(u32::from(escape - b'0'), |sum, d| sum * 8 + u32::from(d - b'0'));
+                    let digits =
+                        rest[..more].iter().fold(u32::from(escape - b'0'), |sum, d| sum * 8 + u32::from(d - b'0'));
                     bytes.push(u8::try_from(digits & 255).unwrap_or(0));
                     rest = &rest[more..];
                     continue;

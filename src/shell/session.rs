@@ -170,10 +170,17 @@ impl Session {
         let gate = Arc::new(Gate::default());
         let handle = Handle { sender, wake: Arc::new(wake), gate: Arc::clone(&gate) };
         let mut pump = Pump::new(options, running, &nonce, terminal, editor.master, event_sender, gate)?;
-        let thread = std::thread::Builder::new()
-            .name("pump".into())
-            .spawn(move || pump.run(&commands, &wake_reader))?;
-        Ok(Self { handle, events, random, next_id: 0, seen: Cell::new(0), thread: Some(thread), _editor_slave: editor.slave })
+        let thread =
+            std::thread::Builder::new().name("pump".into()).spawn(move || pump.run(&commands, &wake_reader))?;
+        Ok(Self {
+            handle,
+            events,
+            random,
+            next_id: 0,
+            seen: Cell::new(0),
+            thread: Some(thread),
+            _editor_slave: editor.slave,
+        })
     }
 
     /// A way to the pump for the editor's slots.

@@ -102,7 +102,12 @@ pub fn open_pty() -> io::Result<Pty> {
 ///
 /// # Errors
 /// A PTY, a pipe or the process can't be made.
-pub fn start(start: &Start, dialect: Dialect, nonce: &str, termios: &nix::sys::termios::Termios) -> io::Result<Running> {
+pub fn start(
+    start: &Start,
+    dialect: Dialect,
+    nonce: &str,
+    termios: &nix::sys::termios::Termios,
+) -> io::Result<Running> {
     let pty = open_pty()?;
     nix::sys::termios::tcsetattr(&pty.slave, nix::sys::termios::SetArg::TCSANOW, termios)?;
     sys::set_window_size(std::os::fd::AsFd::as_fd(&pty.slave), start.size)?;

@@ -1,10 +1,17 @@
 //! The integration tests, in one binary.
 #![allow(dead_code, reason = "the harness has doors that not every stage of the tests uses")]
 
+mod dispatch;
 mod harness;
+mod hostile;
+mod input;
+mod jobs;
 mod licences;
+mod login;
 mod need;
 mod procs;
 mod pty;
 mod sshd;
+mod state;
 mod tidy;
+mod tui;

@@ -37,6 +37,12 @@ const RAW_SHOWN_BYTES: usize = 600;
 /// Lines kept above the screen.
 const SCROLLBACK_LINES: usize = 2000;
 
+/// The executable under test. With `REEDCLAW_TEST_PROGRAM=/bin/bash` it is that program instead: what bash itself fails
+/// isn't a fair test of a shell.
+pub fn program() -> PathBuf {
+    std::env::var_os("REEDCLAW_TEST_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_reedclaw").into(), PathBuf::from)
+}
+
 /// What to start, and in which surroundings.
 pub struct Spawn {
     program: PathBuf,
@@ -83,14 +89,15 @@ impl Spawn {
         Self::new("/bin/bash").arg("-i").file(".bashrc", &format!("PS1='{PROMPT} '\n"))
     }
 
-    /// The executable under test. With `REEDCLAW_TEST_PROGRAM=/bin/bash` it is that program instead: what bash itself
-    /// fails isn't a fair test of a shell.
+    /// The executable under test.
     pub fn reedclaw() -> Self {
-        let spawn = match std::env::var_os("REEDCLAW_TEST_PROGRAM") {
-            Some(other) => Self::new(other),
-            None => Self::new(env!("CARGO_BIN_EXE_reedclaw")),
-        };
-        spawn.file(".bashrc", &format!("PS1='{PROMPT} '\n"))
+        Self::new(program()).file(".bashrc", &format!("PS1='{PROMPT} '\n"))
+    }
+
+    /// The executable under test as a login shell.
+    pub fn login() -> Self {
+        let name = program().file_name().expect("a program's name").to_string_lossy().into_owned();
+        Self::reedclaw().argv0(&format!("-{name}")).file(".bash_profile", ". ~/.bashrc\n")
     }
 
     /// Adds an argument.
@@ -291,7 +298,7 @@ impl Session {
             waiter.lock().exit = Some(status);
             waiter.changed.notify_all();
         });
-        let (wake_read, wake_write) = nix::unistd::pipe().expect("a pipe");
+        let (wake_read, wake_write) = nix::unistd::pipe2(OFlag::O_CLOEXEC).expect("a pipe");
         let from_program = master.try_clone().expect("a descriptor");
         let drawn = Arc::clone(&shared);
         let reader = std::thread::spawn(move || read_all(from_program, &wake_read, &drawn));
@@ -358,6 +365,15 @@ impl Session {
         self.send(format!("{line}\r").as_bytes());
     }
 
+    /// Presses Ctrl-C at a prompt and waits for the next one.
+    #[track_caller]
+    pub fn interrupt(&self) {
+        let from = self.raw().len();
+        self.press(Key::Ctrl('c'));
+        self.expect_raw(PROMPT.as_bytes(), from);
+        self.expect_prompt();
+    }
+
     /// Sends bytes as they are.
     pub fn send(&self, bytes: &[u8]) {
         self.master().write_all(bytes).expect("the terminal takes input");
@@ -377,13 +393,21 @@ impl Session {
     /// Waits until the cursor stands behind a prompt with nothing typed.
     #[track_caller]
     pub fn expect_prompt(&self) {
-        self.expect("an empty prompt", |screen| !screen.alternate_screen() && cursor_line(screen).ends_with(PROMPT));
+        self.expect("an empty prompt", |screen| !screen.alternate_screen() && left_of_cursor(screen).ends_with(PROMPT));
     }
 
     /// Waits until `text` is on the screen.
     #[track_caller]
     pub fn expect_text(&self, text: &str) {
         self.expect(&format!("{text:?} on the screen"), |screen| screen.contents().contains(text));
+    }
+
+    /// Waits until a line of the screen is `text` and nothing else: the output of a command, not its echo.
+    #[track_caller]
+    pub fn expect_line(&self, text: &str) {
+        self.expect(&format!("the line {text:?}"), |screen| {
+            screen.contents().lines().any(|line| line.trim_end() == text)
+        });
     }
 
     /// Waits until the screen is as `holds` wants it.
@@ -514,6 +538,12 @@ pub fn cursor_line(screen: &Screen) -> String {
     let (row, _) = screen.cursor_position();
     let (_, cols) = screen.size();
     screen.rows(0, cols.get()).nth(usize::from(row)).unwrap_or_default().trim_end().to_string()
+}
+
+/// The text of that line in front of the cursor, without blanks at its end: what stands behind it may be a suggestion.
+fn left_of_cursor(screen: &Screen) -> String {
+    let (row, col) = screen.cursor_position();
+    screen.rows(0, col).nth(usize::from(row)).unwrap_or_default().trim_end().to_string()
 }
 
 /// How a status reads to a shell: the code, or 128 and the signal.

@@ -166,10 +166,11 @@ fn wrap(cells: &[Cell], width: usize) -> Vec<&[Cell]> {
         });
         let mut end = fits.count().max(1);
         let mut next = end;
-        if end < rest.len() && rest[end].text != " " {
-            if let Some(blank) = rest[..end].iter().rposition(|cell| cell.text == " ").filter(|at| *at > 0) {
-                (end, next) = (blank, blank + 1);
-            }
+        if end < rest.len()
+            && rest[end].text != " "
+            && let Some(blank) = rest[..end].iter().rposition(|cell| cell.text == " ").filter(|at| *at > 0)
+        {
+            (end, next) = (blank, blank + 1);
         }
         while next < rest.len() && rest[next].text == " " {
             next += 1;

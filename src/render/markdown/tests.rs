@@ -138,7 +138,7 @@ const PICTURES: &[(&str, usize, &str)] = &[
     (
         "| Name | Count | Note |\n|:-----|------:|:----:|\n| a | 1 | short |\n| `b|c` | 22 | a longer **note** that must be wrapped |\n| 日本 | 333 |\nafter",
         40,
-        "Name  │ Count │          Note\n──────┼───────┼─────────────────────────\na     │     1 │          short\n`b|c` │    22 │  a longer note that must\n      │       │        be wrapped\n日本  │   333 │\nafter\n",
+        "Name  │ Count │           Note\n──────┼───────┼─────────────────────────\na     │     1 │          short\n`b|c` │    22 │ a longer note that must\n      │       │        be wrapped\n日本  │   333 │\nafter\n",
     ),
     ("| a | b |\n|---|---|\n| 1 | 2 | 3 |", 80, "a │ b │\n──┼───┼──\n1 │ 2 │ 3\n"),
     ("- t\n  | a |\n  |---|\n  | b \\| c |\n", 40, "• t\n  a\n  ─────\n  b | c\n"),
@@ -177,16 +177,21 @@ const PICTURES: &[(&str, usize, &str)] = &[
     ("unfinished [link](http", 40, "unfinished [link](http\n"),
     ("```\nunfinished\n``", 40, "```\nunfinished\n``\n"),
     ("| unfinished | table", 40, "| unfinished | table\n"),
-    ("#", 40, "# \n"),
+    ("#", 40, "#\n"),
     ("", 40, ""),
     ("\n\n", 40, ""),
 ];
 
 #[test]
 fn each_construct_has_its_picture() {
+    let mut wrong = Vec::new();
     for (source, width, picture) in PICTURES {
-        assert_eq!(&draw(source, *width, false), picture, "{source:?} at {width}");
+        let shown = draw(source, *width, false);
+        if shown != *picture {
+            wrong.push(format!("{source:?} at {width}:\n{shown:?} instead of\n{picture:?}"));
+        }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
@@ -274,12 +279,10 @@ fn hostile_answers_cost_linear_time() {
     for pattern in patterns {
         let mut markdown = Markdown::new(Options { width_columns: 80, color: true, markdown: true });
         let mut bytes = 0;
-        let t0 = std::time::Instant::now();
-        for _ in 0..4_000 {
+        for _ in 0..2_000 {
             bytes += markdown.push(pattern).len();
         }
         bytes += markdown.finish().len();
-        eprintln!("{pattern:?} {:?}", t0.elapsed());
-        assert!(bytes <= 4_000 * (pattern.len() * 20 + 240), "{pattern:?} became {bytes} bytes");
+        assert!(bytes <= 2_000 * (pattern.len() * 20 + 240), "{pattern:?} became {bytes} bytes");
     }
 }

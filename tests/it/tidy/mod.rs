@@ -1,5 +1,6 @@
 //! The rules of the house, held over the source files: floors and imports, headers, sizes, `unsafe`, banned words.
 
+mod documented;
 mod scanners;
 mod source;
 

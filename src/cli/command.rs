@@ -1,0 +1,143 @@
+//! The subcommands and flags, as clap knows them, and what each does.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use super::import;
+use crate::host;
+use crate::proto::{Failure, Route};
+use crate::repl::{first_names, state::EditorState};
+use crate::shell::programs::Programs;
+
+/// The whole command line, for parsing and for `--help`.
+#[must_use]
+pub fn definition() -> Command {
+    Command::new("reedclaw")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("A conversational login shell: a command runs in your own live shell, a sentence goes to a model")
+        .after_help(
+            "Without a subcommand, at a terminal: the shell. With -c, -s, a script, or no terminal: the backing \
+             shell (shell.program in the config, else bash, else /bin/sh) with the same arguments. A script named \
+             like a subcommand is written ./route or after --. Other options (-l, --login, -i, --norc, --noprofile, \
+             --rcfile FILE, -x, -o NAME …) mean what they mean to bash.",
+        )
+        .disable_help_subcommand(true)
+        .arg(
+            Arg::new("config")
+                .long("config")
+                .value_name("PATH")
+                .value_parser(clap::value_parser!(PathBuf))
+                .help("Reads this config instead of ~/.config/reedclaw/config.lua"),
+        )
+        .arg(Arg::new("login").short('l').long("login").action(ArgAction::SetTrue).help("Starts as a login shell"))
+        .subcommand(
+            Command::new("route")
+                .about("Says where a line would go, and why; runs nothing")
+                .arg(Arg::new("line").value_name("LINE").required(true).num_args(1..).trailing_var_arg(true)),
+        )
+        .subcommand(
+            Command::new("history").about("The history of lines").subcommand_required(true).subcommand(
+                Command::new("import")
+                    .about("Takes over the history of bash, zsh or fish; twice adds nothing twice")
+                    .arg(
+                        Arg::new("shell")
+                            .value_name("SHELL")
+                            .value_parser(["bash", "zsh", "fish"])
+                            .help("Whose history; all that are found where none is named"),
+                    )
+                    .arg(
+                        Arg::new("file")
+                            .long("file")
+                            .value_name("FILE")
+                            .requires("shell")
+                            .value_parser(clap::value_parser!(PathBuf))
+                            .help("The history file, where it isn't the usual one"),
+                    ),
+            ),
+        )
+        .subcommand(Command::new("help").about("Prints this help"))
+}
+
+/// Runs a subcommand, or prints help or the version.
+#[must_use]
+pub fn run(arguments: &[OsString]) -> ExitCode {
+    let words = std::iter::once(OsString::from("reedclaw")).chain(arguments.iter().cloned());
+    let matches = match definition().try_get_matches_from(words) {
+        Ok(matches) => matches,
+        Err(error) => {
+            let code = u8::try_from(error.exit_code()).unwrap_or(2);
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    match matches.subcommand() {
+        Some(("route", matches)) => route(matches),
+        Some(("history", matches)) => match matches.subcommand() {
+            Some(("import", matches)) => finish(import::run(
+                matches.get_one::<String>("shell").map(String::as_str),
+                matches.get_one::<PathBuf>("file").map(PathBuf::as_path),
+            )),
+            _ => ExitCode::from(2),
+        },
+        _ => {
+            let _ = definition().print_help();
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+/// Prints where a line would go, by the names that every bash knows and the programs on `PATH`.
+fn route(matches: &ArgMatches) -> ExitCode {
+    let words: Vec<String> = matches.get_many::<String>("line").unwrap_or_default().cloned().collect();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let names = crate::proto::Names { programs: Programs::new().refresh(&path), ..first_names() };
+    let state = EditorState {
+        names: names.into(),
+        cwd: host::working_directory(),
+        home: std::env::var_os("HOME").map(PathBuf::from),
+        ..EditorState::default()
+    };
+    let verdict = state.verdict(&words.join(" "));
+    let whither = match verdict.route {
+        Route::Empty => "nowhere",
+        Route::Meta => "meta",
+        Route::Shell => "shell",
+        Route::Ask => "model",
+    };
+    println!("{whither}: {} ({})", crate::render::sanitise(&verdict.reason), verdict.rule);
+    ExitCode::SUCCESS
+}
+
+fn finish(result: Result<(), Failure>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            report(&failure);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints a failure on standard error, as every subcommand does.
+pub(super) fn report(failure: &Failure) {
+    eprintln!("reedclaw: {}", crate::render::sanitise(&failure.message));
+    if !failure.hint.is_empty() {
+        eprintln!("  {}", crate::render::sanitise(&failure.hint));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::dispatch::SUBCOMMANDS;
+
+    #[test]
+    fn the_definition_holds_and_dispatch_knows_each_subcommand() {
+        definition().debug_assert();
+        let names: Vec<String> = definition().get_subcommands().map(|it| it.get_name().to_owned()).collect();
+        assert_eq!(names, SUBCOMMANDS);
+    }
+}

@@ -1,0 +1,71 @@
+//! `reedclaw history import`: finds the other shells' history files and takes them over.
+
+use std::path::{Path, PathBuf};
+
+use crate::app::{App, Request};
+use crate::proto::{Failure, FailureKind};
+use crate::store::import::{Imported, Problem, bash, fish, import_into, zsh};
+
+type Reader = fn(&[u8]) -> (Vec<Imported>, Vec<Problem>);
+
+const SHELLS: [(&str, Reader); 3] = [("bash", bash), ("zsh", zsh), ("fish", fish)];
+
+/// Imports one shell's history, or all that are found.
+///
+/// # Errors
+/// The named file can't be read, no history is found at all, or the database can't take it.
+pub(super) fn run(shell: Option<&str>, file: Option<&Path>) -> Result<(), Failure> {
+    let app = App::start(&Request::default())?;
+    app.problems.iter().for_each(super::command::report);
+    let mut found = false;
+    for (name, read) in SHELLS.iter().filter(|(name, _)| shell.is_none_or(|wanted| wanted == *name)) {
+        let path = file.map_or_else(|| usual_file(&app, name), |file| Some(file.to_owned()));
+        let Some(path) = path else { continue };
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if shell.is_some() => {
+                return Err(Failure {
+                    kind: FailureKind::User,
+                    message: format!("{name}'s history {} can't be read: {error}", path.display()),
+                    hint: "name it with --file FILE".into(),
+                });
+            }
+            Err(_) => continue,
+        };
+        found = true;
+        let (lines, problems) = read(&text);
+        for problem in &problems {
+            eprintln!(
+                "{}",
+                crate::render::sanitise(&format!("{}:{}: {}", path.display(), problem.line_number, problem.message))
+            );
+        }
+        let mut store = app.store.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let report = import_into(&mut store, &lines)?;
+        println!("{name}: {} lines added, {} already known ({})", report.added, report.known, path.display());
+    }
+    if found {
+        return Ok(());
+    }
+    Err(Failure {
+        kind: FailureKind::User,
+        message: "no history of bash, zsh or fish was found".into(),
+        hint: "name one: reedclaw history import bash --file FILE".into(),
+    })
+}
+
+/// Where a shell keeps its history unless told otherwise.
+fn usual_file(app: &App, shell: &str) -> Option<PathBuf> {
+    let home = PathBuf::from(app.variable("HOME")?);
+    match shell {
+        "bash" => Some(home.join(".bash_history")),
+        "zsh" => {
+            let dir = app.variable("ZDOTDIR").map_or_else(|| home.clone(), PathBuf::from);
+            [".zsh_history", ".zhistory", ".histfile"].iter().map(|name| dir.join(name)).find(|path| path.exists())
+        }
+        _ => {
+            let data = app.variable("XDG_DATA_HOME").map_or_else(|| home.join(".local/share"), PathBuf::from);
+            Some(data.join("fish/fish_history"))
+        }
+    }
+}

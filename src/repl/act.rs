@@ -1,0 +1,151 @@
+//! What each meta command does.
+
+use nu_ansi_term::Style;
+
+use super::keys::KEYS;
+use super::meta::{self, Action, METAS, MetaError};
+use super::run::{Flow, Repl};
+use crate::proto::{Failure, FailureKind, HumanLine, LineKind, Route, Verdict};
+use crate::render::text::table;
+use crate::store::{Search, TextMatch};
+
+/// Lines that `:history` shows.
+const HISTORY_LINES: usize = 30;
+
+impl Repl {
+    /// Carries out a meta line; `before` is the line before it.
+    pub(super) fn meta(&mut self, line: &str, before: Option<&(String, Verdict)>) -> Flow {
+        let (meta, argument) = match meta::parse(line) {
+            Ok(found) => found,
+            Err(error) => {
+                self.console.failure(&explain(&error));
+                return Flow::Continue;
+            }
+        };
+        match meta.action {
+            Action::Quit => return self.run_command(&HumanLine::typed("exit".into()), false),
+            Action::Exec => return self.run_command(&HumanLine::typed(argument.to_owned()), true),
+            Action::Ask => return self.ask(argument, argument),
+            Action::Clear => {
+                self.agent.clear();
+                self.console.notice("the conversation starts empty; its record is kept");
+            }
+            Action::Reset => {
+                self.agent.reset();
+                self.console.notice("the conversation starts over, with the default model");
+            }
+            Action::Model => self.switch_model(argument),
+            Action::Models => self.list_models(),
+            Action::History => self.list_history(argument),
+            Action::Why => self.explain_route(before),
+            Action::Help => self.help(),
+        }
+        Flow::Continue
+    }
+
+    fn switch_model(&mut self, name: &str) {
+        if name.is_empty() {
+            return self.list_models();
+        }
+        match self.agent.use_model(name) {
+            Ok(()) => self.console.notice(&format!("{name} answers from now on")),
+            Err(failure) => self.console.failure(&failure),
+        }
+    }
+
+    fn list_models(&self) {
+        let models = self.agent.models();
+        if models.is_empty() {
+            return self.console.notice(super::run::NO_MODEL);
+        }
+        let rows: Vec<Vec<String>> = models
+            .into_iter()
+            .map(|model| {
+                let mark = if model.is_current { "*" } else { " " };
+                vec![format!("{mark} {}", model.name), model.model, model.endpoint]
+            })
+            .collect();
+        self.console.write(&table(&rows, self.console.width_columns()));
+    }
+
+    fn list_history(&self, text: &str) {
+        let wanted = if text.is_empty() { TextMatch::Any } else { TextMatch::Substring(text.to_owned()) };
+        let search = Search { text: wanted, limit: Some(HISTORY_LINES), ..Search::default() };
+        let found = self.store().search(&search);
+        match found {
+            Err(problem) => self.console.failure(&problem.into()),
+            Ok(rows) if rows.is_empty() => self.console.notice("nothing in the history"),
+            Ok(rows) => {
+                let rows: Vec<Vec<String>> = rows
+                    .into_iter()
+                    .rev()
+                    .map(|row| {
+                        let kind = match row.entry.kind {
+                            LineKind::Command => "",
+                            LineKind::Question => "question",
+                            LineKind::ModelCommand => "model's",
+                            LineKind::Meta => "meta",
+                        };
+                        let status = row.entry.status.filter(|status| *status != 0);
+                        vec![
+                            status.map(|status| status.to_string()).unwrap_or_default(),
+                            kind.to_owned(),
+                            row.entry.line.replace('\n', " ⏎ "),
+                        ]
+                    })
+                    .collect();
+                self.console.write(&table(&rows, self.console.width_columns()));
+            }
+        }
+    }
+
+    fn explain_route(&self, before: Option<&(String, Verdict)>) {
+        let Some((line, verdict)) = before else {
+            return self.console.notice("no line has gone anywhere yet");
+        };
+        let whither = match verdict.route {
+            Route::Shell => "the shell",
+            Route::Ask => "the model",
+            Route::Meta => "ReedClaw",
+            Route::Empty => "nowhere",
+        };
+        self.console.outside(&format!("{line}\n"));
+        self.console.line(&format!("went to {whither}: {}", crate::render::sanitise(&verdict.reason)));
+        self.console.notice(&format!("rule {}; Ctrl-T flips a line, ! forces the shell, ? the model", verdict.rule));
+    }
+
+    fn help(&self) {
+        let bold = |text: &str| self.console.paint(Style::new().bold(), text);
+        self.console.line(&bold("A command runs in the shell, a sentence goes to the model. At the start of a line:"));
+        let mut rows = vec![
+            vec!["!LINE, $ LINE".to_owned(), "to the shell, whatever it looks like".to_owned()],
+            vec!["?LINE".to_owned(), "to the model, whatever it looks like".to_owned()],
+        ];
+        let usage = |meta: &meta::Meta| {
+            let names: Vec<String> = meta.names.iter().map(|name| format!(":{name}")).collect();
+            format!("{} {}", names.join(" "), meta.usage).trim().to_owned()
+        };
+        rows.extend(METAS.iter().map(|meta| vec![usage(meta), meta.help.to_owned()]));
+        self.console.write(&table(&rows, self.console.width_columns()));
+        self.console.line(&bold("Keys"));
+        let keys: Vec<Vec<String>> = KEYS.iter().map(|key| vec![key.name.to_owned(), key.help.to_owned()]).collect();
+        self.console.write(&table(&keys, self.console.width_columns()));
+    }
+}
+
+fn explain(error: &MetaError) -> Failure {
+    let (message, hint) = match error {
+        MetaError::Unknown { name, nearest: Some(nearest) } => {
+            (format!(":{name} is no meta command"), format!("did you mean :{nearest}?"))
+        }
+        MetaError::Unknown { name, nearest: None } => (
+            format!(":{name} is no meta command"),
+            ":help lists them; a line that begins with ! goes to the shell as it is".to_owned(),
+        ),
+        MetaError::Missing(meta) => {
+            (format!(":{} needs an argument", meta.names[0]), format!(":{} {}", meta.names[0], meta.usage))
+        }
+        MetaError::Surplus(meta) => (format!(":{} takes no argument", meta.names[0]), String::new()),
+    };
+    Failure { kind: FailureKind::User, message, hint }
+}

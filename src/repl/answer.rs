@@ -1,0 +1,79 @@
+//! A question's way: asked, drawn as the answer comes, stopped by Ctrl-C.
+
+use std::thread;
+
+use super::run::Repl;
+use crate::agent::Cancel;
+use crate::proto::Event;
+use crate::render::{Markdown, Options};
+use crate::shell;
+use crate::shell::session::KeysTo;
+
+/// What came of a question.
+pub(super) struct Reply {
+    /// The answer, as far as it came.
+    pub text: String,
+    /// Whether it is whole, so that its commands may be offered.
+    pub whole: bool,
+}
+
+impl Repl {
+    /// Asks the model and draws the answer. Events of the shell that come meanwhile are kept.
+    pub(super) fn answer(&mut self, question: &str) -> Reply {
+        self.session.keys_to(KeysTo::Cancel);
+        let cancel = Cancel::new();
+        let pump = self.session.handle();
+        let (session, deferred) = (&mut self.session, &mut self.deferred);
+        let (agent, console) = (&mut self.agent, &self.console);
+        let options = console.options();
+        let mut markdown = Markdown::new(Options {
+            width_columns: console.width_columns(),
+            color: options.color,
+            markdown: options.markdown,
+        });
+        let mut reply = Reply { text: String::new(), whole: false };
+        let watcher = cancel.clone();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                loop {
+                    match session.next_event() {
+                        shell::Event::Nudged => break,
+                        shell::Event::Cancel => watcher.cancel(),
+                        event => {
+                            let over = matches!(event, shell::Event::Hangup | shell::Event::Ended(_));
+                            deferred.push_back(event);
+                            if over {
+                                watcher.cancel();
+                                break;
+                            }
+                        }
+                    }
+                }
+            });
+            agent.ask(question, &cancel, &mut |event| match event {
+                Event::Notice(text) => {
+                    console.write(&markdown.finish());
+                    console.notice(&text);
+                }
+                Event::Text(piece) => console.write(&markdown.push(&piece)),
+                Event::Answered { text } => {
+                    console.write(&markdown.finish());
+                    reply = Reply { text, whole: true };
+                }
+                Event::Cancelled { text } => {
+                    console.write(&markdown.finish());
+                    console.notice("stopped; what came is kept");
+                    reply = Reply { text, whole: false };
+                }
+                Event::Failed { text, failure } => {
+                    console.write(&markdown.finish());
+                    console.failure(&failure);
+                    reply = Reply { text, whole: false };
+                }
+            });
+            pump.nudge();
+        });
+        self.session.keys_to(KeysTo::Hold);
+        reply
+    }
+}

@@ -1,0 +1,389 @@
+//! reedline's completer: what may stand at the cursor, from what we know ourselves, then from the live shell. It opens at most
+//! one directory a request, runs nothing itself, and must not know how the live shell is asked.
+
+mod paths;
+
+use reedline::{Completer, CompletionResult, Span, Suggestion};
+
+use super::git::Repository;
+use super::state::{self, EditorState, SharedState};
+use crate::proto::{NameKind, Route};
+use crate::route::lex::{Reading, Token, TokenKind, tokens};
+
+/// Entries that are shown at most; more is a list that nobody reads.
+const ENTRIES_MAX: usize = 2_000;
+/// Characters of an alias that its description shows.
+const DESCRIPTION_CHARS_MAX: usize = 60;
+
+/// One thing that may stand at the cursor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// What replaces the word, quoted as the shell needs it.
+    pub value: String,
+    /// What it is, where that is known.
+    pub description: Option<String>,
+    /// Whether a space follows it.
+    pub append_space: bool,
+}
+
+/// Asks the live shell's programmable completion, within a time limit of its own.
+pub trait LiveCompletion: Send {
+    /// Completes the word before `position_bytes` of `line`. An empty answer means that it has none.
+    fn complete(&mut self, line: &str, position_bytes: usize) -> Vec<Candidate>;
+}
+
+/// A meta command as completion shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetaEntry {
+    /// Its name without the colon.
+    pub name: String,
+    /// Its help, one line.
+    pub help: String,
+    /// What its first argument may be.
+    pub values: Vec<String>,
+}
+
+/// Completes commands, variables, paths, git references and meta commands; what it can't, it asks the live shell.
+pub struct ShellCompleter {
+    state: SharedState,
+    metas: Vec<MetaEntry>,
+    live: Option<Box<dyn LiveCompletion>>,
+}
+
+impl ShellCompleter {
+    /// Makes a completer. Without `live`, arguments complete to paths.
+    #[must_use]
+    pub fn new(state: SharedState, metas: Vec<MetaEntry>, live: Option<Box<dyn LiveCompletion>>) -> Self {
+        Self { state, metas, live }
+    }
+
+    /// What may replace which bytes of `line`, best kind first, sorted within a kind.
+    pub fn candidates(&mut self, line: &str, position_bytes: usize) -> (Span, Vec<Candidate>) {
+        let position = floor_boundary(line, position_bytes);
+        let before = &line[..position];
+        // The lock is not held while the live shell answers: the loop may write the state meanwhile.
+        let state = state::read(&self.state).clone();
+        if let Some(found) = self.meta(before) {
+            return found;
+        }
+        let verdict = state.verdict(before);
+        let shell_start = state::shell_text_start(before, &verdict);
+        let start = shell_start + inner_start(&before[shell_start..]);
+        let request = Request::of(before, start);
+        let span = |from: usize| Span::new(from, position);
+        if let Some((from, found)) = variables(&request, &state) {
+            return (span(from), bounded(found));
+        }
+        let mut found = request.own(&state);
+        if found.is_none() {
+            // What is typed for the model is none of the live shell's business.
+            let live = self.live.as_mut().filter(|_| verdict.route != Route::Ask);
+            let answered =
+                live.map(|live| live.complete(&line[shell_start..], position - shell_start)).unwrap_or_default();
+            if !answered.is_empty() {
+                found = Some(answered);
+            }
+        }
+        let found = found.unwrap_or_else(|| paths::complete(request.word, &state, paths::Wanted::Any));
+        (span(request.word_start), bounded(found))
+    }
+
+    fn meta(&self, before: &str) -> Option<(Span, Vec<Candidate>)> {
+        let indent = before.len() - before.trim_start().len();
+        let body = before[indent..].strip_prefix(':')?;
+        if body.starts_with(|c: char| !c.is_ascii_alphabetic() && c != '?') {
+            return None;
+        }
+        let Some((name, argument)) = body.split_once(char::is_whitespace) else {
+            let rows = self.metas.iter().filter(|entry| entry.name.starts_with(body));
+            let found = rows.map(|entry| Candidate {
+                value: format!(":{}", entry.name),
+                description: Some(entry.help.clone()),
+                append_space: !entry.values.is_empty(),
+            });
+            return Some((Span::new(indent, before.len()), bounded(found.collect())));
+        };
+        let argument = argument.trim_start();
+        let values = self.metas.iter().find(|entry| entry.name == name).map_or(&[][..], |entry| &entry.values);
+        let found = values.iter().filter(|value| value.starts_with(argument)).map(|value| plain(value, None)).collect();
+        Some((Span::new(before.len() - argument.len(), before.len()), bounded(found)))
+    }
+}
+
+impl Completer for ShellCompleter {
+    fn complete(&mut self, line: &str, pos: usize) -> CompletionResult {
+        let (span, found) = self.candidates(line, pos);
+        let suggestions: Vec<Suggestion> = found
+            .into_iter()
+            .map(|candidate| Suggestion {
+                value: candidate.value,
+                description: candidate.description,
+                span,
+                append_whitespace: candidate.append_space,
+                ..Suggestion::default()
+            })
+            .collect();
+        CompletionResult::fresh(suggestions)
+    }
+}
+
+/// The word at the cursor and what stands before it in its command.
+struct Request<'a> {
+    word: &'a str,
+    word_start: usize,
+    /// The words of the command before the cursor, without assignments, redirections and `sudo`.
+    command: Vec<&'a str>,
+    after_redirect: bool,
+    in_comment: bool,
+}
+
+impl<'a> Request<'a> {
+    fn of(before: &'a str, start: usize) -> Self {
+        let text = &before[start..];
+        let pieces = tokens(text, Reading::Shell);
+        let at_end = pieces.last().filter(|token| token.end() == text.len());
+        let current = at_end.filter(|token| token.traits().is_some());
+        let (word, word_start) = current.map_or(("", before.len()), |token| (token.text, start + token.start));
+        let earlier = &pieces[..pieces.len() - usize::from(current.is_some())];
+        let from = earlier.iter().rposition(Token::ends_command).map_or(0, |index| index + 1);
+        let mut command = Vec::new();
+        let mut after_redirect = false;
+        for token in &earlier[from..] {
+            match token.kind {
+                TokenKind::Redirect => after_redirect = true,
+                TokenKind::Word(_) if after_redirect => after_redirect = false,
+                TokenKind::Word(_) if command.is_empty() && introduces_command(token.text) => {}
+                TokenKind::Word(_) => command.push(token.text),
+                _ => {}
+            }
+        }
+        let in_comment = at_end.is_some_and(|token| token.kind == TokenKind::Comment);
+        Self { word, word_start, command, after_redirect, in_comment }
+    }
+
+    /// Our own answer; none where the live shell may know better than a list of paths.
+    fn own(&self, state: &EditorState) -> Option<Vec<Candidate>> {
+        if self.in_comment {
+            return Some(Vec::new());
+        }
+        if self.after_redirect {
+            return Some(paths::complete(self.word, state, paths::Wanted::Any));
+        }
+        let Some(&name) = self.command.first() else {
+            return Some(self.in_command_position(state));
+        };
+        match name {
+            "cd" | "pushd" | "rmdir" => Some(paths::complete(self.word, state, paths::Wanted::Directories)),
+            "export" | "unset" | "readonly" | "declare" if !self.word.contains(['=', '-']) => {
+                let names = state.names.variables.iter().filter(|variable| variable.starts_with(self.word));
+                Some(
+                    names
+                        .map(|variable| Candidate {
+                            append_space: name == "unset",
+                            ..plain(variable, Some("variable"))
+                        })
+                        .collect(),
+                )
+            }
+            "git" => self.git(state),
+            _ => None,
+        }
+    }
+
+    fn in_command_position(&self, state: &EditorState) -> Vec<Candidate> {
+        if self.word.contains(['/', '~', '\'', '"', '\\']) {
+            return paths::complete(self.word, state, paths::Wanted::Runnable);
+        }
+        let names = &state.names;
+        let sets = [&names.functions, &names.builtins, &names.keywords, &*names.programs, &names.known];
+        let mut words: Vec<&str> = names.aliases.keys().chain(sets.into_iter().flatten()).map(String::as_str).collect();
+        words.retain(|word| word.starts_with(self.word));
+        words.sort_unstable();
+        words.dedup();
+        words.truncate(ENTRIES_MAX);
+        let mut found: Vec<Candidate> = words
+            .into_iter()
+            .map(|word| Candidate {
+                value: paths::escaped(word),
+                description: self.described(word, state),
+                append_space: true,
+            })
+            .collect();
+        if !self.word.is_empty() {
+            found.extend(paths::complete(self.word, state, paths::Wanted::Directories));
+        }
+        found
+    }
+
+    fn described(&self, word: &str, state: &EditorState) -> Option<String> {
+        let text = match state.names.kind(word)? {
+            NameKind::Alias => {
+                let target = state.names.aliases.get(word)?;
+                let shown: String = target.chars().filter(|c| !c.is_control()).take(DESCRIPTION_CHARS_MAX).collect();
+                format!("alias: {shown}")
+            }
+            NameKind::Function => "function".to_owned(),
+            NameKind::Builtin => "builtin".to_owned(),
+            NameKind::Keyword => "keyword".to_owned(),
+            NameKind::Program => return None,
+        };
+        Some(text)
+    }
+
+    /// References after a subcommand that takes them; none elsewhere, and after `--`, where paths follow.
+    fn git(&self, state: &EditorState) -> Option<Vec<Candidate>> {
+        let arguments = self.command.get(1..)?;
+        let at = arguments.iter().position(|word| !word.starts_with('-'))?;
+        let (subcommand, rest) = (arguments[at], &arguments[at + 1..]);
+        if self.word.starts_with('-') || rest.contains(&"--") {
+            return None;
+        }
+        let remote_first = matches!(subcommand, "push" | "pull" | "fetch");
+        let takes_refs = remote_first
+            || matches!(
+                subcommand,
+                "checkout"
+                    | "switch"
+                    | "merge"
+                    | "rebase"
+                    | "branch"
+                    | "log"
+                    | "diff"
+                    | "show"
+                    | "reset"
+                    | "cherry-pick"
+                    | "revert"
+                    | "tag"
+                    | "worktree"
+            );
+        let repository = takes_refs.then(|| Repository::find(&state.cwd)).flatten()?;
+        // `main..fea`: the part after the dots is what is being typed.
+        let part = self.word.rfind("..").map_or(0, |dots| dots + 2);
+        let part = part + self.word[part..].strip_prefix('.').map_or(0, |_| 1);
+        let (fixed, typed) = self.word.split_at(part);
+        let wanted = |names: Vec<String>, what: &'static str| {
+            names
+                .into_iter()
+                .filter(|name| name.starts_with(typed))
+                .map(move |name| Candidate {
+                    value: paths::escaped(&format!("{fixed}{name}")),
+                    description: Some(what.to_owned()),
+                    append_space: true,
+                })
+                .collect::<Vec<_>>()
+        };
+        if remote_first && rest.iter().all(|word| word.starts_with('-')) {
+            return Some(wanted(repository.remotes(), "remote"));
+        }
+        let refs = repository.refs();
+        let mut found = wanted(refs.branches, "branch");
+        found.extend(wanted(refs.tags, "tag"));
+        if !remote_first {
+            found.extend(wanted(refs.remotes, "remote branch"));
+        }
+        // `git diff README.md`: where no reference fits, a file may.
+        (!found.is_empty()).then_some(found)
+    }
+}
+
+/// Variables after `$`, with where the replaced text begins.
+fn variables(request: &Request<'_>, state: &EditorState) -> Option<(usize, Vec<Candidate>)> {
+    let dollar = request.word.rfind('$')?;
+    let before = &request.word[..dollar];
+    let in_single_quotes = before.starts_with('\'') && before.matches('\'').count() % 2 == 1;
+    if before.ends_with('\\') || in_single_quotes {
+        return None;
+    }
+    let typed = &request.word[dollar + 1..];
+    let (open, typed, close) = typed.strip_prefix('{').map_or(("$", typed, ""), |typed| ("${", typed, "}"));
+    if !typed.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        return None;
+    }
+    let names = state.names.variables.iter().filter(|name| name.starts_with(typed));
+    let found = names.map(|name| Candidate {
+        value: format!("{open}{name}{close}"),
+        description: Some("variable".to_owned()),
+        append_space: false,
+    });
+    Some((request.word_start + dollar, found.collect()))
+}
+
+/// Where the innermost unfinished `$(…` or backtick begins: its text is completed as a line of its own.
+fn inner_start(text: &str) -> usize {
+    let mut start = 0;
+    // Each turn moves forward, and nobody types a hundred levels.
+    for _ in 0..100 {
+        let pieces = tokens(&text[start..], Reading::Shell);
+        let Some(last) = pieces.last() else { return start };
+        let open = last.traits().and_then(|traits| traits.open);
+        let found = match open {
+            Some('(') => {
+                last.text.find("$(").or_else(|| last.text.find("<(")).or_else(|| last.text.find(">(")).map(|at| at + 2)
+            }
+            Some('`') => last.text.rfind('`').map(|at| at + 1),
+            Some('"') => last.text.rfind("$(").filter(|&at| !last.text[at..].contains(')')).map(|at| at + 2),
+            _ => None,
+        };
+        match found {
+            Some(inside) => start += last.start + inside,
+            None => return start,
+        }
+    }
+    start
+}
+
+fn introduces_command(word: &str) -> bool {
+    let assignment = word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'+'))
+    });
+    assignment
+        || matches!(
+            word,
+            "sudo"
+                | "doas"
+                | "nohup"
+                | "time"
+                | "exec"
+                | "command"
+                | "builtin"
+                | "env"
+                | "nice"
+                | "xargs"
+                | "if"
+                | "then"
+                | "else"
+                | "elif"
+                | "while"
+                | "until"
+                | "do"
+                | "!"
+                | "{"
+        )
+}
+
+fn plain(value: &str, description: Option<&str>) -> Candidate {
+    Candidate { value: value.to_owned(), description: description.map(str::to_owned), append_space: true }
+}
+
+/// The list as it is shown: bounded, and without what would move the terminal's cursor.
+fn bounded(mut found: Vec<Candidate>) -> Vec<Candidate> {
+    found.retain(|candidate| !candidate.value.chars().any(char::is_control));
+    found.truncate(ENTRIES_MAX);
+    for candidate in &mut found {
+        if let Some(text) = candidate.description.as_mut().filter(|text| text.chars().any(char::is_control)) {
+            text.retain(|c| !c.is_control());
+        }
+    }
+    found
+}
+
+fn floor_boundary(line: &str, position: usize) -> usize {
+    let mut position = position.min(line.len());
+    while !line.is_char_boundary(position) {
+        position -= 1;
+    }
+    position
+}
+
+#[cfg(test)]
+mod tests;

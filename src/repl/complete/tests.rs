@@ -1,0 +1,217 @@
+//! What may stand at the cursor, by tables in a directory of its own.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, RwLock};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::proto::Names;
+
+struct Scripted(Vec<Candidate>);
+
+impl LiveCompletion for Scripted {
+    fn complete(&mut self, line: &str, position_bytes: usize) -> Vec<Candidate> {
+        assert!(line.is_char_boundary(position_bytes));
+        self.0.clone()
+    }
+}
+
+fn place() -> tempfile::TempDir {
+    let place = tempfile::tempdir().expect("a directory");
+    for name in ["a b.txt", "été.md", "it's", "$cash", "wow!", "new\nline", ".hidden", "plain.txt"] {
+        fs::write(place.path().join(name), "").expect("a file");
+    }
+    fs::create_dir_all(place.path().join("my docs/deep")).expect("directories");
+    fs::write(place.path().join("my docs/one"), "").expect("a file");
+    place
+}
+
+fn completer(cwd: &Path, live: Option<Vec<Candidate>>) -> ShellCompleter {
+    let mut names = Names { programs: Arc::new(["grep", "git", "gzip"].map(str::to_owned).into()), ..Names::default() };
+    names.aliases.insert("gs".into(), "git status".into());
+    names.functions.insert("greet".into());
+    names.builtins.extend(["echo".to_owned(), "export".to_owned(), "cd".to_owned()]);
+    names.variables = ["HOME", "HOST", "PATH"].map(str::to_owned).into();
+    let state = EditorState {
+        names: Arc::new(names),
+        cwd: cwd.to_owned(),
+        home: Some(cwd.join("my docs")),
+        ..EditorState::default()
+    };
+    let metas = vec![
+        MetaEntry { name: "model".into(), help: "switches".into(), values: vec!["qwen".into(), "llama".into()] },
+        MetaEntry { name: "models".into(), help: "lists".into(), values: vec![] },
+    ];
+    let live = live.map(|found| Box::new(Scripted(found)) as Box<dyn LiveCompletion>);
+    ShellCompleter::new(Arc::new(RwLock::new(state)), metas, live)
+}
+
+/// The line after each candidate was taken.
+fn taken(line: &str, cwd: &Path) -> Vec<String> {
+    let (span, found) = completer(cwd, None).candidates(line, line.len());
+    found
+        .into_iter()
+        .map(|candidate| {
+            let space = if candidate.append_space { " " } else { "" };
+            format!("{}{}{space}{}", &line[..span.start], candidate.value, &line[span.end..])
+        })
+        .collect()
+}
+
+#[test]
+fn each_place_offers_what_fits_there() {
+    let place = place();
+    for (line, expected) in [
+        ("gr", vec!["greet ", "grep "]),
+        ("sudo gre", vec!["sudo greet ", "sudo grep "]),
+        ("X=1 gz", vec!["X=1 gzip "]),
+        ("echo | gz", vec!["echo | gzip "]),
+        ("echo $(gz", vec!["echo $(gzip "]),
+        ("echo \"$(gz", vec!["echo \"$(gzip "]),
+        ("echo `gz", vec!["echo `gzip "]),
+        ("!gz", vec!["!gzip "]),
+        ("echo $HO", vec!["echo $HOME", "echo $HOST"]),
+        ("echo ${PA", vec!["echo ${PATH}"]),
+        ("echo \"x$PA", vec!["echo \"x$PATH"]),
+        ("echo '$PA", vec![]),
+        ("export PA", vec!["export PATH"]),
+        ("echo a", vec!["echo a\\ b.txt "]),
+        ("echo 'a", vec!["echo 'a b.txt' "]),
+        ("echo \"a", vec!["echo \"a b.txt\" "]),
+        ("echo a\\ b", vec!["echo a\\ b.txt "]),
+        ("echo é", vec!["echo été.md "]),
+        ("echo it", vec!["echo it\\'s "]),
+        ("echo 'it", vec!["echo 'it'\\''s' "]),
+        ("echo \\$", vec!["echo \\$cash "]),
+        ("echo \"wow", vec!["echo 'wow!' "]),
+        ("echo wow", vec!["echo wow\\! "]),
+        ("echo new", vec!["echo $'new\\nline' "]),
+        ("echo .h", vec!["echo .hidden "]),
+        ("echo my", vec!["echo my\\ docs/"]),
+        ("echo \"my", vec!["echo \"my docs/"]),
+        ("echo \"my docs/o", vec!["echo \"my docs/one\" "]),
+        ("echo my\\ docs/", vec!["echo my\\ docs/deep/", "echo my\\ docs/one "]),
+        ("echo ~/o", vec!["echo ~/one "]),
+        ("echo ~", vec!["echo ~/"]),
+        ("echo x >p", vec!["echo x >plain.txt "]),
+        ("cd p", vec![]),
+        ("cd m", vec!["cd my\\ docs/"]),
+        ("my\\ docs/", vec!["my\\ docs/deep/"]),
+        ("echo # p", vec![]),
+        (":mod", vec![":model ", ":models"]),
+        (":model q", vec![":model qwen "]),
+        (":models x", vec![]),
+        ("echo nothing-such", vec![]),
+    ] {
+        assert_eq!(taken(line, place.path()), expected, "{line:?}");
+    }
+}
+
+#[test]
+fn hidden_files_are_shown_only_when_asked_for() {
+    let place = place();
+    assert!(taken("echo ", place.path()).iter().all(|line| !line.contains(".hidden")));
+    assert!(!taken("echo ", place.path()).is_empty());
+}
+
+#[test]
+fn descriptions_are_shown_where_they_exist() {
+    let place = place();
+    let (_, found) = completer(place.path(), None).candidates("g", 1);
+    let of =
+        |value: &str| found.iter().find(|candidate| candidate.value == value).and_then(|one| one.description.clone());
+    assert_eq!(of("gs").as_deref(), Some("alias: git status"));
+    assert_eq!(of("greet").as_deref(), Some("function"));
+    assert_eq!(of("grep"), None);
+}
+
+#[test]
+fn the_live_shell_is_asked_for_arguments_and_paths_follow_where_it_has_none() {
+    let place = place();
+    let answer = vec![
+        Candidate { value: "--pretty".into(), description: Some("draws\u{1b}[2J".into()), append_space: true },
+        Candidate { value: "bad\u{1b}[2J".into(), description: None, append_space: true },
+    ];
+    let (span, found) = completer(place.path(), Some(answer.clone())).candidates("grep --pr", 9);
+    assert_eq!((span.start, span.end), (5, 9));
+    assert_eq!(found, [Candidate { description: Some("draws[2J".into()), ..answer[0].clone() }]);
+    let (_, found) = completer(place.path(), Some(vec![])).candidates("grep pl", 7);
+    assert_eq!(found[0].value, "plain.txt");
+    // A command's name and a question are not its business.
+    for line in ["gr", "what is in pl"] {
+        let (_, found) = completer(place.path(), Some(answer.clone())).candidates(line, line.len());
+        assert!(found.iter().all(|one| one.value != "--pretty"), "{line:?}");
+    }
+}
+
+#[test]
+fn git_references_follow_the_subcommands_that_take_them() {
+    let place = place();
+    let put = |path: &str, text: &str| {
+        let path = place.path().join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+        fs::write(path, text).expect("a file");
+    };
+    put(".git/HEAD", "ref: refs/heads/main\n");
+    put(".git/refs/heads/main", "");
+    put(".git/refs/heads/feature/x", "");
+    put(".git/refs/tags/v1", "");
+    put(".git/config", "[remote \"origin\"]\n");
+    for (line, expected) in [
+        ("git checkout f", vec!["git checkout feature/x "]),
+        ("git -c a=b switch f", vec![]),
+        ("git diff main..v", vec!["git diff main..v1 "]),
+        ("git push o", vec!["git push origin "]),
+        ("git push origin m", vec!["git push origin main "]),
+        ("git push -u ", vec!["git push -u origin "]),
+        ("git diff pl", vec!["git diff plain.txt "]),
+        ("git checkout -- m", vec!["git checkout -- my\\ docs/"]),
+        ("git add pl", vec!["git add plain.txt "]),
+    ] {
+        assert_eq!(taken(line, place.path()), expected, "{line:?}");
+    }
+}
+
+#[test]
+fn the_cursor_in_the_middle_replaces_only_what_is_before_it() {
+    let place = place();
+    let line = "echo é and more";
+    let (span, found) = completer(place.path(), None).candidates(line, "echo é".len());
+    assert_eq!((span.start, span.end, found[0].value.as_str()), (5, 7, "été.md"));
+    // A position inside a character is taken back to its start.
+    assert_eq!(completer(place.path(), None).candidates(line, 6).0, Span::new(5, 5));
+}
+
+#[test]
+fn a_large_directory_is_shown_in_part() {
+    let place = tempfile::tempdir().expect("a directory");
+    for index in 0..ENTRIES_MAX + 50 {
+        fs::write(place.path().join(format!("f{index}")), "").expect("a file");
+    }
+    assert_eq!(taken("echo f", place.path()).len(), ENTRIES_MAX);
+}
+
+proptest! {
+    #[test]
+    fn nothing_panics_and_spans_lie_in_the_line(line in any::<String>(), position in 0..200_usize) {
+        let (span, _) = completer(Path::new("/nowhere"), Some(vec![])).candidates(&line, position);
+        prop_assert!(span.start <= span.end && span.end <= line.len());
+        prop_assert!(line.is_char_boundary(span.start) && line.is_char_boundary(span.end));
+    }
+
+    #[test]
+    fn pieces_of_shell_never_panic(pieces in prop::collection::vec(prop::sample::select(vec![
+        "git ", "checkout ", "$(", "${", "`", "'", "\"", "\\", "~", "/", "é", " ", ">", ":", "..", "$", "a", "=", "|", "#", "<(", "\n",
+    ]), 0..12)) {
+        let line = pieces.concat();
+        let (span, _) = completer(Path::new("/nowhere"), None).candidates(&line, line.len());
+        prop_assert!(line.is_char_boundary(span.start) && span.end == line.len());
+    }
+
+    #[test]
+    fn what_is_escaped_reads_back_as_it_was(name in "[^\\p{Cc}]{1,20}") {
+        prop_assert_eq!(crate::route::lex::unquoted(&paths::escaped(&name)), name);
+    }
+}

@@ -1,0 +1,256 @@
+//! Facts of a git repository for the prompt and completion, by reading files. It runs no process, writes nothing, and must
+//! not know the object database: names and the branch are all it tells.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// References told at most; a list longer than this helps nobody complete.
+const REFS_MAX: usize = 5_000;
+/// Directories under `refs/` that are opened at most.
+const DIRECTORIES_MAX: usize = 1_000;
+/// `packed-refs` beyond this is not read: 8 MiB are some 100,000 references.
+const PACKED_BYTES_MAX: u64 = 8 * 1024 * 1024;
+/// `HEAD`, `.git` and `commondir` are one line each; a path is 4,096 bytes at most.
+const LINE_BYTES_MAX: u64 = 8 * 1024;
+/// Digits of a commit's name that are shown for a detached HEAD, as git abbreviates by default.
+const SHORT_HASH: usize = 7;
+
+/// A repository found on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repository {
+    /// The directory that holds `.git`.
+    pub root: PathBuf,
+    /// Where this work tree's own `HEAD` is.
+    git_dir: PathBuf,
+    /// Where references shared by all work trees are.
+    common_dir: PathBuf,
+}
+
+/// What HEAD names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Head {
+    /// A branch, born or not.
+    Branch(String),
+    /// A commit without a branch: the first digits of its name.
+    Detached(String),
+}
+
+/// Names for completion, each list sorted and without its `refs/…/` prefix.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refs {
+    /// Local branches.
+    pub branches: Vec<String>,
+    /// Tags.
+    pub tags: Vec<String>,
+    /// Branches of remotes, as `origin/main`.
+    pub remotes: Vec<String>,
+}
+
+impl Repository {
+    /// Finds the repository that holds `cwd`, upward.
+    #[must_use]
+    pub fn find(cwd: &Path) -> Option<Self> {
+        cwd.ancestors().find_map(|root| {
+            let dot_git = root.join(".git");
+            let git_dir = if dot_git.is_dir() {
+                dot_git
+            } else {
+                let text = line_of(&dot_git)?;
+                root.join(text.strip_prefix("gitdir:")?.trim())
+            };
+            // An empty `.git` directory is no repository, and git looks further up.
+            git_dir.join("HEAD").symlink_metadata().ok()?;
+            let common_dir =
+                line_of(&git_dir.join("commondir")).map_or_else(|| git_dir.clone(), |text| git_dir.join(text));
+            Some(Self { root: root.to_owned(), git_dir, common_dir })
+        })
+    }
+
+    /// Reads what HEAD names; none where it is unreadable.
+    #[must_use]
+    pub fn head(&self) -> Option<Head> {
+        let path = self.git_dir.join("HEAD");
+        // Very old repositories have a symbolic link for HEAD.
+        if let Ok(target) = std::fs::read_link(&path) {
+            return Some(Head::Branch(branch_of(target.to_str()?).to_owned()));
+        }
+        let text = line_of(&path)?;
+        if let Some(name) = text.strip_prefix("ref:") {
+            return Some(Head::Branch(branch_of(name.trim()).to_owned()));
+        }
+        let is_hash = text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_hash.then(|| Head::Detached(text[..SHORT_HASH].to_owned()))
+    }
+
+    /// Lists branches, tags and remote branches, loose and packed.
+    #[must_use]
+    pub fn refs(&self) -> Refs {
+        let mut refs = Refs::default();
+        let mut directories_left = DIRECTORIES_MAX;
+        for (kind, list) in [("heads", &mut refs.branches), ("tags", &mut refs.tags), ("remotes", &mut refs.remotes)] {
+            walk(&self.common_dir.join("refs").join(kind), "", list, &mut directories_left);
+        }
+        if let Some(text) = read_bounded(&self.common_dir.join("packed-refs"), PACKED_BYTES_MAX) {
+            for name in text.lines().filter_map(|line| line.split_once(' ').map(|(_, name)| name)) {
+                for (prefix, list) in [
+                    ("refs/heads/", &mut refs.branches),
+                    ("refs/tags/", &mut refs.tags),
+                    ("refs/remotes/", &mut refs.remotes),
+                ] {
+                    if let Some(short) = name.strip_prefix(prefix) {
+                        list.push(short.to_owned());
+                    }
+                }
+            }
+        }
+        for list in [&mut refs.branches, &mut refs.tags, &mut refs.remotes] {
+            list.retain(|name| !name.ends_with("/HEAD") && !name.chars().any(char::is_control));
+            list.sort_unstable();
+            list.dedup();
+            list.truncate(REFS_MAX);
+        }
+        refs
+    }
+
+    /// Names the remotes in the repository's `config`.
+    #[must_use]
+    pub fn remotes(&self) -> Vec<String> {
+        let text = read_bounded(&self.common_dir.join("config"), PACKED_BYTES_MAX).unwrap_or_default();
+        let mut names: Vec<String> = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("[remote \"")?.strip_suffix("\"]"))
+            .filter(|name| !name.chars().any(char::is_control))
+            .map(str::to_owned)
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+}
+
+fn branch_of(name: &str) -> &str {
+    name.strip_prefix("refs/heads/").unwrap_or(name)
+}
+
+fn line_of(path: &Path) -> Option<String> {
+    let text = read_bounded(path, LINE_BYTES_MAX)?;
+    let line = text.lines().next()?.trim();
+    (!line.is_empty() && !line.chars().any(char::is_control)).then(|| line.to_owned())
+}
+
+/// The file's text; none where it is missing, longer than `bytes_max`, no regular file (a FIFO would block) or no UTF-8.
+fn read_bounded(path: &Path, bytes_max: u64) -> Option<String> {
+    let data = std::fs::metadata(path).ok()?;
+    if !data.is_file() || data.len() > bytes_max {
+        return None;
+    }
+    let mut text = String::new();
+    File::open(path).ok()?.take(bytes_max).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+fn walk(directory: &Path, prefix: &str, out: &mut Vec<String>, directories_left: &mut usize) {
+    if *directories_left == 0 {
+        return;
+    }
+    *directories_left -= 1;
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        if out.len() >= REFS_MAX {
+            return;
+        }
+        let (Ok(name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type()) else { continue };
+        let full = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
+        if kind.is_dir() {
+            walk(&entry.path(), &full, out, directories_left);
+        } else if !full.ends_with(".lock") {
+            out.push(full);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn put(path: &Path, text: &str) {
+        fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+        fs::write(path, text).expect("a file");
+    }
+
+    fn repository() -> (tempfile::TempDir, PathBuf) {
+        let holder = tempfile::tempdir().expect("a directory");
+        let root = holder.path().join("project");
+        put(&root.join(".git/HEAD"), "ref: refs/heads/feature/x\n");
+        put(&root.join(".git/refs/heads/feature/x"), "0\n");
+        put(&root.join(".git/refs/heads/main"), "0\n");
+        put(&root.join(".git/refs/heads/main.lock"), "");
+        put(&root.join(".git/refs/remotes/origin/HEAD"), "ref: refs/remotes/origin/main\n");
+        put(&root.join(".git/config"), "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = x\n[remote \"up\"]\n");
+        put(
+            &root.join(".git/packed-refs"),
+            "# pack-refs with: peeled\n1111 refs/heads/main\n2222 refs/heads/old\n3333 refs/tags/v1\n^4444\n5555 refs/remotes/origin/main\n",
+        );
+        (holder, root)
+    }
+
+    #[test]
+    fn branch_and_references_of_a_repository_from_inside_it() {
+        let (_holder, root) = repository();
+        fs::create_dir_all(root.join("src/deep")).expect("directories");
+        let found = Repository::find(&root.join("src/deep")).expect("the repository");
+        assert_eq!(found.root, root);
+        assert_eq!(found.head(), Some(Head::Branch("feature/x".into())));
+        let refs = found.refs();
+        assert_eq!(refs.branches, ["feature/x", "main", "old"]);
+        assert_eq!(refs.tags, ["v1"]);
+        assert_eq!(refs.remotes, ["origin/main"]);
+        assert_eq!(found.remotes(), ["origin", "up"]);
+    }
+
+    #[test]
+    fn a_detached_head_is_a_short_hash_and_garbage_is_nothing() {
+        let (_holder, root) = repository();
+        let found = Repository::find(&root).expect("the repository");
+        for (text, expected) in [
+            ("0123456789abcdef0123456789abcdef01234567\n", Some(Head::Detached("0123456".into()))),
+            ("garbage", None),
+            ("", None),
+            ("ref: refs/heads/a\u{1b}[31m", None),
+            ("é", None),
+        ] {
+            put(&root.join(".git/HEAD"), text);
+            assert_eq!(found.head(), expected, "{text:?}");
+        }
+        fs::write(root.join(".git/HEAD"), [0xff, 0xfe]).expect("a file");
+        assert_eq!(found.head(), None);
+        fs::write(root.join(".git/HEAD"), vec![b'a'; 100_000]).expect("a file");
+        assert_eq!(found.head(), None);
+    }
+
+    #[test]
+    fn a_work_tree_has_its_own_head_and_the_shared_references() {
+        let (holder, root) = repository();
+        let tree = holder.path().join("tree");
+        put(&tree.join(".git"), &format!("gitdir: {}\n", root.join(".git/worktrees/tree").display()));
+        put(&root.join(".git/worktrees/tree/HEAD"), "ref: refs/heads/old\n");
+        put(&root.join(".git/worktrees/tree/commondir"), "../..\n");
+        let found = Repository::find(&tree).expect("the work tree");
+        assert_eq!(found.head(), Some(Head::Branch("old".into())));
+        assert_eq!(found.refs().tags, ["v1"]);
+    }
+
+    #[test]
+    fn what_is_no_repository_is_none() {
+        let holder = tempfile::tempdir().expect("a directory");
+        fs::create_dir(holder.path().join(".git")).expect("a directory");
+        let found = Repository::find(holder.path());
+        assert!(found.is_none_or(|found| found.root != holder.path()));
+        fs::remove_dir(holder.path().join(".git")).expect("removed");
+        put(&holder.path().join(".git"), "nothing of git");
+        assert!(Repository::find(holder.path()).is_none_or(|found| found.root != holder.path()));
+    }
+}

@@ -1,0 +1,166 @@
+//! The meta commands: one table that gives parsing, help, completion and the README's reference.
+
+/// What a meta command's first argument may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// None.
+    None,
+    /// A model's name; none shows the one in use.
+    Model,
+    /// Words to look for; none shows the newest.
+    Search,
+    /// A command line.
+    Command,
+    /// A text.
+    Text,
+}
+
+/// What a meta command does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Ends the session as `exit` does.
+    Quit,
+    /// Forgets questions and answers.
+    Clear,
+    /// Starts over.
+    Reset,
+    /// Switches the model.
+    Model,
+    /// Lists the models.
+    Models,
+    /// Lists the history.
+    History,
+    /// Runs a command.
+    Exec,
+    /// Asks the model.
+    Ask,
+    /// Explains the last decision.
+    Why,
+    /// Lists the meta commands.
+    Help,
+}
+
+/// One meta command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// Its names, without the colon; the first is shown.
+    pub names: &'static [&'static str],
+    /// Its argument, as help shows it.
+    pub usage: &'static str,
+    /// What its argument may be.
+    pub argument: Argument,
+    /// What it does, one line.
+    pub help: &'static str,
+    /// What it does.
+    pub action: Action,
+}
+
+/// The table.
+pub const METAS: [Meta; 10] = [
+    row(&["quit", "q"], "", Argument::None, "ends the session, as exit does", Action::Quit),
+    row(&["clear"], "", Argument::None, "forgets the conversation's questions and answers", Action::Clear),
+    row(
+        &["reset"],
+        "",
+        Argument::None,
+        "forgets the whole conversation, command output too, and goes back to the default model",
+        Action::Reset,
+    ),
+    row(
+        &["model"],
+        "NAME",
+        Argument::Model,
+        "lets another model answer; without NAME says which one does",
+        Action::Model,
+    ),
+    row(&["models"], "", Argument::None, "lists the configured models", Action::Models),
+    row(&["history"], "[TEXT]", Argument::Search, "lists the newest lines, or those that hold TEXT", Action::History),
+    row(&["exec"], "CMD", Argument::Command, "runs CMD in the shell, whatever it looks like", Action::Exec),
+    row(&["ask"], "TEXT", Argument::Text, "asks the model TEXT, whatever it looks like", Action::Ask),
+    row(&["why"], "", Argument::None, "tells why the last line went where it went", Action::Why),
+    row(&["help"], "", Argument::None, "lists the meta commands and the keys", Action::Help),
+];
+
+const fn row(
+    names: &'static [&'static str],
+    usage: &'static str,
+    argument: Argument,
+    help: &'static str,
+    action: Action,
+) -> Meta {
+    Meta { names, usage, argument, help, action }
+}
+
+/// Why a meta line can't be carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MetaError {
+    /// There is no such command; perhaps this one was meant.
+    Unknown {
+        /// What was typed.
+        name: String,
+        /// The nearest name, if one is near.
+        nearest: Option<&'static str>,
+    },
+    /// It needs an argument, as the usage says.
+    Missing(&'static Meta),
+    /// It takes no argument.
+    Surplus(&'static Meta),
+}
+
+/// Reads a meta line, with or without its colon: the command and its argument.
+///
+/// # Errors
+/// The command is unknown, lacks its argument, or takes none.
+pub fn parse(line: &str) -> Result<(&'static Meta, &str), MetaError> {
+    let line = line.trim();
+    let line = line.strip_prefix(':').unwrap_or(line);
+    let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let argument = argument.trim();
+    let found = METAS.iter().find(|meta| meta.names.contains(&name));
+    let Some(meta) = found else {
+        return Err(MetaError::Unknown { name: name.to_owned(), nearest: nearest(name) });
+    };
+    match meta.argument {
+        Argument::None if !argument.is_empty() => Err(MetaError::Surplus(meta)),
+        Argument::Command | Argument::Text if argument.is_empty() => Err(MetaError::Missing(meta)),
+        _ => Ok((meta, argument)),
+    }
+}
+
+/// The name that begins with what was typed, or is one edit away.
+fn nearest(typed: &str) -> Option<&'static str> {
+    let names = || METAS.iter().flat_map(|meta| meta.names.iter().copied()).filter(|name| name.len() > 1);
+    let begins = names().find(|name| !typed.is_empty() && name.starts_with(typed));
+    begins.or_else(|| names().find(|name| one_edit(typed.as_bytes(), name.as_bytes())))
+}
+
+/// Whether two words differ by one letter added, dropped, changed, or two swapped.
+fn one_edit(a: &[u8], b: &[u8]) -> bool {
+    let same_start = a.iter().zip(b).take_while(|(x, y)| x == y).count();
+    let (a, b) = (&a[same_start..], &b[same_start..]);
+    let same_end = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count();
+    let (a, b) = (&a[..a.len() - same_end], &b[..b.len() - same_end]);
+    matches!((a, b), ([_], []) | ([], [_]) | ([_], [_])) || matches!((a, b), ([p, q], [r, s]) if p == s && q == r)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meta_lines_are_read() {
+        assert_eq!(parse(":q").unwrap().0.action, Action::Quit);
+        assert_eq!(parse(" :model  big ").unwrap().1, "big");
+        assert_eq!(parse("exec rm -r x").unwrap().1, "rm -r x");
+        let unknown = |line: &str| match parse(line) {
+            Err(MetaError::Unknown { nearest, .. }) => nearest,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(unknown(":hlep"), Some("help"));
+        assert_eq!(unknown(":hist"), Some("history"));
+        assert_eq!(unknown(":modl"), Some("model"));
+        assert_eq!(unknown(":zzz"), None);
+        assert!(matches!(parse(":exec"), Err(MetaError::Missing(_))));
+        assert!(matches!(parse(":why not"), Err(MetaError::Surplus(_))));
+    }
+}

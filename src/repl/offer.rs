@@ -1,0 +1,114 @@
+//! The commands that an answer proposes: shown to the byte, offered one by one, run only on a person's key.
+
+use nu_ansi_term::Color;
+
+use super::run::{Flow, Repl};
+use crate::proto::{HumanLine, ModelCommand};
+use crate::render::text::escape_visible;
+use crate::shell::Event;
+use crate::shell::session::KeysTo;
+
+/// What the person said to a proposal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    Run,
+    Edit,
+    Skip,
+    Stop,
+}
+
+/// Reads the answer to a proposal from keys: only a lone key counts, so that a paste or an escape sequence is no.
+#[must_use]
+pub(super) fn choice(keys: &[u8]) -> Option<Choice> {
+    match keys {
+        b"r" | b"R" | b"y" | b"Y" => Some(Choice::Run),
+        b"e" | b"E" => Some(Choice::Edit),
+        b"s" | b"S" | b"n" | b"N" | b"\r" | b"\n" | b"\x1b" => Some(Choice::Skip),
+        b"t" | b"T" | b"q" | b"Q" | b"\x03" | b"\x04" => Some(Choice::Stop),
+        _ => None,
+    }
+}
+
+impl Repl {
+    /// Offers the proposals that are left; stops where the person edits one (it comes back as the next line).
+    pub(super) fn offer_proposals(&mut self) -> Flow {
+        while let Some(command) = self.proposals.pop_front() {
+            let total = self.proposals_total;
+            let number = total - self.proposals.len();
+            match self.ask_choice(&command, number, total) {
+                Ok(Choice::Run) => {
+                    let flow = self.run_command(&HumanLine::adopted(command), true);
+                    if flow != Flow::Continue {
+                        self.proposals.clear();
+                        return flow;
+                    }
+                }
+                Ok(Choice::Edit) => {
+                    self.edit_next(&command.text);
+                    return Flow::Continue;
+                }
+                Ok(Choice::Skip) => {}
+                Ok(Choice::Stop) => self.proposals.clear(),
+                Err(flow) => {
+                    self.proposals.clear();
+                    return flow;
+                }
+            }
+        }
+        Flow::Continue
+    }
+
+    fn ask_choice(&mut self, command: &ModelCommand, number: usize, total: usize) -> Result<Choice, Flow> {
+        let console = &self.console;
+        let head = format!("the model proposes ({number} of {total}):");
+        console.line(&console.paint(Color::Yellow.bold(), &head));
+        for line in command.text.lines() {
+            console.line(&format!("  {}", console.paint(Color::Cyan.normal(), &escape_visible(line))));
+        }
+        console.write("run [r]  edit [e]  skip [s, Enter]  stop [t]  ");
+        // Keys from before the question don't answer it: they stay kept for the editor.
+        self.session.keys_to(KeysTo::Question);
+        let answer = loop {
+            match self.session.next_event() {
+                Event::Keys(keys) => {
+                    if let Some(choice) = choice(&keys) {
+                        break Ok(choice);
+                    }
+                }
+                event => {
+                    let flow = self.take_event(event, None);
+                    if flow != Flow::Continue {
+                        break Err(flow);
+                    }
+                }
+            }
+        };
+        self.session.keys_to(KeysTo::Hold);
+        let word = match answer {
+            Ok(Choice::Run) => "run",
+            Ok(Choice::Edit) => "edit",
+            Ok(Choice::Skip) => "skipped",
+            Ok(Choice::Stop) | Err(_) => "stopped",
+        };
+        self.console.line(word);
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_but_a_plain_yes_runs() {
+        assert_eq!(choice(b"r"), Some(Choice::Run));
+        assert_eq!(choice(b"\r"), Some(Choice::Skip));
+        assert_eq!(choice(b"\x1b"), Some(Choice::Skip));
+        assert_eq!(choice(b"\x04"), Some(Choice::Stop));
+        assert_eq!(choice(b"\x03"), Some(Choice::Stop));
+        // A paste, an arrow key, a burst of typed-ahead keys: no answer at all.
+        for keys in [&b"run"[..], b"\x1b[A", b"\x1b[200~r\x1b[201~", b"rr", b"x", b""] {
+            assert_eq!(choice(keys), None, "{keys:?}");
+        }
+    }
+}

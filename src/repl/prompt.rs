@@ -1,0 +1,214 @@
+//! The prompt: directory, git branch, last status and model, or the shell's own; then the glyph that says where the
+//! line will go while it is typed.
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nu_ansi_term::{Color, Style};
+use reedline::{PromptEditMode, PromptHistorySearch, PromptHistorySearchStatus, PromptViMode};
+
+use crate::proto::Route;
+
+/// Where the line that is being typed would go; the highlighter writes it before the prompt is drawn.
+#[derive(Clone, Debug)]
+pub struct Heading(Arc<Mutex<Route>>);
+
+impl Default for Heading {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Route::Empty)))
+    }
+}
+
+impl Heading {
+    /// Says where the line goes.
+    pub fn set(&self, route: Route) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = route;
+    }
+
+    fn get(&self) -> Route {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The facts that the default prompt shows.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// The directory, `~` for home.
+    pub directory: String,
+    /// The branch, or a short hash.
+    pub branch: Option<String>,
+    /// The last status.
+    pub status: i32,
+    /// The model that answers.
+    pub model: Option<String>,
+}
+
+/// reedline's prompt.
+pub struct ReedPrompt {
+    left: String,
+    heading: Heading,
+    color: bool,
+    unicode: bool,
+}
+
+/// Longest directory shown whole.
+const DIRECTORY_COLUMNS_MAX: usize = 48;
+
+impl ReedPrompt {
+    /// Makes the default prompt from its facts.
+    #[must_use]
+    pub fn from_facts(facts: &Facts, heading: Heading, color: bool, unicode: bool) -> Self {
+        let paint = |style: Style, text: &str| if color { style.paint(text).to_string() } else { text.to_owned() };
+        let mut parts = vec![paint(Color::Blue.bold(), &shorten(&facts.directory))];
+        if let Some(branch) = &facts.branch {
+            parts.push(paint(Color::Purple.normal(), branch));
+        }
+        if facts.status != 0 {
+            parts.push(paint(Color::Red.normal(), &facts.status.to_string()));
+        }
+        if let Some(model) = &facts.model {
+            parts.push(paint(Color::DarkGray.normal(), model));
+        }
+        Self { left: format!("{} ", parts.join(" ")), heading, color, unicode }
+    }
+
+    /// Makes the prompt that the shell itself would show.
+    #[must_use]
+    pub fn from_shell(rendered: &str, heading: Heading, color: bool, unicode: bool) -> Self {
+        Self { left: rendered.to_owned(), heading, color, unicode }
+    }
+
+    /// How many rows of the drawn line lie below the cursor; `None` where the whole of it is one row.
+    #[must_use]
+    pub fn rows_below_cursor(&self, buffer: &str, cursor_bytes: usize, columns: usize) -> Option<usize> {
+        let prompt = crate::render::strip_controls(self.left.as_bytes());
+        let rows = |text: &str| -> usize {
+            let whole = format!("{prompt}  {text}");
+            whole.split('\n').map(|line| crate::render::text::width(line) / columns.max(1) + 1).sum()
+        };
+        let all = rows(buffer);
+        let to_cursor = rows(buffer.get(..cursor_bytes).unwrap_or(buffer));
+        (all > 1).then(|| all.saturating_sub(to_cursor))
+    }
+
+    /// The glyph and its colour.
+    fn glyph(&self) -> (&'static str, Color) {
+        match (self.heading.get(), self.unicode) {
+            (Route::Ask, _) => ("?", Color::Purple),
+            (Route::Meta, _) => (":", Color::Yellow),
+            (_, true) => ("❯", Color::Green),
+            (_, false) => (">", Color::Green),
+        }
+    }
+}
+
+impl reedline::Prompt for ReedPrompt {
+    fn render_prompt_left(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.left)
+    }
+
+    fn render_prompt_right(&self) -> Cow<'_, str> {
+        Cow::Borrowed("")
+    }
+
+    fn render_prompt_indicator(&self, mode: PromptEditMode) -> Cow<'_, str> {
+        let (glyph, color) = self.glyph();
+        let glyph = match mode {
+            PromptEditMode::Vi(PromptViMode::Normal) if glyph == "❯" => "❮",
+            PromptEditMode::Vi(PromptViMode::Normal) if glyph == ">" => "<",
+            _ => glyph,
+        };
+        if self.color { format!("{} ", color.bold().paint(glyph)).into() } else { format!("{glyph} ").into() }
+    }
+
+    fn render_prompt_multiline_indicator(&self) -> Cow<'_, str> {
+        Cow::Borrowed(if self.unicode { "∙ " } else { "> " })
+    }
+
+    fn render_prompt_history_search_indicator(&self, search: PromptHistorySearch) -> Cow<'_, str> {
+        let failing = matches!(search.status, PromptHistorySearchStatus::Failing);
+        let state = if failing { "nothing found for" } else { "history" };
+        format!("({state}: {}) ", search.term).into()
+    }
+
+    // The colours are in the text already.
+    fn get_prompt_color(&self) -> reedline::Color {
+        reedline::Color::Default
+    }
+
+    fn get_indicator_color(&self) -> reedline::Color {
+        reedline::Color::Default
+    }
+
+    fn get_prompt_multiline_color(&self) -> reedline::Color {
+        reedline::Color::DarkGray
+    }
+}
+
+/// Writes a path with `~` for home.
+#[must_use]
+pub fn with_tilde(path: &Path, home: Option<&Path>) -> String {
+    let text = match home.and_then(|home| path.strip_prefix(home).ok()) {
+        Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
+        Some(rest) => format!("~/{}", rest.display()),
+        None => path.display().to_string(),
+    };
+    crate::render::sanitise(&text).replace(['\n', '\t'], "?")
+}
+
+/// Shortens all but the last two parts of a long path to their first character.
+fn shorten(directory: &str) -> String {
+    if crate::render::text::width(directory) <= DIRECTORY_COLUMNS_MAX {
+        return directory.to_owned();
+    }
+    let parts: Vec<&str> = directory.split('/').collect();
+    let kept = parts.len().saturating_sub(2);
+    let short = parts.iter().enumerate().map(|(index, part)| {
+        if index < kept { part.chars().next().map(String::from).unwrap_or_default() } else { (*part).to_owned() }
+    });
+    short.collect::<Vec<_>>().join("/")
+}
+
+/// Splits a shell's rendered prompt into what may stand in a line editor's prompt, and the sequences (window titles)
+/// that must be written once, on their own. Readline's width marks are dropped.
+#[must_use]
+pub fn split_titles(rendered: &str) -> (String, String) {
+    let (mut text, mut titles) = (String::new(), String::new());
+    let mut rest = rendered;
+    while let Some(at) = rest.find("\x1b]") {
+        text.push_str(&rest[..at]);
+        let body = &rest[at..];
+        let end = [body.find('\x07').map(|end| end + 1), body.find("\x1b\\").map(|end| end + 2)];
+        let Some(end) = end.into_iter().flatten().min() else { break };
+        titles.push_str(&body[..end]);
+        rest = &body[end..];
+    }
+    text.push_str(if rest.starts_with("\x1b]") { "" } else { rest });
+    (text.replace(['\x01', '\x02'], ""), titles)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn home_is_a_tilde_and_long_paths_are_short() {
+        let home = Path::new("/home/u");
+        assert_eq!(with_tilde(Path::new("/home/u"), Some(home)), "~");
+        assert_eq!(with_tilde(Path::new("/home/u/a"), Some(home)), "~/a");
+        assert_eq!(with_tilde(Path::new("/home/us"), Some(home)), "/home/us");
+        assert_eq!(with_tilde(Path::new("/a\x1b]0;x\x07b"), None), "/ab");
+        assert_eq!(shorten("~/a/b"), "~/a/b");
+        let long = "/usr/local/share/something/quite/deep/inside/another/folder";
+        assert_eq!(shorten(long), "/u/l/s/s/q/d/i/another/folder");
+    }
+
+    #[test]
+    fn titles_are_taken_out_of_a_shells_prompt() {
+        let rendered = "\x01\x1b]0;u@h: ~\x07\x02\x1b[1mu@h\x1b[0m$ ";
+        assert_eq!(split_titles(rendered), ("\x1b[1mu@h\x1b[0m$ ".into(), "\x1b]0;u@h: ~\x07".into()));
+        assert_eq!(split_titles("plain> "), ("plain> ".into(), String::new()));
+        assert_eq!(split_titles("x\x1b]0;endless"), ("x".into(), String::new()));
+    }
+}

@@ -1,0 +1,471 @@
+//! The loop: reads a line, decides, does it, and takes what the shell says meanwhile.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use reedline::{EditCommand, Reedline, Signal};
+
+use super::git::{Head, Repository};
+use super::keys::FLIP;
+use super::programs::ProgramsThread;
+use super::prompt::{Facts, Heading, ReedPrompt, split_titles, with_tilde};
+use super::state::{EditorState, SharedState};
+use super::{editor, state};
+use crate::agent::Agent;
+use crate::app::App;
+use crate::console::Console;
+use crate::host;
+use crate::proto::{CommandOutcome, Failure, HumanLine, LineKind, ModelCommand, Route, Verdict};
+use crate::route::ends_with_question;
+use crate::shell::session::KeysTo;
+use crate::shell::supervise::Ending;
+use crate::shell::{Event, Session};
+use crate::store::{Entry, HistoryId, Store};
+use crate::turn;
+
+/// What the loop is made of.
+pub struct Parts {
+    /// Settings, store and agent.
+    pub app: App,
+    /// The running shell.
+    pub session: Session,
+    /// The terminal.
+    pub console: Console,
+    /// The names that every bash knows, for the time until the live shell has told its own.
+    pub first_names: crate::proto::Names,
+}
+
+/// Whether the loop goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    Continue,
+    End(Ending),
+}
+
+/// The prompt's loop.
+pub struct Repl {
+    pub(super) session: Session,
+    pub(super) console: Console,
+    pub(super) agent: Agent,
+    pub(super) store: Arc<Mutex<Store>>,
+    pub(super) state: SharedState,
+    pub(super) deferred: VecDeque<Event>,
+    /// Commands of the last answer that are still to be offered.
+    pub(super) proposals: VecDeque<ModelCommand>,
+    pub(super) proposals_total: usize,
+    pub(super) last: Option<(String, Verdict)>,
+    editor: Reedline,
+    heading: Heading,
+    settings: crate::config::Settings,
+    home: Option<PathBuf>,
+    session_id: i64,
+    host_name: Option<String>,
+    status: i32,
+    shell_prompt: Option<String>,
+    /// The shell has read its start-up files.
+    ready: bool,
+    /// The shell has told its names.
+    named: bool,
+    programs: ProgramsThread,
+    /// The line in the editor is a proposal that the person edits.
+    editing_proposal: bool,
+    /// How the command in the foreground ended.
+    finished: Option<Finished>,
+}
+
+/// What a person without a model is told, in one line.
+pub(super) const NO_MODEL: &str = "No model is connected; the shell is whole without one. To ask questions, put \
+    models.local = {endpoint = \"http://127.0.0.1:8080\"} into ~/.config/reedclaw/config.lua";
+
+/// How the line in the shell ended.
+enum Finished {
+    Outcome(CommandOutcome),
+    Incomplete,
+}
+
+/// Exit code after the terminal has gone: 128 + SIGHUP.
+const HUNG_UP: i32 = 129;
+
+impl Repl {
+    /// Puts the loop together.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let Parts { app, session, console, first_names } = parts;
+        let home = app.variable("HOME").map(PathBuf::from);
+        let known = app.settings.shell.known_commands.iter().cloned().collect();
+        let state = EditorState {
+            names: Arc::new(crate::proto::Names { known, ..first_names }),
+            cwd: host::working_directory(),
+            home: home.clone(),
+            ..EditorState::default()
+        };
+        let state = SharedState::new(state.into());
+        let programs = ProgramsThread::start(SharedState::clone(&state), session.handle());
+        programs.refresh(app.env.get(std::ffi::OsStr::new("PATH")).cloned());
+        let heading = Heading::default();
+        let editor = editor::make(&app, &state, &heading, &session.handle());
+        let App { settings, problems, store, agent, .. } = app;
+        let repl = Self {
+            session,
+            console,
+            agent,
+            store,
+            state,
+            deferred: VecDeque::new(),
+            proposals: VecDeque::new(),
+            proposals_total: 0,
+            last: None,
+            editor,
+            heading,
+            settings,
+            home,
+            session_id: host::now_unix_ms(),
+            host_name: host::host_name(),
+            status: 0,
+            shell_prompt: None,
+            ready: false,
+            named: false,
+            programs,
+            editing_proposal: false,
+            finished: None,
+        };
+        problems.iter().for_each(|problem| repl.console.failure(problem));
+        if repl.agent.models().is_empty() {
+            repl.console.notice(NO_MODEL);
+        }
+        repl
+    }
+
+    /// Runs until the shell ends or the terminal goes.
+    pub fn run(mut self) -> Ending {
+        let ending = loop {
+            if let Flow::End(ending) = self.step() {
+                break ending;
+            }
+        };
+        self.session.close();
+        ending
+    }
+
+    fn step(&mut self) -> Flow {
+        let flow = self.take_pending(None);
+        if flow != Flow::Continue {
+            return flow;
+        }
+        self.tell_store_problem();
+        let prompt = self.make_prompt();
+        let signal = self.read_line(&prompt);
+        match signal {
+            Ok(Signal::Success(line)) => self.line(&line),
+            Ok(Signal::CtrlC) => {
+                self.proposals.clear();
+                self.editing_proposal = false;
+                self.set_forced(None);
+                self.status = 130;
+                Flow::Continue
+            }
+            Ok(Signal::CtrlD) => self.end_of_file(),
+            Ok(Signal::HostCommand(command)) if command == FLIP => {
+                self.flip();
+                Flow::Continue
+            }
+            Ok(_) => self.take_pending(Some(&prompt)),
+            Err(error) => Flow::End(Ending::NotStarted(format!("the line editor can't read the terminal: {error}"))),
+        }
+    }
+
+    fn read_line(&mut self, prompt: &ReedPrompt) -> std::io::Result<Signal> {
+        if self.console.options().keyboard_protocol {
+            self.console.raw(b"\x1b[>1u");
+        }
+        self.session.keys_to(KeysTo::Editor);
+        let signal = self.editor.read_line(prompt);
+        self.session.keys_to(KeysTo::Hold);
+        if self.console.options().keyboard_protocol {
+            self.console.raw(b"\x1b[<u");
+        }
+        signal
+    }
+
+    /// Sends the line in the editor the other way; once more, back to what the rules say.
+    fn flip(&mut self) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.forced = match state.forced {
+            Some(_) => None,
+            None => match state.verdict(self.editor.current_buffer_contents()).route {
+                Route::Ask => Some(Route::Shell),
+                _ => Some(Route::Ask),
+            },
+        };
+    }
+
+    fn set_forced(&self, route: Option<Route>) {
+        self.state.write().unwrap_or_else(PoisonError::into_inner).forced = route;
+    }
+
+    /// Does what a line asks for.
+    fn line(&mut self, line: &str) -> Flow {
+        if !self.named {
+            let flow = self.wait_for_names();
+            if flow != Flow::Continue {
+                return flow;
+            }
+        }
+        let verdict = state::read(&self.state).verdict(line);
+        self.set_forced(None);
+        let was_edited = std::mem::take(&mut self.editing_proposal);
+        let flow = match verdict.route {
+            Route::Empty => Flow::Continue,
+            Route::Meta => {
+                self.remember(line, LineKind::Meta);
+                let before = self.last.take();
+                let flow = self.meta(&verdict.text, before.as_ref());
+                // `:why` is about the line before.
+                self.last = before;
+                return flow;
+            }
+            Route::Shell => {
+                self.last = Some((line.to_owned(), verdict.clone()));
+                let hidden = line.starts_with(' ') && self.settings.history.ignore_space;
+                self.run_command(&HumanLine::typed(verdict.text), !hidden)
+            }
+            Route::Ask => {
+                self.last = Some((line.to_owned(), verdict.clone()));
+                self.ask(line, &verdict.text)
+            }
+        };
+        if was_edited && flow == Flow::Continue { self.offer_proposals() } else { flow }
+    }
+
+    /// Waits until the shell has read its start-up files. The keys are the shell's meanwhile, for a file that asks.
+    fn wait_for_names(&mut self) -> Flow {
+        self.session.keys_to(KeysTo::Shell);
+        while !self.named {
+            let event = self.session.next_event();
+            let flow = self.take_event(event, None);
+            if flow != Flow::Continue {
+                return flow;
+            }
+        }
+        self.session.keys_to(KeysTo::Hold);
+        Flow::Continue
+    }
+
+    /// Runs a command in the live shell and waits until it has ended.
+    pub(super) fn run_command(&mut self, line: &HumanLine, keep: bool) -> Flow {
+        let row = if keep { self.remember(line.text(), line.kind()) } else { None };
+        let want_names = self.may_change_names(line.text());
+        if let Err(error) = self.session.submit(line, want_names) {
+            self.console.failure(&Failure {
+                kind: crate::proto::FailureKind::User,
+                message: format!("the line can't be handed to the shell: {error}"),
+                hint: String::new(),
+            });
+            return Flow::Continue;
+        }
+        self.finished = None;
+        loop {
+            let event = self.session.next_event();
+            let flow = self.take_event(event, None);
+            if flow != Flow::Continue {
+                return flow;
+            }
+            match self.finished.take() {
+                None => {}
+                Some(Finished::Outcome(outcome)) => {
+                    self.command_ended(&outcome, row, keep, want_names);
+                    return Flow::Continue;
+                }
+                Some(Finished::Incomplete) => {
+                    if let Some(row) = row {
+                        let _ = self.store().delete(row);
+                    }
+                    self.editor.run_edit_commands(&[EditCommand::InsertString(format!("{}\n", line.text()))]);
+                    return Flow::Continue;
+                }
+            }
+        }
+    }
+
+    fn command_ended(&mut self, outcome: &CommandOutcome, row: Option<HistoryId>, keep: bool, names: bool) {
+        self.status = outcome.status;
+        if let Some(cwd) = &outcome.cwd {
+            self.state.write().unwrap_or_else(PoisonError::into_inner).cwd.clone_from(cwd);
+        }
+        if let Some(row) = row {
+            let duration_ms = u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX);
+            self.store().set_outcome(row, Some(outcome.status), Some(duration_ms), host::now_unix_ms());
+        }
+        if keep && self.settings.shell.capture_output {
+            self.agent.note_outcome(outcome);
+        }
+        if names || outcome.duration.as_millis() > 200 {
+            // A program may have been installed.
+            self.programs.refresh(None);
+        }
+    }
+
+    /// Whether a line may change what the shell resolves: anything but one plain program.
+    fn may_change_names(&self, line: &str) -> bool {
+        let first = line.split_whitespace().next().unwrap_or_default();
+        let state = state::read(&self.state);
+        let plain = !line.contains([';', '|', '&', '(', ')', '{', '}', '=', '`', '$', '\n']);
+        !(plain && state.names.kind(first) == Some(crate::proto::NameKind::Program))
+    }
+
+    /// Asks the model, and offers the commands that it proposes.
+    pub(super) fn ask(&mut self, line: &str, question: &str) -> Flow {
+        self.remember(line, LineKind::Question);
+        self.proposals.clear();
+        let reply = self.answer(question);
+        self.state.write().unwrap_or_else(PoisonError::into_inner).model_asked = ends_with_question(&reply.text);
+        if reply.whole {
+            let (commands, dropped) = turn::proposals(&reply.text);
+            dropped.iter().for_each(|notice| self.console.notice(notice));
+            self.proposals_total = commands.len();
+            self.proposals = commands.into();
+        }
+        self.offer_proposals()
+    }
+
+    /// Puts a proposal into the editor; what comes back is the person's own line.
+    pub(super) fn edit_next(&mut self, text: &str) {
+        self.editor.run_edit_commands(&[EditCommand::Clear, EditCommand::InsertString(text.to_owned())]);
+        self.set_forced(Some(Route::Shell));
+        self.editing_proposal = true;
+    }
+
+    fn end_of_file(&mut self) -> Flow {
+        if !self.named {
+            let flow = self.wait_for_names();
+            if flow != Flow::Continue {
+                return flow;
+            }
+        }
+        self.session.end_of_file();
+        self.finished = None;
+        while self.finished.is_none() {
+            let event = self.session.next_event();
+            let flow = self.take_event(event, None);
+            if flow != Flow::Continue {
+                return flow;
+            }
+        }
+        Flow::Continue
+    }
+
+    fn take_pending(&mut self, editing: Option<&ReedPrompt>) -> Flow {
+        while let Some(event) = self.deferred.pop_front().or_else(|| self.session.pending_event()) {
+            let flow = self.take_event(event, editing);
+            if flow != Flow::Continue {
+                return flow;
+            }
+        }
+        Flow::Continue
+    }
+
+    /// Takes an event; `editing` is the prompt of the editor that waits below, if one does.
+    pub(super) fn take_event(&mut self, event: Event, editing: Option<&ReedPrompt>) -> Flow {
+        match event {
+            Event::Ready => self.ready = true,
+            Event::Names(names, path) => self.take_names(*names, path),
+            Event::Prompt(rendered) => {
+                let (text, titles) = split_titles(&rendered);
+                self.console.raw(titles.as_bytes());
+                self.shell_prompt = Some(text);
+            }
+            Event::Output(bytes) => self.show_above(&bytes, editing),
+            Event::Finished(outcome) => self.finished = Some(Finished::Outcome(outcome)),
+            Event::Incomplete => self.finished = Some(Finished::Incomplete),
+            Event::Replaced => self
+                .console
+                .notice("the shell was replaced (exec): keys and output pass straight through until it ends"),
+            Event::Ended(status) => return Flow::End(Ending::mirror(status)),
+            Event::Hangup => return Flow::End(Ending::Exit(HUNG_UP)),
+            Event::Nudged | Event::Cancel | Event::Keys(_) => {}
+        }
+        Flow::Continue
+    }
+
+    fn take_names(&mut self, mut names: crate::proto::Names, path: std::ffi::OsString) {
+        self.named = true;
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        names.programs = Arc::clone(&state.names.programs);
+        names.known.clone_from(&state.names.known);
+        state.names = Arc::new(names);
+        drop(state);
+        self.programs.refresh(Some(path));
+    }
+
+    /// Shows output above the line that is being edited. A line of one row is drawn again below; a taller one stays
+    /// where it is, and is drawn once more.
+    fn show_above(&mut self, bytes: &[u8], editing: Option<&ReedPrompt>) {
+        if let Some(prompt) = editing {
+            let buffer = self.editor.current_buffer_contents();
+            let columns = self.console.width_columns();
+            match prompt.rows_below_cursor(buffer, self.editor.current_insertion_point(), columns) {
+                None => self.console.raw(b"\r\x1b[J"),
+                Some(rows) => {
+                    if rows > 0 {
+                        self.console.raw(format!("\x1b[{rows}B").as_bytes());
+                    }
+                    self.console.raw(b"\r\n");
+                }
+            }
+        }
+        self.console.raw(bytes);
+        if !bytes.ends_with(b"\n") {
+            self.console.raw(b"\r\n");
+        }
+    }
+
+    fn make_prompt(&self) -> ReedPrompt {
+        let (color, unicode) = (self.console.options().color, self.console.options().unicode);
+        if let Some(rendered) = &self.shell_prompt {
+            return ReedPrompt::from_shell(rendered, self.heading.clone(), color, unicode);
+        }
+        let state = state::read(&self.state);
+        let branch = Repository::find(&state.cwd).and_then(|repository| repository.head());
+        let facts = Facts {
+            directory: with_tilde(&state.cwd, self.home.as_deref()),
+            branch: branch.map(|head| match head {
+                Head::Branch(name) | Head::Detached(name) => crate::render::sanitise(&name).into_owned(),
+            }),
+            status: self.status,
+            model: self.agent.current_model().map(str::to_owned),
+        };
+        ReedPrompt::from_facts(&facts, self.heading.clone(), color, unicode)
+    }
+
+    /// Keeps a line in the history, unless it begins with a space.
+    pub(super) fn remember(&self, line: &str, kind: LineKind) -> Option<HistoryId> {
+        let hidden = self.settings.history.ignore_space && line.starts_with(' ');
+        if hidden || line.trim().is_empty() {
+            return None;
+        }
+        let cwd = state::read(&self.state).cwd.display().to_string();
+        Some(self.store().append(&Entry {
+            time: host::now_unix_ms(),
+            session: self.session_id,
+            cwd: Some(cwd),
+            hostname: self.host_name.clone(),
+            line: line.to_owned(),
+            kind,
+            status: None,
+            duration_ms: None,
+        }))
+    }
+
+    /// A panic elsewhere leaves whole rows behind, so a poisoned lock is as good as another.
+    pub(super) fn store(&self) -> std::sync::MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell_store_problem(&self) {
+        let problem = self.store().take_problem();
+        if let Some(problem) = problem {
+            self.console.failure(&problem.into());
+        }
+    }
+}

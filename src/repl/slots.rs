@@ -1,0 +1,109 @@
+//! reedline's slots that also tell the pump about the editor: an Enter that was accepted, or not, and each drawing.
+
+use std::time::Duration;
+
+use reedline::{Highlighter, StyledText, ValidationResult, Validator};
+
+use super::complete::{Candidate, LiveCompletion};
+use super::highlight::{Palette, ShellHighlighter};
+use super::prompt::Heading;
+use super::state::{self, SharedState};
+use super::validate::ShellValidator;
+use crate::shell::Handle;
+
+/// The validator, which tells the pump what became of an Enter.
+pub struct ToldValidator {
+    inner: ShellValidator,
+    pump: Handle,
+}
+
+impl ToldValidator {
+    pub(super) fn new(state: SharedState, pump: Handle) -> Self {
+        Self { inner: ShellValidator::new(state), pump }
+    }
+}
+
+impl Validator for ToldValidator {
+    fn validate(&self, line: &str) -> ValidationResult {
+        let result = self.inner.validate(line);
+        match result {
+            ValidationResult::Complete => self.pump.line_accepted(),
+            ValidationResult::Incomplete => self.pump.line_continues(),
+        }
+        result
+    }
+}
+
+/// The highlighter, which also says where the line would go and that the editor has drawn itself.
+pub struct ToldHighlighter {
+    inner: Option<ShellHighlighter>,
+    state: SharedState,
+    heading: Heading,
+    pump: Handle,
+}
+
+impl ToldHighlighter {
+    pub(super) fn new(state: SharedState, palette: Option<Palette>, heading: Heading, pump: Handle) -> Self {
+        let inner = palette.map(|palette| ShellHighlighter::new(SharedState::clone(&state), palette));
+        Self { inner, state, heading, pump }
+    }
+}
+
+impl Highlighter for ToldHighlighter {
+    fn highlight(&self, line: &str, cursor: usize) -> StyledText {
+        self.pump.editor_drawn();
+        self.heading.set(state::read(&self.state).verdict(line).route);
+        match &self.inner {
+            Some(inner) => inner.highlight(line, cursor),
+            None => {
+                let mut plain = StyledText::new();
+                plain.push((nu_ansi_term::Style::new(), line.to_owned()));
+                plain
+            }
+        }
+    }
+}
+
+/// The live shell's programmable completion, within a time limit.
+pub struct ShellCompletion {
+    pub(super) pump: Handle,
+    pub(super) timeout: Duration,
+}
+
+impl LiveCompletion for ShellCompletion {
+    fn complete(&mut self, line: &str, position_bytes: usize) -> Vec<Candidate> {
+        let found = self.pump.complete(line, position_bytes, self.timeout);
+        found.into_iter().filter_map(|text| candidate(&text)).collect()
+    }
+}
+
+/// Reads a candidate as a shell reports it: the word, and behind a tab its description.
+fn candidate(text: &str) -> Option<Candidate> {
+    let (value, description) = text.split_once('\t').map_or((text, None), |(value, rest)| (value, Some(rest)));
+    let value = value.trim_end_matches(' ');
+    if value.is_empty() || crate::render::text::has_hidden(value) {
+        return None;
+    }
+    Some(Candidate {
+        value: value.to_owned(),
+        description: description.map(|text| crate::render::sanitise(text).replace('\n', " ")),
+        append_space: !value.ends_with(['/', '=', ':']),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_candidate_has_a_word_and_perhaps_a_description() {
+        let got = candidate("checkout\tSwitch branches").unwrap();
+        assert_eq!(
+            (got.value.as_str(), got.description.as_deref(), got.append_space),
+            ("checkout", Some("Switch branches"), true)
+        );
+        assert!(!candidate("--format=").unwrap().append_space);
+        assert!(candidate("\x1b[31mred").is_none());
+        assert!(candidate(" ").is_none());
+    }
+}

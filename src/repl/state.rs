@@ -1,0 +1,93 @@
+//! What the line editor's slots share: the live shell's names, where it is, and what the user's key forces. It must not know
+//! how the facts were found; the loop writes them, the slots read.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use crate::proto::{Names, Route, Verdict};
+use crate::route::{self, Context};
+
+/// What the slots know of the session.
+#[derive(Clone, Debug, Default)]
+pub struct EditorState {
+    /// What the live shell resolves.
+    pub names: Arc<Names>,
+    /// The live shell's working directory.
+    pub cwd: PathBuf,
+    /// What `~` stands for.
+    pub home: Option<PathBuf>,
+    /// Where Ctrl-T sends the line.
+    pub forced: Option<Route>,
+    /// Whether the model's last answer ended with a question.
+    pub model_asked: bool,
+}
+
+/// The state as the slots hold it.
+pub type SharedState = Arc<RwLock<EditorState>>;
+
+impl EditorState {
+    /// Says where `line` would go.
+    #[must_use]
+    pub fn verdict(&self, line: &str) -> Verdict {
+        let context = Context {
+            names: &self.names,
+            is_path: &|word| self.is_runnable(word),
+            forced: self.forced,
+            model_asked: self.model_asked,
+        };
+        route::decide(line, &context)
+    }
+
+    /// The path that an unquoted word names, from the shell's working directory; none for `~somebody` or an unknown home.
+    #[must_use]
+    pub fn resolve(&self, word: &str) -> Option<PathBuf> {
+        match word.strip_prefix('~') {
+            Some("") => self.home.clone(),
+            Some(rest) => Some(self.home.as_ref()?.join(rest.strip_prefix('/')?.trim_start_matches('/'))),
+            None => Some(self.cwd.join(Path::new(word))),
+        }
+    }
+
+    /// Whether a word names an executable file or a directory.
+    #[must_use]
+    pub fn is_runnable(&self, word: &str) -> bool {
+        let data = self.resolve(word).and_then(|path| path.metadata().ok());
+        data.is_some_and(|data| data.is_dir() || (data.is_file() && data.permissions().mode() & 0o111 != 0))
+    }
+}
+
+/// Reads the state. A writer that panicked left whole values behind, so its poison is passed over.
+pub(super) fn read(state: &SharedState) -> RwLockReadGuard<'_, EditorState> {
+    state.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where the shell's text begins in `line`, after a forcing prefix (`!`, `$ `).
+pub(super) fn shell_text_start(line: &str, verdict: &Verdict) -> usize {
+    if verdict.rule == "forced-shell" { line.len().saturating_sub(verdict.text.trim_start().len()) } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_resolve_from_the_shells_directory_and_home() {
+        let state = EditorState { cwd: "/srv".into(), home: Some("/home/u".into()), ..EditorState::default() };
+        for (word, path) in
+            [("a/b", Some("/srv/a/b")), ("/x", Some("/x")), ("~", Some("/home/u")), ("~/d", Some("/home/u/d"))]
+        {
+            assert_eq!(state.resolve(word), path.map(PathBuf::from), "{word}");
+        }
+        assert_eq!(state.resolve("~bob/x"), None);
+        assert_eq!(EditorState::default().resolve("~/x"), None);
+    }
+
+    #[test]
+    fn the_prefix_is_no_part_of_the_shells_text() {
+        let state = EditorState::default();
+        for (line, start) in [("!ls", 1), ("$ ls -l", 2), ("  ! x", 0), (" !  x", 0), (" !x y", 2), ("./x", 0)] {
+            assert_eq!(shell_text_start(line, &state.verdict(line)), start, "{line:?}");
+        }
+    }
+}

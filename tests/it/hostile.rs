@@ -1,0 +1,168 @@
+//! Sessions that are changed under our feet, and output that pretends to be us.
+
+use crate::pty::{Key, Session, Spawn, cursor_line, status_code};
+
+/// After any of these the session still runs lines, and shows what they print.
+const CHANGES: &[&str] = &[
+    "set -u",
+    "set -x",
+    "set -f",
+    "set -C",
+    "set -a",
+    "set -T",
+    "set -E",
+    "set -k",
+    "set -b",
+    "set +m",
+    "set +H",
+    "set -o vi",
+    "set -o posix",
+    "unset PROMPT_COMMAND",
+    "PROMPT_COMMAND='true'",
+    "PROMPT_COMMAND='echo from-prompt-command'",
+    "PROMPT_COMMAND=(true 'false')",
+    "readonly PROMPT_COMMAND",
+    "readonly PS0",
+    "IFS=x",
+    "LC_ALL=C",
+    "trap 'true' DEBUG",
+    "trap 'true' ERR",
+    "trap 'true' RETURN",
+    "trap 'echo leaving' EXIT",
+    "trap '' INT TSTP",
+    "exec 2>err",
+    "stty -echo",
+    "alias printf='echo no' read='echo no' eval='echo no' builtin='echo no' local='echo no'",
+    "read() { echo no; }; printf() { echo no; }; eval() { return 1; }",
+    "enable -n printf",
+    "bind -r '\\C-l' 2>/dev/null",
+    "bind '\"\\e[A\": \"typed by bind\"'",
+    "shopt -s expand_aliases nullglob failglob lastpipe",
+    "shopt -u histappend promptvars",
+    "history -c; unset HISTFILE; HISTCONTROL=ignoreboth HISTSIZE=0",
+    "unset HOME PWD OLDPWD TERM",
+    "cd /; rmdir nothing 2>/dev/null; PATH=",
+    "coproc cat",
+    "exec 3>&1 4>&2 9>file",
+    "BASH_ENV=/nonexistent ENV=/nonexistent; export BASH_ENV ENV",
+    "ulimit -u 64 2>/dev/null; ulimit -f 100",
+];
+
+#[test]
+fn a_changed_session_still_runs_lines() {
+    for change in CHANGES {
+        let session = Session::spawn(Spawn::reedclaw());
+        session.expect_prompt();
+        session.line(change);
+        // The prompt may look otherwise now, or be gone: what counts is that lines run, one after the other.
+        for (index, file) in ["first", "second"].iter().enumerate() {
+            let path = session.home().join(file);
+            session.line(&format!("echo {file}-$(({index}+40)) > {}", path.display()));
+            session.expect_outside(&format!("a trace after {change:?}"), || {
+                std::fs::read_to_string(&path).ok().filter(|text| *text == format!("{file}-{}\n", index + 40))
+            });
+        }
+        session.line("exit 7");
+        assert_eq!(status_code(session.expect_exit()), 7, "{change}");
+    }
+}
+
+#[test]
+fn set_e_ends_the_shell_where_bash_would_and_not_before() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("set -e");
+    session.run("true");
+    session.run("echo alive-$((1+1))");
+    session.expect_line("alive-2");
+    session.line("(exit 6)");
+    assert_eq!(status_code(session.expect_exit()), 6);
+}
+
+#[test]
+fn another_shell_in_its_place_still_answers() {
+    for shell in ["bash --norc", "zsh -f", "sh"] {
+        let program = shell.split(' ').next().expect("a word");
+        if !crate::need::require(&[program]) {
+            continue;
+        }
+        let session = Session::spawn(Spawn::reedclaw());
+        session.expect_prompt();
+        session.line(&format!("exec {shell}"));
+        // What is typed while one shell makes way for the other may be dropped by either.
+        session.expect("the prompt of the new shell", |screen| cursor_line(screen).ends_with(['$', '#', '%']));
+        let path = session.home().join("trace");
+        session.line(&format!("echo in-$((40+2)) > {}", path.display()));
+        session.expect_outside(&format!("a trace in {shell}"), || {
+            std::fs::read_to_string(&path).ok().filter(|text| text == "in-42\n")
+        });
+        session.line("exit 5");
+        assert_eq!(status_code(session.expect_exit()), 5, "{shell}");
+    }
+}
+
+#[test]
+fn output_redirected_for_good_is_the_user_s_wish() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.expect_prompt();
+    session.line("exec > out");
+    session.line("echo to-the-file-$((1+1))");
+    session.expect_outside("the file", || {
+        std::fs::read_to_string(session.home().join("out")).ok().filter(|text| text.contains("to-the-file-2"))
+    });
+    session.line("exec > /dev/tty");
+    session.run("echo back-$((1+1))");
+    session.expect_line("back-2");
+    let out = std::fs::read_to_string(session.home().join("out")).expect("the file");
+    assert_eq!(out, "to-the-file-2\n", "nothing of ours went to the user's file");
+}
+
+#[test]
+fn forged_markers_change_nothing() {
+    let nonces = ["", "0", "00000000000000000000000000000000", "ffffffffffffffffffffffffffffffff", "$n"];
+    let mut evil = String::new();
+    for nonce in nonces {
+        for kind in ["A", "B", "C", "D", "E", "F", "P", "X"] {
+            evil.push_str(&format!("\x1b]633;{kind};{nonce};1;99;/tmp\x07"));
+            evil.push_str(&format!("\x1b]633;{kind};{nonce}\x1b\\"));
+        }
+    }
+    let cut: String = (0..12).map(|length| &"\x1b]633;D;00;0\x07"[..length]).map(|piece| format!("{piece}|")).collect();
+    let session = Session::spawn(
+        Spawn::reedclaw().size(24, 160).file("evil", &format!("before\n{evil}\nafter-evil\n")).file("cut", &cut),
+    );
+    session.run("cat evil; (exit 3)");
+    session.expect_line("after-evil");
+    session.run("echo status-$?-${PWD##*/}");
+    let name = session.home().file_name().expect("a name").to_string_lossy().into_owned();
+    session.expect_line(&format!("status-3-{name}"));
+    session.run("while read -rn1 -d '' c; do printf %s \"$c\"; done < evil; echo; echo slow-$((1+1))");
+    session.expect_line("slow-2");
+    session.line("cat cut; printf '\\a\\e\\\\\\n'");
+    session.expect_prompt();
+    session.run("clear");
+    session.run("echo clean-$((1+1))");
+    session.expect_line("clean-2");
+}
+
+#[test]
+fn an_endless_control_sequence_ends_with_its_command() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.expect_prompt();
+    session.line("printf '\\e]633;D;'; head -c 1000000 /dev/zero | tr '\\0' x; printf '\\a\\n'; echo past-$((1+1))");
+    session.expect_line("past-2");
+    session.run("echo alive-$((1+1))");
+    session.expect_line("alive-2");
+}
+
+#[test]
+fn random_bytes_on_the_terminal_stop_no_line() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.expect_prompt();
+    session.line(
+        "head -c 20000 /dev/urandom | tr -d '\\005\\016\\017\\033\\217\\220\\230\\233\\235\\236\\237'; reset -Q; clear",
+    );
+    session.run("echo alive-$((1+1))");
+    session.expect_line("alive-2");
+    session.press(Key::Enter);
+    session.expect_prompt();
+}

@@ -1,0 +1,168 @@
+//! What is typed and pasted, and what comes back: every byte of it, once, to whom it was meant.
+
+use crate::pty::{Key, Session, Spawn};
+
+#[test]
+fn odd_bytes_reach_the_command() {
+    let session = Session::spawn(Spawn::reedclaw().size(24, 160));
+    session.run("printf '%s' 'naïve 漢字 é' | md5sum > sum; printf '%s' \"$(cat sum)\" | cut -c1-32");
+    let sum = std::fs::read_to_string(session.home().join("sum")).expect("the sum");
+    session.expect_line(&sum[..32]);
+    session.run("echo 'naïve 漢字 é'");
+    session.expect_line("naïve 漢字 é");
+}
+
+#[test]
+fn a_here_document_and_a_loop_over_several_lines() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.expect_prompt();
+    for line in ["cat <<END", "one-$((1+1))", "two", "END"] {
+        session.line(line);
+    }
+    session.expect_line("one-2");
+    session.expect_line("two");
+    session.expect_prompt();
+    for line in ["for i in 1 2 3; do", "  echo \"round-$i\"", "done"] {
+        session.line(line);
+    }
+    session.expect_line("round-3");
+    session.expect_prompt();
+}
+
+#[test]
+fn an_incomplete_line_goes_on_and_can_be_left() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.expect_prompt();
+    session.line("echo 'begun");
+    session.type_text("ended'");
+    session.expect_text("ended'");
+    session.press(Key::Enter);
+    session.expect_line("begun");
+    session.expect_line("ended");
+    session.expect_prompt();
+    session.line("if true; then");
+    session.interrupt();
+    session.run("echo left-$((1+1))");
+    session.expect_line("left-2");
+}
+
+#[test]
+fn a_syntax_error_an_empty_line_and_a_comment_come_back() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("fi");
+    session.run("echo status-$?");
+    session.expect_line("status-2");
+    session.press(Key::Enter);
+    session.expect_prompt();
+    session.press(Key::Enter);
+    session.run("# a comment");
+    session.run("   ");
+    session.run("echo alive-$((1+1))");
+    session.expect_line("alive-2");
+}
+
+#[test]
+fn a_long_line_is_whole() {
+    let session = Session::spawn(Spawn::reedclaw().size(50, 200));
+    session.expect_prompt();
+    let words = "0123456789".repeat(1000);
+    session.send(format!("\x1b[200~x={words}; echo length-${{#x}}\x1b[201~").as_bytes());
+    session.expect_text("length-${#x}");
+    session.press(Key::Enter);
+    session.expect_line("length-10000");
+}
+
+#[test]
+fn a_paste_waits_for_enter() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.expect_prompt();
+    session.expect("bracketed paste is on", vt100::Screen::bracketed_paste);
+    session.send(b"\x1b[200~echo pasted-$((1+1)) > trace\ntouch second\n\x1b[201~");
+    session.expect_text("touch second");
+    assert!(!session.home().join("trace").exists() && !session.home().join("second").exists(), "a paste was run");
+    session.press(Key::Enter);
+    session.expect_outside("both lines ran", || session.home().join("second").exists().then_some(()));
+    assert_eq!(std::fs::read_to_string(session.home().join("trace")).expect("the trace"), "pasted-2\n");
+}
+
+// Bash itself fails this one: readline takes what was meant for cat.
+#[test]
+fn what_is_typed_ahead_reaches_the_program_that_it_was_typed_for() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.expect_prompt();
+    session.send(b"sleep 0.3\rcat > kept\rhello\r");
+    session.expect_outside("cat", || session.descendants().into_iter().find(|process| process.name == "cat"));
+    session.expect_outside("what cat got", || {
+        std::fs::read_to_string(session.home().join("kept")).ok().filter(|text| text == "hello\n")
+    });
+    session.press(Key::Ctrl('d'));
+    session.run("echo after-$((1+1))");
+    session.expect_line("after-2");
+}
+
+#[test]
+fn output_without_a_last_newline_is_not_lost() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("printf no-newline-%d 42");
+    session.expect_text("no-newline-42");
+    session.run("printf '10%%\\r20%%\\r30%%\\n'");
+    session.expect_line("30%");
+}
+
+#[test]
+fn a_flood_stops_at_ctrl_c() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.expect_prompt();
+    session.line("yes flood");
+    session.expect_line("flood");
+    session.press(Key::Ctrl('c'));
+    session.run("echo status-$?");
+    session.expect_line("status-130");
+}
+
+#[test]
+fn output_of_a_job_in_the_background_leaves_the_line_alone() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("(until [ -e go ]; do sleep 0.02; done; echo from-behind) &");
+    session.expect_prompt();
+    session.type_text("echo typed-$((1+1))");
+    session.expect_text("typed-$((1+1))");
+    std::fs::write(session.home().join("go"), "").expect("a file");
+    session.expect_text("from-behind");
+    session.press(Key::Enter);
+    session.expect_line("typed-2");
+}
+
+#[test]
+fn two_sessions_share_a_history_without_loss_and_a_blank_keeps_out() {
+    let home = tempfile::TempDir::new().expect("a home");
+    let first = Session::spawn(Spawn::reedclaw().home(home.path()));
+    let second = Session::spawn(Spawn::reedclaw().home(home.path()));
+    first.run("echo by-the-first");
+    second.run("echo by-the-second");
+    first.run(" echo in-secret");
+    for session in [&first, &second] {
+        session.line("exit");
+        session.expect_exit();
+    }
+    let third = Session::spawn(Spawn::reedclaw().home(home.path()));
+    third.expect_prompt();
+    for word in ["by-the-first", "by-the-second"] {
+        third.press(Key::Ctrl('r'));
+        third.type_text(word);
+        third.expect(&format!("{word} from the history"), |screen| screen.contents().contains(&format!("echo {word}")));
+        third.interrupt();
+    }
+    third.press(Key::Ctrl('r'));
+    third.type_text("in-secret");
+    third.expect_text("in-secret");
+    assert!(!third.screen_text().contains("echo in-secret"), "{}", third.screen_text());
+}
+
+#[test]
+fn quit_ends_the_session() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.expect_prompt();
+    session.line(":quit");
+    assert_eq!(session.expect_exit().code(), Some(0));
+}

@@ -1,0 +1,228 @@
+//! Signals, job control and the end of a session, as a person at the keyboard causes them.
+
+use nix::sys::signal::Signal;
+use nix::sys::termios::LocalFlags;
+
+use crate::pty::{Key, Session, Spawn, status_code};
+
+/// Waits until a process of this name runs below the session.
+#[track_caller]
+fn running(session: &Session, name: &str) -> crate::procs::Process {
+    session.expect_outside(&format!("a running {name}"), || session.descendants().into_iter().find(|p| p.name == name))
+}
+
+/// Waits until none does.
+#[track_caller]
+fn gone(session: &Session, name: &str) {
+    session.expect_outside(&format!("no {name}"), || {
+        session.descendants().iter().all(|p| p.name != name || p.state == 'Z').then_some(())
+    });
+}
+
+#[test]
+fn ctrl_c_clears_the_line() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.expect_prompt();
+    session.type_text("echo never-$((1+1))");
+    session.expect_text("never-$((1+1))");
+    session.interrupt();
+    session.run("echo next-$((1+1))");
+    session.expect_line("next-2");
+    assert!(!session.screen_text().contains("never-2"));
+}
+
+#[test]
+fn ctrl_c_ends_the_foreground_job_only() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("sleep 601 &");
+    session.expect_prompt();
+    session.line("sleep 602");
+    session.expect_outside("both", || {
+        (session.descendants().iter().filter(|p| p.name == "sleep").count() == 2).then_some(())
+    });
+    session.press(Key::Ctrl('c'));
+    session.run("echo status-$?; jobs");
+    session.expect_line("status-130");
+    session.expect_text("Running");
+    session.run("kill %1; wait; echo waited");
+    session.expect_line("waited");
+}
+
+#[test]
+fn ctrl_c_ends_a_loop_and_a_pipeline() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.expect_prompt();
+    session.line("while :; do sleep 0.01; done");
+    running(&session, "sleep");
+    session.press(Key::Ctrl('c'));
+    session.expect_prompt();
+    session.line("sleep 603 | cat");
+    running(&session, "cat");
+    session.press(Key::Ctrl('c'));
+    session.run("echo status-$?");
+    session.expect_line("status-130");
+    gone(&session, "sleep");
+}
+
+#[test]
+fn ctrl_c_three_times_ends_nothing_of_ours() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.expect_prompt();
+    for _ in 0..3 {
+        session.interrupt();
+    }
+    session.run("echo alive-$((1+1))");
+    session.expect_line("alive-2");
+    session.line("trap '' INT; cat; trap - INT");
+    running(&session, "cat");
+    for _ in 0..3 {
+        session.press(Key::Ctrl('c'));
+    }
+    session.line("echoed by cat");
+    session.expect_line("echoed by cat");
+    session.press(Key::Ctrl('d'));
+    session.run("echo alive-$((2+2))");
+    session.expect_line("alive-4");
+}
+
+#[test]
+fn ctrl_backslash_ends_with_131() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("ulimit -c 0");
+    session.line("sleep 604");
+    running(&session, "sleep");
+    session.press(Key::Ctrl('\\'));
+    session.run("echo status-$?");
+    session.expect_line("status-131");
+}
+
+#[test]
+fn ctrl_z_stops_and_fg_goes_on() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.expect_prompt();
+    session.line("sleep 605");
+    running(&session, "sleep");
+    session.press(Key::Ctrl('z'));
+    session.run("echo status-$?");
+    session.expect_line("status-148");
+    session.run("jobs");
+    session.expect_text("Stopped");
+    session.run("bg");
+    session.run("clear");
+    session.run("jobs");
+    session.expect_text("Running");
+    session.line("fg");
+    session.expect("the job in front", |screen| screen.contents().lines().any(|line| line.trim_end() == "sleep 605"));
+    session.press(Key::Ctrl('c'));
+    session.run("echo status-$?");
+    session.expect_line("status-130");
+    gone(&session, "sleep");
+}
+
+#[test]
+fn a_stopped_pipeline_a_killed_job_and_a_disowned_one() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.expect_prompt();
+    session.line("cat | sleep 606");
+    running(&session, "sleep");
+    session.press(Key::Ctrl('z'));
+    session.run("kill %1; bg; wait %1; echo ended-$?");
+    session.expect_line("ended-143");
+    session.run("sleep 607 & disown; jobs; echo pid-$(( $! > 0 ))");
+    session.expect_line("pid-1");
+    session.run("kill $!; echo done-$?");
+    session.expect_line("done-0");
+    session.run("(exit 3) & wait $!; echo waited-$?");
+    session.expect_line("waited-3");
+}
+
+#[test]
+fn a_stopped_front_end_would_lock_the_terminal_so_it_never_stops() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.expect_prompt();
+    session.press(Key::Ctrl('z'));
+    for signal in [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU] {
+        session.kill(signal);
+    }
+    session.run("echo alive-$((1+1))");
+    session.expect_line("alive-2");
+}
+
+#[test]
+fn the_end_of_the_shell_is_the_end_of_ours() {
+    for (line, status) in
+        [("exit 5", 5), ("exit", 0), ("false; exit", 1), ("kill -KILL $$", 137), ("kill -HUP $$", 129)]
+    {
+        let session = Session::spawn(Spawn::reedclaw());
+        session.expect_prompt();
+        session.line(line);
+        assert_eq!(status_code(session.expect_exit()), status, "{line}");
+    }
+    let session = Session::spawn(Spawn::reedclaw());
+    session.expect_prompt();
+    session.press(Key::Ctrl('d'));
+    assert_eq!(status_code(session.expect_exit()), 0);
+}
+
+#[test]
+fn stopped_jobs_are_warned_about_once() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.expect_prompt();
+    session.line("sleep 608");
+    running(&session, "sleep");
+    session.press(Key::Ctrl('z'));
+    session.run("exit");
+    session.expect_text("stopped jobs");
+    session.line("exit");
+    session.expect_exit();
+}
+
+#[test]
+fn a_closed_window_takes_jobs_along_but_not_nohup() {
+    let mut session = Session::spawn(Spawn::reedclaw());
+    session.run("nohup sleep 609 >/dev/null 2>&1 &");
+    session.expect_prompt();
+    session.line("sleep 610");
+    session.expect_outside("both", || {
+        (session.descendants().iter().filter(|p| p.name == "sleep").count() == 2).then_some(())
+    });
+    let below = session.descendants();
+    session.hang_up();
+    session.expect_exit();
+    let mut kept = Vec::new();
+    for old in below {
+        let command = std::fs::read_to_string(format!("/proc/{}/cmdline", old.pid)).unwrap_or_default();
+        if command.contains("609") {
+            kept.push(old.pid);
+            continue;
+        }
+        session.expect_outside(&format!("the end of {old:?}"), || {
+            let now = crate::procs::process(old.pid).filter(|now| now.started_ticks == old.started_ticks);
+            now.is_none_or(|now| "ZX".contains(now.state)).then_some(())
+        });
+    }
+    for pid in &kept {
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(*pid), Signal::SIGKILL);
+    }
+    assert_eq!(kept.len(), 1, "the one with nohup lives on");
+}
+
+#[test]
+fn a_killed_front_end_leaves_a_usable_terminal() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("echo here");
+    // Which process is the front-end is ours to know: every process of ours below the first, deepest last.
+    let ours: Vec<i32> =
+        session.descendants().iter().filter(|p| p.name.starts_with("reedclaw")).map(|p| p.pid).collect();
+    for pid in ours {
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL);
+    }
+    session.line("echo alive-$((40+2)) > ~/trace");
+    let trace = session.home().join("trace");
+    session
+        .expect_outside("a shell that answers", || std::fs::read_to_string(&trace).ok().filter(|t| t == "alive-42\n"));
+    session.line("exit 0");
+    session.expect_exit();
+    let cooked = LocalFlags::ICANON | LocalFlags::ECHO | LocalFlags::ISIG;
+    assert!(session.termios().local_flags.contains(cooked), "the terminal was left raw");
+}

@@ -1,0 +1,145 @@
+//! What a shell keeps from one line to the next, and what surrounds it.
+
+use crate::pty::{Session, Spawn};
+
+/// Runs the lines one by one and waits for the line that the last of them must print.
+#[track_caller]
+fn lines_give(lines: &[&str], expected: &str) {
+    let session = Session::spawn(Spawn::reedclaw());
+    for line in lines {
+        session.run(line);
+    }
+    session.expect_line(expected);
+}
+
+#[test]
+fn variables_and_arrays_stay() {
+    lines_give(
+        &["export ONE=1; two=2; three=(a b c)", "echo $ONE-$two-${three[2]}-$(bash -c 'echo $ONE$two')"],
+        "1-2-c-1",
+    );
+}
+
+#[test]
+fn the_directory_and_its_stack_stay() {
+    lines_give(
+        &["mkdir -p a/b; cd a/b", "pushd /tmp > /dev/null", "popd > /dev/null; echo ${PWD##*/a/}-${OLDPWD##*/}"],
+        "b-tmp",
+    );
+}
+
+#[test]
+fn aliases_functions_and_options_stay() {
+    lines_give(
+        &[
+            "alias hi='echo hi-by'",
+            "f() { echo \"f-$1\"; }",
+            "set -o pipefail; shopt -s extglob",
+            "hi alias; f x; false | true; echo $?-$(shopt -q extglob; echo $?)",
+        ],
+        "1-0",
+    );
+    lines_give(&["alias hi='echo hi-by'", "hi alias"], "hi-by alias");
+}
+
+#[test]
+fn a_sourced_environment_stays() {
+    let session = Session::spawn(
+        Spawn::reedclaw().file("venv/bin/activate", "VIRTUAL_ENV=venv; deactivate() { unset VIRTUAL_ENV; }\n"),
+    );
+    session.run("source venv/bin/activate");
+    session.run("echo in-$VIRTUAL_ENV");
+    session.expect_line("in-venv");
+    session.run("deactivate; echo out-${VIRTUAL_ENV-none}");
+    session.expect_line("out-none");
+}
+
+#[test]
+fn umask_limits_traps_and_descriptors_stay() {
+    lines_give(
+        &["umask 027; ulimit -n 200", "exec 3<>file; echo text >&3", "echo $(umask)-$(ulimit -n)-$(cat file)"],
+        "0027-200-text",
+    );
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("trap 'echo bye-$((1+1))' EXIT; trap 'echo usr1-$((1+1))' USR1");
+    session.run("kill -USR1 $$");
+    session.expect_line("usr1-2");
+    session.line("exit");
+    session.expect_exit();
+    session.expect_line("bye-2");
+}
+
+#[test]
+fn the_special_parameters_are_the_last_command_s() {
+    lines_give(&["false", "echo status-$?"], "status-1");
+    lines_give(&["echo some words", "echo last-$_"], "last-words");
+    lines_give(&["true | false | (exit 3)", "echo pipes-${PIPESTATUS[*]}"], "pipes-0 1 3");
+    lines_give(&["sleep 0 & wait", "kill -0 $! 2>/dev/null; echo gone-$?"], "gone-1");
+}
+
+#[test]
+fn history_expands() {
+    lines_give(&["echo first-$((1+1))", "clear", "echo x", "!echo:0 second-$((2+2))"], "second-4");
+    lines_give(&["echo word-a", "clear", "fc -s word-a=word-b echo"], "word-b");
+}
+
+#[test]
+fn the_environment_is_what_bash_would_have() {
+    let variables = |spawn: Spawn| {
+        let session = Session::spawn(spawn);
+        session.run("env | cut -d= -f1 | sort > names; echo level-$SHLVL-$TERM");
+        session.expect_line("level-1-xterm-256color");
+        std::fs::read_to_string(session.home().join("names")).expect("the names")
+    };
+    assert_eq!(variables(Spawn::reedclaw()), variables(Spawn::bash()));
+}
+
+#[test]
+fn no_descriptor_leaks_into_a_child() {
+    // Compared with bash, because whoever runs the tests may have left descriptors open for everybody.
+    let descriptors = |spawn: Spawn| {
+        let session = Session::spawn(spawn);
+        session.run("ls /proc/self/fd > fds");
+        std::fs::read_to_string(session.home().join("fds")).expect("the list")
+    };
+    assert_eq!(descriptors(Spawn::reedclaw()), descriptors(Spawn::bash()));
+}
+
+#[test]
+fn one_inside_another_keeps_apart() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("outer=outer-$((1+1))");
+    session.expect_prompt();
+    let before = session.descendants().len();
+    session.line(&crate::pty::program().display().to_string());
+    session.expect_outside("the inner one", || (session.descendants().len() > before).then_some(()));
+    session.run("echo inner-${outer-unset}");
+    session.expect_line("inner-unset");
+    session.line("exit 4");
+    session.expect_outside("the end of the inner one", || (session.descendants().len() == before).then_some(()));
+    session.run("echo back-$?-$outer");
+    session.expect_line("back-4-outer-2");
+}
+
+#[test]
+fn it_works_inside_tmux_and_screen_and_script() {
+    if !crate::need::require(&["tmux", "script"]) {
+        return;
+    }
+    let program = crate::pty::program().display().to_string();
+    let session = Session::spawn(Spawn::bash());
+    let socket = session.home().join("socket");
+    session.expect_prompt();
+    session.line(&format!("tmux -S {} -f /dev/null new-session {program}", socket.display()));
+    session.expect("tmux", |screen| screen.alternate_screen() && screen.contents().contains("[0]"));
+    session.expect("its prompt", |screen| screen.contents().contains(crate::pty::PROMPT));
+    session.line("echo in-tmux-$((1+1))");
+    session.expect_text("in-tmux-2");
+    session.line("exit");
+    session.expect_text("[exited]");
+    session.run("clear");
+    session.line(&format!("script -qec {program} /dev/null"));
+    session.expect_outside("script's shell", || (session.descendants().len() >= 2).then_some(()));
+    session.run("echo in-script-$((1+1))");
+    session.expect_line("in-script-2");
+}
