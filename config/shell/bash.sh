@@ -98,7 +98,8 @@ __rc_complete() {
 
 __rc_candidates() {
   COMP_LINE=$1 COMP_POINT=$2 COMP_TYPE=9 COMP_KEY=9
-  builtin local __rc_before=${COMP_LINE:0:COMP_POINT} __rc_c __rc_f __rc_spec
+  # Behind `builtin`, an assignment is an ordinary word: it must be quoted.
+  builtin local __rc_before="${COMP_LINE:0:COMP_POINT}" __rc_c __rc_f __rc_spec
   # Words as readline would split them: blanks, then the characters of COMP_WORDBREAKS that bash-completion expects.
   builtin set -f
   builtin local IFS=$' \t\n'
@@ -107,11 +108,14 @@ __rc_candidates() {
   [[ $__rc_before == *[[:space:]] || -z $__rc_before ]] && COMP_WORDS+=('')
   COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
   __rc_c=${COMP_WORDS[0]##*/}
+  if ! builtin declare -F _completion_loader _comp_load >/dev/null && [[ -r /usr/share/bash-completion/bash_completion ]]; then
+    . /usr/share/bash-completion/bash_completion >/dev/null 2>&1
+  fi
   builtin complete -p -- "$__rc_c" >/dev/null 2>&1 || {
     if builtin declare -F _completion_loader >/dev/null; then _completion_loader "$__rc_c" >/dev/null 2>&1
     elif builtin declare -F _comp_load >/dev/null; then _comp_load "$__rc_c" >/dev/null 2>&1; fi; }
   __rc_spec=$(builtin complete -p -- "$__rc_c" 2>/dev/null) || builtin return
-  builtin local __rc_cur=${COMP_WORDS[COMP_CWORD]} __rc_prev=${COMP_WORDS[COMP_CWORD - 1]-}
+  builtin local __rc_cur="${COMP_WORDS[COMP_CWORD]}" __rc_prev="${COMP_WORDS[COMP_CWORD - 1]-}"
   local -a __rc_args
   builtin eval "__rc_args=(${__rc_spec#complete })"
   builtin local __rc_i

@@ -10,6 +10,7 @@ use super::complete::{MetaEntry, ShellCompleter};
 use super::highlight::Palette;
 use super::history::HistorySlot;
 use super::keys::{self, COMPLETION_MENU, HISTORY_MENU};
+use super::menu::CompletionMenu;
 use super::meta::{Argument, METAS};
 use super::prompt::Heading;
 use super::slots::{ShellCompletion, ToldHighlighter, ToldValidator};
@@ -30,14 +31,16 @@ pub(super) fn make(app: &App, state: &SharedState, heading: &Heading, pump: &Han
     let palette = (settings.highlight && color).then(Palette::default);
     let live = ShellCompletion { pump: pump.clone(), timeout: Duration::from_millis(settings.completion_timeout_ms) };
     let completer = ShellCompleter::new(SharedState::clone(state), meta_entries(app), Some(Box::new(live)));
+    // A menu's marker stands where the prompt's glyph stood.
+    let marker = if app.unicode() { "❯ " } else { "> " };
     let completion_menu = ColumnarMenu::default()
         .with_name(COMPLETION_MENU)
         .with_columns(MENU_COLUMNS)
-        .with_marker("")
+        .with_marker(marker)
         .with_selected_text_style(if color { Style::new().reverse() } else { Style::new() })
         .with_text_style(Style::new())
         .with_description_text_style(if color { Color::DarkGray.normal() } else { Style::new() });
-    let history_menu = ListMenu::default().with_name(HISTORY_MENU).with_page_size(HISTORY_PAGE_LINES).with_marker("? ");
+    let history_menu = ListMenu::default().with_name(HISTORY_MENU).with_page_size(HISTORY_PAGE_LINES).with_marker("history: ");
     let mut editor = Reedline::create()
         .use_bracketed_paste(true)
         .with_ansi_colors(color)
@@ -52,7 +55,7 @@ pub(super) fn make(app: &App, state: &SharedState, heading: &Heading, pump: &Han
         .with_completer(Box::new(completer))
         .with_quick_completions(true)
         .with_partial_completions(true)
-        .with_menu(ReedlineMenu::EngineCompleter(Box::new(completion_menu)))
+        .with_menu(ReedlineMenu::EngineCompleter(Box::new(CompletionMenu(completion_menu))))
         .with_menu(ReedlineMenu::HistoryMenu(Box::new(history_menu)))
         .with_abbreviations(settings.abbreviations.clone().into_iter().collect())
         .with_edit_mode(keys::edit_mode(settings.mode == EditMode::Vi));

@@ -11,6 +11,7 @@ pub mod git;
 pub mod highlight;
 pub mod history;
 mod keys;
+mod menu;
 pub mod meta;
 mod offer;
 mod programs;

@@ -356,11 +356,19 @@ impl Repl {
     }
 
     fn take_pending(&mut self, editing: Option<&ReedPrompt>) -> Flow {
+        let mut output = Vec::new();
         while let Some(event) = self.deferred.pop_front().or_else(|| self.session.pending_event()) {
+            if let Event::Output(bytes) = event {
+                output.extend_from_slice(&bytes);
+                continue;
+            }
             let flow = self.take_event(event, editing);
             if flow != Flow::Continue {
                 return flow;
             }
+        }
+        if !output.is_empty() {
+            self.show_above(&output, editing);
         }
         Flow::Continue
     }
@@ -378,9 +386,10 @@ impl Repl {
             Event::Output(bytes) => self.show_above(&bytes, editing),
             Event::Finished(outcome) => self.finished = Some(Finished::Outcome(outcome)),
             Event::Incomplete => self.finished = Some(Finished::Incomplete),
-            Event::Replaced => self
-                .console
-                .notice("the shell was replaced (exec): keys and output pass straight through until it ends"),
+            Event::Replaced => {
+                self.console.raw(b"\r\n");
+                self.console.notice("the shell was replaced (exec): keys and output pass straight through until it ends");
+            }
             Event::Ended(status) => return Flow::End(Ending::mirror(status)),
             Event::Hangup => return Flow::End(Ending::Exit(HUNG_UP)),
             Event::Nudged | Event::Cancel | Event::Keys(_) => {}
@@ -398,14 +407,17 @@ impl Repl {
         self.programs.refresh(Some(path));
     }
 
-    /// Shows output above the line that is being edited. A line of one row is drawn again below; a taller one stays
-    /// where it is, and is drawn once more.
+    /// Shows output above the line that is being edited, which is then drawn again below. reedline draws over whatever
+    /// lies in the two rows from the prompt's start, so output of one line leaves the old prompt, or a blank, above it.
     fn show_above(&mut self, bytes: &[u8], editing: Option<&ReedPrompt>) {
         if let Some(prompt) = editing {
             let buffer = self.editor.current_buffer_contents();
             let columns = self.console.width_columns();
+            let short = memchr::memchr_iter(b'\n', bytes).count() < 2;
             match prompt.rows_below_cursor(buffer, self.editor.current_insertion_point(), columns) {
-                None => self.console.raw(b"\r\x1b[J"),
+                None if !short => self.console.raw(b"\r\x1b[J"),
+                None if buffer.is_empty() => self.console.raw(b"\r\x1b[J\r\n"),
+                None => self.console.raw(b"\r\n"),
                 Some(rows) => {
                     if rows > 0 {
                         self.console.raw(format!("\x1b[{rows}B").as_bytes());

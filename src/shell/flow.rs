@@ -23,8 +23,13 @@ const REPLACED_LOOK: Duration = Duration::from_millis(300);
 pub enum Phase {
     /// It reads its start-up files.
     Starting,
-    /// Its hooks are done; readline is about to read.
-    Prompting,
+    /// Its hooks are done; readline is about to read. What is printed now (job notices) still belongs above the prompt.
+    Prompting {
+        /// Since when.
+        since: Instant,
+        /// Whether the shell has read its start-up files just now.
+        first: bool,
+    },
     /// Readline reads: a line can be handed over.
     Reading,
     /// Readline completes for us; what it draws is for nobody.
@@ -63,13 +68,13 @@ pub struct Current {
 }
 
 impl Current {
-    fn new(line: String) -> Self {
+    fn new(line: String, echo_open: bool) -> Self {
         Self {
             line,
             started: Instant::now(),
             ended: None,
             cwd: None,
-            echo_open: true,
+            echo_open,
             incomplete: false,
             open_line: false,
         }
@@ -93,7 +98,8 @@ impl Pump {
     fn plain(&mut self, bytes: &[u8]) {
         match self.phase {
             Phase::Completing { .. } => {}
-            Phase::Starting | Phase::Prompting | Phase::Reading => {
+            Phase::Prompting { first: false, .. } if self.current.is_some() => self.show(bytes),
+            Phase::Starting | Phase::Prompting { .. } | Phase::Reading => {
                 if self.feed.whom() == KeysTo::Shell {
                     self.show(bytes);
                 } else {
@@ -174,8 +180,8 @@ impl Pump {
     /// Readline reads.
     fn reading(&mut self) {
         match self.phase {
-            Phase::Prompting | Phase::Completing { answered: true } => {
-                self.phase = Phase::Reading;
+            Phase::Prompting { .. } | Phase::Completing { answered: true } => {
+                self.prompt_marked = true;
                 self.readline_reads();
             }
             // A failed history expansion leads straight back to readline, without the hooks.
@@ -195,7 +201,8 @@ impl Pump {
         self.remember_command_line();
         self.feed.forwarded = false;
         let _ = self.recorder.take();
-        self.current = Some(Current::new(line));
+        // Where readline's prompt doesn't reach the terminal (`exec 2>file`), neither does its drawing of the line.
+        self.current = Some(Current::new(line, self.prompt_marked));
         self.phase = Phase::Sent { since: Instant::now() };
     }
 
@@ -237,7 +244,8 @@ impl Pump {
 
     /// The shell's hooks are done and it waits for us: fetch the keys that nobody has read, then let it go on.
     fn prompt_reached(&mut self) {
-        let first = matches!(self.phase, Phase::Starting);
+        // A prompt that readline draws anew, because of Ctrl-C, isn't the end of a line.
+        let first = matches!(self.phase, Phase::Starting | Phase::Prompting { first: true, .. });
         if self.feed.forwarded || !self.feed.to_shell.is_empty() {
             let mut unread = self.read_unread_keys();
             unread.append(&mut self.feed.to_shell);
@@ -255,12 +263,19 @@ impl Pump {
         }
         go_on.push(b'\n');
         let _ = self.shell.channels.acknowledge.write_all(&go_on);
+        self.phase = Phase::Prompting { since: Instant::now(), first };
+    }
+
+    /// Readline reads, or should by now: the line before is over, and what waits is handed over.
+    pub(super) fn readline_reads(&mut self) {
+        let first = matches!(self.phase, Phase::Prompting { first: true, .. });
+        self.phase = Phase::Reading;
         self.finish();
-        self.phase = Phase::Prompting;
         if first {
             self.remember_command_line();
             self.tell(Event::Ready);
         }
+        self.hand_over_waiting();
     }
 
     /// Tells how the line that was handed over ended.

@@ -32,8 +32,8 @@ const COMPLETE_KEYS: &[u8] = b"\x1b[9996~";
 const OUTPUT_BYTES_GATHERED: usize = 64 * 1024;
 /// How long the start of a possible marker is held back.
 const HELD_OUTPUT: Duration = Duration::from_millis(8);
-/// How long the shell may take to say that a line has started, before its output is passed on all the same.
-const START_MARK_WAIT: Duration = Duration::from_millis(50);
+/// How long the shell may take to mark that a line has started or that it reads again, before we go on all the same.
+const MARK_WAIT: Duration = Duration::from_millis(50);
 /// A report longer than this is dropped: names of a sane session take a few 10 KiB.
 const REPORT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -95,14 +95,16 @@ pub struct Pump {
     completions: u64,
     /// How many events were sent.
     told: u64,
-    /// What waits until readline reads, and the time when it is handed over all the same.
-    waiting: Option<(Command, Option<Instant>)>,
+    /// What waits until readline reads.
+    waiting: Option<Command>,
     /// The nonce of the line handed over last, until the scanner has it.
     pub(super) next_nonce: Option<String>,
     ended: bool,
     /// The shell's command line when it started, to notice that it was replaced by `exec`.
     command_line: Vec<u8>,
     pub(super) replaced: bool,
+    /// Whether readline's last prompt reached the terminal.
+    pub(super) prompt_marked: bool,
 }
 
 impl Pump {
@@ -156,6 +158,7 @@ impl Pump {
             ended: false,
             command_line: Vec::new(),
             replaced: false,
+            prompt_marked: true,
         })
     }
 
@@ -218,12 +221,11 @@ impl Pump {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let waiting = self.waiting.as_ref().and_then(|(_, until)| *until);
-        let started = match &self.phase {
-            Phase::Sent { since } => Some(*since + START_MARK_WAIT),
+        let mark = match &self.phase {
+            Phase::Sent { since } | Phase::Prompting { since, .. } => Some(*since + MARK_WAIT),
             _ => None,
         };
-        [self.scanner_deadline, waiting, started, self.feed.deadline, self.replaced_deadline()]
+        [self.scanner_deadline, mark, self.feed.deadline, self.replaced_deadline()]
             .into_iter()
             .flatten()
             .min()
@@ -231,22 +233,20 @@ impl Pump {
 
     fn handle_time(&mut self) {
         let now = Instant::now();
-        let waiting = self.waiting.as_ref().and_then(|(_, until)| *until);
         if self.scanner_deadline.is_some_and(|at| at <= now) {
             self.scanner_deadline = None;
             self.with_scanner(|scanner, sink| scanner.release(sink));
             self.flush_output();
         }
-        if let Phase::Sent { since } = self.phase {
-            if since + START_MARK_WAIT <= now {
-                // No start mark: the shell's standard error goes elsewhere, or it is busy. Pass everything on.
-                self.command_started();
+        match self.phase {
+            // No start mark: the shell's standard error goes elsewhere, or it is busy. Pass everything on.
+            Phase::Sent { since } if since + MARK_WAIT <= now => self.command_started(),
+            // No prompt mark, for the same reason.
+            Phase::Prompting { since, .. } if since + MARK_WAIT <= now => {
+                self.prompt_marked = false;
+                self.readline_reads();
             }
-        }
-        if waiting.is_some_and(|until| until <= now) {
-            if let Some((command, _)) = self.waiting.take() {
-                self.hand_over(command);
-            }
+            _ => {}
         }
         if self.replaced_deadline().is_some_and(|at| at <= now) {
             self.check_replaced();
@@ -266,9 +266,8 @@ impl Pump {
             Command::EditorDrawn => self.feed.editor_drawn(),
             Command::Submit { .. } | Command::EndOfFile => match self.phase {
                 Phase::Reading => self.hand_over(command),
-                // Readline isn't there yet: it is told as soon as it says so, or after a moment.
-                Phase::Prompting => self.waiting = Some((command, Some(Instant::now() + START_MARK_WAIT))),
-                _ => self.waiting = Some((command, None)),
+                // Readline isn't there yet: it gets the line as soon as it is.
+                _ => self.waiting = Some(command),
             },
             // Where the shell can't be asked, the dropped reply is the answer.
             Command::Complete { .. } => {
@@ -287,8 +286,8 @@ impl Pump {
         }
     }
 
-    pub(super) fn readline_reads(&mut self) {
-        if let Some((command, _)) = self.waiting.take() {
+    pub(super) fn hand_over_waiting(&mut self) {
+        if let Some(command) = self.waiting.take() {
             self.hand_over(command);
         }
     }
