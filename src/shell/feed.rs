@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::input::{Keys, take_cursor_reports};
+use super::input::{Keys, take_cursor_reports, to_legacy};
 use super::session::{Event, Gate, KeysTo};
 
 /// A key that no keyboard sends (F35 of the kitty protocol): bound in the editor to hand control to the loop.
@@ -70,7 +70,7 @@ impl Feed {
             }
             KeysTo::Shell => {
                 self.forwarded |= !self.held.is_empty();
-                self.to_shell.append(&mut self.held);
+                self.to_shell.extend(to_legacy(&std::mem::take(&mut self.held)));
             }
             KeysTo::Hold | KeysTo::Cancel | KeysTo::Question => {}
         }
@@ -120,7 +120,7 @@ impl Feed {
             }
             KeysTo::Cancel => {
                 let mut cancelled = false;
-                let mut reports = keys.to_vec();
+                let mut reports = to_legacy(keys);
                 take_cursor_reports(&mut reports);
                 for key in reports {
                     if key == 3 {
@@ -131,7 +131,7 @@ impl Feed {
                 }
                 cancelled.then_some(Event::Cancel)
             }
-            KeysTo::Question => Some(Event::Keys(keys.to_vec())),
+            KeysTo::Question => Some(Event::Keys(to_legacy(keys))),
             KeysTo::Hold => {
                 self.held.extend_from_slice(keys);
                 None
@@ -181,6 +181,11 @@ impl Feed {
         if self.keys.between_keys() {
             self.send_wake();
         }
+    }
+
+    /// Wakes the editor whatever it was sent before: the session is over.
+    pub(super) fn wake_editor_again(&mut self) {
+        self.to_editor.extend_from_slice(WAKE_KEY);
     }
 
     /// The loop has seen every event up to now.

@@ -111,6 +111,51 @@ pub fn take_cursor_reports(bytes: &mut Vec<u8>) -> Vec<u8> {
     reports
 }
 
+/// Turns keys in the kitty protocol's encoding (`ESC [ code ; modifiers u`, modifiers less one: 1 shift, 2 alt, 4
+/// control) into what a terminal without it sends. Keys typed just after Enter may still come so encoded, and the
+/// command that they are for never asked for that. Source: <https://sw.kovidgoyal.net/kitty/keyboard-protocol/>.
+#[must_use]
+pub fn to_legacy(bytes: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some(at) = memchr::memmem::find(rest, b"\x1b[") {
+        plain.extend_from_slice(&rest[..at]);
+        let body = &rest[at + 2..];
+        let length = body.iter().position(|byte| !(byte.is_ascii_digit() || matches!(byte, b';' | b':')));
+        match length {
+            Some(length) if body[length] == b'u' => {
+                plain.extend(legacy_key(&body[..length]));
+                rest = &body[length + 1..];
+            }
+            _ => {
+                plain.extend_from_slice(b"\x1b[");
+                rest = body;
+            }
+        }
+    }
+    plain.extend_from_slice(rest);
+    plain
+}
+
+fn legacy_key(parameters: &[u8]) -> Vec<u8> {
+    let number = |field: Option<&[u8]>| -> Option<u32> {
+        std::str::from_utf8(field?.split(|byte| *byte == b':').next()?).ok()?.parse().ok()
+    };
+    let mut fields = parameters.split(|byte| *byte == b';');
+    let Some(key) = number(fields.next()).and_then(char::from_u32) else { return Vec::new() };
+    let modifiers = number(fields.next()).unwrap_or(1).saturating_sub(1);
+    let mut sent = Vec::new();
+    if modifiers & 2 != 0 {
+        sent.push(0x1b);
+    }
+    if modifiers & 4 != 0 && key.is_ascii() {
+        sent.push(key.to_ascii_uppercase() as u8 & 0x1f);
+    } else {
+        sent.extend_from_slice(key.encode_utf8(&mut [0; 4]).as_bytes());
+    }
+    sent
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,6 +179,21 @@ mod tests {
         assert_eq!(pieces("for x\x1b\ry\r"), ["for x\x1b\ry\r"]);
         assert_eq!(pieces("\x1bOM\r"), ["\x1bOM\r"]);
         assert_eq!(pieces("\x1b[13;2ux\r"), ["\x1b[13;2ux\r"]);
+    }
+
+    #[test]
+    fn keys_of_the_kitty_protocol_become_plain() {
+        let table: [(&[u8], &[u8]); 6] = [
+            (b"a\x1b[99;5ub", b"a\x03b"),
+            (b"\x1b[27u", b"\x1b"),
+            (b"\x1b[13;2u", b"\r"),
+            (b"\x1b[97;3u", b"\x1ba"),
+            (b"\x1b[A\x1b[1;5C", b"\x1b[A\x1b[1;5C"),
+            (b"\x1b[99;5", b"\x1b[99;5"),
+        ];
+        for (encoded, plain) in table {
+            assert_eq!(to_legacy(encoded), plain, "{}", String::from_utf8_lossy(encoded));
+        }
     }
 
     #[test]

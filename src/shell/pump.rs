@@ -34,6 +34,8 @@ const OUTPUT_BYTES_GATHERED: usize = 64 * 1024;
 const HELD_OUTPUT: Duration = Duration::from_millis(8);
 /// How long the shell may take to mark that a line has started or that it reads again, before we go on all the same.
 const MARK_WAIT: Duration = Duration::from_millis(50);
+/// How long the loop may take to notice that the session is over.
+const CLOSE_WAIT: Duration = Duration::from_secs(5);
 /// A report longer than this is dropped: names of a sane session take a few 10 KiB.
 const REPORT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -100,6 +102,7 @@ pub struct Pump {
     /// The nonce of the line handed over last, until the scanner has it.
     pub(super) next_nonce: Option<String>,
     ended: bool,
+    closed: bool,
     /// The shell's command line when it started, to notice that it was replaced by `exec`.
     command_line: Vec<u8>,
     pub(super) replaced: bool,
@@ -156,6 +159,7 @@ impl Pump {
             waiting: None,
             next_nonce: None,
             ended: false,
+            closed: false,
             command_line: Vec::new(),
             replaced: false,
             prompt_marked: true,
@@ -187,6 +191,36 @@ impl Pump {
             }
             self.handle_time();
             self.write_pending();
+        }
+        self.await_close(commands, wake);
+    }
+
+    /// The shell has ended or the terminal has gone. The editor's terminal stays until the loop has heard of it: one
+    /// that hangs up would make the editor read its end for ever. A loop that doesn't come back in time is ended.
+    fn await_close(&mut self, commands: &Receiver<Command>, wake: &PipeReader) {
+        self.write_pending();
+        self.feed.wake_editor_again();
+        let until = Instant::now() + CLOSE_WAIT;
+        while !self.closed {
+            write_some(&self.editor, &mut self.feed.to_editor);
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                std::process::exit(128 + signal_hook::consts::SIGHUP);
+            }
+            let mut set = [PollFd::new(wake.as_fd(), PollFlags::POLLIN)];
+            if poll(&mut set, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)).is_ok_and(|ready| ready > 0) {
+                let mut drain = [0; 64];
+                let _ = (&*wake).read(&mut drain);
+            }
+            while let Ok(command) = commands.try_recv() {
+                match command {
+                    Command::Close => self.closed = true,
+                    // The loop has gone back to the editor without having heard: wake it once more.
+                    Command::KeysTo(KeysTo::Editor, _) => self.feed.wake_editor_again(),
+                    Command::Nudge => self.tell(Event::Nudged),
+                    _ => {}
+                }
+            }
         }
     }
 
@@ -282,7 +316,10 @@ impl Pump {
                 }
             }
             Command::Nudge => self.tell(Event::Nudged),
-            Command::Close => self.ended = true,
+            Command::Close => {
+                self.ended = true;
+                self.closed = true;
+            }
         }
     }
 
