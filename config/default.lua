@@ -75,7 +75,8 @@ claim that you ran something. Propose only commands that the question calls for.
     -- list of strings: first words that are commands though the shell can't find them, so that such a line never
     -- goes to the model. At most 1000.
     known_commands = {},
-    -- true or false: keep a copy of each command's output, for the next question and the history.
+    -- true or false: keep a copy of each command's output for the next question. `false`: the model sees neither the
+    -- output nor the command.
     capture_output = true,
     -- bytes, 0 to 67108864: kept from the start of a command's output.
     capture_head_bytes = 128 * 1024,

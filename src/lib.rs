@@ -2,7 +2,12 @@
 //!
 //! The rooms of the house, by floor (see `ARCHITECTURE.md`). Imports go down only and rooms of one
 //! floor don't see each other; `tests/it/tidy` holds it.
+//!
+//! Doors: what opens files, processes, the environment or the clock (`clippy.toml`) is allowed where such a room is
+//! declared below, with what it opens; so is printing, which is `console`'s and, without a session, `cli`'s.
 #![deny(unsafe_code)]
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests open what they need"))]
 
 // floor 0
 pub mod base;
@@ -13,11 +18,18 @@ pub mod render;
 pub mod route;
 pub mod turn;
 // floor 3
+#[allow(clippy::disallowed_methods, reason = "environment, clock, working directory")]
 pub mod host;
 // floor 4
+#[allow(clippy::disallowed_methods, reason = "the config file")]
 pub mod config;
 pub mod model;
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the shell's process and terminal, programs on PATH, the supervisor's exit"
+)]
 pub mod shell;
+#[allow(clippy::disallowed_methods, reason = "the database's file")]
 pub mod store;
 // floor 7
 pub mod agent;
@@ -28,4 +40,10 @@ pub mod console;
 // floor 10
 pub mod repl;
 // floor 11
+#[allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the backing shell, history files to import, the environment before a session"
+)]
 pub mod cli;

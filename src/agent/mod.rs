@@ -26,6 +26,7 @@ use crate::model::{Endpoint, Finish, ModelError, Piece, start};
 use crate::proto::{CommandOutcome, Event, Failure, FailureKind};
 use crate::turn::{self, Conversation};
 
+pub use crate::turn::Options as ConversationOptions;
 pub use cancel::Cancel;
 pub use recorder::{Ending, Forgetful, Recorder};
 

@@ -13,7 +13,7 @@ use crate::host;
 use crate::model::{Endpoint, Secret};
 use crate::proto::{Failure, FailureKind};
 use crate::shell::spawn::{Dialect, Start};
-use crate::{shell, store, turn};
+use crate::{shell, store};
 
 pub use record::StoreRecorder;
 
@@ -130,7 +130,7 @@ fn agent_options(settings: &Settings, env: &Env) -> agent::Options {
     agent::Options {
         models: models.collect(),
         default_model: settings.default_model.clone(),
-        conversation: turn::Options {
+        conversation: agent::ConversationOptions {
             system_prompt: settings.system_prompt.clone(),
             max_turns: settings.context.max_turns,
             token_budget: settings.context.token_budget,

@@ -6,11 +6,13 @@
 mod act;
 mod answer;
 pub mod complete;
+#[allow(clippy::disallowed_methods, reason = "$EDITOR's process, which the line editor starts")]
 mod editor;
+#[allow(clippy::disallowed_methods, reason = "the branch and the references of a repository")]
 pub mod git;
 pub mod highlight;
 pub mod history;
-mod keys;
+pub mod keys;
 mod menu;
 pub mod meta;
 mod offer;

@@ -144,6 +144,9 @@ impl Repl {
                 break ending;
             }
         };
+        // At the end, where nobody waits. It fails where adding a line fails too, which has been told.
+        let entries_max = u64::try_from(self.settings.history.entries_max).unwrap_or(u64::MAX);
+        let _ = self.store().prune(entries_max);
         self.session.close();
         ending
     }
