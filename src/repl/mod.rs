@@ -16,6 +16,7 @@ pub mod keys;
 mod menu;
 pub mod meta;
 mod offer;
+mod outcomes;
 mod programs;
 mod prompt;
 mod run;

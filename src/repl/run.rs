@@ -8,6 +8,7 @@ use reedline::{EditCommand, Reedline, Signal};
 
 use super::git::{Head, Repository};
 use super::keys::FLIP;
+use super::outcomes::Outcomes;
 use super::programs::ProgramsThread;
 use super::prompt::{Facts, Heading, ReedPrompt, split_titles, with_tilde};
 use super::state::{EditorState, SharedState};
@@ -68,6 +69,7 @@ pub struct Repl {
     /// The shell has told its names.
     named: bool,
     programs: ProgramsThread,
+    outcomes: Outcomes,
     /// The line in the editor is a proposal that the person edits.
     editing_proposal: bool,
     /// How the command in the foreground ended.
@@ -106,6 +108,7 @@ impl Repl {
         let heading = Heading::default();
         let editor = editor::make(&app, &state, &heading, &session.handle());
         let App { settings, problems, store, agent, .. } = app;
+        let outcomes = Outcomes::start(Arc::clone(&store));
         let repl = Self {
             session,
             console,
@@ -127,6 +130,7 @@ impl Repl {
             ready: false,
             named: false,
             programs,
+            outcomes,
             editing_proposal: false,
             finished: None,
         };
@@ -257,9 +261,11 @@ impl Repl {
 
     /// Runs a command in the live shell and waits until it has ended.
     pub(super) fn run_command(&mut self, line: &HumanLine, keep: bool) -> Flow {
-        let row = if keep { self.remember(line.text(), line.kind()) } else { None };
         let want_names = self.may_change_names(line.text());
-        if let Err(error) = self.session.submit(line, want_names) {
+        let submitted = self.session.submit(line, want_names);
+        // The disk is written while the shell is on its way.
+        let row = if keep { self.remember(line.text(), line.kind()) } else { None };
+        if let Err(error) = submitted {
             self.console.failure(&Failure {
                 kind: crate::proto::FailureKind::User,
                 message: format!("the line can't be handed to the shell: {error}"),
@@ -298,7 +304,7 @@ impl Repl {
         }
         if let Some(row) = row {
             let duration_ms = u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX);
-            self.store().set_outcome(row, Some(outcome.status), Some(duration_ms), host::now_unix_ms());
+            self.outcomes.note(row, outcome.status, duration_ms);
         }
         if keep && self.settings.shell.capture_output {
             self.agent.note_outcome(outcome);
@@ -309,12 +315,18 @@ impl Repl {
         }
     }
 
-    /// Whether a line may change what the shell resolves: anything but one plain program.
+    /// Whether a line may change what the shell resolves: anything but one plain program, or a builtin that only looks.
     fn may_change_names(&self, line: &str) -> bool {
+        const LOOKING: [&str; 10] = [":", "[", "dirs", "echo", "false", "jobs", "pwd", "test", "true", "type"];
         let first = line.split_whitespace().next().unwrap_or_default();
         let state = state::read(&self.state);
         let plain = !line.contains([';', '|', '&', '(', ')', '{', '}', '=', '`', '$', '\n']);
-        !(plain && state.names.kind(first) == Some(crate::proto::NameKind::Program))
+        let harmless = match state.names.kind(first) {
+            Some(crate::proto::NameKind::Program) => true,
+            Some(crate::proto::NameKind::Builtin) => LOOKING.contains(&first),
+            _ => false,
+        };
+        !(plain && harmless)
     }
 
     /// Asks the model, and offers the commands that it proposes.

@@ -183,14 +183,20 @@ impl Feed {
         }
     }
 
-    /// Wakes the editor whatever it was sent before: the session is over.
-    pub(super) fn wake_editor_again(&mut self) {
-        self.to_editor.extend_from_slice(WAKE_KEY);
-    }
-
     /// The loop has seen every event up to now.
     pub(super) fn events_seen(&mut self) {
         self.wake_wanted = false;
+    }
+
+    /// Makes the editor hand control to the loop whatever it is in the middle of, for no key will come any more: a
+    /// paste is closed, a wait for the cursor's position is over, and where half a sequence takes the first wake key
+    /// with it, the second is left.
+    pub(super) fn end_editor(&mut self) {
+        if self.whom == KeysTo::Editor {
+            self.to_editor.extend_from_slice(b"\x1b[201~\x1b[1;1R");
+            self.to_editor.extend_from_slice(WAKE_KEY);
+            self.to_editor.extend_from_slice(WAKE_KEY);
+        }
     }
 
     /// Sends the wake key. The editor forgets keys that come behind it in one batch, so they are kept until the

@@ -179,6 +179,8 @@ impl Pump {
 
     /// Readline reads.
     fn reading(&mut self) {
+        // The report of the names, if one was asked for, is whole.
+        self.report_after = None;
         match self.phase {
             Phase::Prompting { .. } | Phase::Completing { answered: true } => {
                 self.prompt_marked = true;
@@ -257,6 +259,7 @@ impl Pump {
         let mut go_on = Vec::new();
         if std::mem::take(&mut self.want_names) {
             go_on.push(b'n');
+            self.await_report();
         }
         if self.options.shell_prompt {
             go_on.push(b'p');

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -38,6 +38,9 @@ const MARK_WAIT: Duration = Duration::from_millis(50);
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 /// A report longer than this is dropped: names of a sane session take a few 10 KiB.
 const REPORT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How long a report that is being written is left alone. The shell writes each name by itself, and waking for each
+/// would cost both sides more than the report.
+const REPORT_WAIT: Duration = Duration::from_millis(10);
 
 /// What the prompt's loop asks of the pump.
 #[derive(Debug)]
@@ -89,6 +92,10 @@ pub struct Pump {
     /// Output gathered for one write.
     pub(super) out: Vec<u8>,
     report: Vec<u8>,
+    /// Until when a report that is being written is left alone.
+    pub(super) report_after: Option<Instant>,
+    /// What was read last from the shell's terminal; kept, for it is large.
+    buffer: Vec<u8>,
     /// Whether names are wanted with the next prompt.
     pub(super) want_names: bool,
     scanner_deadline: Option<Instant>,
@@ -102,6 +109,7 @@ pub struct Pump {
     /// The nonce of the line handed over last, until the scanner has it.
     pub(super) next_nonce: Option<String>,
     ended: bool,
+    /// The loop has ended the session.
     closed: bool,
     /// The shell's command line when it started, to notice that it was replaced by `exec`.
     command_line: Vec<u8>,
@@ -151,6 +159,8 @@ impl Pump {
             options: options.clone(),
             out: Vec::with_capacity(OUTPUT_BYTES_GATHERED),
             report: Vec::new(),
+            report_after: None,
+            buffer: vec![0; OUTPUT_BYTES_GATHERED],
             want_names: true,
             scanner_deadline: None,
             completion: None,
@@ -192,34 +202,22 @@ impl Pump {
             self.handle_time();
             self.write_pending();
         }
-        self.await_close(commands, wake);
+        self.await_close(commands);
     }
 
-    /// The shell has ended or the terminal has gone. The editor's terminal stays until the loop has heard of it: one
-    /// that hangs up would make the editor read its end for ever. A loop that doesn't come back in time is ended.
-    fn await_close(&mut self, commands: &Receiver<Command>, wake: &PipeReader) {
-        self.write_pending();
-        self.feed.wake_editor_again();
+    /// Keeps the editor's terminal open, and the editor awake, until the loop has seen the end: an editor whose
+    /// terminal has gone would read its end of file for ever. A loop that doesn't come back in time is ended.
+    fn await_close(&mut self, commands: &Receiver<Command>) {
         let until = Instant::now() + CLOSE_WAIT;
         while !self.closed {
+            self.feed.end_editor();
             write_some(&self.editor, &mut self.feed.to_editor);
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                std::process::exit(128 + signal_hook::consts::SIGHUP);
-            }
-            let mut set = [PollFd::new(wake.as_fd(), PollFlags::POLLIN)];
-            if poll(&mut set, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)).is_ok_and(|ready| ready > 0) {
-                let mut drain = [0; 64];
-                let _ = (&*wake).read(&mut drain);
-            }
-            while let Ok(command) = commands.try_recv() {
-                match command {
-                    Command::Close => self.closed = true,
-                    // The loop has gone back to the editor without having heard: wake it once more.
-                    Command::KeysTo(KeysTo::Editor, _) => self.feed.wake_editor_again(),
-                    Command::Nudge => self.tell(Event::Nudged),
-                    _ => {}
-                }
+            match commands.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(Command::KeysTo(whom, _)) => self.feed.keys_to(whom),
+                Ok(Command::Nudge) => self.tell(Event::Nudged),
+                Ok(Command::Close) | Err(RecvTimeoutError::Disconnected) => self.closed = true,
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => std::process::exit(128 + signal_hook::consts::SIGHUP),
             }
         }
     }
@@ -238,13 +236,14 @@ impl Pump {
             master_wants |= PollFlags::POLLOUT;
         }
         let keys_wanted = if self.feed.has_room() { PollFlags::POLLIN } else { PollFlags::empty() };
+        let report_wanted = if self.report_after.is_none() { PollFlags::POLLIN } else { PollFlags::empty() };
         let editor_wants = if self.feed.to_editor.is_empty() { PollFlags::empty() } else { PollFlags::POLLOUT };
         let mut set = [
             PollFd::new(self.terminal.as_fd(), keys_wanted),
             PollFd::new(self.shell.master.as_fd(), master_wants),
             PollFd::new(wake.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.signal_pipe.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.shell.channels.report.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.shell.channels.report.as_fd(), report_wanted),
             PollFd::new(self.editor.as_fd(), editor_wants),
         ];
         if poll(&mut set, timeout).is_err() {
@@ -259,7 +258,7 @@ impl Pump {
             Phase::Sent { since } | Phase::Prompting { since, .. } => Some(*since + MARK_WAIT),
             _ => None,
         };
-        [self.scanner_deadline, mark, self.feed.deadline, self.replaced_deadline()]
+        [self.scanner_deadline, mark, self.feed.deadline, self.replaced_deadline(), self.report_after]
             .into_iter()
             .flatten()
             .min()
@@ -284,6 +283,9 @@ impl Pump {
         }
         if self.replaced_deadline().is_some_and(|at| at <= now) {
             self.check_replaced();
+        }
+        if self.report_after.is_some_and(|at| at <= now) {
+            self.report_after = None;
         }
         self.feed.handle_time(now);
     }
@@ -316,10 +318,7 @@ impl Pump {
                 }
             }
             Command::Nudge => self.tell(Event::Nudged),
-            Command::Close => {
-                self.ended = true;
-                self.closed = true;
-            }
+            Command::Close => (self.ended, self.closed) = (true, true),
         }
     }
 
@@ -383,7 +382,7 @@ impl Pump {
     }
 
     fn read_output(&mut self) {
-        let mut buffer = [0; OUTPUT_BYTES_GATHERED];
+        let mut buffer = std::mem::take(&mut self.buffer);
         let mut filled = 0;
         let mut gone = false;
         while filled < buffer.len() {
@@ -402,6 +401,7 @@ impl Pump {
         if filled > 0 {
             self.take_output(&buffer[..filled]);
         }
+        self.buffer = buffer;
         if gone {
             self.shell_ended();
         }
@@ -432,9 +432,8 @@ impl Pump {
     }
 
     fn read_report(&mut self) {
-        let mut buffer = [0; 16 * 1024];
-        let Ok(count) = (&self.shell.channels.report).read(&mut buffer) else { return };
-        self.report.extend_from_slice(&buffer[..count]);
+        let Ok(count) = (&self.shell.channels.report).read(&mut self.buffer) else { return };
+        self.report.extend_from_slice(&self.buffer[..count]);
         while let Some(end) = self.report.iter().position(|byte| *byte == 0) {
             let record: Vec<u8> = self.report.drain(..=end).collect();
             self.take_report(&record[..end]);
@@ -442,6 +441,14 @@ impl Pump {
         if self.report.len() > REPORT_BYTES_MAX {
             self.report.clear();
         }
+        if !self.report.is_empty() && matches!(self.phase, Phase::Prompting { .. }) && count < self.buffer.len() {
+            self.await_report();
+        }
+    }
+
+    /// Leaves the report alone until the shell has had time to write it whole.
+    pub(super) fn await_report(&mut self) {
+        self.report_after = Some(Instant::now() + REPORT_WAIT);
     }
 
     fn take_report(&mut self, record: &[u8]) {

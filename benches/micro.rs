@@ -1,0 +1,182 @@
+//! Measures what runs for each key, line or byte, without a terminal: `cargo bench --bench micro [NAME] [--json]`.
+//! Run by `cargo test` it does each thing once and measures nothing. It must not judge the figures.
+
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use reedclaw::config::{LoadRequest, load};
+use reedclaw::proto::{LineKind, Names};
+use reedclaw::render::{Markdown, Options};
+use reedclaw::route::{Context, decide};
+use reedclaw::shell::scan::Scanner;
+use reedclaw::store::{Entry, Search, Store, TextMatch};
+
+/// How a run was asked for.
+struct Plan {
+    /// Only what contains this in its name.
+    only: Option<String>,
+    /// One turn of each, as `cargo test --benches` wants.
+    once: bool,
+    json: bool,
+}
+
+impl Plan {
+    fn read() -> Self {
+        let mut plan = Self { only: None, once: true, json: false };
+        for word in std::env::args().skip(1) {
+            match word.as_str() {
+                "--bench" => plan.once = false,
+                "--json" => plan.json = true,
+                _ if word.starts_with('-') => {}
+                _ => plan.only = Some(word),
+            }
+        }
+        plan
+    }
+
+    /// Measures `work` about `turns` times and tells the distribution; `work_bytes` gives a rate as well.
+    fn measure(&self, name: &str, turns: usize, work_bytes: usize, mut work: impl FnMut(usize)) {
+        if self.only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
+            return;
+        }
+        let turns = if self.once { 1 } else { turns };
+        let mut times: Vec<Duration> = (0..turns)
+            .map(|turn| {
+                let began = Instant::now();
+                work(turn);
+                began.elapsed()
+            })
+            .collect();
+        if self.once {
+            return;
+        }
+        times.sort_unstable();
+        let micros = |time: Duration| time.as_secs_f64() * 1e6;
+        let mean = times.iter().copied().map(micros).sum::<f64>() / turns as f64;
+        let at = |part: usize| micros(times[(turns * part / 100).min(turns - 1)]);
+        let (p50, p99) = (at(50), at(99));
+        let rate = work_bytes as f64 / p50;
+        if self.json {
+            println!(
+                "{{\"name\":\"{name}\",\"n\":{turns},\"mean_us\":{mean:.2},\"p50_us\":{p50:.2},\"p99_us\":{p99:.2},\
+                 \"mb_per_s\":{rate:.0}}}"
+            );
+        } else {
+            let rate = if work_bytes > 0 { format!("{rate:10.0} MB/s") } else { String::new() };
+            println!("{name:32} mean {mean:10.2} µs   p50 {p50:10.2}   p99 {p99:10.2}   n {turns:6}{rate}");
+        }
+    }
+}
+
+fn main() {
+    let plan = Plan::read();
+    route(&plan);
+    scanner(&plan);
+    markdown(&plan);
+    config(&plan);
+    history(&plan);
+}
+
+fn route(plan: &Plan) {
+    const LINES: [&str; 12] = [
+        "ls -la",
+        "git commit -m 'a message'",
+        "make me a sandwich",
+        "why is the build so slow today?",
+        "for f in *.rs; do wc -l \"$f\"; done",
+        "find . -name '*.rs' -exec grep -l foo {} + | sort | head -20",
+        "cat error.log and tell me what is wrong with it",
+        "gti status",
+        "export PATH=$HOME/bin:$PATH",
+        "test",
+        "how do I undo the last commit without losing my changes",
+        "docker run --rm -it -v \"$PWD\":/work alpine sh -c 'echo hi'",
+    ];
+    let programs = (0..4000)
+        .map(|n| format!("program-{n}"))
+        .chain(["ls", "git", "make", "wc", "find", "grep", "sort", "head", "cat", "docker"].map(str::to_owned));
+    let names = Names { programs: Arc::new(programs.collect()), ..Names::default() };
+    let context = Context { names: &names, is_path: &|_| false, forced: None, model_asked: false };
+    plan.measure("route: one line", 120_000, 0, |turn| {
+        black_box(decide(LINES[turn % LINES.len()], &context));
+    });
+}
+
+fn scanner(plan: &Plan) {
+    let plain = b"000000 the quick brown fox jumps over the lazy dog and runs on\r\n".repeat(1024);
+    let mut dense = Vec::new();
+    for number in 0..8192 {
+        dense.extend_from_slice(format!("\x1b[38;5;{}mw{:02}\x1b[0m ", number % 256, number % 100).as_bytes());
+    }
+    for (name, block) in [("scanner: plain, 64 KiB", &plain[..65_536]), ("scanner: colour, 64 KiB", &dense[..65_536])] {
+        let mut scanner = Scanner::default();
+        scanner.expect_nonce("0123456789abcdef0123456789abcdef");
+        plan.measure(name, 4_000, block.len(), |_| {
+            scanner.feed(block, &mut |piece| {
+                black_box(&piece);
+            });
+        });
+    }
+}
+
+fn markdown(plan: &Plan) {
+    const PARAGRAPH: &str = "## A heading\n\nSome **bold** text with `code`, a [link](http://example.org/) and more \
+        words that wrap at the edge of the screen.\n\n- one item\n- another *item*\n\n```sh\nls -la | grep foo\n```\n\n\
+        | a | b |\n|---|---|\n| 1 | two words |\n\n";
+    // A token is about four characters.
+    let text: String = PARAGRAPH.repeat(5_000 * 4 / PARAGRAPH.len() + 1);
+    let tokens: Vec<&str> = text.as_bytes().chunks(4).filter_map(|piece| std::str::from_utf8(piece).ok()).collect();
+    plan.measure("markdown: 5,000 tokens streamed", 200, 0, |_| {
+        let mut view = Markdown::new(Options { width_columns: 100, color: true, markdown: true });
+        for token in &tokens[..5_000.min(tokens.len())] {
+            black_box(view.push(token));
+        }
+        black_box(view.finish());
+    });
+}
+
+fn config(plan: &Plan) {
+    let directory = std::env::temp_dir().join(format!("reedclaw-micro-{}", std::process::id()));
+    if std::fs::create_dir_all(&directory).is_err() {
+        return;
+    }
+    let path = directory.join("config.lua");
+    let text =
+        "return { models = { local_one = { endpoint = \"http://127.0.0.1:8080\" } }, editor = { mode = \"vi\" } }";
+    let env = [("HOME".into(), directory.clone().into_os_string())].into();
+    let mut request = LoadRequest { explicit: None, env, cwd: PathBuf::from("/") };
+    plan.measure("config: defaults only", 400, 0, |_| drop(black_box(load(&request))));
+    if std::fs::write(&path, text).is_ok() {
+        request.explicit = Some(path);
+        plan.measure("config: with a file", 400, 0, |_| drop(black_box(load(&request))));
+    }
+    let _ = std::fs::remove_dir_all(directory);
+}
+
+/// A history of a million lines in memory; the file adds the system's page cache, not work of ours.
+fn history(plan: &Plan) {
+    if plan.only.as_ref().is_some_and(|only| !"history: prefix in 1,000,000 rows".contains(only.as_str())) {
+        return;
+    }
+    let Ok(mut store) = Store::in_memory() else { return };
+    let rows = if plan.once { 10 } else { 1_000_000 };
+    for number in 0..rows {
+        store.append(&Entry {
+            time: 1_700_000_000_000 + number,
+            session: number / 500,
+            cwd: Some("/home/u/project".into()),
+            hostname: None,
+            line: format!("command{} --option {number}", number * 7919 % 5000),
+            kind: LineKind::Command,
+            status: Some(0),
+            duration_ms: Some(3),
+        });
+    }
+    plan.measure("history: prefix in 1,000,000 rows", 2_000, 0, |turn| {
+        let prefix = format!("command{}", turn * 31 % 5000);
+        let search = Search { text: TextMatch::Prefix(prefix), plain_only: true, limit: Some(1), ..Search::default() };
+        black_box(store.search(&search).is_ok());
+    });
+}
