@@ -15,29 +15,34 @@ builtin unset __rc_env
 [[ ${HISTFILE-} == */.sh_history ]] && HISTFILE=~/.bash_history
 __rc_n=@NONCE@
 __rc_id=0
-__rc_mark='\[\e]633;B;${__rc_n}\a\]'
+__rc_mark='\[\e]633;B;${__rc_n};$?\a\]'
+# Behind the user's own prompt while a command runs: one that takes our hooks away is known to have ended all the same.
+__rc_tail='${__rc_mark@P}'
+__rc_mark2='\[\e]633;F;${__rc_n}\a\]'
+__rc_mark0='\e]633;C;${__rc_n};${__rc_id}\a'
+# What stands in PROMPT_COMMAND: in braces, so that `set -x` doesn't show it.
+__rc_first='{ __rc_done; } 2>/dev/null'
+__rc_last='{ __rc_arm; } 2>/dev/null'
 
 # -- hooks ----------------------------------------------------------------------------------------
 # First in PROMPT_COMMAND: the status of the command, before any hook of the user's.
 __rc_done() {
-  builtin local __rc_s=$? __rc_p="${PIPESTATUS[*]}"
-  { builtin local -; builtin set +eux; } 2>/dev/null
+  builtin local __rc_s="$?"
+  builtin local -
+  builtin set +aeux
   builtin printf '\e]633;D;%s;%s;%s;%s\a' "$__rc_n" "$__rc_id" "$__rc_s" "${PWD@Q}" 2>/dev/null >/dev/tty
   builtin return "$__rc_s"
 }
 
-# Last in PROMPT_COMMAND: puts the markers in place and waits until the keys that the command left unread are fetched.
+# Last in PROMPT_COMMAND: waits until the keys that the command left unread are fetched, and puts the markers in place.
 __rc_arm() {
-  builtin local __rc_s=$?
-  { builtin local -; builtin set +eux; } 2>/dev/null
+  builtin local __rc_s="$?" __rc_a=
+  builtin local -
+  builtin set +aeux
   builtin shopt -u histverify
-  [[ $PS1 == "$__rc_mark" ]] || __rc_ps1=$PS1
-  { PS0='\e]633;C;${__rc_n};${__rc_id}\a'
-    PS1=$__rc_mark
-    PS2='\[\e]633;F;${__rc_n}\a\]'; } 2>/dev/null
-  if [[ ${PROMPT_COMMAND[0]-} != __rc_done || ${PROMPT_COMMAND[-1]-} != __rc_arm ]]; then __rc_order; fi
-  builtin local __rc_a=
-  { builtin printf '\e]633;P;%s\a' "$__rc_n" >/dev/tty
+  [[ ${PS1-} == "$__rc_mark" ]] || __rc_ps1=${PS1-}
+  __rc_ps1=${__rc_ps1//"$__rc_tail"/}
+  { builtin printf '\e]633;P;%s;%s\a' "$__rc_n" "$__rc_s" >/dev/tty
     IFS= builtin read -r __rc_a <@ACK@; } 2>/dev/null
   case $__rc_a in
     *n*) { __rc_names >@REPORT@; } 2>/dev/null ;;
@@ -45,17 +50,30 @@ __rc_arm() {
   case $__rc_a in
     *p*) { builtin printf 'prompt\n%s\0' "${__rc_ps1@P}" >@REPORT@; } 2>/dev/null ;;
   esac
+  __rc_order
+  __rc_marks
   builtin return "$__rc_s"
 }
 
-# Keeps our two hooks first and last, whatever the user has put there since.
+# Puts the markers into the prompts. Last of all, for to assign to what is readonly ends the hook.
+__rc_marks() {
+  [[ ${PS1-} == "$__rc_mark" ]] || PS1=$__rc_mark
+  [[ ${PS2-} == "$__rc_mark2" ]] || PS2=$__rc_mark2
+  [[ ${PS0-} == "$__rc_mark0" ]] || PS0=$__rc_mark0
+}
+
+# Keeps our two hooks first and last, whatever the user has put there since. Status 1 where they can't be put there.
 __rc_order() {
-  local -a __rc_u=()
-  builtin local __rc_e
+  builtin local __rc_e __rc_i="${#PROMPT_COMMAND[@]}"
+  builtin local -a __rc_all
+  [[ ${PROMPT_COMMAND[0]-} == "$__rc_first" && ${PROMPT_COMMAND[__rc_i ? __rc_i - 1 : 0]-} == "$__rc_last" ]] && builtin return
+  [[ ${PROMPT_COMMAND@a} == *r* ]] && builtin return 1
+  __rc_all=("$__rc_first")
   for __rc_e in "${PROMPT_COMMAND[@]}"; do
-    [[ $__rc_e == __rc_done || $__rc_e == __rc_arm || -z $__rc_e ]] || __rc_u+=("$__rc_e")
+    [[ $__rc_e == "$__rc_first" || $__rc_e == "$__rc_last" || -z $__rc_e ]] || __rc_all+=("$__rc_e")
   done
-  { builtin unset PROMPT_COMMAND; PROMPT_COMMAND=(__rc_done "${__rc_u[@]}" __rc_arm); } 2>/dev/null
+  builtin unset PROMPT_COMMAND
+  PROMPT_COMMAND=("${__rc_all[@]}" "$__rc_last")
 }
 
 # The names that the shell resolves; one record, ended by NUL.
@@ -71,23 +89,27 @@ __rc_names() {
 
 # Fetches the line that the person has entered and puts it where readline will accept it.
 __rc_load() {
-  builtin local __rc_s=$?
-  { builtin local -; builtin set +eux; } 2>/dev/null
+  builtin local __rc_s="$?"
+  builtin local -
+  builtin set +aeux
   { IFS= builtin read -r -d '' __rc_id; IFS= builtin read -r -d '' __rc_n; IFS= builtin read -r -d '' READLINE_LINE; } <@REQUEST@
   READLINE_POINT=${#READLINE_LINE}
   # A history expansion that fails leads to a new prompt without PROMPT_COMMAND: the marker must still be in it.
   if [[ $- == *H* && $READLINE_LINE == *[!^]* ]] && [[ $READLINE_LINE == *'!'* || $READLINE_LINE == '^'* ]] \
     && ! ( builtin history -p -- "$READLINE_LINE" ) >/dev/null 2>&1; then builtin return "$__rc_s"; fi
   # While a command runs, PS1 is the user's own: it may read it, or add to it as a virtual environment does.
-  { PS1=$__rc_ps1; } 2>/dev/null
+  [[ -n $__rc_locked ]] || PS1=$__rc_ps1$__rc_tail
+  # A command that has taken the hooks away goes without them; the next one has them again.
+  __rc_order
   builtin return "$__rc_s"
 }
 
 # Completes the line in the request by the programmable completion of this shell, in a subshell: the person's
 # functions run, their side effects stay out. One candidate a line, ended by NUL.
 __rc_complete() {
-  builtin local __rc_s=$?
-  { builtin local -; builtin set +eux; } 2>/dev/null
+  builtin local __rc_s="$?"
+  builtin local -
+  builtin set +aeux
   ( builtin local __rc_r __rc_l __rc_p
     { IFS= builtin read -r -d '' __rc_r; IFS= builtin read -r -d '' __rc_l; IFS= builtin read -r -d '' __rc_p; } <@REQUEST@
     builtin printf 'complete\n%s\n' "$__rc_r"
@@ -138,6 +160,7 @@ __rc_candidates() {
 }
 
 # -- keys: only the program types here, by two private sequences -----------------------------------
+# `$_` is given along because the last word of a command is what `$_` is afterwards.
 # The line is drawn once, for nobody: in one row, so that the first line feed ends it.
 __rc_keys() {
   builtin local __rc_m
@@ -146,8 +169,8 @@ __rc_keys() {
   builtin bind 'set horizontal-scroll-mode on'
   builtin bind 'set mark-modified-lines off'
   for __rc_m in emacs vi-insert vi-command; do
-    builtin bind -m $__rc_m -x '"\e[9997~": __rc_u=$_; __rc_load; : "$__rc_u"'
-    builtin bind -m $__rc_m -x '"\e[9996~": __rc_u=$_; __rc_complete; : "$__rc_u"'
+    builtin bind -m $__rc_m -x '"\e[9997~": { __rc_load "$_"; } 2>/dev/null'
+    builtin bind -m $__rc_m -x '"\e[9996~": { __rc_complete "$_"; } 2>/dev/null'
     builtin bind -m $__rc_m '"\e[9998~": accept-line'
     builtin bind -m $__rc_m '"\e[9999~": "\e[9997~\e[9998~"'
   done
@@ -170,5 +193,16 @@ case @OPTIONS@ in
     esac ;;
 esac
 __rc_keys
-__rc_ps1=$PS1
-__rc_order
+__rc_begin() {
+  builtin local -
+  builtin set +aeux
+  __rc_ps1=${PS1-}
+  __rc_locked=
+  __rc_order && builtin return
+  # A start-up file has made PROMPT_COMMAND readonly: the hooks run while the prompt is expanded.
+  __rc_locked=1
+  __rc_mark="\$($__rc_first; $__rc_last)$__rc_mark"
+  __rc_marks
+}
+__rc_begin
+builtin unset -f __rc_begin __rc_keys

@@ -40,7 +40,8 @@ pub(super) fn make(app: &App, state: &SharedState, heading: &Heading, pump: &Han
         .with_selected_text_style(if color { Style::new().reverse() } else { Style::new() })
         .with_text_style(Style::new())
         .with_description_text_style(if color { Color::DarkGray.normal() } else { Style::new() });
-    let history_menu = ListMenu::default().with_name(HISTORY_MENU).with_page_size(HISTORY_PAGE_LINES).with_marker("history: ");
+    let history_menu =
+        ListMenu::default().with_name(HISTORY_MENU).with_page_size(HISTORY_PAGE_LINES).with_marker("history: ");
     let mut editor = Reedline::create()
         .use_bracketed_paste(true)
         .with_ansi_colors(color)

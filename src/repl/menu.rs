@@ -74,7 +74,11 @@ impl Menu for CompletionMenu {
     }
 
     fn menu_string(&self, available_lines: u16, use_ansi_coloring: bool) -> String {
-        if self.get_values().is_empty() { String::new() } else { self.0.menu_string(available_lines, use_ansi_coloring) }
+        if self.get_values().is_empty() {
+            String::new()
+        } else {
+            self.0.menu_string(available_lines, use_ansi_coloring)
+        }
     }
 
     fn min_rows(&self) -> u16 {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use reedline::{EditCommand, Reedline, Signal};
 
 use super::git::{Head, Repository};
-use super::keys::FLIP;
+use super::keys::{FLIP, WAKE};
 use super::outcomes::Outcomes;
 use super::programs::ProgramsThread;
 use super::prompt::{Facts, Heading, ReedPrompt, split_titles, with_tilde};
@@ -68,6 +68,8 @@ pub struct Repl {
     ready: bool,
     /// The shell has told its names.
     named: bool,
+    /// A start-up file has written a part of a line, as one does that asks.
+    start_asks: bool,
     programs: ProgramsThread,
     outcomes: Outcomes,
     /// The line in the editor is a proposal that the person edits.
@@ -100,6 +102,7 @@ impl Repl {
             names: Arc::new(crate::proto::Names { known, ..first_names }),
             cwd: host::working_directory(),
             home: home.clone(),
+            first_path: app.env.get(std::ffi::OsStr::new("PATH")).cloned(),
             ..EditorState::default()
         };
         let state = SharedState::new(state.into());
@@ -129,6 +132,7 @@ impl Repl {
             shell_prompt: None,
             ready: false,
             named: false,
+            start_asks: false,
             programs,
             outcomes,
             editing_proposal: false,
@@ -156,7 +160,10 @@ impl Repl {
     }
 
     fn step(&mut self) -> Flow {
-        let flow = self.take_pending(None);
+        let mut flow = self.take_pending(None);
+        if flow == Flow::Continue && self.start_asks {
+            flow = self.wait_for_names();
+        }
         if flow != Flow::Continue {
             return flow;
         }
@@ -176,6 +183,10 @@ impl Repl {
             Ok(Signal::HostCommand(command)) if command == FLIP => {
                 self.flip();
                 Flow::Continue
+            }
+            Ok(Signal::HostCommand(command)) if command == WAKE => {
+                self.session.woken();
+                self.take_pending(Some(&prompt))
             }
             Ok(_) => self.take_pending(Some(&prompt)),
             Err(error) => Flow::End(Ending::NotStarted(format!("the line editor can't read the terminal: {error}"))),
@@ -255,6 +266,7 @@ impl Repl {
                 return flow;
             }
         }
+        self.start_asks = false;
         self.session.keys_to(KeysTo::Hold);
         Flow::Continue
     }
@@ -403,7 +415,8 @@ impl Repl {
             Event::Incomplete => self.finished = Some(Finished::Incomplete),
             Event::Replaced => {
                 self.console.raw(b"\r\n");
-                self.console.notice("the shell was replaced (exec): keys and output pass straight through until it ends");
+                self.console
+                    .notice("the shell was replaced (exec): keys and output pass straight through until it ends");
             }
             Event::Ended(status) => return Flow::End(Ending::mirror(status)),
             Event::Hangup => return Flow::End(Ending::Exit(HUNG_UP)),
@@ -443,7 +456,12 @@ impl Repl {
         }
         self.console.raw(bytes);
         if !bytes.ends_with(b"\n") {
-            self.console.raw(b"\r\n");
+            if self.ready {
+                self.console.raw(b"\r\n");
+            } else {
+                // It may be a question: the keys are the start-up file's until it has ended.
+                self.start_asks = true;
+            }
         }
     }
 

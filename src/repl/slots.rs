@@ -53,15 +53,31 @@ impl Highlighter for ToldHighlighter {
     fn highlight(&self, line: &str, cursor: usize) -> StyledText {
         self.pump.editor_drawn();
         self.heading.set(state::read(&self.state).verdict(line).route);
-        match &self.inner {
+        let mut styled = match &self.inner {
             Some(inner) => inner.highlight(line, cursor),
             None => {
                 let mut plain = StyledText::new();
                 plain.push((nu_ansi_term::Style::new(), line.to_owned()));
                 plain
             }
+        };
+        for (_, text) in &mut styled.buffer {
+            *text = without_controls(text);
         }
+        styled
     }
+}
+
+/// Draws control characters, which a paste may hold, as marks of the same length in bytes: the terminal would obey
+/// them, and reedline cuts what is drawn by the line's own byte positions.
+fn without_controls(text: &str) -> String {
+    let mark = |c: char| match c {
+        '\n' | '\r' | '\t' => c,
+        _ if c.is_control() && c.len_utf8() == 1 => '?',
+        _ if c.is_control() => '¿',
+        _ => c,
+    };
+    text.chars().map(mark).collect()
 }
 
 /// The live shell's programmable completion, within a time limit.

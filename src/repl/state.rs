@@ -1,12 +1,16 @@
 //! What the line editor's slots share: the live shell's names, where it is, and what the user's key forces. It must not know
 //! how the facts were found; the loop writes them, the slots read.
 
+use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::proto::{Names, Route, Verdict};
 use crate::route::{self, Context};
+
+/// Words of a line that are looked up one by one while the list of programs isn't made yet.
+const FIRST_WORDS_MAX: usize = 16;
 
 /// What the slots know of the session.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +25,8 @@ pub struct EditorState {
     pub forced: Option<Route>,
     /// Whether the model's last answer ended with a question.
     pub model_asked: bool,
+    /// Where programs are looked for while their list isn't made yet.
+    pub first_path: Option<OsString>,
 }
 
 /// The state as the slots hold it.
@@ -30,13 +36,28 @@ impl EditorState {
     /// Says where `line` would go.
     #[must_use]
     pub fn verdict(&self, line: &str) -> Verdict {
+        let names = self.names_for(line);
         let context = Context {
-            names: &self.names,
+            names: &names,
             is_path: &|word| self.is_runnable(word),
             forced: self.forced,
             model_asked: self.model_asked,
         };
         route::decide(line, &context)
+    }
+
+    /// The names, with the line's words among them that are programs while the list of programs isn't made yet: a command
+    /// that is typed at once must not go to a model.
+    fn names_for(&self, line: &str) -> Arc<Names> {
+        let Some(path) = self.first_path.as_ref().filter(|_| self.names.programs.is_empty()) else {
+            return Arc::clone(&self.names);
+        };
+        let is_program = |word: &&str| {
+            !word.contains('/') && std::env::split_paths(path).any(|dir| is_executable_file(&dir.join(word)))
+        };
+        let words = line.split(|c: char| c.is_whitespace() || ";|&()<>".contains(c)).filter(|word| !word.is_empty());
+        let found = words.take(FIRST_WORDS_MAX).filter(is_program).map(str::to_owned).collect();
+        Arc::new(Names { programs: Arc::new(found), ..Names::clone(&self.names) })
     }
 
     /// The path that an unquoted word names, from the shell's working directory; none for `~somebody` or an unknown home.
@@ -55,6 +76,10 @@ impl EditorState {
         let data = self.resolve(word).and_then(|path| path.metadata().ok());
         data.is_some_and(|data| data.is_dir() || (data.is_file() && data.permissions().mode() & 0o111 != 0))
     }
+}
+
+fn is_executable_file(path: &Path) -> bool {
+    path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
 
 /// Reads the state. A writer that panicked left whole values behind, so its poison is passed over.
@@ -81,6 +106,17 @@ mod tests {
         }
         assert_eq!(state.resolve("~bob/x"), None);
         assert_eq!(EditorState::default().resolve("~/x"), None);
+    }
+
+    #[test]
+    fn a_command_typed_before_the_programs_are_known_is_one() {
+        let mut state = EditorState::default();
+        assert_eq!(state.verdict("sh | env").route, Route::Ask);
+        state.first_path = Some("/nonexistent:/bin:/usr/bin".into());
+        assert_eq!(state.verdict("sh | env").route, Route::Shell);
+        assert_eq!(state.verdict("what is that").route, Route::Ask);
+        state.names = Arc::new(Names { programs: Arc::new(["ls".to_owned()].into()), ..Names::default() });
+        assert_eq!(state.verdict("sh | env").route, Route::Ask);
     }
 
     #[test]

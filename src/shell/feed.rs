@@ -15,6 +15,9 @@ const KEPT_BYTES_MAX: usize = 1024 * 1024;
 /// the line's end.
 const VERDICT_WAIT: Duration = Duration::from_millis(15);
 
+/// How long keys are kept for a wake key that the editor may have lost among keys of one batch.
+const STALE_WAKE_WAIT: Duration = Duration::from_millis(50);
+
 /// The keys' way.
 pub struct Feed {
     whom: KeysTo,
@@ -30,6 +33,8 @@ pub struct Feed {
     pub(super) forwarded: bool,
     wake_wanted: bool,
     wake_sent: bool,
+    /// How many wake keys were sent, and how many of them the loop has seen by now.
+    wakes_sent: u64,
     /// When held keys are the editor's after all.
     pub(super) deadline: Option<Instant>,
 }
@@ -46,6 +51,7 @@ impl Feed {
             forwarded: false,
             wake_wanted: false,
             wake_sent: false,
+            wakes_sent: 0,
             deadline: None,
         }
     }
@@ -73,6 +79,28 @@ impl Feed {
                 self.to_shell.extend(to_legacy(&std::mem::take(&mut self.held)));
             }
             KeysTo::Hold | KeysTo::Cancel | KeysTo::Question => {}
+        }
+    }
+
+    /// Hands the keys to the editor, which has ended `wakes_seen` times by a wake key. One that it ended without lies
+    /// still before it: it would end at once, and the keys behind would be lost.
+    pub(super) fn edit(&mut self, wakes_seen: u64) {
+        if wakes_seen == self.wakes_sent {
+            return self.keys_to(KeysTo::Editor);
+        }
+        self.keys_to(KeysTo::Hold);
+        self.whom = KeysTo::Editor;
+        self.keys = Keys::default();
+        self.wake_sent = true;
+        self.deadline = Some(Instant::now() + STALE_WAKE_WAIT);
+    }
+
+    /// The wake key that was thought to lie before the editor was lost.
+    fn forget_wake(&mut self) {
+        self.deadline = None;
+        self.wake_sent = false;
+        if !self.send_wake() {
+            self.feed_editor();
         }
     }
 
@@ -159,7 +187,9 @@ impl Feed {
     pub(super) fn release(&mut self) {
         self.deadline = None;
         self.gate.enter_pending.store(false, Ordering::Release);
-        self.feed_editor();
+        if !(self.keys.between_keys() && self.send_wake()) {
+            self.feed_editor();
+        }
     }
 
     /// The editor has drawn itself while an Enter was pending.
@@ -171,7 +201,7 @@ impl Feed {
 
     pub(super) fn handle_time(&mut self, now: Instant) {
         if self.deadline.is_some_and(|at| at <= now) {
-            self.release();
+            if self.wake_sent { self.forget_wake() } else { self.release() }
         }
     }
 
@@ -200,12 +230,14 @@ impl Feed {
     }
 
     /// Sends the wake key. The editor forgets keys that come behind it in one batch, so they are kept until the
-    /// editor is entered again.
+    /// editor is entered again. Behind an Enter it would be left for the next line.
     fn send_wake(&mut self) -> bool {
-        let send = self.whom == KeysTo::Editor && self.wake_wanted && !self.wake_sent;
+        let closed = self.wake_sent || self.gate.enter_pending.load(Ordering::Acquire);
+        let send = self.whom == KeysTo::Editor && self.wake_wanted && !closed;
         if send {
             self.wake_wanted = false;
             self.wake_sent = true;
+            self.wakes_sent += 1;
             self.to_editor.extend_from_slice(WAKE_KEY);
         }
         send

@@ -69,15 +69,7 @@ pub struct Current {
 
 impl Current {
     fn new(line: String, echo_open: bool) -> Self {
-        Self {
-            line,
-            started: Instant::now(),
-            ended: None,
-            cwd: None,
-            echo_open,
-            incomplete: false,
-            open_line: false,
-        }
+        Self { line, started: Instant::now(), ended: None, cwd: None, echo_open, incomplete: false, open_line: false }
     }
 }
 
@@ -144,6 +136,8 @@ impl Pump {
     fn mark(&mut self, mark: Mark) {
         match mark {
             Mark::Started => {
+                self.start_marked = true;
+                self.prompt_mark_late = false;
                 // What came before belongs to the line, not to its output (a history expansion's echo).
                 let _ = self.recorder.take();
                 if let Some(current) = &mut self.current {
@@ -172,22 +166,42 @@ impl Pump {
                     self.feed.to_shell.push(3);
                 }
             }
-            Mark::Prompt => self.prompt_reached(),
-            Mark::Reading => self.reading(),
+            Mark::Prompt { status } => {
+                self.end_without_hook(status);
+                self.prompt_reached();
+            }
+            Mark::Reading { status } => self.reading(status),
         }
     }
 
+    /// The first hook didn't say how the command ended: the person has changed the hooks. A later one says it.
+    fn end_without_hook(&mut self, status: Option<i32>) {
+        let (Some(current), Some(status)) = (&mut self.current, status) else { return };
+        current.ended.get_or_insert_with(|| (current.started.elapsed(), status));
+    }
+
     /// Readline reads.
-    fn reading(&mut self) {
+    fn reading(&mut self, status: Option<i32>) {
         // The report of the names, if one was asked for, is whole.
         self.report_after = None;
+        if std::mem::take(&mut self.prompt_mark_late) {
+            self.prompt_marked = true;
+            if let (Phase::Sent { .. }, Some(current)) = (&self.phase, &mut self.current) {
+                current.echo_open = true;
+            }
+            return;
+        }
         match self.phase {
             Phase::Prompting { .. } | Phase::Completing { answered: true } => {
                 self.prompt_marked = true;
                 self.readline_reads();
             }
-            // A failed history expansion leads straight back to readline, without the hooks.
+            // A failed history expansion leads straight back to readline, without the hooks; so does a command that
+            // has taken them away.
             Phase::Sent { .. } | Phase::Running { .. } if self.current.is_some() => {
+                if matches!(self.phase, Phase::Running { .. }) {
+                    self.end_without_hook(status);
+                }
                 if let Some(current) = &mut self.current {
                     current.ended.get_or_insert((Duration::ZERO, 1));
                 }
@@ -248,6 +262,9 @@ impl Pump {
     fn prompt_reached(&mut self) {
         // A prompt that readline draws anew, because of Ctrl-C, isn't the end of a line.
         let first = matches!(self.phase, Phase::Starting | Phase::Prompting { first: true, .. });
+        if self.feed.whom() == KeysTo::Shell {
+            self.feed.keys_to(KeysTo::Hold);
+        }
         if self.feed.forwarded || !self.feed.to_shell.is_empty() {
             let mut unread = self.read_unread_keys();
             unread.append(&mut self.feed.to_shell);
@@ -266,6 +283,7 @@ impl Pump {
         }
         go_on.push(b'\n');
         let _ = self.shell.channels.acknowledge.write_all(&go_on);
+        self.prompt_mark_late = false;
         self.phase = Phase::Prompting { since: Instant::now(), first };
     }
 
@@ -297,8 +315,8 @@ impl Pump {
         }
         self.flush_output();
         let (duration, status) = current.ended.unwrap_or((current.started.elapsed(), 0));
-        let outcome =
-            CommandOutcome { command: current.line, status, duration, cwd: current.cwd, output: self.recorder.take() };
+        let cwd = current.cwd.or_else(|| std::fs::read_link(format!("/proc/{}/cwd", self.shell.child.id())).ok());
+        let outcome = CommandOutcome { command: current.line, status, duration, cwd, output: self.recorder.take() };
         self.tell(Event::Finished(outcome));
     }
 

@@ -32,10 +32,17 @@ const COMPLETE_KEYS: &[u8] = b"\x1b[9996~";
 const OUTPUT_BYTES_GATHERED: usize = 64 * 1024;
 /// How long the start of a possible marker is held back.
 const HELD_OUTPUT: Duration = Duration::from_millis(8);
-/// How long the shell may take to mark that a line has started or that it reads again, before we go on all the same.
-const MARK_WAIT: Duration = Duration::from_millis(50);
 /// How long the loop may take to notice that the session is over.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
+/// How long the shell may take to mark that a line has started or that it reads again, before we go on all the same:
+/// long on a busy machine, short where the mark before didn't come either (`exec 2>file`).
+const MARK_WAIT: Duration = Duration::from_secs(1);
+const MISSING_MARK_WAIT: Duration = Duration::from_millis(50);
+/// The editor reads at most 1024 bytes when it is woken, and is woken by new bytes only: it gets less than that, and
+/// more once it has read them.
+const EDITOR_BYTES_MAX: usize = 1000;
+/// How long until it is looked whether the editor has read its piece.
+const EDITOR_READS: Duration = Duration::from_millis(1);
 /// A report longer than this is dropped: names of a sane session take a few 10 KiB.
 const REPORT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How long a report that is being written is left alone. The shell writes each name by itself, and waking for each
@@ -45,8 +52,12 @@ const REPORT_WAIT: Duration = Duration::from_millis(10);
 /// What the prompt's loop asks of the pump.
 #[derive(Debug)]
 pub enum Command {
-    /// Who gets the keys, and how many events the loop has seen.
-    KeysTo(KeysTo, u64),
+    /// Who gets the keys, and how many events and wake keys the loop has seen.
+    KeysTo {
+        whom: KeysTo,
+        events_seen: u64,
+        wakes_seen: u64,
+    },
     ReleaseKeys,
     EditorDrawn,
     Submit {
@@ -116,6 +127,10 @@ pub struct Pump {
     pub(super) replaced: bool,
     /// Whether readline's last prompt reached the terminal.
     pub(super) prompt_marked: bool,
+    /// Whether that mark may still come, now that it was given up.
+    pub(super) prompt_mark_late: bool,
+    /// Whether the last line's start was marked.
+    pub(super) start_marked: bool,
 }
 
 impl Pump {
@@ -173,6 +188,8 @@ impl Pump {
             command_line: Vec::new(),
             replaced: false,
             prompt_marked: true,
+            prompt_mark_late: false,
+            start_marked: true,
         })
     }
 
@@ -213,7 +230,7 @@ impl Pump {
             self.feed.end_editor();
             write_some(&self.editor, &mut self.feed.to_editor);
             match commands.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(Command::KeysTo(whom, _)) => self.feed.keys_to(whom),
+                Ok(Command::KeysTo { whom, .. }) => self.feed.keys_to(whom),
                 Ok(Command::Nudge) => self.tell(Event::Nudged),
                 Ok(Command::Close) | Err(RecvTimeoutError::Disconnected) => self.closed = true,
                 Ok(_) => {}
@@ -237,14 +254,12 @@ impl Pump {
         }
         let keys_wanted = if self.feed.has_room() { PollFlags::POLLIN } else { PollFlags::empty() };
         let report_wanted = if self.report_after.is_none() { PollFlags::POLLIN } else { PollFlags::empty() };
-        let editor_wants = if self.feed.to_editor.is_empty() { PollFlags::empty() } else { PollFlags::POLLOUT };
         let mut set = [
             PollFd::new(self.terminal.as_fd(), keys_wanted),
             PollFd::new(self.shell.master.as_fd(), master_wants),
             PollFd::new(wake.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.signal_pipe.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.shell.channels.report.as_fd(), report_wanted),
-            PollFd::new(self.editor.as_fd(), editor_wants),
         ];
         if poll(&mut set, timeout).is_err() {
             return [false; 5];
@@ -254,18 +269,26 @@ impl Pump {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let mark = match &self.phase {
-            Phase::Sent { since } | Phase::Prompting { since, .. } => Some(*since + MARK_WAIT),
-            _ => None,
-        };
-        [self.scanner_deadline, mark, self.feed.deadline, self.replaced_deadline(), self.report_after]
+        let mark = self.mark_deadline();
+        let editor = (!self.feed.to_editor.is_empty()).then(|| Instant::now() + EDITOR_READS);
+        [self.scanner_deadline, mark, self.feed.deadline, self.replaced_deadline(), self.report_after, editor]
             .into_iter()
             .flatten()
             .min()
     }
 
+    fn mark_deadline(&self) -> Option<Instant> {
+        let (since, usual) = match &self.phase {
+            Phase::Sent { since } => (since, self.start_marked),
+            Phase::Prompting { since, .. } => (since, self.prompt_marked),
+            _ => return None,
+        };
+        Some(*since + if usual { MARK_WAIT } else { MISSING_MARK_WAIT })
+    }
+
     fn handle_time(&mut self) {
         let now = Instant::now();
+        let mark_missing = self.mark_deadline().is_some_and(|at| at <= now);
         if self.scanner_deadline.is_some_and(|at| at <= now) {
             self.scanner_deadline = None;
             self.with_scanner(|scanner, sink| scanner.release(sink));
@@ -273,10 +296,14 @@ impl Pump {
         }
         match self.phase {
             // No start mark: the shell's standard error goes elsewhere, or it is busy. Pass everything on.
-            Phase::Sent { since } if since + MARK_WAIT <= now => self.command_started(),
+            Phase::Sent { .. } if mark_missing => {
+                self.start_marked = false;
+                self.command_started();
+            }
             // No prompt mark, for the same reason.
-            Phase::Prompting { since, .. } if since + MARK_WAIT <= now => {
+            Phase::Prompting { .. } if mark_missing => {
                 self.prompt_marked = false;
+                self.prompt_mark_late = true;
                 self.readline_reads();
             }
             _ => {}
@@ -292,11 +319,16 @@ impl Pump {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::KeysTo(whom, seen) => {
-                if seen == self.told {
+            Command::KeysTo { whom, events_seen, wakes_seen } => {
+                if events_seen == self.told {
                     self.feed.events_seen();
                 }
-                self.feed.keys_to(whom);
+                if whom == KeysTo::Editor {
+                    return self.feed.edit(wakes_seen);
+                }
+                // Where the shell's readline waits, the keys would be a line of their own.
+                let is_busy = matches!(self.phase, Phase::Starting | Phase::Sent { .. } | Phase::Running { .. });
+                self.feed.keys_to(if whom == KeysTo::Shell && !is_busy { KeysTo::Hold } else { whom });
             }
             Command::ReleaseKeys => self.feed.release(),
             Command::EditorDrawn => self.feed.editor_drawn(),
@@ -428,7 +460,26 @@ impl Pump {
 
     fn write_pending(&mut self) {
         write_some(&self.shell.master, &mut self.feed.to_shell);
-        write_some(&self.editor, &mut self.feed.to_editor);
+        self.write_to_editor();
+    }
+
+    fn write_to_editor(&mut self) {
+        let pending = &mut self.feed.to_editor;
+        // Descriptor 0 is the editor's end. To poll it also makes the kernel carry over what was written last.
+        let stdin = io::stdin();
+        let unread = || poll(&mut [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) != Ok(0);
+        if pending.is_empty() || unread() {
+            return;
+        }
+        let mut length = pending.len().min(EDITOR_BYTES_MAX);
+        // An escape at the end of a piece would be taken for the key of that name.
+        while length < pending.len() && length > 1 && pending[length - 1] == 0x1b {
+            length -= 1;
+        }
+        let mut piece: Vec<u8> = pending.drain(..length).collect();
+        write_some(&self.editor, &mut piece);
+        // What wasn't taken goes back in front.
+        pending.splice(..0, piece);
     }
 
     fn read_report(&mut self) {

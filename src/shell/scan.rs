@@ -18,9 +18,15 @@ const PREFIX: &[u8] = b"\x1b]633;";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// `P`: the hooks are done; the shell waits to be told to go on.
-    Prompt,
+    Prompt {
+        /// The shell's `$?`, where it says so: all there is when the person has taken the hook of `D` away.
+        status: Option<i32>,
+    },
     /// `B`: readline has drawn its prompt and reads.
-    Reading,
+    Reading {
+        /// As with `P`, for when both hooks are gone.
+        status: Option<i32>,
+    },
     /// `C`: a command is about to run; its output starts here.
     Started,
     /// `D`: a command has ended with this status, in this directory.
@@ -189,16 +195,18 @@ fn fits(seen: &[u8], nonce: &[u8]) -> Fit {
 }
 
 fn parse_body(body: &[u8], nonce_bytes: usize) -> Option<Mark> {
+    let number = |field: &[u8]| std::str::from_utf8(field).ok()?.parse().ok();
+    let last = || number(body.get(2 + nonce_bytes + 1..)?);
     match body[0] {
-        b'P' => Some(Mark::Prompt),
-        b'B' => Some(Mark::Reading),
+        b'P' => Some(Mark::Prompt { status: last() }),
+        b'B' => Some(Mark::Reading { status: last() }),
         b'C' => Some(Mark::Started),
         b'F' => Some(Mark::Incomplete),
         b'D' => {
             let fields = body.get(2 + nonce_bytes + 1..)?;
             let mut fields = fields.splitn(3, |byte| *byte == b';');
             let _id = fields.next()?;
-            let status = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+            let status = number(fields.next()?)?;
             let cwd = fields.next().and_then(unquote).filter(|path| path.starts_with(b"/"));
             Some(Mark::Done { status, cwd: cwd.map(|path| PathBuf::from(OsString::from_vec(path))) })
         }
@@ -309,7 +317,7 @@ mod tests {
     }
 
     const SAMPLE: &[u8] = b"a\x1b]633;C;abc123;7\x07\x1b[1mout\x1b]633;C;wrong;7\x07\x1b]633;B;old\x07\x1b]0;title\x07\
-        \x1b]633;D;abc123;7;130;'/tmp/a b'\x07tail\x1b]633;P;abc123\x07\x1b]633;";
+        \x1b]633;D;abc123;7;130;'/tmp/a b'\x07tail\x1b]633;P;abc123;3\x07\x1b]633;B;abc123\x07\x1b]633;";
 
     fn sample_expected() -> Vec<Got> {
         vec![
@@ -319,7 +327,8 @@ mod tests {
             Got::Text("\x1b[1mout\x1b]633;C;wrong;7\x07\x1b]633;B;old\x07\x1b]0;title\x07".into()),
             Got::Mark(Mark::Done { status: 130, cwd: Some("/tmp/a b".into()) }),
             Got::Text("tail".into()),
-            Got::Mark(Mark::Prompt),
+            Got::Mark(Mark::Prompt { status: Some(3) }),
+            Got::Mark(Mark::Reading { status: None }),
             Got::Text("\x1b]633;".into()),
         ]
     }

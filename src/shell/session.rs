@@ -145,6 +145,8 @@ pub struct Session {
     next_id: u64,
     /// How many events were taken.
     seen: Cell<u64>,
+    /// How many wake keys ended the editor.
+    wakes_seen: Cell<u64>,
     thread: Option<JoinHandle<()>>,
     /// Kept so that the editor always has somewhere to read from.
     _editor_slave: OwnedFd,
@@ -178,6 +180,7 @@ impl Session {
             random,
             next_id: 0,
             seen: Cell::new(0),
+            wakes_seen: Cell::new(0),
             thread: Some(thread),
             _editor_slave: editor.slave,
         })
@@ -194,7 +197,13 @@ impl Session {
         if whom == KeysTo::Editor {
             self.handle.gate.accepted.store(false, Ordering::Release);
         }
-        self.handle.send(Command::KeysTo(whom, self.seen.get()));
+        let (events_seen, wakes_seen) = (self.seen.get(), self.wakes_seen.get());
+        self.handle.send(Command::KeysTo { whom, events_seen, wakes_seen });
+    }
+
+    /// Says that the editor has ended by the pump's wake key.
+    pub fn woken(&self) {
+        self.wakes_seen.set(self.wakes_seen.get() + 1);
     }
 
     /// Hands a line to the shell and lends it the terminal. What happens next comes as events, last

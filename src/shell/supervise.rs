@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill, raise};
@@ -18,6 +19,11 @@ use nix::unistd::Pid;
 
 use super::modes::RESET_ALL;
 use super::sys::{self, Side};
+
+/// How long a terminal may take to answer when the front-end has crashed.
+const REPLY_WAIT: Duration = Duration::from_millis(500);
+/// Input dropped then, at most.
+const DROPPED_BYTES_MAX: usize = 64 * 1024;
 
 /// How the front-end tells the supervisor what to end with.
 #[derive(Debug)]
@@ -153,9 +159,30 @@ fn restore(modes: &Termios, crashed: bool) {
     if crashed {
         let _ = io::stdout().write_all(RESET_ALL.as_bytes());
         let _ = io::stdout().write_all(b"\r\n");
-        let _ = io::stdout().flush();
+        drop_replies();
     }
     let _ = tcsetattr(io::stdin(), SetArg::TCSADRAIN, modes);
+}
+
+/// Takes the terminal's answers to what the front-end had asked, which the next shell would read as keys: asks once
+/// more, and drops all up to that answer. Keys typed meanwhile go too; half a line is better lost than run.
+fn drop_replies() {
+    let stdin = io::stdin();
+    let _ = io::stdout().write_all(b"\x1b[5n").and_then(|()| io::stdout().flush());
+    let until = Instant::now() + REPLY_WAIT;
+    let mut seen = Vec::new();
+    while memchr::memmem::find(&seen, b"\x1b[0n").is_none() && seen.len() < DROPPED_BYTES_MAX {
+        let left = until.saturating_duration_since(Instant::now());
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
+        if poll(&mut [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)], timeout).unwrap_or(0) == 0 {
+            break;
+        }
+        let mut buffer = [0; 512];
+        match nix::unistd::read(&stdin, &mut buffer) {
+            Ok(count @ 1..) => seen.extend_from_slice(&buffer[..count]),
+            _ => break,
+        }
+    }
 }
 
 /// Ends this process by a signal, as the shell under it did.

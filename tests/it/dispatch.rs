@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-use crate::need::TEST_PATH;
+use crate::need::{TEST_PATH, require, require_root};
 use crate::pty::{Session, Spawn, program, status_code};
 
 /// Runs a program without a terminal, with a cleared environment.
@@ -61,7 +61,8 @@ fn without_a_person_it_is_bash() {
         ("shell", &["-c"], ""),
     ];
     for (argv0, args, input) in cases {
-        let bash = piped("/bin/bash".as_ref(), argv0, args, input.as_bytes(), home.path());
+        // The backing shell has its own name, which start-up files compare with `-bash`.
+        let bash = piped("/bin/bash".as_ref(), &argv0.replace("shell", "bash"), args, input.as_bytes(), home.path());
         let ours = piped(&program(), argv0, args, input.as_bytes(), home.path());
         assert_eq!(ours, bash, "{argv0} {args:?} with {input:?}");
     }
@@ -95,7 +96,7 @@ fn the_environment_and_the_descriptors_are_bash_s() {
     let home = TempDir::new().expect("a home");
     for command in ["env | grep -v '^_=' | sort", "ls /proc/self/fd", "umask; ulimit -a; cat /proc/self/oom_score_adj"]
     {
-        let bash = piped("/bin/bash".as_ref(), "shell", &["-c", command], b"", home.path());
+        let bash = piped("/bin/bash".as_ref(), "bash", &["-c", command], b"", home.path());
         let ours = piped(&program(), "shell", &["-c", command], b"", home.path());
         assert_eq!(ours, bash, "{command}");
     }
@@ -124,4 +125,84 @@ fn a_home_that_has_gone_and_a_broken_config_lock_nobody_out() {
         session.line("exit 3");
         assert_eq!(status_code(session.expect_exit()), 3);
     }
+}
+
+/// Runs the executable under test behind a script of the shell that prepares its surroundings, in a name space of its
+/// own for mounts; the script ends with `exec "$0"`.
+fn prepared(script: &str) -> Spawn {
+    let path = program().display().to_string();
+    Spawn::new("/usr/bin/unshare").arg("-m").arg("/bin/sh").arg("-c").arg(script).arg(&path)
+}
+
+#[test]
+fn without_bash_it_is_sh_and_says_so() {
+    if !require(&["unshare"]) || !require_root() {
+        return;
+    }
+    let hide = "for b in /bin/bash /usr/bin/bash /usr/local/bin/bash; do [ -e $b ] && mount --bind /dev/null $b; done";
+    let session = Session::spawn(prepared(&format!("{hide}; exec \"$0\"")));
+    session.expect_text("this is plain /bin/sh");
+    session.line("echo alive-$((40+2)); exit 3");
+    session.expect_line("alive-42");
+    assert_eq!(status_code(session.expect_exit()), 3);
+}
+
+#[test]
+fn a_full_disk_still_has_a_shell() {
+    if !require(&["unshare"]) || !require_root() {
+        return;
+    }
+    let fill = "mount -t tmpfs -o size=64k none \"$HOME\"; cd \"$HOME\"; head -c 1000000 /dev/zero > fill 2>/dev/null";
+    let session = Session::spawn(prepared(&format!("{fill}; exec \"$0\"")));
+    session.run("df . | grep -c 100%");
+    session.expect_line("1");
+    session.run("echo alive-$((40+2))");
+    session.expect_line("alive-42");
+    session.line("exit 3");
+    assert_eq!(status_code(session.expect_exit()), 3);
+}
+
+#[test]
+fn a_damaged_database_still_has_a_shell() {
+    let session =
+        Session::spawn(Spawn::reedclaw().file(".local/share/reedclaw/reedclaw.db", &"no database".repeat(999)));
+    session.expect_text("reedclaw.db");
+    session.run("echo alive-$((40+2))");
+    session.expect_line("alive-42");
+    session.line("exit 3");
+    assert_eq!(status_code(session.expect_exit()), 3);
+}
+
+#[test]
+fn where_no_process_can_be_made_it_is_bash() {
+    if !require(&["setpriv"]) || !require_root() {
+        return;
+    }
+    let path = program();
+    let copy = tempfile::Builder::new().prefix("rc-nobody-").tempdir().expect("a folder");
+    let shell = copy.path().join("reedclaw");
+    std::fs::copy(&path, &shell).expect("the shell is copied");
+    for path in [copy.path(), &shell] {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("it is opened");
+    }
+    // No process for an id that nobody else has.
+    let script = "ulimit -u 1; exec \"$0\"";
+    let spawn = Spawn::new("/usr/bin/setpriv")
+        .args(&["--reuid=61234", "--regid=61234", "--clear-groups", "/bin/bash", "-c", script])
+        .arg(&shell.display().to_string());
+    let session = Session::spawn(spawn.env("HOME", "/"));
+    session.expect_text("this is plain");
+    session.line("echo alive-$((40+2)); exit 3");
+    session.expect_line("alive-42");
+    assert_eq!(status_code(session.expect_exit()), 3);
+}
+
+#[test]
+fn a_terminal_of_no_size_runs_lines() {
+    let session = Session::spawn(Spawn::reedclaw().size(0, 0));
+    let trace = session.home().join("trace");
+    session.line(&format!("echo alive > {}", trace.display()));
+    session.expect_outside("a trace", || std::fs::read_to_string(&trace).ok().filter(|text| text == "alive\n"));
+    session.line("exit 3");
+    assert_eq!(status_code(session.expect_exit()), 3);
 }

@@ -166,3 +166,81 @@ fn random_bytes_on_the_terminal_stop_no_line() {
     session.press(Key::Enter);
     session.expect_prompt();
 }
+
+/// What start-up files may hold, and still there is a session that runs lines.
+const START_UP: &[&str] = &[
+    "set -u",
+    "set -x",
+    "set -T; trap 'true' DEBUG",
+    "set -o vi",
+    "set -o posix",
+    "PROMPT_COMMAND='echo from-rc'",
+    "PROMPT_COMMAND=('true' 'false')",
+    "readonly PROMPT_COMMAND='true'",
+    "readonly PROMPT_COMMAND",
+    "readonly PS0=x",
+    "readonly PS1",
+    "unset PS1 PS2",
+    "trap 'echo leaving' EXIT",
+    "if then; fi )",
+    "return 3",
+    "alias printf='echo no' read='echo no' builtin='echo no' local='echo no'; PATH=/nowhere",
+    "bind '\"\\e[9999~\": \"typed by bind\"'; bind '\"\\e[9997~\": \"x\"'",
+    "exec 3>&1 9</dev/null; umask 077; IFS=x",
+    "cd /; export HOME=/nonexistent",
+    "until [ -e ~/go ]; do sleep 0.05; done; echo slow-start",
+];
+
+#[test]
+fn whatever_a_start_up_file_holds_lines_run() {
+    for text in START_UP {
+        let session = Session::spawn(Spawn::reedclaw().file(".bashrc", &format!("PS1='❯ '\n{text}\n")));
+        let path = session.home().join("trace");
+        session.line(&format!("echo up-$((40+2)) > {}", path.display()));
+        std::fs::write(session.home().join("go"), "").expect("a file");
+        session.expect_outside(&format!("a trace after {text:?}"), || {
+            std::fs::read_to_string(&path).ok().filter(|text| *text == "up-42\n")
+        });
+        session.line("exit 7");
+        assert_eq!(status_code(session.expect_exit()), 7, "{text}");
+    }
+}
+
+#[test]
+fn a_start_up_file_may_ask() {
+    let session = Session::spawn(Spawn::reedclaw().file(".bashrc", "PS1='❯ '; read -p 'who? ' who\n"));
+    session.expect_text("who?");
+    session.line("tester");
+    session.run("echo answered-$who");
+    session.expect_line("answered-tester");
+}
+
+#[test]
+fn a_nonce_that_was_used_is_worth_nothing() {
+    let forge = r#"n=$(cat old)
+for letter in P B C D F; do
+  text=$(printf '\033]633;%s;%s;1;99\007' "$letter" "$n")
+  for ((cut = 0; cut <= ${#text}; cut++)); do
+    printf '%s' "${text:0:cut}"; printf '%s' "${text:cut}"
+  done
+done
+printf 'forged-%d\n' 42
+exit 3
+"#;
+    let session = Session::spawn(Spawn::reedclaw().file("forge", forge));
+    session.run("printf %s \"${__rc_n}\" > old; test -s old && echo stolen");
+    session.expect_line("stolen");
+    session.run("bash forge");
+    session.expect_line("forged-42");
+    session.expect("the true status", |screen| cursor_line(screen).contains(" 3 "));
+    session.run("echo status-$?");
+    session.expect_line("status-3");
+    // In the background, while the line is edited.
+    session.run("(until [ -e go ]; do sleep 0.02; done; bash forge) &");
+    session.type_text("echo typed-$((1+1))");
+    session.expect_text("typed-$((1+1))");
+    std::fs::write(session.home().join("go"), "").expect("a file");
+    session.expect_line("forged-42");
+    session.press(Key::Enter);
+    session.expect_line("typed-2");
+}

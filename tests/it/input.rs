@@ -49,7 +49,7 @@ fn an_incomplete_line_goes_on_and_can_be_left() {
 #[test]
 fn a_syntax_error_an_empty_line_and_a_comment_come_back() {
     let session = Session::spawn(Spawn::reedclaw());
-    session.run("fi");
+    session.run("echo )");
     session.run("echo status-$?");
     session.expect_line("status-2");
     session.press(Key::Enter);
@@ -165,4 +165,63 @@ fn quit_ends_the_session() {
     session.expect_prompt();
     session.line(":quit");
     assert_eq!(session.expect_exit().code(), Some(0));
+}
+
+#[test]
+fn a_line_of_200_kilobytes_is_whole_pasted_or_typed() {
+    let words = "0123456789".repeat(20_000);
+    for (begin, end) in [("\x1b[200~", "\x1b[201~"), ("", "")] {
+        let session = Session::spawn(Spawn::reedclaw().size(50, 200));
+        session.expect_prompt();
+        session.send(format!("{begin}x={words}; echo length-${{#x}} > trace; unset x{end}").as_bytes());
+        session.expect_text("unset x");
+        session.press(Key::Enter);
+        session.expect_outside("the length", || {
+            std::fs::read_to_string(session.home().join("trace")).ok().filter(|text| text == "length-200000\n")
+        });
+        session.expect_prompt();
+    }
+}
+
+#[test]
+fn control_characters_in_a_paste_reach_the_command_and_not_the_terminal() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.expect_prompt();
+    let from = session.raw().len();
+    session.send(b"\x1b[200~printf %s 'a\tb\x01c\x1b]0;evil\x07d' | od -An -c | tr -d ' ' > trace\x1b[201~");
+    session.expect_text("> trace");
+    let drawn = session.raw()[from..].to_vec();
+    assert!(memchr::memmem::find(&drawn, b"\x1b]0;evil").is_none(), "the line editor wrote a title");
+    session.press(Key::Enter);
+    session.expect_outside("what the command got", || {
+        let text = std::fs::read_to_string(session.home().join("trace")).ok()?;
+        (text.replace('\n', "") == "a\\tb001c033]0;evil\\ad").then_some(())
+    });
+    session.expect_prompt();
+}
+
+#[test]
+fn a_nul_is_refused_in_one_clear_line() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.expect_prompt();
+    session.send(b"\x1b[200~echo one\0two > trace\x1b[201~");
+    session.expect_text("two > trace");
+    session.press(Key::Enter);
+    session.expect_text("NUL");
+    session.run("echo alive-$((1+1))");
+    session.expect_line("alive-2");
+    assert!(!session.home().join("trace").exists(), "half a line was run");
+}
+
+#[test]
+fn a_size_that_changes_during_a_burst_is_right_in_the_end() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.expect_prompt();
+    session.line("seq 1 20000; echo burst-$((1+1))");
+    for step in 0..20 {
+        session.resize(20 + step, 70 + step);
+    }
+    session.expect_text("burst-2");
+    session.run("stty size");
+    session.expect_line("39 89");
 }

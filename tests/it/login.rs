@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use crate::need::{require, require_root};
-use crate::pty::{Key, Session, Spawn, program, status_code};
+use crate::pty::{Key, PROMPT, Session, Spawn, program, status_code};
 use crate::sshd::Sshd;
 
 #[test]
@@ -68,7 +68,8 @@ fn copying_over_ssh() {
 fn a_person_logs_in_over_ssh() {
     let Some(server) = Sshd::start(&program()) else { return };
     fs::write(server.home().join(".bash_profile"), "PS1='❯ '; echo profile-was-read\n").expect("a profile");
-    let login = server.login();
+    let mut login = server.login();
+    login.set_prompt("~ >");
     login.expect_line("profile-was-read");
     login.run("shopt -q login_shell && echo login-$?; tty | cut -c1-9");
     login.expect_line("login-0");
@@ -79,8 +80,11 @@ fn a_person_logs_in_over_ssh() {
     login.line("sleep 600");
     login.expect_outside("the sleep of the test user", || crate::procs::all().into_iter().find(|p| p.name == "sleep"));
     login.press(Key::Ctrl('c'));
-    login.run("echo after-$?");
-    login.expect_line("after-130");
+    login.set_prompt("~ 130 >");
+    login.run("true");
+    login.set_prompt("~ >");
+    login.run("(exit 9); echo after-$?");
+    login.expect_line("after-9");
     login.line("exit 3");
     assert_eq!(status_code(login.expect_exit()), 3);
 }
@@ -98,9 +102,9 @@ fn su_and_runuser_reach_the_shell() {
     ] {
         let output = Command::new(args[0]).args(&args[1..]).stdin(Stdio::null()).output().expect("it starts");
         assert_eq!(output.status.code(), Some(6), "{args:?}: {output:?}");
-        let name = program().file_name().expect("a name").to_string_lossy().into_owned();
+        // The backing shell's own name, which start-up files compare with `-bash`.
         let said = String::from_utf8(output.stdout).expect("text");
-        assert!(said.trim_end().ends_with(&name), "{args:?} said {said:?}");
+        assert!(matches!(said.trim_end(), "-bash" | "bash"), "{args:?} said {said:?}");
     }
 }
 
@@ -116,4 +120,28 @@ fn a_login_shell_reads_its_files_and_leaves_by_them() {
     session.line("logout");
     assert_eq!(status_code(session.expect_exit()), 0);
     assert_eq!(fs::read_to_string(session.home().join("left")).expect("the logout file ran"), "logout\n");
+}
+
+#[test]
+fn su_and_sudo_give_a_session_of_ours() {
+    if !require(&["su", "sudo"]) || !require_root() {
+        return;
+    }
+    let Some(server) = Sshd::start(&program()) else { return };
+    for command in [format!("su - {}", server.user()), format!("sudo -i -u {}", server.user())] {
+        let mut session = Session::spawn(Spawn::bash());
+        session.run("clear");
+        session.set_prompt(">");
+        session.line(&command);
+        session.expect_outside("our shell", || {
+            let name = program().file_name()?.to_string_lossy().into_owned();
+            (session.descendants().iter().filter(|process| process.name == name).count() >= 2).then_some(())
+        });
+        session.run("shopt -q login_shell; echo \"login-$?-$(id -un)\"");
+        session.expect_line(&format!("login-0-{}", server.user()));
+        session.line("exit 5");
+        session.set_prompt(PROMPT);
+        session.run("echo back-$?");
+        session.expect_line("back-5");
+    }
 }

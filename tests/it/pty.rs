@@ -106,6 +106,11 @@ impl Spawn {
         self
     }
 
+    /// Adds arguments.
+    pub fn args(self, args: &[&str]) -> Self {
+        args.iter().fold(self, |this, arg| this.arg(arg))
+    }
+
     /// Sets the name that the program sees as its own, `-reedclaw` for a login shell.
     pub fn argv0(mut self, argv0: &str) -> Self {
         self.argv0 = Some(argv0.to_string());
@@ -266,6 +271,7 @@ pub struct Session {
     wake_reader: Option<OwnedFd>,
     reader: Option<JoinHandle<()>>,
     patience: Duration,
+    prompt: &'static str,
     home: PathBuf,
     _own_home: Option<TempDir>,
 }
@@ -310,6 +316,7 @@ impl Session {
             wake_reader: Some(wake_write),
             reader: Some(reader),
             patience: DEADLINE,
+            prompt: PROMPT,
             home,
             _own_home: own_home,
         }
@@ -318,6 +325,11 @@ impl Session {
     /// Sets how long each wait may take.
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
+    }
+
+    /// Sets what a prompt ends with, where the program under test isn't told that the terminal knows UTF-8.
+    pub fn set_prompt(&mut self, prompt: &'static str) {
+        self.prompt = prompt;
     }
 
     /// The process that was started.
@@ -370,7 +382,7 @@ impl Session {
     pub fn interrupt(&self) {
         let from = self.raw().len();
         self.press(Key::Ctrl('c'));
-        self.expect_raw(PROMPT.as_bytes(), from);
+        self.expect_raw(self.prompt.as_bytes(), from);
         self.expect_prompt();
     }
 
@@ -393,7 +405,9 @@ impl Session {
     /// Waits until the cursor stands behind a prompt with nothing typed.
     #[track_caller]
     pub fn expect_prompt(&self) {
-        self.expect("an empty prompt", |screen| !screen.alternate_screen() && left_of_cursor(screen).ends_with(PROMPT));
+        self.expect("an empty prompt", |screen| {
+            !screen.alternate_screen() && left_of_cursor(screen).ends_with(self.prompt)
+        });
     }
 
     /// Waits until `text` is on the screen.
@@ -451,6 +465,16 @@ impl Session {
     pub fn resize(&self, rows: u16, cols: u16) {
         self.shared.lock().parser.screen_mut().set_size(cells(rows), cells(cols));
         stty(&self.slave_path, &["rows", &rows.to_string(), "cols", &cols.to_string()]);
+    }
+
+    /// Changes the size as a terminal that knows its pixels would: rows, columns, width and height.
+    pub fn resize_with_pixels(&self, size: [u16; 4]) {
+        self.shared.lock().parser.screen_mut().set_size(cells(size[0]), cells(size[1]));
+        // A program instead of the system call, as in `stty` below. 0x5414 is TIOCSWINSZ.
+        let program = "open(my $t, '+<', shift) or die; ioctl($t, 0x5414, pack('S4', @ARGV)) or die $!";
+        let mut command = Command::new("perl");
+        command.args(["-e", program]).arg(&self.slave_path).args(size.map(|number| number.to_string()));
+        assert!(command.status().expect("perl starts").success(), "the size is set");
     }
 
     /// Sends a signal to the program that was started, unless it has ended.

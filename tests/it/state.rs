@@ -1,6 +1,6 @@
 //! What a shell keeps from one line to the next, and what surrounds it.
 
-use crate::pty::{Session, Spawn};
+use crate::pty::{Key, Session, Spawn, cursor_line};
 
 /// Runs the lines one by one and waits for the line that the last of them must print.
 #[track_caller]
@@ -79,7 +79,7 @@ fn the_special_parameters_are_the_last_command_s() {
 
 #[test]
 fn history_expands() {
-    lines_give(&["echo first-$((1+1))", "clear", "echo x", "!echo:0 second-$((2+2))"], "second-4");
+    lines_give(&["echo first-$((1+1))", "clear", "echo x", "!-1:0 second-$((2+2))"], "second-4");
     lines_give(&["echo word-a", "clear", "fc -s word-a=word-b echo"], "word-b");
 }
 
@@ -142,4 +142,97 @@ fn it_works_inside_tmux_and_screen_and_script() {
     session.expect_outside("script's shell", || (session.descendants().len() >= 2).then_some(()));
     session.run("echo in-script-$((1+1))");
     session.expect_line("in-script-2");
+}
+
+#[test]
+fn the_umask_and_the_limits_are_what_bash_would_have() {
+    let surroundings = |spawn: Spawn| {
+        let session = Session::spawn(spawn.size(24, 160));
+        session.run("{ umask; ulimit -a; nice; grep -e SigIgn -e SigBlk /proc/self/status; } > all");
+        std::fs::read_to_string(session.home().join("all")).expect("the surroundings")
+    };
+    assert_eq!(surroundings(Spawn::reedclaw()), surroundings(Spawn::bash()));
+}
+
+#[test]
+fn what_is_asked_for_a_completion_leaves_no_trace() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("fruit() { return 7; }; complete -W 'apple apricot' fruit");
+    session.run("fruit word | fruit; true; fruit last");
+    session.press(Key::Enter);
+    session.expect_prompt();
+    session.type_text("fruit appl");
+    session.expect_text("fruit appl");
+    session.press(Key::Tab);
+    session.expect("the completion", |screen| cursor_line(screen).contains("fruit apple"));
+    session.interrupt();
+    session.run("echo \"status-$? last-$_\"");
+    session.expect_line("status-7 last-last");
+    session.run("fruit x | true | fruit");
+    session.type_text("fruit apr");
+    session.press(Key::Tab);
+    session.expect("the completion", |screen| cursor_line(screen).contains("fruit apricot"));
+    session.interrupt();
+    session.run("echo \"pipes-${PIPESTATUS[*]}\"");
+    session.expect_line("pipes-7 0 7");
+}
+
+#[test]
+fn a_trace_shows_the_user_s_commands_and_not_ours() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("set -x");
+    session.run("echo traced-$((1+1))");
+    session.expect_line("+ echo traced-2");
+    session.expect_line("traced-2");
+    session.run("PROMPT_COMMAND=(true)");
+    session.run("set +x");
+    assert!(!String::from_utf8_lossy(&session.raw()).contains("__rc"), "{}", session.screen_text());
+}
+
+#[test]
+fn what_is_exported_by_default_isn_t_ours() {
+    let session = Session::spawn(Spawn::reedclaw().file(".bashrc", "set -a; PS1='❯ '; MINE=yes\n"));
+    session.run("true");
+    session.run("env > all; echo written");
+    session.expect_line("written");
+    let all = std::fs::read_to_string(session.home().join("all")).expect("the environment");
+    assert!(all.contains("MINE=yes") && !all.lines().any(|line| line.starts_with("__rc")), "{all}");
+}
+
+#[test]
+fn the_shell_s_own_history_is_the_user_s() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("HISTCONTROL=ignorespace; history -c");
+    session.run("echo kept-$((1+1))");
+    session.run(" echo secret-$((1+1))");
+    session.run("history > all");
+    let all = std::fs::read_to_string(session.home().join("all")).expect("the history");
+    let lines: Vec<&str> = all.lines().map(|line| line.trim_start_matches([' ', '1', '2', '3'])).collect();
+    assert_eq!(lines, ["echo kept-$((1+1))", "history > all"]);
+    session.run("clear");
+    let times = |count: usize| {
+        session.expect("the line again", |screen| {
+            screen.contents().lines().filter(|line| line.trim_end() == "kept-2").count() == count
+        });
+    };
+    for (index, again) in ["!-3", "!!", "fc -s", "!?kept"].iter().enumerate() {
+        session.run(again);
+        times(index + 1);
+    }
+    session.run("!?nothing-of-the-kind");
+    session.expect_text("event not found");
+    session.run("echo alive-$((2+2))");
+    session.expect_line("alive-4");
+}
+
+#[test]
+fn a_changed_prompt_command_tells_no_wrong_status() {
+    for change in ["unset PROMPT_COMMAND", "PROMPT_COMMAND=true", "PROMPT_COMMAND=(true)"] {
+        let session = Session::spawn(Spawn::reedclaw());
+        session.run("clear");
+        session.run(&format!("{change}; (exit 9)"));
+        session.expect("the status at the prompt", |screen| cursor_line(screen).contains(" 9 "));
+        session.run("cd /usr; (exit 8)");
+        session.expect("directory and status", |screen| cursor_line(screen).starts_with("/usr 8 "));
+    }
 }

@@ -1,7 +1,7 @@
 //! Programs that take the whole terminal, and what they leave behind.
 
 use crate::need::require;
-use crate::pty::{Key, Session, Spawn};
+use crate::pty::{Key, PROMPT, Session, Spawn, cursor_line};
 
 #[test]
 fn vim_edits_stops_and_comes_back() {
@@ -200,4 +200,37 @@ fn make_and_vim_run_commands_through_the_shell_variable() {
     session.expect_line("made-by-42");
     session.run("vim -u NONE -es -c '!echo by-vim-$((40+2)) > out' -c q; cat out");
     session.expect_line("by-vim-42");
+}
+
+#[test]
+fn the_size_in_pixels_is_passed_on() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.expect_prompt();
+    session.resize_with_pixels([30, 90, 900, 600]);
+    session.run("perl -e 'ioctl(STDIN, 0x5413, $b = \"x\" x 8); print join(\"-\", unpack(\"S4\", $b)), \"\\n\"'");
+    session.expect_line("30-90-900-600");
+}
+
+#[test]
+fn screen_runs_inside_and_around() {
+    if !require(&["screen"]) {
+        return;
+    }
+    let program = crate::pty::program().display().to_string();
+    // Sockets of our own, so that nobody else's sessions are seen. Screen wants them for their owner alone.
+    let spawn = Spawn::bash().file("run/.keep", "").file(".screenrc", "startup_message off\n");
+    let session = Session::spawn(spawn);
+    session.run("chmod 700 run; export SCREENDIR=$PWD/run");
+    session.line(&format!("screen {program}"));
+    session.expect_outside("our shell in screen", || {
+        (session.descendants().iter().filter(|process| process.name.starts_with("reedclaw")).count() >= 2).then_some(())
+    });
+    session.expect("its prompt", |screen| cursor_line(screen).ends_with(PROMPT));
+    session.line("echo in-screen-$((1+1)); stty size");
+    session.expect_line("in-screen-2");
+    session.expect_line("24 80");
+    session.line("exit");
+    session.expect_text("[screen is terminating]");
+    session.run("echo after-$((1+1))");
+    session.expect_line("after-2");
 }
