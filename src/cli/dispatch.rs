@@ -52,11 +52,10 @@ const LONG_NOT_INTERACTIVE: [&str; 4] = ["--dump-strings", "--dump-po-strings", 
 pub fn decide(arguments: &[OsString], streams: Streams) -> Dispatch {
     let login_name = arguments.first().is_some_and(|name| name.as_bytes().starts_with(b"-"));
     let (config, rest) = split_config(arguments.get(1..).unwrap_or_default());
-    if let Some(first) = rest.first().and_then(|word| word.to_str()) {
-        if SUBCOMMANDS.contains(&first) || matches!(first, "--help" | "-h" | "--version" | "-V") {
+    if let Some(first) = rest.first().and_then(|word| word.to_str())
+        && (SUBCOMMANDS.contains(&first) || matches!(first, "--help" | "-h" | "--version" | "-V")) {
             return Dispatch::Command(rest);
         }
-    }
     let interactive = match read_options(&rest) {
         Some(options) if streams.input && streams.output && streams.error => options,
         _ => return Dispatch::Become(rest),

@@ -140,12 +140,11 @@ impl Pump {
                 self.prompt_mark_late = false;
                 // What came before belongs to the line, not to its output (a history expansion's echo).
                 let _ = self.recorder.take();
-                if let Some(current) = &mut self.current {
-                    if current.ended.is_none() {
+                if let Some(current) = &mut self.current
+                    && current.ended.is_none() {
                         current.echo_open = false;
                         current.started = Instant::now();
                     }
-                }
                 if matches!(self.phase, Phase::Sent { .. }) {
                     self.command_started();
                 }

@@ -17,7 +17,6 @@ pub mod scan;
 pub mod session;
 pub mod spawn;
 pub mod supervise;
-#[allow(unsafe_code)]
 pub mod sys;
 pub mod terminal;
 

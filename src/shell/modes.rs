@@ -162,8 +162,8 @@ mod tests {
         for cut in 0..text.len() {
             if text.is_char_boundary(cut) {
                 let mut modes = Modes::default();
-                modes.feed(text[..cut].as_bytes());
-                modes.feed(text[cut..].as_bytes());
+                modes.feed(&text.as_bytes()[..cut]);
+                modes.feed(&text.as_bytes()[cut..]);
                 assert_eq!(modes.reset(), whole, "{text:?} cut at {cut}");
             }
         }

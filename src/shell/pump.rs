@@ -527,11 +527,10 @@ impl Pump {
     fn handle_signals(&mut self) {
         let mut drain = [0; 64];
         let _ = (&self.signal_pipe).read(&mut drain);
-        if self.signals.window.swap(false, Ordering::AcqRel) {
-            if let Ok(size) = sys::window_size(self.terminal.as_fd()) {
+        if self.signals.window.swap(false, Ordering::AcqRel)
+            && let Ok(size) = sys::window_size(self.terminal.as_fd()) {
                 let _ = sys::set_window_size(self.shell.master.as_fd(), size);
             }
-        }
         if self.signals.end.swap(false, Ordering::AcqRel) {
             self.hang_up();
         }
