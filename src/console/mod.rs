@@ -76,15 +76,24 @@ impl Console {
 
     /// Says something the person should know.
     pub fn notice(&self, text: &str) {
-        self.line(&self.paint(Color::DarkGray.normal(), &render::sanitise(text)));
+        self.wrapped(Color::DarkGray.normal(), &render::sanitise(text), "  ");
     }
 
     /// Says what failed, and on its own line what to do next.
     pub fn failure(&self, failure: &Failure) {
         let head = self.paint(Color::Red.bold(), "reedclaw:");
-        self.line(&format!("{head} {}", render::sanitise(&failure.message)));
+        let message = format!("reedclaw: {}", render::sanitise(&failure.message));
+        let rows = render::text::wrap(&message, self.width_columns(), "  ");
+        self.line(&format!("{head}{}", rows.trim_start_matches("reedclaw:")));
         if !failure.hint.is_empty() {
-            self.line(&self.paint(Color::DarkGray.normal(), &format!("  {}", render::sanitise(&failure.hint))));
+            self.wrapped(Color::DarkGray.normal(), &format!("  {}", render::sanitise(&failure.hint)), "  ");
+        }
+    }
+
+    /// Writes text broken at spaces to the terminal's width; each row is coloured by itself.
+    fn wrapped(&self, style: Style, text: &str, indent: &str) {
+        for row in render::text::wrap(text, self.width_columns(), indent).split('\n') {
+            self.line(&self.paint(style, row));
         }
     }
 

@@ -82,6 +82,33 @@ pub fn ellipsis(text: &str, columns: usize) -> String {
     kept
 }
 
+/// Breaks lines at spaces so that none is wider than `columns`, where its words allow it; later rows begin with
+/// `indent`.
+#[must_use]
+pub fn wrap(text: &str, columns: usize, indent: &str) -> String {
+    let mut rows = String::with_capacity(text.len());
+    for (number, line) in text.split('\n').enumerate() {
+        if number > 0 {
+            rows.push('\n');
+        }
+        let mut used = 0;
+        for (index, word) in line.split(' ').enumerate() {
+            let needed = width(word);
+            if index > 0 && used + 1 + needed > columns && used > width(indent) {
+                rows.push('\n');
+                rows.push_str(indent);
+                used = width(indent);
+            } else if index > 0 {
+                rows.push(' ');
+                used += 1;
+            }
+            rows.push_str(word);
+            used += needed;
+        }
+    }
+    rows
+}
+
 /// Shows a command as it will run: every control, every invisible character and every blank that is no plain space as an
 /// escape (`\n`, `\t`, `\x1b`, `\u{202e}`). Newlines too: split into lines first where they should stay.
 ///
@@ -150,6 +177,14 @@ pub fn table(rows: &[Vec<String>], width_columns: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn rows_break_at_spaces() {
+        assert_eq!(super::wrap("aa bb cc", 5, "  "), "aa bb\n  cc");
+        assert_eq!(super::wrap("a  b", 80, ""), "a  b");
+        assert_eq!(super::wrap("endlessword x", 4, " "), "endlessword\n x");
+        assert_eq!(super::wrap("a\nb", 4, " "), "a\nb");
+    }
+
     use super::*;
     use proptest::prelude::*;
 
