@@ -20,6 +20,7 @@ use crate::host;
 use crate::proto::{CommandOutcome, Failure, HumanLine, LineKind, ModelCommand, Route, Verdict};
 use crate::route::ends_with_question;
 use crate::shell::session::KeysTo;
+use crate::shell::spawn::Dialect;
 use crate::shell::supervise::Ending;
 use crate::shell::{Event, Session};
 use crate::store::{Entry, HistoryId, Store};
@@ -100,6 +101,12 @@ impl Repl {
         let known = app.settings.shell.known_commands.iter().cloned().collect();
         let state = EditorState {
             names: Arc::new(crate::proto::Names { known, ..first_names }),
+            other_grammar: app
+                .settings
+                .shell
+                .program
+                .as_deref()
+                .is_some_and(|program| Dialect::of(program) != Some(Dialect::Bash)),
             cwd: host::working_directory(),
             home: home.clone(),
             first_path: app.env.get(std::ffi::OsStr::new("PATH")).cloned(),

@@ -15,6 +15,8 @@ const FIRST_WORDS_MAX: usize = 16;
 /// What the slots know of the session.
 #[derive(Clone, Debug, Default)]
 pub struct EditorState {
+    /// The live shell isn't bash: it alone says whether a line is complete.
+    pub other_grammar: bool,
     /// What the live shell resolves.
     pub names: Arc<Names>,
     /// The live shell's working directory.

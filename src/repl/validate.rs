@@ -32,8 +32,9 @@ impl ShellValidator {
 
 impl Validator for ShellValidator {
     fn validate(&self, line: &str) -> ValidationResult {
-        let verdict = state::read(&self.state).verdict(line);
-        if verdict.route == Route::Shell && is_incomplete(&verdict.text) {
+        let state = state::read(&self.state);
+        let verdict = state.verdict(line);
+        if verdict.route == Route::Shell && !state.other_grammar && is_incomplete(&verdict.text) {
             ValidationResult::Incomplete
         } else {
             ValidationResult::Complete

@@ -12,11 +12,17 @@ use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices};
 use super::pump::Pump;
 use super::scan::{Mark, Piece, Scanner};
 use super::session::{Event, KeysTo};
+use super::spawn::Dialect;
 use super::sys;
 use crate::proto::CommandOutcome;
 
 /// How long after a command's start it is looked whether `exec` has replaced the shell.
 const REPLACED_LOOK: Duration = Duration::from_millis(300);
+
+/// How often, and how many times, it is looked whether fish has handed its terminal to the command. A builtin that
+/// reads keys by itself (`read`) never has it handed over.
+const HAND_OVER_LOOK: Duration = Duration::from_millis(2);
+const HAND_OVER_LOOKS: u32 = 100;
 
 /// What the shell is doing.
 #[derive(Debug)]
@@ -95,19 +101,34 @@ impl Pump {
                 if self.feed.whom() == KeysTo::Shell {
                     self.show(bytes);
                 } else {
-                    self.tell(Event::Output(bytes.to_vec()));
+                    let bytes = without_drawing(bytes, self.options.dialect);
+                    if !bytes.is_empty() {
+                        self.tell(Event::Output(bytes.to_vec()));
+                    }
                 }
             }
             Phase::Sent { .. } | Phase::Running { .. } => {
                 let mut bytes = bytes;
                 if self.current.as_ref().is_some_and(|current| current.echo_open) {
                     match memchr::memchr(b'\n', bytes) {
+                        // fish draws a line of several rows in full, and answers what it won't run behind the mark.
+                        _ if self.options.dialect == Dialect::Fish => return,
                         None => return,
                         Some(end) => bytes = &bytes[end + 1..],
                     }
                     if let Some(current) = &mut self.current {
                         current.echo_open = false;
                     }
+                }
+                if self.options.dialect == Dialect::Fish
+                    && matches!(self.phase, Phase::Running { recording: false, .. })
+                {
+                    let (before, after) = around_abandoned_line(bytes);
+                    if before.iter().chain(after).all(u8::is_ascii_whitespace) {
+                        return;
+                    }
+                    self.show(before);
+                    bytes = after;
                 }
                 self.show(bytes);
             }
@@ -162,7 +183,10 @@ impl Pump {
             Mark::Incomplete => {
                 if let Some(current) = &mut self.current {
                     current.incomplete = true;
-                    self.feed.to_shell.push(3);
+                    // fish has already left the line.
+                    if self.options.dialect != Dialect::Fish {
+                        self.feed.to_shell.push(3);
+                    }
                 }
             }
             Mark::Prompt { status } => {
@@ -227,6 +251,34 @@ impl Pump {
             current.echo_open = false;
         }
         self.phase = Phase::Running { look_at: Some(Instant::now() + REPLACED_LOOK), recording: true };
+        if self.feed.holds_keys() && self.options.dialect == Dialect::Fish && self.is_raw() {
+            // fish hands its terminal over a moment after it has said so: keys that came before would be half raw.
+            self.feed.keys_to(KeysTo::Hold);
+            self.hand_over_look = Some((Instant::now() + HAND_OVER_LOOK, HAND_OVER_LOOKS));
+            return;
+        }
+        self.keys_to_command();
+    }
+
+    /// Looks whether fish has handed its terminal over.
+    pub(super) fn look_for_hand_over(&mut self, looks_left: u32) {
+        self.hand_over_look = None;
+        if !matches!(self.phase, Phase::Running { recording: true, .. }) {
+            return;
+        }
+        if looks_left > 0 && self.is_raw() {
+            self.hand_over_look = Some((Instant::now() + HAND_OVER_LOOK, looks_left - 1));
+        } else {
+            self.keys_to_command();
+        }
+    }
+
+    fn is_raw(&self) -> bool {
+        let modes = self.open_slave().and_then(termios::tcgetattr);
+        modes.is_ok_and(|modes| !modes.local_flags.contains(LocalFlags::ICANON))
+    }
+
+    fn keys_to_command(&mut self) {
         if self.feed.holds_keys() {
             // The person saw these keys when typing them, or will when they are read: the line discipline must not
             // draw them once more.
@@ -368,6 +420,39 @@ impl Pump {
     }
 }
 
+/// What zsh's or fish's line editor, on a terminal without capabilities, draws of its empty line is for nobody: what is
+/// left says something. readline draws nothing that isn't a marker.
+fn without_drawing(bytes: &[u8], dialect: Dialect) -> &[u8] {
+    const PASTE: [&[u8]; 2] = [b"\x1b[?2004h", b"\x1b[?2004l"];
+    if dialect == Dialect::Bash {
+        return bytes;
+    }
+    let mut rest = bytes;
+    loop {
+        let trimmed = PASTE.iter().find_map(|mode| rest.strip_prefix(*mode)).unwrap_or(rest);
+        let trimmed = match trimmed {
+            [b'\r' | b'\n' | 7, after @ ..] => after,
+            other => other,
+        };
+        if trimmed.len() == rest.len() {
+            break;
+        }
+        rest = trimmed;
+    }
+    let end = rest.iter().rposition(|byte| !matches!(byte, b'\r' | b' ' | 7)).map_or(0, |last| last + 1);
+    &rest[..end]
+}
+
+/// Cuts out how fish marks a line that a command has left open: the program draws a mark of its own.
+fn around_abandoned_line(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let Some(at) = memchr::memmem::find(bytes, "⏎".as_bytes()) else { return (bytes, b"") };
+    let before = &bytes[..at];
+    let before = before.strip_suffix(b"\x1b[2m").unwrap_or(before);
+    let Some(end) = memchr::memrchr(b'\r', bytes) else { return (before, b"") };
+    let after = &bytes[end + 1..];
+    (before, after.strip_prefix(b"\x1b[K").unwrap_or(after))
+}
+
 /// Whether output leaves the cursor inside a line, judged by its last byte that isn't part of an escape sequence.
 fn ends_open(bytes: &[u8], before: bool) -> bool {
     let mut open = before;
@@ -404,7 +489,30 @@ fn ends_open(bytes: &[u8], before: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::ends_open;
+    use super::{Dialect, around_abandoned_line, ends_open, without_drawing};
+
+    #[test]
+    fn a_drawn_empty_line_is_nothing_and_a_notice_stays() {
+        let table: [(&[u8], &[u8]); 6] = [
+            (b" \r", b""),
+            (b"\x1b[?2004h\r", b""),
+            (b"\r\r\n[1]  + done       sleep 1\r\n \r", b"[1]  + done       sleep 1\r\n"),
+            (b"\r\nfish: Job 1, 'sleep 1 &' has ended\r\n\r", b"fish: Job 1, 'sleep 1 &' has ended\r\n"),
+            (b"  indented\r\n", b"  indented\r\n"),
+            (b"", b""),
+        ];
+        for (drawn, left) in table {
+            assert_eq!(without_drawing(drawn, Dialect::Zsh), left, "{}", String::from_utf8_lossy(drawn));
+            assert_eq!(without_drawing(drawn, Dialect::Bash), drawn);
+        }
+    }
+
+    #[test]
+    fn fish_s_mark_of_an_open_line_is_cut_out() {
+        let mark = "hook\r\n\x1b[2m⏎\x1b(B\x1b[m     \r⏎ \r\x1b[K".as_bytes();
+        assert_eq!(around_abandoned_line(mark), (&b"hook\r\n"[..], &b""[..]));
+        assert_eq!(around_abandoned_line(b"plain\r\n"), (&b"plain\r\n"[..], &b""[..]));
+    }
 
     #[test]
     fn an_open_line_is_known_by_its_last_visible_byte() {

@@ -21,7 +21,7 @@ use super::flow::{Current, Phase};
 use super::modes::Modes;
 use super::scan::Scanner;
 use super::session::{Event, Gate, KeysTo, Options, write_fully};
-use super::spawn::Running;
+use super::spawn::{Dialect, Running};
 use super::{names, sys};
 
 /// The key sequence on which the shell loads the request and accepts it.
@@ -131,6 +131,8 @@ pub struct Pump {
     pub(super) prompt_mark_late: bool,
     /// Whether the last line's start was marked.
     pub(super) start_marked: bool,
+    /// When to look again whether fish has handed its terminal over, and how many looks are left.
+    pub(super) hand_over_look: Option<(Instant, u32)>,
 }
 
 impl Pump {
@@ -190,6 +192,7 @@ impl Pump {
             prompt_marked: true,
             prompt_mark_late: false,
             start_marked: true,
+            hand_over_look: None,
         })
     }
 
@@ -271,16 +274,19 @@ impl Pump {
     fn next_deadline(&self) -> Option<Instant> {
         let mark = self.mark_deadline();
         let editor = (!self.feed.to_editor.is_empty()).then(|| Instant::now() + EDITOR_READS);
-        [self.scanner_deadline, mark, self.feed.deadline, self.replaced_deadline(), self.report_after, editor]
+        let hand_over = self.hand_over_look.map(|(at, _)| at);
+        [self.scanner_deadline, mark, hand_over, self.feed.deadline, self.replaced_deadline(), self.report_after, editor]
             .into_iter()
             .flatten()
             .min()
     }
 
     fn mark_deadline(&self) -> Option<Instant> {
+        // fish marks on the terminal itself: only a fish that hangs doesn't.
+        let fish = self.options.dialect == Dialect::Fish;
         let (since, usual) = match &self.phase {
-            Phase::Sent { since } => (since, self.start_marked),
-            Phase::Prompting { since, .. } => (since, self.prompt_marked),
+            Phase::Sent { since } => (since, self.start_marked || fish),
+            Phase::Prompting { since, .. } => (since, self.prompt_marked || fish),
             _ => return None,
         };
         Some(*since + if usual { MARK_WAIT } else { MISSING_MARK_WAIT })
@@ -307,6 +313,9 @@ impl Pump {
                 self.readline_reads();
             }
             _ => {}
+        }
+        if let Some((_, looks_left)) = self.hand_over_look.filter(|(at, _)| *at <= now) {
+            self.look_for_hand_over(looks_left);
         }
         if self.replaced_deadline().is_some_and(|at| at <= now) {
             self.check_replaced();
@@ -338,15 +347,21 @@ impl Pump {
                 _ => self.waiting = Some(command),
             },
             // Where the shell can't be asked, the dropped reply is the answer.
-            Command::Complete { .. } => {
-                if matches!(self.phase, Phase::Reading) {
-                    self.hand_over(command);
-                }
-            }
+            Command::Complete { .. } => match self.phase {
+                Phase::Reading => self.hand_over(command),
+                // The prompt is drawn a moment before the shell's editor reads.
+                Phase::Prompting { .. } if self.waiting.is_none() => self.waiting = Some(command),
+                _ => {}
+            },
             Command::AbandonCompletion => {
+                self.waiting.take_if(|waiting| matches!(waiting, Command::Complete { .. }));
                 if matches!(self.phase, Phase::Completing { .. }) {
                     self.completion = None;
                     self.feed.to_shell.push(3);
+                    // Interrupted, zsh and fish draw their prompt again but may owe us the answer.
+                    if self.options.dialect != Dialect::Bash {
+                        self.completion_done();
+                    }
                 }
             }
             Command::Nudge => self.tell(Event::Nudged),

@@ -13,12 +13,18 @@ use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
 use super::sys::{self, WindowSize};
 
 const BASH: &str = include_str!("../../config/shell/bash.sh");
+const ZSH: &str = include_str!("../../config/shell/reedclaw.zsh");
+const FISH: &str = include_str!("../../config/shell/reedclaw.fish");
 
 /// Which integration a shell gets, by the name of its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// GNU bash.
     Bash,
+    /// zsh.
+    Zsh,
+    /// fish.
+    Fish,
 }
 
 impl Dialect {
@@ -27,6 +33,8 @@ impl Dialect {
     pub fn of(program: &Path) -> Option<Self> {
         match program.file_name()?.to_str()? {
             "bash" => Some(Self::Bash),
+            "zsh" => Some(Self::Zsh),
+            "fish" => Some(Self::Fish),
             _ => None,
         }
     }
@@ -55,7 +63,7 @@ pub struct Channels {
     /// Names and completions, records ended by NUL.
     pub report: PipeReader,
     /// Kept open so that the shell can open them again by name.
-    _kept: (PipeReader, PipeWriter, std::fs::File),
+    _kept: (PipeReader, PipeWriter, std::fs::File, Option<Shim>),
 }
 
 /// A shell that runs.
@@ -116,23 +124,39 @@ pub fn start(
     let request = sys::memory_file(c"reedclaw-request")?;
     let mut script = sys::memory_file(c"reedclaw-integration")?;
     let here = |fd: i32| format!("/proc/{}/fd/{fd}", std::process::id());
+    let fill = |text: &str| {
+        text.replace("@REQUEST@", &here(request.as_raw_fd()))
+            .replace("@ACK@", &here(acknowledge_reader.as_raw_fd()))
+            .replace("@REPORT@", &here(report_writer.as_raw_fd()))
+            .replace("@NONCE@", nonce)
+    };
+    let script_path = here(script.as_raw_fd());
     let mut command = Command::new(&start.program);
-    match dialect {
+    let mut shim = None;
+    let text = match dialect {
         Dialect::Bash => {
             let options = BashOptions::read(start);
-            let text = BASH
-                .replace("@REQUEST@", &here(request.as_raw_fd()))
-                .replace("@ACK@", &here(acknowledge_reader.as_raw_fd()))
-                .replace("@REPORT@", &here(report_writer.as_raw_fd()))
-                .replace("@NONCE@", nonce)
+            command.arg("--posix").args(&options.passed_on).env("ENV", &script_path);
+            fill(BASH)
                 .replace("@OPTIONS@", &options.letters)
                 .replace("@RCFILE@", &quote(&options.rcfile))
-                .replace("@ENV@", &quote(&std::env::var_os("ENV").unwrap_or_default()));
-            script.write_all(text.as_bytes())?;
-            command.arg("--posix").args(&options.passed_on);
-            command.env("ENV", here(script.as_raw_fd()));
+                .replace("@ENV@", &quote(&std::env::var_os("ENV").unwrap_or_default()))
         }
-    }
+        Dialect::Zsh => {
+            let (mut letters, passed_on) = zsh_options(&start.arguments);
+            let own = std::env::var_os("ZDOTDIR");
+            letters.push_str(if own.is_some() { "z" } else { "" });
+            let folder = Shim::make(Path::new(&script_path))?;
+            command.args(&passed_on).env("ZDOTDIR", &folder.0);
+            shim = Some(folder);
+            fill(ZSH).replace("@OPTIONS@", &letters).replace("@ZDOTDIR@", &quote(&own.unwrap_or_default()))
+        }
+        Dialect::Fish => {
+            command.args(&start.arguments).arg("--init-command").arg(format!("source {script_path}"));
+            fill(FISH)
+        }
+    };
+    script.write_all(text.as_bytes())?;
     let name = start.program.file_name().unwrap_or(start.program.as_os_str());
     let mut argv0 = OsString::from(if start.login { "-" } else { "" });
     argv0.push(name);
@@ -145,7 +169,7 @@ pub fn start(
         master: pty.master,
         slave_path: pty.slave_path,
         child,
-        channels: Channels { request, acknowledge, report, _kept: (acknowledge_reader, report_writer, script) },
+        channels: Channels { request, acknowledge, report, _kept: (acknowledge_reader, report_writer, script, shim) },
     })
 }
 
@@ -175,7 +199,106 @@ impl BashOptions {
     }
 }
 
+/// Takes zsh's "no start-up files" out of its options: our own file must be read, and then carries it out.
+fn zsh_options(arguments: &[OsString]) -> (String, Vec<OsString>) {
+    let mut letters = String::from("-");
+    let mut passed_on = Vec::new();
+    let mut is_value = false;
+    for argument in arguments {
+        let text = argument.to_str().unwrap_or_default();
+        let short = text.starts_with('-') && !text.starts_with("--") && !is_value;
+        if !is_value && matches!(text, "--no-rcs" | "--norcs" | "--no_rcs") {
+            letters.push('f');
+        } else if short && text.contains('f') {
+            letters.push('f');
+            let rest = text.replace('f', "");
+            if rest.len() > 1 {
+                passed_on.push(rest.into());
+            }
+        } else {
+            passed_on.push(argument.clone());
+        }
+        is_value = !is_value && text.starts_with(['-', '+']) && !text.starts_with("--") && text.ends_with('o');
+    }
+    (letters, passed_on)
+}
+
+/// The private folder that zsh takes for its `ZDOTDIR` while it starts: it holds a link to our integration. The
+/// integration removes it once it is read; this does where it never was.
+#[derive(Debug)]
+struct Shim(PathBuf);
+
+impl Shim {
+    fn make(script: &Path) -> io::Result<Self> {
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+        let within = |base: PathBuf| nix::unistd::mkdtemp(&base.join("reedclaw-zsh-XXXXXX"));
+        let folder = runtime.and_then(|base| within(base).ok()).map_or_else(|| within(std::env::temp_dir()), Ok)?;
+        let shim = Self(folder);
+        std::os::unix::fs::symlink(script, shim.0.join(".zshenv"))?;
+        Ok(shim)
+    }
+}
+
+impl Drop for Shim {
+    fn drop(&mut self) {
+        // Both are usually gone already.
+        if std::fs::remove_file(self.0.join(".zshenv")).is_ok() {
+            let _ = std::fs::remove_dir(&self.0);
+        }
+    }
+}
+
 /// Quotes a word for a POSIX shell.
 fn quote(word: &OsStr) -> String {
     format!("'{}'", word.to_string_lossy().replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_exact_names_have_an_integration() {
+        let table = [
+            ("/bin/bash", Some(Dialect::Bash)),
+            ("/usr/bin/zsh", Some(Dialect::Zsh)),
+            ("/opt/fish", Some(Dialect::Fish)),
+            ("/bin/rbash", None),
+            ("/bin/zsh-5.9", None),
+            ("/bin/rzsh", None),
+            ("/bin/sh", None),
+            ("/", None),
+        ];
+        for (program, dialect) in table {
+            assert_eq!(Dialect::of(Path::new(program)), dialect, "{program}");
+        }
+    }
+
+    #[test]
+    fn zsh_is_told_of_no_start_up_files_by_our_own() {
+        let table: [(&[&str], &str, &[&str]); 6] = [
+            (&["-f"], "-f", &[]),
+            (&["-fx"], "-f", &["-x"]),
+            (&["--no-rcs", "-x"], "-f", &["-x"]),
+            (&["-o", "-f"], "-", &["-o", "-f"]),
+            (&["-o", "vi", "-f"], "-f", &["-o", "vi"]),
+            (&["+f"], "-", &["+f"]),
+        ];
+        for (given, letters, passed_on) in table {
+            let given: Vec<OsString> = given.iter().map(OsString::from).collect();
+            let (seen, rest) = zsh_options(&given);
+            assert_eq!((seen.as_str(), rest), (letters, passed_on.iter().map(OsString::from).collect()), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn the_folder_for_zsh_is_private_and_goes_away() {
+        use std::os::unix::fs::PermissionsExt;
+        let shim = Shim::make(Path::new("/nowhere")).unwrap();
+        let folder = shim.0.clone();
+        assert_eq!(std::fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(std::fs::read_link(folder.join(".zshenv")).unwrap(), Path::new("/nowhere"));
+        drop(shim);
+        assert!(!folder.exists());
+    }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests open what they need; waiting is held by tidy")]
 
 mod dispatch;
+mod fish;
 mod harness;
 mod hostile;
 mod input;
@@ -16,3 +17,4 @@ mod sshd;
 mod state;
 mod tidy;
 mod tui;
+mod zsh;

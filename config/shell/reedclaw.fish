@@ -1,0 +1,164 @@
+# ReedClaw's integration for fish, read once behind the user's own files (fish --init-command).
+# The words between @ signs are filled in by the program:
+#   @REQUEST@  file from which the next line is loaded      @ACK@   pipe that lets the prompt go on
+#   @REPORT@   pipe for names and completions               @NONCE@ secret of the first prompt
+# Every marker is ESC ] 633 ; letter ; nonce … BEL, and the nonce changes with every command.
+
+set -g __rc_n @NONCE@
+set -g __rc_id 0
+set -g __rc_hidden 0
+# The program suggests by itself; a line that is handed over needs no suggestion.
+set -g fish_autosuggestion_enabled 0
+
+function __rc_status
+    return $argv[1]
+end
+
+# -- hooks ----------------------------------------------------------------------------------------
+function __rc_start --on-event fish_preexec
+    __rc_show
+    printf '\e]633;C;%s;%s\a' $__rc_n $__rc_id >/dev/tty 2>/dev/null
+end
+
+function __rc_done --on-event fish_postexec
+    set -l __rc_s $status
+    printf '\e]633;D;%s;%s;%s;%s\a' $__rc_n $__rc_id $__rc_s (__rc_quoted $PWD) >/dev/tty 2>/dev/null
+end
+
+# Hides the line editor and waits until the keys that the command left unread are fetched.
+function __rc_arm --on-event fish_prompt
+    set -l __rc_s $status
+    __rc_show
+    printf '\e]633;P;%s\a' $__rc_n >/dev/tty 2>/dev/null
+    read -l __rc_a <@ACK@ 2>/dev/null
+    if string match -q '*n*' -- $__rc_a
+        __rc_names >@REPORT@ 2>/dev/null
+    end
+    if string match -q '*p*' -- $__rc_a
+        begin
+            printf 'prompt\n'
+            __rc_status $__rc_s
+            fish_prompt
+            printf '\0'
+        end >@REPORT@ 2>/dev/null
+    end
+    __rc_hide
+end
+
+# While a line is awaited, the prompt is a marker and the terminal one without capabilities, so that fish draws next to
+# nothing. A command finds everything as the person has set it, and may change it.
+function __rc_hide
+    test $__rc_hidden = 0; or return
+    set -g __rc_hidden 1
+    # fish draws the prompt once more with the line that was handed over: that drawing must not say that it reads.
+    set -g __rc_drawn $__rc_n
+    for __rc_f in fish_prompt fish_right_prompt fish_mode_prompt
+        functions -e __rc_own_$__rc_f
+        functions -q $__rc_f; and functions -c $__rc_f __rc_own_$__rc_f
+        functions -e $__rc_f
+    end
+    function fish_prompt
+        printf '\e]633;B;%s\a' $__rc_drawn
+    end
+    function fish_right_prompt
+    end
+    function fish_mode_prompt
+    end
+    set -g __rc_term $TERM
+    set -gx TERM dumb
+    __rc_keys
+end
+
+function __rc_show
+    test $__rc_hidden = 1; or return
+    set -g __rc_hidden 0
+    for __rc_f in fish_prompt fish_right_prompt fish_mode_prompt
+        functions -e $__rc_f
+        functions -q __rc_own_$__rc_f; and functions -c __rc_own_$__rc_f $__rc_f
+        functions -e __rc_own_$__rc_f
+    end
+    test "$TERM" = dumb; and set -gx TERM $__rc_term
+end
+
+# One word as a POSIX shell would quote it, on one line.
+function __rc_quoted
+    string replace -a "'" "'\\''" -- $argv[1] | string join '\n' | string replace -r '^([\s\S]*)$' "'\$1'"
+end
+
+# The names that the shell resolves; one record, ended by NUL.
+function __rc_names
+    printf 'names\n[alias]\n'
+    for __rc_l in (abbr --show)
+        set -l __rc_m (string match -r -- '^abbr -a (?:-U )?-- (\S+) (.*)$' $__rc_l)
+        and printf '%s=%s\n' $__rc_m[2] (__rc_quoted (eval "string join ' ' -- $__rc_m[3]"))
+    end
+    printf '[function]\n'
+    functions -n | string split ', '
+    printf '[builtin]\n'
+    builtin -n
+    printf '[keyword]\nand\nbegin\nbreak\ncase\ncontinue\nelse\nend\nfor\nfunction\nif\nnot\nor\nswitch\ntime\nwhile\n!\n'
+    printf '[variable]\n'
+    set -n
+    printf '[path]\n%s\n\0' (string join : -- $PATH)
+end
+
+# -- keys: only the program types here, by two private sequences -----------------------------------
+# Fetches the line that the person has entered. What fish itself would refuse to run is answered here.
+function __rc_load
+    set -l __rc_s $status
+    set -l __rc_r (string split0 <@REQUEST@)
+    set -g __rc_id $__rc_r[1]
+    set -g __rc_n $__rc_r[2]
+    commandline -r -- (__rc_expanded $__rc_r[3] | string collect -N)
+    commandline --is-valid
+    switch $status
+        case 2
+            commandline -r ''
+            printf '\e]633;F;%s\a' $__rc_n >/dev/tty 2>/dev/null
+            __rc_show
+        case 1
+            commandline -r ''
+            __rc_show
+            printf '\e]633;C;%s;%s\a' $__rc_n $__rc_id >/dev/tty 2>/dev/null
+            set -l __rc_f (status fish-path)
+            $__rc_f --no-config --no-execute -c $__rc_r[3]
+            printf '\e]633;D;%s;%s;%s;%s\a' $__rc_n $__rc_id 127 (__rc_quoted $PWD) >/dev/tty 2>/dev/null
+    end
+    commandline -f execute
+end
+
+# An abbreviation in front, as typing a blank behind it would have expanded it.
+function __rc_expanded
+    set -l __rc_w (string match -r -- '^[^\s;|&]+' $argv[1])
+    if test -n "$__rc_w"; and contains -- $__rc_w (abbr --list)
+        for __rc_l in (abbr --show)
+            set -l __rc_m (string match -r -- '^abbr -a (?:-U )?-- (\S+) (.*)$' $__rc_l)
+            if test "$__rc_m[2]" = "$__rc_w"
+                set -l __rc_x (eval "string join ' ' -- $__rc_m[3]" | string collect)
+                set -l __rc_y (string replace -- $__rc_w '' $argv[1] | string collect -N)
+                printf '%s%s' $__rc_x $__rc_y
+                return
+            end
+        end
+    end
+    printf '%s' $argv[1]
+end
+
+# Completes the line in the request: one candidate a line, a tab and its description, ended by NUL.
+function __rc_complete
+    set -l __rc_r (string split0 <@REQUEST@)
+    begin
+        printf 'complete\n%s\n' $__rc_r[1]
+        complete -C $__rc_r[2]
+        printf '\0'
+    end >@REPORT@ 2>/dev/null
+    commandline -f repaint
+end
+
+# Bound at each prompt, because a change of the key bindings starts from nothing.
+function __rc_keys
+    for __rc_m in insert default visual replace replace_one
+        bind -M $__rc_m \e\[9999~ __rc_load
+        bind -M $__rc_m \e\[9996~ __rc_complete
+    end
+end

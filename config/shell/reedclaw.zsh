@@ -1,0 +1,207 @@
+# ReedClaw's integration for zsh, read once in the place of ~/.zshenv, from a private ZDOTDIR that is gone a moment later.
+# The words between @ signs are filled in by the program:
+#   @REQUEST@  file from which the next line is loaded      @ACK@   pipe that lets the prompt go on
+#   @REPORT@   pipe for names and completions               @NONCE@ secret of the first prompt
+#   @OPTIONS@  letters: f no start-up files, z ZDOTDIR set  @ZDOTDIR@ its quoted value
+# Every marker is ESC ] 633 ; letter ; nonce … BEL, and the nonce changes with every command.
+
+# -- undo what starting this way has changed ------------------------------------------------------
+{ builtin zmodload -F zsh/files b:zf_rm b:zf_rmdir && zf_rm -f -- "$ZDOTDIR/.zshenv" && zf_rmdir -- "$ZDOTDIR"
+  builtin zmodload -u zsh/files } 2>/dev/null
+case @OPTIONS@ in
+  *z*) builtin export ZDOTDIR=@ZDOTDIR@ ;;
+  *) builtin unset ZDOTDIR ;;
+esac
+typeset -g __rc_n=@NONCE@ __rc_id=0 __rc_hidden=0 __rc_ps1= __rc_ps2= __rc_rps1= __rc_rps2= __rc_term=
+typeset -ga __rc_paste
+
+# -- hooks ----------------------------------------------------------------------------------------
+# First in precmd_functions: the status of the command, before the other hooks.
+__rc_done() {
+  { builtin local __rc_s=$?
+    builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn } 2>/dev/null
+  __rc_show
+  { builtin print -rn -- $'\e]633;D;'"$__rc_n;$__rc_id;$__rc_s;${(qqqq)PWD}"$'\a' >/dev/tty } 2>/dev/null
+  builtin return 0
+}
+
+# Last in precmd_functions: hides the line editor and waits until the keys that the command left unread are fetched.
+# Not emulated itself: the settings are the session's, and the prompt is expanded under the person's own options.
+__rc_arm() {
+  { builtin local __rc_s=$? __rc_a= __rc_p=
+    __rc_settings
+    __rc_wait
+    if [[ $__rc_a == *p* ]]; then
+      __rc_render $__rc_s
+      builtin printf 'prompt\n%s\0' "$__rc_p" >@REPORT@
+    fi
+    __rc_hide
+    builtin return 0 } 2>/dev/null
+}
+
+__rc_wait() {
+  builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn
+  __rc_order
+  builtin print -rn -- $'\e]633;P;'"$__rc_n"$'\a' >/dev/tty
+  IFS= builtin read -r __rc_a <@ACK@
+  if [[ $__rc_a == *n* ]]; then __rc_names >@REPORT@; fi
+}
+
+# First in preexec_functions: a command is about to run.
+__rc_start() {
+  { builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn } 2>/dev/null
+  __rc_show
+  { builtin print -rn -- $'\e]633;C;'"$__rc_n;$__rc_id"$'\a' >/dev/tty } 2>/dev/null
+  builtin return 0
+}
+
+# The person's prompt, under the person's own options; it may ask for the status.
+__rc_status() { builtin return $1 }
+__rc_render() { __rc_status $1; __rc_p="${(%%)PS1}" }
+
+# Keeps our hooks first and last, whatever the user has put there since.
+__rc_order() {
+  typeset -ga precmd_functions preexec_functions
+  if [[ ${precmd_functions[1]-} != __rc_done || ${precmd_functions[-1]-} != __rc_arm ]]; then
+    precmd_functions=(__rc_done ${precmd_functions:#__rc_(done|arm)} __rc_arm)
+  fi
+  if [[ ${preexec_functions[1]-} != __rc_start ]]; then
+    preexec_functions=(__rc_start ${preexec_functions:#__rc_start})
+  fi
+}
+
+# While a line is awaited zsh's editor draws nothing that anybody should see: no prompt, and a terminal without
+# capabilities, on which it keeps to one row. A command finds everything as the person has set it.
+__rc_hide() {
+  builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn
+  (( __rc_hidden )) && builtin return
+  __rc_hidden=1 __rc_ps1=$PS1 __rc_ps2=$PS2 __rc_rps1=${RPS1-} __rc_rps2=${RPS2-} __rc_term=${TERM-}
+  __rc_paste=("${(@)zle_bracketed_paste}")
+  PS1= PS2= RPS1= RPS2=
+  builtin unset zle_bracketed_paste
+  TERM=dumb
+  __rc_keys
+}
+
+__rc_show() {
+  (( __rc_hidden )) || builtin return
+  __rc_hidden=0
+  [[ -z $PS1 ]] && PS1=$__rc_ps1
+  [[ -z $PS2 ]] && PS2=$__rc_ps2
+  [[ -z ${RPS1-} ]] && RPS1=$__rc_rps1
+  [[ -z ${RPS2-} ]] && RPS2=$__rc_rps2
+  (( $#__rc_paste )) && typeset -ga zle_bracketed_paste=("${(@)__rc_paste}")
+  [[ $TERM == dumb ]] && TERM=$__rc_term
+}
+
+# A half line is marked by the program itself; a line that is handed over is run, not shown once more.
+__rc_settings() { builtin unsetopt promptsp promptcr histverify beep; builtin setopt zle }
+
+# The names that the shell resolves; one record, ended by NUL.
+__rc_names() {
+  builtin print -r -- 'names'
+  builtin print -r -- '[alias]'; builtin alias -rL
+  builtin print -r -- '[function]'; builtin typeset +f
+  builtin print -r -- '[builtin]'; builtin enable
+  builtin print -r -- '[keyword]'; builtin enable -r
+  builtin print -r -- '[variable]'; builtin set +
+  builtin print -r -- '[path]'; builtin print -rn -- "$PATH"$'\n\0'
+}
+
+# -- the line editor: only the program types here, by two private sequences -------------------------
+# Fetches the line that the person has entered and accepts it. The underscore in front keeps plugins from wrapping it.
+__rc_load() {
+  { builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn } 2>/dev/null
+  builtin local -a __rc_r
+  { __rc_r=("${(@0)$(<@REQUEST@)}") } 2>/dev/null
+  __rc_id=$__rc_r[1] __rc_n=$__rc_r[2] BUFFER=$__rc_r[3]
+  __rc_order
+  builtin zle .accept-line
+}
+
+# The editor reads: a new line, or one more because the line isn't complete.
+__rc_reads() {
+  { builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn } 2>/dev/null
+  case $CONTEXT in
+    start) builtin print -rn -- $'\e]633;B;'"$__rc_n"$'\a' >/dev/tty ;;
+    cont) builtin print -rn -- $'\e]633;F;'"$__rc_n"$'\a' >/dev/tty ;;
+  esac 2>/dev/null
+}
+
+# Completes the line in the request by the person's own completion system, where one is set up; nothing is inserted.
+__rc_complete() {
+  { builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn } 2>/dev/null
+  builtin local -a __rc_r __rc_found
+  { __rc_r=("${(@0)$(<@REQUEST@)}") } 2>/dev/null
+  BUFFER=$__rc_r[2]
+  # The position counts bytes.
+  () { builtin setopt localoptions nomultibyte; __rc_r[2]=${__rc_r[2][1,$__rc_r[3]]} }
+  CURSOR=$#__rc_r[2]
+  {
+    (( $+functions[_main_complete] )) && builtin zle __rc_capture
+  } always {
+    builtin unfunction compadd
+    BUFFER=
+    { builtin print -rn -- "complete"$'\n'"$__rc_r[1]"$'\n'"${(F)__rc_found}"$'\n\0' >@REPORT@
+      builtin zle -R
+      builtin print -rn -- $'\e]633;B;'"$__rc_n"$'\a' >/dev/tty }
+  } 2>/dev/null
+}
+
+# Runs the completers with `compadd` in our hands: the matches are noted down instead of being offered.
+__rc_matches() {
+  builtin functions -c __rc_compadd compadd
+  _main_complete
+  compstate[insert]= compstate[list]=
+}
+
+__rc_compadd() {
+  builtin local -A __rc_o
+  builtin local -a __rc_h __rc_t __rc_flags
+  # A call that only asks is passed on.
+  builtin zparseopts -E -a __rc_flags O: A: D: 2>/dev/null
+  if (( $#__rc_flags )); then builtin compadd "$@"; builtin return; fi
+  builtin zparseopts -E -A __rc_o P: S: p: s: i: I: W: d: J: V: X: x: r: R: M: F: E: Q q f e n U l o: a k 1 2 C
+  if [[ -n ${__rc_o[-d]-} ]]; then
+    if [[ ${__rc_o[-d]} == \(* ]]; then builtin eval "__rc_t=${__rc_o[-d]}"; else __rc_t=("${(@P)__rc_o[-d]}"); fi
+  fi
+  builtin compadd -A __rc_h -D __rc_t "$@"
+  builtin local __rc_i __rc_w __rc_d __rc_tab=$'\t'
+  for (( __rc_i = 1; __rc_i <= $#__rc_h; __rc_i++ )); do
+    __rc_w=$__rc_h[__rc_i] __rc_d=${__rc_t[__rc_i]-}
+    [[ -n ${__rc_o[(i)-Q]-} ]] || __rc_w=${(b)__rc_w}
+    [[ $__rc_d == $__rc_h[__rc_i] ]] && __rc_d=
+    # A description is shown as `word  -- text`.
+    [[ $__rc_d == *' -- '* ]] && __rc_d=${__rc_d#* -- }
+    __rc_w=$IPREFIX${__rc_o[-i]-}${__rc_o[-P]-}${__rc_o[-p]-}$__rc_w${__rc_o[-s]-}
+    if [[ -n ${__rc_o[(i)-f]-} && -d ${(Q)${(e)~__rc_w}} ]]; then __rc_w+=/
+    else __rc_w+=${__rc_o[-S]-}; fi
+    [[ $__rc_w$__rc_d == *[[:cntrl:]]* ]] || __rc_found+=("$__rc_w${__rc_d:+$__rc_tab$__rc_d}")
+  done
+  (( $#__rc_h ))
+}
+
+# Bound at each prompt, because plugins rebuild the key maps. The hooks of the person's editor would only colour and
+# suggest for nobody.
+__rc_keys() {
+  builtin local __rc_m
+  { for __rc_m in zle-line-pre-redraw zle-line-finish zle-keymap-select zle-history-line-set; do builtin zle -D $__rc_m; done
+    builtin zle -N zle-line-init __rc_reads
+    builtin zle -N __rc_load
+    builtin zle -N __rc_complete
+    builtin zle -C __rc_capture .complete-word __rc_matches
+    for __rc_m in main emacs viins vicmd; do
+      builtin bindkey -M $__rc_m '\e[9999~' __rc_load
+      builtin bindkey -M $__rc_m '\e[9996~' __rc_complete
+    done } 2>/dev/null
+}
+
+# -- the user's own .zshenv, as zsh would have read it; the other files follow by themselves --------
+{
+  case @OPTIONS@ in
+    *f*) builtin setopt norcs ;;
+    *) if [[ -r ${ZDOTDIR:-$HOME}/.zshenv ]]; then . ${ZDOTDIR:-$HOME}/.zshenv; fi ;;
+  esac
+} always {
+  if [[ -o interactive ]]; then __rc_order; __rc_settings; fi
+}
