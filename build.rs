@@ -2,7 +2,10 @@
 //! relocating it would be a quarter of the time that `reedclaw -c` takes, and a system without it could not start a
 //! login shell at all.
 
-#![allow(clippy::disallowed_methods, reason = "a build script asks cargo by the environment and the compiler by a process")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a build script asks cargo by the environment and the compiler by a process"
+)]
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,7 +1,12 @@
 //! Measures what runs for each key, line or byte, without a terminal: `cargo bench --bench micro [NAME] [--json]`.
 //! Run by `cargo test` it does each thing once and measures nothing. It must not judge the figures.
 
-#![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::print_stderr, reason = "a bench opens its own files and prints")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a bench opens its own files and prints"
+)]
 
 use std::hint::black_box;
 use std::path::PathBuf;

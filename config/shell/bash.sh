@@ -110,7 +110,10 @@ __rc_complete() {
   builtin local __rc_s="$?"
   builtin local -
   builtin set +aeux
-  ( builtin local __rc_r __rc_l __rc_p
+  # Interrupted, it must end by itself: where a child of `bind -x` dies of SIGINT, bash leaves the terminal in line mode
+  # and readline never sees a key again.
+  ( builtin trap 'builtin printf "\0" >@REPORT@; builtin exit 0' INT
+    builtin local __rc_r __rc_l __rc_p
     { IFS= builtin read -r -d '' __rc_r; IFS= builtin read -r -d '' __rc_l; IFS= builtin read -r -d '' __rc_p; } <@REQUEST@
     builtin printf 'complete\n%s\n' "$__rc_r"
     __rc_candidates "$__rc_l" "$__rc_p"

@@ -20,6 +20,7 @@ mod recorder;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::model::{Endpoint, Finish, ModelError, Piece, start};
@@ -32,14 +33,19 @@ pub use recorder::{Ending, Forgetful, Recorder};
 
 /// Longest single wait for a piece. Nothing is polled: a piece, the end, a time-out and a cancel all end the wait.
 const WAIT: Duration = Duration::from_secs(60 * 60);
+/// Silence behind a piece after which the recorder is told, so that a crash finds all that came written down.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// What an agent is made of.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The models, in the order in which they are listed.
     pub models: Vec<Endpoint>,
-    /// The name of the one that answers; the first where absent.
+    /// The name of the one that answers. Where absent it is the only one; among several none is chosen, because a
+    /// question may not be meant for just any machine.
     pub default_model: Option<String>,
+    /// The system prompts of models that have one of their own, by the model's name.
+    pub system_prompts: BTreeMap<String, String>,
     /// The limits and the system prompt of the conversation.
     pub conversation: turn::Options,
 }
@@ -63,6 +69,9 @@ pub struct Agent {
     default_model: Option<String>,
     current: Option<String>,
     conversation: Conversation,
+    /// The system prompt of models that have none of their own.
+    system_prompt: String,
+    system_prompts: BTreeMap<String, String>,
     recorder: Box<dyn Recorder>,
 }
 
@@ -77,13 +86,17 @@ impl Agent {
     /// Makes an agent with an empty conversation.
     #[must_use]
     pub fn new(options: Options, recorder: Box<dyn Recorder>) -> Self {
-        let Options { models, default_model, conversation } = options;
-        let first = models.first().map(|it| it.name.clone());
-        let default_model = default_model.or(first);
+        let Options { models, default_model, system_prompts, conversation } = options;
+        let default_model = default_model.or_else(|| match &models[..] {
+            [only] => Some(only.name.clone()),
+            _ => None,
+        });
         Self {
             models,
             current: default_model.clone(),
             default_model,
+            system_prompt: conversation.system_prompt.clone(),
+            system_prompts,
             conversation: Conversation::new(conversation),
             recorder,
         }
@@ -101,6 +114,7 @@ impl Agent {
                 return sink(Event::Failed { text: String::new(), failure });
             }
         };
+        self.conversation.instruct(self.system_prompts.get(&endpoint.name).unwrap_or(&self.system_prompt));
         let (messages, notices) = self.conversation.messages_for(question);
         notices.into_iter().for_each(|notice| sink(Event::Notice(notice)));
         let mut text = String::new();
@@ -110,11 +124,14 @@ impl Agent {
             let stream = start(endpoint, &messages);
             // The request is on its way; what was copied for it is not kept through a long answer.
             drop(messages);
-            follow(stream, cancel, &mut |piece| {
-                text.push_str(&piece);
-                let at = text.len() - piece.len();
-                sink(Event::Text(piece));
-                record.keep(sink, |it| it.answer_piece(&text[at..]));
+            follow(stream, cancel, &mut |heard| match heard {
+                Some(piece) => {
+                    text.push_str(&piece);
+                    let at = text.len() - piece.len();
+                    sink(Event::Text(piece));
+                    record.keep(sink, |it| it.answer_piece(&text[at..]));
+                }
+                None => record.keep(sink, |it| it.answer_pauses()),
             })
         };
         match end {
@@ -187,17 +204,26 @@ impl Agent {
     }
 }
 
-/// Follows a stream to its end or to a cancel, whichever is first.
-fn follow(mut stream: crate::model::Stream, cancel: &Cancel, piece: &mut dyn FnMut(String)) -> End {
+/// Follows a stream to its end or to a cancel, whichever is first. `heard` gets each piece, and `None` once where a
+/// piece is followed by a pause.
+fn follow(mut stream: crate::model::Stream, cancel: &Cancel, heard: &mut dyn FnMut(Option<String>)) -> End {
     cancel.attach(Some(stream.waker()));
+    let mut flows = false;
     let end = loop {
         if cancel.is_cancelled() {
             break End::Cancelled;
         }
-        match stream.recv_timeout(WAIT) {
-            Ok(Some(Piece::Text(text))) => piece(text),
+        match stream.recv_timeout(if flows { PAUSE } else { WAIT }) {
+            Ok(Some(Piece::Text(text))) => {
+                flows = true;
+                heard(Some(text));
+            }
             Ok(Some(Piece::Done(finish))) => break End::Whole(finish),
-            Ok(None) => {}
+            Ok(None) => {
+                if std::mem::take(&mut flows) {
+                    heard(None);
+                }
+            }
             Err(error) => break End::Failed(error),
         }
     };
@@ -232,7 +258,15 @@ fn shortfall(text: &str, finish: &Finish) -> Option<String> {
 }
 
 fn find<'a>(models: &'a [Endpoint], name: Option<&str>) -> Result<&'a Endpoint, Failure> {
+    let names = || models.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ");
     let Some(name) = name.filter(|_| !models.is_empty()) else {
+        if !models.is_empty() {
+            return Err(Failure {
+                kind: FailureKind::Config,
+                message: "several models are configured and none is chosen".to_owned(),
+                hint: format!(":model NAME chooses one of {}; default_model in the config does so for good", names()),
+            });
+        }
         return Err(Failure {
             kind: FailureKind::Config,
             message: "no model is configured".to_owned(),

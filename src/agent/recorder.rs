@@ -30,6 +30,14 @@ pub trait Recorder {
     /// What kept it from being recorded.
     fn answer_piece(&mut self, text: &str) -> Result<(), Failure>;
 
+    /// No piece came for a moment: what was held back is written now.
+    ///
+    /// # Errors
+    /// What kept it from being recorded.
+    fn answer_pauses(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// It ended.
     ///
     /// # Errors

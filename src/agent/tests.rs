@@ -53,7 +53,8 @@ fn agent_of(server: &Script, max_turns: usize) -> (Agent, Log) {
     let log = Log::default();
     let options = Options {
         models: vec![Endpoint::new("local", &server.url, "x"), Endpoint::new("other", &server.url, "y")],
-        default_model: None,
+        default_model: Some("local".into()),
+        system_prompts: BTreeMap::from([("other".into(), "of other".into())]),
         conversation: turn::Options { system_prompt: "sys".into(), max_turns, ..turn::Options::default() },
     };
     (Agent::new(options, Box::new(log.clone())), log)

@@ -127,9 +127,11 @@ fn agent_options(settings: &Settings, env: &Env) -> agent::Options {
             ..Endpoint::new(name, &model.endpoint, &model.model)
         }
     });
+    let system_prompts = settings.models.iter().map(|(name, model)| (name.clone(), model.system_prompt.clone()));
     agent::Options {
         models: models.collect(),
         default_model: settings.default_model.clone(),
+        system_prompts: system_prompts.collect(),
         conversation: agent::ConversationOptions {
             system_prompt: settings.system_prompt.clone(),
             max_turns: settings.context.max_turns,

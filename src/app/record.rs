@@ -47,6 +47,14 @@ impl Recorder for StoreRecorder {
         store.take_problem().map_or(Ok(()), |problem| Err(problem.into()))
     }
 
+    fn answer_pauses(&mut self) -> Result<(), Failure> {
+        let mut store = Self::store(&self.store);
+        if let Some(open) = &mut self.open {
+            store.write_pieces(open, now_unix_ms());
+        }
+        store.take_problem().map_or(Ok(()), |problem| Err(problem.into()))
+    }
+
     fn finished(&mut self, ending: Ending<'_>) -> Result<(), Failure> {
         let state = match ending {
             Ending::Answered => MessageState::Complete,

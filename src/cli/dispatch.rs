@@ -53,9 +53,10 @@ pub fn decide(arguments: &[OsString], streams: Streams) -> Dispatch {
     let login_name = arguments.first().is_some_and(|name| name.as_bytes().starts_with(b"-"));
     let (config, rest) = split_config(arguments.get(1..).unwrap_or_default());
     if let Some(first) = rest.first().and_then(|word| word.to_str())
-        && (SUBCOMMANDS.contains(&first) || matches!(first, "--help" | "-h" | "--version" | "-V")) {
-            return Dispatch::Command(rest);
-        }
+        && (SUBCOMMANDS.contains(&first) || matches!(first, "--help" | "-h" | "--version" | "-V"))
+    {
+        return Dispatch::Command(rest);
+    }
     let interactive = match read_options(&rest) {
         Some(options) if streams.input && streams.output && streams.error => options,
         _ => return Dispatch::Become(rest),

@@ -13,8 +13,9 @@ use crate::store::{Search, TextMatch};
 const HISTORY_LINES: usize = 30;
 
 impl Repl {
-    /// Carries out a meta line; `before` is the line before it.
-    pub(super) fn meta(&mut self, line: &str, before: Option<&(String, Verdict)>) -> Flow {
+    /// Carries out a meta line; a hidden one leaves nothing in the history and, but for a question, nothing for the
+    /// model. `before` is the line before it.
+    pub(super) fn meta(&mut self, line: &str, hidden: bool, before: Option<&(String, Verdict)>) -> Flow {
         let (meta, argument) = match meta::parse(line) {
             Ok(found) => found,
             Err(error) => {
@@ -24,8 +25,8 @@ impl Repl {
         };
         match meta.action {
             Action::Quit => return self.run_command(&HumanLine::typed("exit".into()), false),
-            Action::Exec => return self.run_command(&HumanLine::typed(argument.to_owned()), true),
-            Action::Ask => return self.ask(argument, argument),
+            Action::Exec => return self.run_command(&HumanLine::typed(argument.to_owned()), !hidden),
+            Action::Ask => return self.ask((!hidden).then_some(argument), argument),
             Action::Clear => {
                 self.agent.clear();
                 self.console.notice("the conversation starts empty; its record is kept");

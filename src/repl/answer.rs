@@ -1,5 +1,6 @@
 //! A question's way: asked, drawn as the answer comes, stopped by Ctrl-C.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::run::Repl;
@@ -33,11 +34,14 @@ impl Repl {
         });
         let mut reply = Reply { text: String::new(), whole: false };
         let watcher = cancel.clone();
+        let is_over = &AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(move || {
                 loop {
                     match session.next_event() {
-                        shell::Event::Nudged => break,
+                        // Others nudge too, such as the thread that lists programs.
+                        shell::Event::Nudged if is_over.load(Ordering::Acquire) => break,
+                        shell::Event::Nudged => {}
                         shell::Event::Cancel => watcher.cancel(),
                         event => {
                             let over = matches!(event, shell::Event::Hangup | shell::Event::Ended(_));
@@ -71,6 +75,7 @@ impl Repl {
                     reply = Reply { text, whole: false };
                 }
             });
+            is_over.store(true, Ordering::Release);
             pump.nudge();
         });
         self.session.keys_to(KeysTo::Hold);

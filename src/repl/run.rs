@@ -240,24 +240,24 @@ impl Repl {
         let verdict = state::read(&self.state).verdict(line);
         self.set_forced(None);
         let was_edited = std::mem::take(&mut self.editing_proposal);
+        let hidden = line.starts_with(' ') && self.settings.history.ignore_space;
         let flow = match verdict.route {
             Route::Empty => Flow::Continue,
             Route::Meta => {
                 self.remember(line, LineKind::Meta);
                 let before = self.last.take();
-                let flow = self.meta(&verdict.text, before.as_ref());
+                let flow = self.meta(&verdict.text, hidden, before.as_ref());
                 // `:why` is about the line before.
                 self.last = before;
-                return flow;
+                flow
             }
             Route::Shell => {
                 self.last = Some((line.to_owned(), verdict.clone()));
-                let hidden = line.starts_with(' ') && self.settings.history.ignore_space;
                 self.run_command(&HumanLine::typed(verdict.text), !hidden)
             }
             Route::Ask => {
                 self.last = Some((line.to_owned(), verdict.clone()));
-                self.ask(line, &verdict.text)
+                self.ask(Some(line), &verdict.text)
             }
         };
         if was_edited && flow == Flow::Continue { self.offer_proposals() } else { flow }
@@ -348,9 +348,11 @@ impl Repl {
         !(plain && harmless)
     }
 
-    /// Asks the model, and offers the commands that it proposes.
-    pub(super) fn ask(&mut self, line: &str, question: &str) -> Flow {
-        self.remember(line, LineKind::Question);
+    /// Asks the model, and offers the commands that it proposes; `line` is what the history keeps.
+    pub(super) fn ask(&mut self, line: Option<&str>, question: &str) -> Flow {
+        if let Some(line) = line {
+            self.remember(line, LineKind::Question);
+        }
         self.proposals.clear();
         let reply = self.answer(question);
         self.state.write().unwrap_or_else(PoisonError::into_inner).model_asked = ends_with_question(&reply.text);

@@ -14,6 +14,8 @@ const KEPT_BYTES_MAX: usize = 1024 * 1024;
 /// After an Enter the editor may draw once more before it accepts; when it stays silent longer, the Enter was not
 /// the line's end.
 const VERDICT_WAIT: Duration = Duration::from_millis(15);
+/// Another key than Enter that the editor passes over without drawing itself holds up the keys behind it so long.
+const SILENCE_WAIT: Duration = Duration::from_secs(1);
 
 /// How long keys are kept for a wake key that the editor may have lost among keys of one batch.
 const STALE_WAKE_WAIT: Duration = Duration::from_millis(50);
@@ -25,6 +27,8 @@ pub struct Feed {
     gate: Arc<Gate>,
     /// Keys for whoever comes next.
     held: Vec<u8>,
+    /// Keys from before a question: they answer neither it nor the command that it runs, and wait for the editor.
+    aside: Vec<u8>,
     /// Bytes on their way to the editor.
     pub(super) to_editor: Vec<u8>,
     /// Bytes on their way to the shell.
@@ -46,6 +50,7 @@ impl Feed {
             keys: Keys::default(),
             gate,
             held: Vec::new(),
+            aside: Vec::new(),
             to_editor: Vec::new(),
             to_shell: Vec::new(),
             forwarded: false,
@@ -58,7 +63,7 @@ impl Feed {
 
     /// Whether more keys can be taken.
     pub(super) fn has_room(&self) -> bool {
-        self.held.len() < KEPT_BYTES_MAX && self.to_shell.len() < KEPT_BYTES_MAX
+        self.held.len() + self.aside.len() < KEPT_BYTES_MAX && self.to_shell.len() < KEPT_BYTES_MAX
     }
 
     /// Changes who gets the keys.
@@ -70,6 +75,8 @@ impl Feed {
             KeysTo::Editor => {
                 self.keys = Keys::default();
                 self.wake_sent = false;
+                self.aside.append(&mut self.held);
+                std::mem::swap(&mut self.aside, &mut self.held);
                 if !self.send_wake() {
                     self.feed_editor();
                 }
@@ -78,7 +85,9 @@ impl Feed {
                 self.forwarded |= !self.held.is_empty();
                 self.to_shell.extend(to_legacy(&std::mem::take(&mut self.held)));
             }
-            KeysTo::Hold | KeysTo::Cancel | KeysTo::Question => {}
+            KeysTo::Question => self.aside.append(&mut self.held),
+            KeysTo::HoldFresh => self.aside.clear(),
+            KeysTo::Hold | KeysTo::Cancel => {}
         }
     }
 
@@ -90,6 +99,8 @@ impl Feed {
         }
         self.keys_to(KeysTo::Hold);
         self.whom = KeysTo::Editor;
+        self.aside.append(&mut self.held);
+        std::mem::swap(&mut self.aside, &mut self.held);
         self.keys = Keys::default();
         self.wake_sent = true;
         self.deadline = Some(Instant::now() + STALE_WAKE_WAIT);
@@ -160,7 +171,7 @@ impl Feed {
                 cancelled.then_some(Event::Cancel)
             }
             KeysTo::Question => Some(Event::Keys(to_legacy(keys))),
-            KeysTo::Hold => {
+            KeysTo::Hold | KeysTo::HoldFresh => {
                 self.held.extend_from_slice(keys);
                 None
             }
@@ -176,6 +187,9 @@ impl Feed {
         let cut = self.keys.next(&self.held);
         self.to_editor.extend(self.held.drain(..cut.length));
         if cut.enter {
+            if !self.to_editor.ends_with(b"\r") && !self.to_editor.ends_with(b"\n") {
+                self.deadline = Some(Instant::now() + SILENCE_WAIT);
+            }
             self.gate.enter_pending.store(true, Ordering::Release);
         }
         if self.wake_wanted && self.keys.between_keys() {

@@ -162,10 +162,11 @@ impl Pump {
                 // What came before belongs to the line, not to its output (a history expansion's echo).
                 let _ = self.recorder.take();
                 if let Some(current) = &mut self.current
-                    && current.ended.is_none() {
-                        current.echo_open = false;
-                        current.started = Instant::now();
-                    }
+                    && current.ended.is_none()
+                {
+                    current.echo_open = false;
+                    current.started = Instant::now();
+                }
                 if matches!(self.phase, Phase::Sent { .. }) {
                     self.command_started();
                 }
@@ -213,6 +214,10 @@ impl Pump {
                 current.echo_open = true;
             }
             return;
+        }
+        if matches!(self.phase, Phase::Completing { .. }) && self.completion.is_none() {
+            // A completion that was given up and interrupted may never answer.
+            self.phase = Phase::Completing { answered: true };
         }
         match self.phase {
             Phase::Prompting { .. } | Phase::Completing { answered: true } => {

@@ -1,7 +1,7 @@
 //! Cuts what the person types into pieces that the editor may have. Pure.
 //!
-//! The editor gets keys up to and including an Enter; what follows may be meant for the command that the Enter
-//! starts. An Enter inside a bracketed paste, or behind an escape (Alt-Enter), isn't one.
+//! The editor gets keys up to and including an Enter, or another key at which it hands over control; what follows may
+//! be meant for the command that the Enter starts. An Enter inside a bracketed paste, or behind an escape (Alt-Enter), isn't one.
 
 /// Where the parser stands between two reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,7 +56,9 @@ impl Keys {
         match self.state {
             State::Ground => match byte {
                 0x1b => self.state = State::Escape,
-                b'\r' | b'\n' => return !self.pasting,
+                // The editor hands over control at these and forgets what stands behind them in one batch: Enter, Ctrl-C,
+                // Ctrl-D, Ctrl-T. At Tab and Ctrl-R it opens a menu, which takes no notice of them.
+                b'\r' | b'\n' | 0x03 | 0x04 | 0x14 | b'\t' | 0x12 => return !self.pasting,
                 _ => {}
             },
             State::Escape => {
@@ -177,6 +179,7 @@ mod tests {
         assert_eq!(pieces("sleep 1\rcat\rhello\r"), ["sleep 1\r", "cat\r", "hello\r"]);
         assert_eq!(pieces("\x1b[200~a\rb\r\x1b[201~c\r"), ["\x1b[200~a\rb\r\x1b[201~c\r"]);
         assert_eq!(pieces("for x\x1b\ry\r"), ["for x\x1b\ry\r"]);
+        assert_eq!(pieces("a\x03b\x14c\x04d"), ["a\x03", "b\x14", "c\x04", "d"]);
         assert_eq!(pieces("\x1bOM\r"), ["\x1bOM\r"]);
         assert_eq!(pieces("\x1b[13;2ux\r"), ["\x1b[13;2ux\r"]);
     }

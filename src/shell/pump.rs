@@ -111,7 +111,7 @@ pub struct Pump {
     pub(super) want_names: bool,
     scanner_deadline: Option<Instant>,
     /// The completion that is waited for: its number, and who waits.
-    completion: Option<(u64, Sender<Vec<String>>)>,
+    pub(super) completion: Option<(u64, Sender<Vec<String>>)>,
     completions: u64,
     /// How many events were sent.
     told: u64,
@@ -275,10 +275,18 @@ impl Pump {
         let mark = self.mark_deadline();
         let editor = (!self.feed.to_editor.is_empty()).then(|| Instant::now() + EDITOR_READS);
         let hand_over = self.hand_over_look.map(|(at, _)| at);
-        [self.scanner_deadline, mark, hand_over, self.feed.deadline, self.replaced_deadline(), self.report_after, editor]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.scanner_deadline,
+            mark,
+            hand_over,
+            self.feed.deadline,
+            self.replaced_deadline(),
+            self.report_after,
+            editor,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     fn mark_deadline(&self) -> Option<Instant> {
@@ -334,6 +342,9 @@ impl Pump {
                 }
                 if whom == KeysTo::Editor {
                     return self.feed.edit(wakes_seen);
+                }
+                if whom == KeysTo::Question {
+                    self.read_keys_so_far();
                 }
                 // Where the shell's readline waits, the keys would be a line of their own.
                 let is_busy = matches!(self.phase, Phase::Starting | Phase::Sent { .. } | Phase::Running { .. });
@@ -425,6 +436,17 @@ impl Pump {
             }
             Err(Errno::EINTR | Errno::EAGAIN) => {}
             Err(_) => self.hang_up(),
+        }
+    }
+
+    /// Takes the keys that the terminal holds already: what was typed before a question doesn't answer it.
+    fn read_keys_so_far(&mut self) {
+        let readable = |terminal: &OwnedFd| {
+            let mut set = [PollFd::new(terminal.as_fd(), PollFlags::POLLIN)];
+            poll(&mut set, PollTimeout::ZERO).is_ok_and(|count| count > 0)
+        };
+        while !self.ended && self.feed.has_room() && readable(&self.terminal) {
+            self.read_keys();
         }
     }
 
@@ -543,9 +565,10 @@ impl Pump {
         let mut drain = [0; 64];
         let _ = (&self.signal_pipe).read(&mut drain);
         if self.signals.window.swap(false, Ordering::AcqRel)
-            && let Ok(size) = sys::window_size(self.terminal.as_fd()) {
-                let _ = sys::set_window_size(self.shell.master.as_fd(), size);
-            }
+            && let Ok(size) = sys::window_size(self.terminal.as_fd())
+        {
+            let _ = sys::set_window_size(self.shell.master.as_fd(), size);
+        }
         if self.signals.end.swap(false, Ordering::AcqRel) {
             self.hang_up();
         }

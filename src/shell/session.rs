@@ -74,8 +74,10 @@ pub enum KeysTo {
     Shell,
     /// Ctrl-C becomes [`Event::Cancel`]; the rest is kept.
     Cancel,
-    /// Each key becomes [`Event::Keys`].
+    /// Each key becomes [`Event::Keys`]. What was typed before waits for the next editor.
     Question,
+    /// As `Hold`; what was typed before the last question is dropped.
+    HoldFresh,
 }
 
 /// What the editor's slots tell the pump about an Enter that it has passed on.

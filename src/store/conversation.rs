@@ -7,7 +7,8 @@ use super::overlay::OVERLAY_ID_MIN;
 use super::{Store, StoreError};
 use crate::proto::{Message, Role};
 
-/// A piece waits at most so long before it is written, measured when the next one comes.
+/// A piece waits at most so long before it is written, measured when the next one comes; where none comes, the caller
+/// says so by [`Store::write_pieces`].
 const WRITE_AFTER_MS: i64 = 100;
 /// So many bytes are written at once, however quickly they came.
 const WRITE_BYTES: usize = 4 * 1024;
@@ -92,6 +93,13 @@ impl Store {
         open.pending.push_str(piece);
         let waited = now.abs_diff(open.written_at) >= WRITE_AFTER_MS.unsigned_abs();
         if waited || open.pending.len() >= WRITE_BYTES {
+            self.write_pending(open, MessageState::Partial, now);
+        }
+    }
+
+    /// Writes the pieces that wait; the message stays open.
+    pub fn write_pieces(&mut self, open: &mut OpenMessage, now: i64) {
+        if !open.pending.is_empty() {
             self.write_pending(open, MessageState::Partial, now);
         }
     }

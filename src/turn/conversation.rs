@@ -68,6 +68,13 @@ impl Conversation {
         Self { options, pairs: Vec::new(), outputs: Outputs::default(), open: None }
     }
 
+    /// Sets what the model is told first, from the next question on.
+    pub fn instruct(&mut self, system_prompt: &str) {
+        if self.options.system_prompt != system_prompt {
+            system_prompt.clone_into(&mut self.options.system_prompt);
+        }
+    }
+
     /// Keeps a command's outcome for the next question.
     pub fn ran(&mut self, outcome: &CommandOutcome) {
         self.outputs.add(outcome, self.exec_output_tokens());

@@ -2,17 +2,24 @@
 #![allow(dead_code, reason = "the harness has doors that not every stage of the tests uses")]
 #![allow(clippy::disallowed_methods, reason = "tests open what they need; waiting is held by tidy")]
 
+mod ask;
 mod dispatch;
+mod editor;
 mod fish;
 mod harness;
+mod history;
 mod hostile;
 mod input;
 mod jobs;
 mod licences;
+mod llama;
 mod login;
+mod meta;
 mod need;
+mod offer;
 mod procs;
 mod pty;
+mod server;
 mod sshd;
 mod state;
 mod tidy;

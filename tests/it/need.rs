@@ -31,16 +31,32 @@ pub fn require_root() -> bool {
     nix::unistd::geteuid().is_root() || skip("not running as root")
 }
 
-/// Records a skipped test, for the summary of `.ci/run`; always false.
+/// The address of a real model server. None is a skip even where everything is required: no package of the
+/// distribution brings one.
+pub fn llama() -> Option<String> {
+    let address = std::env::var("REEDCLAW_TEST_LLAMA").ok().filter(|address| !address.is_empty());
+    if address.is_none() {
+        record("REEDCLAW_TEST_LLAMA names no llama.cpp server (http://127.0.0.1:PORT)");
+    }
+    address
+}
+
+/// Skips a test, unless none may be; always false.
 fn skip(why: &str) -> bool {
     let test = std::thread::current().name().unwrap_or("?").to_string();
     let all_required = std::env::var_os("REEDCLAW_TEST_REQUIRE_ALL").is_some_and(|value| value == "1");
     assert!(!all_required, "{test} can't run: {why} (and REEDCLAW_TEST_REQUIRE_ALL=1)");
+    record(why);
+    false
+}
+
+/// Records a skipped test, for the summary of `.ci/run`.
+fn record(why: &str) {
+    let test = std::thread::current().name().unwrap_or("?").to_string();
     let line = format!("SKIPPED {test}: {why}\n");
     // Written to the descriptor itself: the test runner captures what `eprintln!` says, and this must be seen.
     std::io::stderr().write_all(line.as_bytes()).expect("stderr takes a line");
     let list = Path::new(env!("CARGO_TARGET_TMPDIR")).join("skipped.txt");
     let mut file = OpenOptions::new().create(true).append(true).open(list).expect("the list of skipped tests opens");
     file.write_all(line.as_bytes()).expect("the list of skipped tests takes a line");
-    false
 }

@@ -1,0 +1,376 @@
+//! Questions to a scripted model server: what is sent, what is drawn, what a failure leaves behind.
+
+use std::time::{Duration, Instant};
+
+use crate::procs;
+use crate::pty::{Key, Session, Spawn, status_code};
+use crate::server::{Server, Step, answer, end, head, piece, refusal};
+
+/// The newest conversation in the database of a home: role, text, state.
+fn stored(home: &std::path::Path) -> Vec<(String, String, String)> {
+    let path = home.join(".local/share/reedclaw");
+    let file = std::fs::read_dir(path).expect("the data folder").flatten().map(|entry| entry.path());
+    let file = file.filter(|path| path.extension().is_some_and(|ext| ext == "db")).next().expect("the database");
+    let database = rusqlite::Connection::open(file).expect("the database opens");
+    let mut rows = database.prepare("SELECT role, content, state FROM message ORDER BY id").expect("messages");
+    let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).expect("rows");
+    rows.map(|row| row.expect("a row")).collect()
+}
+
+#[test]
+fn an_answer_appears_as_it_comes() {
+    let server = Server::start();
+    server.reply(vec![head(), piece("The first "), Step::Gate(1), piece("and the second."), end()]);
+    let session = Session::spawn(server.shell("", ""));
+    session.expect_prompt();
+    session.line("what is a shell?");
+    session.expect_text("The first");
+    assert!(!session.screen_text().contains("second"));
+    server.open(1);
+    session.expect_line("The first and the second.");
+    session.run("echo next-$((1+1))");
+    session.expect_line("next-2");
+}
+
+#[test]
+fn what_is_sent_is_what_the_user_showed() {
+    let server = Server::start();
+    let model = "model = \"tiny-1\", temperature = 0.25, key_env = \"TEST_KEY\"";
+    let session = Session::spawn(server.shell(model, "").env("TEST_KEY", "sk-planted"));
+    session.run("echo visible-$((1+1)) && false");
+    session.run(" echo hidden-$((2+2))");
+    session.run("how does the first question look?");
+    let first = server.request(1);
+    first.expect_turns();
+    assert!(first.content(0).contains("You are the assistant inside ReedClaw"));
+    let question = first.content(1);
+    let tag = "[exec output]\n$ echo visible-$((1+1)) && false\n(exit status 1)\nvisible-2";
+    assert!(question.starts_with(tag), "{question}");
+    assert!(question.ends_with("\n\nhow does the first question look?"), "{question}");
+    assert!(!first.raw.contains("hidden"), "{}", first.raw);
+    assert!(first.head.starts_with("POST /v1/chat/completions "), "{}", first.head);
+    assert!(first.head.to_lowercase().contains("authorization: bearer sk-planted"), "{}", first.head);
+    assert!(!first.raw.contains("sk-planted") && !session.screen_text().contains("sk-planted"));
+    assert_eq!((&first.body["model"], &first.body["stream"]), (&"tiny-1".into(), &true.into()));
+    assert_eq!(first.body["temperature"], 0.25);
+
+    session.run("and what is the second one like?");
+    let second = server.request(2);
+    second.expect_turns();
+    assert_eq!((second.content(-2), second.content(-1)), ("ok".into(), "and what is the second one like?".into()));
+    assert_eq!(second.content(1), question, "an earlier question changed");
+}
+
+/// A blank in front of `:exec` and `:ask` got lost with the colon: the command ran as if it had been typed without
+/// one, stood in the history, and its output went to the model.
+#[test]
+fn a_blank_in_front_hides_meta_lines_and_questions_too() {
+    let server = Server::start();
+    let session = Session::spawn(server.shell("", ""));
+    session.run(" :exec echo hidden-$((1+1))");
+    session.expect_line("hidden-2");
+    session.run(" :ask what is hidden here?");
+    session.expect_line("ok");
+    session.run(" ? what is hidden again?");
+    session.run(":history");
+    session.run("? what does the server see?");
+    assert!(!server.request(1).raw.contains("hidden-2"));
+    assert!(!server.request(3).raw.contains("hidden-2"));
+    session.line("exit");
+    session.expect_exit();
+    let database = rusqlite::Connection::open(session.home().join(".local/share/reedclaw/reedclaw.db")).expect("it");
+    let mut rows = database.prepare("SELECT line FROM history ORDER BY id").expect("lines");
+    let rows = rows.query_map([], |row| row.get::<_, String>(0)).expect("lines");
+    let lines: Vec<String> = rows.map(|row| row.expect("a line")).collect();
+    assert_eq!(lines, [":history", "? what does the server see?", "exit"]);
+}
+
+#[test]
+fn markdown_is_drawn_in_the_scrollback() {
+    let server = Server::start();
+    server.reply(answer("# Title\n\nSome **bold** and `code`.\n\n- one\n- two\n\n```sh\nls -l\n```\n"));
+    let session = Session::spawn(server.shell("", ""));
+    session.run("what does it look like?");
+    session.expect("drawn markdown", |screen| {
+        let text = screen.contents();
+        text.contains("Some bold and code.") && text.contains("ls -l") && !text.contains("**")
+    });
+    let raw = session.raw();
+    assert!(memchr::memmem::find(&raw, b"\x1b[?1049h").is_none(), "the alternate screen was used");
+    assert!(memchr::memmem::find(&raw, b"\x1b[1m").is_some() || memchr::memmem::find(&raw, b"\x1b[1;").is_some());
+}
+
+#[test]
+fn no_escape_sequence_of_an_answer_reaches_the_terminal() {
+    let server = Server::start();
+    let evil = [
+        "begin \x1b]0;owned\x07title ",
+        "\x1b[2J\x1b[Hclear ",
+        "\u{9b}31mc1 \u{9d}0;owned\u{9c} ",
+        "\x1bPdcs\x1b\\ ",
+        "split \x1b",
+        "[8mhidden ",
+        "bidi \u{202e}desrever \u{200b}\u{feff} ",
+        "`\x1b[31mcode` **\x1b]52;c;b3duZWQ=\x07bold** end",
+    ];
+    let mut steps = vec![head()];
+    steps.extend(evil.iter().map(|text| piece(text)));
+    steps.push(end());
+    server.reply(steps);
+    let session = Session::spawn(server.shell("", ""));
+    session.expect_prompt();
+    session.line("what can you do?");
+    session.expect_text("begin ");
+    let from = memchr::memmem::rfind(&session.raw(), b"begin ").expect("on the screen");
+    session.expect_prompt();
+    let raw = session.raw();
+    let drawn = String::from_utf8_lossy(&raw[from..]).into_owned();
+    // Behind the answer comes the prompt: the answer ends with its last word.
+    let end = drawn.find("end").expect("the last word");
+    let drawn = &drawn[..end];
+    for word in ["title", "clear", "c1", "bidi", "desrever", "code", "bold"] {
+        assert!(drawn.contains(word), "{word} is missing in {drawn:?}");
+    }
+    assert!(!drawn.contains("owned") && !drawn.contains("b3duZWQ"), "{drawn:?}");
+    for (at, c) in drawn.char_indices() {
+        assert!(
+            !matches!(c, '\u{80}'..='\u{9f}' | '\u{200b}' | '\u{202e}' | '\u{feff}' | '\x07'),
+            "{c:?} in {drawn:?}"
+        );
+        if c == '\x1b' {
+            let rest = drawn[at + 1..].strip_prefix('[').expect("only SGR");
+            let length = rest.find(|c: char| !(c.is_ascii_digit() || c == ';')).expect("an end");
+            assert_eq!(&rest[length..=length], "m", "not SGR in {drawn:?}");
+            assert!(!rest.starts_with("8m") && !rest.starts_with("31m"), "the model's own colour in {drawn:?}");
+        }
+    }
+}
+
+#[test]
+fn ctrl_c_stops_an_answer_and_keeps_what_came() {
+    let server = Server::start();
+    server.reply(vec![head(), piece("Half an ans wer"), Step::Hold]);
+    let session = Session::spawn(server.shell("", ""));
+    session.expect_prompt();
+    session.line("what is a long story?");
+    session.expect_text("Half an ans");
+    let pressed = Instant::now();
+    session.press(Key::Ctrl('c'));
+    session.expect_prompt();
+    assert!(pressed.elapsed() < Duration::from_secs(5), "{:?}", pressed.elapsed());
+    server.expect_hang_up();
+    // A last word that may still grow is drawn when the answer ends.
+    session.expect_line("Half an ans wer");
+    session.run("echo on-$((1+1))");
+    session.expect_line("on-2");
+    session.run("what was that?");
+    let second = server.request(2);
+    second.expect_turns();
+    assert_eq!(second.content(2), "Half an ans wer\n[stopped by the user]");
+    assert!(second.content(3).starts_with("[exec output]\n$ echo on-"));
+}
+
+/// The list of programs was ready while the model was waited for; its nudge was taken for the end of the answer, and
+/// nobody listened for Ctrl-C or the closed window any more.
+#[test]
+fn ctrl_c_stops_a_question_that_nobody_answers() {
+    let server = Server::start();
+    server.reply(vec![Step::Hold]);
+    let session = Session::spawn(server.shell("", ""));
+    session.expect_prompt();
+    session.line("what takes so long?");
+    server.request(1);
+    session.press(Key::Ctrl('c'));
+    session.expect_prompt();
+    server.expect_hang_up();
+    session.run("what now?");
+    session.expect_line("ok");
+    server.request(2).expect_turns();
+}
+
+#[test]
+fn each_failure_is_one_line_and_a_hint_and_the_shell_goes_on() {
+    let server = Server::start();
+    let short = "first_byte_timeout_ms = 300, idle_timeout_ms = 300";
+    let session = Session::spawn(server.shell(short, "").size(24, 200));
+    let cut = vec![head(), piece("Half a "), Step::Raw(b"data: {\"cho".to_vec())];
+    let garbage = Step::Raw(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n<html>\x1b]0;x\x07 hello</html>".to_vec());
+    let cases = [
+        (refusal("401 Unauthorized", "bad key"), "the server refused the key (HTTP 401): bad key", "key_env"),
+        (refusal("404 Not Found", "no such model"), "not found (HTTP 404): no such model", ":models lists"),
+        (refusal("429 Too Many Requests", "slow"), "too many requests (HTTP 429): slow", "ask again"),
+        (refusal("500 Internal Server Error", "oops\x1b[2J"), "the server failed (HTTP 500): oops", "ask again"),
+        (cut, "the answer was cut off in the middle", "server's log"),
+        (vec![garbage], "not what an OpenAI-compatible server sends", "models.tiny.endpoint"),
+        (vec![Step::Hold], "no answer began within 300 ms", "server may be busy"),
+        (vec![head(), piece("Then "), Step::Hold], "the answer stalled: nothing came for 300 ms", "server may be"),
+        (vec![], "the server closed the connection without an answer", "server's log"),
+    ];
+    let count = cases.len();
+    for (number, (steps, message, hint)) in cases.into_iter().enumerate() {
+        server.reply(steps);
+        session.run("clear");
+        session.run("what is wrong here?");
+        session.expect("one line and its hint", |screen| {
+            let text = screen.contents();
+            let mut lines = text.lines().skip_while(|line| !line.starts_with("reedclaw: "));
+            let said = lines.next().is_some_and(|line| line.contains(message));
+            said && lines.next().is_some_and(|line| line.starts_with("  ") && line.contains(hint))
+                && lines.next().is_some_and(|line| line.contains('❯'))
+        });
+        session.run(&format!("echo on-$(({number}+100))"));
+        session.expect_line(&format!("on-{}", number + 100));
+    }
+    session.run("what is right?");
+    let last = server.request(count + 1);
+    last.expect_turns();
+    let kept = last.raw.matches("[the answer broke off here]").count();
+    assert_eq!(kept, 2, "{}", last.raw);
+    session.line("exit 0");
+    assert_eq!(status_code(session.expect_exit()), 0);
+}
+
+#[test]
+fn nobody_listens() {
+    // A port that was just free.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address").port();
+    let config = format!("return {{models = {{gone = {{endpoint = \"http://127.0.0.1:{port}\"}}}}}}");
+    let session = Session::spawn(Spawn::reedclaw().file(".config/reedclaw/config.lua", &config));
+    session.run("what is there?");
+    session.expect_text("connection refused");
+    session.expect_text(":model NAME");
+    session.run("echo on-$((1+1))");
+    session.expect_line("on-2");
+}
+
+#[test]
+fn without_a_model_a_question_says_how_to_connect_one() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("clear");
+    session.run("what is a shell?");
+    session.expect_text("reedclaw: no model is configured");
+    session.expect_text("models.local = {endpoint =");
+    session.run(":models");
+    session.expect_text("No model is connected");
+    session.run("echo on-$((1+1))");
+    session.expect_line("on-2");
+}
+
+/// Two models and no `default_model`: the config says "none is chosen", because a question may be meant for another
+/// machine; the agent took the first by name all the same.
+#[test]
+fn among_several_models_none_is_chosen_for_the_user() {
+    let (one, two) = (Server::start(), Server::start());
+    let models = format!(
+        "return {{models = {{one = {{endpoint = \"{}\", model = \"m-1\"}}, two = {{endpoint = \"{}\"}}}}}}",
+        one.endpoint(),
+        two.endpoint()
+    );
+    let session = Session::spawn(Spawn::reedclaw().file(".config/reedclaw/config.lua", &models).size(24, 120));
+    session.run("clear");
+    session.run("what is first?");
+    session.expect_text(":model NAME");
+    assert_eq!((one.requests(), two.requests()), (0, 0));
+    session.run(":model tow");
+    session.expect_text("no model is called tow");
+    session.expect_text("there is one, two");
+    session.run(":model two");
+    session.run("what is second?");
+    session.expect_line("ok");
+    session.run(":model one");
+    session.run("what is third?");
+    let third = one.request(1);
+    third.expect_turns();
+    assert_eq!((third.body["model"].clone(), third.roles().len()), ("m-1".into(), 4));
+    assert_eq!(two.requests(), 1);
+    session.run("clear");
+    session.run(":models");
+    session.expect("the list with its mark", |screen| {
+        let text = screen.contents();
+        text.lines().any(|line| line.starts_with("* one")) && text.lines().any(|line| line.starts_with("  two"))
+    });
+}
+
+/// `models.NAME.system_prompt` was read from the config, documented, and never sent.
+#[test]
+fn a_model_has_a_system_prompt_of_its_own() {
+    let server = Server::start();
+    let endpoint = server.endpoint();
+    let config = format!(
+        "return {{default_model = \"a\", system_prompt = \"general\", models = {{
+            a = {{endpoint = \"{endpoint}\", system_prompt = \"of a\"}}, b = {{endpoint = \"{endpoint}\"}}}}}}"
+    );
+    let session = Session::spawn(Spawn::reedclaw().file(".config/reedclaw/config.lua", &config));
+    session.run("what is first?");
+    session.run(":model b");
+    session.run("what is second?");
+    assert_eq!((server.request(1).content(0), server.request(2).content(0)), ("of a".into(), "general".into()));
+}
+
+#[test]
+fn the_oldest_turns_leave_with_a_notice() {
+    let server = Server::start();
+    let session = Session::spawn(server.shell("", "context = {max_turns = 2}"));
+    for question in ["what is one?", "what is two?"] {
+        session.run(question);
+    }
+    assert!(!session.screen_text().contains("evicted"));
+    session.run("what is three?");
+    session.expect_line("[context] oldest 2 turns evicted");
+    let third = server.request(3);
+    third.expect_turns();
+    assert_eq!((third.roles().len(), third.content(1)), (4, "what is two?".into()));
+}
+
+#[test]
+fn a_small_budget_evicts_too() {
+    let server = Server::start();
+    server.reply(answer(&"word ".repeat(400)));
+    let rest = "system_prompt = \"short\", context = {token_budget = 400, exec_output_tokens = 100}";
+    let session = Session::spawn(server.shell("", rest));
+    session.run("what is one?");
+    session.run("clear");
+    session.run("what is two?");
+    session.expect_line("[context] oldest 2 turns evicted");
+    assert_eq!(server.request(2).roles(), ["system", "user"]);
+}
+
+/// A piece was written with the next one or after 100 ms, "measured when the next one comes": what came before a pause
+/// of the server was in no database when the machine died in that pause.
+#[test]
+fn a_crash_in_the_middle_of_an_answer_loses_nothing() {
+    let server = Server::start();
+    server.reply(vec![head(), piece("What came "), piece("before the end "), Step::Gate(1), piece(" never")]);
+    let session = Session::spawn(server.shell("", ""));
+    session.expect_prompt();
+    session.line("what will be lost?");
+    session.expect_text("before the end");
+    session.expect_outside("the partial answer in the database", || {
+        let rows = stored(session.home());
+        rows.get(1).is_some_and(|(_, text, _)| text == "What came before the end ").then_some(())
+    });
+    let mut all = session.descendants();
+    all.extend(procs::process(session.pid()));
+    for process in all {
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(process.pid), nix::sys::signal::Signal::SIGKILL);
+    }
+    session.expect_exit();
+    let row = |role: &str, text: &str, state: &str| (role.to_owned(), text.to_owned(), state.to_owned());
+    let expected =
+        [row("user", "what will be lost?", "complete"), row("assistant", "What came before the end ", "partial")];
+    assert_eq!(stored(session.home()), expected);
+}
+
+#[test]
+fn a_closed_window_ends_a_question() {
+    let server = Server::start();
+    server.reply(vec![head(), piece("Half way"), Step::Hold]);
+    let mut session = Session::spawn(server.shell("", ""));
+    session.expect_prompt();
+    session.line("what is a window?");
+    session.expect_text("Half");
+    session.hang_up();
+    session.expect_exit();
+    server.expect_hang_up();
+    assert_eq!(stored(session.home())[1].1, "Half way");
+}

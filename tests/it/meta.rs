@@ -1,0 +1,210 @@
+//! Meta commands, and where a line goes while it is typed.
+
+use crate::pty::{Key, PROMPT, Session, Spawn};
+use crate::server::Server;
+
+/// Waits until the line of the cursor ends with this glyph, a blank and this text.
+#[track_caller]
+fn expect_glyph(session: &Session, glyph: &str, typed: &str) {
+    let expected = format!("{glyph} {typed}");
+    session.expect(&format!("{expected:?} at the prompt"), |screen| {
+        let (row, column) = screen.cursor_position();
+        let line = screen.rows(0, column).nth(usize::from(row)).unwrap_or_default();
+        line.ends_with(&expected) || (typed.is_empty() && line.trim_end().ends_with(glyph))
+    });
+}
+
+/// A session that doesn't suggest, so that the line shows what was typed and nothing else.
+fn session(server: &Server) -> Session {
+    let session = Session::spawn(server.shell("", "editor = {autosuggest = false}").size(40, 80));
+    session.expect_prompt();
+    session
+}
+
+#[test]
+fn each_meta_command_does_what_it_says() {
+    let server = Server::start();
+    let session = session(&server);
+    session.run("echo one-$((1+1))");
+    session.run(":why");
+    session.expect_text("went to the shell");
+    session.run("what is first?");
+    session.run(":why");
+    session.expect_text("went to the model");
+    session.run(":exec echo by-exec-$((2+2))");
+    session.expect_line("by-exec-4");
+    session.run(":ask ls");
+    let second = server.request(2);
+    second.expect_turns();
+    assert!(second.content(-1).contains("by-exec-4") && second.content(-1).ends_with("\n\nls"));
+
+    session.run("echo kept-$((3+3))");
+    session.run(":clear");
+    session.run("what is third?");
+    let third = server.request(3);
+    assert_eq!(third.roles(), ["system", "user"]);
+    assert!(third.content(1).contains("kept-6"), "clear forgot a command's output");
+
+    session.run("echo gone-$((4+4))");
+    session.run(":reset");
+    session.run("what is fourth?");
+    assert_eq!(server.request(4).content(1), "what is fourth?");
+
+    session.run("clear");
+    session.run(":models");
+    session.expect("the model", |screen| screen.contents().lines().any(|line| line.starts_with("* tiny")));
+    session.run(":model");
+    session.run(":model tiny");
+    session.expect_text("tiny answers from now on");
+
+    session.run("clear");
+    session.run(":history gone");
+    session
+        .expect("the line that was looked for", |screen| screen.contents().matches("echo gone-$((4+4))").count() == 1);
+    assert!(!session.screen_text().contains("kept-"));
+    session.line(":q");
+    assert_eq!(session.expect_exit().code(), Some(0));
+}
+
+#[test]
+fn help_names_every_meta_command_and_key() {
+    let server = Server::start();
+    let session = session(&server);
+    session.run(":help");
+    let names = ["quit", "clear", "reset", "model NAME", "models", "history", "exec CMD", "ask TEXT", "why", "help"];
+    for name in names {
+        session.expect_text(&format!(":{name}"));
+    }
+    for key in ["Ctrl-T", "Ctrl-R", "Alt-Enter"] {
+        session.expect_text(key);
+    }
+}
+
+#[test]
+fn an_unknown_meta_command_says_what_was_meant() {
+    let server = Server::start();
+    let session = session(&server);
+    session.run(":hlep");
+    session.expect_text(":hlep is no meta command");
+    session.expect_text("did you mean :help?");
+    session.run(":why not");
+    session.expect_text(":why takes no argument");
+    session.run(":exec");
+    session.expect_text(":exec needs an argument");
+    session.run(":zzz");
+    session.expect_text(":help lists them");
+    // A colon alone, or with a blank behind it, is the shell's own.
+    session.run(":");
+    session.run(": a comment");
+    session.run(": ${planted:=by-colon}; echo $planted");
+    session.expect_line("by-colon");
+    assert_eq!(server.requests(), 0);
+}
+
+#[test]
+fn quit_with_an_exit_trap_and_jobs_is_exit() {
+    let server = Server::start();
+    let session = session(&server);
+    session.run("trap 'echo bye-$((1+1))' EXIT");
+    session.line(":quit");
+    session.expect_exit();
+    session.expect_line("bye-2");
+}
+
+#[test]
+fn tab_completes_meta_commands_and_models() {
+    let server = Server::start();
+    let session = session(&server);
+    session.type_text(":rese\t");
+    expect_glyph(&session, ":", ":reset");
+    session.interrupt();
+    session.type_text(":model ti\t");
+    expect_glyph(&session, ":", ":model tiny ");
+    session.interrupt();
+    session.type_text(":h\t");
+    session.expect("both candidates", |screen| {
+        let text = screen.contents();
+        text.contains("history") && text.contains("help")
+    });
+    session.interrupt();
+}
+
+#[test]
+fn the_glyph_says_where_the_line_goes_while_it_is_typed() {
+    let server = Server::start();
+    let session = session(&server);
+    for (line, glyph) in [
+        ("echo hi", PROMPT),
+        ("what is this?", "?"),
+        ("? echo", "?"),
+        ("!what is", PROMPT),
+        ("$ what is", PROMPT),
+        (":help", ":"),
+        (": help", PROMPT),
+    ] {
+        session.type_text(line);
+        expect_glyph(&session, glyph, line);
+        session.press(Key::Ctrl('u'));
+        expect_glyph(&session, PROMPT, "");
+    }
+}
+
+#[test]
+fn ctrl_t_flips_a_line_and_the_flip_is_kept_while_it_is_edited() {
+    let server = Server::start();
+    let session = session(&server);
+    session.type_text("echo hi");
+    expect_glyph(&session, PROMPT, "echo hi");
+    session.press(Key::Ctrl('t'));
+    expect_glyph(&session, "?", "echo hi");
+    session.type_text(" again");
+    expect_glyph(&session, "?", "echo hi again");
+    session.press(Key::Ctrl('t'));
+    expect_glyph(&session, PROMPT, "echo hi again");
+    session.press(Key::Ctrl('t'));
+    expect_glyph(&session, "?", "echo hi again");
+    session.press(Key::Enter);
+    assert_eq!(server.request(1).content(1), "echo hi again");
+    session.expect_line("ok");
+    // It holds for one line.
+    session.run("echo next-$((1+1))");
+    session.expect_line("next-2");
+    session.run(":why");
+    session.expect_text("went to the shell");
+    // And the other way.
+    session.type_text("what is this");
+    expect_glyph(&session, "?", "what is this");
+    session.press(Key::Ctrl('t'));
+    expect_glyph(&session, PROMPT, "what is this");
+    session.press(Key::Enter);
+    session.expect_text("what: command not found");
+    assert_eq!(server.requests(), 1);
+}
+
+#[test]
+fn prefixes_force_a_line() {
+    let server = Server::start();
+    let session = session(&server);
+    session.run("!echo forced-$((1+1))");
+    session.expect_line("forced-2");
+    session.run("$ echo pasted-$((2+2))");
+    session.expect_line("pasted-4");
+    session.run("!! ; echo again");
+    session.run("?echo hi");
+    assert!(server.request(1).content(1).ends_with("\n\necho hi"), "{}", server.request(1).content(1));
+    session.run("? ls");
+    assert_eq!(server.request(2).content(-1), "ls");
+}
+
+#[test]
+fn a_misspelt_command_and_a_sentence_go_different_ways() {
+    let server = Server::start();
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("./nothing-here");
+    session.run("echo status-$?");
+    session.expect_line("status-127");
+    drop(session);
+    let session = self::session(&server);
+    session.run("how do I list files by size?");
+    session.expect_line("ok");
+}
