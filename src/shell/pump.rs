@@ -30,6 +30,8 @@ const SUBMIT_KEYS: &[u8] = b"\x1b[9999~";
 const COMPLETE_KEYS: &[u8] = b"\x1b[9996~";
 /// A PTY hands over at most 4 KiB a read; several reads are gathered into one write.
 const OUTPUT_BYTES_GATHERED: usize = 64 * 1024;
+/// A read of less than this leaves nothing behind: a full one gives nearly 4 KiB.
+const SHORT_READ_BYTES: usize = 2 * 1024;
 /// How long the start of a possible marker is held back.
 const HELD_OUTPUT: Duration = Duration::from_millis(8);
 /// How long the loop may take to notice that the session is over.
@@ -457,9 +459,12 @@ impl Pump {
         while filled < buffer.len() {
             match nix::unistd::read(&self.shell.master, &mut buffer[filled..]) {
                 Ok(0) => gone = true,
+                // A short read has emptied the terminal; asking once more would only cost time.
                 Ok(count) => {
                     filled += count;
-                    continue;
+                    if count >= SHORT_READ_BYTES {
+                        continue;
+                    }
                 }
                 Err(Errno::EINTR) => continue,
                 Err(Errno::EAGAIN) => {}
