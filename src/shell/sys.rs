@@ -143,6 +143,33 @@ pub fn replace_standard(source: BorrowedFd, target: i32) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Lets go of the pages of the program's own file that this process has mapped and never changes; each comes back when
+/// it is needed. For a process that only waits from now on.
+pub fn release_program_pages() {
+    unsafe extern "C" fn release(
+        object: *mut libc::dl_phdr_info,
+        _: libc::size_t,
+        _: *mut libc::c_void,
+    ) -> libc::c_int {
+        // SAFETY: the loader hands over a valid object with `dlpi_phnum` headers. Only segments without write access
+        // are given to madvise: nothing of them is held in memory alone, so they are read again from the file.
+        unsafe {
+            let page = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)).unwrap_or(4096).max(1);
+            let headers = std::slice::from_raw_parts((*object).dlpi_phdr, usize::from((*object).dlpi_phnum));
+            for header in headers.iter().filter(|it| it.p_type == libc::PT_LOAD && it.p_flags & libc::PF_W == 0) {
+                let from = (*object).dlpi_addr as usize + header.p_vaddr as usize;
+                let start = from - from % page;
+                let length = from + header.p_memsz as usize - start;
+                let _ = libc::madvise(start as *mut libc::c_void, length, libc::MADV_DONTNEED);
+            }
+        }
+        // The first object is the program; the libraries stay.
+        1
+    }
+    // SAFETY: the callback matches the declared type and keeps no pointer.
+    unsafe { libc::dl_iterate_phdr(Some(release), std::ptr::null_mut()) };
+}
+
 /// How many bytes wait to be read from a terminal's slave side.
 #[must_use]
 pub fn bytes_waiting(terminal: BorrowedFd) -> usize {
