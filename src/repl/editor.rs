@@ -15,6 +15,7 @@ use super::meta::{Argument, METAS};
 use super::prompt::Heading;
 use super::slots::{ShellCompletion, ToldHighlighter, ToldValidator};
 use super::state::SharedState;
+use super::writer::Writer;
 use crate::app::App;
 use crate::config::EditMode;
 use crate::shell::Handle;
@@ -25,7 +26,7 @@ const MENU_COLUMNS: u16 = 4;
 const HISTORY_PAGE_LINES: usize = 12;
 
 /// Makes the editor.
-pub(super) fn make(app: &App, state: &SharedState, heading: &Heading, pump: &Handle) -> Reedline {
+pub(super) fn make(app: &App, state: &SharedState, heading: &Heading, pump: &Handle, writer: &Writer) -> Reedline {
     let settings = &app.settings.editor;
     let color = app.color();
     let palette = (settings.highlight && color).then(Palette::default);
@@ -45,7 +46,7 @@ pub(super) fn make(app: &App, state: &SharedState, heading: &Heading, pump: &Han
     let mut editor = Reedline::create()
         .use_bracketed_paste(true)
         .with_ansi_colors(color)
-        .with_history(Box::new(HistorySlot::new(std::sync::Arc::clone(&app.store), None)))
+        .with_history(Box::new(HistorySlot::new(writer.clone(), None)))
         .with_validator(Box::new(ToldValidator::new(SharedState::clone(state), pump.clone())))
         .with_highlighter(Box::new(ToldHighlighter::new(
             SharedState::clone(state),

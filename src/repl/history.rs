@@ -4,7 +4,7 @@
 //! [`History::save`] and [`History::update`], which reedline calls for each submitted line, write nothing. It must
 //! not know what a line means.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::{Duration, SystemTime};
 
 use reedline::{
@@ -12,6 +12,7 @@ use reedline::{
     SearchDirection, SearchQuery,
 };
 
+use super::writer::Writer;
 use crate::store::{HistoryId, Row, Search, Store, TextMatch};
 
 /// Most hits that one search gives: reedline's history menu asks for all of them at each key press.
@@ -23,20 +24,19 @@ const HITS_MAX: usize = 1_000;
 /// the store to be told before the next prompt. Lines with control characters are left out, for reedline would
 /// write them to the terminal as they are.
 pub struct HistorySlot {
-    store: Arc<Mutex<Store>>,
+    writer: Writer,
     session: Option<HistorySessionId>,
 }
 
 impl HistorySlot {
     /// Makes the slot; with a session, Up, Down and hints show that session's lines only.
     #[must_use]
-    pub fn new(store: Arc<Mutex<Store>>, session: Option<i64>) -> Self {
-        Self { store, session: session.map(HistorySessionId::new) }
+    pub fn new(writer: Writer, session: Option<i64>) -> Self {
+        Self { writer, session: session.map(HistorySessionId::new) }
     }
 
-    /// A panic elsewhere leaves no half-written row, so a poisoned lock is as good as another.
     fn store(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writer.store()
     }
 
     fn rows(&self, query: &SearchQuery) -> Vec<Row> {
@@ -158,6 +158,8 @@ fn to_item(row: Row) -> HistoryItem {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use reedline::SearchFilter;
 
     use super::*;
@@ -183,7 +185,7 @@ mod tests {
             store.append(&entry(time, line));
         }
         let store = Arc::new(Mutex::new(store));
-        (HistorySlot::new(Arc::clone(&store), None), store)
+        (HistorySlot::new(Writer::new(Arc::clone(&store)), None), store)
     }
 
     fn texts(items: Vec<HistoryItem>) -> Vec<String> {
@@ -283,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_session_of_its_own_is_what_reedline_asks_for() {
-        let slot = HistorySlot::new(Arc::new(Mutex::new(Store::in_memory().unwrap())), Some(5));
+        let slot = HistorySlot::new(Writer::new(Arc::new(Mutex::new(Store::in_memory().unwrap()))), Some(5));
         slot.store().append(&entry(1, "mine in 1"));
         slot.store().append(&Entry { session: 5, ..entry(2, "mine in 5") });
         let found = slot.search(SearchQuery::everything(SearchDirection::Forward, slot.session())).unwrap();

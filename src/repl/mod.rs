@@ -16,13 +16,13 @@ pub mod keys;
 mod menu;
 pub mod meta;
 mod offer;
-mod outcomes;
 mod programs;
 mod prompt;
 mod run;
 mod slots;
 pub mod state;
 pub mod validate;
+mod writer;
 
 pub use programs::first_names;
 pub use run::{Parts, Repl};

@@ -2,16 +2,16 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use reedline::{EditCommand, Reedline, Signal};
 
 use super::git::{Head, Repository};
 use super::keys::{FLIP, WAKE};
-use super::outcomes::Outcomes;
 use super::programs::ProgramsThread;
 use super::prompt::{Facts, Heading, ReedPrompt, split_titles, with_tilde};
 use super::state::{EditorState, SharedState};
+use super::writer::{Ticket, Writer, WriterThread};
 use super::{editor, state};
 use crate::agent::Agent;
 use crate::app::App;
@@ -23,7 +23,7 @@ use crate::shell::session::KeysTo;
 use crate::shell::spawn::Dialect;
 use crate::shell::supervise::Ending;
 use crate::shell::{Event, Session};
-use crate::store::{Entry, HistoryId, Store};
+use crate::store::{Entry, Store};
 use crate::turn;
 
 /// What the loop is made of.
@@ -72,7 +72,7 @@ pub struct Repl {
     /// A start-up file has written a part of a line, as one does that asks.
     start_asks: bool,
     programs: ProgramsThread,
-    outcomes: Outcomes,
+    history: WriterThread,
     /// The line in the editor is a proposal that the person edits.
     editing_proposal: bool,
     /// How the command in the foreground ended.
@@ -116,9 +116,9 @@ impl Repl {
         let programs = ProgramsThread::start(SharedState::clone(&state), session.handle());
         programs.refresh(app.env.get(std::ffi::OsStr::new("PATH")).cloned());
         let heading = Heading::default();
-        let editor = editor::make(&app, &state, &heading, &session.handle());
+        let writer = Writer::new(Arc::clone(&app.store));
+        let editor = editor::make(&app, &state, &heading, &session.handle(), &writer);
         let App { settings, problems, store, agent, .. } = app;
-        let outcomes = Outcomes::start(Arc::clone(&store));
         let repl = Self {
             session,
             console,
@@ -141,7 +141,7 @@ impl Repl {
             named: false,
             start_asks: false,
             programs,
-            outcomes,
+            history: WriterThread::start(writer),
             editing_proposal: false,
             finished: None,
         };
@@ -307,7 +307,7 @@ impl Repl {
                 }
                 Some(Finished::Incomplete) => {
                     if let Some(row) = row {
-                        let _ = self.store().delete(row);
+                        self.history.delete(row);
                     }
                     self.editor.run_edit_commands(&[EditCommand::InsertString(format!("{}\n", line.text()))]);
                     return Flow::Continue;
@@ -316,14 +316,14 @@ impl Repl {
         }
     }
 
-    fn command_ended(&mut self, outcome: &CommandOutcome, row: Option<HistoryId>, keep: bool, names: bool) {
+    fn command_ended(&mut self, outcome: &CommandOutcome, row: Option<Ticket>, keep: bool, names: bool) {
         self.status = outcome.status;
         if let Some(cwd) = &outcome.cwd {
             self.state.write().unwrap_or_else(PoisonError::into_inner).cwd.clone_from(cwd);
         }
         if let Some(row) = row {
             let duration_ms = u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX);
-            self.outcomes.note(row, outcome.status, duration_ms);
+            self.history.note(row, outcome.status, duration_ms, host::now_unix_ms());
         }
         if keep && self.settings.shell.capture_output {
             self.agent.note_outcome(outcome);
@@ -493,13 +493,13 @@ impl Repl {
     }
 
     /// Keeps a line in the history, unless it begins with a space.
-    pub(super) fn remember(&self, line: &str, kind: LineKind) -> Option<HistoryId> {
+    pub(super) fn remember(&mut self, line: &str, kind: LineKind) -> Option<Ticket> {
         let hidden = self.settings.history.ignore_space && line.starts_with(' ');
         if hidden || line.trim().is_empty() {
             return None;
         }
         let cwd = state::read(&self.state).cwd.display().to_string();
-        Some(self.store().append(&Entry {
+        Some(self.history.append(Entry {
             time: host::now_unix_ms(),
             session: self.session_id,
             cwd: Some(cwd),
@@ -511,13 +511,18 @@ impl Repl {
         }))
     }
 
-    /// A panic elsewhere leaves whole rows behind, so a poisoned lock is as good as another.
+    /// The store, with every line in it.
     pub(super) fn store(&self) -> std::sync::MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+        self.history.writer().store()
     }
 
     fn tell_store_problem(&self) {
-        let problem = self.store().take_problem();
+        // While a line is being written the prompt doesn't wait: a problem of it is told at the next one.
+        let problem = match self.store.try_lock() {
+            Ok(mut store) => store.take_problem(),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().take_problem(),
+            Err(TryLockError::WouldBlock) => None,
+        };
         if let Some(problem) = problem {
             self.console.failure(&problem.into());
         }
