@@ -1,6 +1,6 @@
-//! Links the C++ runtime of the config's interpreter statically where the compiler has it as an archive: loading and
-//! relocating it would be a quarter of the time that `reedclaw -c` takes, and a system without it could not start a
-//! login shell at all.
+//! Links the C++ runtime of the config's interpreter statically where the compiler has it as an archive: to load and
+//! relocate it takes 0.7 ms of processor time at each start, also of `reedclaw -c`, and a system without it could not
+//! start a login shell at all.
 
 #![allow(
     clippy::disallowed_methods,

@@ -341,7 +341,7 @@ class Bench:
 
     def row_idle(self):
         """Memory of the program without the shell below it, and how often its threads wake in five seconds."""
-        for name in self.turns(1 if self.options.quick else 3, self.programs):
+        for name in self.turns(1 if self.options.quick else 2, self.programs):
             terminal = self.start(name, self.home())
             terminal.wait_prompt()
             terminal.quiet(1.0, 3)
@@ -394,7 +394,7 @@ class Bench:
                     file.write(block)
                 written = file.tell()
             names = [name for name in ("bash", "script", "tmux", "reedclaw") if name in self.programs]
-            for turn, name in enumerate(self.turns(2 if self.options.quick else 4, names)):
+            for turn, name in enumerate(self.turns(2 if self.options.quick else 3, names)):
                 terminal = self.start(name, self.home())
                 terminal.wait_prompt()
                 terminal.quiet(0.4, 3)
