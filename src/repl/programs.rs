@@ -1,6 +1,8 @@
 //! Keeps the list of programs on `PATH` fresh on a thread of its own, so that no prompt waits for a directory.
 
+use std::cell::Cell;
 use std::ffi::OsString;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, PoisonError};
 
@@ -12,20 +14,35 @@ use crate::shell::programs::Programs;
 /// The thread; it ends when this is dropped.
 pub(super) struct ProgramsThread {
     requests: Sender<Option<OsString>>,
+    asked: Cell<u64>,
+    progress: Arc<Progress>,
+}
+
+/// How far the thread has come.
+#[derive(Default)]
+struct Progress {
+    /// How many requests it has answered.
+    answered: AtomicU64,
+    /// Whether the loop waits for an answer.
+    awaited: AtomicBool,
 }
 
 impl ProgramsThread {
     /// Starts it. Where the system has no thread left, the list stays as it is.
     pub(super) fn start(state: SharedState, pump: Handle) -> Self {
         let (requests, incoming) = channel::<Option<OsString>>();
+        let progress = Arc::new(Progress::default());
+        let told = Arc::clone(&progress);
         let work = move || {
             let mut programs = Programs::new();
             let mut path = OsString::new();
             let mut first = true;
             while let Ok(mut request) = incoming.recv() {
+                let mut requests = 1;
                 // Only the newest request counts.
                 while let Ok(newer) = incoming.try_recv() {
                     request = newer.or(request);
+                    requests += 1;
                 }
                 if let Some(new) = request {
                     path = new;
@@ -34,22 +51,38 @@ impl ProgramsThread {
                 let mut state = state.write().unwrap_or_else(PoisonError::into_inner);
                 if !Arc::ptr_eq(&state.names.programs, &list) {
                     state.names = Arc::new(Names { programs: list, ..Names::clone(&state.names) });
-                    drop(state);
-                    if std::mem::take(&mut first) {
-                        // The line that is being typed was drawn without the list.
-                        pump.nudge();
-                    }
+                }
+                drop(state);
+                told.answered.fetch_add(requests, Ordering::AcqRel);
+                // The line that is being typed was drawn without the first list.
+                if std::mem::take(&mut first) || told.awaited.swap(false, Ordering::AcqRel) {
+                    pump.nudge();
                 }
             }
         };
-        // A thread that can't start drops its receiver; requests then go nowhere.
-        let _ = std::thread::Builder::new().name("programs".into()).spawn(work);
-        Self { requests }
+        let this = Self { requests, asked: Cell::new(0), progress };
+        if std::thread::Builder::new().name("programs".into()).spawn(work).is_err() {
+            // Requests go nowhere; nobody must wait for an answer.
+            this.progress.answered.store(u64::MAX, Ordering::Release);
+        }
+        this
     }
 
     /// Asks for a fresh list, of a new `PATH` where one is given.
     pub(super) fn refresh(&self, path: Option<OsString>) {
+        self.asked.set(self.asked.get() + 1);
         let _ = self.requests.send(path);
+    }
+
+    /// Whether the list is as fresh as it was asked to be; if not, the pump is nudged when it is.
+    pub(super) fn is_fresh(&self) -> bool {
+        let fresh = || self.progress.answered.load(Ordering::Acquire) >= self.asked.get();
+        if fresh() {
+            return true;
+        }
+        self.progress.awaited.store(true, Ordering::Release);
+        // It may have answered just before it could see that it is awaited.
+        fresh()
     }
 }
 

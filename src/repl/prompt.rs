@@ -180,7 +180,10 @@ pub fn split_titles(rendered: &str) -> (String, String) {
         text.push_str(&rest[..at]);
         let body = &rest[at..];
         let end = [body.find('\x07').map(|end| end + 1), body.find("\x1b\\").map(|end| end + 2)];
-        let Some(end) = end.into_iter().flatten().min() else { break };
+        let Some(end) = end.into_iter().flatten().min() else {
+            rest = body;
+            break;
+        };
         titles.push_str(&body[..end]);
         rest = &body[end..];
     }

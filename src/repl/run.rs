@@ -69,6 +69,8 @@ pub struct Repl {
     ready: bool,
     /// The shell has told its names.
     named: bool,
+    /// Its names and the programs on its `PATH` are known, so that a first word can be judged.
+    resolves: bool,
     /// A start-up file has written a part of a line, as one does that asks.
     start_asks: bool,
     programs: ProgramsThread,
@@ -139,6 +141,7 @@ impl Repl {
             shell_prompt: None,
             ready: false,
             named: false,
+            resolves: false,
             start_asks: false,
             programs,
             history: WriterThread::start(writer),
@@ -231,7 +234,7 @@ impl Repl {
 
     /// Does what a line asks for.
     fn line(&mut self, line: &str) -> Flow {
-        if !self.named {
+        if !self.resolves {
             let flow = self.wait_for_names();
             if flow != Flow::Continue {
                 return flow;
@@ -266,7 +269,7 @@ impl Repl {
     /// Waits until the shell has read its start-up files. The keys are the shell's meanwhile, for a file that asks.
     fn wait_for_names(&mut self) -> Flow {
         self.session.keys_to(KeysTo::Shell);
-        while !self.named {
+        while !(self.named && self.programs.is_fresh()) {
             let event = self.session.next_event();
             let flow = self.take_event(event, None);
             if flow != Flow::Continue {
@@ -274,6 +277,7 @@ impl Repl {
             }
         }
         self.start_asks = false;
+        self.resolves = true;
         self.session.keys_to(KeysTo::Hold);
         Flow::Continue
     }
@@ -373,7 +377,7 @@ impl Repl {
     }
 
     fn end_of_file(&mut self) -> Flow {
-        if !self.named {
+        if !self.resolves {
             let flow = self.wait_for_names();
             if flow != Flow::Continue {
                 return flow;
