@@ -30,7 +30,7 @@ __rc_done() {
   builtin local __rc_s="$?"
   builtin local -
   builtin set +aeux
-  builtin printf '\e]633;D;%s;%s;%s;%s\a' "$__rc_n" "$__rc_id" "$__rc_s" "${PWD@Q}" 2>/dev/null >/dev/tty
+  { builtin printf '\e]633;D;%s;%s;%s;%s\a' "$__rc_n" "$__rc_id" "$__rc_s" "${PWD@Q}" >/dev/tty; } 2>/dev/null
   builtin return "$__rc_s"
 }
 
@@ -42,8 +42,8 @@ __rc_arm() {
   builtin shopt -u histverify
   [[ ${PS1-} == "$__rc_mark" ]] || __rc_ps1=${PS1-}
   __rc_ps1=${__rc_ps1//"$__rc_tail"/}
-  { builtin printf '\e]633;P;%s;%s\a' "$__rc_n" "$__rc_s" >/dev/tty
-    IFS= builtin read -r __rc_a <@ACK@; } 2>/dev/null
+  # Without `printf` (`enable -n`) nobody would hear, and nobody answer.
+  { builtin printf '\e]633;P;%s;%s\a' "$__rc_n" "$__rc_s" >/dev/tty && IFS= builtin read -r __rc_a <@ACK@; } 2>/dev/null
   case $__rc_a in
     *n*) { __rc_names >@REPORT@; } 2>/dev/null ;;
   esac

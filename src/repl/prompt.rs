@@ -181,13 +181,13 @@ pub fn split_titles(rendered: &str) -> (String, String) {
         let body = &rest[at..];
         let end = [body.find('\x07').map(|end| end + 1), body.find("\x1b\\").map(|end| end + 2)];
         let Some(end) = end.into_iter().flatten().min() else {
-            rest = body;
+            rest = "";
             break;
         };
         titles.push_str(&body[..end]);
         rest = &body[end..];
     }
-    text.push_str(if rest.starts_with("\x1b]") { "" } else { rest });
+    text.push_str(rest);
     (text.replace(['\x01', '\x02'], ""), titles)
 }
 

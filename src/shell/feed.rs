@@ -18,7 +18,7 @@ const VERDICT_WAIT: Duration = Duration::from_millis(15);
 const SILENCE_WAIT: Duration = Duration::from_secs(1);
 
 /// How long keys are kept for a wake key that the editor may have lost among keys of one batch.
-const STALE_WAKE_WAIT: Duration = Duration::from_millis(50);
+const STALE_WAKE_WAIT: Duration = Duration::from_millis(100);
 
 /// The keys' way.
 pub struct Feed {
@@ -35,10 +35,13 @@ pub struct Feed {
     pub(super) to_shell: Vec<u8>,
     /// Whether the command in the foreground has been sent keys, which it may leave unread.
     pub(super) forwarded: bool,
+    /// Whether the command in the foreground may have asked the terminal where the cursor is.
+    position_asked: bool,
     wake_wanted: bool,
     wake_sent: bool,
     /// How many wake keys were sent, and how many of them the loop has seen by now.
     wakes_sent: u64,
+    wakes_seen: u64,
     /// When held keys are the editor's after all.
     pub(super) deadline: Option<Instant>,
 }
@@ -54,9 +57,11 @@ impl Feed {
             to_editor: Vec::new(),
             to_shell: Vec::new(),
             forwarded: false,
+            position_asked: false,
             wake_wanted: false,
             wake_sent: false,
             wakes_sent: 0,
+            wakes_seen: 0,
             deadline: None,
         }
     }
@@ -82,8 +87,8 @@ impl Feed {
                 }
             }
             KeysTo::Shell => {
-                self.forwarded |= !self.held.is_empty();
-                self.to_shell.extend(to_legacy(&std::mem::take(&mut self.held)));
+                let keys = to_legacy(&std::mem::take(&mut self.held));
+                self.forward(keys);
             }
             KeysTo::Question => self.aside.append(&mut self.held),
             KeysTo::HoldFresh => self.aside.clear(),
@@ -91,12 +96,41 @@ impl Feed {
         }
     }
 
+    /// Passes keys to the shell. A terminal's late answer to the editor isn't the command's, unless it has asked too.
+    fn forward(&mut self, mut keys: Vec<u8>) {
+        if !self.position_asked {
+            let mut rest = keys.clone();
+            // In the first row it may as well be F3 with Shift, Alt or Ctrl, which is written in the same way.
+            if !take_cursor_reports(&mut rest).starts_with(b"\x1b[1;") {
+                keys = rest;
+            }
+        }
+        self.forwarded |= !keys.is_empty();
+        self.to_shell.append(&mut keys);
+    }
+
+    /// A command is about to start.
+    pub(super) fn command_begins(&mut self) {
+        self.forwarded = false;
+        self.position_asked = false;
+    }
+
+    /// Looks for the question where the cursor is in a command's output, which may be cut anywhere.
+    pub(super) fn note_output(&mut self, output: &[u8]) {
+        const CUT: [&[u8]; 5] = [b"\x1b", b"\x1b[", b"\x1b[?", b"\x1b[6", b"\x1b[?6"];
+        self.position_asked = self.position_asked
+            || memchr::memmem::find(output, b"6n").is_some()
+            || CUT.iter().any(|start| output.ends_with(start));
+    }
+
     /// Hands the keys to the editor, which has ended `wakes_seen` times by a wake key. One that it ended without lies
     /// still before it: it would end at once, and the keys behind would be lost.
     pub(super) fn edit(&mut self, wakes_seen: u64) {
-        if wakes_seen == self.wakes_sent {
+        if wakes_seen >= self.wakes_sent {
+            self.wakes_sent = wakes_seen;
             return self.keys_to(KeysTo::Editor);
         }
+        self.wakes_seen = wakes_seen;
         self.keys_to(KeysTo::Hold);
         self.whom = KeysTo::Editor;
         self.aside.append(&mut self.held);
@@ -109,6 +143,7 @@ impl Feed {
     /// The wake key that was thought to lie before the editor was lost.
     fn forget_wake(&mut self) {
         self.deadline = None;
+        self.wakes_sent = self.wakes_seen;
         self.wake_sent = false;
         if !self.send_wake() {
             self.feed_editor();
@@ -143,8 +178,7 @@ impl Feed {
     pub(super) fn take(&mut self, keys: &[u8]) -> Option<Event> {
         match self.whom {
             KeysTo::Shell => {
-                self.forwarded = true;
-                self.to_shell.extend_from_slice(keys);
+                self.forward(keys.to_vec());
                 None
             }
             KeysTo::Editor => {
@@ -213,9 +247,15 @@ impl Feed {
         }
     }
 
-    pub(super) fn handle_time(&mut self, now: Instant) {
-        if self.deadline.is_some_and(|at| at <= now) {
-            if self.wake_sent { self.forget_wake() } else { self.release() }
+    /// Lets go of keys whose time has come; `editor_reads` says whether the editor has read all that it was sent.
+    pub(super) fn handle_time(&mut self, now: Instant, editor_reads: bool) {
+        if self.deadline.is_none_or(|at| at > now) {
+            return;
+        }
+        match (self.wake_sent, editor_reads) {
+            (false, _) => self.release(),
+            (true, true) => self.forget_wake(),
+            (true, false) => self.deadline = Some(now + STALE_WAKE_WAIT),
         }
     }
 
@@ -255,5 +295,77 @@ impl Feed {
             self.to_editor.extend_from_slice(WAKE_KEY);
         }
         send
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn feed() -> Feed {
+        Feed::new(Arc::new(Gate::default()))
+    }
+
+    #[test]
+    fn a_late_answer_to_the_editor_is_not_the_command_s() {
+        for (output, expected) in [
+            (&[][..], &b"ab"[..]),
+            (&[&b"plain \x1b[1mtext"[..]], b"ab"),
+            (&[&b"\x1b[6n"[..]], b"a\x1b[4;5Rb"),
+            (&[&b"\x1b[?6n"[..]], b"a\x1b[4;5Rb"),
+            (&[&b"x\x1b["[..], b"6n"], b"a\x1b[4;5Rb"),
+            (&[&b"x\x1b[6"[..], b"n"], b"a\x1b[4;5Rb"),
+        ] {
+            let mut feed = feed();
+            feed.command_begins();
+            feed.keys_to(KeysTo::Shell);
+            output.iter().for_each(|piece| feed.note_output(piece));
+            feed.take(b"a\x1b[4;5Rb");
+            assert_eq!(feed.to_shell, expected, "{output:?}");
+        }
+        let mut feed = feed();
+        feed.keys_to(KeysTo::Shell);
+        feed.take(b"\x1b[1;5R");
+        assert_eq!(feed.to_shell, b"\x1b[1;5R", "Ctrl-F3");
+    }
+
+    #[test]
+    fn keys_behind_a_wake_key_wait_until_the_loop_has_seen_it() {
+        let mut feed = feed();
+        feed.edit(0);
+        feed.wake_editor();
+        feed.take(b"ls\r");
+        assert_eq!(feed.to_editor, WAKE_KEY);
+        feed.edit(0);
+        assert_eq!(feed.to_editor, WAKE_KEY, "it ended for another reason: the key still lies there");
+        feed.edit(1);
+        assert_eq!(feed.to_editor, [WAKE_KEY, b"ls\r"].concat());
+    }
+
+    #[test]
+    fn no_wake_key_goes_behind_an_enter() {
+        let mut feed = feed();
+        feed.edit(0);
+        feed.take(b"ls\r");
+        feed.wake_editor();
+        assert_eq!(feed.to_editor, b"ls\r");
+        feed.release();
+        assert_eq!(feed.to_editor, [b"ls\r", WAKE_KEY].concat());
+    }
+
+    #[test]
+    fn a_lost_wake_key_delays_keys_and_loses_none() {
+        let mut feed = feed();
+        feed.edit(0);
+        feed.wake_editor();
+        feed.edit(0);
+        feed.take(b"ls\r");
+        let until = feed.deadline.expect("a limit");
+        feed.handle_time(until, false);
+        assert_eq!(feed.to_editor, WAKE_KEY, "it may still lie there");
+        let until = feed.deadline.expect("a limit");
+        feed.handle_time(until, true);
+        assert_eq!(feed.wakes_sent, 0);
+        assert_eq!(feed.to_editor, [WAKE_KEY, b"ls\r"].concat());
     }
 }

@@ -140,6 +140,7 @@ impl Pump {
         if bytes.is_empty() {
             return;
         }
+        self.feed.note_output(bytes);
         let alternate = self.modes.alternate_screen();
         self.modes.feed(bytes);
         if let Phase::Running { recording: true, .. } | Phase::Sent { .. } = self.phase {
@@ -243,7 +244,7 @@ impl Pump {
     /// A line was handed over.
     pub(super) fn line_sent(&mut self, line: String) {
         self.remember_command_line();
-        self.feed.forwarded = false;
+        self.feed.command_begins();
         let _ = self.recorder.take();
         // Where readline's prompt doesn't reach the terminal (`exec 2>file`), neither does its drawing of the line.
         self.current = Some(Current::new(line, self.prompt_marked));

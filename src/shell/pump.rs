@@ -333,7 +333,10 @@ impl Pump {
         if self.report_after.is_some_and(|at| at <= now) {
             self.report_after = None;
         }
-        self.feed.handle_time(now);
+        if self.feed.deadline.is_some_and(|at| at <= now) {
+            let editor_reads = self.feed.to_editor.is_empty() && !editor_has_unread();
+            self.feed.handle_time(now, editor_reads);
+        }
     }
 
     fn obey(&mut self, command: Command) {
@@ -507,10 +510,7 @@ impl Pump {
 
     fn write_to_editor(&mut self) {
         let pending = &mut self.feed.to_editor;
-        // Descriptor 0 is the editor's end. To poll it also makes the kernel carry over what was written last.
-        let stdin = io::stdin();
-        let unread = || poll(&mut [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) != Ok(0);
-        if pending.is_empty() || unread() {
+        if pending.is_empty() || editor_has_unread() {
             return;
         }
         let mut length = pending.len().min(EDITOR_BYTES_MAX);
@@ -572,7 +572,7 @@ impl Pump {
         if self.signals.window.swap(false, Ordering::AcqRel)
             && let Ok(size) = sys::window_size(self.terminal.as_fd())
         {
-            let _ = sys::set_window_size(self.shell.master.as_fd(), size);
+            let _ = sys::set_window_size(self.shell.master.as_fd(), size.bearable());
         }
         if self.signals.end.swap(false, Ordering::AcqRel) {
             self.hang_up();
@@ -643,6 +643,12 @@ impl Pump {
             self.command_line = self.read_command_line();
         }
     }
+}
+
+/// Whether keys lie before the editor. Descriptor 0 is its end; to poll it also makes the kernel carry over what was
+/// written last.
+fn editor_has_unread() -> bool {
+    poll(&mut [PollFd::new(io::stdin().as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) != Ok(0)
 }
 
 /// Writes what a non-blocking PTY takes now.

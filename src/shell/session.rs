@@ -162,7 +162,8 @@ impl Session {
     pub fn start(options: &Options, terminal: OwnedFd, before: &nix::sys::termios::Termios) -> io::Result<Self> {
         let mut random = File::open("/dev/urandom")?;
         let nonce = make_nonce(&mut random)?;
-        let running = spawn::start(&options.start, options.dialect, &nonce, before)?;
+        let start = Start { size: options.start.size.bearable(), ..options.start.clone() };
+        let running = spawn::start(&start, options.dialect, &nonce, before)?;
         let editor = spawn::open_pty()?;
         let mut raw = nix::sys::termios::tcgetattr(&editor.slave)?;
         nix::sys::termios::cfmakeraw(&mut raw);

@@ -22,6 +22,14 @@ pub struct WindowSize {
     pub height_pixels: u16,
 }
 
+impl WindowSize {
+    /// The size for a shell: readline that scrolls its line sideways divides by the width less two.
+    #[must_use]
+    pub fn bearable(self) -> Self {
+        Self { columns: if self.columns == 2 { 3 } else { self.columns }, ..self }
+    }
+}
+
 /// Reads the window size of a terminal.
 ///
 /// # Errors

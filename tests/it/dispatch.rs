@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 use crate::need::{TEST_PATH, require, require_root};
-use crate::pty::{Session, Spawn, program, status_code};
+use crate::pty::{Session, Spawn, cursor_line, program, status_code};
 
 /// Runs a program without a terminal, with a cleared environment.
 fn piped(program: &std::path::Path, argv0: &str, args: &[&str], input: &[u8], home: &std::path::Path) -> Output {
@@ -142,6 +142,7 @@ fn without_bash_it_is_sh_and_says_so() {
     let hide = "for b in /bin/bash /usr/bin/bash /usr/local/bin/bash; do [ -e $b ] && mount --bind /dev/null $b; done";
     let session = Session::spawn(prepared(&format!("{hide}; exec \"$0\"")));
     session.expect_text("this is plain /bin/sh");
+    session.expect("its prompt", |screen| cursor_line(screen) == "#");
     session.line("echo alive-$((40+2)); exit 3");
     session.expect_line("alive-42");
     assert_eq!(status_code(session.expect_exit()), 3);
@@ -192,6 +193,7 @@ fn where_no_process_can_be_made_it_is_bash() {
         .arg(&shell.display().to_string());
     let session = Session::spawn(spawn.env("HOME", "/"));
     session.expect_text("this is plain");
+    session.expect("its prompt", |screen| cursor_line(screen).ends_with('$'));
     session.line("echo alive-$((40+2)); exit 3");
     session.expect_line("alive-42");
     assert_eq!(status_code(session.expect_exit()), 3);

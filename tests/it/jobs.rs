@@ -11,6 +11,12 @@ fn running(session: &Session, name: &str) -> crate::procs::Process {
     session.expect_outside(&format!("a running {name}"), || session.descendants().into_iter().find(|p| p.name == name))
 }
 
+/// The process group in front on the terminal of a process.
+fn foreground(pid: i32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(5)?.parse().ok()
+}
+
 /// Waits until none does.
 #[track_caller]
 fn gone(session: &Session, name: &str) {
@@ -114,6 +120,9 @@ fn ctrl_z_stops_and_fg_goes_on() {
     session.expect_text("Running");
     session.line("fg");
     session.expect("the job in front", |screen| screen.contents().lines().any(|line| line.trim_end() == "sleep 605"));
+    // The shell says so before it hands over the terminal, to which Ctrl-C then sends its signal.
+    let job = running(&session, "sleep");
+    session.expect_outside("the terminal is the job's", || (foreground(job.pid)? == job.group).then_some(()));
     session.press(Key::Ctrl('c'));
     session.run("echo status-$?");
     session.expect_line("status-130");

@@ -271,7 +271,7 @@ pub struct Session {
     wake_reader: Option<OwnedFd>,
     reader: Option<JoinHandle<()>>,
     patience: Duration,
-    prompt: &'static str,
+    prompts: &'static [&'static str],
     home: PathBuf,
     _own_home: Option<TempDir>,
 }
@@ -316,7 +316,7 @@ impl Session {
             wake_reader: Some(wake_write),
             reader: Some(reader),
             patience: DEADLINE,
-            prompt: PROMPT,
+            prompts: &[PROMPT],
             home,
             _own_home: own_home,
         }
@@ -327,9 +327,9 @@ impl Session {
         self.patience = patience;
     }
 
-    /// Sets what a prompt ends with, where the program under test isn't told that the terminal knows UTF-8.
-    pub fn set_prompt(&mut self, prompt: &'static str) {
-        self.prompt = prompt;
+    /// Takes `>` for the end of a prompt too, where the program may not be told that the terminal knows UTF-8.
+    pub fn accept_plain_prompt(&mut self) {
+        self.prompts = &[PROMPT, ">"];
     }
 
     /// The process that was started.
@@ -382,7 +382,7 @@ impl Session {
     pub fn interrupt(&self) {
         let from = self.raw().len();
         self.press(Key::Ctrl('c'));
-        self.expect_raw(self.prompt.as_bytes(), from);
+        self.expect_raw(PROMPT.as_bytes(), from);
         self.expect_prompt();
     }
 
@@ -406,7 +406,8 @@ impl Session {
     #[track_caller]
     pub fn expect_prompt(&self) {
         self.expect("an empty prompt", |screen| {
-            !screen.alternate_screen() && left_of_cursor(screen).ends_with(self.prompt)
+            let line = left_of_cursor(screen);
+            !screen.alternate_screen() && self.prompts.iter().any(|prompt| line.ends_with(prompt))
         });
     }
 

@@ -129,7 +129,10 @@ fn a_python_prompt_reads_lines_and_keeps_its_ctrl_c() {
     session.expect_text(">>>");
     session.line("print(6*7)");
     session.expect_line("42");
+    session.expect("its next prompt", |screen| cursor_line(screen) == ">>>");
     session.press(Key::Ctrl('c'));
+    // Python may notice a signal that comes just before it waits only at the next key.
+    session.press(Key::Enter);
     session.expect_text("KeyboardInterrupt");
     session.line("exit(5)");
     session.run("echo status-$?");
