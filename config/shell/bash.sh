@@ -143,21 +143,39 @@ __rc_candidates() {
   builtin local __rc_cur="${COMP_WORDS[COMP_CWORD]}" __rc_prev="${COMP_WORDS[COMP_CWORD - 1]-}"
   local -a __rc_args
   builtin eval "__rc_args=(${__rc_spec#complete })"
-  builtin local __rc_i
+  builtin local __rc_i __rc_files=
   COMPREPLY=()
   for ((__rc_i = 0; __rc_i < ${#__rc_args[@]}; __rc_i++)); do
     case ${__rc_args[__rc_i]} in
       -F) __rc_f=${__rc_args[++__rc_i]}
-        # bash's own `compopt` only works while completing: here it has nothing to set
-        compopt() { builtin return 0; }
+        # bash's own `compopt` only works while completing: here it says whether the candidates are file names.
+        compopt() { [[ " $* " != *' -o filenames '* ]] || __rc_files=1; builtin return 0; }
         "$__rc_f" "$__rc_c" "$__rc_cur" "$__rc_prev" >/dev/null 2>&1
         if (($? == 124)); then COMPREPLY=(); "$__rc_f" "$__rc_c" "$__rc_cur" "$__rc_prev" >/dev/null 2>&1; fi
-        builtin printf '%s\n' "${COMPREPLY[@]}" ;;
+        if [[ -n $__rc_files ]]; then __rc_file_names "${COMPREPLY[@]}"
+        elif ((${#COMPREPLY[@]})); then builtin printf '%s\n' "${COMPREPLY[@]}"; fi ;;
       -W) builtin compgen -W "${__rc_args[++__rc_i]}" -- "$__rc_cur" ;;
       -A) builtin compgen -A "${__rc_args[++__rc_i]}" -- "$__rc_cur" ;;
       -C) builtin printf '%s\n' "$(builtin eval "${__rc_args[++__rc_i]}" '"$__rc_c" "$__rc_cur" "$__rc_prev"' 2>/dev/null)" ;;
-      -o | -G | -X | -P | -S) ((__rc_i++)) ;;
-      -[abcdefgjksuv]) builtin compgen "${__rc_args[__rc_i]}" -- "$__rc_cur" ;;
+      -o) [[ ${__rc_args[++__rc_i]} != filenames ]] || __rc_files=1 ;;
+      -G | -X | -P | -S) ((__rc_i++)) ;;
+      # Plain file names are completed without asking.
+      -[df]) ;;
+      -[abcegjksuv]) builtin compgen "${__rc_args[__rc_i]}" -- "$__rc_cur" ;;
+    esac
+  done
+}
+
+# File names as the shell reads them; a folder ends in a slash. A word with quotes of its own is left to the program.
+__rc_file_names() {
+  [[ $__rc_cur == *[\'\"\\]* ]] && builtin return
+  builtin local __rc_e
+  for __rc_e in "$@"; do
+    case $__rc_e in
+      '~/'*) [[ -d $HOME/${__rc_e#'~/'} ]] && __rc_e=${__rc_e%/}/
+        builtin printf '~/%q\n' "${__rc_e#'~/'}" ;;
+      *) [[ -d $__rc_e ]] && __rc_e=${__rc_e%/}/
+        builtin printf '%q\n' "$__rc_e" ;;
     esac
   done
 }

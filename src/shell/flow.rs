@@ -96,7 +96,9 @@ impl Pump {
     fn plain(&mut self, bytes: &[u8]) {
         match self.phase {
             Phase::Completing { .. } => {}
-            Phase::Prompting { first: false, .. } if self.current.is_some() => self.show(bytes),
+            Phase::Prompting { first: false, .. } if self.current.is_some() => {
+                self.show(without_drawing(bytes, self.options.dialect));
+            }
             Phase::Starting | Phase::Prompting { .. } | Phase::Reading => {
                 if self.feed.whom() == KeysTo::Shell {
                     self.show(bytes);
