@@ -450,12 +450,21 @@ def summary(values):
             "min": ordered[0], "max": ordered[-1]}
 
 
+def rounded(value):
+    """A record without digits that nobody can have measured."""
+    if isinstance(value, float):
+        return round(value, 3)
+    if isinstance(value, dict):
+        return {key: rounded(one) for key, one in value.items()}
+    return [rounded(one) for one in value] if isinstance(value, list) else value
+
+
 def write(bench, record):
     stamp = time.strftime("%Y%m%d-%H%M", time.gmtime())
     base = os.path.join(HERE, "runs", f"{stamp}-{bench.options.name}")
     os.makedirs(os.path.dirname(base), exist_ok=True)
     with open(base + ".json", "w") as file:
-        json.dump(record, file, indent=1)
+        json.dump(rounded(record), file)
         file.write("\n")
     lines = [f"{key}: {record[key]}" for key in ("date", "command", "load1 before", "load1 after")]
     lines += [f"{key}: {value}" for part in ("machine", "versions") for key, value in record[part].items()]
