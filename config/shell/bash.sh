@@ -149,7 +149,7 @@ __rc_candidates() {
     case ${__rc_args[__rc_i]} in
       -F) __rc_f=${__rc_args[++__rc_i]}
         # bash's own `compopt` only works while completing: here it says whether the candidates are file names.
-        compopt() { [[ " $* " != *' -o filenames '* ]] || __rc_files=1; builtin return 0; }
+        compopt() { builtin local IFS=' '; [[ " $* " != *' -o filenames '* ]] || __rc_files=1; builtin return 0; }
         "$__rc_f" "$__rc_c" "$__rc_cur" "$__rc_prev" >/dev/null 2>&1
         if (($? == 124)); then COMPREPLY=(); "$__rc_f" "$__rc_c" "$__rc_cur" "$__rc_prev" >/dev/null 2>&1; fi
         if [[ -n $__rc_files ]]; then __rc_file_names "${COMPREPLY[@]}"
