@@ -61,7 +61,9 @@ CREATE TABLE message (
 /// line is often deleted because it held a secret).
 pub(super) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS))?;
-    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    // A database that is being made holds nothing to lose, and the first prompt needn't wait for the disk.
+    let is_new = version(connection)? == 0;
+    connection.pragma_update(None, "synchronous", if is_new { "OFF" } else { "NORMAL" })?;
     connection.pragma_update(None, "secure_delete", "ON")?;
     // A file system without shared memory answers with another mode: slower, as safe.
     let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
@@ -91,6 +93,7 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), St
     }
     if found < known {
         apply(connection, known).map_err(fail)?;
+        connection.pragma_update(None, "synchronous", "NORMAL").map_err(fail)?;
     }
     Ok(())
 }

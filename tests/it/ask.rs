@@ -9,8 +9,8 @@ use crate::server::{Server, Step, answer, end, head, piece, refusal};
 /// The newest conversation in the database of a home: role, text, state.
 fn stored(home: &std::path::Path) -> Vec<(String, String, String)> {
     let path = home.join(".local/share/reedclaw");
-    let file = std::fs::read_dir(path).expect("the data folder").flatten().map(|entry| entry.path());
-    let file = file.filter(|path| path.extension().is_some_and(|ext| ext == "db")).next().expect("the database");
+    let mut files = std::fs::read_dir(path).expect("the data folder").flatten().map(|entry| entry.path());
+    let file = files.find(|path| path.extension().is_some_and(|ext| ext == "db")).expect("the database");
     let database = rusqlite::Connection::open(file).expect("the database opens");
     let mut rows = database.prepare("SELECT role, content, state FROM message ORDER BY id").expect("messages");
     let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).expect("rows");
