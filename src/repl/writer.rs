@@ -6,12 +6,17 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::store::{Entry, HistoryId, Store};
 
 /// Stands for a line that may not have its row yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket(u64);
+
+/// How long nothing more must come before it is written: the time of a short command and its prompt, which would
+/// otherwise share the processor with the disk. A crash loses no more than that.
+const WRITE_AFTER: Duration = Duration::from_millis(15);
 
 /// What is to be written.
 enum Job {
@@ -87,7 +92,13 @@ impl WriterThread {
     pub(super) fn start(writer: Writer) -> Self {
         let (wake, woken) = channel::<()>();
         let own = writer.clone();
-        let work = move || woken.iter().for_each(|()| drop(own.store()));
+        let work = move || {
+            while woken.recv().is_ok() {
+                // A command that ends at once is written when its prompt is drawn, with how it ended.
+                while woken.recv_timeout(WRITE_AFTER).is_ok() {}
+                drop(own.store());
+            }
+        };
         let thread = std::thread::Builder::new().name("history".into()).spawn(work).ok();
         Self { writer, wake: thread.is_some().then_some(wake), thread, tickets: 0 }
     }

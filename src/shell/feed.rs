@@ -1,11 +1,13 @@
 //! Where the person's keys go: the editor, the shell, or kept until it is known who they are for.
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::input::{Keys, take_cursor_reports, to_legacy};
 use super::session::{Event, Gate, KeysTo};
+use super::sys;
 
 /// A key that no keyboard sends (F35 of the kitty protocol): bound in the editor to hand control to the loop.
 pub const WAKE_KEY: &[u8] = b"\x1b[57398u";
@@ -19,6 +21,9 @@ const SILENCE_WAIT: Duration = Duration::from_secs(1);
 
 /// How long keys are kept for a wake key that the editor may have lost among keys of one batch.
 const STALE_WAKE_WAIT: Duration = Duration::from_millis(100);
+
+/// How long a terminal that was never heard may take to say where the cursor is; slow links answer within.
+const REPORT_WAIT: Duration = Duration::from_millis(1500);
 
 /// The keys' way.
 pub struct Feed {
@@ -44,6 +49,18 @@ pub struct Feed {
     wakes_seen: u64,
     /// When held keys are the editor's after all.
     pub(super) deadline: Option<Instant>,
+    /// Whether the terminal has ever said where the cursor is, or is known not to.
+    hearing: Hearing,
+    /// When the terminal should have said where the cursor is, while it is not known whether it ever does.
+    pub(super) report_due: Option<Instant>,
+}
+
+/// What is known of the terminal's answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hearing {
+    Unknown,
+    Answers,
+    Deaf,
 }
 
 impl Feed {
@@ -63,6 +80,8 @@ impl Feed {
             wakes_sent: 0,
             wakes_seen: 0,
             deadline: None,
+            hearing: Hearing::Unknown,
+            report_due: None,
         }
     }
 
@@ -74,6 +93,14 @@ impl Feed {
     /// Changes who gets the keys.
     pub(super) fn keys_to(&mut self, whom: KeysTo) {
         self.whom = whom;
+        self.report_due = None;
+        if whom == KeysTo::Editor {
+            match self.hearing {
+                Hearing::Unknown => self.report_due = Some(Instant::now() + REPORT_WAIT),
+                Hearing::Deaf => self.answer_for_terminal(),
+                Hearing::Answers => {}
+            }
+        }
         self.deadline = None;
         self.gate.enter_pending.store(false, Ordering::Release);
         match whom {
@@ -150,6 +177,22 @@ impl Feed {
         }
     }
 
+    /// Says in a deaf terminal's place that the cursor is in the last row: the editor would wait two seconds at each
+    /// prompt, and the last row is the only guess after which it never draws over output.
+    fn answer_for_terminal(&mut self) {
+        let rows = sys::window_size(std::io::stdout().as_fd()).map_or(24, |size| size.rows.max(1));
+        self.to_editor.extend_from_slice(format!("\x1b[{rows};1R").as_bytes());
+    }
+
+    /// The terminal has not said where the cursor is in all this time: it never will.
+    pub(super) fn report_is_late(&mut self, now: Instant) {
+        if self.report_due.is_some_and(|at| at <= now) {
+            self.report_due = None;
+            self.hearing = Hearing::Deaf;
+            self.answer_for_terminal();
+        }
+    }
+
     /// Whether keys wait for a command.
     pub(super) fn holds_keys(&self) -> bool {
         !self.held.is_empty()
@@ -183,6 +226,10 @@ impl Feed {
             }
             KeysTo::Editor => {
                 let mut keys = keys.to_vec();
+                if self.hearing != Hearing::Answers && !take_cursor_reports(&mut keys.clone()).is_empty() {
+                    self.hearing = Hearing::Answers;
+                    self.report_due = None;
+                }
                 if self.wake_sent || self.gate.enter_pending.load(Ordering::Acquire) || !self.held.is_empty() {
                     // The editor's own question must not wait behind keys that are kept.
                     self.to_editor.extend(take_cursor_reports(&mut keys));

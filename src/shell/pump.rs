@@ -282,6 +282,7 @@ impl Pump {
             mark,
             hand_over,
             self.feed.deadline,
+            self.feed.report_due,
             self.replaced_deadline(),
             self.report_after,
             editor,
@@ -333,6 +334,7 @@ impl Pump {
         if self.report_after.is_some_and(|at| at <= now) {
             self.report_after = None;
         }
+        self.feed.report_is_late(now);
         if self.feed.deadline.is_some_and(|at| at <= now) {
             let editor_reads = self.feed.to_editor.is_empty() && !editor_has_unread();
             self.feed.handle_time(now, editor_reads);
