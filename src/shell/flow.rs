@@ -74,6 +74,11 @@ pub struct Current {
 }
 
 impl Current {
+    /// Whether the shell asked for more lines.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.incomplete
+    }
+
     fn new(line: String, echo_open: bool) -> Self {
         Self { line, started: Instant::now(), ended: None, cwd: None, echo_open, incomplete: false, open_line: false }
     }
@@ -187,6 +192,8 @@ impl Pump {
             Mark::Incomplete => {
                 if let Some(current) = &mut self.current {
                     current.incomplete = true;
+                    // A shell that marks this marks starts too; this line will have none.
+                    self.start_marked = true;
                     // fish has already left the line.
                     if self.options.dialect != Dialect::Fish {
                         self.feed.to_shell.push(3);

@@ -296,6 +296,8 @@ impl Pump {
         // fish marks on the terminal itself: only a fish that hangs doesn't.
         let fish = self.options.dialect == Dialect::Fish;
         let (since, usual) = match &self.phase {
+            // A line that the shell wants more of never starts: the keys behind it are the editor's.
+            Phase::Sent { .. } if self.current.as_ref().is_some_and(Current::is_incomplete) => return None,
             Phase::Sent { since } => (since, self.start_marked || fish),
             Phase::Prompting { since, .. } => (since, self.prompt_marked || fish),
             _ => return None,
