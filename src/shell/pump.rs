@@ -292,12 +292,17 @@ impl Pump {
         .min()
     }
 
+    fn is_incomplete(&self) -> bool {
+        self.options.dialect != Dialect::Fish && self.current.as_ref().is_some_and(Current::is_incomplete)
+    }
+
     fn mark_deadline(&self) -> Option<Instant> {
         // fish marks on the terminal itself: only a fish that hangs doesn't.
         let fish = self.options.dialect == Dialect::Fish;
         let (since, usual) = match &self.phase {
-            // A line that the shell wants more of never starts: the keys behind it are the editor's.
-            Phase::Sent { .. } if self.current.as_ref().is_some_and(Current::is_incomplete) => return None,
+            // A line that the shell wants more of never starts: it is left by Ctrl-C, which an editor that is only just
+            // starting may not hear.
+            Phase::Sent { since } if self.is_incomplete() => return Some(*since + MISSING_MARK_WAIT),
             Phase::Sent { since } => (since, self.start_marked || fish),
             Phase::Prompting { since, .. } => (since, self.prompt_marked || fish),
             _ => return None,
@@ -314,6 +319,10 @@ impl Pump {
             self.flush_output();
         }
         match self.phase {
+            Phase::Sent { .. } if mark_missing && self.is_incomplete() => {
+                self.feed.to_shell.push(3);
+                self.phase = Phase::Sent { since: now };
+            }
             // No start mark: the shell's standard error goes elsewhere, or it is busy. Pass everything on.
             Phase::Sent { .. } if mark_missing => {
                 self.start_marked = false;

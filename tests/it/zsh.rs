@@ -74,13 +74,14 @@ fn several_lines_are_one_command_and_a_half_one_goes_on() {
     session.expect_line("behind");
     session.run("clear");
     session.line("echo 'begun");
+    // The line is back in the editor, open. What is typed before that may be read by zsh's own editor and be lost.
+    session.expect_text("∙");
     session.line("ended'");
     session.expect_line("begun");
     session.expect_line("ended");
     session.run("clear");
     session.expect_prompt();
     session.line("if true; then echo whole");
-    // The line is back in the editor, open. What is typed before that may be read by zsh's own editor and be lost.
     session.expect_text("∙");
     session.type_text("fi");
     session.press(Key::Enter);
