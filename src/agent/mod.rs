@@ -270,9 +270,8 @@ fn find<'a>(models: &'a [Endpoint], name: Option<&str>) -> Result<&'a Endpoint, 
         return Err(Failure {
             kind: FailureKind::Config,
             message: "no model is configured".to_owned(),
-            hint:
-                "connect one in the config: models.local = {endpoint = \"http://127.0.0.1:8080\", model = \"default\"}"
-                    .to_owned(),
+            hint: "connect one: put return {models = {mine = {endpoint = \"http://127.0.0.1:8080\"}}} into the config"
+                .to_owned(),
         });
     };
     models.iter().find(|it| it.name == name).ok_or_else(|| unknown_model(FailureKind::Config, name, models))

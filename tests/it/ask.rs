@@ -249,7 +249,7 @@ fn without_a_model_a_question_says_how_to_connect_one() {
     session.run("clear");
     session.run("what is a shell?");
     session.expect_text("reedclaw: no model is configured");
-    session.expect_text("models.local = {endpoint =");
+    session.expect_text("connect one: put return {models = {mine = {endpoint =");
     session.run(":models");
     session.expect_text("No model is connected");
     session.run("echo on-$((1+1))");
