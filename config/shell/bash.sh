@@ -23,6 +23,8 @@ __rc_mark0='\e]633;C;${__rc_n};${__rc_id}\a'
 # What stands in PROMPT_COMMAND: in braces, so that `set -x` doesn't show it.
 __rc_first='{ __rc_done; } 2>/dev/null'
 __rc_last='{ __rc_arm; } 2>/dev/null'
+# Both at once, where nobody else has a hook: half the work for the most frequent case.
+__rc_only='{ __rc_both; } 2>/dev/null'
 
 # -- hooks ----------------------------------------------------------------------------------------
 # First in PROMPT_COMMAND: the status of the command, before any hook of the user's.
@@ -30,29 +32,44 @@ __rc_done() {
   builtin local __rc_s="$?"
   builtin local -
   builtin set +aeux
-  { builtin printf '\e]633;D;%s;%s;%s;%s\a' "$__rc_n" "$__rc_id" "$__rc_s" "${PWD@Q}" >/dev/tty; } 2>/dev/null
+  builtin printf '\e]633;D;%s;%s;%s;%s\a' "$__rc_n" "$__rc_id" "$__rc_s" "${PWD@Q}" >/dev/tty
   builtin return "$__rc_s"
 }
 
 # Last in PROMPT_COMMAND: waits until the keys that the command left unread are fetched, and puts the markers in place.
+# Without `printf` (`enable -n`) nobody would hear, and nobody answer.
 __rc_arm() {
   builtin local __rc_s="$?" __rc_a=
   builtin local -
   builtin set +aeux
+  builtin printf '\e]633;P;%s;%s\a' "$__rc_n" "$__rc_s" >/dev/tty && IFS= builtin read -r __rc_a <@ACK@
+  __rc_answer
+  builtin return "$__rc_s"
+}
+
+__rc_both() {
+  builtin local __rc_s="$?" __rc_a=
+  builtin local -
+  builtin set +aeux
+  builtin printf '\e]633;D;%s;%s;%s;%s\a\e]633;P;%s;%s\a' "$__rc_n" "$__rc_id" "$__rc_s" "${PWD@Q}" \
+    "$__rc_n" "$__rc_s" >/dev/tty && IFS= builtin read -r __rc_a <@ACK@
+  __rc_answer
+  builtin return "$__rc_s"
+}
+
+# Does what the acknowledgement asks for, and makes the prompts ready.
+__rc_answer() {
   builtin shopt -u histverify
   [[ ${PS1-} == "$__rc_mark" ]] || __rc_ps1=${PS1-}
   __rc_ps1=${__rc_ps1//"$__rc_tail"/}
-  # Without `printf` (`enable -n`) nobody would hear, and nobody answer.
-  { builtin printf '\e]633;P;%s;%s\a' "$__rc_n" "$__rc_s" >/dev/tty && IFS= builtin read -r __rc_a <@ACK@; } 2>/dev/null
   case $__rc_a in
-    *n*) { __rc_names >@REPORT@; } 2>/dev/null ;;
+    *n*) __rc_names >@REPORT@ ;;
   esac
   case $__rc_a in
-    *p*) { builtin printf 'prompt\n%s\0' "${__rc_ps1@P}" >@REPORT@; } 2>/dev/null ;;
+    *p*) builtin printf 'prompt\n%s\0' "${__rc_ps1@P}" >@REPORT@ ;;
   esac
   __rc_order
   __rc_marks
-  builtin return "$__rc_s"
 }
 
 # Puts the markers into the prompts. Last of all, for to assign to what is readonly ends the hook.
@@ -62,18 +79,23 @@ __rc_marks() {
   [[ ${PS0-} == "$__rc_mark0" ]] || PS0=$__rc_mark0
 }
 
-# Keeps our two hooks first and last, whatever the user has put there since. Status 1 where they can't be put there.
+# Keeps our hooks first and last, whatever the user has put there since. Status 1 where they can't be put there.
 __rc_order() {
   builtin local __rc_e __rc_i="${#PROMPT_COMMAND[@]}"
   builtin local -a __rc_all
+  ((__rc_i == 1)) && [[ ${PROMPT_COMMAND[0]-} == "$__rc_only" ]] && builtin return
   [[ ${PROMPT_COMMAND[0]-} == "$__rc_first" && ${PROMPT_COMMAND[__rc_i ? __rc_i - 1 : 0]-} == "$__rc_last" ]] && builtin return
   [[ ${PROMPT_COMMAND@a} == *r* ]] && builtin return 1
-  __rc_all=("$__rc_first")
   for __rc_e in "${PROMPT_COMMAND[@]}"; do
-    [[ $__rc_e == "$__rc_first" || $__rc_e == "$__rc_last" || -z $__rc_e ]] || __rc_all+=("$__rc_e")
+    # Others append to the first string, too.
+    __rc_e=${__rc_e//"$__rc_only"/:}
+    __rc_e=${__rc_e//"$__rc_first"/:}
+    __rc_e=${__rc_e//"$__rc_last"/:}
+    [[ $__rc_e == : || -z $__rc_e ]] || __rc_all+=("$__rc_e")
   done
   builtin unset PROMPT_COMMAND
-  PROMPT_COMMAND=("${__rc_all[@]}" "$__rc_last")
+  if ((${#__rc_all[@]})); then PROMPT_COMMAND=("$__rc_first" "${__rc_all[@]}" "$__rc_last")
+  else PROMPT_COMMAND=("$__rc_only"); fi
 }
 
 # The names that the shell resolves; one record, ended by NUL.
@@ -92,7 +114,9 @@ __rc_load() {
   builtin local __rc_s="$?"
   builtin local -
   builtin set +aeux
-  { IFS= builtin read -r -d '' __rc_id; IFS= builtin read -r -d '' __rc_n; IFS= builtin read -r -d '' READLINE_LINE; } <@REQUEST@
+  builtin local -a __rc_r
+  builtin mapfile -d '' -t __rc_r <@REQUEST@
+  __rc_id=${__rc_r[0]} __rc_n=${__rc_r[1]} READLINE_LINE=${__rc_r[2]}
   READLINE_POINT=${#READLINE_LINE}
   # A history expansion that fails leads to a new prompt without PROMPT_COMMAND: the marker must still be in it.
   if [[ $- == *H* && $READLINE_LINE == *[!^]* ]] && [[ $READLINE_LINE == *'!'* || $READLINE_LINE == '^'* ]] \

@@ -53,7 +53,7 @@ impl Repository {
     pub fn find(cwd: &Path) -> Option<Self> {
         cwd.ancestors().find_map(|root| {
             let dot_git = root.join(".git");
-            let git_dir = if dot_git.is_dir() {
+            let git_dir = if dot_git.metadata().ok()?.is_dir() {
                 dot_git
             } else {
                 let text = line_of(&dot_git)?;

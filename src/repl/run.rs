@@ -11,7 +11,7 @@ use super::keys::{FLIP, WAKE};
 use super::programs::ProgramsThread;
 use super::prompt::{Facts, Heading, ReedPrompt, split_titles, with_tilde};
 use super::state::{EditorState, SharedState};
-use super::writer::{Ticket, Writer, WriterThread};
+use super::writer::{Ticket, WRITE_AFTER, Writer, WriterThread};
 use super::{editor, state};
 use crate::agent::Agent;
 use crate::app::App;
@@ -209,7 +209,7 @@ impl Repl {
         }
         self.session.keys_to(KeysTo::Editor);
         let signal = self.editor.read_line(prompt);
-        self.session.keys_to(KeysTo::Hold);
+        self.session.editor_ended();
         if self.console.options().keyboard_protocol {
             self.console.raw(b"\x1b[<u");
         }
@@ -286,7 +286,6 @@ impl Repl {
     pub(super) fn run_command(&mut self, line: &HumanLine, keep: bool) -> Flow {
         let want_names = self.may_change_names(line.text());
         let submitted = self.session.submit(line, want_names);
-        // The disk is written while the shell is on its way.
         let row = if keep { self.remember(line.text(), line.kind()) } else { None };
         if let Err(error) = submitted {
             self.console.failure(&Failure {
@@ -297,8 +296,13 @@ impl Repl {
             return Flow::Continue;
         }
         self.finished = None;
+        // The disk is written while the command runs, unless it has ended by then.
+        let mut event = self.session.next_event_within(WRITE_AFTER);
+        if event.is_none() {
+            self.history.wake();
+        }
         loop {
-            let event = self.session.next_event();
+            let event = event.take().unwrap_or_else(|| self.session.next_event());
             let flow = self.take_event(event, None);
             if flow != Flow::Continue {
                 return flow;
@@ -503,7 +507,7 @@ impl Repl {
             return None;
         }
         let cwd = state::read(&self.state).cwd.display().to_string();
-        Some(self.history.append(Entry {
+        let ticket = self.history.append(Entry {
             time: host::now_unix_ms(),
             session: self.session_id,
             cwd: Some(cwd),
@@ -512,7 +516,12 @@ impl Repl {
             kind,
             status: None,
             duration_ms: None,
-        }))
+        });
+        // A command has its row written once it has run a while or ended, whichever is first.
+        if matches!(kind, LineKind::Meta | LineKind::Question) {
+            self.history.wake();
+        }
+        Some(ticket)
     }
 
     /// The store, with every line in it.

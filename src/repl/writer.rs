@@ -16,7 +16,7 @@ pub(super) struct Ticket(u64);
 
 /// How long nothing more must come before it is written: the time of a short command and its prompt, which would
 /// otherwise share the processor with the disk. A crash loses no more than that.
-const WRITE_AFTER: Duration = Duration::from_millis(15);
+pub(super) const WRITE_AFTER: Duration = Duration::from_millis(15);
 
 /// What is to be written.
 enum Job {
@@ -108,11 +108,11 @@ impl WriterThread {
         &self.writer
     }
 
-    /// Adds a line.
+    /// Adds a line; the thread hears of it with the next job or by [`WriterThread::wake`].
     pub(super) fn append(&mut self, entry: Entry) -> Ticket {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
-        self.push(Job::Append(ticket, entry));
+        lock(&self.writer.queue).jobs.push_back(Job::Append(ticket, entry));
         ticket
     }
 
@@ -126,11 +126,16 @@ impl WriterThread {
         self.push(Job::Delete(ticket));
     }
 
-    fn push(&self, job: Job) {
-        lock(&self.writer.queue).jobs.push_back(job);
+    /// Has written what is still to be written.
+    pub(super) fn wake(&self) {
         if let Some(wake) = &self.wake {
             let _ = wake.send(());
         }
+    }
+
+    fn push(&self, job: Job) {
+        lock(&self.writer.queue).jobs.push_back(job);
+        self.wake();
     }
 }
 

@@ -198,6 +198,11 @@ impl Feed {
         !self.held.is_empty()
     }
 
+    /// Whether a Ctrl-C waits for a command.
+    pub(super) fn holds_interrupt(&self) -> bool {
+        to_legacy(&self.held).contains(&3)
+    }
+
     /// Who gets the keys now.
     pub(super) fn whom(&self) -> KeysTo {
         self.whom
@@ -294,14 +299,21 @@ impl Feed {
         }
     }
 
-    /// Lets go of keys whose time has come; `editor_reads` says whether the editor has read all that it was sent.
-    pub(super) fn handle_time(&mut self, now: Instant, editor_reads: bool) {
+    /// Lets go of keys whose time has come; `editor_idles` says whether the editor has read all that it was sent and
+    /// waits for more. On a busy machine it may take any time until then.
+    pub(super) fn handle_time(&mut self, now: Instant, editor_idles: impl FnOnce() -> bool) {
         if self.deadline.is_none_or(|at| at > now) {
             return;
         }
-        match (self.wake_sent, editor_reads) {
-            (false, _) => self.release(),
+        if self.gate.accepted.load(Ordering::Acquire) {
+            // The line has ended: the loop will say whose the keys are.
+            self.deadline = None;
+            return;
+        }
+        match (self.wake_sent, editor_idles()) {
+            (false, true) => self.release(),
             (true, true) => self.forget_wake(),
+            (false, false) => self.deadline = Some(now + VERDICT_WAIT),
             (true, false) => self.deadline = Some(now + STALE_WAKE_WAIT),
         }
     }
@@ -401,6 +413,26 @@ mod tests {
     }
 
     #[test]
+    fn keys_behind_an_enter_wait_while_the_editor_is_busy_or_has_accepted() {
+        let mut feed = feed();
+        feed.edit(0);
+        feed.take(b"ls\rcat\r");
+        feed.editor_drawn();
+        let until = feed.deadline.expect("a limit");
+        feed.handle_time(until, || false);
+        assert_eq!(feed.to_editor, b"ls\r", "it hasn't come to the Enter yet");
+        let until = feed.deadline.expect("a limit");
+        feed.handle_time(until, || true);
+        assert_eq!(feed.to_editor, b"ls\rcat\r", "the Enter was for a menu");
+        feed.editor_drawn();
+        feed.gate.accepted.store(true, Ordering::Release);
+        feed.take(b"x");
+        let until = feed.deadline.expect("a limit");
+        feed.handle_time(until, || true);
+        assert_eq!((feed.to_editor.as_slice(), feed.held.as_slice()), (&b"ls\rcat\r"[..], &b"x"[..]));
+    }
+
+    #[test]
     fn a_lost_wake_key_delays_keys_and_loses_none() {
         let mut feed = feed();
         feed.edit(0);
@@ -408,10 +440,10 @@ mod tests {
         feed.edit(0);
         feed.take(b"ls\r");
         let until = feed.deadline.expect("a limit");
-        feed.handle_time(until, false);
+        feed.handle_time(until, || false);
         assert_eq!(feed.to_editor, WAKE_KEY, "it may still lie there");
         let until = feed.deadline.expect("a limit");
-        feed.handle_time(until, true);
+        feed.handle_time(until, || true);
         assert_eq!(feed.wakes_sent, 0);
         assert_eq!(feed.to_editor, [WAKE_KEY, b"ls\r"].concat());
     }

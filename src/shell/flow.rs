@@ -19,10 +19,11 @@ use crate::proto::CommandOutcome;
 /// How long after a command's start it is looked whether `exec` has replaced the shell.
 const REPLACED_LOOK: Duration = Duration::from_millis(300);
 
-/// How often, and how many times, it is looked whether fish has handed its terminal to the command. A builtin that
-/// reads keys by itself (`read`) never has it handed over.
+/// How often, and how many times, it is looked whether the shell has handed its terminal to the command: fish may take
+/// a while; the others do it right after the start mark. A builtin (`read`, a loop) never has it handed over.
 const HAND_OVER_LOOK: Duration = Duration::from_millis(2);
-const HAND_OVER_LOOKS: u32 = 100;
+const HAND_OVER_LOOKS_FISH: u32 = 100;
+const HAND_OVER_LOOKS: u32 = 25;
 
 /// What the shell is doing.
 #[derive(Debug)]
@@ -266,26 +267,62 @@ impl Pump {
             current.echo_open = false;
         }
         self.phase = Phase::Running { look_at: Some(Instant::now() + REPLACED_LOOK), recording: true };
-        if self.feed.holds_keys() && self.options.dialect == Dialect::Fish && self.is_raw() {
-            // fish hands its terminal over a moment after it has said so: keys that came before would be half raw.
-            self.feed.keys_to(KeysTo::Hold);
-            self.hand_over_look = Some((Instant::now() + HAND_OVER_LOOK, HAND_OVER_LOOKS));
-            return;
+        if !self.wait_for_hand_over() {
+            self.keys_to_command();
         }
-        self.keys_to_command();
     }
 
-    /// Looks whether fish has handed its terminal over.
+    /// Keeps the keys until the command has the terminal, where it would be wrong to pass them on before: fish's own
+    /// modes would garble them, and a shell that is about to start a program swallows Ctrl-C.
+    fn wait_for_hand_over(&mut self) -> bool {
+        let fish = self.options.dialect == Dialect::Fish;
+        let early = match fish {
+            true => self.feed.holds_keys() && self.is_raw(),
+            false => self.feed.holds_interrupt() && self.is_shell_in_front(),
+        };
+        if early {
+            self.feed.keys_to(KeysTo::Hold);
+            let looks = if fish { HAND_OVER_LOOKS_FISH } else { HAND_OVER_LOOKS };
+            self.hand_over_look = Some((Instant::now() + HAND_OVER_LOOK, looks));
+        }
+        early
+    }
+
+    /// Looks whether the shell has handed its terminal over.
     pub(super) fn look_for_hand_over(&mut self, looks_left: u32) {
         self.hand_over_look = None;
         if !matches!(self.phase, Phase::Running { recording: true, .. }) {
             return;
         }
-        if looks_left > 0 && self.is_raw() {
-            self.hand_over_look = Some((Instant::now() + HAND_OVER_LOOK, looks_left - 1));
-        } else {
-            self.keys_to_command();
+        let fish = self.options.dialect == Dialect::Fish;
+        let left = match looks_left {
+            0 => return self.keys_to_command(),
+            _ if fish && !self.is_raw() => return self.keys_to_command(),
+            // The other programs of a pipeline may be a moment behind: once more, and that is the last look.
+            _ if !fish && !self.is_shell_in_front() => 0,
+            _ => looks_left - 1,
+        };
+        self.hand_over_look = Some((Instant::now() + HAND_OVER_LOOK, left));
+    }
+
+    /// Takes a Ctrl-C that comes in the instant in which a command starts.
+    pub(super) fn note_interrupt(&mut self, keys: &[u8]) {
+        let starting = matches!(self.phase, Phase::Running { recording: true, .. })
+            && self.feed.whom() == KeysTo::Shell
+            && keys.contains(&3)
+            && self.current.as_ref().is_some_and(|it| it.started.elapsed() < HAND_OVER_LOOK * HAND_OVER_LOOKS);
+        if starting && self.options.dialect != Dialect::Fish && self.is_shell_in_front() {
+            self.feed.keys_to(KeysTo::Hold);
+            self.hand_over_look = Some((Instant::now() + HAND_OVER_LOOK, HAND_OVER_LOOKS));
         }
+    }
+
+    /// Whether the terminal still belongs to the shell, or to its copy that hasn't become the program yet: both swallow
+    /// Ctrl-C. A builtin, and a subshell, stay so.
+    fn is_shell_in_front(&self) -> bool {
+        let Ok(leader) = nix::unistd::tcgetpgrp(&self.shell.master) else { return false };
+        let is_shell = i32::try_from(self.shell.child.id()).is_ok_and(|shell| shell == leader.as_raw());
+        is_shell || std::fs::read(format!("/proc/{leader}/cmdline")).is_ok_and(|line| line == self.read_command_line())
     }
 
     fn is_raw(&self) -> bool {

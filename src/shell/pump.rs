@@ -346,10 +346,8 @@ impl Pump {
             self.report_after = None;
         }
         self.feed.report_is_late(now);
-        if self.feed.deadline.is_some_and(|at| at <= now) {
-            let editor_reads = self.feed.to_editor.is_empty() && !editor_has_unread();
-            self.feed.handle_time(now, editor_reads);
-        }
+        let editor_has_all = self.feed.to_editor.is_empty();
+        self.feed.handle_time(now, || editor_has_all && !editor_has_unread() && editor_sleeps());
     }
 
     fn obey(&mut self, command: Command) {
@@ -448,6 +446,7 @@ impl Pump {
         match nix::unistd::read(&self.terminal, &mut keys) {
             Ok(0) => self.hang_up(),
             Ok(count) => {
+                self.note_interrupt(&keys[..count]);
                 if let Some(event) = self.feed.take(&keys[..count]) {
                     self.tell(event);
                 }
@@ -662,6 +661,13 @@ impl Pump {
 /// written last.
 fn editor_has_unread() -> bool {
     poll(&mut [PollFd::new(io::stdin().as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) != Ok(0)
+}
+
+/// Whether the thread of the editor, the process's first, waits for something; where the system doesn't say, it does.
+fn editor_sleeps() -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", std::process::id())).unwrap_or_default();
+    // The state stands behind the name in brackets, which may hold anything. Source: proc_pid_stat(5).
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('S'))
 }
 
 /// Writes what a non-blocking PTY takes now.

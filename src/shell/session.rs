@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, PipeWriter, Read, Write};
+use std::io::{self, BufReader, PipeWriter, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -16,6 +16,9 @@ use super::spawn::{self, Dialect, Start};
 use super::sys;
 use crate::base::hex;
 use crate::proto::{CommandOutcome, HumanLine, Names};
+
+/// Random bytes are fetched so many at once.
+const RANDOM_BYTES_READ: usize = 512;
 
 /// How the session is to be.
 #[derive(Clone, Debug)]
@@ -86,7 +89,7 @@ pub struct Gate {
     /// An Enter has been passed on, keys behind it are kept.
     pub(super) enter_pending: AtomicBool,
     /// The editor has accepted the line: the keys behind are for the command.
-    accepted: AtomicBool,
+    pub(super) accepted: AtomicBool,
 }
 
 /// A way to the pump that slots of the editor and other threads may hold.
@@ -99,9 +102,14 @@ pub struct Handle {
 
 impl Handle {
     pub(super) fn send(&self, command: Command) {
+        self.queue(command);
+        let _ = (&*self.wake).write(&[0]);
+    }
+
+    /// Sends what the pump may hear of together with the next command.
+    fn queue(&self, command: Command) {
         // A pump that has ended has said so by Event::Ended or Hangup; there is nobody left to tell.
         let _ = self.sender.send(command);
-        let _ = (&*self.wake).write(&[0]);
     }
 
     /// Says that the editor has accepted the line that an Enter submitted.
@@ -143,7 +151,7 @@ impl Handle {
 pub struct Session {
     handle: Handle,
     events: Receiver<Event>,
-    random: File,
+    random: BufReader<File>,
     next_id: u64,
     /// How many events were taken.
     seen: Cell<u64>,
@@ -160,7 +168,7 @@ impl Session {
     /// # Errors
     /// A PTY, a pipe, the thread or the shell can't be made.
     pub fn start(options: &Options, terminal: OwnedFd, before: &nix::sys::termios::Termios) -> io::Result<Self> {
-        let mut random = File::open("/dev/urandom")?;
+        let mut random = BufReader::with_capacity(RANDOM_BYTES_READ, File::open("/dev/urandom")?);
         let nonce = make_nonce(&mut random)?;
         let start = Start { size: options.start.size.bearable(), ..options.start.clone() };
         let running = spawn::start(&start, options.dialect, &nonce, before)?;
@@ -202,6 +210,19 @@ impl Session {
         }
         let (events_seen, wakes_seen) = (self.seen.get(), self.wakes_seen.get());
         self.handle.send(Command::KeysTo { whom, events_seen, wakes_seen });
+    }
+
+    /// Says that the editor has ended: keys are kept from now on.
+    pub fn editor_ended(&self) {
+        let command =
+            Command::KeysTo { whom: KeysTo::Hold, events_seen: self.seen.get(), wakes_seen: self.wakes_seen.get() };
+        // After an Enter the pump keeps the keys as it is; to wake it twice for one line would cost time.
+        if self.handle.gate.enter_pending.load(Ordering::Acquire) {
+            self.handle.gate.accepted.store(true, Ordering::Release);
+            self.handle.queue(command);
+        } else {
+            self.handle.send(command);
+        }
     }
 
     /// Says that the editor has ended by the pump's wake key.
@@ -268,7 +289,7 @@ impl Session {
 }
 
 /// 128 random bits as hexadecimal text.
-fn make_nonce(random: &mut File) -> io::Result<String> {
+fn make_nonce(random: &mut impl Read) -> io::Result<String> {
     let mut bytes = [0; 16];
     random.read_exact(&mut bytes)?;
     Ok(hex::encode(&bytes))

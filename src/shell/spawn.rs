@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use nix::fcntl::OFlag;
 use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
+use nix::sys::signal::Signal;
 
 use super::sys::{self, WindowSize};
 
@@ -163,7 +164,7 @@ pub fn start(
     command.arg0(argv0);
     let copy = |fd: &OwnedFd| fd.try_clone().map(Stdio::from);
     command.stdin(copy(&pty.slave)?).stdout(copy(&pty.slave)?).stderr(copy(&pty.slave)?);
-    sys::lead_session_on_stdin(&mut command);
+    sys::lead_session_on_stdin(&mut command, sys::is_ignored(Signal::SIGHUP));
     let child = command.spawn()?;
     Ok(Running {
         master: pty.master,

@@ -65,10 +65,22 @@ pub fn set_window_size(terminal: BorrowedFd, size: WindowSize) -> io::Result<()>
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Whether this process ignores a signal.
+#[must_use]
+pub fn is_ignored(signal: nix::sys::signal::Signal) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: without a new action sigaction only writes the present one to the pointer, which is valid for the call;
+    // it is read where the call says that it did.
+    unsafe {
+        libc::sigaction(signal as libc::c_int, std::ptr::null(), action.as_mut_ptr()) == 0
+            && action.assume_init().sa_sigaction == libc::SIG_IGN
+    }
+}
+
 /// Makes the command start as the leader of a new session whose controlling terminal is its standard input, with
-/// every signal at its default, as a login program would start a shell.
-pub fn lead_session_on_stdin(command: &mut Command) {
-    let prepare = || {
+/// every signal at its default, as a login program would start a shell, but for SIGHUP where `nohup` is on.
+pub fn lead_session_on_stdin(command: &mut Command, nohup: bool) {
+    let prepare = move || {
         // SAFETY: setsid, ioctl and signal are async-signal-safe; nothing is allocated.
         unsafe {
             if libc::setsid() < 0 {
@@ -79,6 +91,9 @@ pub fn lead_session_on_stdin(command: &mut Command) {
             }
             for signal in 1..=64 {
                 libc::signal(signal, libc::SIG_DFL);
+            }
+            if nohup {
+                libc::signal(libc::SIGHUP, libc::SIG_IGN);
             }
         }
         Ok(())

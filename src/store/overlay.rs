@@ -15,8 +15,9 @@ pub(super) const OVERLAY_ID_MIN: i64 = 1 << 40;
 
 /// How long after a failure the file is left alone, by the caller's clock: a retry can cost [`RETRY_WAIT_MS`].
 const RETRY_AFTER_MS: i64 = 5_000;
-/// How long a retry waits for a lock.
+/// How long a retry waits for a lock, and how long the last one does, at the end of a session.
 const RETRY_WAIT_MS: u64 = 20;
+const LAST_WAIT_MS: u64 = 1_000;
 
 /// The rows in memory, and what the file's rows lack.
 #[derive(Debug)]
@@ -90,14 +91,14 @@ impl Store {
         let due = now >= overlay.retry_at || now < overlay.retry_at - RETRY_AFTER_MS;
         if due {
             overlay.retry_at = now + RETRY_AFTER_MS;
-            self.recover();
+            self.recover(RETRY_WAIT_MS);
         }
     }
 
-    fn recover(&mut self) {
+    fn recover(&mut self, wait_ms: u64) {
         let Some(overlay) = &self.overlay else { return };
         let mut moved = Moved::default();
-        let _ = self.main.busy_timeout(Duration::from_millis(RETRY_WAIT_MS));
+        let _ = self.main.busy_timeout(Duration::from_millis(wait_ms));
         let done = move_rows(&mut self.main, overlay, &mut moved);
         let _ = self.main.busy_timeout(Duration::from_millis(schema::BUSY_TIMEOUT_MS));
         if done.is_ok() {
@@ -112,7 +113,7 @@ impl Store {
 impl Drop for Store {
     /// A last try: what is still in memory now is gone afterwards, as the problem has told.
     fn drop(&mut self) {
-        self.recover();
+        self.recover(LAST_WAIT_MS);
     }
 }
 

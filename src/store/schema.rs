@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
 use super::StoreError;
 
@@ -68,7 +68,12 @@ pub(super) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     // A file system without shared memory answers with another mode: slower, as safe.
     let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
     if mode != "wal" {
-        connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+        match connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())) {
+            // Here SQLite doesn't wait for a lock. Another session is making the database, and changes the mode for all;
+            // else the next one does.
+            Err(problem) if problem.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {}
+            other => other?,
+        }
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use nix::sys::termios::LocalFlags;
 
-use crate::pty::{Key, Session, Spawn, status_code};
+use crate::pty::{Key, PROMPT, Session, Spawn, status_code};
 
 /// Waits until a process of this name runs below the session.
 #[track_caller]
@@ -278,5 +278,19 @@ fn a_terminated_session_takes_its_processes_along() {
             let now = crate::procs::process(old.pid).filter(|now| now.started_ticks == old.started_ticks);
             now.is_none_or(|now| "ZX".contains(now.state)).then_some(())
         });
+    }
+}
+
+/// A shell swallows a Ctrl-C that comes between Enter and the start of the program.
+#[test]
+fn an_interrupt_right_behind_enter_reaches_the_command() {
+    let session = Session::spawn(Spawn::reedclaw());
+    for command in ["sleep 600", "sleep 600 | cat", "while :; do :; done"] {
+        for _ in 0..5 {
+            session.expect_prompt();
+            session.send(format!("{command}\r\x03").as_bytes());
+            session.expect_text(&format!("130 {PROMPT}"));
+            session.run("clear");
+        }
     }
 }

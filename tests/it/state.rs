@@ -154,6 +154,21 @@ fn the_umask_and_the_limits_are_what_bash_would_have() {
     assert_eq!(surroundings(Spawn::reedclaw()), surroundings(Spawn::bash()));
 }
 
+/// As under `nohup`.
+#[test]
+fn an_ignored_hangup_stays_ignored_in_the_shell() {
+    let ignored = |program: &std::path::Path| {
+        let program = program.display().to_string();
+        let spawn = Spawn::new("/bin/bash").args(&["-c", "trap '' HUP; exec \"$0\" -i", &program]);
+        let session = Session::spawn(spawn.file(".bashrc", &format!("PS1='{} '\n", crate::pty::PROMPT)));
+        session.run("grep SigIgn /proc/self/status > ignored");
+        std::fs::read_to_string(session.home().join("ignored")).expect("the mask")
+    };
+    let expected = ignored("/bin/bash".as_ref());
+    assert!(expected.trim_end().ends_with('1'), "{expected}");
+    assert_eq!(ignored(&crate::pty::program()), expected);
+}
+
 #[test]
 fn what_is_asked_for_a_completion_leaves_no_trace() {
     let session = Session::spawn(Spawn::reedclaw());
