@@ -106,7 +106,7 @@ claim that you ran something. Propose only commands that the question calls for.
     ignore_space = true,
   },
 
-  -- "default" or "shell". "default": directory, git branch, last status if not 0, and the model. "shell": your own
+  -- "default" or "shell". "default": virtual environment, directory, git branch, last status if not 0, and the model. "shell": your own
   -- prompt, as your shell draws it.
   prompt = "default",
 

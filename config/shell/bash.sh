@@ -5,6 +5,10 @@
 #   @OPTIONS@  letters: l login, n no profile, r no rc      @RCFILE@ / @ENV@  quoted values
 # Every marker is ESC ] 633 ; letter ; nonce … BEL, and the nonce changes with every command.
 
+# A Ctrl-C would end this file with the user's own. It ends the innermost of those, and nothing of ours.
+__rc_int='((${#BASH_SOURCE[@]} > 1)) && { builtin echo >&2; builtin return 130; }'
+builtin trap "$__rc_int" INT
+
 # -- undo what starting this way has changed ------------------------------------------------------
 builtin set +o posix
 builtin shopt -u inherit_errexit
@@ -27,12 +31,14 @@ __rc_last='{ __rc_arm; } 2>/dev/null'
 __rc_only='{ __rc_both; } 2>/dev/null'
 
 # -- hooks ----------------------------------------------------------------------------------------
-# First in PROMPT_COMMAND: the status of the command, before any hook of the user's.
+# First in PROMPT_COMMAND: the status of the command, before any hook of the user's; the virtual environment; the directory.
 __rc_done() {
   builtin local __rc_s="$?"
   builtin local -
   builtin set +aeux
-  builtin printf '\e]633;D;%s;%s;%s;%s\a' "$__rc_n" "$__rc_id" "$__rc_s" "${PWD@Q}" >/dev/tty
+  builtin local __rc_v="${CONDA_DEFAULT_ENV:-${VIRTUAL_ENV##*/}}"
+  builtin printf '\e]633;D;%s;%s;%s;%s;%s\a' "$__rc_n" "$__rc_id" "$__rc_s" "${__rc_v//[^A-Za-z0-9._-]/_}" \
+    "${PWD@Q}" >/dev/tty
   builtin return "$__rc_s"
 }
 
@@ -51,8 +57,9 @@ __rc_both() {
   builtin local __rc_s="$?" __rc_a=
   builtin local -
   builtin set +aeux
-  builtin printf '\e]633;D;%s;%s;%s;%s\a\e]633;P;%s;%s\a' "$__rc_n" "$__rc_id" "$__rc_s" "${PWD@Q}" \
-    "$__rc_n" "$__rc_s" >/dev/tty && IFS= builtin read -r __rc_a <@ACK@
+  builtin local __rc_v="${CONDA_DEFAULT_ENV:-${VIRTUAL_ENV##*/}}"
+  builtin printf '\e]633;D;%s;%s;%s;%s;%s\a\e]633;P;%s;%s\a' "$__rc_n" "$__rc_id" "$__rc_s" \
+    "${__rc_v//[^A-Za-z0-9._-]/_}" "${PWD@Q}" "$__rc_n" "$__rc_s" >/dev/tty && IFS= builtin read -r __rc_a <@ACK@
   __rc_answer
   builtin return "$__rc_s"
 }
@@ -243,6 +250,8 @@ __rc_begin() {
   builtin set +aeux
   __rc_ps1=${PS1-}
   __rc_locked=
+  [[ $(builtin trap -p INT) != *"$__rc_int"* ]] || builtin trap - INT
+  builtin unset __rc_int
   __rc_order && builtin return
   # A start-up file has made PROMPT_COMMAND readonly: the hooks run while the prompt is expanded.
   __rc_locked=1

@@ -22,7 +22,10 @@ end
 
 function __rc_done --on-event fish_postexec
     set -l __rc_s $status
-    printf '\e]633;D;%s;%s;%s;%s\a' $__rc_n $__rc_id $__rc_s (__rc_quoted $PWD) >/dev/tty 2>/dev/null
+    set -l __rc_v $CONDA_DEFAULT_ENV
+    test -n "$__rc_v"; or set __rc_v (string replace -r '.*/' '' -- "$VIRTUAL_ENV")
+    set __rc_v (string replace -ar '[^A-Za-z0-9._-]' _ -- "$__rc_v")
+    printf '\e]633;D;%s;%s;%s;%s;%s\a' $__rc_n $__rc_id $__rc_s "$__rc_v" (__rc_quoted $PWD) >/dev/tty 2>/dev/null
 end
 
 # Hides the line editor and waits until the keys that the command left unread are fetched.
@@ -122,7 +125,7 @@ function __rc_load
             printf '\e]633;C;%s;%s\a' $__rc_n $__rc_id >/dev/tty 2>/dev/null
             set -l __rc_f (status fish-path)
             $__rc_f --no-config --no-execute -c $__rc_r[3]
-            printf '\e]633;D;%s;%s;%s;%s\a' $__rc_n $__rc_id 127 (__rc_quoted $PWD) >/dev/tty 2>/dev/null
+            printf '\e]633;D;%s;%s;%s;%s;%s\a' $__rc_n $__rc_id 127 '' (__rc_quoted $PWD) >/dev/tty 2>/dev/null
     end
     commandline -f execute
 end

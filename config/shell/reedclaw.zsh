@@ -21,7 +21,9 @@ __rc_done() {
   { builtin local __rc_s=$?
     builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn } 2>/dev/null
   __rc_show
-  { builtin print -rn -- $'\e]633;D;'"$__rc_n;$__rc_id;$__rc_s;${(qqqq)PWD}"$'\a' >/dev/tty } 2>/dev/null
+  builtin local __rc_v="${CONDA_DEFAULT_ENV:-${VIRTUAL_ENV:t}}"
+  __rc_v=${__rc_v//[^A-Za-z0-9._-]/_}
+  { builtin print -rn -- $'\e]633;D;'"$__rc_n;$__rc_id;$__rc_s;$__rc_v;${(qqqq)PWD}"$'\a' >/dev/tty } 2>/dev/null
   builtin return 0
 }
 

@@ -102,6 +102,7 @@ fn a_question_is_answered_recorded_and_remembered() {
         status: 1,
         duration: Duration::ZERO,
         cwd: None,
+        environment: String::new(),
         output: Capture { head: b"\x1b[1mno\x1b[0m\n".to_vec(), ..Capture::default() },
     });
     ask(&mut agent, "two?");

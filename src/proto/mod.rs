@@ -108,6 +108,8 @@ pub struct CommandOutcome {
     pub duration: Duration,
     /// The shell's working directory afterwards, where it said so.
     pub cwd: Option<PathBuf>,
+    /// The virtual environment (Python, conda) that is active afterwards, or nothing.
+    pub environment: String,
     /// Its output, raw, bounded.
     pub output: Capture,
 }

@@ -34,6 +34,8 @@ impl Heading {
 /// The facts that the default prompt shows.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
+    /// The virtual environment that is active, or nothing.
+    pub environment: String,
     /// The directory, `~` for home.
     pub directory: String,
     /// The branch, or a short hash.
@@ -60,7 +62,11 @@ impl ReedPrompt {
     #[must_use]
     pub fn from_facts(facts: &Facts, heading: Heading, color: bool, unicode: bool) -> Self {
         let paint = |style: Style, text: &str| if color { style.paint(text).to_string() } else { text.to_owned() };
-        let mut parts = vec![paint(Color::Blue.bold(), &shorten(&facts.directory))];
+        let mut parts = Vec::new();
+        if !facts.environment.is_empty() {
+            parts.push(paint(Color::Cyan.normal(), &format!("({})", facts.environment)));
+        }
+        parts.push(paint(Color::Blue.bold(), &shorten(&facts.directory)));
         if let Some(branch) = &facts.branch {
             parts.push(paint(Color::Purple.normal(), branch));
         }

@@ -64,6 +64,7 @@ pub struct Repl {
     session_id: i64,
     host_name: Option<String>,
     status: i32,
+    environment: String,
     shell_prompt: Option<String>,
     /// The shell has read its start-up files.
     ready: bool,
@@ -138,6 +139,7 @@ impl Repl {
             session_id: host::now_unix_ms(),
             host_name: host::host_name(),
             status: 0,
+            environment: String::new(),
             shell_prompt: None,
             ready: false,
             named: false,
@@ -326,6 +328,7 @@ impl Repl {
 
     fn command_ended(&mut self, outcome: &CommandOutcome, row: Option<Ticket>, keep: bool, names: bool) {
         self.status = outcome.status;
+        self.environment.clone_from(&outcome.environment);
         if let Some(cwd) = &outcome.cwd {
             self.state.write().unwrap_or_else(PoisonError::into_inner).cwd.clone_from(cwd);
         }
@@ -490,6 +493,7 @@ impl Repl {
         let state = state::read(&self.state);
         let branch = Repository::find(&state.cwd).and_then(|repository| repository.head());
         let facts = Facts {
+            environment: crate::render::sanitise(&self.environment).into_owned(),
             directory: with_tilde(&state.cwd, self.home.as_deref()),
             branch: branch.map(|head| match head {
                 Head::Branch(name) | Head::Detached(name) => crate::render::sanitise(&name).into_owned(),

@@ -11,6 +11,8 @@ use super::sys;
 
 /// A key that no keyboard sends (F35 of the kitty protocol): bound in the editor to hand control to the loop.
 pub const WAKE_KEY: &[u8] = b"\x1b[57398u";
+/// Another one (F34), bound to nothing.
+pub(super) const NUDGE_KEY: &[u8] = b"\x1b[57397u";
 /// Keys kept beyond this are left in the terminal.
 const KEPT_BYTES_MAX: usize = 1024 * 1024;
 /// After an Enter the editor may draw once more before it accepts; when it stays silent longer, the Enter was not

@@ -66,6 +66,7 @@ pub struct Current {
     /// When it ended and how, once the shell has said.
     ended: Option<(Duration, i32)>,
     cwd: Option<PathBuf>,
+    environment: String,
     /// Readline's own drawing of the line hasn't ended yet.
     echo_open: bool,
     /// Whether the shell asked for more lines.
@@ -81,7 +82,16 @@ impl Current {
     }
 
     fn new(line: String, echo_open: bool) -> Self {
-        Self { line, started: Instant::now(), ended: None, cwd: None, echo_open, incomplete: false, open_line: false }
+        Self {
+            line,
+            started: Instant::now(),
+            ended: None,
+            cwd: None,
+            environment: String::new(),
+            echo_open,
+            incomplete: false,
+            open_line: false,
+        }
     }
 }
 
@@ -180,8 +190,9 @@ impl Pump {
                     self.command_started();
                 }
             }
-            Mark::Done { status, cwd } => {
+            Mark::Done { status, environment, cwd } => {
                 if let Some(current) = &mut self.current {
+                    current.environment = environment;
                     current.ended = Some((current.started.elapsed(), status));
                     current.cwd = cwd.or(current.cwd.take());
                 }
@@ -357,7 +368,10 @@ impl Pump {
             self.feed.to_shell.extend_from_slice(&pending[written..]);
             // The line discipline takes the keys in a thread of the kernel's own; poll waits until it has.
             let _ = poll(&mut [PollFd::new(slave.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO);
-            let _ = termios::tcsetattr(&slave, SetArg::TCSANOW, &modes);
+            // A builtin that has taken our hooks away may have ended meanwhile: then these are readline's modes.
+            if termios::tcgetattr(&slave).is_ok_and(|now| now.local_flags == silent.local_flags) {
+                let _ = termios::tcsetattr(&slave, SetArg::TCSANOW, &modes);
+            }
         }
     }
 
@@ -419,7 +433,14 @@ impl Pump {
         self.flush_output();
         let (duration, status) = current.ended.unwrap_or((current.started.elapsed(), 0));
         let cwd = current.cwd.or_else(|| std::fs::read_link(format!("/proc/{}/cwd", self.shell.child.id())).ok());
-        let outcome = CommandOutcome { command: current.line, status, duration, cwd, output: self.recorder.take() };
+        let outcome = CommandOutcome {
+            command: current.line,
+            status,
+            duration,
+            cwd,
+            environment: current.environment,
+            output: self.recorder.take(),
+        };
         self.tell(Event::Finished(outcome));
     }
 
@@ -472,12 +493,22 @@ impl Pump {
     }
 }
 
-/// What zsh's or fish's line editor, on a terminal without capabilities, draws of its empty line is for nobody: what is
-/// left says something. readline draws nothing that isn't a marker.
+/// What the shell's own line editor draws of its empty line is for nobody: what is left says something. readline draws
+/// when the window changes: the start of the line, cleared. zsh and fish, on a terminal without capabilities, draw more.
 fn without_drawing(bytes: &[u8], dialect: Dialect) -> &[u8] {
     const PASTE: [&[u8]; 2] = [b"\x1b[?2004h", b"\x1b[?2004l"];
+    const CLEAR: &[u8] = b"\x1b[K";
     if dialect == Dialect::Bash {
-        return bytes;
+        let mut rest = bytes;
+        let mut cleared = false;
+        while let Some((first, after)) = rest.split_first() {
+            match rest.strip_prefix(CLEAR) {
+                Some(after) => (rest, cleared) = (after, true),
+                None if matches!(first, b'\r' | b'\n') => rest = after,
+                None => return bytes,
+            }
+        }
+        return if cleared { b"" } else { bytes };
     }
     let mut rest = bytes;
     loop {
@@ -556,6 +587,11 @@ mod tests {
         for (drawn, left) in table {
             assert_eq!(without_drawing(drawn, Dialect::Zsh), left, "{}", String::from_utf8_lossy(drawn));
             assert_eq!(without_drawing(drawn, Dialect::Bash), drawn);
+        }
+        for (drawn, left) in
+            [(&b"\r\x1b[K\r\r\n"[..], &b""[..]), (b"\r\x1b[K\rjob\r\n", b"\r\x1b[K\rjob\r\n"), (b"\r\n", b"\r\n")]
+        {
+            assert_eq!(without_drawing(drawn, Dialect::Bash), left, "{}", String::from_utf8_lossy(drawn));
         }
     }
 

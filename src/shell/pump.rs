@@ -16,7 +16,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::PtyMaster;
 
 use super::capture::Recorder;
-use super::feed::Feed;
+use super::feed::{Feed, NUDGE_KEY};
 use super::flow::{Current, Phase};
 use super::modes::Modes;
 use super::scan::Scanner;
@@ -45,6 +45,10 @@ const MISSING_MARK_WAIT: Duration = Duration::from_millis(50);
 const EDITOR_BYTES_MAX: usize = 1000;
 /// How long until it is looked whether the editor has read its piece.
 const EDITOR_READS: Duration = Duration::from_millis(1);
+/// How often, and for how long after a change of the window's size, it is looked whether the editor has overheard keys:
+/// its reader forgets them where both come at once, until there are new ones.
+const OVERHEARD_LOOK: Duration = Duration::from_millis(20);
+const OVERHEARD_LOOKS: u32 = 15;
 /// A report longer than this is dropped: names of a sane session take a few 10 KiB.
 const REPORT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How long a report that is being written is left alone. The shell writes each name by itself, and waking for each
@@ -133,6 +137,8 @@ pub struct Pump {
     pub(super) prompt_mark_late: bool,
     /// Whether the last line's start was marked.
     pub(super) start_marked: bool,
+    /// When to look whether the editor has overheard keys, and how many looks are left.
+    overheard_look: Option<(Instant, u32)>,
     /// When to look again whether fish has handed its terminal over, and how many looks are left.
     pub(super) hand_over_look: Option<(Instant, u32)>,
 }
@@ -194,6 +200,7 @@ impl Pump {
             prompt_marked: true,
             prompt_mark_late: false,
             start_marked: true,
+            overheard_look: None,
             hand_over_look: None,
         })
     }
@@ -277,10 +284,12 @@ impl Pump {
         let mark = self.mark_deadline();
         let editor = (!self.feed.to_editor.is_empty()).then(|| Instant::now() + EDITOR_READS);
         let hand_over = self.hand_over_look.map(|(at, _)| at);
+        let overheard = self.overheard_look.map(|(at, _)| at);
         [
             self.scanner_deadline,
             mark,
             hand_over,
+            overheard,
             self.feed.deadline,
             self.feed.report_due,
             self.replaced_deadline(),
@@ -338,6 +347,9 @@ impl Pump {
         }
         if let Some((_, looks_left)) = self.hand_over_look.filter(|(at, _)| *at <= now) {
             self.look_for_hand_over(looks_left);
+        }
+        if let Some((_, looks_left)) = self.overheard_look.filter(|(at, _)| *at <= now) {
+            self.look_for_overheard(now, looks_left);
         }
         if self.replaced_deadline().is_some_and(|at| at <= now) {
             self.check_replaced();
@@ -536,6 +548,16 @@ impl Pump {
         pending.splice(..0, piece);
     }
 
+    /// Makes an editor that sleeps before unread keys read them, by a key that means nothing to it.
+    fn look_for_overheard(&mut self, now: Instant, looks_left: u32) {
+        let has_unread = editor_has_unread();
+        if has_unread && editor_sleeps() {
+            write_some(&self.editor, &mut NUDGE_KEY.to_vec());
+        }
+        let looks_left = if has_unread { OVERHEARD_LOOKS } else { looks_left.saturating_sub(1) };
+        self.overheard_look = (looks_left > 0).then(|| (now + OVERHEARD_LOOK, looks_left));
+    }
+
     fn read_report(&mut self) {
         let Ok(count) = (&self.shell.channels.report).read(&mut self.buffer) else { return };
         self.report.extend_from_slice(&self.buffer[..count]);
@@ -585,6 +607,7 @@ impl Pump {
             && let Ok(size) = sys::window_size(self.terminal.as_fd())
         {
             let _ = sys::set_window_size(self.shell.master.as_fd(), size.bearable());
+            self.overheard_look = Some((Instant::now() + OVERHEARD_LOOK, OVERHEARD_LOOKS));
         }
         if self.signals.end.swap(false, Ordering::AcqRel) {
             self.hang_up();

@@ -33,6 +33,8 @@ pub enum Mark {
     Done {
         /// The shell's `$?`.
         status: i32,
+        /// The virtual environment that is active there, or nothing.
+        environment: String,
         /// The shell's `$PWD`.
         cwd: Option<PathBuf>,
     },
@@ -204,11 +206,13 @@ fn parse_body(body: &[u8], nonce_bytes: usize) -> Option<Mark> {
         b'F' => Some(Mark::Incomplete),
         b'D' => {
             let fields = body.get(2 + nonce_bytes + 1..)?;
-            let mut fields = fields.splitn(3, |byte| *byte == b';');
+            let mut fields = fields.splitn(4, |byte| *byte == b';');
             let _id = fields.next()?;
             let status = number(fields.next()?)?;
+            let environment = String::from_utf8_lossy(fields.next()?).into_owned();
             let cwd = fields.next().and_then(unquote).filter(|path| path.starts_with(b"/"));
-            Some(Mark::Done { status, cwd: cwd.map(|path| PathBuf::from(OsString::from_vec(path))) })
+            let cwd = cwd.map(|path| PathBuf::from(OsString::from_vec(path)));
+            Some(Mark::Done { status, environment, cwd })
         }
         _ => None,
     }
@@ -317,7 +321,7 @@ mod tests {
     }
 
     const SAMPLE: &[u8] = b"a\x1b]633;C;abc123;7\x07\x1b[1mout\x1b]633;C;wrong;7\x07\x1b]633;B;old\x07\x1b]0;title\x07\
-        \x1b]633;D;abc123;7;130;'/tmp/a b'\x07tail\x1b]633;P;abc123;3\x07\x1b]633;B;abc123\x07\x1b]633;";
+        \x1b]633;D;abc123;7;130;venv;'/tmp/a b'\x07tail\x1b]633;P;abc123;3\x07\x1b]633;B;abc123\x07\x1b]633;";
 
     fn sample_expected() -> Vec<Got> {
         vec![
@@ -325,7 +329,7 @@ mod tests {
             Got::Mark(Mark::Started),
             // After the command has started the old nonce is as foreign as any other.
             Got::Text("\x1b[1mout\x1b]633;C;wrong;7\x07\x1b]633;B;old\x07\x1b]0;title\x07".into()),
-            Got::Mark(Mark::Done { status: 130, cwd: Some("/tmp/a b".into()) }),
+            Got::Mark(Mark::Done { status: 130, environment: "venv".into(), cwd: Some("/tmp/a b".into()) }),
             Got::Text("tail".into()),
             Got::Mark(Mark::Prompt { status: Some(3) }),
             Got::Mark(Mark::Reading { status: None }),

@@ -187,7 +187,8 @@ mod tests {
 
     fn ran(command: &str, output: &str) -> CommandOutcome {
         let output = Capture { head: output.as_bytes().to_vec(), ..Capture::default() };
-        CommandOutcome { command: command.into(), status: 0, duration: Duration::ZERO, cwd: None, output }
+        let (command, environment) = (command.into(), String::new());
+        CommandOutcome { command, status: 0, duration: Duration::ZERO, cwd: None, environment, output }
     }
 
     fn with(max_turns: usize, token_budget: usize) -> Conversation {

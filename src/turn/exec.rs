@@ -110,6 +110,7 @@ mod tests {
             status,
             duration: Duration::ZERO,
             cwd: None,
+            environment: String::new(),
             output: Capture { head: output.as_bytes().to_vec(), ..Capture::default() },
         }
     }

@@ -127,7 +127,7 @@ fn the_cursor_line_is_what_was_typed() {
     session.expect_prompt();
     session.type_text("echo naïve 漢字");
     session.expect("the typed line", |screen| cursor_line(screen).ends_with("echo naïve 漢字"));
-    session.press(Key::Ctrl('c'));
+    session.press(Key::Ctrl('u'));
     session.expect_prompt();
 }
 

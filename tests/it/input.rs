@@ -217,11 +217,34 @@ fn a_nul_is_refused_in_one_clear_line() {
 fn a_size_that_changes_during_a_burst_is_right_in_the_end() {
     let session = Session::spawn(Spawn::reedclaw());
     session.expect_prompt();
-    session.line("seq 1 20000; echo burst-$((1+1))");
+    session.line("seq 1 20000; touch done");
     for step in 0..20 {
         session.resize(20 + step, 70 + step);
     }
-    session.expect_text("burst-2");
+    session.expect_outside("the end of the burst", || session.home().join("done").exists().then_some(()));
     session.run("stty size");
     session.expect_line("39 89");
+}
+
+/// The shell's own line editor draws its empty line anew, which is for nobody to see.
+#[test]
+fn a_window_that_changes_at_the_prompt_leaves_no_blank_lines() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("clear");
+    session.type_text("echo typed-$((1+1))");
+    session.expect_text("typed-$((1+1))");
+    for step in 0..20 {
+        session.resize(24, 80 - step);
+    }
+    session.expect_outside("the shell's own size", || {
+        let shell = session.descendants().into_iter().find(|process| process.name == "bash")?;
+        let terminal = std::fs::File::open(format!("/proc/{}/fd/0", shell.pid)).ok()?;
+        let size = std::process::Command::new("stty").arg("size").stdin(terminal).output().ok()?;
+        (size.stdout == b"24 61\n").then_some(())
+    });
+    session.press(Key::Enter);
+    session.expect_line("typed-2");
+    session.expect_prompt();
+    let rows: Vec<String> = session.screen_text().lines().map(|row| row.trim().to_owned()).collect();
+    assert_eq!(rows.iter().filter(|row| row.is_empty()).count(), 0, "{rows:#?}");
 }

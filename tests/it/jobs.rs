@@ -285,6 +285,8 @@ fn a_terminated_session_takes_its_processes_along() {
 #[test]
 fn an_interrupt_right_behind_enter_reaches_the_command() {
     let session = Session::spawn(Spawn::reedclaw());
+    // While the shell reads its start-up files, Ctrl-C is for them.
+    session.run("true");
     for command in ["sleep 600", "sleep 600 | cat", "while :; do :; done"] {
         for _ in 0..5 {
             session.expect_prompt();
@@ -292,5 +294,23 @@ fn an_interrupt_right_behind_enter_reaches_the_command() {
             session.expect_text(&format!("130 {PROMPT}"));
             session.run("clear");
         }
+    }
+}
+
+#[test]
+fn an_interrupt_of_a_start_up_file_leaves_a_whole_session() {
+    for rc in ["sleep 600", "f() { sleep 600; }; f", "while :; do :; done", "trap 'echo own' INT; kill -INT $$"] {
+        let own_trap = rc.starts_with("trap");
+        let session = Session::spawn(Spawn::reedclaw().file(".bashrc", &format!("echo begun-rc\n{rc}\n")));
+        session.expect_text("begun-rc");
+        session.line("echo ran-$((1+1))");
+        session.expect_text("echo ran-$((1+1))");
+        if !own_trap {
+            session.press(Key::Ctrl('c'));
+        }
+        session.expect_line("ran-2");
+        session.run("trap -p INT > traps");
+        let traps = std::fs::read_to_string(session.home().join("traps")).expect("the traps");
+        assert_eq!(traps, if own_trap { "trap -- 'echo own' SIGINT\n" } else { "" }, "{rc}");
     }
 }

@@ -251,3 +251,14 @@ fn a_changed_prompt_command_tells_no_wrong_status() {
         session.expect("directory and status", |screen| cursor_line(screen).starts_with("/usr 8 "));
     }
 }
+
+#[test]
+fn the_prompt_names_the_virtual_environment() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("export VIRTUAL_ENV='/srv/projects/my env;1'");
+    session.expect_text("(my_env_1) ~ ❯");
+    session.run("clear; unset VIRTUAL_ENV");
+    session.expect("a prompt without it", |screen| crate::pty::cursor_line(screen).starts_with("~ ❯"));
+    session.run("CONDA_DEFAULT_ENV=base");
+    session.expect_text("(base) ~ ❯");
+}
