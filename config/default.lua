@@ -106,8 +106,8 @@ claim that you ran something. Propose only commands that the question calls for.
     ignore_space = true,
   },
 
-  -- "default" or "shell". "default": virtual environment, directory, git branch, last status if not 0, and the model. "shell": your own
-  -- prompt, as your shell draws it.
+  -- "default" or "shell". "default": virtual environment, directory, git branch, last status if not 0, and the model.
+  -- "shell": your own prompt, as your shell draws it.
   prompt = "default",
 
   -- The line editor.
