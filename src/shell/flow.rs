@@ -216,6 +216,9 @@ impl Pump {
                 self.end_without_hook(status);
                 self.prompt_reached();
             }
+            Mark::PromptAgain => {
+                let _ = self.shell.channels.acknowledge.write_all(b"\n");
+            }
             Mark::Reading { status } => self.reading(status),
         }
     }

@@ -388,14 +388,15 @@ impl Pump {
             // Where the shell can't be asked, the dropped reply is the answer.
             Command::Complete { .. } => match self.phase {
                 Phase::Reading => self.hand_over(command),
-                // The prompt is drawn a moment before the shell's editor reads.
-                Phase::Prompting { .. } if self.waiting.is_none() => self.waiting = Some(command),
+                // The prompt is drawn a moment before the shell's editor reads, the answer to a completion is there too.
+                Phase::Prompting { .. } | Phase::Completing { answered: true } if self.waiting.is_none() => {
+                    self.waiting = Some(command);
+                }
                 _ => {}
             },
             Command::AbandonCompletion => {
                 self.waiting.take_if(|waiting| matches!(waiting, Command::Complete { .. }));
-                if matches!(self.phase, Phase::Completing { .. }) {
-                    self.completion = None;
+                if self.completion.take().is_some() && matches!(self.phase, Phase::Completing { .. }) {
                     self.feed.to_shell.push(3);
                     // Interrupted, zsh and fish draw their prompt again but may owe us the answer.
                     if self.options.dialect != Dialect::Bash {

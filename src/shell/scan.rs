@@ -22,6 +22,9 @@ pub enum Mark {
         /// The shell's `$?`, where it says so: all there is when the person has taken the hook of `D` away.
         status: Option<i32>,
     },
+    /// `P` with the nonce of the command before, after the next line was handed over: an interrupted completion has led
+    /// the shell through its hooks once more, and it waits to be told to go on.
+    PromptAgain,
     /// `B`: readline has drawn its prompt and reads.
     Reading {
         /// As with `P`, for when both hooks are gone.
@@ -147,7 +150,9 @@ impl Scanner {
                         Some(mark) => Parse::Mark(mark, end + 1),
                         None => Parse::Foreign,
                     }
-                } else if previous == Fit::Whole && matches!(seen[0], b'B' | b'P') {
+                } else if previous == Fit::Whole && seen[0] == b'P' {
+                    Parse::Mark(Mark::PromptAgain, end + 1)
+                } else if previous == Fit::Whole && matches!(seen[0], b'B' | b'D') {
                     Parse::Ours(end + 1)
                 } else {
                     Parse::Foreign
@@ -354,7 +359,8 @@ mod tests {
     #[test]
     fn the_previous_nonce_is_taken_out_before_a_command_starts() {
         assert_eq!(run(&[b"x\x1b]633;B;old\x07y"]), vec![Got::Text("xy".into())]);
-        assert_eq!(run(&[b"x\x1b]633;D;old;1;0;'/'\x07y"]), vec![Got::Text("x\x1b]633;D;old;1;0;'/'\x07y".into())]);
+        let again = b"x\x1b]633;D;old;1;0;;'/'\x07y\x1b]633;P;old;130\x07";
+        assert_eq!(run(&[again]), vec![Got::Text("xy".into()), Got::Mark(Mark::PromptAgain)]);
     }
 
     #[test]
