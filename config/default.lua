@@ -2,8 +2,10 @@
 --
 -- This file is built into the program: it is run first, then yours is laid over it, so yours holds only what
 -- differs. Yours is the first of: `--config PATH`, $REEDCLAW_CONFIG, $XDG_CONFIG_HOME/reedclaw/config.lua (that is
--- ~/.config/reedclaw/config.lua), ./config.lua (only if it is a plain file of yours that nobody else can write;
--- what lies in a directory can't set shell.program, nor send a key to another machine).
+-- ~/.config/reedclaw/config.lua), ./config.lua (only if it is a plain file of yours that nobody else can write).
+-- Over it comes the nearest .reedclaw.lua from the working directory upwards, once you have trusted it. What lies in a
+-- directory can only tighten: what would grant something (addresses, keys, programs, the shell, where the history
+-- goes, abbreviations, commands of hooks) is taken from your own config only. config/reference.md says which is which.
 --
 -- A config is a Luau script that returns a table. It has no files, no processes and no network, 32 MiB of memory
 -- and 50 ms; it has os.getenv, os.time, os.date, os.clock and the string, table, math, utf8 and bit32 libraries.
@@ -33,9 +35,17 @@ return {
     --   model = "qwen2.5-7b-instruct",
     --   number, 0 to 2: how freely the model words its answers. Default: the server's own.
     --   temperature = 0.2,
-    --   string: the NAME of the environment variable that holds the key. Keys never stand in this file, so that
-    --   it can be shown and shared. Default: no key is sent.
+    --   string: the NAME of the environment variable that holds the key. Default: no key is sent.
     --   key_env = "OPENAI_API_KEY",
+    --   list of strings: a program and its arguments; the first line that it prints is the key. It runs with the first
+    --   question, without a terminal, for 10 s at most. For a password store.
+    --   key_command = { "pass", "show", "openai" },
+    --   path: a file whose first line is the key, and which only you can read (chmod 600).
+    --   key_file = "~/.config/reedclaw/openai.key",
+    --   string: the key itself. It works, and each start warns of it: a config is shown and shared.
+    --   key = "sk-…",
+    --   list of words: other names that :model and default_model know it by.
+    --   aliases = { "l", "fast" },
     --   string: instructions for this model in place of the general `system_prompt`.
     --   system_prompt = "Answer in French.",
     --   milliseconds, 1 to 600000: as in `model_defaults`, for this model.
@@ -106,8 +116,8 @@ claim that you ran something. Propose only commands that the question calls for.
     ignore_space = true,
   },
 
-  -- "default" or "shell". "default": virtual environment, directory, git branch, last status if not 0, and the model.
-  -- "shell": your own prompt, as your shell draws it.
+  -- "default", "shell" or a function (the hook, see below). "default": virtual environment, directory, git branch, last
+  -- status if not 0, and the model. "shell": your own prompt, as your shell draws it.
   prompt = "default",
 
   -- The line editor.
@@ -131,4 +141,31 @@ claim that you ran something. Propose only commands that the question calls for.
     -- true or false: draw the markdown of answers; `false` prints it as it came.
     markdown = true,
   },
+
+  -- Hooks: functions that ReedClaw calls, each within 5 ms. They have no files and no processes either. One that fails
+  -- or takes longer is told once and is off until :config reload. They may stand here or in `hooks`. `ctx` holds path,
+  -- directory, branch, status, duration_ms, model, columns, and for keys the line.
+  -- hooks = {
+  --   text in front of the glyph; nil leaves it to `prompt`.
+  --   prompt = function(ctx) return ctx.directory .. " " end,
+  --   text at the right edge; nil for none.
+  --   right_prompt = function(ctx) return os.date("%H:%M") end,
+  --   "shell", "ask" or nil for the rules; asked while you type, but not for a line with a prefix. Not for projects.
+  --   route = function(line, ctx) if string.match(line, "^deploy ") then return "shell" end end,
+  --   a list of words or of { value = "…", description = "…" } for the word at `pos`, or nil.
+  --   complete = function(line, pos, ctx) if string.match(line, "^deploy ") then return { "staging", "live" } end end,
+  --   told of each command; outcome has status, duration_ms and directory. A string that it gives is shown.
+  --   on_command = function(cmd, outcome) if outcome.duration_ms > 60000 then return "that took long" end end,
+  --   told of each new working directory.
+  --   on_directory = function(path) end,
+  --   told of each whole answer.
+  --   on_answer = function(text) end,
+  -- },
+
+  -- What keys do: { insert = "text" }, { meta = ":command" } or a function(ctx) that gives an action, which is one of
+  -- { exec = "command" }, { insert = "text" }, { ask = "text" }, { print = "text" }, a string to show, or nil.
+  -- keys = { ["ctrl-g"] = { insert = "git " }, ["f5"] = { meta = ":models" } },
+
+  -- Your own meta commands; `run` gets what stands behind the name and gives an action as above.
+  -- meta = { deploy = { help = "deploys", run = function(args) return { exec = "make deploy " .. args } end } },
 }

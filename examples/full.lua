@@ -10,11 +10,13 @@ return {
       model = "qwen2.5-7b-instruct",
       temperature = 0.1,
       key_env = "LOCAL_MODEL_KEY",
+      aliases = { "l" },
       system_prompt = "You help in a terminal. Propose a command on a line that starts with `CMD: `. Be brief.",
       connect_timeout_ms = 2000,
       first_byte_timeout_ms = 60000,
       idle_timeout_ms = 30000,
     },
+    cloud = { endpoint = "https://api.openai.com/v1", key_file = "/etc/reedclaw/cloud.key" },
   },
 
   model_defaults = {
@@ -50,4 +52,49 @@ return {
   },
 
   console = { color = "never", markdown = false },
+
+  hooks = {
+    prompt = function(ctx)
+      return ctx.directory .. (ctx.branch and " on " .. ctx.branch or "") .. " "
+    end,
+    right_prompt = function(ctx)
+      return ctx.status ~= 0 and "status " .. ctx.status or nil
+    end,
+    route = function(line)
+      if string.match(line, "^deploy ") then return "shell" end
+      return nil
+    end,
+    complete = function(line, pos)
+      if string.match(string.sub(line, 1, pos), "^deploy %S*$") then
+        return { "staging", { value = "live", description = "the customers' machines" } }
+      end
+      return nil
+    end,
+    on_command = function(cmd, outcome)
+      return outcome.duration_ms > 60000 and "that took " .. outcome.duration_ms // 1000 .. " s" or nil
+    end,
+    on_directory = function(path)
+      return path == "/etc" and "careful here" or nil
+    end,
+    on_answer = function(text)
+      return #text > 4000 and "a long answer" or nil
+    end,
+  },
+
+  keys = {
+    ["ctrl-g"] = { insert = "git " },
+    ["f5"] = { meta = ":models" },
+    ["alt-q"] = function(ctx)
+      return { insert = " # " .. os.date("%F") .. " " .. ctx.directory }
+    end,
+  },
+
+  meta = {
+    deploy = {
+      help = "runs the deployment",
+      run = function(args)
+        return { exec = "make deploy " .. args }
+      end,
+    },
+  },
 }

@@ -23,7 +23,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::model::{Endpoint, Finish, ModelError, Piece, start};
+use crate::model::{Endpoint, Finish, ModelError, Piece, Secret, start};
 use crate::proto::{CommandOutcome, Event, Failure, FailureKind};
 use crate::turn::{self, Conversation};
 
@@ -46,8 +46,31 @@ pub struct Options {
     pub default_model: Option<String>,
     /// The system prompts of models that have one of their own, by the model's name.
     pub system_prompts: BTreeMap<String, String>,
+    /// Other names of models, and whose they are.
+    pub aliases: BTreeMap<String, String>,
+    /// How the keys are read that aren't known yet, by the model's name: once, with the first question.
+    pub keys: BTreeMap<String, KeyReader>,
     /// The limits and the system prompt of the conversation.
     pub conversation: turn::Options,
+}
+
+/// Reads a key when it is needed; it looks now and then at whether the question was cancelled.
+#[derive(Clone)]
+pub struct KeyReader(std::sync::Arc<ReadKey>);
+
+type ReadKey = dyn Fn(&Cancel) -> Result<Secret, Failure> + Send + Sync;
+
+impl KeyReader {
+    /// Wraps a way to read a key.
+    pub fn new(read: impl Fn(&Cancel) -> Result<Secret, Failure> + Send + Sync + 'static) -> Self {
+        Self(std::sync::Arc::new(read))
+    }
+}
+
+impl std::fmt::Debug for KeyReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeyReader")
+    }
 }
 
 /// One configured model, for a list.
@@ -72,6 +95,8 @@ pub struct Agent {
     /// The system prompt of models that have none of their own.
     system_prompt: String,
     system_prompts: BTreeMap<String, String>,
+    aliases: BTreeMap<String, String>,
+    keys: BTreeMap<String, KeyReader>,
     recorder: Box<dyn Recorder>,
 }
 
@@ -86,20 +111,55 @@ impl Agent {
     /// Makes an agent with an empty conversation.
     #[must_use]
     pub fn new(options: Options, recorder: Box<dyn Recorder>) -> Self {
-        let Options { models, default_model, system_prompts, conversation } = options;
+        let mut agent = Self {
+            models: Vec::new(),
+            default_model: None,
+            current: None,
+            conversation: Conversation::new(options.conversation.clone()),
+            system_prompt: String::new(),
+            system_prompts: BTreeMap::new(),
+            aliases: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            recorder,
+        };
+        agent.configure(options);
+        agent
+    }
+
+    /// Goes on with other options: the conversation stays, and so does the model that answers, unless it has gone or
+    /// answered only because it was the default.
+    pub fn configure(&mut self, options: Options) {
+        let Options { models, default_model, system_prompts, aliases, keys, conversation } = options;
         let default_model = default_model.or_else(|| match &models[..] {
             [only] => Some(only.name.clone()),
             _ => None,
         });
-        Self {
-            models,
-            current: default_model.clone(),
-            default_model,
-            system_prompt: conversation.system_prompt.clone(),
-            system_prompts,
-            conversation: Conversation::new(conversation),
-            recorder,
+        let kept = self
+            .current
+            .take()
+            .filter(|name| Some(name) != self.default_model.as_ref() && models.iter().any(|model| &model.name == name));
+        self.current = kept.or_else(|| default_model.clone());
+        self.default_model = default_model;
+        self.models = models;
+        self.system_prompt.clone_from(&conversation.system_prompt);
+        self.system_prompts = system_prompts;
+        self.aliases = aliases;
+        self.keys = keys;
+        self.conversation.limit(conversation);
+    }
+
+    /// Reads the key of the model that answers, where it has one that isn't known yet.
+    fn read_key(&mut self, cancel: &Cancel) -> Result<(), Failure> {
+        let Some(name) = &self.current else { return Ok(()) };
+        let (Some(reader), Some(model)) =
+            (self.keys.get(name), self.models.iter_mut().find(|model| &model.name == name))
+        else {
+            return Ok(());
+        };
+        if model.key.is_none() {
+            model.key = Some((reader.0)(cancel)?);
         }
+        Ok(())
     }
 
     /// Asks one question and returns when it is over. `sink` gets notices, then pieces as they come, then exactly one of
@@ -107,8 +167,15 @@ impl Agent {
     pub fn ask(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event)) {
         let mut record = Record { recorder: &mut *self.recorder, has_failed: false };
         record.keep(sink, |it| it.question(question));
-        let endpoint = match find(&self.models, self.current.as_deref()) {
+        let has_failed = record.has_failed;
+        let key = self.read_key(cancel);
+        let mut record = Record { recorder: &mut *self.recorder, has_failed };
+        let endpoint = match key.and_then(|()| find(&self.models, self.current.as_deref())) {
             Ok(endpoint) => endpoint,
+            Err(_) if cancel.is_cancelled() => {
+                record.keep(sink, |it| it.finished(Ending::Cancelled));
+                return sink(Event::Cancelled { text: String::new() });
+            }
             Err(failure) => {
                 record.keep(sink, |it| it.finished(Ending::Failed(&failure)));
                 return sink(Event::Failed { text: String::new(), failure });
@@ -167,6 +234,7 @@ impl Agent {
     /// # Errors
     /// A failure of kind `User` where no model has that name.
     pub fn use_model(&mut self, name: &str) -> Result<(), Failure> {
+        let name = self.aliases.get(name).map_or(name, String::as_str);
         if self.models.iter().any(|it| it.name == name) {
             self.current = Some(name.to_owned());
             return Ok(());

@@ -56,6 +56,7 @@ fn agent_of(server: &Script, max_turns: usize) -> (Agent, Log) {
         default_model: Some("local".into()),
         system_prompts: BTreeMap::from([("other".into(), "of other".into())]),
         conversation: turn::Options { system_prompt: "sys".into(), max_turns, ..turn::Options::default() },
+        ..Options::default()
     };
     (Agent::new(options, Box::new(log.clone())), log)
 }

@@ -3,12 +3,13 @@
 
 mod record;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::agent::{self, Agent};
-use crate::config::{self, ColorChoice, Env, Settings};
+use crate::agent::{self, Agent, KeyReader};
+use crate::config::{self, ColorChoice, Env, KeySource, Settings};
 use crate::host;
 use crate::model::{Endpoint, Secret};
 use crate::proto::{Failure, FailureKind};
@@ -16,6 +17,9 @@ use crate::shell::spawn::{Dialect, Start};
 use crate::{shell, store};
 
 pub use record::StoreRecorder;
+
+/// Problems of a config that are told before the first prompt, which must stay in sight.
+const PROBLEMS_SHOWN_MAX: usize = 20;
 
 /// What a session is made of.
 pub struct App {
@@ -48,11 +52,7 @@ impl App {
         let load = config::LoadRequest { explicit: request.config.clone(), env, cwd: host::working_directory() };
         let loaded = config::load(&load)?;
         let env = load.env;
-        let mut problems: Vec<Failure> = loaded
-            .problems
-            .iter()
-            .map(|problem| Failure { kind: FailureKind::Config, message: problem.to_string(), hint: String::new() })
-            .collect();
+        let mut problems = config_problems(&loaded.problems);
         let settings = loaded.settings;
         let store = open_store(&settings, &mut problems)?;
         let recorder = StoreRecorder::new(Arc::clone(&store), settings.default_model.clone().unwrap_or_default());
@@ -95,6 +95,19 @@ impl App {
     }
 }
 
+/// Makes the lines that tell what is wrong with a config: the first ones, and where the rest is listed.
+#[must_use]
+pub fn config_problems(problems: &[config::Problem]) -> Vec<Failure> {
+    let failure = |message: String, hint: &str| Failure { kind: FailureKind::Config, message, hint: hint.to_owned() };
+    let shown = problems.iter().take(PROBLEMS_SHOWN_MAX);
+    let mut lines: Vec<Failure> = shown.map(|problem| failure(problem.to_string(), "")).collect();
+    if problems.len() > PROBLEMS_SHOWN_MAX {
+        let more = format!("the config has {} more problems", problems.len() - PROBLEMS_SHOWN_MAX);
+        lines.push(failure(more, "reedclaw config validate lists them all"));
+    }
+    lines
+}
+
 fn open_store(settings: &Settings, problems: &mut Vec<Failure>) -> Result<Arc<Mutex<store::Store>>, Failure> {
     let opened = match &settings.history.dir {
         Some(dir) => store::Store::open(dir),
@@ -114,29 +127,79 @@ fn open_store(settings: &Settings, problems: &mut Vec<Failure>) -> Result<Arc<Mu
     Ok(Arc::new(Mutex::new(store?)))
 }
 
-fn agent_options(settings: &Settings, env: &Env) -> agent::Options {
+/// Makes the agent's options.
+#[must_use]
+pub fn agent_options(settings: &Settings, env: &Env) -> agent::Options {
+    let mut keys = BTreeMap::new();
     let models = settings.models.iter().map(|(name, model)| {
-        let key = model.key_env.as_ref().and_then(|variable| env.get(std::ffi::OsStr::new(variable)));
+        let (key, reader) = key_of(name, model.key.as_ref(), env);
+        keys.extend(reader.map(|reader| (name.clone(), reader)));
+        let key_env = match &model.key {
+            Some(KeySource::Variable(variable)) => Some(variable.clone()),
+            _ => None,
+        };
         Endpoint {
             temperature: model.temperature,
-            key: key.and_then(|key| key.to_str()).filter(|key| !key.is_empty()).map(Secret::new),
-            key_env: model.key_env.clone(),
+            key,
+            key_env,
             connect_timeout: Duration::from_millis(model.connect_timeout_ms),
             first_byte_timeout: Duration::from_millis(model.first_byte_timeout_ms),
             idle_timeout: Duration::from_millis(model.idle_timeout_ms),
             ..Endpoint::new(name, &model.endpoint, &model.model)
         }
     });
+    let models = models.collect();
     let system_prompts = settings.models.iter().map(|(name, model)| (name.clone(), model.system_prompt.clone()));
+    let aliases = settings
+        .models
+        .iter()
+        .flat_map(|(name, model)| model.aliases.iter().map(|alias| (alias.clone(), name.clone())));
     agent::Options {
-        models: models.collect(),
+        models,
         default_model: settings.default_model.clone(),
         system_prompts: system_prompts.collect(),
+        aliases: aliases.collect(),
+        keys,
         conversation: agent::ConversationOptions {
             system_prompt: settings.system_prompt.clone(),
             max_turns: settings.context.max_turns,
             token_budget: settings.context.token_budget,
             exec_output_tokens: settings.context.exec_output_tokens,
         },
+    }
+}
+
+/// A key that is known at once, or how it is read when it is needed: a program or a file must not hold up the start.
+fn key_of(model: &str, source: Option<&KeySource>, env: &Env) -> (Option<Secret>, Option<KeyReader>) {
+    let failed = |model: &str, what: String, why: String, key: &str| Failure {
+        kind: FailureKind::Config,
+        message: format!("the key of {model} can't be read: {what}: {why}"),
+        hint: format!("see models.{model}.{key} in the config"),
+    };
+    let model = model.to_owned();
+    match source {
+        None => (None, None),
+        Some(KeySource::Variable(variable)) => {
+            let key = env.get(std::ffi::OsStr::new(variable)).and_then(|key| key.to_str());
+            (key.filter(|key| !key.is_empty()).map(Secret::new), None)
+        }
+        Some(KeySource::Literal(key)) => (Some(Secret::new(key.reveal())), None),
+        Some(KeySource::File(path)) => {
+            let path = path.clone();
+            let read = move |_: &agent::Cancel| match host::key_from_file(&path) {
+                Ok(key) => Ok(Secret::new(&key)),
+                Err(why) => Err(failed(&model, path.display().to_string(), why, "key_file")),
+            };
+            (None, Some(KeyReader::new(read)))
+        }
+        Some(KeySource::Command(words)) => {
+            let (words, env) = (words.clone(), env.clone());
+            let read =
+                move |cancel: &agent::Cancel| match host::key_from_command(&words, &env, &|| cancel.is_cancelled()) {
+                    Ok(key) => Ok(Secret::new(&key)),
+                    Err(why) => Err(failed(&model, words[0].clone(), why, "key_command")),
+                };
+            (None, Some(KeyReader::new(read)))
+        }
     }
 }

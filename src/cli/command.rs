@@ -58,6 +58,7 @@ pub fn definition() -> Command {
                     ),
             ),
         )
+        .subcommand(super::config::definition())
         .subcommand(Command::new("help").about("Prints this help"))
 }
 
@@ -82,6 +83,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
             )),
             _ => ExitCode::from(2),
         },
+        Some(("config", inner)) => super::config::run(inner, matches.get_one::<PathBuf>("config").cloned()),
         _ => {
             let _ = definition().print_help();
             ExitCode::SUCCESS

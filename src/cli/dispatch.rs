@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 /// First words that are ours.
-pub const SUBCOMMANDS: [&str; 3] = ["route", "history", "help"];
+pub const SUBCOMMANDS: [&str; 4] = ["route", "history", "config", "help"];
 
 /// What is known of the standard streams.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,9 @@ pub fn decide(arguments: &[OsString], streams: Streams) -> Dispatch {
     if let Some(first) = rest.first().and_then(|word| word.to_str())
         && (SUBCOMMANDS.contains(&first) || matches!(first, "--help" | "-h" | "--version" | "-V"))
     {
-        return Dispatch::Command(rest);
+        // Before a subcommand it is an option like any other.
+        let config = config.into_iter().flat_map(|path| [OsString::from("--config"), path]);
+        return Dispatch::Command(config.chain(rest).collect());
     }
     let interactive = match read_options(&rest) {
         Some(options) if streams.input && streams.output && streams.error => options,
@@ -190,6 +192,7 @@ mod tests {
             ("reedclaw +O extglob script", "become +O extglob script"),
             ("reedclaw --posix", "become --posix"),
             ("reedclaw route ls", "command route ls"),
+            ("reedclaw --config a.lua config show", "command --config a.lua config show"),
             ("reedclaw --version", "command --version"),
             ("reedclaw --help", "command --help"),
             ("reedclaw route -c", "command route -c"),

@@ -2,6 +2,7 @@
 
 pub mod backing;
 pub mod command;
+mod config;
 pub mod dispatch;
 mod front;
 mod import;
@@ -12,12 +13,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::{config, host};
+use crate::host;
 
 /// The shell that the user's config names. Looks at the config only where it can hold one; never fails.
 #[must_use]
 pub fn configured_shell() -> Option<PathBuf> {
-    config::shell_program(&host::environment())
+    crate::config::shell_program(&host::environment())
 }
 
 /// Runs a subcommand.

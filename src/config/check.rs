@@ -8,15 +8,19 @@ use mlua::{Table, Value};
 
 use super::Env;
 use super::expand;
-use super::problem::{Problems, quoted};
+use super::hooks::{self, FoundHooks, KeyHook, KeyName, MetaHook};
+use super::problem::{Problems, quoted, shorten};
 use super::schema::{self, Kind, Place, Row};
+use super::settings::Hidden;
 
 /// Most entries of one table that are looked at; more is a script gone wrong.
-const ENTRIES_MAX: usize = 1000;
+pub(super) const ENTRIES_MAX: usize = 1000;
 /// Longest string of a setting, in bytes: a long system prompt is some KiB.
-const TEXT_BYTES_MAX: usize = 64 * 1024;
+pub(super) const TEXT_BYTES_MAX: usize = 64 * 1024;
 /// Longest name of a model and longest word of a list, in bytes: they are typed and shown.
-const WORD_BYTES_MAX: usize = 64;
+pub(super) const WORD_BYTES_MAX: usize = 64;
+/// Longest help of an own meta command, in characters: one line of a list.
+const HELP_CHARS_MAX: usize = 100;
 /// Keys that people put a secret under. The value is never shown.
 const SECRET_KEYS: &[&str] = &["key", "api_key", "apikey", "token", "api_token", "secret", "password", "bearer"];
 
@@ -30,47 +34,64 @@ pub(super) enum Setting {
     Bool(bool),
     Words(Vec<String>),
     WordMap(BTreeMap<String, String>),
+    Argv(Vec<String>),
+    Secret(Hidden),
 }
 
 /// Checked values by key, each key in its parts.
 pub(super) type Tree = BTreeMap<Vec<String>, Setting>;
+
+/// What a config set, checked.
+#[derive(Default)]
+pub(super) struct Checked {
+    /// The settings.
+    pub(super) tree: Tree,
+    /// The hooks.
+    pub(super) hooks: FoundHooks,
+}
 
 /// What the checks need to know beside the table.
 pub(super) struct Check<'a> {
     /// For `~` and variables in paths.
     pub(super) env: &'a Env,
     /// What holds where a value is refused, for the problem's last words; empty while the defaults are read.
-    pub(super) defaults: &'a Tree,
-    /// Whether the file merely lies in the working directory, and so can't choose the shell.
-    pub(super) untrusted: bool,
+    pub(super) holds: &'a Tree,
+    /// What holds where the whole config is wrong.
+    pub(super) otherwise: &'static str,
     /// Where problems go.
     pub(super) problems: &'a mut Problems,
 }
 
 impl Check<'_> {
     /// Checks the value that a config returned.
-    pub(super) fn whole(&mut self, value: Value) -> Tree {
-        let mut tree = Tree::new();
+    pub(super) fn whole(&mut self, value: Value) -> Checked {
+        let mut checked = Checked::default();
         match value {
-            Value::Table(table) => self.table(&table, &mut Vec::new(), &mut tree),
+            Value::Table(table) => self.table(&table, &mut Vec::new(), &mut checked),
             Value::Nil => {
-                self.problems.file(None, "returns nothing; it must end with `return { … }`; the defaults hold".into());
+                let message = format!("returns nothing; it must end with `return {{ … }}`; {}", self.otherwise);
+                self.problems.file(None, message);
             }
             other => {
-                self.problems.file(None, format!("returns {}, not a table; the defaults hold", shown(&other)));
+                let message = format!("returns {}, not a table; {}", shown(&other), self.otherwise);
+                self.problems.file(None, message);
             }
         }
-        tree
+        checked
     }
 
-    fn table(&mut self, table: &Table, key: &mut Vec<String>, tree: &mut Tree) {
+    fn table(&mut self, table: &Table, key: &mut Vec<String>, checked: &mut Checked) {
         for (name, value) in self.entries(table, key) {
             let Some(name) = name else { continue };
             key.push(name);
+            if self.hook(key, &value, &mut checked.hooks) {
+                key.pop();
+                continue;
+            }
             match (schema::place(key), value) {
                 (Place::Leaf(row), value) => match self.leaf(row, &value, key) {
                     Ok(setting) => {
-                        tree.insert(key.clone(), setting);
+                        checked.tree.insert(key.clone(), setting);
                     }
                     Err(why) => {
                         let outcome = self.outcome(row, key);
@@ -79,7 +100,7 @@ impl Check<'_> {
                 },
                 (Place::Table | Place::Names, Value::Table(inner)) => {
                     if self.name_fits(key) {
-                        self.table(&inner, key, tree);
+                        self.table(&inner, key, checked);
                         self.endpoint_given(&inner, key);
                     }
                 }
@@ -131,7 +152,9 @@ impl Check<'_> {
     /// Says that a model is left out for want of an address, where the key is a model.
     fn endpoint_given(&mut self, table: &Table, key: &[String]) {
         let is_model = matches!(key, [parent, _] if parent == "models");
-        if is_model && matches!(table.raw_get("endpoint"), Ok(Value::Nil)) {
+        let address = [key, &["endpoint".to_owned()]].concat();
+        let known = self.holds.contains_key(&address);
+        if is_model && !known && matches!(table.raw_get("endpoint"), Ok(Value::Nil)) {
             self.problems.key(key, "has no endpoint; this model is left out".into());
         }
     }
@@ -139,8 +162,7 @@ impl Check<'_> {
     fn unknown(&mut self, key: &[String]) {
         let word = key.last().map(|word| word.to_ascii_lowercase()).unwrap_or_default();
         let message = if SECRET_KEYS.contains(&word.as_str()) {
-            "a key does not belong in the config; put it into an environment variable and name that in key_env; \
-             ignored"
+            "a key does not belong here; models.NAME.key_env, key_command or key_file say where it is; ignored"
                 .to_owned()
         } else if let Some(meant) = schema::suggest(key) {
             format!("unknown key; did you mean {meant}?")
@@ -157,9 +179,9 @@ impl Check<'_> {
                 if last == "endpoint" {
                     return "this model is left out".into();
                 }
-                self.defaults.get(&vec!["model_defaults".to_owned(), last.clone()])
+                self.holds.get(&vec!["model_defaults".to_owned(), last.clone()])
             }
-            _ => self.defaults.get(key),
+            _ => self.holds.get(key),
         };
         match (default, row.kind) {
             (_, Kind::AlwaysTrue(_)) => "using true".into(),
@@ -174,9 +196,6 @@ impl Check<'_> {
     }
 
     fn leaf(&mut self, row: &Row, value: &Value, key: &[String]) -> Result<Setting, String> {
-        if self.untrusted && row.path == "shell.program" {
-            return Err("a config in the working directory can't choose the shell".into());
-        }
         let allowed = row.kind;
         let wrong = || format!("{} is not {allowed}", shown(value));
         match allowed {
@@ -216,7 +235,108 @@ impl Check<'_> {
             },
             Kind::Words => self.words(value, key).ok_or_else(wrong).map(Setting::Words),
             Kind::WordMap => self.word_map(value, key).ok_or_else(wrong).map(Setting::WordMap),
+            Kind::Argv => argv(value).ok_or_else(|| format!("the value is not {allowed}")).map(Setting::Argv),
+            Kind::Secret => {
+                // Whatever stands here is likely a key, or a part of one: it is not echoed.
+                let wrong = || format!("the value is not {allowed}");
+                let text = text(value, &wrong).map_err(|_| wrong())?;
+                if text.trim().is_empty() {
+                    return Err(wrong());
+                }
+                let message = "a key in a config is read by whoever sees the config; key_env, key_command or \
+                               key_file keep it out";
+                self.problems.warning(key, message.into());
+                Ok(Setting::Secret(Hidden::new(text)))
+            }
         }
+    }
+
+    /// Takes what stands in the place of a hook; says whether it was one.
+    fn hook(&mut self, key: &[String], value: &Value, found: &mut FoundHooks) -> bool {
+        let parts: Vec<&str> = key.iter().map(String::as_str).collect();
+        match (&parts[..], value) {
+            ([name], Value::Function(run)) | (["hooks", name], Value::Function(run)) => {
+                let Some(row) = hooks::function_hook(name) else { return false };
+                found.functions.insert(row.name, run.clone());
+            }
+            (["hooks", name], other) => match hooks::function_hook(name) {
+                Some(row) => self.problems.key(key, format!("{} is not {}; ignored", shown(other), row.usage)),
+                None => self.problems.key(key, format!("there is no such hook ({}); ignored", hooks::names())),
+            },
+            (["hooks" | "keys" | "meta"], Value::Table(inner)) => {
+                for (name, value) in self.entries(inner, key) {
+                    let Some(name) = name else { continue };
+                    let inner_key = [key, std::slice::from_ref(&name)].concat();
+                    match parts[0] {
+                        "hooks" => {
+                            self.hook(&inner_key, &value, found);
+                        }
+                        "keys" => self.key_hook(&inner_key, &name, &value, found),
+                        _ => self.meta_hook(&inner_key, name, &value, found),
+                    }
+                }
+            }
+            (["hooks" | "keys" | "meta"], other) => {
+                self.problems.key(key, format!("{} is not a table; ignored", shown(other)));
+            }
+            ([name], other) if schema::place(key).is_unknown() && hooks::function_hook(name).is_some() => {
+                self.problems.key(key, format!("{} is not a function; ignored", shown(other)));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn key_hook(&mut self, key: &[String], name: &str, value: &Value, found: &mut FoundHooks) {
+        let parsed = match KeyName::parse(name) {
+            Ok(parsed) => parsed,
+            Err(why) => return self.problems.key(key, format!("{why}; ignored")),
+        };
+        let field = |name: &str| match value {
+            Value::Table(table) => table.raw_get::<Value>(name).ok().filter(|value| !value.is_nil()),
+            _ => None,
+        };
+        let own = |value: &Value| text(value, &String::new).ok().filter(|text| !text.is_empty());
+        let hook = match (value, field("insert"), field("meta")) {
+            (Value::Function(run), ..) => Some(KeyHook::Call(run.clone())),
+            (_, Some(text), None) => own(&text).map(KeyHook::Insert),
+            (_, None, Some(line)) => own(&line).filter(|line| line.starts_with(':')).map(KeyHook::Meta),
+            _ => None,
+        };
+        match hook {
+            Some(hook) => {
+                found.keys.insert(parsed, hook);
+            }
+            None => {
+                let allowed = "{ insert = \"text\" }, { meta = \":command\" } or a function";
+                self.problems.key(key, format!("{} is not {allowed}; ignored", shown(value)));
+            }
+        }
+    }
+
+    fn meta_hook(&mut self, key: &[String], name: String, value: &Value, found: &mut FoundHooks) {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if name.is_empty()
+            || name.len() > WORD_BYTES_MAX
+            || !name.starts_with(|c: char| c.is_ascii_alphabetic())
+            || !name.chars().all(fits)
+        {
+            return self.problems.key(key, "is not a name of letters, digits, - and _; ignored".into());
+        }
+        let (run, help) = match value {
+            Value::Function(run) => (Some(run.clone()), None),
+            Value::Table(table) => {
+                (table.raw_get("run").ok().as_ref().and_then(hooks::function), table.raw_get::<Value>("help").ok())
+            }
+            _ => (None, None),
+        };
+        let Some(run) = run else {
+            let allowed = "{ help = \"…\", run = function(args) … end }";
+            return self.problems.key(key, format!("{} is not {allowed}; ignored", shown(value)));
+        };
+        let help = help.and_then(|help| text(&help, &String::new).ok()).filter(|help| !help.trim().is_empty());
+        let help = help.map_or_else(|| "your own".to_owned(), |help| shorten(help.trim(), HELP_CHARS_MAX));
+        found.metas.insert(name, MetaHook { help, run });
     }
 
     /// Reads a list; an entry that isn't a word costs itself only.
@@ -272,6 +392,18 @@ fn text(value: &Value, wrong: &dyn Fn() -> String) -> Result<String, String> {
     }
     let text = text.to_str().map_err(|_| format!("{} is not UTF-8 text", shown(value)))?;
     Ok(text.to_owned())
+}
+
+fn argv(value: &Value) -> Option<Vec<String>> {
+    let Value::Table(table) = value else { return None };
+    let mut words = Vec::new();
+    for index in 1..=ENTRIES_MAX {
+        match table.raw_get::<Value>(index).ok()? {
+            Value::Nil => break,
+            word => words.push(text(&word, &String::new).ok().filter(|word| !word.contains('\0'))?),
+        }
+    }
+    words.first().is_some_and(|program| !program.is_empty()).then_some(words)
 }
 
 fn too_long(bytes: usize) -> String {

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use super::Env;
 
 /// Largest config, in bytes: the compiler's time on it has no interrupt, and an honest one is some KiB.
-const FILE_BYTES_MAX: u64 = 256 * 1024;
+pub(super) const FILE_BYTES_MAX: u64 = 256 * 1024;
 /// Write permission of group and others.
-const OTHERS_WRITE: u32 = 0o022;
+pub(super) const OTHERS_WRITE: u32 = 0o022;
 
 /// How the config was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(super) fn first(option: Option<&Path>, env: &Env, cwd: Option<&Path>) -> Opt
 }
 
 /// `$XDG_CONFIG_HOME/reedclaw/config.lua`, where a relative variable doesn't count, as the XDG specification says.
-fn user_path(env: &Env) -> Option<PathBuf> {
+pub(super) fn user_path(env: &Env) -> Option<PathBuf> {
     let absolute = |value: &&OsStr| Path::new(value).is_absolute();
     let base = variable(env, "XDG_CONFIG_HOME").filter(absolute).map(PathBuf::from);
     let base = base.or_else(|| variable(env, "HOME").filter(absolute).map(|home| Path::new(home).join(".config")))?;
@@ -143,13 +143,17 @@ fn read(path: &Path, source: Source) -> Result<String, Unreadable> {
     }
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    text_of(bytes).map_err(|words| Unreadable { absent: false, words })
+}
+
+/// The text of a file's bytes.
+pub(super) fn text_of(bytes: Vec<u8>) -> Result<String, String> {
     if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(Unreadable { absent: false, words: format!("is larger than {} KiB", FILE_BYTES_MAX / 1024) });
+        return Err(format!("is larger than {} KiB", FILE_BYTES_MAX / 1024));
     }
-    let binary = "is not text; compiled Lua is refused";
     // Luau's bytecode starts with its version, a control character.
     if bytes.contains(&0) || bytes.first().is_some_and(|byte| *byte < b'\t') {
-        return Err(binary.into());
+        return Err("is not text; compiled Lua is refused".into());
     }
     let text = String::from_utf8(bytes).map_err(|_| "is not UTF-8 text")?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))

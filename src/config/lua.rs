@@ -1,9 +1,9 @@
 //! The sandbox that a config runs in: Luau without files, processes or network, with bounds on memory and time.
 //! It knows nothing of settings.
 
-use std::cell::Cell;
 use std::os::unix::ffi::OsStrExt;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use mlua::chunk::ChunkMode;
@@ -14,11 +14,11 @@ use super::Env;
 use super::problem::shorten;
 
 /// Memory of a config. The largest honest one needs some hundred KiB; this still loads at once.
-const MEMORY_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Processor time of a config. It runs before the first prompt, which people wait for.
-const RUN_TIME_MAX: Duration = Duration::from_millis(50);
-/// The clock on the wall for the same, so that a busy machine doesn't take the config away.
-const WALL_TIME_MAX: Duration = Duration::from_secs(2);
+pub(super) const MEMORY_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// What a config may take to load. It runs before the first prompt, which people wait for.
+pub(super) const LOAD_TIME: TimeLimit = TimeLimit { cpu: Duration::from_millis(50), wall: Duration::from_secs(2) };
+/// What one call of a hook may take: it stands between a key and what it draws.
+pub(super) const HOOK_TIME: TimeLimit = TimeLimit { cpu: Duration::from_millis(5), wall: Duration::from_millis(250) };
 /// Longest product of text and word in a plain search, which Luau can't interrupt: about 50 ms at worst.
 const SEARCH_COST_MAX: usize = 64 * 1024 * 1024;
 /// Longest message of Lua's that is shown, in characters.
@@ -30,6 +30,41 @@ const CHUNK: &str = "config";
 const CLOSED: &[&str] =
     &["print", "require", "loadstring", "collectgarbage", "getfenv", "setfenv", "newproxy", "dofile", "loadfile"];
 
+/// Variables that a project's file may read: what its commands are written for, and nothing that may be a secret.
+pub(super) const PROJECT_VARIABLES: [&str; 16] = [
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TERM",
+    "COLORTERM",
+    "NO_COLOR",
+    "TZ",
+    "EDITOR",
+    "VISUAL",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_CACHE_HOME",
+];
+
+/// How long something may run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TimeLimit {
+    /// Processor time.
+    pub(super) cpu: Duration,
+    /// The clock on the wall, more generous, so that a busy machine doesn't take the config away.
+    pub(super) wall: Duration,
+}
+
+/// The part of the environment that a project's file sees.
+pub(super) fn project_env(env: &Env) -> Env {
+    let known = |name: &std::ffi::OsString| PROJECT_VARIABLES.iter().any(|variable| name == *variable);
+    env.iter().filter(|(name, _)| known(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
 /// Why a config didn't run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RunError {
@@ -39,18 +74,15 @@ pub(super) struct RunError {
     pub(super) message: String,
 }
 
-/// One sandboxed interpreter; dropped after the load.
+/// One sandboxed interpreter. It is dropped after the load, unless its functions are hooks.
 pub(super) struct Sandbox {
     lua: Lua,
-    expired: Rc<Cell<bool>>,
 }
 
 impl Sandbox {
     /// Builds an interpreter whose `os.getenv` reads `env`.
     pub(super) fn new(env: &Env) -> Result<Self, RunError> {
-        let expired = Rc::new(Cell::new(false));
-        let lua = Self::build(env).map_err(|error| explain(&error, false))?;
-        Ok(Self { lua, expired })
+        Ok(Self { lua: Self::build(env).map_err(|error| explain(&error, None))? })
     }
 
     fn build(env: &Env) -> mlua::Result<Lua> {
@@ -81,30 +113,43 @@ impl Sandbox {
 
     /// Runs a script of the user's within the limits and gives the first value that it returns.
     pub(super) fn run(&self, text: &str) -> Result<Value, RunError> {
+        self.within(LOAD_TIME, || self.run_unbounded(text))
+    }
+
+    /// Runs something of the user's within a limit of time.
+    pub(super) fn within<T>(&self, limit: TimeLimit, work: impl FnOnce() -> mlua::Result<T>) -> Result<T, RunError> {
         let started = Instant::now();
         let cpu_started = cpu_time();
-        let expired = Rc::clone(&self.expired);
+        let has_expired = Arc::new(AtomicBool::new(false));
+        let expired = Arc::clone(&has_expired);
         self.lua.set_interrupt(move |_| {
-            if !expired.get() && started.elapsed() > RUN_TIME_MAX {
-                let cpu = cpu_time().saturating_sub(cpu_started);
-                expired.set(cpu > RUN_TIME_MAX || started.elapsed() > WALL_TIME_MAX);
+            let mut over = expired.load(Ordering::Relaxed);
+            if !over && started.elapsed() > limit.cpu {
+                over = cpu_time().saturating_sub(cpu_started) > limit.cpu || started.elapsed() > limit.wall;
+                expired.store(over, Ordering::Relaxed);
             }
             // Once it has expired every step fails, so that a `pcall` gains one step and no more.
-            if expired.get() { Err(Error::runtime("out of time")) } else { Ok(VmState::Continue) }
+            if over { Err(Error::runtime("out of time")) } else { Ok(VmState::Continue) }
         });
-        let result = self.run_unbounded(text);
+        let result = work();
         self.lua.remove_interrupt();
+        let expired = has_expired.load(Ordering::Relaxed).then_some(limit);
         // A script that swallowed the end of its time was cut somewhere: what it returned is not what it meant.
-        match result {
-            Ok(value) if !self.expired.get() => Ok(value),
-            Ok(_) => Err(RunError { line: None, message: out_of_time() }),
-            Err(error) => Err(explain(&error, self.expired.get())),
+        match (result, expired) {
+            (Ok(value), None) => Ok(value),
+            (Ok(_), Some(limit)) => Err(RunError { line: None, message: out_of_time(limit) }),
+            (Err(error), expired) => Err(explain(&error, expired)),
         }
+    }
+
+    /// The interpreter, to make the arguments of a hook.
+    pub(super) fn lua(&self) -> &Lua {
+        &self.lua
     }
 
     /// Runs the built-in defaults, which need no limit on time: they must load on the busiest machine.
     pub(super) fn run_trusted(&self, text: &str) -> Result<Value, RunError> {
-        self.run_unbounded(text).map_err(|error| explain(&error, false))
+        self.run_unbounded(text).map_err(|error| explain(&error, None))
     }
 
     fn run_unbounded(&self, text: &str) -> mlua::Result<Value> {
@@ -143,20 +188,20 @@ fn cpu_time() -> Duration {
     time(usage.user_time()) + time(usage.system_time())
 }
 
-fn out_of_time() -> String {
-    format!("did not end within {} ms (an endless loop?)", RUN_TIME_MAX.as_millis())
+fn out_of_time(limit: TimeLimit) -> String {
+    format!("did not end within {} ms (an endless loop?)", limit.cpu.as_millis())
 }
 
 /// Puts an error of Lua's in words: its first line, without the chunk's name, which the file's own replaces.
-fn explain(error: &Error, expired: bool) -> RunError {
+fn explain(error: &Error, expired: Option<TimeLimit>) -> RunError {
     let full = match error {
         Error::SyntaxError { message, .. } | Error::RuntimeError(message) => message.clone(),
         Error::CallbackError { traceback, cause } => format!("{cause}\n{traceback}"),
         other => other.to_string(),
     };
     let line = line_number(&full);
-    if expired {
-        return RunError { line, message: out_of_time() };
+    if let Some(limit) = expired {
+        return RunError { line, message: out_of_time(limit) };
     }
     let memory = matches!(error, Error::MemoryError(_)) || full.contains("not enough memory");
     if memory {

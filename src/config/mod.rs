@@ -3,14 +3,22 @@
 //! what a setting is used for.
 
 mod check;
+mod engine;
 mod expand;
 mod find;
+mod hooks;
+mod layers;
 mod lua;
+mod places;
 mod problem;
+mod project;
+mod reference;
 mod schema;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod tighten;
+mod trust;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,17 +27,27 @@ use std::path::{Path, PathBuf};
 use mlua::{Table, Value};
 
 use crate::proto::{Failure, FailureKind};
-use check::{Check, Tree};
+use check::{Check, Checked, Tree};
 use lua::{RunError, Sandbox};
+use places::Places;
 use problem::Problems;
+use tighten::{Own, Project as ProjectValues};
 
-pub use find::Source;
-pub use problem::Problem;
-pub use schema::{Kind, ROWS, Row};
-pub use settings::{
-    ColorChoice, ConsoleSettings, ContextSettings, EditMode, EditorSettings, HistorySettings, ModelSettings,
-    PromptStyle, Settings, ShellSettings,
+pub use engine::{
+    Action, Answer, HookContext, HookFailure, HookSet, Hooks, KeyDoes, OverlayHooks, ProjectAction, Suggested, Told,
 };
+pub use find::Source;
+pub use hooks::{ACTIONS, CONTEXT, HOOKS, HookKind, HookRow, KeyCode, KeyName, NAMED_KEYS, OWN_KEYS};
+pub use layers::{Effective, Layers, ShownRow};
+pub use problem::Problem;
+pub use project::{Change, FILE_NAME as PROJECT_FILE, Look, Overlay, Refused};
+pub use reference::{limits, reference};
+pub use schema::{Kind, Project, ROWS, Row};
+pub use settings::{
+    ColorChoice, ConsoleSettings, ContextSettings, EditMode, EditorSettings, Hidden, HistorySettings, KeySource,
+    ModelSettings, PromptStyle, Settings, ShellSettings,
+};
+pub use trust::{Trust, Trusted, Verdict};
 
 /// The environment, as a value.
 pub type Env = BTreeMap<OsString, OsString>;
@@ -49,7 +67,7 @@ pub struct LoadRequest {
 }
 
 /// What a load gives.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub struct Loaded {
     /// The settings: the defaults, with the good keys of the config laid over them.
     pub settings: Settings,
@@ -59,6 +77,10 @@ pub struct Loaded {
     pub path: Option<PathBuf>,
     /// How it was found.
     pub source: Option<Source>,
+    /// The hooks that the config gave.
+    pub hooks: Hooks,
+    /// The values behind the settings, for a project's file to be laid over them, and to be shown.
+    pub layers: Layers,
 }
 
 /// Why nothing could be loaded.
@@ -102,39 +124,78 @@ impl From<LoadError> for Failure {
 /// Whatever else is wrong is a problem, and costs no more than what it is about.
 pub fn load(request: &LoadRequest) -> Result<Loaded, LoadError> {
     let env = &request.env;
-    let sandbox = Sandbox::new(env).map_err(|error| LoadError::Defaults { why: error.message })?;
-    let (defaults, default_problems) = defaults(&sandbox, env)?;
-
     let found = find::first(request.explicit.as_deref(), env, Some(&request.cwd));
-    let mut user = Tree::new();
+    let from_directory = found.as_ref().is_some_and(|found| found.source == Source::Directory);
+    // A file that merely lies in the directory sees what a project's file sees.
+    let script_env = if from_directory { &lua::project_env(env) } else { env };
+    let new_sandbox = |env| Sandbox::new(env).map_err(|error| LoadError::Defaults { why: error.message });
+    let sandbox = new_sandbox(env)?;
+    let (defaults, default_problems) = defaults(&sandbox, env)?;
+    let sandbox = if from_directory { new_sandbox(script_env)? } else { sandbox };
+
+    let mut checked = Checked::default();
     let mut problems = Problems::of("");
-    let mut untrusted = false;
     if let Some(found) = &found {
         let file = find::display(&found.path, found.source, env);
-        untrusted = found.source == Source::Directory;
         problems = Problems::of(&file);
         match &found.text {
             Err(why) if found.source == Source::Option => {
                 return Err(LoadError::Unreadable { path: problem::shorten(&file, 4096), why: why.clone() });
             }
-            Err(why) => problems.file(None, format!("{why}; the defaults hold")),
-            // An empty file is a config that changes nothing.
-            Ok(text) if text.trim().is_empty() => {}
-            Ok(text) => match sandbox.run(text) {
-                Ok(value) => {
-                    user = Check { env, defaults: &defaults, untrusted, problems: &mut problems }.whole(value);
-                }
-                Err(RunError { line, message }) => problems.file(line, format!("{message}; the defaults hold")),
-            },
+            Err(why) => problems.file(None, format!("{why}; {DEFAULTS_HOLD}")),
+            Ok(text) => checked = run(&sandbox, text, script_env, &defaults, DEFAULTS_HOLD, &mut problems),
         }
     }
-    let settings = settings::build(&defaults, &user, untrusted, &mut problems)
+    let given = |key: &str| checked.tree.keys().any(|have| problem::dotted(have) == key);
+    let default_problems: Vec<Problem> = default_problems.into_iter().filter(|problem| !given(&problem.key)).collect();
+    let (own, hooks) = if from_directory {
+        let tightened = tighten::tighten(&Own::default(), &defaults, ProjectValues::of(checked), &mut problems);
+        let hooks = tightened.hooks.0;
+        // Hooks run again and again: they need the trust that a project's own file can be given.
+        for key in hooks.names() {
+            let message = "refused: in the working directory only .reedclaw.lua can have hooks, when you trust it";
+            problems.key(&key, message.into());
+        }
+        (tightened.own, hooks::FoundHooks::default())
+    } else {
+        (Own::chosen(checked.tree), checked.hooks)
+    };
+    let settings = settings::build(&defaults, &own, &mut problems)
         .map_err(|key| LoadError::Defaults { why: format!("{key} is missing") })?;
+    let file = problems.file_name().to_owned();
+    let layers = Layers::new(defaults, own, &file, &|key| problems.line(key), hooks.names());
     let mut problems = problems.finish();
-    let given = |key: &str| user.keys().any(|have| problem::dotted(have) == key);
-    problems.extend(default_problems.into_iter().filter(|problem| !given(&problem.key)));
+    problems.extend(default_problems);
     let (path, source) = found.map(|found| (found.path, found.source)).unzip();
-    Ok(Loaded { settings, problems, path, source })
+    Ok(Loaded { settings, problems, path, source, hooks: Hooks::own(sandbox, hooks, &file), layers })
+}
+
+/// What holds where a whole config doesn't.
+const DEFAULTS_HOLD: &str = "the defaults hold";
+
+/// Runs a config and checks what it gives; `otherwise` says what holds where the whole of it is wrong.
+fn run(
+    sandbox: &Sandbox,
+    text: &str,
+    env: &Env,
+    holds: &Tree,
+    otherwise: &'static str,
+    problems: &mut Problems,
+) -> Checked {
+    // An empty file is a config that changes nothing.
+    if text.trim().is_empty() {
+        return Checked::default();
+    }
+    match sandbox.run(text) {
+        Ok(value) => {
+            problems.locate(Places::of(text));
+            Check { env, holds, otherwise, problems }.whole(value)
+        }
+        Err(RunError { line, message }) => {
+            problems.file(line, format!("{message}; {otherwise}"));
+            Checked::default()
+        }
+    }
 }
 
 /// Reads the defaults. Where the environment lacks what they need (HOME), that is a problem like any other.
@@ -142,8 +203,20 @@ fn defaults(sandbox: &Sandbox, env: &Env) -> Result<(Tree, Vec<Problem>), LoadEr
     let value = sandbox.run_trusted(DEFAULT_LUA).map_err(|error| LoadError::Defaults { why: error.message })?;
     let mut problems = Problems::of("default.lua");
     let none = Tree::new();
-    let tree = Check { env, defaults: &none, untrusted: false, problems: &mut problems }.whole(value);
-    Ok((tree, problems.finish()))
+    let checked = Check { env, holds: &none, otherwise: DEFAULTS_HOLD, problems: &mut problems }.whole(value);
+    Ok((checked.tree, problems.finish()))
+}
+
+/// Gives the path of the config that a load would use, where there is one.
+#[must_use]
+pub fn find_path(request: &LoadRequest) -> Option<PathBuf> {
+    find::first(request.explicit.as_deref(), &request.env, Some(&request.cwd)).map(|found| found.path)
+}
+
+/// Gives the path of the user's own config, whether or not it is there; none without a home.
+#[must_use]
+pub fn own_path(env: &Env) -> Option<PathBuf> {
+    find::user_path(env)
 }
 
 /// Gives `shell.program` of the user's config, for a start that has no time for more: nothing is run unless a config

@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use super::places::Places;
+
 /// Longest piece of the user's text that a problem shows, in characters: a line of a terminal, not a page.
 const SHOWN_CHARS_MAX: usize = 60;
-/// Most problems of one load; a script can make a million.
-const PROBLEMS_MAX: usize = 50;
+/// Most problems of one load: more than any hand makes, for a script can make a million.
+pub(super) const PROBLEMS_MAX: usize = 1000;
 
 /// One thing that was wrong; the rest of the config applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub struct Problem {
     pub key: String,
     /// The value seen, the values allowed, and what holds now.
     pub message: String,
+    /// The value holds; the person should know all the same.
+    pub is_warning: bool,
 }
 
 impl fmt::Display for Problem {
@@ -29,35 +33,57 @@ impl fmt::Display for Problem {
         if !self.key.is_empty() {
             write!(f, ": {}", self.key)?;
         }
-        write!(f, ": {}", self.message)
+        let mark = if self.is_warning { "warning: " } else { "" };
+        write!(f, ": {mark}{}", self.message)
     }
 }
 
 /// Collects the problems of one file, up to a limit, and counts the rest.
 pub(super) struct Problems {
     file: String,
+    places: Places,
     list: Vec<Problem>,
     dropped: usize,
 }
 
 impl Problems {
     pub(super) fn of(file: &str) -> Self {
-        Self { file: plain(file), list: Vec::new(), dropped: 0 }
+        Self { file: plain(file), places: Places::default(), list: Vec::new(), dropped: 0 }
+    }
+
+    /// The file's name, as it is shown.
+    pub(super) fn file_name(&self) -> &str {
+        &self.file
+    }
+
+    /// Tells in which lines of the file its keys stand.
+    pub(super) fn locate(&mut self, places: Places) {
+        self.places = places;
+    }
+
+    /// The line of a key, where it is written out.
+    pub(super) fn line(&self, key: &[String]) -> Option<u32> {
+        self.places.line(key)
     }
 
     /// Adds a problem with one key.
     pub(super) fn key(&mut self, key: &[String], message: String) {
-        self.push(None, dotted(key), message);
+        self.push(self.line(key), dotted(key), message, false);
+    }
+
+    /// Adds a warning about one key, whose value holds.
+    pub(super) fn warning(&mut self, key: &[String], message: String) {
+        self.push(self.line(key), dotted(key), message, true);
     }
 
     /// Adds a problem with the whole file.
     pub(super) fn file(&mut self, line: Option<u32>, message: String) {
-        self.push(line, String::new(), message);
+        self.push(line, String::new(), message, false);
     }
 
-    fn push(&mut self, line: Option<u32>, key: String, message: String) {
+    fn push(&mut self, line: Option<u32>, key: String, message: String, is_warning: bool) {
         if self.list.len() < PROBLEMS_MAX {
-            self.list.push(Problem { file: self.file.clone(), line, key, message });
+            self.list.push(Problem { file: self.file.clone(), line, key, message, is_warning });
         } else {
             self.dropped += 1;
         }
@@ -65,9 +91,11 @@ impl Problems {
 
     /// Gives the problems; where there were too many, the last one says how many are not shown.
     pub(super) fn finish(mut self) -> Vec<Problem> {
+        // In the order of the file; what has no line stands in front, in the order in which it was found.
+        self.list.sort_by_key(|problem| problem.line);
         if self.dropped > 0 {
             let message = format!("{} more problems are not shown", self.dropped);
-            self.list.push(Problem { file: self.file, line: None, key: String::new(), message });
+            self.list.push(Problem { file: self.file, line: None, key: String::new(), message, is_warning: false });
         }
         self.list
     }

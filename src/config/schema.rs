@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use Project::{Adds, Less, May, NewLocal, Not, Only};
+
 /// What a setting's value must be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
@@ -31,6 +33,27 @@ pub enum Kind {
     Words,
     /// A table from words to strings.
     WordMap,
+    /// A key itself, never echoed; it holds, with a warning.
+    Secret,
+    /// A program and its arguments, as a list of strings; never echoed but for the program.
+    Argv,
+}
+
+/// What a project's file (`.reedclaw.lua`, `./config.lua`) may do with a setting: it can only tighten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Project {
+    /// It grants nothing: the project's value holds.
+    May,
+    /// It grants something, named here in words that follow "a project can't": only the user's own config gives it.
+    Not(&'static str),
+    /// A switch that may only be set to this value.
+    Only(bool),
+    /// A number that may only become smaller.
+    Less,
+    /// A list that may only grow.
+    Adds,
+    /// The address of a model that the user doesn't have, on this machine.
+    NewLocal,
 }
 
 /// One setting.
@@ -42,6 +65,8 @@ pub struct Row {
     pub kind: Kind,
     /// What it is for, in one line.
     pub doc: &'static str,
+    /// What a project's file may do with it.
+    pub project: Project,
 }
 
 const SECOND_MS: u64 = 1000;
@@ -54,48 +79,78 @@ const TOKENS_MAX: u64 = 10_000_000;
 
 /// Every setting, in the order of `config/default.lua`.
 pub const ROWS: &[Row] = &[
-    row("default_model", Kind::Text { empty: false }, "the model that answers at the start"),
-    row("models.NAME.endpoint", Kind::Address, "address of an OpenAI-compatible server"),
-    row("models.NAME.model", Kind::Text { empty: false }, "what the server calls the model; NAME if not given"),
-    row("models.NAME.temperature", Kind::Number(0.0, 2.0), "how freely the model words its answers"),
-    row("models.NAME.key_env", Kind::VariableName, "the environment variable that holds the key"),
-    row("models.NAME.system_prompt", Kind::Text { empty: true }, "instructions for this model"),
-    row("models.NAME.connect_timeout_ms", Kind::Integer(1, MINUTES_10_MS), "wait for the connection"),
-    row("models.NAME.first_byte_timeout_ms", Kind::Integer(1, HOUR_MS), "wait for the answer to start"),
-    row("models.NAME.idle_timeout_ms", Kind::Integer(1, HOUR_MS), "wait between two pieces of an answer"),
-    row("model_defaults.temperature", Kind::Number(0.0, 2.0), "temperature of models that don't give one"),
-    row("model_defaults.connect_timeout_ms", Kind::Integer(1, MINUTES_10_MS), "wait for the connection"),
-    row("model_defaults.first_byte_timeout_ms", Kind::Integer(1, HOUR_MS), "wait for the answer to start"),
-    row("model_defaults.idle_timeout_ms", Kind::Integer(1, HOUR_MS), "wait between two pieces of an answer"),
-    row("system_prompt", Kind::Text { empty: true }, "instructions that open each conversation"),
-    row("shell.program", Kind::Path, "the shell that runs commands"),
-    row("shell.known_commands", Kind::Words, "first words that are always commands"),
-    row("shell.capture_output", Kind::Bool, "keep a copy of each command's output"),
-    row("shell.capture_head_bytes", Kind::Integer(0, CAPTURE_BYTES_MAX), "bytes kept from the start of the output"),
-    row("shell.capture_tail_bytes", Kind::Integer(0, CAPTURE_BYTES_MAX), "bytes kept from the end of the output"),
+    row("default_model", Kind::Text { empty: false }, "the model that answers at the start", May),
+    row("models.NAME.endpoint", Kind::Address, "address of an OpenAI-compatible server", NewLocal),
+    row("models.NAME.model", Kind::Text { empty: false }, "what the server calls the model; NAME if not given", May),
+    row("models.NAME.temperature", Kind::Number(0.0, 2.0), "how freely the model words its answers", May),
+    row(
+        "models.NAME.key_env",
+        Kind::VariableName,
+        "the environment variable that holds the key",
+        Not("say which key is sent"),
+    ),
+    row(
+        "models.NAME.key_command",
+        Kind::Argv,
+        "a program that prints the key, with its arguments",
+        Not("run a program for a key"),
+    ),
+    row(
+        "models.NAME.key_file",
+        Kind::Path,
+        "a file that holds the key and that only you can read",
+        Not("say which key is sent"),
+    ),
+    row(
+        "models.NAME.key",
+        Kind::Secret,
+        "the key itself, with a warning: a config is shown and shared",
+        Not("say which key is sent"),
+    ),
+    row("models.NAME.aliases", Kind::Words, "other names that `:model` knows it by", May),
+    row("models.NAME.system_prompt", Kind::Text { empty: true }, "instructions for this model", May),
+    row("models.NAME.connect_timeout_ms", Kind::Integer(1, MINUTES_10_MS), "wait for the connection", May),
+    row("models.NAME.first_byte_timeout_ms", Kind::Integer(1, HOUR_MS), "wait for the answer to start", May),
+    row("models.NAME.idle_timeout_ms", Kind::Integer(1, HOUR_MS), "wait between two pieces of an answer", May),
+    row("model_defaults.temperature", Kind::Number(0.0, 2.0), "temperature of models that don't give one", May),
+    row("model_defaults.connect_timeout_ms", Kind::Integer(1, MINUTES_10_MS), "wait for the connection", May),
+    row("model_defaults.first_byte_timeout_ms", Kind::Integer(1, HOUR_MS), "wait for the answer to start", May),
+    row("model_defaults.idle_timeout_ms", Kind::Integer(1, HOUR_MS), "wait between two pieces of an answer", May),
+    row("system_prompt", Kind::Text { empty: true }, "instructions that open each conversation", May),
+    row("shell.program", Kind::Path, "the shell that runs commands", Not("choose the shell")),
+    row("shell.known_commands", Kind::Words, "first words that are always commands", Adds),
+    row("shell.capture_output", Kind::Bool, "keep a copy of each command's output", Only(false)),
+    row(
+        "shell.capture_head_bytes",
+        Kind::Integer(0, CAPTURE_BYTES_MAX),
+        "bytes kept from the start of the output",
+        Less,
+    ),
+    row("shell.capture_tail_bytes", Kind::Integer(0, CAPTURE_BYTES_MAX), "bytes kept from the end of the output", Less),
     row(
         "shell.confirm_cmd",
         Kind::AlwaysTrue("at this stage a model's command always needs a yes"),
         "ask before a model's command runs",
+        Only(true),
     ),
-    row("context.max_turns", Kind::Integer(1, 1000), "turns kept in a conversation"),
-    row("context.token_budget", Kind::Integer(256, TOKENS_MAX), "tokens of a whole request"),
-    row("context.exec_output_tokens", Kind::Integer(0, TOKENS_MAX), "tokens of output in front of a question"),
-    row("history.dir", Kind::Path, "directory of the database"),
-    row("history.entries_max", Kind::Integer(0, 100_000_000), "lines kept"),
-    row("history.ignore_space", Kind::Bool, "a line that starts with a space is not kept"),
-    row("prompt", Kind::Choice(&["default", "shell"]), "ReedClaw's prompt or your shell's own"),
-    row("editor.mode", Kind::Choice(&["emacs", "vi"]), "key bindings"),
-    row("editor.highlight", Kind::Bool, "colour the line while it is typed"),
-    row("editor.autosuggest", Kind::Bool, "suggest the rest of the line from the history"),
-    row("editor.completion_timeout_ms", Kind::Integer(1, 10_000), "wait for the shell's own completion"),
-    row("editor.abbreviations", Kind::WordMap, "words and what they become"),
-    row("console.color", Kind::Choice(&["auto", "never"]), "colours where the terminal has them, or never"),
-    row("console.markdown", Kind::Bool, "draw the markdown of answers"),
+    row("context.max_turns", Kind::Integer(1, 1000), "turns kept in a conversation", May),
+    row("context.token_budget", Kind::Integer(256, TOKENS_MAX), "tokens of a whole request", May),
+    row("context.exec_output_tokens", Kind::Integer(0, TOKENS_MAX), "tokens of output in front of a question", May),
+    row("history.dir", Kind::Path, "directory of the database", Not("say where the history goes")),
+    row("history.entries_max", Kind::Integer(0, 100_000_000), "lines kept", Not("make the history forget")),
+    row("history.ignore_space", Kind::Bool, "a line that starts with a space is not kept", Only(true)),
+    row("prompt", Kind::Choice(&["default", "shell"]), "ReedClaw's prompt or your shell's own", May),
+    row("editor.mode", Kind::Choice(&["emacs", "vi"]), "key bindings", May),
+    row("editor.highlight", Kind::Bool, "colour the line while it is typed", May),
+    row("editor.autosuggest", Kind::Bool, "suggest the rest of the line from the history", May),
+    row("editor.completion_timeout_ms", Kind::Integer(1, 10_000), "wait for the shell's own completion", May),
+    row("editor.abbreviations", Kind::WordMap, "words and what they become", Not("put commands into your lines")),
+    row("console.color", Kind::Choice(&["auto", "never"]), "colours where the terminal has them, or never", May),
+    row("console.markdown", Kind::Bool, "draw the markdown of answers", May),
 ];
 
-const fn row(path: &'static str, kind: Kind, doc: &'static str) -> Row {
-    Row { path, kind, doc }
+const fn row(path: &'static str, kind: Kind, doc: &'static str, project: Project) -> Row {
+    Row { path, kind, doc, project }
 }
 
 /// What a key is.
@@ -108,6 +163,12 @@ pub(super) enum Place {
     Names,
     /// No such key.
     Unknown,
+}
+
+impl Place {
+    pub(super) fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown)
+    }
 }
 
 /// Finds what a key is, given its parts from the top.
@@ -195,6 +256,8 @@ impl fmt::Display for Kind {
             Self::AlwaysTrue(_) => f.write_str("true"),
             Self::Words => f.write_str("a list of words such as { \"deploy\", \"vpn\" }"),
             Self::WordMap => f.write_str("a table of strings such as { gs = \"git status\" }"),
+            Self::Secret => f.write_str("a key"),
+            Self::Argv => f.write_str("a list of strings such as { \"pass\", \"show\", \"openai\" }"),
         }
     }
 }

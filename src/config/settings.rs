@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::check::{self, Setting, Tree};
+use super::check::{Setting, Tree};
 use super::problem::{Problems, quoted};
+use super::tighten::Own;
 
 /// Every setting, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,8 +40,10 @@ pub struct ModelSettings {
     pub model: String,
     /// Sent where given, 0 to 2.
     pub temperature: Option<f64>,
-    /// The environment variable that holds the key.
-    pub key_env: Option<String>,
+    /// Where its key comes from; none where no key is sent.
+    pub key: Option<KeySource>,
+    /// Other names of it.
+    pub aliases: Vec<String>,
     /// Instructions that open a conversation with this model.
     pub system_prompt: String,
     /// Milliseconds until the connection stands.
@@ -49,6 +52,43 @@ pub struct ModelSettings {
     pub first_byte_timeout_ms: u64,
     /// Milliseconds between two pieces of an answer.
     pub idle_timeout_ms: u64,
+}
+
+/// Where a model's key comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeySource {
+    /// This environment variable holds it.
+    Variable(String),
+    /// This program, with its arguments, prints it.
+    Command(Vec<String>),
+    /// This file, which nobody but the user can read, holds it.
+    File(PathBuf),
+    /// It stands in the config.
+    Literal(Hidden),
+}
+
+/// A key that was read: never shown, `Debug` gives stars.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hidden(String);
+
+impl Hidden {
+    /// Wraps a key.
+    #[must_use]
+    pub fn new(key: String) -> Self {
+        Self(key)
+    }
+
+    /// Gives the key, for the one who sends it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
 }
 
 /// The live shell.
@@ -145,20 +185,17 @@ pub enum ColorChoice {
 ///
 /// # Errors
 /// The first key that the defaults lack: a fault of the program, held by a test.
-pub(super) fn build(
-    defaults: &Tree,
-    user: &Tree,
-    untrusted: bool,
-    problems: &mut Problems,
-) -> Result<Settings, String> {
+pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Result<Settings, String> {
+    let user = own.tree();
     let values = Values { defaults, user };
     let mut models = BTreeMap::new();
     for (key, endpoint) in user {
         let ([parent, name, last], Setting::Text(endpoint)) = (&key[..], endpoint) else { continue };
         if parent == "models" && last == "endpoint" {
-            models.insert(name.clone(), model(&values, name, endpoint, untrusted, problems)?);
+            models.insert(name.clone(), model(&values, name, endpoint, problems)?);
         }
     }
+    distinct_aliases(&mut models, problems);
     Ok(Settings {
         default_model: default_model(&values, &models, problems),
         models,
@@ -207,13 +244,7 @@ pub(super) fn build(
     })
 }
 
-fn model(
-    values: &Values<'_>,
-    name: &str,
-    endpoint: &str,
-    untrusted: bool,
-    problems: &mut Problems,
-) -> Result<ModelSettings, String> {
+fn model(values: &Values<'_>, name: &str, endpoint: &str, problems: &mut Problems) -> Result<ModelSettings, String> {
     let optional = |key: &str| match values.get(&["models", name, key]) {
         Some(Setting::Text(text)) => Some(text.clone()),
         _ => None,
@@ -222,14 +253,6 @@ fn model(
         Some(Setting::Integer(number)) => Ok(*number),
         _ => values.integer(&["model_defaults", key]),
     };
-    let mut key_env = optional("key_env");
-    // A directory that the user walked into must not send a secret of theirs to a machine of its choice.
-    if untrusted && key_env.is_some() && !check::is_loopback(endpoint) {
-        key_env = None;
-        let key = ["models", name, "key_env"].map(str::to_owned);
-        let message = "a config in the working directory can't send a key to another machine; ignored";
-        problems.key(&key, message.into());
-    }
     let temperature = match values.get(&["models", name, "temperature"]) {
         Some(Setting::Number(number)) => Some(*number),
         _ => match values.get(&["model_defaults", "temperature"]) {
@@ -241,7 +264,11 @@ fn model(
         endpoint: endpoint.to_owned(),
         model: optional("model").unwrap_or_else(|| name.to_owned()),
         temperature,
-        key_env,
+        key: key_source(values, name, problems),
+        aliases: match values.get(&["models", name, "aliases"]) {
+            Some(Setting::Words(words)) => words.clone(),
+            _ => Vec::new(),
+        },
         system_prompt: match optional("system_prompt") {
             Some(own) => own,
             None => values.text(&["system_prompt"])?,
@@ -252,6 +279,45 @@ fn model(
     })
 }
 
+/// Finds where a model's key comes from; of several ways the first counts.
+fn key_source(values: &Values<'_>, name: &str, problems: &mut Problems) -> Option<KeySource> {
+    let mut found: Option<(&str, KeySource)> = None;
+    for way in ["key_env", "key_command", "key_file", "key"] {
+        let source = match values.get(&["models", name, way]) {
+            Some(Setting::Text(variable)) => KeySource::Variable(variable.clone()),
+            Some(Setting::Argv(words)) => KeySource::Command(words.clone()),
+            Some(Setting::Path(path)) => KeySource::File(path.clone()),
+            Some(Setting::Secret(key)) => KeySource::Literal(key.clone()),
+            _ => continue,
+        };
+        match &found {
+            None => found = Some((way, source)),
+            Some((first, _)) => {
+                let key = ["models", name, way].map(str::to_owned);
+                problems.key(&key, format!("{first} says already where the key is; ignored"));
+            }
+        }
+    }
+    found.map(|(_, source)| source)
+}
+
+/// Drops aliases that name another model, or that two models have: which one is meant would be a guess.
+fn distinct_aliases(models: &mut BTreeMap<String, ModelSettings>, problems: &mut Problems) {
+    let mut taken: BTreeMap<String, String> = models.keys().map(|name| (name.clone(), name.clone())).collect();
+    for (name, model) in models {
+        model.aliases.retain(|alias| {
+            let other = taken.entry(alias.clone()).or_insert_with(|| name.clone());
+            let is_free = other == name && alias != name;
+            if !is_free && other != name {
+                let key = ["models", name, "aliases"].map(str::to_owned);
+                let message = format!("{} is what the model {} is called; ignored", quoted(alias), quoted(other));
+                problems.key(&key, message);
+            }
+            is_free
+        });
+    }
+}
+
 /// Chooses the model of the start. Where the choice isn't plain none is made: a question may go to another machine.
 fn default_model(
     values: &Values<'_>,
@@ -260,8 +326,12 @@ fn default_model(
 ) -> Option<String> {
     let names = || models.keys().map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
     let key = ["default_model".to_owned()];
+    let called = |name: &str| {
+        let by_alias = || models.iter().find(|(_, model)| model.aliases.iter().any(|alias| alias == name));
+        models.get_key_value(name).or_else(by_alias).map(|(name, _)| name.clone())
+    };
     match values.get(&["default_model"]) {
-        Some(Setting::Text(name)) if models.contains_key(name) => Some(name.clone()),
+        Some(Setting::Text(name)) if called(name).is_some() => called(name),
         Some(Setting::Text(name)) if models.is_empty() => {
             problems.key(&key, format!("{} is not a model, and there is none; ignored", quoted(name)));
             None

@@ -78,7 +78,7 @@ fn the_plain_shape_of_a_config_loads() {
     let settings = loaded.settings;
     let model = &settings.models["qwen2.5"];
     assert_eq!((model.endpoint.as_str(), model.model.as_str()), ("http://h:1/v1", "q"));
-    assert_eq!((model.temperature, model.key_env.as_deref()), (Some(1.0), Some("K")));
+    assert_eq!((model.temperature, model.key.clone()), (Some(1.0), Some(KeySource::Variable("K".into()))));
     assert_eq!(model.idle_timeout_ms, 60000);
     assert_eq!(settings.default_model.as_deref(), Some("qwen2.5"));
     assert_eq!(settings.shell.known_commands, ["a", "b"]);
@@ -105,7 +105,14 @@ fn the_examples_load_without_a_problem() {
     let full = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/full.lua")).expect("full.lua");
     for row in ROWS {
         let key = row.path.rsplit('.').next().expect("a word");
-        assert!(full.contains(&format!("{key} = ")), "full.lua lacks {}", row.path);
+        // Of the four ways to a key an example shows two: one model has one key.
+        if !["key_command", "key"].contains(&key) {
+            assert!(full.contains(&format!("{key} = ")), "full.lua lacks {}", row.path);
+        }
+    }
+    for row in HOOKS {
+        let key = row.name.rsplit('.').next().expect("a word");
+        assert!(full.contains(&format!("{key} = ")), "full.lua lacks {}", row.name);
     }
 }
 
@@ -130,9 +137,15 @@ fn every_setting_stands_in_the_reference_with_a_comment() {
             }
             let path = tables.iter().map(String::as_str).chain([key]).collect::<Vec<_>>().join(".");
             assert!(lines[at - 1].trim().starts_with("-- "), "{path} has no comment above");
-            assert!(ROWS.iter().any(|row| row.path == path), "{path} has no row");
+            let hook = path.strip_prefix("hooks.").unwrap_or(&path);
+            let known = ROWS.iter().any(|row| row.path == path) || HOOKS.iter().any(|row| row.name == hook);
+            assert!(known, "{path} has no row");
             seen.insert(path);
         }
+    }
+    for row in HOOKS {
+        let path = format!("{}{}", if row.kind == HookKind::Function { "hooks." } else { "" }, row.name);
+        assert!(seen.contains(&path), "default.lua lacks {path}");
     }
     for row in ROWS {
         assert!(seen.contains(row.path), "default.lua lacks {}", row.path);
@@ -196,7 +209,7 @@ fn each_mistake_is_told_with_its_key_the_value_and_what_is_allowed() {
     ] {
         let told = lines(&Home::with(format!("return {config}")).load());
         assert_eq!(told.len(), 1, "{config}: {told:?}");
-        assert!(told[0].starts_with("~/.config/reedclaw/config.lua: "), "{told:?}");
+        assert!(told[0].starts_with("~/.config/reedclaw/config.lua:"), "{told:?}");
         assert!(told[0].contains(want), "{config}: {told:?} lacks {want}");
     }
 }
@@ -214,10 +227,13 @@ fn several_mistakes_are_told_at_once_and_the_good_keys_apply() {
 }
 
 #[test]
-fn a_secret_in_the_config_is_refused_and_never_shown() {
+fn a_secret_in_the_config_is_told_and_never_shown() {
     for config in [
         "api_key = 'sk-s3cret'",
         "key = 's3cret'",
+        "key = { 's3cret' }",
+        "key_command = 'echo s3cret'",
+        "token = 's3cret'",
         "key_env = 'sk-s3cret'",
         "key_env = 's3cret key'",
         "endpoint = 'http://me:s3cret@h/'",
@@ -226,7 +242,9 @@ fn a_secret_in_the_config_is_refused_and_never_shown() {
         let told = lines(&home.load());
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(!told[0].contains("s3cret"), "{told:?}");
-        assert!(told[0].contains("key_env"), "{told:?}");
+        assert!(told[0].contains("key"), "{told:?}");
+        let rows = home.load().layers.rows();
+        assert!(rows.iter().all(|row| !row.value.contains("s3cret")), "{rows:?}");
     }
 }
 
@@ -290,7 +308,7 @@ fn tricks_with_tables_neither_crash_nor_apply() {
         (format!("return {trick}"), 0),
         (format!("return {{ context = {trick}, shell = {{ known_commands = {trick} }}, models = {trick} }}"), 0),
         ("local t = {} t.context = t t.models = t return t".into(), 8),
-        ("local t = {} for i = 1, 5000 do t['k' .. i] = 1 end return t".into(), 51),
+        ("local t = {} for i = 1, 5000 do t['k' .. i] = 1 end return t".into(), 1001),
         ("return { shell = { known_commands = { [1] = 'a', [7] = 'b', x = 'c' } } }".into(), 1),
     ] {
         let loaded = Home::with(&config).load();
@@ -351,22 +369,38 @@ fn a_config_in_the_working_directory_grants_itself_nothing() {
     fs::remove_file(home.dir.path().join("home/.config/reedclaw/config.lua")).expect("removed");
     home.write(
         "work/config.lua",
-        "return { prompt = 'shell', shell = { program = '/tmp/evil' }, models = {
-           a = { endpoint = 'http://127.0.0.1:1', key_env = 'K' }, b = { endpoint = 'http://evil', key_env = 'K' } },
-           default_model = 'a' }",
+        "return { prompt = 'shell', shell = { program = '/tmp/evil' }, models = {\n\
+           a = { endpoint = 'http://127.0.0.1:1' },\n\
+           b = { endpoint = 'http://evil' },\n\
+           c = { endpoint = 'http://127.0.0.1:1', key_env = 'K', key_command = { 'evil' } } },\n\
+           on_command = function() end, keys = { f5 = { insert = 'x' } },\n\
+           system_prompt = os.getenv('SECRET') or 'none', default_model = 'a' }",
     );
-    let loaded = home.load();
+    let mut request = home.request();
+    request.env.insert("SECRET".into(), "s3cret".into());
+    let loaded = load(&request).expect("a load");
     assert_eq!(loaded.source, Some(Source::Directory));
-    assert_eq!(
-        lines(&loaded),
-        [
-            "./config.lua: shell.program: a config in the working directory can't choose the shell; ignored",
-            "./config.lua: models.b.key_env: a config in the working directory can't send a key to another machine; \
-             ignored",
-        ]
-    );
-    assert_eq!((loaded.settings.shell.program, loaded.settings.prompt), (None, PromptStyle::Shell));
-    assert_eq!(loaded.settings.models["a"].key_env.as_deref(), Some("K"));
+    let told = lines(&loaded);
+    for (line, want) in [
+        (1, "shell.program: refused: a project can't choose the shell"),
+        (3, "models.b.endpoint: refused: a project can't send your questions to another machine"),
+        (4, "models.c.key_env: refused: a project can't say which key is sent"),
+        (4, "models.c.key_command: refused: a project can't run a program for a key"),
+        (5, "hooks.on_command: refused: in the working directory only .reedclaw.lua can have hooks"),
+        (5, "keys.f5: refused: in the working directory only .reedclaw.lua can have hooks"),
+    ] {
+        let found = |told: &String| told.starts_with(&format!("./config.lua:{line}: {want}"));
+        assert!(
+            told.iter().any(found) || (want.starts_with("hooks") && told.iter().any(|it| it.contains(want))),
+            "{want}: {told:#?}"
+        );
+    }
+    assert_eq!(told.len(), 6, "{told:#?}");
+    let settings = &loaded.settings;
+    assert_eq!((settings.shell.program.clone(), settings.prompt), (None, PromptStyle::Shell));
+    assert_eq!((settings.system_prompt.as_str(), settings.models.len()), ("none", 2));
+    assert!(settings.models.values().all(|model| model.key.is_none()));
+    assert!(loaded.hooks.keys().is_empty() && !loaded.hooks.has("on_command"));
 
     fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).expect("permissions");
     let loaded = home.load();
@@ -401,4 +435,26 @@ fn the_shell_program_is_found_without_the_rest() {
         }
     }
     assert_eq!(shell_program(&Env::new()), None);
+}
+
+#[test]
+fn the_reference_is_the_programs_own() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/reference.md");
+    if std::env::var_os("REEDCLAW_WRITE_REFERENCE").is_some() {
+        fs::write(&path, reference()).expect("the reference is written");
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    let fresh = reference();
+    let differs = written.lines().zip(fresh.lines()).find(|(old, new)| old != new);
+    assert!(
+        written == fresh,
+        "config/reference.md is not what the tables say ({differs:?}); make it again with \
+         `REEDCLAW_WRITE_REFERENCE=1 cargo test --lib reference`"
+    );
+    for row in ROWS {
+        assert!(fresh.contains(&format!("| `{}` |", row.path)), "{}", row.path);
+    }
+    for row in HOOKS {
+        assert!(fresh.contains(&format!("| `{}` |", row.name)), "{}", row.name);
+    }
 }

@@ -1,9 +1,13 @@
-//! The only door out for what has no room of its own: environment, clock, the machine's name.
+//! The only door out for what has no room of its own: environment, clock, the machine's name, where a key is read from.
+
+mod keys;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+pub use keys::{KEY_BYTES_MAX, KEY_COMMAND_TIME, key_from_command, key_from_file};
 
 /// Gives the environment as a value.
 #[must_use]

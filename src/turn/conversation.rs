@@ -68,6 +68,11 @@ impl Conversation {
         Self { options, pairs: Vec::new(), outputs: Outputs::default(), open: None }
     }
 
+    /// Goes on within other limits; what no longer fits leaves with the next question.
+    pub fn limit(&mut self, options: Options) {
+        self.options = options;
+    }
+
     /// Sets what the model is told first, from the next question on.
     pub fn instruct(&mut self, system_prompt: &str) {
         if self.options.system_prompt != system_prompt {

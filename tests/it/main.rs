@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests open what they need; waiting is held by tidy")]
 
 mod ask;
+mod config;
 mod dispatch;
 mod editor;
 mod fish;

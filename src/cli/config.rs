@@ -1,0 +1,132 @@
+//! `reedclaw config`: what is wrong with the config, what holds and why, where it is. Runs no project's file that
+//! nobody has trusted.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use super::command::report;
+use crate::config::{self, Effective, Env, LoadRequest, Loaded, Look, Problem, Trust, Verdict};
+use crate::host;
+use crate::proto::Failure;
+use crate::render::sanitise;
+
+/// The subcommand, as clap knows it.
+pub(super) fn definition() -> Command {
+    Command::new("config")
+        .about("The configuration")
+        .subcommand_required(true)
+        .subcommand(
+            Command::new("validate").about("Lists all that is wrong with the config; exits 1 where something is").arg(
+                Arg::new("file")
+                    .value_name("FILE")
+                    .value_parser(clap::value_parser!(PathBuf))
+                    .help("Another config than the one in use"),
+            ),
+        )
+        .subcommand(
+            Command::new("show").about("Prints the settings that hold; secrets are stars").arg(
+                Arg::new("origin")
+                    .long("origin")
+                    .action(ArgAction::SetTrue)
+                    .help("With the file and line that each comes from"),
+            ),
+        )
+        .subcommand(Command::new("path").about("Prints where the config is, or where it would be looked for"))
+}
+
+/// Carries it out; `explicit` is what `--config` named.
+pub(super) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> ExitCode {
+    let env = host::environment();
+    let request = LoadRequest { explicit, env, cwd: host::working_directory() };
+    match matches.subcommand() {
+        Some(("validate", matches)) => {
+            let file = matches.get_one::<PathBuf>("file").cloned();
+            let request = LoadRequest { explicit: file.or_else(|| request.explicit.clone()), ..request };
+            with_config(&request, |loaded| validate(&loaded, &request))
+        }
+        Some(("show", matches)) => with_config(&request, |loaded| show(&loaded, &request, matches.get_flag("origin"))),
+        Some(("path", _)) => path(&request),
+        _ => ExitCode::from(2),
+    }
+}
+
+fn with_config(request: &LoadRequest, act: impl FnOnce(Loaded) -> ExitCode) -> ExitCode {
+    match config::load(request) {
+        Ok(loaded) => act(loaded),
+        Err(error) => {
+            report(&Failure::from(error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn validate(loaded: &Loaded, request: &LoadRequest) -> ExitCode {
+    let mut problems: Vec<Problem> = loaded.problems.clone();
+    match project(request) {
+        None => {}
+        Some(Ok(Verdict::Trusted(trusted))) => problems.extend(loaded.layers.with(&trusted, &request.env).problems),
+        Some(Ok(Verdict::Never)) => println!("{}: not looked at: never", config::PROJECT_FILE),
+        Some(Ok(Verdict::Unknown { overlay, .. })) => {
+            println!("{}: not run: you have not trusted it", sanitise(overlay.shown()));
+        }
+        Some(Err(refused)) => println!("{}: not used: {}", sanitise(&refused.file), sanitise(&refused.why)),
+    }
+    for problem in &problems {
+        println!("{}", sanitise(&problem.to_string()));
+    }
+    let wrong = problems.iter().filter(|problem| !problem.is_warning).count();
+    let warnings = problems.len() - wrong;
+    let count = |number: usize, one: &str| format!("{number} {one}{}", if number == 1 { "" } else { "s" });
+    match (wrong, warnings) {
+        (0, 0) => println!("no problems{}", loaded.path.as_deref().map(in_file(&request.env)).unwrap_or_default()),
+        (0, warnings) => println!("no problems, {}", count(warnings, "warning")),
+        (wrong, 0) => println!("{}", count(wrong, "problem")),
+        (wrong, warnings) => println!("{}, {}", count(wrong, "problem"), count(warnings, "warning")),
+    }
+    if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn in_file(env: &Env) -> impl Fn(&Path) -> String {
+    move |path| format!(" in {}", sanitise(&config::display_path(path, env)))
+}
+
+fn show(loaded: &Loaded, request: &LoadRequest, with_origin: bool) -> ExitCode {
+    let effective = match project(request) {
+        Some(Ok(Verdict::Trusted(trusted))) => loaded.layers.with(&trusted, &request.env),
+        _ => Effective::plain(&loaded.layers),
+    };
+    for line in effective.layers.lines(with_origin) {
+        println!("{}", sanitise(&line));
+    }
+    let told = loaded.problems.len() + effective.problems.len();
+    if told > 0 {
+        eprintln!("reedclaw: the config has mistakes ({told}); reedclaw config validate lists them");
+    }
+    ExitCode::SUCCESS
+}
+
+fn path(request: &LoadRequest) -> ExitCode {
+    let found = config::find_path(request);
+    match found.clone().or_else(|| config::own_path(&request.env)) {
+        Some(path) => {
+            println!("{}", path.display());
+            if found.is_none() {
+                eprintln!("reedclaw: it isn't there; the defaults hold");
+            }
+            ExitCode::SUCCESS
+        }
+        None => {
+            eprintln!("reedclaw: no HOME says where a config would be");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The nearest project's file, and what was said about it.
+fn project(request: &LoadRequest) -> Option<Result<Verdict, config::Refused>> {
+    let home = request.env.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from);
+    let look = Look::around(&request.cwd, home.as_deref())?;
+    Some(look.read(&request.env).map(|overlay| Trust::of(&request.env).judge(overlay)))
+}

@@ -1,0 +1,260 @@
+//! The values that hold, in their layers: the defaults, the user's config, and a project's file laid over them. It keeps
+//! where each came from; it reads no file.
+
+use std::collections::BTreeMap;
+
+use super::check::{Setting, Tree};
+use super::engine::OverlayHooks;
+use super::lua::{Sandbox, project_env};
+use super::problem::{Problem, Problems, dotted};
+use super::settings::{self, Settings};
+use super::tighten::{self, Own, Project};
+use super::trust::Trusted;
+use super::{Env, schema};
+
+/// Longest value that is shown, in characters: a system prompt is cut.
+const SHOWN_CHARS_MAX: usize = 200;
+
+/// Values and where they came from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layers {
+    defaults: Tree,
+    own: Own,
+    origins: BTreeMap<Vec<String>, Origin>,
+    hooks: Vec<(Vec<String>, Origin)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Origin {
+    file: String,
+    line: Option<u32>,
+}
+
+/// One setting that holds, as `config show` prints it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownRow {
+    /// The key, from the top.
+    pub key: String,
+    /// The value as Lua writes it; stars for a secret.
+    pub value: String,
+    /// `default`, or the file and line.
+    pub origin: String,
+}
+
+/// What holds with a project's file.
+#[derive(Debug)]
+pub struct Effective {
+    /// The settings.
+    pub settings: Settings,
+    /// What was wrong in the project's file, and what was refused.
+    pub problems: Vec<Problem>,
+    /// The project's hooks.
+    pub hooks: OverlayHooks,
+    /// The values behind the settings.
+    pub layers: Layers,
+    /// The keys that the project set, from the top.
+    pub changed: Vec<String>,
+}
+
+impl Layers {
+    pub(super) fn new(
+        defaults: Tree,
+        own: Own,
+        file: &str,
+        line: &dyn Fn(&[String]) -> Option<u32>,
+        hooks: Vec<Vec<String>>,
+    ) -> Self {
+        let origin = |key: &[String]| Origin { file: file.to_owned(), line: line(key) };
+        let origins = own.tree().keys().map(|key| (key.clone(), origin(key))).collect();
+        // A hook may stand in `hooks` or at the top.
+        let hook_origin = |key: &[String]| {
+            let at_top = line(&key[key.len() - 1..]).filter(|_| key[0] == "hooks");
+            Origin { file: file.to_owned(), line: line(key).or(at_top) }
+        };
+        let hooks = hooks.into_iter().map(|key| (key.clone(), hook_origin(&key))).collect();
+        Self { defaults, own, origins, hooks }
+    }
+
+    /// Lays a project's file over the values: runs the very bytes that were trusted, within the limits of a load.
+    #[must_use]
+    pub fn with(&self, overlay: &Trusted, env: &Env) -> Effective {
+        let env = project_env(env);
+        let mut problems = Problems::of(&overlay.shown());
+        let nothing = "nothing of it holds";
+        let (checked, sandbox) = match Sandbox::new(&env) {
+            Ok(sandbox) => {
+                let holds = self.tree();
+                (super::run(&sandbox, overlay.text(), &env, &holds, nothing, &mut problems), Some(sandbox))
+            }
+            Err(error) => {
+                problems.file(None, format!("{}; {nothing}", error.message));
+                (super::Checked::default(), None)
+            }
+        };
+        let tightened = tighten::tighten(&self.own, &self.defaults, Project::of(checked), &mut problems);
+        let mut before = Problems::of(problems.file_name());
+        // What the user's own config lacks has been told; the project isn't blamed for it.
+        let _ = settings::build(&self.defaults, &self.own, &mut before);
+        let known: Vec<(String, String)> =
+            before.finish().into_iter().map(|problem| (problem.key, problem.message)).collect();
+        let (settings, own) = match settings::build(&self.defaults, &tightened.own, &mut problems) {
+            Ok(settings) => (settings, tightened.own),
+            // Only a default that is missing fails, and then it has failed at the start.
+            Err(_) => (self.settings(), self.own.clone()),
+        };
+        let mut layers = Self { own, ..self.clone() };
+        for key in &tightened.changed {
+            let origin = Origin { file: problems.file_name().to_owned(), line: problems.line(key) };
+            layers.origins.insert(key.clone(), origin);
+        }
+        let hook_names = tightened.hooks.0.names();
+        let added = Self::new(Tree::new(), Own::default(), problems.file_name(), &|key| problems.line(key), hook_names);
+        layers.hooks.retain(|(key, _)| key[0] == "hooks" || added.hooks.iter().all(|(other, _)| other != key));
+        layers.hooks.extend(added.hooks.iter().cloned());
+        let changed = tightened.changed.iter().chain(added.hooks.iter().map(|(key, _)| key));
+        let changed = changed.map(|key| dotted(key)).collect();
+        let hooks = match sandbox {
+            Some(sandbox) => OverlayHooks::project(sandbox, tightened.hooks, problems.file_name()),
+            None => OverlayHooks::default(),
+        };
+        let mut problems = problems.finish();
+        problems.retain(|problem| !known.contains(&(problem.key.clone(), problem.message.clone())));
+        Effective { settings, problems, hooks, layers, changed }
+    }
+
+    /// The settings that the values give.
+    ///
+    /// # Panics
+    /// Never after a load, which has built the same settings.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        let built = settings::build(&self.defaults, &self.own, &mut Problems::of(""));
+        built.unwrap_or_else(|key| unreachable!("{key} was there when the config was loaded"))
+    }
+
+    /// The value of a key that holds, as Lua writes it.
+    pub(super) fn shown(&self, key: &[String]) -> Option<String> {
+        self.own.tree().get(key).or_else(|| self.defaults.get(key)).map(show)
+    }
+
+    /// Every setting that has a value, and every hook, in the order of the reference.
+    #[must_use]
+    pub fn rows(&self) -> Vec<ShownRow> {
+        let settings = self.settings();
+        let mut rows = Vec::new();
+        let tree = self.tree();
+        for row in schema::ROWS {
+            let fits = |key: &[String]| matches!(schema::place(key), schema::Place::Leaf(found) if found == row);
+            for (key, value) in tree.iter().filter(|(key, _)| fits(key)) {
+                let origin = self.origins.get(key).map_or_else(|| "default".to_owned(), ToString::to_string);
+                rows.push(ShownRow { key: dotted(key), value: show(value), origin });
+            }
+        }
+        // Two settings depend on others.
+        let set = |rows: &mut Vec<ShownRow>, key: &str, value: String, why: &str| match rows
+            .iter_mut()
+            .find(|row| row.key == key)
+        {
+            Some(row) if row.value == value => {}
+            Some(row) => *row = ShownRow { value, origin: why.into(), key: key.into() },
+            None => rows.insert(0, ShownRow { value, origin: why.into(), key: key.into() }),
+        };
+        let tokens = settings.context.exec_output_tokens.to_string();
+        set(&mut rows, "context.exec_output_tokens", tokens, "half of context.token_budget");
+        match &settings.default_model {
+            Some(name) => set(&mut rows, "default_model", quote(name), "the only model, or by its alias"),
+            None => rows.retain(|row| row.key != "default_model"),
+        }
+        for (key, origin) in &self.hooks {
+            rows.push(ShownRow { key: dotted(key), value: "a hook".into(), origin: origin.to_string() });
+        }
+        rows
+    }
+
+    /// The same as lines for a person to read.
+    #[must_use]
+    pub fn lines(&self, with_origin: bool) -> Vec<String> {
+        let line = |row: ShownRow| {
+            let origin = if with_origin { format!("  -- {}", row.origin) } else { String::new() };
+            format!("{} = {}{origin}", row.key, row.value)
+        };
+        self.rows().into_iter().map(line).collect()
+    }
+
+    fn tree(&self) -> Tree {
+        let mut tree = self.defaults.clone();
+        tree.extend(self.own.tree().clone());
+        tree
+    }
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}", self.file),
+            None => f.write_str(&self.file),
+        }
+    }
+}
+
+impl Effective {
+    /// Without a project's file.
+    #[must_use]
+    pub fn plain(layers: &Layers) -> Self {
+        Self {
+            settings: layers.settings(),
+            problems: Vec::new(),
+            hooks: OverlayHooks::default(),
+            layers: layers.clone(),
+            changed: Vec::new(),
+        }
+    }
+}
+
+/// Writes a value as Lua does; a secret is never written.
+fn show(value: &Setting) -> String {
+    match value {
+        Setting::Text(text) => quote(&hide_query(text)),
+        Setting::Path(path) => quote(&path.to_string_lossy()),
+        Setting::Integer(number) => number.to_string(),
+        Setting::Number(number) => number.to_string(),
+        Setting::Bool(value) => value.to_string(),
+        Setting::Words(words) => list(words.iter().map(|word| quote(word))),
+        Setting::WordMap(map) => list(map.iter().map(|(word, text)| format!("[{}] = {}", quote(word), quote(text)))),
+        // An argument may be a secret itself.
+        Setting::Argv(words) => match &words[..] {
+            [program, rest @ ..] if !rest.is_empty() => format!("{{ {}, … {} more }}", quote(program), rest.len()),
+            words => list(words.iter().map(|word| quote(word))),
+        },
+        Setting::Secret(_) => "***".into(),
+    }
+}
+
+/// What stands behind `?` in an address may be a key.
+fn hide_query(text: &str) -> String {
+    match text.split_once('?') {
+        Some((address, _)) if address.contains("://") && !address.contains(char::is_whitespace) => {
+            format!("{address}?***")
+        }
+        _ => text.to_owned(),
+    }
+}
+
+fn list(items: impl Iterator<Item = String>) -> String {
+    let items: Vec<String> = items.collect();
+    if items.is_empty() { "{}".into() } else { format!("{{ {} }}", items.join(", ")) }
+}
+
+fn quote(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars().take(SHOWN_CHARS_MAX) {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            c if c.is_control() || c.escape_debug().len() > 1 => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    out.push_str(if text.chars().nth(SHOWN_CHARS_MAX).is_some() { "…\"" } else { "\"" });
+    out
+}

@@ -1,0 +1,175 @@
+//! A project's file, `.reedclaw.lua`: which one counts in a directory, its bytes read once, and what it would change,
+//! read from its source without running anything. Nothing here gives it any effect; `trust` does.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{OFlag, open, openat};
+use nix::sys::stat::Mode;
+
+use super::find::{self, FILE_BYTES_MAX, OTHERS_WRITE};
+use super::layers::Layers;
+use super::places::Places;
+use super::problem::{dotted, shorten};
+use super::{Env, tighten};
+
+/// The name of a project's file.
+pub const FILE_NAME: &str = ".reedclaw.lua";
+/// Longest value that the list of changes shows, in characters.
+const VALUE_CHARS_MAX: usize = 60;
+
+/// A project's file as one look found it: whether it is another one, or has other bytes, shows here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    path: PathBuf,
+    /// Device, inode, size, changed and modified times in seconds and nanoseconds.
+    stamp: [i128; 5],
+}
+
+/// A project's file that can't be used, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The file, as a user would write it.
+    pub file: String,
+    /// Why it is refused.
+    pub why: String,
+}
+
+/// A project's file that was read, to the byte. It has no effect yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overlay {
+    /// The directory it lies in, without links.
+    pub(super) root: PathBuf,
+    /// The directory's device and inode.
+    pub(super) root_id: (u64, u64),
+    pub(super) text: String,
+    file: String,
+}
+
+/// One thing that a project's file would change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The key, from the top.
+    pub key: String,
+    /// The line in the file.
+    pub line: u32,
+    /// What holds without it, as Lua writes it; none for a hook, or where there is nothing.
+    pub from: Option<String>,
+    /// What its source says.
+    pub to: String,
+    /// Why it will be refused, in words that follow "a project can't".
+    pub refused: Option<&'static str>,
+}
+
+impl Look {
+    /// Looks for the nearest project's file: in `cwd` and above it, up to `home` where that lies above, else up to `/`.
+    /// Opens nothing.
+    #[must_use]
+    pub fn around(cwd: &Path, home: Option<&Path>) -> Option<Self> {
+        let cwd = cwd.canonicalize().ok()?;
+        let home = home.and_then(|home| home.canonicalize().ok());
+        let last = home.as_deref().filter(|home| cwd.starts_with(home));
+        for directory in cwd.ancestors() {
+            let path = directory.join(FILE_NAME);
+            if let Ok(data) = path.symlink_metadata() {
+                let time =
+                    |seconds: i64, nanoseconds: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
+                let stamp = [
+                    i128::from(data.dev()),
+                    i128::from(data.ino()),
+                    i128::from(data.size()),
+                    time(data.ctime(), data.ctime_nsec()),
+                    time(data.mtime(), data.mtime_nsec()),
+                ];
+                return Some(Self { path, stamp });
+            }
+            if Some(directory) == last {
+                break;
+            }
+        }
+        None
+    }
+
+    /// Reads the file that was found.
+    ///
+    /// # Errors
+    /// It is a link, another user's, writable by others, no plain file, too large or no text.
+    pub fn read(&self, env: &Env) -> Result<Overlay, Refused> {
+        let file = find::display(&self.path, find::Source::Option, env);
+        let root = self.path.parent().unwrap_or(Path::new("/"));
+        read(root)
+            .map(|(root_id, text)| Overlay { root: root.to_owned(), root_id, text, file: file.clone() })
+            .map_err(|why| Refused { file: shorten(&file, 4096), why })
+    }
+}
+
+/// Opens the directory, then the file in it, so that neither can be swapped between the questions and the reading.
+fn read(root: &Path) -> Result<((u64, u64), String), String> {
+    let system = |error: nix::Error| match error {
+        nix::Error::ELOOP => "it is a link, not a plain file".to_owned(),
+        nix::Error::EACCES => "permission denied".to_owned(),
+        error => std::io::Error::from(error).to_string(),
+    };
+    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let directory: OwnedFd = open(root, flags | OFlag::O_DIRECTORY, Mode::empty()).map_err(system)?;
+    // A pipe without a writer must not hold up a prompt.
+    let file = openat(&directory, FILE_NAME, flags | OFlag::O_NONBLOCK | OFlag::O_NOCTTY, Mode::empty());
+    let file = File::from(file.map_err(system)?);
+    let io = |error: std::io::Error| error.to_string();
+    let data = file.metadata().map_err(io)?;
+    if !data.is_file() {
+        return Err("it is not a plain file".into());
+    }
+    if data.uid() != nix::unistd::geteuid().as_raw() {
+        return Err("it belongs to somebody else".into());
+    }
+    if data.mode() & OTHERS_WRITE != 0 {
+        return Err(format!("others can write it (chmod go-w {FILE_NAME})"));
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(io)?;
+    let text = find::text_of(bytes)?;
+    let root = File::from(directory).metadata().map_err(io)?;
+    Ok(((root.dev(), root.ino()), text))
+}
+
+impl Overlay {
+    /// The file, as a user would write it.
+    #[must_use]
+    pub fn shown(&self) -> &str {
+        &self.file
+    }
+
+    /// Its text, as it was read.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What it would change, as its source says, and whether that is all: code may do more.
+    #[must_use]
+    pub fn changes(&self, layers: &Layers) -> (Vec<Change>, bool) {
+        let places = Places::of(&self.text);
+        let leaves = places.leaves().into_iter().map(|(key, place)| {
+            let source = &self.text[place.value.clone()];
+            let to = match source.lines().count() {
+                _ if source.starts_with("function") => "a function".to_owned(),
+                0 | 1 => shorten(source, VALUE_CHARS_MAX),
+                lines => {
+                    format!("{} … ({lines} lines)", shorten(source.lines().next().unwrap_or_default(), VALUE_CHARS_MAX))
+                }
+            };
+            Change {
+                key: dotted(key),
+                line: place.line,
+                from: layers.shown(key).map(|value| shorten(&value, VALUE_CHARS_MAX)),
+                to,
+                refused: tighten::refused(key),
+            }
+        });
+        (leaves.collect(), places.is_complete())
+    }
+}

@@ -1,0 +1,280 @@
+//! What a project's file may do: the one way from its values and hooks to ones that hold. Values of the user's own
+//! config and of a project are two types, so that nothing of a project can hold unless it passed here.
+
+use super::check::{self, Checked, Setting, Tree};
+use super::hooks::{FoundHooks, HOOKS, KeyHook};
+use super::problem::Problems;
+use super::schema::{self, Place, Project as Policy};
+
+/// Values that hold: those of the user's own config, and what a project was allowed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Own(Tree);
+
+impl Own {
+    /// Takes the values of a config that the user chose.
+    pub(super) fn chosen(tree: Tree) -> Self {
+        Self(tree)
+    }
+
+    /// The values.
+    pub(super) fn tree(&self) -> &Tree {
+        &self.0
+    }
+}
+
+/// Values and hooks of a file that merely lies in a directory. They hold only after [`tighten`].
+pub(super) struct Project(Checked);
+
+impl Project {
+    /// Takes what a project's file gave.
+    pub(super) fn of(checked: Checked) -> Self {
+        Self(checked)
+    }
+}
+
+/// Hooks of a project, without those that it may not have. What they answer is still a project's answer.
+pub(super) struct ProjectHooks(pub(super) FoundHooks);
+
+/// Merges a project's values over the user's, key by key. What would grant something is refused, with a line that says
+/// so. `changed` is what came through.
+pub(super) fn tighten(own: &Own, defaults: &Tree, project: Project, problems: &mut Problems) -> Tightened {
+    let Project(Checked { tree, hooks }) = project;
+    let mut merged = own.clone();
+    let mut changed = Vec::new();
+    // Addresses come first, since other keys of a model depend on them.
+    let (addresses, rest): (Tree, Tree) = tree.into_iter().partition(|(key, _)| is_address(key));
+    for (key, value) in addresses.into_iter().chain(rest) {
+        let Place::Leaf(row) = schema::place(&key) else { continue };
+        let held = merged.0.get(&key).or_else(|| defaults.get(&key));
+        if held == Some(&value) {
+            continue;
+        }
+        let value = match allowed(row.project, &key, held, value, own) {
+            Ok(value) => value,
+            Err(why) => {
+                problems.key(&key, format!("refused: a project can't {why}; only your own config can"));
+                continue;
+            }
+        };
+        if let [models, name, _] = &key[..]
+            && models == "models"
+            && !merged.0.contains_key(&address_of(name))
+            && !is_address(&key)
+        {
+            problems.key(&key, "there is no such model in your config; ignored".into());
+            continue;
+        }
+        merged.0.insert(key.clone(), value);
+        changed.push(key);
+    }
+    Tightened { own: merged, hooks: tighten_hooks(hooks, problems), changed }
+}
+
+/// What came of a project's file.
+pub(super) struct Tightened {
+    /// The user's values with the project's over them.
+    pub(super) own: Own,
+    /// The project's hooks.
+    pub(super) hooks: ProjectHooks,
+    /// The keys that the project set.
+    pub(super) changed: Vec<Vec<String>>,
+}
+
+fn allowed(
+    policy: Policy,
+    key: &[String],
+    held: Option<&Setting>,
+    value: Setting,
+    own: &Own,
+) -> Result<Setting, String> {
+    match (policy, held, value) {
+        (Policy::May, _, value) => Ok(value),
+        (Policy::Not(what), ..) => Err(what.to_owned()),
+        (Policy::Only(only), _, Setting::Bool(value)) if value == only => Ok(Setting::Bool(value)),
+        (Policy::Only(only), ..) => Err(format!("set this to {}", !only)),
+        (Policy::Less, Some(Setting::Integer(most)), Setting::Integer(value)) if value <= *most => {
+            Ok(Setting::Integer(value))
+        }
+        (Policy::Less, ..) => Err("make this larger".into()),
+        (Policy::Adds, held, Setting::Words(added)) => {
+            let mut words = match held {
+                Some(Setting::Words(words)) => words.clone(),
+                _ => Vec::new(),
+            };
+            let new: Vec<String> = added.into_iter().filter(|word| !words.contains(word)).collect();
+            words.extend(new);
+            Ok(Setting::Words(words))
+        }
+        (Policy::Adds, ..) => Err("make this shorter".into()),
+        (Policy::NewLocal, _, Setting::Text(address)) => {
+            // A model of the user's may have a key, and that must not go where a project says.
+            if own.0.keys().any(|have| have.len() == 3 && have[..2] == key[..2]) {
+                Err("change where a model of yours is".into())
+            } else if !check::is_loopback(&address) {
+                Err("send your questions to another machine".into())
+            } else {
+                Ok(Setting::Text(address))
+            }
+        }
+        (Policy::NewLocal, ..) => Err("set this".into()),
+    }
+}
+
+fn tighten_hooks(mut hooks: FoundHooks, problems: &mut Problems) -> ProjectHooks {
+    for row in HOOKS {
+        if let Policy::Not(what) = row.project
+            && hooks.functions.remove(row.name).is_some()
+        {
+            let at_top = [row.name.to_owned()];
+            let key = if problems.line(&at_top).is_some() { at_top.to_vec() } else { under("hooks", row.name) };
+            problems.key(&key, format!("refused: a project can't {what}; only your own config can"));
+        }
+    }
+    hooks.keys.retain(|key, hook| {
+        let what = match hook {
+            KeyHook::Meta(_) => Some("give ReedClaw orders by a key"),
+            _ if key.is_own() => Some("take one of ReedClaw's keys"),
+            _ => None,
+        };
+        if let Some(what) = what {
+            let message = format!("refused: a project can't {what}; only your own config can");
+            problems.key(&under("keys", &key.to_string()), message);
+        }
+        what.is_none()
+    });
+    ProjectHooks(hooks)
+}
+
+fn under(table: &str, name: &str) -> Vec<String> {
+    vec![table.to_owned(), name.to_owned()]
+}
+
+fn is_address(key: &[String]) -> bool {
+    matches!(key, [models, _, last] if models == "models" && last == "endpoint")
+}
+
+fn address_of(name: &str) -> Vec<String> {
+    ["models", name, "endpoint"].map(str::to_owned).to_vec()
+}
+
+/// Whether a key of a project's file is refused whatever its value is; says why.
+pub(super) fn refused(key: &[String]) -> Option<&'static str> {
+    // `route = { … }` is a table of settings; alone it is the hook.
+    let hook = match key {
+        [name] => Some(name),
+        [hooks, name] if hooks == "hooks" => Some(name),
+        _ => None,
+    };
+    if let Some(row) = hook.and_then(|name| HOOKS.iter().find(|row| row.name == name))
+        && let Policy::Not(what) = row.project
+    {
+        return Some(what);
+    }
+    let row = (1..=key.len()).find_map(|length| match schema::place(&key[..length]) {
+        Place::Leaf(row) => Some(row),
+        _ => None,
+    });
+    match row?.project {
+        Policy::Not(what) => Some(what),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(path: &str) -> Vec<String> {
+        path.split('.').map(str::to_owned).collect()
+    }
+
+    fn tree(values: &[(&str, Setting)]) -> Tree {
+        values.iter().map(|(path, value)| (key(path), value.clone())).collect()
+    }
+
+    fn text(text: &str) -> Setting {
+        Setting::Text(text.into())
+    }
+
+    #[test]
+    fn a_project_tightens_and_grants_nothing() {
+        let own = Own::chosen(tree(&[
+            ("models.cloud.endpoint", text("https://api")),
+            ("models.cloud.key_env", text("K")),
+            ("models.half.key_env", text("K")),
+            ("shell.capture_output", Setting::Bool(false)),
+        ]));
+        let defaults = tree(&[
+            ("shell.capture_output", Setting::Bool(true)),
+            ("shell.capture_head_bytes", Setting::Integer(100)),
+            ("history.ignore_space", Setting::Bool(true)),
+            ("shell.known_commands", Setting::Words(vec!["a".into()])),
+        ]);
+        for (path, value, holds) in [
+            ("prompt", text("shell"), true),
+            ("context.max_turns", Setting::Integer(3), true),
+            ("models.cloud.temperature", Setting::Number(0.5), true),
+            ("models.cloud.endpoint", text("http://127.0.0.1:1"), false),
+            ("models.half.endpoint", text("http://127.0.0.1:1"), false),
+            ("models.cloud.key_env", text("OTHER"), false),
+            ("models.cloud.key_command", Setting::Argv(vec!["sh".into()]), false),
+            ("models.new.endpoint", text("http://127.0.0.1:1"), true),
+            ("models.new.endpoint", text("http://evil"), false),
+            ("models.new.temperature", Setting::Number(0.5), false),
+            ("shell.program", Setting::Path("/bin/sh".into()), false),
+            ("shell.capture_output", Setting::Bool(true), false),
+            ("shell.capture_head_bytes", Setting::Integer(50), true),
+            ("shell.capture_head_bytes", Setting::Integer(500), false),
+            ("history.ignore_space", Setting::Bool(false), false),
+            ("history.entries_max", Setting::Integer(0), false),
+            ("history.dir", Setting::Path("/p".into()), false),
+            ("editor.abbreviations", Setting::WordMap([("ls".into(), "evil".into())].into()), false),
+        ] {
+            let mut problems = Problems::of("f");
+            let project = Project::of(Checked { tree: tree(&[(path, value)]), hooks: FoundHooks::default() });
+            let result = tighten(&own, &defaults, project, &mut problems);
+            let told = problems.finish();
+            assert_eq!(result.changed.len() == 1, holds, "{path} {told:?}");
+            assert_eq!(told.is_empty(), holds, "{path} {told:?}");
+            assert_eq!(result.own != own, holds, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_list_grows_and_what_holds_already_is_no_change() {
+        let own = Own::chosen(tree(&[("shell.program", Setting::Path("/bin/zsh".into()))]));
+        let defaults = tree(&[("shell.known_commands", Setting::Words(vec!["a".into()]))]);
+        let project = Project::of(Checked {
+            tree: tree(&[
+                ("shell.program", Setting::Path("/bin/zsh".into())),
+                ("shell.known_commands", Setting::Words(vec!["b".into()])),
+            ]),
+            hooks: FoundHooks::default(),
+        });
+        let mut problems = Problems::of("f");
+        let result = tighten(&own, &defaults, project, &mut problems);
+        assert_eq!(problems.finish(), []);
+        let words = Setting::Words(vec!["a".into(), "b".into()]);
+        assert_eq!(result.own.tree()[&key("shell.known_commands")], words);
+        assert_eq!(result.changed, [key("shell.known_commands")]);
+    }
+
+    #[test]
+    fn every_setting_says_what_a_project_may_do() {
+        // What grants something is refused before a value is looked at; a new row must decide on purpose.
+        for path in [
+            "shell.program",
+            "history.dir",
+            "models.x.key",
+            "models.x.key_file",
+            "editor.abbreviations.gs",
+            "route",
+            "hooks.route",
+        ] {
+            assert!(refused(&key(path)).is_some(), "{path}");
+        }
+        for path in ["prompt", "context.max_turns", "hooks.prompt", "models.x.endpoint", "keys.f5", "nonsense"] {
+            assert!(refused(&key(path)).is_none(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Which project files a person has trusted: records in the user's state directory, never in the project. A record binds
+//! the directory (path, device, inode) to the digest of the very bytes; whatever differs isn't trusted.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::Env;
+use super::find::{FILE_BYTES_MAX, OTHERS_WRITE};
+use super::project::Overlay;
+use crate::base::hex;
+
+/// The version of what a trusted file may do. A newer ReedClaw that allows it more asks again.
+const VERSION: u32 = 1;
+/// Largest record: the text, which JSON may write six times as long, and the rest.
+const RECORD_BYTES_MAX: u64 = 6 * FILE_BYTES_MAX + 8192;
+
+/// The records.
+#[derive(Clone, Debug)]
+pub struct Trust {
+    /// None where no home says where they are; then nothing is trusted for longer than the session.
+    directory: Option<PathBuf>,
+}
+
+/// A project's file that a person has trusted: the only kind that can be run. Only this room makes one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trusted(Overlay);
+
+impl Trusted {
+    /// The file, as a user would write it.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        self.0.shown().to_owned()
+    }
+
+    /// The trusted text.
+    pub(super) fn text(&self) -> &str {
+        self.0.text()
+    }
+}
+
+/// What the records say of a project's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// These bytes in this directory were trusted.
+    Trusted(Trusted),
+    /// Nobody wants to be asked about this directory.
+    Never,
+    /// Nobody has been asked about these bytes.
+    Unknown {
+        /// The file that is meant.
+        overlay: Overlay,
+        /// The text that was trusted here before, if one was.
+        before: Option<String>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Decision {
+    Trusted,
+    Never,
+}
+
+/// One record. Its file is named by the digest of the directory's path.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    version: u32,
+    /// For a person who reads the record; the name of the file is what counts.
+    root: String,
+    device: u64,
+    inode: u64,
+    decision: Decision,
+    sha256: String,
+    text: String,
+}
+
+impl Trust {
+    /// Finds the user's records: `$XDG_STATE_HOME/reedclaw/trust`, else `~/.local/state/reedclaw/trust`.
+    #[must_use]
+    pub fn of(env: &Env) -> Self {
+        let variable = |name: &str| env.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute());
+        let state = variable("XDG_STATE_HOME").or_else(|| variable("HOME").map(|home| home.join(".local/state")));
+        Self { directory: state.map(|state| state.join("reedclaw/trust")) }
+    }
+
+    /// Says whether a file is trusted.
+    #[must_use]
+    pub fn judge(&self, overlay: Overlay) -> Verdict {
+        let record = self.record_path(&overlay).and_then(|path| read(&path).ok());
+        // Another directory in the same place is a stranger, whatever it is called.
+        let record = record.filter(|record| (record.device, record.inode) == overlay.root_id);
+        match record {
+            Some(record) if record.decision == Decision::Never => Verdict::Never,
+            Some(record) if record.version == VERSION && record.sha256 == digest(overlay.text.as_bytes()) => {
+                Verdict::Trusted(Trusted(overlay))
+            }
+            record => Verdict::Unknown { overlay, before: record.map(|record| record.text) },
+        }
+    }
+
+    /// Trusts a file, to the byte. It holds for this session even where the record can't be written.
+    ///
+    /// # Errors
+    /// Why the record can't be written, beside the trusted file.
+    pub fn trust(&self, overlay: Overlay) -> (Trusted, io::Result<()>) {
+        let written = self.write(&overlay, Decision::Trusted);
+        (Trusted(overlay), written)
+    }
+
+    /// Never asks about this directory again.
+    ///
+    /// # Errors
+    /// The record can't be written.
+    pub fn never(&self, overlay: &Overlay) -> io::Result<()> {
+        self.write(overlay, Decision::Never)
+    }
+
+    /// Forgets what was said about a directory; says whether something was.
+    ///
+    /// # Errors
+    /// The record can't be removed.
+    pub fn forget(&self, overlay: &Overlay) -> io::Result<bool> {
+        let Some(path) = self.record_path(overlay) else { return Ok(false) };
+        match fs::remove_file(path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn record_path(&self, overlay: &Overlay) -> Option<PathBuf> {
+        let name = format!("{}.json", digest(overlay.root.as_os_str().as_bytes()));
+        Some(self.directory.as_ref()?.join(name))
+    }
+
+    /// Writes a record whole or not at all.
+    fn write(&self, overlay: &Overlay, decision: Decision) -> io::Result<()> {
+        let (Some(directory), Some(path)) = (&self.directory, self.record_path(overlay)) else {
+            return Err(io::Error::other("no HOME says where the state directory is"));
+        };
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        let record = Record {
+            version: VERSION,
+            root: overlay.root.display().to_string(),
+            device: overlay.root_id.0,
+            inode: overlay.root_id.1,
+            decision,
+            sha256: digest(overlay.text.as_bytes()),
+            text: overlay.text.clone(),
+        };
+        let bytes = serde_json::to_vec(&record).map_err(io::Error::other)?;
+        let draft = path.with_extension(format!("{}.tmp", std::process::id()));
+        // One that a crash left behind.
+        let _ = fs::remove_file(&draft);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+        let written = file.write_all(&bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&draft, &path));
+        if written.is_err() {
+            let _ = fs::remove_file(&draft);
+        }
+        written
+    }
+}
+
+/// Reads a record; one that somebody else could have written is none.
+fn read(path: &Path) -> io::Result<Record> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    let data = file.metadata()?;
+    if !data.is_file() || data.uid() != nix::unistd::geteuid().as_raw() || data.mode() & OTHERS_WRITE != 0 {
+        return Err(io::Error::other("not the user's own file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(RECORD_BYTES_MAX).read_to_end(&mut bytes)?;
+    serde_json::from_slice(&bytes).map_err(io::Error::other)
+}
+
+/// SHA-256, as hexadecimal text.
+fn digest(bytes: &[u8]) -> String {
+    hex::encode(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref())
+}

@@ -1,0 +1,148 @@
+//! `reedclaw config` and `:config`: what is told of a config, what holds, and that a secret is never shown.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::need::TEST_PATH;
+use crate::pty::program;
+
+const CONFIG: &str = ".config/reedclaw/config.lua";
+
+/// A home with files in it.
+pub fn home(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let home = tempfile::tempdir().expect("a home");
+    for (path, text) in files {
+        let path = home.path().join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        fs::write(&path, text).expect("a file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("permissions");
+    }
+    home
+}
+
+/// Runs a subcommand in a directory below the home.
+fn run(home: &Path, cwd: &str, args: &[&str]) -> Output {
+    let mut command = Command::new(program());
+    command.args(args).env_clear().env("HOME", home).env("PATH", TEST_PATH).current_dir(home.join(cwd));
+    command.output().expect("the program runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn validate_lists_every_problem_with_its_line_and_fails() {
+    let config = "local n = \"many\"\nreturn {\n  context = {\n    max_turns = n,\n    token_budget = 9000,\n  },\n  \
+                  promt = \"shell\",\n  editor = { mode = \"vim\", highlight = 1 },\n  models = {\n    a = {\n      \
+                  endpoint = \"http://h\",\n      temperature = 9,\n    },\n  },\n}\n";
+    let home = home(&[(CONFIG, config)]);
+    let output = run(home.path(), "", &["config", "validate"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = text(&output.stdout);
+    let want = [
+        "~/.config/reedclaw/config.lua:4: context.max_turns: \"many\" is not a number (1 to 1000); using 40",
+        "~/.config/reedclaw/config.lua:7: promt: unknown key; did you mean prompt?",
+        "~/.config/reedclaw/config.lua:8: editor.highlight: 1 is not true or false; using true",
+        "~/.config/reedclaw/config.lua:8: editor.mode: \"vim\" is not \"emacs\" or \"vi\"; using \"emacs\"",
+        "~/.config/reedclaw/config.lua:12: models.a.temperature: 9 is out of range (0 to 2); ignored",
+        "5 problems",
+    ];
+    assert_eq!(told.lines().collect::<Vec<_>>(), want);
+    // The rest of it holds.
+    let shown = text(&run(home.path(), "", &["config", "show", "--origin"]).stdout);
+    assert!(shown.contains("context.token_budget = 9000  -- ~/.config/reedclaw/config.lua:5\n"), "{shown}");
+    assert!(shown.contains("context.max_turns = 40  -- default\n"), "{shown}");
+
+    let good = home.path().join("good.lua");
+    fs::write(&good, "return { prompt = \"shell\" }").expect("a file");
+    let output = run(home.path(), "", &["config", "validate", "good.lua"]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "no problems in ~/good.lua\n".into()));
+    assert_eq!(run(home.path(), "", &["config", "validate", "nope.lua"]).status.code(), Some(1));
+}
+
+#[test]
+fn a_hundred_problems_are_a_hundred_lines() {
+    let keys: String = (0..120).map(|number| format!("  wrong{number} = {number},\n")).collect();
+    let home = home(&[(CONFIG, &format!("return {{\n{keys}}}\n"))]);
+    let told = text(&run(home.path(), "", &["config", "validate"]).stdout);
+    for number in 0..120 {
+        assert!(told.contains(&format!("config.lua:{}: wrong{number}: unknown key", number + 2)), "{number}");
+    }
+    assert!(told.ends_with("120 problems\n"), "{told}");
+}
+
+#[test]
+fn what_is_broken_as_a_whole_has_its_line_too() {
+    for (config, want) in [
+        ("return {\n  prompt = = 1\n}", "config.lua:2: "),
+        ("local t = nil\nreturn { prompt = t.x }", "config.lua:2: attempt to index nil"),
+        ("while true do end", "did not end within 50 ms"),
+        ("return string.rep('x', 1e9)", "needs more than 32 MiB of memory"),
+    ] {
+        let home = home(&[(CONFIG, config)]);
+        let output = run(home.path(), "", &["config", "validate"]);
+        let told = text(&output.stdout);
+        assert!(output.status.code() == Some(1) && told.contains(want), "{config}: {told}");
+    }
+}
+
+#[test]
+fn a_secret_is_never_shown() {
+    let config = "return { models = {\n  a = { endpoint = \"http://h/v1?key=s3cret\", key = \"sk-s3cret\" },\n  \
+                  b = { endpoint = \"http://h\", key_command = { \"pass\", \"s3cret\" } },\n  \
+                  c = { endpoint = \"http://h\", key_env = \"THE_KEY\", key_file = \"~/s3cret\" } } }";
+    let home = home(&[(CONFIG, config)]);
+    let mut told = String::new();
+    for args in [&["config", "validate"][..], &["config", "show"], &["config", "show", "--origin"]] {
+        let output = run(home.path(), "", args);
+        told.push_str(&text(&output.stdout));
+        told.push_str(&text(&output.stderr));
+    }
+    let path_of_file = told.replace("~/s3cret", "").replace(&format!("{}/s3cret", home.path().display()), "");
+    assert!(!path_of_file.contains("s3cret"), "{told}");
+    for want in [
+        "config.lua:2: models.a.key: warning: a key in a config is read by whoever sees the config",
+        "models.a.key = ***  -- ",
+        "models.a.endpoint = \"http://h/v1?***\"",
+        "models.b.key_command = { \"pass\", … 1 more }",
+        "models.c.key_env = \"THE_KEY\"",
+        "config.lua:4: models.c.key_file: key_env says already where the key is; ignored",
+    ] {
+        assert!(told.contains(want), "{want}: {told}");
+    }
+    // A warning alone is no failure.
+    let home = self::home(&[(CONFIG, "return { models = { a = { endpoint = 'http://h', key = 'sk' } } }")]);
+    let output = run(home.path(), "", &["config", "validate"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stdout).ends_with("no problems, 1 warning\n"), "{output:?}");
+}
+
+#[test]
+fn path_says_where_the_config_is_or_would_be() {
+    let home = home(&[("other.lua", "return {}")]);
+    let own = home.path().join(CONFIG);
+    let output = run(home.path(), "", &["config", "path"]);
+    assert_eq!(text(&output.stdout), format!("{}\n", own.display()));
+    assert!(text(&output.stderr).contains("it isn't there"), "{output:?}");
+    let output = run(home.path(), "", &["--config", "other.lua", "config", "path"]);
+    assert_eq!(text(&output.stdout), format!("{}\n", home.path().join("other.lua").display()));
+    assert_eq!(run(home.path(), "", &["config"]).status.code(), Some(2));
+}
+
+#[test]
+fn paths_expand_and_the_environment_is_readable() {
+    let config =
+        "return { history = { dir = \"$HOME/${SUB}/h\" }, system_prompt = os.getenv(\"PATH\") .. os.date(\"%Y\") }";
+    let home = home(&[(CONFIG, config)]);
+    let output = run(home.path(), "", &["config", "validate"]);
+    assert!(
+        text(&output.stdout).contains("history.dir: \"$HOME/${SUB}/h\" needs $SUB, which is not set"),
+        "{output:?}"
+    );
+    let home = self::home(&[(CONFIG, &config.replace("${SUB}", "~x"))]);
+    let shown = text(&run(home.path(), "", &["config", "show"]).stdout);
+    assert!(shown.contains(&format!("history.dir = \"{}/~x/h\"", home.path().display())), "{shown}");
+}
