@@ -33,6 +33,21 @@ pub struct App {
     pub store: Arc<Mutex<store::Store>>,
     /// Answers questions.
     pub agent: Agent,
+    /// The config behind the settings, for a session that changes them.
+    pub config: ConfigParts,
+}
+
+/// What a session keeps of the config.
+#[derive(Default)]
+pub struct ConfigParts {
+    /// How the config is found.
+    pub request: config::LoadRequest,
+    /// Its values, for a project's file to be laid over them.
+    pub layers: config::Layers,
+    /// Its hooks.
+    pub hooks: config::Hooks,
+    /// The file that was read, if one was.
+    pub path: Option<PathBuf>,
 }
 
 /// What the command line says about an interactive session.
@@ -50,25 +65,25 @@ impl App {
     pub fn start(request: &Request) -> Result<Self, Failure> {
         let env = host::environment();
         let load = config::LoadRequest { explicit: request.config.clone(), env, cwd: host::working_directory() };
-        let loaded = config::load(&load)?;
-        let env = load.env;
-        let mut problems = config_problems(&loaded.problems);
-        let settings = loaded.settings;
+        let config::Loaded { settings, problems, path, hooks, layers, .. } = config::load(&load)?;
+        let env = load.env.clone();
+        let mut problems = config_problems(&problems);
         let store = open_store(&settings, &mut problems)?;
         let recorder = StoreRecorder::new(Arc::clone(&store), settings.default_model.clone().unwrap_or_default());
         let agent = Agent::new(agent_options(&settings, &env), Box::new(recorder));
-        Ok(Self { settings, env, problems, store, agent })
+        let config = ConfigParts { request: load, layers, hooks, path };
+        Ok(Self { settings, env, problems, store, agent, config })
     }
 
     /// The options of the shell's session.
     #[must_use]
     pub fn shell_options(&self, start: Start, dialect: Dialect) -> shell::Options {
-        let captured = self.settings.shell.capture_output;
+        let (capture_head_bytes, capture_tail_bytes) = capture_bytes(&self.settings);
         shell::Options {
             start,
             dialect,
-            capture_head_bytes: if captured { self.settings.shell.capture_head_bytes } else { 0 },
-            capture_tail_bytes: if captured { self.settings.shell.capture_tail_bytes } else { 0 },
+            capture_head_bytes,
+            capture_tail_bytes,
             shell_prompt: self.settings.prompt == config::PromptStyle::Shell,
             unicode: self.unicode(),
         }
@@ -91,8 +106,22 @@ impl App {
     /// Whether colours are used.
     #[must_use]
     pub fn color(&self) -> bool {
-        self.settings.console.color == ColorChoice::Auto && self.variable("NO_COLOR").is_none()
+        color(&self.settings, &self.env)
     }
+}
+
+/// Whether colours are used.
+#[must_use]
+pub fn color(settings: &Settings, env: &Env) -> bool {
+    let refused = env.get(std::ffi::OsStr::new("NO_COLOR")).is_some_and(|value| !value.is_empty());
+    settings.console.color == ColorChoice::Auto && !refused
+}
+
+/// Bytes kept from the start and the end of a command's output.
+#[must_use]
+pub fn capture_bytes(settings: &Settings) -> (usize, usize) {
+    let shell = &settings.shell;
+    if shell.capture_output { (shell.capture_head_bytes, shell.capture_tail_bytes) } else { (0, 0) }
 }
 
 /// Makes the lines that tell what is wrong with a config: the first ones, and where the rest is listed.

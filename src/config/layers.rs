@@ -16,7 +16,7 @@ use super::{Env, schema};
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// Values and where they came from.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layers {
     defaults: Tree,
     own: Own,

@@ -122,14 +122,18 @@ impl Sandbox {
         let cpu_started = cpu_time();
         let has_expired = Arc::new(AtomicBool::new(false));
         let expired = Arc::clone(&has_expired);
-        self.lua.set_interrupt(move |_| {
+        self.lua.set_interrupt(move |lua| {
             let mut over = expired.load(Ordering::Relaxed);
             if !over && started.elapsed() > limit.cpu {
                 over = cpu_time().saturating_sub(cpu_started) > limit.cpu || started.elapsed() > limit.wall;
                 expired.store(over, Ordering::Relaxed);
             }
             // Once it has expired every step fails, so that a `pcall` gains one step and no more.
-            if over { Err(Error::runtime("out of time")) } else { Ok(VmState::Continue) }
+            if !over {
+                return Ok(VmState::Continue);
+            }
+            let line = lua.inspect_stack(0, |frame| frame.current_line()).flatten();
+            Err(Error::runtime(line.map_or_else(String::new, |line| format!("{CHUNK}:{line}: out of time"))))
         });
         let result = work();
         self.lua.remove_interrupt();

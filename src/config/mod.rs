@@ -213,6 +213,14 @@ pub fn find_path(request: &LoadRequest) -> Option<PathBuf> {
     find::first(request.explicit.as_deref(), &request.env, Some(&request.cwd)).map(|found| found.path)
 }
 
+/// Makes the directory that a config lies in, so that an editor can write it.
+///
+/// # Errors
+/// It can't be made.
+pub fn make_directory_for(path: &Path) -> std::io::Result<()> {
+    path.parent().map_or(Ok(()), std::fs::create_dir_all)
+}
+
 /// Gives the path of the user's own config, whether or not it is there; none without a home.
 #[must_use]
 pub fn own_path(env: &Env) -> Option<PathBuf> {

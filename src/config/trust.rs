@@ -25,6 +25,8 @@ const RECORD_BYTES_MAX: u64 = 6 * FILE_BYTES_MAX + 8192;
 pub struct Trust {
     /// None where no home says where they are; then nothing is trusted for longer than the session.
     directory: Option<PathBuf>,
+    /// What was trusted in this session, where no record could be written.
+    session: Vec<Overlay>,
 }
 
 /// A project's file that a person has trusted: the only kind that can be run. Only this room makes one.
@@ -86,12 +88,15 @@ impl Trust {
     pub fn of(env: &Env) -> Self {
         let variable = |name: &str| env.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute());
         let state = variable("XDG_STATE_HOME").or_else(|| variable("HOME").map(|home| home.join(".local/state")));
-        Self { directory: state.map(|state| state.join("reedclaw/trust")) }
+        Self { directory: state.map(|state| state.join("reedclaw/trust")), session: Vec::new() }
     }
 
     /// Says whether a file is trusted.
     #[must_use]
     pub fn judge(&self, overlay: Overlay) -> Verdict {
+        if self.session.contains(&overlay) {
+            return Verdict::Trusted(Trusted(overlay));
+        }
         let record = self.record_path(&overlay).and_then(|path| read(&path).ok());
         // Another directory in the same place is a stranger, whatever it is called.
         let record = record.filter(|record| (record.device, record.inode) == overlay.root_id);
@@ -108,8 +113,11 @@ impl Trust {
     ///
     /// # Errors
     /// Why the record can't be written, beside the trusted file.
-    pub fn trust(&self, overlay: Overlay) -> (Trusted, io::Result<()>) {
+    pub fn trust(&mut self, overlay: Overlay) -> (Trusted, io::Result<()>) {
         let written = self.write(&overlay, Decision::Trusted);
+        if written.is_err() {
+            self.session.push(overlay.clone());
+        }
         (Trusted(overlay), written)
     }
 
@@ -125,11 +133,16 @@ impl Trust {
     ///
     /// # Errors
     /// The record can't be removed.
-    pub fn forget(&self, overlay: &Overlay) -> io::Result<bool> {
-        let Some(path) = self.record_path(overlay) else { return Ok(false) };
+    pub fn forget(&mut self, overlay: &Overlay) -> io::Result<bool> {
+        let before = self.session.len();
+        self.session.retain(|trusted| trusted.root != overlay.root);
+        let in_session = self.session.len() < before;
+        let Some(path) = self.record_path(overlay) else { return Ok(in_session) };
         match fs::remove_file(path) {
             Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Ok(in_session)
+            }
             Err(error) => Err(error),
         }
     }

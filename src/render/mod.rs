@@ -11,6 +11,7 @@
 //! ```
 
 mod controls;
+pub mod diff;
 mod markdown;
 mod sanitise;
 pub mod text;

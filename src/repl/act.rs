@@ -19,6 +19,11 @@ impl Repl {
         let (meta, argument) = match meta::parse(line) {
             Ok(found) => found,
             Err(error) => {
+                if matches!(error, MetaError::Unknown { .. })
+                    && let Some(flow) = self.own_meta(line)
+                {
+                    return flow;
+                }
                 self.console.failure(&explain(&error));
                 return Flow::Continue;
             }
@@ -39,6 +44,7 @@ impl Repl {
             Action::Models => self.list_models(),
             Action::History => self.list_history(argument),
             Action::Why => self.explain_route(before),
+            Action::Config => return self.config(argument),
             Action::Help => self.help(),
         }
         Flow::Continue
@@ -49,7 +55,11 @@ impl Repl {
             return self.list_models();
         }
         match self.agent.use_model(name) {
-            Ok(()) => self.console.notice(&format!("{name} answers from now on")),
+            Ok(()) => {
+                // By its own name, whatever alias was typed.
+                let name = self.agent.current_model().unwrap_or(name);
+                self.console.notice(&format!("{name} answers from now on"));
+            }
             Err(failure) => self.console.failure(&failure),
         }
     }
@@ -127,6 +137,7 @@ impl Repl {
             format!("{} {}", names.join(" "), meta.usage).trim().to_owned()
         };
         rows.extend(METAS.iter().map(|meta| vec![usage(meta), meta.help.to_owned()]));
+        rows.extend(self.hooks.metas().into_iter().map(|(name, help)| vec![format!(":{name}"), help]));
         self.console.write(&table(&rows, self.console.width_columns()));
         self.console.line(&bold("Keys"));
         let keys: Vec<Vec<String>> = KEYS.iter().map(|key| vec![key.name.to_owned(), key.help.to_owned()]).collect();

@@ -9,15 +9,17 @@ use reedline::{ColumnarMenu, DefaultHinter, ListMenu, MenuBuilder, Reedline, Ree
 use super::complete::{MetaEntry, ShellCompleter};
 use super::highlight::Palette;
 use super::history::HistorySlot;
+use super::hooks::{HookCompleter, SharedHooks};
 use super::keys::{self, COMPLETION_MENU, HISTORY_MENU};
 use super::menu::CompletionMenu;
-use super::meta::{Argument, METAS};
+use super::meta::{Argument, CONFIG_WORDS, METAS};
 use super::prompt::Heading;
 use super::slots::{ShellCompletion, ToldHighlighter, ToldValidator};
 use super::state::SharedState;
 use super::writer::Writer;
+use crate::agent::Agent;
 use crate::app::App;
-use crate::config::EditMode;
+use crate::config::{EditMode, Env, Settings};
 use crate::shell::Handle;
 
 /// The columns of the completion menu.
@@ -25,15 +27,50 @@ const MENU_COLUMNS: u16 = 4;
 /// Lines of the history that the menu shows at once.
 const HISTORY_PAGE_LINES: usize = 12;
 
+/// What the editor is made by.
+pub(super) struct Shape<'a> {
+    /// The settings that hold.
+    pub(super) settings: &'a Settings,
+    /// The environment at the start.
+    pub(super) env: &'a Env,
+    /// Whether colours are used.
+    pub(super) color: bool,
+    /// Whether characters outside ASCII are drawn.
+    pub(super) unicode: bool,
+    /// Who knows the models.
+    pub(super) agent: &'a Agent,
+    /// The hooks of the config.
+    pub(super) hooks: &'a SharedHooks,
+}
+
+impl<'a> Shape<'a> {
+    /// The shape at the start.
+    pub(super) fn of(app: &'a App, hooks: &'a SharedHooks) -> Self {
+        let (color, unicode) = (app.color(), app.unicode());
+        Self { settings: &app.settings, env: &app.env, color, unicode, agent: &app.agent, hooks }
+    }
+
+    fn variable(&self, name: &str) -> Option<&str> {
+        self.env.get(std::ffi::OsStr::new(name)).and_then(|value| value.to_str()).filter(|value| !value.is_empty())
+    }
+}
+
 /// Makes the editor.
-pub(super) fn make(app: &App, state: &SharedState, heading: &Heading, pump: &Handle, writer: &Writer) -> Reedline {
-    let settings = &app.settings.editor;
-    let color = app.color();
+pub(super) fn make(
+    shape: &Shape<'_>,
+    state: &SharedState,
+    heading: &Heading,
+    pump: &Handle,
+    writer: &Writer,
+) -> Reedline {
+    let settings = &shape.settings.editor;
+    let color = shape.color;
     let palette = (settings.highlight && color).then(Palette::default);
     let live = ShellCompletion { pump: pump.clone(), timeout: Duration::from_millis(settings.completion_timeout_ms) };
-    let completer = ShellCompleter::new(SharedState::clone(state), meta_entries(app), Some(Box::new(live)));
+    let inner = ShellCompleter::new(SharedState::clone(state), meta_entries(shape), Some(Box::new(live)));
+    let completer = HookCompleter { inner, hooks: shape.hooks.clone() };
     // A menu's marker stands where the prompt's glyph stood.
-    let marker = if app.unicode() { "❯ " } else { "> " };
+    let marker = if shape.unicode { "❯ " } else { "> " };
     let completion_menu = ColumnarMenu::default()
         .with_name(COMPLETION_MENU)
         .with_columns(MENU_COLUMNS)
@@ -60,32 +97,38 @@ pub(super) fn make(app: &App, state: &SharedState, heading: &Heading, pump: &Han
         .with_menu(ReedlineMenu::EngineCompleter(Box::new(CompletionMenu(completion_menu))))
         .with_menu(ReedlineMenu::HistoryMenu(Box::new(history_menu)))
         .with_abbreviations(settings.abbreviations.clone().into_iter().collect())
-        .with_edit_mode(keys::edit_mode(settings.mode == EditMode::Vi));
+        .with_edit_mode(keys::edit_mode(settings.mode == EditMode::Vi, &shape.hooks.keys()));
     if settings.autosuggest && color {
         let hinter = DefaultHinter::default().with_style(Color::DarkGray.normal()).with_min_chars(1);
         editor = editor.with_hinter(Box::new(hinter));
     }
-    if let Some(program) = app.variable("VISUAL").or_else(|| app.variable("EDITOR")) {
+    if let Some(program) = shape.variable("VISUAL").or_else(|| shape.variable("EDITOR")) {
         let mut words = shlex::split(program).unwrap_or_default().into_iter();
         if let Some(first) = words.next() {
             let mut command = Command::new(first);
             command.args(words);
             let name = format!("reedclaw-{}.sh", std::process::id());
-            let dir = app.variable("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, Into::into);
+            let dir = shape.variable("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, Into::into);
             editor = editor.with_buffer_editor(command, dir.join(name));
         }
     }
     editor
 }
 
-fn meta_entries(app: &App) -> Vec<MetaEntry> {
-    let models = || app.agent.models().into_iter().map(|model| model.name).collect();
-    METAS
-        .iter()
-        .map(|meta| MetaEntry {
-            name: meta.names[0].to_owned(),
-            help: meta.help.to_owned(),
-            values: if meta.argument == Argument::Model { models() } else { Vec::new() },
-        })
-        .collect()
+fn meta_entries(shape: &Shape<'_>) -> Vec<MetaEntry> {
+    let models = || {
+        let aliases = shape.settings.models.values().flat_map(|model| model.aliases.clone());
+        shape.agent.models().into_iter().map(|model| model.name).chain(aliases).collect()
+    };
+    let ours = METAS.iter().map(|meta| MetaEntry {
+        name: meta.names[0].to_owned(),
+        help: meta.help.to_owned(),
+        values: match meta.argument {
+            Argument::Model => models(),
+            Argument::Config => CONFIG_WORDS.map(str::to_owned).to_vec(),
+            _ => Vec::new(),
+        },
+    });
+    let hooks = shape.hooks.metas().into_iter().map(|(name, help)| MetaEntry { name, help, values: Vec::new() });
+    ours.chain(hooks).collect()
 }

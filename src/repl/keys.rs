@@ -5,6 +5,9 @@ use reedline::{
     default_vi_insert_keybindings, default_vi_normal_keybindings, default_vi_visual_keybindings,
 };
 
+use super::hooks::KEY_COMMAND;
+use crate::config::{self, KeyDoes, KeyName};
+
 /// What the loop is asked to do when the editor hands over control.
 pub const WAKE: &str = "wake";
 /// Flips where the line goes.
@@ -91,17 +94,68 @@ fn wake_on_f35(bindings: &mut Keybindings) {
     bindings.add_binding(KeyModifiers::NONE, KeyCode::F(35), ReedlineEvent::ExecuteHostCommand(WAKE.into()));
 }
 
-/// Makes the editor's keys.
+/// Adds the keys of the config: after ours, since only the user's own config may take one of ours.
+fn add_hooks(bindings: &mut Keybindings, hooks: &[(KeyName, KeyDoes)]) {
+    for (key, does) in hooks {
+        let Some((modifiers, code)) = pressed(key) else { continue };
+        let event = match does {
+            KeyDoes::Insert(text) => {
+                let text = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
+                ReedlineEvent::Edit(vec![EditCommand::InsertString(text)])
+            }
+            KeyDoes::Meta(_) | KeyDoes::Call => ReedlineEvent::ExecuteHostCommand(format!("{KEY_COMMAND}{key}")),
+        };
+        bindings.add_binding(modifiers, code, event);
+    }
+}
+
+/// The key as the editor hears it.
+fn pressed(key: &KeyName) -> Option<(KeyModifiers, KeyCode)> {
+    let code = match key.code {
+        config::KeyCode::Character(character) => KeyCode::Char(character),
+        config::KeyCode::Function(number) => KeyCode::F(number),
+        config::KeyCode::Named(name) => match name {
+            "enter" => KeyCode::Enter,
+            "tab" if key.shift => KeyCode::BackTab,
+            "tab" => KeyCode::Tab,
+            "escape" => KeyCode::Esc,
+            "space" => KeyCode::Char(' '),
+            "backspace" => KeyCode::Backspace,
+            "insert" => KeyCode::Insert,
+            "delete" => KeyCode::Delete,
+            "home" => KeyCode::Home,
+            "end" => KeyCode::End,
+            "pageup" => KeyCode::PageUp,
+            "pagedown" => KeyCode::PageDown,
+            "up" => KeyCode::Up,
+            "down" => KeyCode::Down,
+            "left" => KeyCode::Left,
+            "right" => KeyCode::Right,
+            _ => return None,
+        },
+    };
+    let mut modifiers = KeyModifiers::NONE;
+    for (held, modifier) in
+        [(key.ctrl, KeyModifiers::CONTROL), (key.alt, KeyModifiers::ALT), (key.shift, KeyModifiers::SHIFT)]
+    {
+        modifiers.set(modifier, held);
+    }
+    Some((modifiers, code))
+}
+
+/// Makes the editor's keys, those of the config among them.
 #[must_use]
-pub fn edit_mode(vi: bool) -> Box<dyn EditMode> {
+pub fn edit_mode(vi: bool, hooks: &[(KeyName, KeyDoes)]) -> Box<dyn EditMode> {
     if vi {
         let mut tables =
             [default_vi_insert_keybindings(), default_vi_normal_keybindings(), default_vi_visual_keybindings()];
         add(&mut tables[0]);
+        add_hooks(&mut tables[0], hooks);
         for table in &mut tables[1..] {
             for key in KEYS.iter().filter(|key| key.modifiers == KeyModifiers::CONTROL) {
                 table.add_binding(key.modifiers, key.code, (key.event)());
             }
+            add_hooks(table, hooks);
             wake_on_f35(table);
         }
         let [insert, normal, visual] = tables;
@@ -109,6 +163,7 @@ pub fn edit_mode(vi: bool) -> Box<dyn EditMode> {
     } else {
         let mut bindings = default_emacs_keybindings();
         add(&mut bindings);
+        add_hooks(&mut bindings, hooks);
         Box::new(Emacs::new(bindings))
     }
 }
@@ -116,6 +171,16 @@ pub fn edit_mode(vi: bool) -> Box<dyn EditMode> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_config_knows_which_keys_are_ours_and_the_editor_each_name() {
+        let ours: Vec<String> = KEYS.iter().map(|key| key.name.to_lowercase()).collect();
+        assert_eq!(ours, config::OWN_KEYS);
+        for name in config::NAMED_KEYS {
+            let key = KeyName { ctrl: true, alt: false, shift: false, code: config::KeyCode::Named(name) };
+            assert!(pressed(&key).is_some(), "{name}");
+        }
+    }
 
     #[test]
     fn no_two_keys_are_the_same() {

@@ -13,7 +13,12 @@ pub enum Argument {
     Command,
     /// A text.
     Text,
+    /// One of `CONFIG_WORDS`; none shows the settings.
+    Config,
 }
+
+/// What `:config` can be told.
+pub const CONFIG_WORDS: [&str; 6] = ["show", "reload", "edit", "path", "trust", "untrust"];
 
 /// What a meta command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +41,8 @@ pub enum Action {
     Ask,
     /// Explains the last decision.
     Why,
+    /// Shows, reads again or opens the config; trusts a project's file.
+    Config,
     /// Lists the meta commands.
     Help,
 }
@@ -56,7 +63,7 @@ pub struct Meta {
 }
 
 /// The table.
-pub const METAS: [Meta; 10] = [
+pub const METAS: [Meta; 11] = [
     row(&["quit", "q"], "", Argument::None, "ends the session, as exit does", Action::Quit),
     row(&["clear"], "", Argument::None, "forgets the conversation's questions and answers", Action::Clear),
     row(
@@ -78,6 +85,13 @@ pub const METAS: [Meta; 10] = [
     row(&["exec"], "CMD", Argument::Command, "runs CMD in the shell, whatever it looks like", Action::Exec),
     row(&["ask"], "TEXT", Argument::Text, "asks the model TEXT, whatever it looks like", Action::Ask),
     row(&["why"], "", Argument::None, "tells why the last line went where it went", Action::Why),
+    row(
+        &["config"],
+        "[show, reload, edit, path, trust, untrust]",
+        Argument::Config,
+        "shows what holds and why, reads the config again, opens it; trusts a project's file or not",
+        Action::Config,
+    ),
     row(&["help"], "", Argument::None, "lists the meta commands and the keys", Action::Help),
 ];
 

@@ -6,18 +6,22 @@
 mod act;
 mod answer;
 pub mod complete;
+mod configure;
 #[allow(clippy::disallowed_methods, reason = "$EDITOR's process, which the line editor starts")]
 mod editor;
 #[allow(clippy::disallowed_methods, reason = "the branch and the references of a repository")]
 pub mod git;
 pub mod highlight;
 pub mod history;
+mod hooks;
 pub mod keys;
 mod menu;
 pub mod meta;
 mod offer;
 mod programs;
+mod project;
 mod prompt;
+mod question;
 mod run;
 mod slots;
 pub mod state;

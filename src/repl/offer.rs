@@ -5,7 +5,6 @@ use nu_ansi_term::Color;
 use super::run::{Flow, Repl};
 use crate::proto::{HumanLine, ModelCommand};
 use crate::render::text::escape_visible;
-use crate::shell::Event;
 use crate::shell::session::KeysTo;
 
 /// What the person said to a proposal.
@@ -26,37 +25,6 @@ pub(super) fn choice(keys: &[u8]) -> Option<Choice> {
         b"s" | b"S" | b"n" | b"N" | b"\r" | b"\n" | b"\x1b" => Some(Choice::Skip),
         b"t" | b"T" | b"q" | b"Q" | b"\x03" | b"\x04" => Some(Choice::Stop),
         _ => None,
-    }
-}
-
-/// Reads keys one piece at a time, and passes over a bracketed paste however it is cut.
-#[derive(Debug, Default)]
-struct Reader {
-    paste: Option<Vec<u8>>,
-}
-
-const PASTE_BEGINS: &[u8] = b"\x1b[200~";
-const PASTE_ENDS: &[u8] = b"\x1b[201~";
-
-impl Reader {
-    fn read(&mut self, keys: &[u8]) -> Option<Choice> {
-        let find = |bytes: &[u8], what| memchr::memmem::find(bytes, what);
-        if self.paste.is_none() && find(keys, PASTE_BEGINS).is_none() {
-            // Ctrl-C stops in any company; every other key counts alone.
-            return if keys.contains(&3) { Some(Choice::Stop) } else { choice(keys) };
-        }
-        let pasted = self.paste.get_or_insert_default();
-        pasted.extend_from_slice(keys);
-        if let Some(at) = find(pasted, PASTE_ENDS) {
-            let stops = pasted[at..].contains(&3);
-            self.paste = None;
-            return stops.then_some(Choice::Stop);
-        } else {
-            // Of a long paste only the beginning of its end is still of use.
-            let end = pasted.len();
-            pasted.drain(..end.saturating_sub(PASTE_ENDS.len()));
-        }
-        None
     }
 }
 
@@ -96,35 +64,9 @@ impl Repl {
         for line in command.text.lines() {
             console.line(&format!("  {}", console.paint(Color::Cyan.normal(), &escape_visible(line))));
         }
-        self.console.raw(b"\x1b[?2004h");
-        let mut reader = Reader::default();
-        // Keys from before the question don't answer it: they stay kept for the editor. So it is put when the pump has
-        // said that from now on keys are answers; one pressed at the sight of it must count.
-        self.session.keys_to(KeysTo::Question);
-        self.session.handle().nudge();
-        let mut is_put = false;
-        let answer = loop {
-            match self.session.next_event() {
-                Event::Nudged if !is_put => {
-                    is_put = true;
-                    self.console.write("run [r]  edit [e]  skip [s, Enter]  stop [t]  ");
-                }
-                Event::Keys(keys) if is_put => {
-                    if let Some(choice) = reader.read(&keys) {
-                        break Ok(choice);
-                    }
-                }
-                event => {
-                    let flow = self.take_event(event, None);
-                    if flow != Flow::Continue {
-                        break Err(flow);
-                    }
-                }
-            }
-        };
+        let answer = self.put_question("run [r]  edit [e]  skip [s, Enter]  stop [t]  ", choice, Choice::Stop);
         // What was typed ahead mustn't submit a proposal that is being edited.
         self.session.keys_to(if answer == Ok(Choice::Edit) { KeysTo::HoldFresh } else { KeysTo::Hold });
-        self.console.raw(b"\x1b[?2004l");
         let word = match answer {
             Ok(Choice::Run) => "run",
             Ok(Choice::Edit) => "edit",
@@ -138,6 +80,7 @@ impl Repl {
 
 #[cfg(test)]
 mod tests {
+    use super::super::question::Reader;
     use super::*;
 
     #[test]
@@ -147,9 +90,9 @@ mod tests {
             for second in cut..paste.len() {
                 let mut reader = Reader::default();
                 for piece in [&paste[..cut], &paste[cut..second], &paste[second..]] {
-                    assert_eq!(reader.read(piece), None, "{cut} {second}");
+                    assert_eq!(reader.read(piece, choice, Choice::Stop), None, "{cut} {second}");
                 }
-                assert_eq!(reader.read(b"r"), Some(Choice::Run), "{cut} {second}");
+                assert_eq!(reader.read(b"r", choice, Choice::Stop), Some(Choice::Run), "{cut} {second}");
             }
         }
     }

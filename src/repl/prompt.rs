@@ -49,6 +49,7 @@ pub struct Facts {
 /// reedline's prompt.
 pub struct ReedPrompt {
     left: String,
+    right: String,
     heading: Heading,
     color: bool,
     unicode: bool,
@@ -76,13 +77,25 @@ impl ReedPrompt {
         if let Some(model) = &facts.model {
             parts.push(paint(Color::DarkGray.normal(), model));
         }
-        Self { left: format!("{} ", parts.join(" ")), heading, color, unicode }
+        Self { left: format!("{} ", parts.join(" ")), right: String::new(), heading, color, unicode }
     }
 
     /// Makes the prompt that the shell itself would show.
     #[must_use]
     pub fn from_shell(rendered: &str, heading: Heading, color: bool, unicode: bool) -> Self {
-        Self { left: rendered.to_owned(), heading, color, unicode }
+        Self { left: rendered.to_owned(), right: String::new(), heading, color, unicode }
+    }
+
+    /// Puts a hook's texts in the place of the left prompt and at the right edge.
+    #[must_use]
+    pub fn with_texts(mut self, left: Option<String>, right: Option<String>) -> Self {
+        if let Some(left) = left {
+            self.left = super::hooks::prompt_text(&left, self.color);
+        }
+        if let Some(right) = right {
+            self.right = super::hooks::prompt_text(&right, self.color).replace('\n', " ");
+        }
+        self
     }
 
     /// How many rows of the drawn line lie below the cursor; `None` where the whole of it is one row.
@@ -115,7 +128,7 @@ impl reedline::Prompt for ReedPrompt {
     }
 
     fn render_prompt_right(&self) -> Cow<'_, str> {
-        Cow::Borrowed("")
+        Cow::Borrowed(&self.right)
     }
 
     fn render_prompt_indicator(&self, mode: PromptEditMode) -> Cow<'_, str> {
@@ -140,6 +153,10 @@ impl reedline::Prompt for ReedPrompt {
 
     // The colours are in the text already.
     fn get_prompt_color(&self) -> reedline::Color {
+        reedline::Color::Default
+    }
+
+    fn get_prompt_right_color(&self) -> reedline::Color {
         reedline::Color::Default
     }
 

@@ -1,12 +1,15 @@
 //! The loop: reads a line, decides, does it, and takes what the shell says meanwhile.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use reedline::{EditCommand, Reedline, Signal};
 
+use super::configure::Configured;
+use super::editor::Shape;
 use super::git::{Head, Repository};
+use super::hooks::{KEY_COMMAND, SharedHooks};
 use super::keys::{FLIP, WAKE};
 use super::programs::ProgramsThread;
 use super::prompt::{Facts, Heading, ReedPrompt, split_titles, with_tilde};
@@ -15,6 +18,7 @@ use super::writer::{Ticket, WRITE_AFTER, Writer, WriterThread};
 use super::{editor, state};
 use crate::agent::Agent;
 use crate::app::App;
+use crate::config::{HookContext, Told};
 use crate::console::Console;
 use crate::host;
 use crate::proto::{CommandOutcome, Failure, HumanLine, LineKind, ModelCommand, Route, Verdict};
@@ -57,15 +61,21 @@ pub struct Repl {
     pub(super) proposals: VecDeque<ModelCommand>,
     pub(super) proposals_total: usize,
     pub(super) last: Option<(String, Verdict)>,
-    editor: Reedline,
-    heading: Heading,
-    settings: crate::config::Settings,
-    home: Option<PathBuf>,
+    pub(super) editor: Reedline,
+    pub(super) heading: Heading,
+    pub(super) settings: crate::config::Settings,
+    pub(super) configured: Configured,
+    pub(super) hooks: SharedHooks,
+    pub(super) home: Option<PathBuf>,
     session_id: i64,
     host_name: Option<String>,
     status: i32,
     environment: String,
-    shell_prompt: Option<String>,
+    /// How long the last command took, in milliseconds.
+    duration_ms: u64,
+    /// The directory that the hooks were told of last.
+    told_cwd: PathBuf,
+    pub(super) shell_prompt: Option<String>,
     /// The shell has read its start-up files.
     ready: bool,
     /// The shell has told its names.
@@ -75,7 +85,7 @@ pub struct Repl {
     /// A start-up file has written a part of a line, as one does that asks.
     start_asks: bool,
     programs: ProgramsThread,
-    history: WriterThread,
+    pub(super) history: WriterThread,
     /// The line in the editor is a proposal that the person edits.
     editing_proposal: bool,
     /// How the command in the foreground ended.
@@ -99,7 +109,9 @@ impl Repl {
     /// Puts the loop together.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { app, session, console, first_names } = parts;
+        let Parts { mut app, session, console, first_names } = parts;
+        let hooks = SharedHooks::default();
+        let configured = Configured::new(std::mem::take(&mut app.config), &hooks);
         let home = app.variable("HOME").map(PathBuf::from);
         let known = app.settings.shell.known_commands.iter().cloned().collect();
         let state = EditorState {
@@ -113,6 +125,7 @@ impl Repl {
             cwd: host::working_directory(),
             home: home.clone(),
             first_path: app.env.get(std::ffi::OsStr::new("PATH")).cloned(),
+            route_hook: hooks.route_hook(),
             ..EditorState::default()
         };
         let state = SharedState::new(state.into());
@@ -120,7 +133,7 @@ impl Repl {
         programs.refresh(app.env.get(std::ffi::OsStr::new("PATH")).cloned());
         let heading = Heading::default();
         let writer = Writer::new(Arc::clone(&app.store));
-        let editor = editor::make(&app, &state, &heading, &session.handle(), &writer);
+        let editor = editor::make(&Shape::of(&app, &hooks), &state, &heading, &session.handle(), &writer);
         let App { settings, problems, store, agent, .. } = app;
         let repl = Self {
             session,
@@ -135,11 +148,15 @@ impl Repl {
             editor,
             heading,
             settings,
+            configured,
+            hooks,
             home,
             session_id: host::now_unix_ms(),
             host_name: host::host_name(),
             status: 0,
             environment: String::new(),
+            duration_ms: 0,
+            told_cwd: host::working_directory(),
             shell_prompt: None,
             ready: false,
             named: false,
@@ -151,6 +168,7 @@ impl Repl {
             finished: None,
         };
         problems.iter().for_each(|problem| repl.console.failure(problem));
+        repl.tell_taken_metas();
         if repl.agent.models().is_empty() {
             repl.console.notice(NO_MODEL);
         }
@@ -176,11 +194,21 @@ impl Repl {
         if flow == Flow::Continue && self.start_asks {
             flow = self.wait_for_names();
         }
+        let is_fresh = flow == Flow::Continue && self.configured.project.take_due();
+        if is_fresh {
+            flow = self.look_for_project();
+        }
         if flow != Flow::Continue {
             return flow;
         }
         self.tell_store_problem();
+        if is_fresh {
+            self.tell_directory();
+        }
         let prompt = self.make_prompt();
+        if is_fresh {
+            self.tell_hook_failures();
+        }
         let signal = self.read_line(&prompt);
         match signal {
             Ok(Signal::Success(line)) => self.line(&line),
@@ -199,6 +227,9 @@ impl Repl {
             Ok(Signal::HostCommand(command)) if command == WAKE => {
                 self.session.woken();
                 self.take_pending(Some(&prompt))
+            }
+            Ok(Signal::HostCommand(command)) if command.starts_with(KEY_COMMAND) => {
+                self.key_pressed(&command[KEY_COMMAND.len()..], &prompt)
             }
             Ok(_) => self.take_pending(Some(&prompt)),
             Err(error) => Flow::End(Ending::NotStarted(format!("the line editor can't read the terminal: {error}"))),
@@ -244,6 +275,7 @@ impl Repl {
         }
         let verdict = state::read(&self.state).verdict(line);
         self.set_forced(None);
+        self.configured.project.line_done();
         let was_edited = std::mem::take(&mut self.editing_proposal);
         let hidden = line.starts_with(' ') && self.settings.history.ignore_space;
         let flow = match verdict.route {
@@ -329,12 +361,13 @@ impl Repl {
     fn command_ended(&mut self, outcome: &CommandOutcome, row: Option<Ticket>, keep: bool, names: bool) {
         self.status = outcome.status;
         self.environment.clone_from(&outcome.environment);
+        self.configured.project.line_done();
+        self.duration_ms = u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX);
         if let Some(cwd) = &outcome.cwd {
             self.state.write().unwrap_or_else(PoisonError::into_inner).cwd.clone_from(cwd);
         }
         if let Some(row) = row {
-            let duration_ms = u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX);
-            self.history.note(row, outcome.status, duration_ms, host::now_unix_ms());
+            self.history.note(row, outcome.status, self.duration_ms, host::now_unix_ms());
         }
         if keep && self.settings.shell.capture_output {
             self.agent.note_outcome(outcome);
@@ -342,6 +375,19 @@ impl Repl {
         if names || outcome.duration.as_millis() > 200 {
             // A program may have been installed.
             self.programs.refresh(None);
+        }
+        if keep {
+            self.tell_hooks(Told::Command(outcome));
+        }
+    }
+
+    /// Tells the hooks of a new working directory, a project's among them.
+    fn tell_directory(&mut self) {
+        let cwd = state::read(&self.state).cwd.clone();
+        if cwd != self.told_cwd {
+            let path = cwd.display().to_string();
+            self.told_cwd = cwd;
+            self.tell_hooks(Told::Directory(&path));
         }
     }
 
@@ -368,6 +414,7 @@ impl Repl {
         let reply = self.answer(question);
         self.state.write().unwrap_or_else(PoisonError::into_inner).model_asked = ends_with_question(&reply.text);
         if reply.whole {
+            self.tell_hooks(Told::Answer(&reply.text));
             let (commands, dropped) = turn::proposals(&reply.text);
             dropped.iter().for_each(|notice| self.console.notice(notice));
             self.proposals_total = commands.len();
@@ -487,21 +534,29 @@ impl Repl {
 
     fn make_prompt(&self) -> ReedPrompt {
         let (color, unicode) = (self.console.options().color, self.console.options().unicode);
-        if let Some(rendered) = &self.shell_prompt {
-            return ReedPrompt::from_shell(rendered, self.heading.clone(), color, unicode);
-        }
-        let state = state::read(&self.state);
-        let branch = Repository::find(&state.cwd).and_then(|repository| repository.head());
-        let facts = Facts {
-            environment: crate::render::sanitise(&self.environment).into_owned(),
-            directory: with_tilde(&state.cwd, self.home.as_deref()),
-            branch: branch.map(|head| match head {
-                Head::Branch(name) | Head::Detached(name) => crate::render::sanitise(&name).into_owned(),
-            }),
-            status: self.status,
-            model: self.agent.current_model().map(str::to_owned),
+        let facts = |cwd: &Path| {
+            let branch = Repository::find(cwd).and_then(|repository| repository.head());
+            Facts {
+                environment: crate::render::sanitise(&self.environment).into_owned(),
+                directory: with_tilde(cwd, self.home.as_deref()),
+                branch: branch.map(|head| match head {
+                    Head::Branch(name) | Head::Detached(name) => crate::render::sanitise(&name).into_owned(),
+                }),
+                status: self.status,
+                model: self.agent.current_model().map(str::to_owned),
+            }
         };
-        ReedPrompt::from_facts(&facts, self.heading.clone(), color, unicode)
+        let cwd = state::read(&self.state).cwd.clone();
+        let prompt = match &self.shell_prompt {
+            Some(rendered) => ReedPrompt::from_shell(rendered, self.heading.clone(), color, unicode),
+            None => ReedPrompt::from_facts(&facts(&cwd), self.heading.clone(), color, unicode),
+        };
+        self.hooks.decorate(prompt, || {
+            let Facts { directory, branch, status, model, .. } = facts(&cwd);
+            let (path, duration_ms) = (cwd.display().to_string(), self.duration_ms);
+            let columns = self.console.width_columns();
+            HookContext { path, directory, branch, status, duration_ms, model, columns, line: None }
+        })
     }
 
     /// Keeps a line in the history, unless it begins with a space.

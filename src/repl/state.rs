@@ -29,6 +29,39 @@ pub struct EditorState {
     pub model_asked: bool,
     /// Where programs are looked for while their list isn't made yet.
     pub first_path: Option<OsString>,
+    /// The config's own word on where a line goes.
+    pub route_hook: Option<RouteHook>,
+}
+
+/// The config's hook that may say where a line goes.
+#[derive(Clone)]
+pub struct RouteHook(Arc<AskRoute>);
+
+type AskRoute = dyn Fn(&str) -> Option<Route> + Send + Sync;
+
+impl RouteHook {
+    /// Wraps what asks the hook.
+    pub fn new(ask: impl Fn(&str) -> Option<Route> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(ask))
+    }
+
+    /// Asks the hook, unless a prefix of the user's decides.
+    fn verdict(&self, line: &str) -> Option<Verdict> {
+        let trimmed = line.trim();
+        if trimmed.is_empty() || trimmed.starts_with([':', '!', '?']) || trimmed.starts_with("$ ") {
+            return None;
+        }
+        let route = (self.0)(line)?;
+        let text = if route == Route::Shell { line } else { trimmed };
+        let reason = "your route hook says so".to_owned();
+        Some(Verdict { route, text: text.to_owned(), rule: "hook", reason })
+    }
+}
+
+impl std::fmt::Debug for RouteHook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RouteHook")
+    }
 }
 
 /// The state as the slots hold it.
@@ -38,6 +71,11 @@ impl EditorState {
     /// Says where `line` would go.
     #[must_use]
     pub fn verdict(&self, line: &str) -> Verdict {
+        if let Some(hook) = self.route_hook.as_ref().filter(|_| self.forced.is_none())
+            && let Some(verdict) = hook.verdict(line)
+        {
+            return verdict;
+        }
         let names = self.names_for(line);
         let context = Context {
             names: &names,

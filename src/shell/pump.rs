@@ -79,6 +79,11 @@ pub enum Command {
         reply: Sender<Vec<String>>,
     },
     AbandonCompletion,
+    KeepOutput {
+        head_bytes: usize,
+        tail_bytes: usize,
+        shell_prompt: bool,
+    },
     Nudge,
     Close,
 }
@@ -403,6 +408,10 @@ impl Pump {
                         self.completion_done();
                     }
                 }
+            }
+            Command::KeepOutput { head_bytes, tail_bytes, shell_prompt } => {
+                self.options.shell_prompt = shell_prompt;
+                self.recorder = Recorder::new(head_bytes, tail_bytes);
             }
             Command::Nudge => self.tell(Event::Nudged),
             Command::Close => (self.ended, self.closed) = (true, true),

@@ -225,6 +225,11 @@ impl Session {
         }
     }
 
+    /// Says how much of the output of the commands from here on is kept, and whether the shell's own prompt is wanted.
+    pub fn keep_output(&self, head_bytes: usize, tail_bytes: usize, shell_prompt: bool) {
+        self.handle.send(Command::KeepOutput { head_bytes, tail_bytes, shell_prompt });
+    }
+
     /// Says that the editor has ended by the pump's wake key.
     pub fn woken(&self) {
         self.wakes_seen.set(self.wakes_seen.get() + 1);

@@ -1,0 +1,242 @@
+//! The config of a running session: what holds now, read again or with a project's file over it, and `:config`.
+
+use std::path::PathBuf;
+
+use super::editor::{self, Shape};
+use super::hooks::SharedHooks;
+use super::meta::METAS;
+use super::project::ProjectState;
+use super::prompt::ReedPrompt;
+use super::run::{Flow, Repl};
+use super::state::SharedState;
+use crate::app::{self, config_problems};
+use crate::config::{self, Effective, LoadRequest, Loaded, PromptStyle, Settings};
+use crate::console::{Console, Options};
+use crate::proto::{Failure, FailureKind, HumanLine};
+
+/// What is known of the config beside the settings that hold.
+pub(super) struct Configured {
+    /// How it is found, as at the start.
+    pub(super) request: LoadRequest,
+    /// The user's values.
+    pub(super) layers: config::Layers,
+    /// What holds now, a project's file over it.
+    pub(super) effective: config::Layers,
+    /// The config that was read.
+    pub(super) path: Option<PathBuf>,
+    /// The project's file, if there is one.
+    pub(super) project: ProjectState,
+}
+
+impl Configured {
+    /// Takes what the start has read.
+    pub(super) fn new(parts: app::ConfigParts, hooks: &SharedHooks) -> Self {
+        let app::ConfigParts { request, layers, hooks: own, path } = parts;
+        hooks.set_own(own);
+        let project = ProjectState::new(&request.env);
+        Self { request, effective: layers.clone(), layers, path, project }
+    }
+}
+
+/// Says what is wrong with a config, or with what it asks for.
+pub(super) fn config_failure(message: String, hint: &str) -> Failure {
+    Failure { kind: FailureKind::Config, message, hint: hint.to_owned() }
+}
+
+impl Repl {
+    /// Lets other settings hold: those of the config, or with a project's file over it.
+    pub(super) fn apply(&mut self, effective: Effective) {
+        let Effective { settings, hooks, layers, .. } = effective;
+        let (keys, metas) = (self.hooks.keys(), self.hooks.metas());
+        self.hooks.set_project(hooks);
+        self.configured.effective = layers;
+        let old = std::mem::replace(&mut self.settings, settings);
+        let models = |settings: &Settings| {
+            let Settings { models, default_model, context, system_prompt, .. } = settings.clone();
+            (models, default_model, context, system_prompt)
+        };
+        let other_models = models(&old) != models(&self.settings);
+        if other_models {
+            self.agent.configure(app::agent_options(&self.settings, &self.configured.request.env));
+        }
+        {
+            let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let known = self.settings.shell.known_commands.iter().cloned().collect();
+            if state.names.known != known {
+                let names = crate::proto::Names { known, ..crate::proto::Names::clone(&state.names) };
+                state.names = names.into();
+            }
+            state.route_hook = self.hooks.route_hook();
+        }
+        if old.console != self.settings.console {
+            let color = app::color(&self.settings, &self.configured.request.env);
+            let markdown = self.settings.console.markdown;
+            self.console = Console::new(Options { color, markdown, ..self.console.options() });
+        }
+        self.session.keep_output(
+            app::capture_bytes(&self.settings).0,
+            app::capture_bytes(&self.settings).1,
+            self.settings.prompt == PromptStyle::Shell,
+        );
+        if self.settings.prompt != PromptStyle::Shell {
+            self.shell_prompt = None;
+        }
+        let same_keys = (keys, metas) == (self.hooks.keys(), self.hooks.metas());
+        if !same_keys || other_models || old.editor != self.settings.editor || old.console != self.settings.console {
+            self.remake_editor();
+        }
+        self.tell_taken_metas();
+    }
+
+    /// Makes the editor anew, with the line that stands in it.
+    fn remake_editor(&mut self) {
+        let line = self.editor.current_buffer_contents().to_owned();
+        let shape = Shape {
+            settings: &self.settings,
+            env: &self.configured.request.env,
+            color: self.console.options().color,
+            unicode: self.console.options().unicode,
+            agent: &self.agent,
+            hooks: &self.hooks,
+        };
+        let state = SharedState::clone(&self.state);
+        self.editor = editor::make(&shape, &state, &self.heading, &self.session.handle(), self.history.writer());
+        self.insert(&line);
+    }
+
+    /// Meta commands of ReedClaw's own can't be taken.
+    pub(super) fn tell_taken_metas(&self) {
+        for (name, _) in self.hooks.metas() {
+            if METAS.iter().any(|meta| meta.names.contains(&name.as_str())) {
+                let message = format!("meta.{name}: :{name} is one of ReedClaw's own; yours is not used");
+                self.console.failure(&config_failure(message, "give it another name"));
+            }
+        }
+    }
+
+    /// Carries out `:config`.
+    pub(super) fn config(&mut self, argument: &str) -> Flow {
+        match argument {
+            "" | "show" => self.show_config(),
+            "reload" => return self.reload_config(),
+            "edit" => return self.edit_config(),
+            "trust" => return self.trust_project(),
+            "untrust" => self.untrust_project(),
+            "path" => self.show_path(),
+            other => {
+                let message = format!(":config {} is nothing", crate::render::sanitise(other));
+                self.console.failure(&Failure {
+                    kind: FailureKind::User,
+                    message,
+                    hint: ":config show, reload, edit, path, trust or untrust".into(),
+                });
+            }
+        }
+        Flow::Continue
+    }
+
+    fn show_config(&self) {
+        let lines = self.configured.effective.lines(true);
+        let text: String = lines.iter().map(|line| format!("{}\n", crate::render::sanitise(line))).collect();
+        self.console.write(&text);
+        self.console.notice(&self.configured.project.told());
+    }
+
+    fn show_path(&self) {
+        let env = &self.configured.request.env;
+        match self.configured.path.clone().or_else(|| config::own_path(env)) {
+            Some(path) if self.configured.path.is_some() => self.console.outside(&format!("{}\n", path.display())),
+            Some(path) => {
+                self.console.outside(&format!("{}\n", path.display()));
+                self.console.notice("it isn't there; the defaults hold");
+            }
+            None => self.console.notice("no HOME says where a config would be"),
+        }
+    }
+
+    /// Reads the config again; hooks that were off are on again.
+    pub(super) fn reload_config(&mut self) -> Flow {
+        let loaded = match config::load(&self.configured.request) {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                self.console.failure(&error.into());
+                self.console.notice("what held before holds on");
+                return Flow::Continue;
+            }
+        };
+        let Loaded { problems, path, hooks, layers, .. } = loaded;
+        config_problems(&problems).iter().for_each(|problem| self.console.failure(problem));
+        let before = self.settings.clone();
+        let effective = Effective::plain(&layers);
+        // The old hooks count for whether the keys are others, the new ones hold from here.
+        let (keys, metas) = (self.hooks.keys(), self.hooks.metas());
+        self.hooks.set_own(hooks);
+        (self.configured.layers, self.configured.path) = (layers, path);
+        self.apply(effective);
+        if (keys, metas) != (self.hooks.keys(), self.hooks.metas()) {
+            self.remake_editor();
+        }
+        self.console.notice("the config was read again");
+        let next = [
+            ("shell.program", before.shell.program != self.settings.shell.program),
+            ("history.dir", before.history.dir != self.settings.history.dir),
+        ];
+        for (key, _) in next.iter().filter(|(_, other)| *other) {
+            self.console.notice(&format!("{key} holds from the next session on"));
+        }
+        self.configured.project.forget_look();
+        Flow::Continue
+    }
+
+    /// Opens the config in the user's editor, in the live shell, and reads it again.
+    fn edit_config(&mut self) -> Flow {
+        let env = &self.configured.request.env;
+        let Some(path) = self.configured.path.clone().or_else(|| config::own_path(env)) else {
+            self.console.notice("no HOME says where a config would be");
+            return Flow::Continue;
+        };
+        let variable = |name: &str| {
+            let value = env.get(std::ffi::OsStr::new(name)).and_then(|value| value.to_str());
+            value.filter(|value| !value.trim().is_empty()).map(str::to_owned)
+        };
+        let program = variable("VISUAL").or_else(|| variable("EDITOR")).unwrap_or_else(|| "vi".into());
+        let quoted = path.to_str().and_then(|path| shlex::try_quote(path).ok());
+        let Some(quoted) = quoted else {
+            self.console.notice("the config's path can't be written as a command");
+            return Flow::Continue;
+        };
+        if let Err(error) = config::make_directory_for(&path) {
+            self.console.failure(&config_failure(format!("{}: {error}", path.display()), ""));
+            return Flow::Continue;
+        }
+        let command = format!("{program} {quoted}");
+        match self.run_command(&HumanLine::typed(command), false) {
+            Flow::Continue => self.reload_config(),
+            ended => ended,
+        }
+    }
+
+    /// Puts text into the line, where the cursor is.
+    pub(super) fn insert(&mut self, text: &str) {
+        let clean: String = text.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect();
+        if !clean.is_empty() {
+            self.editor.run_edit_commands(&[reedline::EditCommand::InsertString(clean)]);
+        }
+    }
+
+    /// The line in the editor.
+    pub(super) fn typed_line(&self) -> String {
+        self.editor.current_buffer_contents().to_owned()
+    }
+
+    /// Goes to a fresh row below the line that is being typed.
+    pub(super) fn step_below(&self, prompt: &ReedPrompt) {
+        let buffer = self.editor.current_buffer_contents();
+        let at = self.editor.current_insertion_point();
+        if let Some(rows) = prompt.rows_below_cursor(buffer, at, self.console.width_columns()).filter(|rows| *rows > 0)
+        {
+            self.console.raw(format!("\x1b[{rows}B").as_bytes());
+        }
+        self.console.raw(b"\r\n");
+    }
+}

@@ -1,0 +1,327 @@
+//! The hooks as the prompt's loop and the editor's slots ask them: a project's before the user's own. It runs no Lua itself
+//! and must not know how long a hook may take.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nu_ansi_term::Style;
+use reedline::{Completer, CompletionResult, Span, Suggestion};
+
+use super::complete::ShellCompleter;
+use super::prompt::ReedPrompt;
+use super::run::{Flow, Repl};
+use super::state::RouteHook;
+use crate::config::{Action, Answer, HookContext, HookFailure, HookSet, Hooks, KeyDoes, KeyName, OverlayHooks, Told};
+use crate::proto::{HumanLine, Route};
+use crate::render::text::{escape_visible, has_hidden};
+use crate::render::{CSI_CHARS_MAX, sanitise};
+use crate::shell::session::KeysTo;
+
+/// Longest text of a prompt, in characters: a screen of it is no prompt.
+const PROMPT_CHARS_MAX: usize = 2_000;
+/// What the loop is asked to do when a key with a hook is pressed, in front of the key's name.
+pub(super) const KEY_COMMAND: &str = "key ";
+
+/// The hooks of both origins, shared by the loop and the editor's slots.
+#[derive(Clone, Default)]
+pub(super) struct SharedHooks(Arc<Mutex<Both>>);
+
+#[derive(Default)]
+struct Both {
+    own: Hooks,
+    project: OverlayHooks,
+    context: HookContext,
+    failures: Vec<HookFailure>,
+    /// The line that was asked about last: each key asks several times.
+    routed: Option<(String, Option<Route>)>,
+}
+
+/// Keeps a failure for the loop to tell.
+fn noted<T: Default>(result: Result<T, HookFailure>, failures: &mut Vec<HookFailure>) -> T {
+    result.unwrap_or_else(|failure| {
+        failures.push(failure);
+        T::default()
+    })
+}
+
+impl SharedHooks {
+    fn lock(&self) -> MutexGuard<'_, Both> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the user's hooks.
+    pub(super) fn set_own(&self, own: Hooks) {
+        let mut both = self.lock();
+        (both.own, both.routed) = (own, None);
+    }
+
+    /// Takes a project's hooks.
+    pub(super) fn set_project(&self, project: OverlayHooks) {
+        self.lock().project = project;
+    }
+
+    /// The router's hook, where there is one.
+    pub(super) fn route_hook(&self) -> Option<RouteHook> {
+        let hooks = self.clone();
+        self.lock().own.has("route").then(|| RouteHook::new(move |line| hooks.route(line)))
+    }
+
+    fn route(&self, line: &str) -> Option<Route> {
+        let both = &mut *self.lock();
+        if let Some((asked, route)) = &both.routed
+            && asked == line
+        {
+            return *route;
+        }
+        let route = noted(both.own.route(line, &both.context), &mut both.failures);
+        both.routed = Some((line.to_owned(), route));
+        route
+    }
+
+    /// Tells what happened; gives what is to be shown.
+    pub(super) fn tell(&self, told: Told<'_>) -> Vec<String> {
+        let Both { own, project, failures, .. } = &mut *self.lock();
+        let texts = [noted(own.tell(told), failures), noted(project.tell(told), failures)];
+        texts.into_iter().flatten().collect()
+    }
+
+    /// The text of a prompt; where a project's hook fails or has none, the user's own gives it.
+    fn text(&self, name: &'static str) -> Option<String> {
+        let Both { own, project, context, failures, .. } = &mut *self.lock();
+        noted(project.text(name, context), failures).or_else(|| noted(own.text(name, context), failures))
+    }
+
+    fn complete(&self, line: &str, position_bytes: usize) -> Option<Vec<crate::config::Suggested>> {
+        let Both { own, project, context, failures, .. } = &mut *self.lock();
+        let found = noted(project.complete(line, position_bytes, context), failures);
+        found.or_else(|| noted(own.complete(line, position_bytes, context), failures))
+    }
+
+    /// The keys with hooks; a project's key stands before the user's of the same name.
+    pub(super) fn keys(&self) -> Vec<(KeyName, KeyDoes)> {
+        let both = self.lock();
+        let mut keys = both.project.keys();
+        let own = both.own.keys().into_iter().filter(|(key, _)| keys.iter().all(|(other, _)| other != key));
+        let own: Vec<_> = own.collect();
+        keys.extend(own);
+        keys
+    }
+
+    /// The meta commands with hooks, and their help.
+    pub(super) fn metas(&self) -> Vec<(String, String)> {
+        let both = self.lock();
+        let mut metas = both.project.metas();
+        let own = both.own.metas().into_iter().filter(|(name, _)| metas.iter().all(|(other, _)| other != name));
+        let own: Vec<_> = own.collect();
+        metas.extend(own);
+        metas
+    }
+
+    /// Runs a meta command's hook; none where there is none of that name.
+    fn meta(&self, name: &str, argument: &str) -> Option<(Action, bool)> {
+        let Both { own, project, failures, .. } = &mut *self.lock();
+        let widened = project.meta(name, argument).map(|result| (result.map(Action::from), true));
+        let result = widened.or_else(|| own.meta(name, argument).map(|result| (result, false)));
+        result.map(|(result, of_project)| (acted(result, failures), of_project))
+    }
+
+    /// Calls the function of a key.
+    fn press(&self, key: &KeyName, line: &str) -> (Action, bool) {
+        let Both { own, project, context, failures, .. } = &mut *self.lock();
+        let context = HookContext { line: Some(line.to_owned()), ..context.clone() };
+        let widened = project.press(key, &context).map(|result| (result.map(Action::from), true));
+        let result = widened.or_else(|| own.press(key, &context).map(|result| (result, false)));
+        result.map_or((Action::Nothing, false), |(result, of_project)| (acted(result, failures), of_project))
+    }
+
+    /// Takes the failures that nobody has been told of.
+    pub(super) fn take_failures(&self) -> Vec<HookFailure> {
+        std::mem::take(&mut self.lock().failures)
+    }
+
+    /// Puts the hooks' texts into a prompt.
+    pub(super) fn decorate(&self, prompt: ReedPrompt, context: impl FnOnce() -> HookContext) -> ReedPrompt {
+        if !self.has_any() {
+            return prompt;
+        }
+        let context = context();
+        {
+            let mut both = self.lock();
+            (both.context, both.routed) = (context, None);
+        }
+        prompt.with_texts(self.text("prompt"), self.text("right_prompt"))
+    }
+
+    /// Whether a hook is there that wants to know where the session is.
+    fn has_any(&self) -> bool {
+        fn any<A: Answer>(hooks: &HookSet<A>) -> bool {
+            !hooks.keys().is_empty() || ["prompt", "right_prompt", "route", "complete"].iter().any(|it| hooks.has(it))
+        }
+        let both = self.lock();
+        any(&both.own) || any(&both.project)
+    }
+}
+
+fn acted(result: Result<Action, HookFailure>, failures: &mut Vec<HookFailure>) -> Action {
+    result.unwrap_or_else(|failure| {
+        failures.push(failure);
+        Action::Nothing
+    })
+}
+
+/// The completer that asks the hook first.
+pub(super) struct HookCompleter {
+    pub(super) inner: ShellCompleter,
+    pub(super) hooks: SharedHooks,
+}
+
+impl Completer for HookCompleter {
+    fn complete(&mut self, line: &str, pos: usize) -> CompletionResult {
+        let before = line.get(..pos).unwrap_or(line);
+        // A meta command's name is completed by the table of meta commands.
+        let given = (!before.trim_start().starts_with(':')).then(|| self.hooks.complete(line, pos)).flatten();
+        let Some(found) = given else { return self.inner.complete(line, pos) };
+        let start = before
+            .rfind(char::is_whitespace)
+            .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
+        let word = &before[start..];
+        let fits =
+            |value: &str| value.starts_with(word) && !value.is_empty() && !has_hidden(value) && !value.contains('\n');
+        let suggestions = found.into_iter().filter(|suggested| fits(&suggested.value)).map(|suggested| Suggestion {
+            value: suggested.value,
+            description: suggested.description.map(|text| sanitise(&text).replace('\n', " ")),
+            span: Span::new(start, pos),
+            append_whitespace: true,
+            ..Suggestion::default()
+        });
+        CompletionResult::fresh(suggestions.collect::<Vec<_>>())
+    }
+}
+
+/// Makes a hook's text fit for a prompt: colours stay, where colours are used, and everything else that a terminal would
+/// obey goes.
+#[must_use]
+pub(super) fn prompt_text(text: &str, color: bool) -> String {
+    let mut out = String::new();
+    let text: String = text.chars().take(PROMPT_CHARS_MAX).collect();
+    let mut rest = text.as_str();
+    let mut has_color = false;
+    while let Some(at) = rest.find("\x1b[") {
+        let parameters =
+            rest[at + 2..].chars().take(CSI_CHARS_MAX).take_while(|c| c.is_ascii_digit() || matches!(c, ';' | ':'));
+        let end = at + 2 + parameters.count();
+        if !rest[end..].starts_with('m') {
+            // Something else than a colour: the sanitiser takes it with what follows.
+            let next = rest[at + 2..].find("\x1b[").map_or(rest.len(), |next| at + 2 + next);
+            out.push_str(&sanitise(&rest[..next]));
+            rest = &rest[next..];
+            continue;
+        }
+        out.push_str(&sanitise(&rest[..at]));
+        if color {
+            out.push_str(&rest[at..=end]);
+            has_color = true;
+        }
+        rest = &rest[end + 1..];
+    }
+    out.push_str(&sanitise(rest));
+    if has_color {
+        out.push_str("\x1b[0m");
+    }
+    out.replace('\t', " ")
+}
+
+impl Repl {
+    /// Tells the hooks what happened, and shows what they say.
+    pub(super) fn tell_hooks(&mut self, told: Told<'_>) {
+        for text in self.hooks.tell(told) {
+            self.console.notice(&text);
+        }
+    }
+
+    /// Tells what hooks failed since the last time.
+    pub(super) fn tell_hook_failures(&self) {
+        for failure in self.hooks.take_failures() {
+            self.console.failure(&super::configure::config_failure(failure.to_string(), ""));
+        }
+    }
+
+    /// Does what a key with a hook asks for; the line that is being typed stays.
+    pub(super) fn key_pressed(&mut self, name: &str, prompt: &ReedPrompt) -> Flow {
+        let Ok(key) = KeyName::parse(name) else { return Flow::Continue };
+        let does = self.hooks.keys().into_iter().find(|(known, _)| *known == key);
+        match does {
+            Some((_, KeyDoes::Meta(line))) => {
+                self.step_below(prompt);
+                let before = self.last.clone();
+                self.meta(&line, false, before.as_ref())
+            }
+            Some((_, KeyDoes::Call)) => {
+                let line = self.typed_line();
+                let (action, of_project) = self.hooks.press(&key, &line);
+                let failed = !self.hooks.lock().failures.is_empty();
+                if failed || !matches!(action, Action::Nothing | Action::Insert(_)) {
+                    self.step_below(prompt);
+                }
+                self.tell_hook_failures();
+                self.carry_out(action, of_project)
+            }
+            _ => Flow::Continue,
+        }
+    }
+
+    /// Runs a meta command of the config; none where there is none of that name.
+    pub(super) fn own_meta(&mut self, line: &str) -> Option<Flow> {
+        let line = line.trim().trim_start_matches(':');
+        let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let (action, of_project) = self.hooks.meta(name, argument.trim())?;
+        if of_project && matches!(action, Action::Insert(_)) {
+            // A key typed ahead must not submit what nobody has read.
+            self.session.keys_to(KeysTo::Question);
+            self.session.keys_to(KeysTo::HoldFresh);
+        }
+        Some(self.carry_out(action, of_project))
+    }
+
+    fn carry_out(&mut self, action: Action, of_project: bool) -> Flow {
+        match action {
+            Action::Nothing => {}
+            Action::Print(text) => self.console.line(sanitise(&text).trim_end_matches('\n')),
+            Action::Insert(text) if of_project && has_hidden(&text) => {
+                let message = "a project's hook wants to insert text with hidden characters; it was left out";
+                self.console.failure(&super::configure::config_failure(message.into(), ""));
+            }
+            Action::Insert(text) => self.insert(&text),
+            Action::Ask(text) => return self.ask(None, &text),
+            Action::Exec(command) => {
+                let command = command.trim_end_matches(['\n', '\r']).to_owned();
+                let shown = format!("$ {}", escape_visible(&command));
+                self.console.line(&self.console.paint(Style::new().dimmed(), &shown));
+                return self.run_command(&HumanLine::typed(command), true);
+            }
+        }
+        Flow::Continue
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_keeps_its_colours_and_nothing_else() {
+        for (text, color, want) in [
+            ("plain ", true, "plain "),
+            ("\x1b[1;34mblue\x1b[0m x", true, "\x1b[1;34mblue\x1b[0m x\x1b[0m"),
+            ("\x1b[1;34mblue\x1b[0m x", false, "blue x"),
+            ("a\x1b[2Jb\x1b[31mc", true, "ab\x1b[31mc\x1b[0m"),
+            ("a\x1b]0;title\x07b", true, "ab"),
+            ("a\x1b[6n", true, "a"),
+            ("a\rb\x08c\u{202e}d", true, "abcd"),
+            ("a\tb\nc", true, "a b\nc"),
+            ("\x1b[", true, ""),
+        ] {
+            assert_eq!(prompt_text(text, color), want, "{text:?}");
+        }
+        assert!(prompt_text(&"x".repeat(100_000), true).len() <= PROMPT_CHARS_MAX);
+    }
+}

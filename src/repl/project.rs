@@ -1,0 +1,334 @@
+//! A project's file in a running session: found where the shell is, shown and asked about before anything of it runs,
+//! applied and taken away as the directory changes.
+
+use std::path::Path;
+
+use nu_ansi_term::Color;
+
+use super::configure::config_failure;
+use super::run::{Flow, Repl};
+use super::state;
+use crate::config::{Change, Effective, Env, Look, Overlay, Refused, Trust, Trusted, Verdict};
+use crate::render::diff::{Line, diff};
+use crate::render::text::escape_visible;
+use crate::shell::session::KeysTo;
+
+/// Lines of changes, or of a comparison, that a question shows before the whole file is asked for.
+const SHOWN_LINES_MAX: usize = 40;
+/// Lines of the file that a look shows.
+const LOOK_LINES_MAX: usize = 2_000;
+
+/// What is known of the project's file where the shell is.
+pub(super) struct ProjectState {
+    trust: Trust,
+    look: Option<Look>,
+    now: Now,
+    /// Files that were ignored in this session, to the byte.
+    ignored: Vec<Overlay>,
+    /// The file that the last question showed.
+    shown: Option<Overlay>,
+    /// A line has been done since the last look, or none has been taken yet.
+    is_due: bool,
+    /// The file is to be read again, though it looks the same.
+    is_stale: bool,
+}
+
+/// What became of the file.
+enum Now {
+    None,
+    Applied(String),
+    Ignored(String),
+    Never(String),
+    Refused(Refused),
+}
+
+/// What the person said to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    Trust,
+    Look,
+    Ignore,
+    Never,
+}
+
+fn choice(keys: &[u8]) -> Option<Choice> {
+    match keys {
+        b"t" | b"T" => Some(Choice::Trust),
+        b"l" | b"L" => Some(Choice::Look),
+        b"i" | b"I" | b"\r" | b"\n" | b"\x1b" | b"\x03" | b"\x04" => Some(Choice::Ignore),
+        b"n" | b"N" => Some(Choice::Never),
+        _ => None,
+    }
+}
+
+impl ProjectState {
+    pub(super) fn new(env: &Env) -> Self {
+        Self {
+            trust: Trust::of(env),
+            look: None,
+            now: Now::None,
+            ignored: Vec::new(),
+            shown: None,
+            is_due: true,
+            is_stale: false,
+        }
+    }
+
+    /// Lets the next prompt read the file again, whatever it looks like.
+    pub(super) fn forget_look(&mut self) {
+        (self.is_due, self.is_stale) = (true, true);
+    }
+
+    /// Says that a line is being done: the directory and the file may be others behind it.
+    pub(super) fn line_done(&mut self) {
+        self.is_due = true;
+    }
+
+    /// Whether the next prompt is a fresh one, and not the one that output or a key has drawn again.
+    pub(super) fn take_due(&mut self) -> bool {
+        std::mem::take(&mut self.is_due)
+    }
+
+    /// Says in one line what became of the project's file.
+    pub(super) fn told(&self) -> String {
+        match &self.now {
+            Now::None => "no project file (.reedclaw.lua) here or above".into(),
+            Now::Applied(file) => format!("{file} applies; :config untrust takes it back"),
+            Now::Ignored(file) => format!("{file} is off: you have not trusted it; :config trust does"),
+            Now::Never(file) => format!("{file} is off for good; :config trust asks again"),
+            Now::Refused(refused) => format!("{} is not used: {}", refused.file, refused.why),
+        }
+    }
+}
+
+impl Repl {
+    /// Looks at the project's file where the shell is; asks about one that nobody has looked at.
+    pub(super) fn look_for_project(&mut self) -> Flow {
+        let cwd = state::read(&self.state).cwd.clone();
+        let look = Look::around(&cwd, self.home.as_deref());
+        let project = &mut self.configured.project;
+        let is_stale = std::mem::take(&mut project.is_stale);
+        if look == project.look && !is_stale {
+            return Flow::Continue;
+        }
+        project.look.clone_from(&look);
+        let Some(look) = look else {
+            self.leave_project(None);
+            return Flow::Continue;
+        };
+        let overlay = match look.read(&self.configured.request.env) {
+            Ok(overlay) => overlay,
+            Err(refused) => {
+                self.leave_project(None);
+                let message = format!("{} is not used: {}", refused.file, refused.why);
+                self.console.failure(&config_failure(message, ""));
+                self.configured.project.now = Now::Refused(refused);
+                return Flow::Continue;
+            }
+        };
+        let file = overlay.shown().to_owned();
+        match self.configured.project.trust.judge(overlay) {
+            Verdict::Trusted(trusted) => {
+                self.apply_project(&trusted);
+                Flow::Continue
+            }
+            Verdict::Never => {
+                self.leave_project(None);
+                self.configured.project.now = Now::Never(file);
+                Flow::Continue
+            }
+            Verdict::Unknown { overlay, .. } if self.configured.project.ignored.contains(&overlay) => {
+                self.leave_project(None);
+                self.configured.project.now = Now::Ignored(file);
+                Flow::Continue
+            }
+            Verdict::Unknown { overlay, before } => {
+                // Meanwhile it is off, not on with the old text.
+                self.leave_project(Some(&file));
+                self.ask_about(overlay, before.as_deref())
+            }
+        }
+    }
+
+    /// Takes a project's file away again. The one named is asked about, so that nothing is said of it here.
+    fn leave_project(&mut self, asked: Option<&str>) {
+        let project = &mut self.configured.project;
+        if let Now::Applied(file) = std::mem::replace(&mut project.now, Now::None) {
+            if asked != Some(file.as_str()) {
+                self.console.notice(&format!("{file} no longer applies"));
+            }
+            let plain = Effective::plain(&self.configured.layers);
+            self.apply(plain);
+        }
+    }
+
+    fn apply_project(&mut self, trusted: &Trusted) {
+        let again = matches!(&self.configured.project.now, Now::Applied(file) if *file == trusted.shown());
+        if !again {
+            self.leave_project(None);
+        }
+        let effective = self.configured.layers.with(trusted, &self.configured.request.env);
+        for problem in crate::app::config_problems(&effective.problems) {
+            self.console.failure(&problem);
+        }
+        let keys = if effective.changed.is_empty() { "nothing".to_owned() } else { effective.changed.join(", ") };
+        let file = trusted.shown();
+        self.apply(effective);
+        self.console.notice(&format!("{file} applies: {keys}"));
+        self.configured.project.now = Now::Applied(file);
+    }
+
+    /// Shows what a file would change and asks. Nothing of it has run.
+    fn ask_about(&mut self, overlay: Overlay, before: Option<&str>) -> Flow {
+        let file = overlay.shown().to_owned();
+        self.show_changes(&overlay, before);
+        let question = "trust [t]  look [l]  ignore [i, Enter]  never [n]  ";
+        let said = loop {
+            match self.put_question(question, choice, Choice::Ignore) {
+                Ok(Choice::Look) => {
+                    self.console.line("look");
+                    self.show_file(&overlay);
+                }
+                Ok(said) => break said,
+                Err(flow) => return flow,
+            }
+        };
+        self.session.keys_to(KeysTo::Hold);
+        self.configured.project.shown = Some(overlay.clone());
+        match said {
+            Choice::Trust => {
+                self.console.line("trusted");
+                self.trust_and_apply(overlay);
+            }
+            Choice::Never => {
+                self.console.line("never");
+                if let Err(error) = self.configured.project.trust.never(&overlay) {
+                    let message = format!("that can't be kept for the next session: {error}");
+                    self.console.failure(&config_failure(message, ""));
+                    self.configured.project.ignored.push(overlay);
+                }
+                self.configured.project.now = Now::Never(file);
+            }
+            Choice::Ignore | Choice::Look => {
+                self.console.line("ignored in this session; :config trust takes it up");
+                self.configured.project.ignored.push(overlay);
+                self.configured.project.now = Now::Ignored(file);
+            }
+        }
+        Flow::Continue
+    }
+
+    fn trust_and_apply(&mut self, overlay: Overlay) {
+        self.configured.project.ignored.retain(|ignored| *ignored != overlay);
+        let (trusted, written) = self.configured.project.trust.trust(overlay);
+        if let Err(error) = written {
+            let message = format!("the trust holds for this session only: {error}");
+            self.console.failure(&config_failure(message, ""));
+        }
+        self.apply_project(&trusted);
+    }
+
+    fn show_changes(&self, overlay: &Overlay, before: Option<&str>) {
+        let console = &self.console;
+        let said = if before.is_some() { "has changed since you trusted it, and is off" } else { "is new to you" };
+        let head = format!("{} {said}. Nothing of it has run. It would change:", escape_visible(overlay.shown()));
+        console.line(&console.paint(Color::Yellow.bold(), &head));
+        let (changes, is_complete) = overlay.changes(&self.configured.layers);
+        for change in changes.iter().take(SHOWN_LINES_MAX) {
+            console.line(&format!("  {}", told(change)));
+        }
+        if changes.len() > SHOWN_LINES_MAX {
+            console.line(&format!("  … {} more", changes.len() - SHOWN_LINES_MAX));
+        }
+        if !is_complete {
+            console.line("  … and what its code decides: look at it");
+        }
+        let Some(before) = before else { return };
+        console.line(&console.paint(Color::Yellow.bold(), "Against what you trusted:"));
+        let lines = diff(before, overlay.text());
+        let differs: Vec<&Line<'_>> = lines.iter().filter(|line| !matches!(line, Line::Kept(_))).collect();
+        for line in differs.iter().take(SHOWN_LINES_MAX) {
+            let (color, mark, text) = match line {
+                Line::Gone(text) => (Color::Red, '-', text),
+                Line::New(text) | Line::Kept(text) => (Color::Green, '+', text),
+            };
+            console.line(&console.paint(color.normal(), &format!("  {mark} {}", escape_visible(text))));
+        }
+        if differs.len() > SHOWN_LINES_MAX {
+            console.line(&format!("  … {} more lines differ", differs.len() - SHOWN_LINES_MAX));
+        }
+    }
+
+    fn show_file(&self, overlay: &Overlay) {
+        for (index, line) in overlay.text().lines().take(LOOK_LINES_MAX).enumerate() {
+            self.console.line(&format!("{:>5}  {}", index + 1, escape_visible(line)));
+        }
+        let lines = overlay.text().lines().count();
+        if lines > LOOK_LINES_MAX {
+            self.console.notice(&format!("{} more lines: open it in an editor", lines - LOOK_LINES_MAX));
+        }
+    }
+
+    /// `:config trust`: the bytes that were shown, if they are still those; others are shown first.
+    pub(super) fn trust_project(&mut self) -> Flow {
+        let cwd = state::read(&self.state).cwd.clone();
+        let Some(overlay) = self.read_project(&cwd) else { return Flow::Continue };
+        match self.configured.project.trust.judge(overlay.clone()) {
+            Verdict::Trusted(_) => {
+                self.console.notice(&format!("{} is trusted already", overlay.shown()));
+                Flow::Continue
+            }
+            _ if self.configured.project.shown.as_ref() == Some(&overlay) => {
+                self.trust_and_apply(overlay);
+                Flow::Continue
+            }
+            Verdict::Unknown { before, .. } => self.ask_about(overlay, before.as_deref()),
+            Verdict::Never => self.ask_about(overlay, None),
+        }
+    }
+
+    /// `:config untrust`: forgets what was said about the directory; its file is off for this session.
+    pub(super) fn untrust_project(&mut self) {
+        let cwd = state::read(&self.state).cwd.clone();
+        let Some(overlay) = self.read_project(&cwd) else { return };
+        match self.configured.project.trust.forget(&overlay) {
+            Ok(true) => self.console.notice(&format!("{} is no longer trusted", overlay.shown())),
+            Ok(false) => self.console.notice(&format!("nothing was kept about {}", overlay.shown())),
+            Err(error) => {
+                let message = format!("the record of {} can't be removed: {error}", overlay.shown());
+                self.console.failure(&config_failure(message, ""));
+            }
+        }
+        let file = overlay.shown().to_owned();
+        self.leave_project(Some(&file));
+        self.configured.project.ignored.push(overlay);
+        self.configured.project.now = Now::Ignored(file);
+    }
+
+    fn read_project(&self, cwd: &Path) -> Option<Overlay> {
+        let Some(look) = Look::around(cwd, self.home.as_deref()) else {
+            self.console.notice("there is no project file (.reedclaw.lua) here or above");
+            return None;
+        };
+        match look.read(&self.configured.request.env) {
+            Ok(overlay) => Some(overlay),
+            Err(refused) => {
+                let message = format!("{} is not used: {}", refused.file, refused.why);
+                self.console.failure(&config_failure(message, ""));
+                None
+            }
+        }
+    }
+}
+
+/// Writes a change as one line.
+fn told(change: &Change) -> String {
+    let key = escape_visible(&change.key);
+    let to = escape_visible(&change.to);
+    let line = change.line;
+    match (change.refused, &change.from) {
+        (Some(what), _) => format!("line {line}: {key} = {to}: will be refused, a project can't {what}"),
+        (None, Some(from)) => format!("line {line}: {key}: {} → {to}", escape_visible(from)),
+        (None, None) => format!("line {line}: {key} = {to}"),
+    }
+}
