@@ -48,6 +48,8 @@ pub struct ConfigParts {
     pub hooks: config::Hooks,
     /// The file that was read, if one was.
     pub path: Option<PathBuf>,
+    /// It merely lies in the working directory.
+    pub is_of_directory: bool,
 }
 
 /// What the command line says about an interactive session.
@@ -65,13 +67,14 @@ impl App {
     pub fn start(request: &Request) -> Result<Self, Failure> {
         let env = host::environment();
         let load = config::LoadRequest { explicit: request.config.clone(), env, cwd: host::working_directory() };
-        let config::Loaded { settings, problems, path, hooks, layers, .. } = config::load(&load)?;
+        let config::Loaded { settings, problems, path, source, hooks, layers } = config::load(&load)?;
         let env = load.env.clone();
         let mut problems = config_problems(&problems);
         let store = open_store(&settings, &mut problems)?;
         let recorder = StoreRecorder::new(Arc::clone(&store), settings.default_model.clone().unwrap_or_default());
         let agent = Agent::new(agent_options(&settings, &env), Box::new(recorder));
-        let config = ConfigParts { request: load, layers, hooks, path };
+        let is_of_directory = source == Some(config::Source::Directory);
+        let config = ConfigParts { request: load, layers, hooks, path, is_of_directory };
         Ok(Self { settings, env, problems, store, agent, config })
     }
 

@@ -458,3 +458,135 @@ fn the_reference_is_the_programs_own() {
         assert!(fresh.contains(&format!("| `{}` |", row.name)), "{}", row.name);
     }
 }
+
+/// A value of each kind that is as good as any, in Lua.
+fn some_value(kind: Kind) -> String {
+    match kind {
+        Kind::Text { .. } | Kind::Secret => "'x'".into(),
+        Kind::Address => "'http://evil.example'".into(),
+        Kind::VariableName => "'OTHER'".into(),
+        Kind::Path => "'/evil'".into(),
+        Kind::Choice(words) => format!("'{}'", words.last().expect("a word")),
+        Kind::Integer(least, _) => least.to_string(),
+        Kind::Number(least, _) => least.to_string(),
+        Kind::Bool => "false".into(),
+        Kind::AlwaysTrue(_) => "true".into(),
+        Kind::Words | Kind::Argv => "{ 'evil' }".into(),
+        Kind::WordMap => "{ ls = 'evil' }".into(),
+    }
+}
+
+/// What holds with a project's file, which is trusted as it lies there.
+fn with_project(home: &Home, text: &str) -> Effective {
+    home.write("work/.reedclaw.lua", text);
+    let request = home.request();
+    let look = Look::around(&request.cwd, None).expect("the file");
+    let overlay = look.read(&request.env).expect("a readable file");
+    let (trusted, written) = Trust::of(&request.env).trust(overlay);
+    written.expect("a record");
+    home.load().layers.with(&trusted, &request.env)
+}
+
+#[test]
+fn no_key_that_grants_something_comes_from_a_project() {
+    let home = Home::with("return { models = { a = { endpoint = 'https://api.example', key_env = 'K' } } }");
+    let before = home.load().layers.rows();
+    let mut refused = 0;
+    for row in ROWS {
+        let value = some_value(row.kind);
+        let parts: Vec<&str> = row.path.split('.').map(|part| if part == "NAME" { "a" } else { part }).collect();
+        let text = parts.iter().rev().fold(value, |inner, part| format!("{{ {part} = {inner} }}"));
+        let effective = with_project(&home, &format!("return {text}"));
+        let grants = matches!(row.project, Project::Not(_) | Project::NewLocal);
+        if grants {
+            refused += 1;
+            assert_eq!(effective.layers.rows(), before, "{}", row.path);
+            let told: Vec<String> = effective.problems.iter().map(ToString::to_string).collect();
+            assert!(told.iter().any(|line| line.contains(": refused: a project can't ")), "{}: {told:?}", row.path);
+        }
+        // Whatever a project does, the user's own addresses and keys are the user's.
+        let model = &effective.settings.models["a"];
+        assert_eq!(model.endpoint, "https://api.example", "{}", row.path);
+        assert_eq!(model.key, Some(KeySource::Variable("K".into())), "{}", row.path);
+    }
+    assert!(refused >= 8, "{refused}");
+}
+
+#[test]
+fn trust_is_of_these_bytes_in_this_directory() {
+    let home = Home::with("");
+    let request = home.request();
+    let read = || Look::around(&request.cwd, None).expect("the file").read(&request.env).expect("a readable file");
+    home.write("work/.reedclaw.lua", "return { prompt = 'shell' }");
+    let mut trust = Trust::of(&request.env);
+    assert!(matches!(trust.judge(read()), Verdict::Unknown { before: None, .. }));
+    assert!(trust.trust(read()).1.is_ok());
+    assert!(matches!(Trust::of(&request.env).judge(read()), Verdict::Trusted(_)));
+    // One byte more, and back.
+    home.write("work/.reedclaw.lua", "return { prompt = 'shell' } ");
+    let Verdict::Unknown { before, .. } = trust.judge(read()) else { panic!("other bytes are trusted") };
+    assert_eq!(before.as_deref(), Some("return { prompt = 'shell' }"));
+    home.write("work/.reedclaw.lua", "return { prompt = 'shell' }");
+    assert!(matches!(trust.judge(read()), Verdict::Trusted(_)));
+    // A record that others can write is none; nor is one that was damaged.
+    let folder = home.dir.path().join("home/.local/state/reedclaw/trust");
+    let record = fs::read_dir(&folder).expect("records").next().expect("one").expect("one").path();
+    fs::set_permissions(&record, fs::Permissions::from_mode(0o620)).expect("permissions");
+    assert!(matches!(trust.judge(read()), Verdict::Unknown { .. }));
+    fs::set_permissions(&record, fs::Permissions::from_mode(0o600)).expect("permissions");
+    let text = fs::read_to_string(&record).expect("the record");
+    for (old, new) in [("\"version\":1", "\"version\":0"), ("\"inode\":", "\"inode\":1"), ("{", "")] {
+        fs::write(&record, text.replacen(old, new, 1)).expect("the record");
+        assert!(matches!(trust.judge(read()), Verdict::Unknown { .. }), "{old}");
+    }
+    fs::write(&record, &text).expect("the record");
+    assert!(matches!(trust.judge(read()), Verdict::Trusted(_)));
+    assert!(trust.never(&read()).is_ok());
+    assert_eq!(trust.judge(read()), Verdict::Never);
+    assert_eq!(trust.forget(&read()).expect("forgotten"), true);
+    assert!(matches!(trust.judge(read()), Verdict::Unknown { before: None, .. }));
+}
+
+#[test]
+fn what_a_file_would_change_is_told_without_running_it() {
+    let home = Home::with("return { context = { max_turns = 11 } }");
+    home.write(
+        "work/.reedclaw.lua",
+        "error('it ran')\nreturn {\n  context = { max_turns = 2 * 3 },\n  prompt = function() end,\n  \
+         shell = { program = '/x' },\n  [evil()] = 1,\n}",
+    );
+    let request = home.request();
+    let overlay = Look::around(&request.cwd, None).expect("the file").read(&request.env).expect("a readable file");
+    let (changes, is_complete) = overlay.changes(&home.load().layers);
+    let told: Vec<_> =
+        changes.iter().map(|it| (it.line, it.key.as_str(), it.from.as_deref(), it.to.as_str())).collect();
+    assert_eq!(
+        told,
+        [
+            (3, "context.max_turns", Some("11"), "2 * 3"),
+            (4, "prompt", Some("\"default\""), "a function"),
+            (5, "shell.program", None, "'/x'"),
+        ]
+    );
+    assert_eq!(changes[2].refused, Some("choose the shell"));
+    assert!(!is_complete);
+}
+
+#[test]
+fn the_nearest_file_counts_up_to_the_home() {
+    let home = Home::with("");
+    let root = home.dir.path();
+    fs::create_dir_all(root.join("home/a/b")).expect("directories");
+    home.write(".reedclaw.lua", "return {}");
+    let from = |cwd: &str| Look::around(&root.join(cwd), Some(&root.join("home")));
+    assert_eq!(from("home/a/b"), None);
+    assert!(from("work").is_some(), "outside of the home it goes up to the root");
+    home.write("home/.reedclaw.lua", "return {}");
+    let of_home = from("home/a/b").expect("the home's own");
+    home.write("home/a/.reedclaw.lua", "return {}");
+    assert_ne!(from("home/a/b").expect("the nearer"), of_home);
+    assert_eq!(from("home").expect("the home's own"), of_home);
+    // Through a link it is the place that the link leads to.
+    symlink(root.join("home/a/b"), root.join("link")).expect("a link");
+    assert_eq!(from("link"), from("home/a/b"));
+}

@@ -24,6 +24,8 @@ pub(super) struct Configured {
     pub(super) effective: config::Layers,
     /// The config that was read.
     pub(super) path: Option<PathBuf>,
+    /// That config merely lies in the directory of the start.
+    is_of_directory: bool,
     /// The project's file, if there is one.
     pub(super) project: ProjectState,
 }
@@ -31,10 +33,10 @@ pub(super) struct Configured {
 impl Configured {
     /// Takes what the start has read.
     pub(super) fn new(parts: app::ConfigParts, hooks: &SharedHooks) -> Self {
-        let app::ConfigParts { request, layers, hooks: own, path } = parts;
+        let app::ConfigParts { request, layers, hooks: own, path, is_of_directory } = parts;
         hooks.set_own(own);
         let project = ProjectState::new(&request.env);
-        Self { request, effective: layers.clone(), layers, path, project }
+        Self { request, effective: layers.clone(), layers, path, is_of_directory, project }
     }
 }
 
@@ -104,8 +106,17 @@ impl Repl {
         self.insert(&line);
     }
 
+    /// Tells what is particular about the config at the start.
+    pub(super) fn tell_config(&self) {
+        if self.configured.is_of_directory {
+            let told = "you have no config of your own: ./config.lua of this directory holds, and can only tighten";
+            self.console.notice(told);
+        }
+        self.tell_taken_metas();
+    }
+
     /// Meta commands of ReedClaw's own can't be taken.
-    pub(super) fn tell_taken_metas(&self) {
+    fn tell_taken_metas(&self) {
         for (name, _) in self.hooks.metas() {
             if METAS.iter().any(|meta| meta.names.contains(&name.as_str())) {
                 let message = format!("meta.{name}: :{name} is one of ReedClaw's own; yours is not used");

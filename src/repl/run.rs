@@ -168,7 +168,7 @@ impl Repl {
             finished: None,
         };
         problems.iter().for_each(|problem| repl.console.failure(problem));
-        repl.tell_taken_metas();
+        repl.tell_config();
         if repl.agent.models().is_empty() {
             repl.console.notice(NO_MODEL);
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::need::TEST_PATH;
-use crate::pty::program;
+use crate::pty::{Session, Spawn, program};
 
 const CONFIG: &str = ".config/reedclaw/config.lua";
 
@@ -145,4 +145,36 @@ fn paths_expand_and_the_environment_is_readable() {
     let home = self::home(&[(CONFIG, &config.replace("${SUB}", "~x"))]);
     let shown = text(&run(home.path(), "", &["config", "show"]).stdout);
     assert!(shown.contains(&format!("history.dir = \"{}/~x/h\"", home.path().display())), "{shown}");
+}
+
+#[test]
+fn a_projects_file_that_nobody_has_trusted_is_not_run() {
+    let home = home(&[(CONFIG, "return { prompt = \"shell\" }"), ("p/.reedclaw.lua", "while true do end")]);
+    let output = run(home.path(), "p", &["config", "validate"]);
+    let told = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.starts_with("~/p/.reedclaw.lua: not run: you have not trusted it\n"), "{told}");
+    let shown = text(&run(home.path(), "p", &["config", "show"]).stdout);
+    assert!(shown.contains("prompt = \"shell\"") && !shown.contains("end"), "{shown}");
+}
+
+#[test]
+fn a_config_of_the_directory_holds_but_grants_nothing_and_is_told() {
+    let config = "return {\n  context = { max_turns = 7 },\n  history = { entries_max = 0 },\n  \
+                  editor = { abbreviations = { ls = 'evil' } },\n  on_command = function() return 'evil' end,\n  \
+                  system_prompt = tostring(os.getenv('SECRET')),\n}";
+    let home = home(&[("p/config.lua", config)]);
+    let spawn = Spawn::reedclaw().home(home.path()).cwd(&home.path().join("p")).env("SECRET", "s3cret").size(40, 140);
+    let session = Session::spawn(spawn);
+    session.expect_text("you have no config of your own: ./config.lua of this directory holds, and can only tighten");
+    session.expect_text("./config.lua:3: history.entries_max: refused: a project can't make the history forget");
+    session.expect_text("./config.lua:4: editor.abbreviations: refused: a project can't put commands into your lines");
+    session.expect_text("hooks.on_command: refused: in the working directory only .reedclaw.lua can have hooks");
+    session.run("clear");
+    session.run("true");
+    session.run(":config show");
+    session.expect_text("context.max_turns = 7  -- ./config.lua:2");
+    session.expect_text("history.entries_max = 100000  -- default");
+    session.expect_text("system_prompt = \"nil\"  -- ./config.lua:6");
+    assert!(!session.screen_text().contains("evil"), "{}", session.screen_text());
 }

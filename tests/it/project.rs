@@ -198,6 +198,31 @@ fn links_and_files_that_others_can_write_are_refused() {
 }
 
 #[test]
+fn files_of_other_users_pipes_and_directories_are_refused() {
+    let home = home(&[("p/x", "")]);
+    let path = home.path().join(FILE);
+    let refused = |want: &str| {
+        let session = session(home.path());
+        session.expect_text(want);
+        session.run("echo fine-$((1+1))");
+        session.expect_line("fine-2");
+        assert!(!session.screen_text().contains("trust ["));
+    };
+    fs::create_dir(&path).expect("a directory");
+    refused("~/p/.reedclaw.lua is not used: it is not a plain file");
+    fs::remove_dir(&path).expect("removed");
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::from_bits_truncate(0o600)).expect("a pipe");
+    refused("~/p/.reedclaw.lua is not used: it is not a plain file");
+    fs::remove_file(&path).expect("removed");
+    if !crate::need::require_root() {
+        return;
+    }
+    write(home.path(), "return {}");
+    std::os::unix::fs::chown(&path, Some(65534), Some(65534)).expect("another owner");
+    refused("~/p/.reedclaw.lua is not used: it belongs to somebody else");
+}
+
+#[test]
 fn it_is_merged_key_by_key_over_the_users_own() {
     let own = "return { context = { max_turns = 11, token_budget = 9000 },\n  \
                models = { a = { endpoint = 'http://127.0.0.1:1', temperature = 0.1, key_env = 'K' } } }";
