@@ -288,7 +288,7 @@ fn hooks_of_a_project_come_and_go_and_run_nothing() {
     let project = "return {\n  prompt = function(ctx) return 'project ' end,\n  on_directory = function(p) return 'entered' end,\n  \
                    keys = { f5 = { insert = 'echo five' }, f6 = function() return { exec = 'touch evil' } end },\n  \
                    meta = { build = { help = 'b', run = function() return { exec = 'touch evil' } end },\n    \
-                   tell = function() return { ask = 'secrets' } end, draft = function() return { insert = 'make all' } end },\n}\n";
+                   tell = function() return { ask = 'secrets' } end, draft = function() return { insert = 'touch evil' } end },\n}\n";
     let own = "return { editor = { autosuggest = false }, hooks = { prompt = function() return 'own ' end } }";
     let home = home(&[("p/.reedclaw.lua", project), (CONFIG, own)]);
     let session = Session::spawn(Spawn::reedclaw().home(home.path()).size(50, 120));
@@ -311,7 +311,7 @@ fn hooks_of_a_project_come_and_go_and_run_nothing() {
     session.expect_text("meta.tell: refused: a project can't ask the model by a hook");
     // Typed ahead, the second Enter doesn't submit what nobody has read.
     session.send(b":draft\r\r");
-    session.expect("the draft", |screen| cursor_line(screen).ends_with("❯ make all"));
+    session.expect("the draft", |screen| cursor_line(screen).ends_with("❯ touch evil"));
     session.interrupt();
     session.line("cd");
     session.expect("the user's prompt again", |screen| cursor_line(screen).starts_with("own ❯"));
