@@ -15,6 +15,9 @@ use super::{Env, schema};
 /// Longest value that is shown, in characters: a system prompt is cut.
 const SHOWN_CHARS_MAX: usize = 200;
 
+/// Where a default model comes from that nobody has named.
+const ONLY_MODEL: &str = "the only model of the config";
+
 /// Values and where they came from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layers {
@@ -91,10 +94,11 @@ impl Layers {
                 (super::Checked::default(), None)
             }
         };
-        let tightened = tighten::tighten(&self.own, &self.defaults, Project::of(checked), &mut problems);
+        let mut tightened = tighten::tighten(&self.own, &self.defaults, Project::of(checked), &mut problems);
         let mut before = Problems::of(problems.file_name());
         // What the user's own config lacks has been told; the project isn't blamed for it.
-        let _ = settings::build(&self.defaults, &self.own, &mut before);
+        let without = settings::build(&self.defaults, &self.own, &mut before);
+        tightened.own.keep_default_model(without.ok().and_then(|settings| settings.default_model));
         let known: Vec<(String, String)> =
             before.finish().into_iter().map(|problem| (problem.key, problem.message)).collect();
         let (settings, own) = match settings::build(&self.defaults, &tightened.own, &mut problems) {
@@ -103,6 +107,10 @@ impl Layers {
             Err(_) => (self.settings(), self.own.clone()),
         };
         let mut layers = Self { own, ..self.clone() };
+        layers
+            .origins
+            .entry(vec!["default_model".to_owned()])
+            .or_insert_with(|| Origin { file: ONLY_MODEL.into(), line: None });
         for key in &tightened.changed {
             let origin = Origin { file: problems.file_name().to_owned(), line: problems.line(key) };
             layers.origins.insert(key.clone(), origin);
@@ -151,19 +159,20 @@ impl Layers {
             }
         }
         // Two settings depend on others.
-        let set = |rows: &mut Vec<ShownRow>, key: &str, value: String, why: &str| match rows
-            .iter_mut()
-            .find(|row| row.key == key)
-        {
-            Some(row) if row.value == value => {}
-            Some(row) => *row = ShownRow { value, origin: why.into(), key: key.into() },
-            None => rows.insert(0, ShownRow { value, origin: why.into(), key: key.into() }),
-        };
-        let tokens = settings.context.exec_output_tokens.to_string();
-        set(&mut rows, "context.exec_output_tokens", tokens, "half of context.token_budget");
-        match &settings.default_model {
-            Some(name) => set(&mut rows, "default_model", quote(name), "the only model, or by its alias"),
-            None => rows.retain(|row| row.key != "default_model"),
+        if let Some(row) = rows.iter_mut().find(|row| row.key == "context.exec_output_tokens") {
+            let tokens = settings.context.exec_output_tokens.to_string();
+            if row.value != tokens {
+                (row.value, row.origin) = (tokens, "half of context.token_budget".into());
+            }
+        }
+        match (settings.default_model, rows.iter().position(|row| row.key == "default_model")) {
+            // By its own name, where the config has an alias.
+            (Some(name), Some(at)) => rows[at].value = quote(&name),
+            (Some(name), None) => {
+                let row = ShownRow { key: "default_model".into(), value: quote(&name), origin: ONLY_MODEL.into() };
+                rows.insert(0, row);
+            }
+            (None, _) => rows.retain(|row| row.key != "default_model"),
         }
         for (key, origin) in &self.hooks {
             rows.push(ShownRow { key: dotted(key), value: "a hook".into(), origin: origin.to_string() });

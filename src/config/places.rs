@@ -32,7 +32,9 @@ impl Places {
     /// Reads a source. One that isn't Lua has no places.
     pub(super) fn of(text: &str) -> Self {
         let tokens = tokens(text);
-        Reader { tokens: &tokens, at: 0, variables: BTreeMap::new() }.chunk()
+        let mut places = Reader { tokens: &tokens, at: 0, variables: BTreeMap::new() }.chunk();
+        places.is_complete &= is_straight(&tokens);
+        places
     }
 
     /// The line of a key.
@@ -295,6 +297,14 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Whether nothing but the last statement can return: no block stands before it, and no text that may hold code.
+fn is_straight(tokens: &[Token<'_>]) -> bool {
+    const BLOCKS: [&str; 8] = ["do", "else", "end", "function", "if", "repeat", "then", "until"];
+    let last = tokens.iter().position(|token| token.is("return")).unwrap_or(0);
+    let has_block = tokens[..last].iter().any(|token| BLOCKS.iter().any(|word| token.is(word)));
+    !has_block && tokens.iter().all(|token| !token.text.starts_with('`'))
+}
+
 /// Cuts a source into tokens, without its comments. What isn't Lua comes out as single symbols.
 fn tokens(text: &str) -> Vec<Token<'_>> {
     let bytes = text.as_bytes();
@@ -303,7 +313,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
         let start = at;
         let byte = bytes[at];
         let kind = match byte {
-            b'\n' | b' ' | b'\t' | b'\r' => None,
+            b'\n' | b' ' | b'\t' | b'\r' | 0x0b | 0x0c => None,
             b'-' if bytes[at..].starts_with(b"--") => {
                 at = long_end(bytes, at + 2).unwrap_or_else(|| line_end(bytes, at));
                 line += lines_in(&bytes[start..at]);
@@ -370,6 +380,12 @@ fn quoted_end(bytes: &[u8], at: usize) -> usize {
     let (mut at, mut depth) = (at + 1, 0_usize);
     while at < bytes.len() {
         match bytes[at] {
+            // `\z` swallows the white space behind it, line ends among it.
+            b'\\' if bytes.get(at + 1) == Some(&b'z') => {
+                let blank = bytes[at + 2..].iter().take_while(|byte| byte.is_ascii_whitespace() || **byte == 0x0b);
+                at += 1 + blank.count();
+            }
+            b'\\' if bytes[at + 1..].starts_with(b"\r\n") => at += 2,
             b'\\' => at += 1,
             b'{' if quote == b'`' => depth += 1,
             b'}' if quote == b'`' => depth = depth.saturating_sub(1),
@@ -458,9 +474,29 @@ mod tests {
             ("return { a = 1 }, 2", false),
             ("local t = { a = 1 } evil(t) return t", false),
             ("local t = { a = 1 } evil(t) return { b = t }", false),
+            ("local home = os.getenv('HOME') return { a = home }", true),
+            ("do return { evil = 1 } end return { a = 1 }", false),
+            ("if true then return { evil = 1 } end return { a = 1 }", false),
+            ("local x = \"\\z\n return { a = 1 } --\"\nreturn { evil = 1 }", true),
+            ("local x = \"\\\r\n return { a = 1 } --\"\nreturn { evil = 1 }", true),
+            ("local x = `{ '{' }` local y = ` return { a = 1 } --`\nreturn { evil = 1 }", false),
             ("", false),
         ] {
             assert_eq!(Places::of(text).is_complete(), complete, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_code_is_no_key() {
+        for text in [
+            "local x = \"\\z\n return { a = 1 } --\"\nreturn { evil = 1 }",
+            "local x = \"\\\r\n return { a = 1 } --\"\nreturn { evil = 1 }",
+            "--[==[ ]] return { a = 1 } ]==]\nreturn { evil = 1 }",
+            "local x = [=[ ]] return { a = 1 } ]=]\nreturn { evil = 1 }",
+            "return {\x0bevil\x0c= 1 }",
+        ] {
+            let keys: Vec<String> = seen(text).into_iter().map(|(key, ..)| key).collect();
+            assert_eq!(keys, ["evil"], "{text}");
         }
     }
 

@@ -513,6 +513,18 @@ fn no_key_that_grants_something_comes_from_a_project() {
 }
 
 #[test]
+fn the_example_of_a_project_holds_whole() {
+    let home = Home::with("return { models = { a = { endpoint = 'http://h' } } }");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/project/.reedclaw.lua");
+    let effective = with_project(&home, &fs::read_to_string(path).expect("the example"));
+    assert_eq!(effective.problems, []);
+    assert_eq!(effective.settings.models.len(), 2);
+    // The user's only model answers on, though it is no longer the only one.
+    assert_eq!(effective.settings.default_model.as_deref(), Some("a"));
+    assert!(effective.hooks.has("prompt") && effective.hooks.metas()[0].0 == "serve");
+}
+
+#[test]
 fn trust_is_of_these_bytes_in_this_directory() {
     let home = Home::with("");
     let request = home.request();

@@ -20,6 +20,13 @@ impl Own {
     pub(super) fn tree(&self) -> &Tree {
         &self.0
     }
+
+    /// Names the model of the start where nothing else does: a second model must not take the first one's place.
+    pub(super) fn keep_default_model(&mut self, name: Option<String>) {
+        if let Some(name) = name {
+            self.0.entry(vec!["default_model".to_owned()]).or_insert(Setting::Text(name));
+        }
+    }
 }
 
 /// Values and hooks of a file that merely lies in a directory. They hold only after [`tighten`].

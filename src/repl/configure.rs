@@ -10,7 +10,7 @@ use super::prompt::ReedPrompt;
 use super::run::{Flow, Repl};
 use super::state::SharedState;
 use crate::app::{self, config_problems};
-use crate::config::{self, Effective, LoadRequest, Loaded, PromptStyle, Settings};
+use crate::config::{self, Effective, KeyDoes, KeyName, LoadRequest, Loaded, PromptStyle, Settings};
 use crate::console::{Console, Options};
 use crate::proto::{Failure, FailureKind, HumanLine};
 
@@ -24,11 +24,16 @@ pub(super) struct Configured {
     pub(super) effective: config::Layers,
     /// The config that was read.
     pub(super) path: Option<PathBuf>,
+    /// The keys and the meta commands of hooks that the editor knows.
+    bound: Bound,
     /// That config merely lies in the directory of the start.
     is_of_directory: bool,
     /// The project's file, if there is one.
     pub(super) project: ProjectState,
 }
+
+/// Keys and meta commands of hooks.
+type Bound = (Vec<(KeyName, KeyDoes)>, Vec<(String, String)>);
 
 impl Configured {
     /// Takes what the start has read.
@@ -36,7 +41,8 @@ impl Configured {
         let app::ConfigParts { request, layers, hooks: own, path, is_of_directory } = parts;
         hooks.set_own(own);
         let project = ProjectState::new(&request.env);
-        Self { request, effective: layers.clone(), layers, path, is_of_directory, project }
+        let bound = (hooks.keys(), hooks.metas());
+        Self { request, effective: layers.clone(), layers, path, bound, is_of_directory, project }
     }
 }
 
@@ -49,7 +55,6 @@ impl Repl {
     /// Lets other settings hold: those of the config, or with a project's file over it.
     pub(super) fn apply(&mut self, effective: Effective) {
         let Effective { settings, hooks, layers, .. } = effective;
-        let (keys, metas) = (self.hooks.keys(), self.hooks.metas());
         self.hooks.set_project(hooks);
         self.configured.effective = layers;
         let old = std::mem::replace(&mut self.settings, settings);
@@ -75,19 +80,21 @@ impl Repl {
             let markdown = self.settings.console.markdown;
             self.console = Console::new(Options { color, markdown, ..self.console.options() });
         }
-        self.session.keep_output(
-            app::capture_bytes(&self.settings).0,
-            app::capture_bytes(&self.settings).1,
-            self.settings.prompt == PromptStyle::Shell,
-        );
-        if self.settings.prompt != PromptStyle::Shell {
+        let (head_bytes, tail_bytes) = app::capture_bytes(&self.settings);
+        let wants_shell_prompt = self.settings.prompt == PromptStyle::Shell;
+        self.session.keep_output(head_bytes, tail_bytes, wants_shell_prompt);
+        if !wants_shell_prompt {
             self.shell_prompt = None;
         }
-        let same_keys = (keys, metas) == (self.hooks.keys(), self.hooks.metas());
-        if !same_keys || other_models || old.editor != self.settings.editor || old.console != self.settings.console {
+        let bound = (self.hooks.keys(), self.hooks.metas());
+        let other_hooks = bound != self.configured.bound;
+        self.configured.bound = bound;
+        if other_hooks || other_models || old.editor != self.settings.editor || old.console != self.settings.console {
             self.remake_editor();
         }
-        self.tell_taken_metas();
+        if other_hooks {
+            self.tell_taken_metas();
+        }
     }
 
     /// Makes the editor anew, with the line that stands in it.
@@ -179,14 +186,9 @@ impl Repl {
         config_problems(&problems).iter().for_each(|problem| self.console.failure(problem));
         let before = self.settings.clone();
         let effective = Effective::plain(&layers);
-        // The old hooks count for whether the keys are others, the new ones hold from here.
-        let (keys, metas) = (self.hooks.keys(), self.hooks.metas());
         self.hooks.set_own(hooks);
         (self.configured.layers, self.configured.path) = (layers, path);
         self.apply(effective);
-        if (keys, metas) != (self.hooks.keys(), self.hooks.metas()) {
-            self.remake_editor();
-        }
         self.console.notice("the config was read again");
         let next = [
             ("shell.program", before.shell.program != self.settings.shell.program),

@@ -274,11 +274,6 @@ impl Repl {
         let line = line.trim().trim_start_matches(':');
         let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let (action, of_project) = self.hooks.meta(name, argument.trim())?;
-        if of_project && matches!(action, Action::Insert(_)) {
-            // A key typed ahead must not submit what nobody has read.
-            self.session.keys_to(KeysTo::Question);
-            self.session.keys_to(KeysTo::HoldFresh);
-        }
         Some(self.carry_out(action, of_project))
     }
 
@@ -290,7 +285,14 @@ impl Repl {
                 let message = "a project's hook wants to insert text with hidden characters; it was left out";
                 self.console.failure(&super::configure::config_failure(message.into(), ""));
             }
-            Action::Insert(text) => self.insert(&text),
+            Action::Insert(text) => {
+                if of_project {
+                    // A key typed ahead must not submit what nobody has read.
+                    self.session.keys_to(KeysTo::Question);
+                    self.session.keys_to(KeysTo::HoldFresh);
+                }
+                self.insert(&text);
+            }
             Action::Ask(text) => return self.ask(None, &text),
             Action::Exec(command) => {
                 let command = command.trim_end_matches(['\n', '\r']).to_owned();
