@@ -131,7 +131,7 @@ fn read(root: &Path) -> Result<((u64, u64), String), String> {
     }
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(io)?;
-    let text = find::text_of(bytes)?;
+    let text = find::text_of(bytes).map_err(|why| format!("it {why}"))?;
     let root = File::from(directory).metadata().map_err(io)?;
     Ok(((root.dev(), root.ino()), text))
 }

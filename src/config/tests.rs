@@ -116,6 +116,34 @@ fn the_examples_load_without_a_problem() {
     }
 }
 
+/// The comment in front of a line, as one text.
+fn comment_above(lines: &[&str], at: usize) -> String {
+    let is_comment = |line: &&&str| line.trim().starts_with("-- ") && !line.contains(" = ");
+    let above: Vec<&str> = lines[..at].iter().rev().take_while(is_comment).map(|line| line.trim()).collect();
+    above.into_iter().rev().map(|line| line.trim_start_matches("--").trim()).collect::<Vec<_>>().join(" ")
+}
+
+/// What the comment on a setting must say of its values.
+fn allowed(kind: Kind) -> Vec<String> {
+    match kind {
+        Kind::Integer(least, most) => vec![format!("{least} to {most}")],
+        Kind::Number(least, most) => vec![format!("{least} to {most}")],
+        Kind::Choice(words) => words.iter().map(|word| format!("\"{word}\"")).collect(),
+        Kind::Bool => vec!["true or false".into()],
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn what_the_readme_writes_as_lua_loads() {
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("README.md");
+    let blocks: Vec<&str> = readme.split("```lua\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(blocks.len() >= 3, "{}", blocks.len());
+    for block in blocks {
+        assert_eq!(lines(&Home::with(block).load()), Vec::<String>::new(), "{block}");
+    }
+}
+
 #[test]
 fn every_setting_stands_in_the_reference_with_a_comment() {
     let lines: Vec<&str> = DEFAULT_LUA.lines().collect();
@@ -137,12 +165,21 @@ fn every_setting_stands_in_the_reference_with_a_comment() {
             }
             let path = tables.iter().map(String::as_str).chain([key]).collect::<Vec<_>>().join(".");
             assert!(lines[at - 1].trim().starts_with("-- "), "{path} has no comment above");
+            let comment = comment_above(&lines, at);
+            for word in ROWS.iter().filter(|row| row.path == path).flat_map(|row| allowed(row.kind)) {
+                assert!(comment.contains(&word), "{path}: {word} is not in {comment:?}");
+            }
             let hook = path.strip_prefix("hooks.").unwrap_or(&path);
             let known = ROWS.iter().any(|row| row.path == path) || HOOKS.iter().any(|row| row.name == hook);
             assert!(known, "{path} has no row");
             seen.insert(path);
         }
     }
+    for limit in ["32 MiB", "50 ms", "5 ms"] {
+        assert!(DEFAULT_LUA.contains(limit), "{limit}");
+    }
+    assert_eq!((lua::LOAD_TIME.cpu.as_millis(), lua::HOOK_TIME.cpu.as_millis()), (50, 5));
+    assert_eq!(lua::MEMORY_BYTES_MAX, 32 * 1024 * 1024);
     for row in HOOKS {
         let path = format!("{}{}", if row.kind == HookKind::Function { "hooks." } else { "" }, row.name);
         assert!(seen.contains(&path), "default.lua lacks {path}");

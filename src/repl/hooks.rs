@@ -295,6 +295,10 @@ impl Repl {
             }
             Action::Ask(text) => return self.ask(None, &text),
             Action::Exec(command) => {
+                let flow = self.settle();
+                if flow != Flow::Continue {
+                    return flow;
+                }
                 let command = command.trim_end_matches(['\n', '\r']).to_owned();
                 let shown = format!("$ {}", escape_visible(&command));
                 self.console.line(&self.console.paint(Style::new().dimmed(), &shown));

@@ -267,11 +267,9 @@ impl Repl {
 
     /// Does what a line asks for.
     fn line(&mut self, line: &str) -> Flow {
-        if !self.resolves {
-            let flow = self.wait_for_names();
-            if flow != Flow::Continue {
-                return flow;
-            }
+        let flow = self.settle();
+        if flow != Flow::Continue {
+            return flow;
         }
         let verdict = state::read(&self.state).verdict(line);
         self.set_forced(None);
@@ -298,6 +296,11 @@ impl Repl {
             }
         };
         if was_edited && flow == Flow::Continue { self.offer_proposals() } else { flow }
+    }
+
+    /// Waits until lines can be judged and run, which is so from the first one on.
+    pub(super) fn settle(&mut self) -> Flow {
+        if self.resolves { Flow::Continue } else { self.wait_for_names() }
     }
 
     /// Waits until the shell has read its start-up files. The keys are the shell's meanwhile, for a file that asks.
@@ -431,11 +434,9 @@ impl Repl {
     }
 
     fn end_of_file(&mut self) -> Flow {
-        if !self.resolves {
-            let flow = self.wait_for_names();
-            if flow != Flow::Continue {
-                return flow;
-            }
+        let flow = self.settle();
+        if flow != Flow::Continue {
+            return flow;
         }
         self.session.end_of_file();
         self.finished = None;

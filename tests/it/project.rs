@@ -332,7 +332,7 @@ fn no_bytecode_is_even_asked_about() {
         fs::write(home.path().join(FILE), bytes).expect("a file");
         fs::set_permissions(home.path().join(FILE), fs::Permissions::from_mode(0o644)).expect("permissions");
         let session = session(home.path());
-        session.expect_text("~/p/.reedclaw.lua is not used: is not");
+        session.expect_text("~/p/.reedclaw.lua is not used: it is not");
         session.run("echo alive-$((1+1))");
         session.expect_line("alive-2");
     }
