@@ -87,9 +87,9 @@ pub const METAS: [Meta; 11] = [
     row(&["why"], "", Argument::None, "tells why the last line went where it went", Action::Why),
     row(
         &["config"],
-        "[show, reload, edit, path, trust, untrust]",
+        "[WHAT]",
         Argument::Config,
-        "shows what holds and why, reads the config again, opens it; trusts a project's file or not",
+        "show, reload, edit, path, trust, untrust: what holds and why; a project's file",
         Action::Config,
     ),
     row(&["help"], "", Argument::None, "lists the meta commands and the keys", Action::Help),
