@@ -53,6 +53,29 @@ fn what_is_set_stays() {
 }
 
 #[test]
+fn the_prompt_names_the_virtual_environment() {
+    let Some(session) = session("") else { return };
+    ready(&session);
+    session.run("set -gx VIRTUAL_ENV '/srv/projects/my env;1'");
+    session.expect_text("(my_env_1) ~ ❯");
+    session.run("set -e VIRTUAL_ENV");
+    session.run("clear");
+    session.expect("a prompt without it", |screen| crate::pty::cursor_line(screen).starts_with("~ ❯"));
+}
+
+#[test]
+fn an_interrupt_right_behind_enter_reaches_the_command() {
+    let Some(session) = session("") else { return };
+    ready(&session);
+    for _ in 0..5 {
+        session.expect_prompt();
+        session.send(b"sleep 600\r\x03");
+        session.expect_text("130 ❯");
+        session.run("clear");
+    }
+}
+
+#[test]
 fn a_status_is_told_and_kept() {
     let Some(session) = session("") else { return };
     ready(&session);
