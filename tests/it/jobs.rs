@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use nix::sys::termios::LocalFlags;
 
-use crate::pty::{Key, PROMPT, Session, Spawn, status_code};
+use crate::pty::{Key, Session, Spawn, status_code};
 
 /// Waits until a process of this name runs below the session.
 #[track_caller]
@@ -289,9 +289,7 @@ fn an_interrupt_right_behind_enter_reaches_the_command() {
     session.run("true");
     for command in ["sleep 600", "sleep 600 | cat", "while :; do :; done"] {
         for _ in 0..5 {
-            session.expect_prompt();
-            session.send(format!("{command}\r\x03").as_bytes());
-            session.expect_text(&format!("130 {PROMPT}"));
+            session.interrupted_at_once(command);
             session.run("clear");
         }
     }

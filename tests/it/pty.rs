@@ -386,6 +386,18 @@ impl Session {
         self.expect_prompt();
     }
 
+    /// Types a command whose Ctrl-C comes together with its Enter, and waits until it has ended by that: its status may
+    /// be another one, where a pipeline's last program ends by itself.
+    #[track_caller]
+    pub fn interrupted_at_once(&self, command: &str) {
+        self.expect_prompt();
+        let from = self.raw().len();
+        self.send(format!("{command}\r\x03").as_bytes());
+        // The editor has left its line: an empty prompt from here on is the next one.
+        self.expect_raw(b"\x1b[?2004l", from);
+        self.expect_prompt();
+    }
+
     /// Sends bytes as they are.
     pub fn send(&self, bytes: &[u8]) {
         self.master().write_all(bytes).expect("the terminal takes input");

@@ -67,9 +67,7 @@ fn an_interrupt_right_behind_enter_reaches_the_command() {
     let Some(session) = session("") else { return };
     ready(&session);
     for _ in 0..5 {
-        session.expect_prompt();
-        session.send(b"sleep 600\r\x03");
-        session.expect_text("130 ❯");
+        session.interrupted_at_once("sleep 600");
         session.run("clear");
     }
 }
