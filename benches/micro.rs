@@ -105,9 +105,19 @@ fn route(plan: &Plan) {
         .map(|n| format!("program-{n}"))
         .chain(["ls", "git", "make", "wc", "find", "grep", "sort", "head", "cat", "docker"].map(str::to_owned));
     let names = Names { programs: Arc::new(programs.collect()), ..Names::default() };
-    let context = Context { names: &names, is_path: &|_| false, forced: None, model_asked: false };
+    let context = Context::new(&names);
     plan.measure("route: one line", 120_000, 0, |turn| {
         black_box(decide(LINES[turn % LINES.len()], &context));
+    });
+    // All kinds of lines, each once in a turn, as the session's router meets them: the caches are its own to fill.
+    let table = include_str!("../src/route/hard_lines.tsv");
+    let lines: Vec<&str> = table.lines().filter_map(|row| row.split('\t').nth(2)).collect();
+    plan.measure("route: the hard lines", 100 * lines.len(), 0, |turn| {
+        black_box(decide(lines[turn % lines.len()], &context));
+    });
+    let paste = lines.join("\n");
+    plan.measure("route: a paste of 1,700 lines", 2_000, 0, |_| {
+        black_box(decide(&paste, &context));
     });
 }
 

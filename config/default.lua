@@ -120,6 +120,18 @@ claim that you ran something. Propose only commands that the question calls for.
   -- status if not 0, and the model. "shell": your own prompt, as your shell draws it.
   prompt = "default",
 
+  -- Where a line goes: a command to the shell, a sentence to the model.
+  route = {
+    -- "auto", "shell", "ask" or "shadow". "auto": ReedClaw decides. "shell", "ask": every line goes there, but for those
+    -- with a prefix (`!`, `?`). "shadow": as "shell", and the prompt tells what "auto" would do. `:mode` changes it.
+    mode = "auto",
+    -- "glyph" or "words": `❯ ? : ~`, or `shell> model> meta> ask first>`, which a screen reader says better.
+    verdict = "glyph",
+    -- true or false: remember the lines that you sent the other way (Ctrl-T, or your answer to the question), and decide
+    -- a little more like that. It stays in the database of the history; `:route forget` empties it.
+    learn = true,
+  },
+
   -- The line editor.
   editor = {
     -- "emacs" or "vi": key bindings.

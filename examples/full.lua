@@ -43,6 +43,8 @@ return {
 
   prompt = "shell",
 
+  route = { mode = "shadow", verdict = "words", learn = false },
+
   editor = {
     mode = "vi",
     highlight = false,

@@ -4,13 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, Command};
 
 use super::import;
-use crate::host;
-use crate::proto::{Failure, Route};
-use crate::repl::{first_names, state::EditorState};
-use crate::shell::programs::Programs;
+use crate::proto::Failure;
 
 /// The whole command line, for parsing and for `--help`.
 #[must_use]
@@ -33,11 +30,7 @@ pub fn definition() -> Command {
                 .help("Reads this config instead of ~/.config/reedclaw/config.lua"),
         )
         .arg(Arg::new("login").short('l').long("login").action(ArgAction::SetTrue).help("Starts as a login shell"))
-        .subcommand(
-            Command::new("route")
-                .about("Says where a line would go, and why; runs nothing")
-                .arg(Arg::new("line").value_name("LINE").required(true).num_args(1..).trailing_var_arg(true)),
-        )
+        .subcommand(super::route::definition())
         .subcommand(
             Command::new("history").about("The history of lines").subcommand_required(true).subcommand(
                 Command::new("import")
@@ -75,7 +68,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         }
     };
     match matches.subcommand() {
-        Some(("route", matches)) => route(matches),
+        Some(("route", matches)) => super::route::run(matches),
         Some(("history", matches)) => match matches.subcommand() {
             Some(("import", matches)) => finish(import::run(
                 matches.get_one::<String>("shell").map(String::as_str),
@@ -89,28 +82,6 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
             ExitCode::SUCCESS
         }
     }
-}
-
-/// Prints where a line would go, by the names that every bash knows and the programs on `PATH`.
-fn route(matches: &ArgMatches) -> ExitCode {
-    let words: Vec<String> = matches.get_many::<String>("line").unwrap_or_default().cloned().collect();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let names = crate::proto::Names { programs: Programs::new().refresh(&path), ..first_names() };
-    let state = EditorState {
-        names: names.into(),
-        cwd: host::working_directory(),
-        home: std::env::var_os("HOME").map(PathBuf::from),
-        ..EditorState::default()
-    };
-    let verdict = state.verdict(&words.join(" "));
-    let whither = match verdict.route {
-        Route::Empty => "nowhere",
-        Route::Meta => "meta",
-        Route::Shell => "shell",
-        Route::Ask => "model",
-    };
-    println!("{whither}: {} ({})", crate::render::sanitise(&verdict.reason), verdict.rule);
-    ExitCode::SUCCESS
 }
 
 fn finish(result: Result<(), Failure>) -> ExitCode {

@@ -6,6 +6,7 @@ mod config;
 pub mod dispatch;
 mod front;
 mod import;
+mod route;
 
 pub use front::interactive;
 

@@ -45,7 +45,7 @@ pub use reference::{limits, reference};
 pub use schema::{Kind, Project, ROWS, Row};
 pub use settings::{
     ColorChoice, ConsoleSettings, ContextSettings, EditMode, EditorSettings, Hidden, HistorySettings, KeySource,
-    ModelSettings, PromptStyle, Settings, ShellSettings,
+    ModelSettings, PromptStyle, RouteMode, RouteSettings, Settings, ShellSettings,
 };
 pub use trust::{Trust, Trusted, Verdict};
 

@@ -25,6 +25,8 @@ pub struct Settings {
     pub history: HistorySettings,
     /// Whose prompt is shown.
     pub prompt: PromptStyle,
+    /// Where lines go.
+    pub route: RouteSettings,
     /// The line editor.
     pub editor: EditorSettings,
     /// What is printed.
@@ -139,6 +141,45 @@ pub enum PromptStyle {
     Shell,
 }
 
+/// Where lines go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouteSettings {
+    /// Who decides.
+    pub mode: RouteMode,
+    /// Whether the prompt says it in words.
+    pub words: bool,
+    /// Whether lines that the user sent the other way are remembered.
+    pub learn: bool,
+}
+
+/// Who decides where a line goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RouteMode {
+    /// ReedClaw.
+    #[default]
+    Auto,
+    /// It goes to the shell.
+    Shell,
+    /// It goes to the model.
+    Ask,
+    /// It goes to the shell, and the prompt tells what ReedClaw would do.
+    Shadow,
+}
+
+impl RouteMode {
+    /// The mode of this name.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "auto" => Self::Auto,
+            "shell" => Self::Shell,
+            "ask" => Self::Ask,
+            "shadow" => Self::Shadow,
+            _ => return None,
+        })
+    }
+}
+
 /// The line editor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditorSettings {
@@ -220,6 +261,11 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
         prompt: match values.text(&["prompt"])?.as_str() {
             "shell" => PromptStyle::Shell,
             _ => PromptStyle::Default,
+        },
+        route: RouteSettings {
+            mode: RouteMode::of(&values.text(&["route", "mode"])?).unwrap_or_default(),
+            words: values.text(&["route", "verdict"])? == "words",
+            learn: values.bool(&["route", "learn"])?,
         },
         editor: EditorSettings {
             mode: match values.text(&["editor", "mode"])?.as_str() {

@@ -18,10 +18,12 @@ pub enum Route {
     Shell,
     /// The model.
     Ask,
+    /// Shell or model: the user is asked which.
+    Confirm,
 }
 
 /// The router's answer for one line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// Where the line goes.
     pub route: Route,
@@ -31,6 +33,8 @@ pub struct Verdict {
     pub rule: &'static str,
     /// The reason, in words that a user understands.
     pub reason: String,
+    /// How sure that is, as a logarithm of odds: above 0 speaks for the shell, below for the model.
+    pub score: f32,
 }
 
 /// A line that a person typed, or adopted after reading it. Only such a line can be handed to the live shell.

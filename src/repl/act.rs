@@ -5,7 +5,7 @@ use nu_ansi_term::Style;
 use super::keys::KEYS;
 use super::meta::{self, Action, METAS, MetaError};
 use super::run::{Flow, Repl};
-use crate::proto::{Failure, FailureKind, HumanLine, LineKind, Route, Verdict};
+use crate::proto::{Failure, FailureKind, HumanLine, LineKind, Verdict};
 use crate::render::text::table;
 use crate::store::{Search, TextMatch};
 
@@ -43,7 +43,9 @@ impl Repl {
             Action::Model => self.switch_model(argument),
             Action::Models => self.list_models(),
             Action::History => self.list_history(argument),
-            Action::Why => self.explain_route(before),
+            Action::Why => return self.explain_route(before),
+            Action::Mode => self.set_mode(argument),
+            Action::Route => self.forget_routes(argument),
             Action::Config => return self.config(argument),
             Action::Help => self.help(),
         }
@@ -108,21 +110,6 @@ impl Repl {
                 self.console.write(&table(&rows, self.console.width_columns()));
             }
         }
-    }
-
-    fn explain_route(&self, before: Option<&(String, Verdict)>) {
-        let Some((line, verdict)) = before else {
-            return self.console.notice("no line has gone anywhere yet");
-        };
-        let whither = match verdict.route {
-            Route::Shell => "the shell",
-            Route::Ask => "the model",
-            Route::Meta => "ReedClaw",
-            Route::Empty => "nowhere",
-        };
-        self.console.outside(&format!("{line}\n"));
-        self.console.line(&format!("went to {whither}: {}", crate::render::sanitise(&verdict.reason)));
-        self.console.notice(&format!("rule {}; Ctrl-T flips a line, ! forces the shell, ? the model", verdict.rule));
     }
 
     fn help(&self) {

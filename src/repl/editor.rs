@@ -125,6 +125,8 @@ fn meta_entries(shape: &Shape<'_>) -> Vec<MetaEntry> {
         help: meta.help.to_owned(),
         values: match meta.argument {
             Argument::Model => models(),
+            Argument::Mode => ["auto", "shell", "ask", "shadow"].map(str::to_owned).into(),
+            Argument::Forget => vec!["forget".to_owned()],
             Argument::Config => CONFIG_WORDS.map(str::to_owned).to_vec(),
             _ => Vec::new(),
         },

@@ -98,7 +98,7 @@ pub fn paint<'a>(line: &'a str, state: &EditorState, palette: &Palette) -> Vec<(
             brush.put(start, end, palette.meta);
             brush.finish()
         }
-        Route::Shell => {
+        Route::Shell | Route::Confirm => {
             let start = state::shell_text_start(line, &verdict);
             let mut brush = Brush { line, at: 0, out: Vec::with_capacity(16) };
             if start > 0 {

@@ -61,14 +61,14 @@ pub const KEYS: [Key; 7] = [
     },
     Key {
         name: "Alt-Enter",
-        help: "a new line without running anything",
+        help: "a new line without running anything; on an empty line asks the model about the last failure",
         modifiers: KeyModifiers::ALT,
         code: KeyCode::Enter,
         event: || ReedlineEvent::Edit(vec![EditCommand::InsertNewline]),
     },
     Key {
         name: "Shift-Enter",
-        help: "the same, where the terminal tells it from Enter",
+        help: "a new line, where the terminal tells it from Enter",
         modifiers: KeyModifiers::SHIFT,
         code: KeyCode::Enter,
         event: || ReedlineEvent::Edit(vec![EditCommand::InsertNewline]),

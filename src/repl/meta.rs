@@ -15,6 +15,10 @@ pub enum Argument {
     Text,
     /// One of `CONFIG_WORDS`; none shows the settings.
     Config,
+    /// A mode of `route.mode`; none shows the one in force.
+    Mode,
+    /// The word `forget`.
+    Forget,
 }
 
 /// What `:config` can be told.
@@ -43,6 +47,10 @@ pub enum Action {
     Why,
     /// Shows, reads again or opens the config; trusts a project's file.
     Config,
+    /// Sets who decides where lines go.
+    Mode,
+    /// Forgets what was learned about where lines go.
+    Route,
     /// Lists the meta commands.
     Help,
 }
@@ -63,7 +71,7 @@ pub struct Meta {
 }
 
 /// The table.
-pub const METAS: [Meta; 11] = [
+pub const METAS: [Meta; 13] = [
     row(&["quit", "q"], "", Argument::None, "ends the session, as exit does", Action::Quit),
     row(&["clear"], "", Argument::None, "forgets the conversation's questions and answers", Action::Clear),
     row(
@@ -85,6 +93,14 @@ pub const METAS: [Meta; 11] = [
     row(&["exec"], "CMD", Argument::Command, "runs CMD in the shell, whatever it looks like", Action::Exec),
     row(&["ask"], "TEXT", Argument::Text, "asks the model TEXT, whatever it looks like", Action::Ask),
     row(&["why"], "", Argument::None, "tells why the last line went where it went", Action::Why),
+    row(
+        &["mode"],
+        "[MODE]",
+        Argument::Mode,
+        "auto, shell, ask or shadow: says who decides where lines go, until the session ends",
+        Action::Mode,
+    ),
+    row(&["route"], "forget", Argument::Forget, "forgets which lines you sent the other way", Action::Route),
     row(
         &["config"],
         "[WHAT]",
@@ -136,7 +152,7 @@ pub fn parse(line: &str) -> Result<(&'static Meta, &str), MetaError> {
     };
     match meta.argument {
         Argument::None if !argument.is_empty() => Err(MetaError::Surplus(meta)),
-        Argument::Command | Argument::Text if argument.is_empty() => Err(MetaError::Missing(meta)),
+        Argument::Command | Argument::Text | Argument::Forget if argument.is_empty() => Err(MetaError::Missing(meta)),
         _ => Ok((meta, argument)),
     }
 }

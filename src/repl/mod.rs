@@ -22,6 +22,7 @@ mod programs;
 mod project;
 mod prompt;
 mod question;
+mod route;
 mod run;
 mod slots;
 pub mod state;

@@ -8,26 +8,57 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nu_ansi_term::{Color, Style};
 use reedline::{PromptEditMode, PromptHistorySearch, PromptHistorySearchStatus, PromptViMode};
 
-use crate::proto::Route;
+use crate::proto::{Route, Verdict};
+use crate::route::steady;
 
 /// Where the line that is being typed would go; the highlighter writes it before the prompt is drawn.
 #[derive(Clone, Debug)]
-pub struct Heading(Arc<Mutex<Route>>);
+pub struct Heading {
+    shown: Arc<Mutex<Shown>>,
+    words: bool,
+}
 
-impl Default for Heading {
-    fn default() -> Self {
-        Self(Arc::new(Mutex::new(Route::Empty)))
-    }
+/// What the prompt shows, and for which line.
+#[derive(Clone, Debug)]
+struct Shown {
+    line: String,
+    route: Route,
+    /// The verdict was another, but a word was still being typed.
+    held: bool,
+    /// What would have been decided, where a mode decides.
+    shadow: Option<Route>,
 }
 
 impl Heading {
-    /// Says where the line goes.
-    pub fn set(&self, route: Route) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = route;
+    /// Makes a heading that speaks in glyphs or in words.
+    #[must_use]
+    pub fn new(words: bool) -> Self {
+        let shown = Shown { line: String::new(), route: Route::Empty, held: false, shadow: None };
+        Self { shown: Arc::new(Mutex::new(shown)), words }
     }
 
-    fn get(&self) -> Route {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Says where the line goes, and what would have been decided without the mode, where that differs.
+    pub fn set(&self, line: &str, verdict: &Verdict, shadow: Option<Route>) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let route = if shown.line == line && shown.held && verdict.rule != "forced-by-key" {
+            // The same line is drawn again.
+            shown.route
+        } else {
+            steady(Some((&shown.line, shown.route)), line, verdict)
+        };
+        *shown = Shown { line: line.to_owned(), route, held: route != verdict.route, shadow };
+    }
+
+    /// Whether something else than `verdict` was shown for `line` when Enter was pressed.
+    #[must_use]
+    pub fn differs(&self, line: &str, verdict: &Verdict) -> bool {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.held && shown.line == line && shown.route != verdict.route
+    }
+
+    fn get(&self) -> (Route, Option<Route>) {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        (shown.route, shown.shadow)
     }
 }
 
@@ -103,7 +134,7 @@ impl ReedPrompt {
     pub fn rows_below_cursor(&self, buffer: &str, cursor_bytes: usize, columns: usize) -> Option<usize> {
         let prompt = crate::render::strip_controls(self.left.as_bytes());
         let rows = |text: &str| -> usize {
-            let whole = format!("{prompt}  {text}");
+            let whole = format!("{prompt}{} {text}", self.glyph().0);
             whole.split('\n').map(|line| crate::render::text::width(line) / columns.max(1) + 1).sum()
         };
         let all = rows(buffer);
@@ -113,9 +144,19 @@ impl ReedPrompt {
 
     /// The glyph and its colour.
     fn glyph(&self) -> (&'static str, Color) {
-        match (self.heading.get(), self.unicode) {
+        let route = self.heading.get().0;
+        if self.heading.words {
+            return match route {
+                Route::Ask => ("model>", Color::Purple),
+                Route::Meta => ("meta>", Color::Yellow),
+                Route::Confirm => ("ask first>", Color::Yellow),
+                Route::Shell | Route::Empty => ("shell>", Color::Green),
+            };
+        }
+        match (route, self.unicode) {
             (Route::Ask, _) => ("?", Color::Purple),
             (Route::Meta, _) => (":", Color::Yellow),
+            (Route::Confirm, _) => ("~", Color::Yellow),
             (_, true) => ("❯", Color::Green),
             (_, false) => (">", Color::Green),
         }
@@ -128,7 +169,13 @@ impl reedline::Prompt for ReedPrompt {
     }
 
     fn render_prompt_right(&self) -> Cow<'_, str> {
-        Cow::Borrowed(&self.right)
+        let text = match self.heading.get().1 {
+            Some(Route::Ask) => "auto: the model",
+            Some(Route::Confirm) => "auto: would ask you",
+            Some(Route::Shell) => "auto: the shell",
+            _ => return Cow::Borrowed(&self.right),
+        };
+        if self.color { Color::DarkGray.paint(text).to_string().into() } else { text.into() }
     }
 
     fn render_prompt_indicator(&self, mode: PromptEditMode) -> Cow<'_, str> {

@@ -1,4 +1,4 @@
-//! A question that one key answers: only a key pressed after it appeared counts, and never one of a paste.
+//! A question that a lone key answers. A paste, an escape sequence and keys that were typed before it are no answer.
 
 use super::run::{Flow, Repl};
 use crate::shell::Event;
@@ -35,8 +35,7 @@ impl Reader {
 }
 
 impl Repl {
-    /// Puts a question and waits for a key that answers it. The keys stay with the question; the caller says whose
-    /// they are next.
+    /// Puts a question and waits for a key that answers it; `stop` is what Ctrl-C says. The keys are kept from then on.
     pub(super) fn put_question<T: Clone>(
         &mut self,
         text: &str,
@@ -69,7 +68,28 @@ impl Repl {
                 }
             }
         };
+        self.session.keys_to(KeysTo::Hold);
         self.console.raw(b"\x1b[?2004l");
         answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paste_is_no_answer_however_it_is_cut() {
+        let choice = |keys: &[u8]| (keys == b"r").then_some('r');
+        let paste = b"\x1b[200~r\x1b[201~";
+        for cut in 6..paste.len() {
+            for second in cut..paste.len() {
+                let mut reader = Reader::default();
+                for piece in [&paste[..cut], &paste[cut..second], &paste[second..]] {
+                    assert_eq!(reader.read(piece, choice, 's'), None, "{cut} {second}");
+                }
+                assert_eq!(reader.read(b"r", choice, 's'), Some('r'), "{cut} {second}");
+            }
+        }
     }
 }

@@ -13,6 +13,7 @@ use super::hooks::{KEY_COMMAND, SharedHooks};
 use super::keys::{FLIP, WAKE};
 use super::programs::ProgramsThread;
 use super::prompt::{Facts, Heading, ReedPrompt, split_titles, with_tilde};
+use super::route::Failed;
 use super::state::{EditorState, SharedState};
 use super::writer::{Ticket, WRITE_AFTER, Writer, WriterThread};
 use super::{editor, state};
@@ -61,6 +62,10 @@ pub struct Repl {
     pub(super) proposals: VecDeque<ModelCommand>,
     pub(super) proposals_total: usize,
     pub(super) last: Option<(String, Verdict)>,
+    /// The last command that failed.
+    pub(super) failed: Option<Failed>,
+    /// Whether it is remembered where lines were sent.
+    pub(super) learns: bool,
     pub(super) editor: Reedline,
     pub(super) heading: Heading,
     pub(super) settings: crate::config::Settings,
@@ -126,12 +131,13 @@ impl Repl {
             home: home.clone(),
             first_path: app.env.get(std::ffi::OsStr::new("PATH")).cloned(),
             route_hook: hooks.route_hook(),
+            mode: app.settings.route.mode,
             ..EditorState::default()
         };
         let state = SharedState::new(state.into());
         let programs = ProgramsThread::start(SharedState::clone(&state), session.handle());
         programs.refresh(app.env.get(std::ffi::OsStr::new("PATH")).cloned());
-        let heading = Heading::default();
+        let heading = Heading::new(app.settings.route.words);
         let writer = Writer::new(Arc::clone(&app.store));
         let editor = editor::make(&Shape::of(&app, &hooks), &state, &heading, &session.handle(), &writer);
         let App { settings, problems, store, agent, .. } = app;
@@ -145,6 +151,8 @@ impl Repl {
             proposals: VecDeque::new(),
             proposals_total: 0,
             last: None,
+            failed: None,
+            learns: settings.route.learn,
             editor,
             heading,
             settings,
@@ -226,6 +234,10 @@ impl Repl {
             }
             Ok(Signal::HostCommand(command)) if command == WAKE => {
                 self.session.woken();
+                if state::read(&self.state).asks_about_failure(self.editor.current_buffer_contents()) {
+                    self.editor.run_edit_commands(&[EditCommand::Clear]);
+                    return self.ask_about_failure();
+                }
                 self.take_pending(Some(&prompt))
             }
             Ok(Signal::HostCommand(command)) if command.starts_with(KEY_COMMAND) => {
@@ -276,8 +288,14 @@ impl Repl {
         self.configured.project.line_done();
         let was_edited = std::mem::take(&mut self.editing_proposal);
         let hidden = line.starts_with(' ') && self.settings.history.ignore_space;
+        let settled = if was_edited { Ok(Some(verdict)) } else { self.settle_route(line, verdict, hidden) };
+        let verdict = match settled {
+            Ok(Some(verdict)) => verdict,
+            Ok(None) => return Flow::Continue,
+            Err(flow) => return flow,
+        };
         let flow = match verdict.route {
-            Route::Empty => Flow::Continue,
+            Route::Empty | Route::Confirm => Flow::Continue,
             Route::Meta => {
                 self.remember(line, LineKind::Meta);
                 let before = self.last.take();
@@ -366,6 +384,7 @@ impl Repl {
         self.environment.clone_from(&outcome.environment);
         self.configured.project.line_done();
         self.duration_ms = u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX);
+        self.note_failure(outcome, keep);
         if let Some(cwd) = &outcome.cwd {
             self.state.write().unwrap_or_else(PoisonError::into_inner).cwd.clone_from(cwd);
         }
@@ -494,7 +513,9 @@ impl Repl {
     }
 
     fn take_names(&mut self, mut names: crate::proto::Names, path: std::ffi::OsString) {
-        self.named = true;
+        if !std::mem::replace(&mut self.named, true) {
+            self.load_learned();
+        }
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         names.programs = Arc::clone(&state.names.programs);
         names.known.clone_from(&state.names.known);

@@ -49,10 +49,23 @@ impl ToldHighlighter {
     }
 }
 
+impl ToldHighlighter {
+    fn tell_heading(&self, line: &str) {
+        let state = state::read(&self.state);
+        let verdict = state.verdict(line);
+        let modal = matches!(verdict.rule, "mode" | "prefixes-decide");
+        let natural = modal.then(|| state.natural_verdict(line).route);
+        self.heading.set(line, &verdict, natural.filter(|natural| *natural != verdict.route));
+    }
+}
+
 impl Highlighter for ToldHighlighter {
     fn highlight(&self, line: &str, cursor: usize) -> StyledText {
         self.pump.editor_drawn();
-        self.heading.set(state::read(&self.state).verdict(line).route);
+        self.tell_heading(line);
+        if state::read(&self.state).asks_about_failure(line) {
+            self.pump.nudge();
+        }
         let mut styled = match &self.inner {
             Some(inner) => inner.highlight(line, cursor),
             None => {

@@ -1,13 +1,15 @@
 //! What the line editor's slots share: the live shell's names, where it is, and what the user's key forces. It must not know
 //! how the facts were found; the loop writes them, the slots read.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
+use crate::config::RouteMode;
 use crate::proto::{Names, Route, Verdict};
-use crate::route::{self, Context};
+use crate::route::{self, Context, Forced, Weights};
 
 /// Words of a line that are looked up one by one while the list of programs isn't made yet.
 const FIRST_WORDS_MAX: usize = 16;
@@ -31,6 +33,27 @@ pub struct EditorState {
     pub first_path: Option<OsString>,
     /// The config's own word on where a line goes.
     pub route_hook: Option<RouteHook>,
+    /// Who decides: `route.mode`, until `:mode` says otherwise.
+    pub mode: RouteMode,
+    /// The last command failed, and the model can be asked why.
+    pub failed: bool,
+    /// What the user's own answers have changed.
+    pub learned: Arc<Learned>,
+}
+
+/// What the user's own answers have changed: lines that went the other way, and the weights.
+#[derive(Clone, Debug)]
+pub struct Learned {
+    /// Lines, trimmed, and where each was sent.
+    pub answers: HashMap<String, Route>,
+    /// The built-in weights, moved a little.
+    pub weights: Weights,
+}
+
+impl Default for Learned {
+    fn default() -> Self {
+        Self { answers: HashMap::new(), weights: Weights::built_in().clone() }
+    }
 }
 
 /// The config's hook that may say where a line goes.
@@ -54,7 +77,7 @@ impl RouteHook {
         let route = (self.0)(line)?;
         let text = if route == Route::Shell { line } else { trimmed };
         let reason = "your route hook says so".to_owned();
-        Some(Verdict { route, text: text.to_owned(), rule: "hook", reason })
+        Some(Verdict { route, text: text.to_owned(), rule: "hook", reason, score: 0.0 })
     }
 }
 
@@ -68,7 +91,7 @@ impl std::fmt::Debug for RouteHook {
 pub type SharedState = Arc<RwLock<EditorState>>;
 
 impl EditorState {
-    /// Says where `line` would go.
+    /// Says where `line` goes.
     #[must_use]
     pub fn verdict(&self, line: &str) -> Verdict {
         if let Some(hook) = self.route_hook.as_ref().filter(|_| self.forced.is_none())
@@ -76,14 +99,40 @@ impl EditorState {
         {
             return verdict;
         }
+        self.with_context(line, |context| route::decide(line, context))
+    }
+
+    /// Says where `line` would go if neither a key nor a mode forced it.
+    #[must_use]
+    pub fn natural_verdict(&self, line: &str) -> Verdict {
+        self.with_context(line, |context| route::decide(line, &Context { forced: None, ..*context }))
+    }
+
+    /// Whether a line of the editor is a question about the last failure: a new line (Alt-Enter) in an empty one.
+    #[must_use]
+    pub fn asks_about_failure(&self, line: &str) -> bool {
+        self.failed && line == "\n"
+    }
+
+    /// Lends what is known when `line` is decided.
+    pub fn with_context<T>(&self, line: &str, look: impl FnOnce(&Context<'_>) -> T) -> T {
         let names = self.names_for(line);
-        let context = Context {
+        let forced = match (self.forced, self.mode) {
+            (Some(route), _) => Some(Forced::Key(route)),
+            (None, RouteMode::Auto) => None,
+            (None, RouteMode::Shell) => Some(Forced::Mode(Route::Shell)),
+            (None, RouteMode::Ask) => Some(Forced::Mode(Route::Ask)),
+            (None, RouteMode::Shadow) => Some(Forced::Prefixes),
+        };
+        look(&Context {
             names: &names,
             is_path: &|word| self.is_runnable(word),
-            forced: self.forced,
+            forced,
             model_asked: self.model_asked,
-        };
-        route::decide(line, &context)
+            answered: self.learned.answers.get(line.trim()).copied(),
+            ran_before: false,
+            weights: &self.learned.weights,
+        })
     }
 
     /// The names, with the line's words among them that are programs while the list of programs isn't made yet: a command
@@ -129,7 +178,13 @@ pub(super) fn read(state: &SharedState) -> RwLockReadGuard<'_, EditorState> {
 
 /// Where the shell's text begins in `line`, after a forcing prefix (`!`, `$ `).
 pub(super) fn shell_text_start(line: &str, verdict: &Verdict) -> usize {
-    if verdict.rule == "forced-shell" { line.len().saturating_sub(verdict.text.trim_start().len()) } else { 0 }
+    if verdict.rule != "forced-shell" {
+        return 0;
+    }
+    // One character, `!` or `$`, and white space around it.
+    let prefix = line.trim_start();
+    let text = prefix.get(1..).unwrap_or_default().trim_start();
+    line.len() - text.len()
 }
 
 #[cfg(test)]
@@ -151,18 +206,21 @@ mod tests {
     #[test]
     fn a_command_typed_before_the_programs_are_known_is_one() {
         let mut state = EditorState::default();
-        assert_eq!(state.verdict("sh | env").route, Route::Ask);
+        let resolves = |state: &EditorState| state.verdict("sh | env").rule == "first-word-resolves";
+        assert!(!resolves(&state));
         state.first_path = Some("/nonexistent:/bin:/usr/bin".into());
-        assert_eq!(state.verdict("sh | env").route, Route::Shell);
+        assert!(resolves(&state));
         assert_eq!(state.verdict("what is that").route, Route::Ask);
         state.names = Arc::new(Names { programs: Arc::new(["ls".to_owned()].into()), ..Names::default() });
-        assert_eq!(state.verdict("sh | env").route, Route::Ask);
+        assert!(!resolves(&state));
     }
 
     #[test]
     fn the_prefix_is_no_part_of_the_shells_text() {
         let state = EditorState::default();
-        for (line, start) in [("!ls", 1), ("$ ls -l", 2), ("  ! x", 0), (" !  x", 0), (" !x y", 2), ("./x", 0)] {
+        for (line, start) in
+            [("!ls", 1), ("$ ls -l", 2), ("  ! x", 0), (" !  x", 0), (" !x y", 2), ("./x", 0), ("!é \n", 1)]
+        {
             assert_eq!(shell_text_start(line, &state.verdict(line)), start, "{line:?}");
         }
     }

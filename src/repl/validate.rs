@@ -50,7 +50,8 @@ pub fn is_incomplete(text: &str) -> bool {
     }
     let pieces = tokens(text, Reading::Shell);
     let Some(last) = pieces.last() else { return false };
-    if last.kind == TokenKind::Comment && pieces.len() == 1 {
+    // Of a redirection to nowhere bash says at once that it is one.
+    if last.kind == TokenKind::Comment && pieces.len() == 1 || last.kind == TokenKind::Redirect {
         return false;
     }
     if last.kind != TokenKind::Comment && ends_with_backslash(text) {

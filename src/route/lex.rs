@@ -78,33 +78,57 @@ impl Token<'_> {
 #[must_use]
 pub fn tokens(text: &str, reading: Reading) -> Vec<Token<'_>> {
     let mut out = Vec::with_capacity(8);
-    let bytes = text.as_bytes();
-    let mut at = 0;
-    while at < bytes.len() {
-        let (kind, end) = match bytes[at] {
-            b'\n' => (TokenKind::Newline, at + 1),
-            byte if byte.is_ascii_whitespace() => {
-                at += 1;
-                continue;
-            }
-            b'\\' if bytes.get(at + 1) == Some(&b'\n') => {
-                at += 2;
-                continue;
-            }
-            b'#' => (TokenKind::Comment, line_end(bytes, at)),
-            b'<' | b'>' if bytes.get(at + 1) == Some(&b'(') => word(text, at, reading),
-            b'<' | b'>' => (TokenKind::Redirect, redirect_end(bytes, at)),
-            b'&' if bytes.get(at + 1) == Some(&b'>') => (TokenKind::Redirect, redirect_end(bytes, at + 1)),
-            b'0'..=b'9' if redirect_after_digits(bytes, at).is_some() => {
-                (TokenKind::Redirect, redirect_after_digits(bytes, at).unwrap_or(at + 1))
-            }
-            b'|' | b'&' | b';' | b'(' | b')' => (TokenKind::Operator, operator_end(bytes, at)),
-            _ => word(text, at, reading),
-        };
-        out.push(Token { text: &text[at..end], start: at, kind });
-        at = end;
-    }
+    out.extend(pieces(text, reading));
     out
+}
+
+/// The same, one by one, for a reader that keeps only some of them.
+#[must_use]
+pub fn pieces(text: &str, reading: Reading) -> Pieces<'_> {
+    Pieces { text, at: 0, reading }
+}
+
+/// What [`pieces`] gives.
+#[derive(Clone, Debug)]
+pub struct Pieces<'a> {
+    text: &'a str,
+    at: usize,
+    reading: Reading,
+}
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = Token<'a>;
+
+    fn next(&mut self) -> Option<Token<'a>> {
+        let (text, reading) = (self.text, self.reading);
+        let bytes = text.as_bytes();
+        while let Some(&byte) = bytes.get(self.at) {
+            let at = self.at;
+            let (kind, end) = match byte {
+                b'\n' => (TokenKind::Newline, at + 1),
+                byte if byte.is_ascii_whitespace() => {
+                    self.at += 1;
+                    continue;
+                }
+                b'\\' if bytes.get(at + 1) == Some(&b'\n') => {
+                    self.at += 2;
+                    continue;
+                }
+                b'#' => (TokenKind::Comment, line_end(bytes, at)),
+                b'<' | b'>' if bytes.get(at + 1) == Some(&b'(') => word(text, at, reading),
+                b'<' | b'>' => (TokenKind::Redirect, redirect_end(bytes, at)),
+                b'&' if bytes.get(at + 1) == Some(&b'>') => (TokenKind::Redirect, redirect_end(bytes, at + 1)),
+                b'0'..=b'9' if redirect_after_digits(bytes, at).is_some() => {
+                    (TokenKind::Redirect, redirect_after_digits(bytes, at).unwrap_or(at + 1))
+                }
+                b'|' | b'&' | b';' | b'(' | b')' => (TokenKind::Operator, operator_end(bytes, at)),
+                _ => word(text, at, reading),
+            };
+            self.at = end;
+            return Some(Token { text: &text[at..end], start: at, kind });
+        }
+        None
+    }
 }
 
 /// The word without its quotes and backslashes, as bash would pass it on when nothing expands.

@@ -1,25 +1,30 @@
 //! A line and what the session knows, to where it goes and why. Pure: no I/O, no clock, nothing is ever run to find out.
 //!
-//! The order of the rules: forced by the user; a prefix (`:`, `!`, `$ `, `?`); an answer to the model's question; shell
-//! syntax; the first word. A first word that resolves goes to the shell unless the rest reads as a sentence; any other
-//! line goes to the model unless it looks like a call. Running a sentence is the worse of the two errors, so doubt about a
-//! known command with English after it goes to the model. One unknown word alone goes to the shell (its "command not
-//! found" is honest and free) unless it is a word that one says to a person.
+//! The order: forced by the user; a prefix (`:`, `!`, `$ `, `?`); an answer to the model's question; what the user said of
+//! this very line before; exact rules (`rules`: shell syntax, one word alone, a label). What is left is weighed: the
+//! features of the line (`features`), a table of 4096 weights of one byte (`weights`), and a score that is a logarithm of
+//! odds. Running a sentence is the worse error, twenty times where the command can change something, so between "surely
+//! a command" and "surely a sentence" the user is asked.
 //!
 //! ```
 //! use reedclaw::proto::{Names, Route};
 //! use reedclaw::route::{Context, decide};
 //!
 //! let names = Names { programs: std::sync::Arc::new(["make".to_owned()].into()), ..Names::default() };
-//! let context = Context { names: &names, is_path: &|_| false, forced: None, model_asked: false };
+//! let context = Context::new(&names);
 //! assert_eq!(decide("make test", &context).route, Route::Shell);
 //! assert_eq!(decide("make me a sandwich", &context).route, Route::Ask);
 //! ```
 
 pub mod lex;
 
-mod command;
-mod sentence;
+mod features;
+mod head;
+mod line;
+mod rules;
+mod steady;
+mod weigh;
+mod weights;
 mod words;
 
 #[cfg(test)]
@@ -27,20 +32,66 @@ mod tests;
 
 use crate::proto::{Names, Route, Verdict};
 
+pub use features::{Features, OPTION_WEIGHTS, WEIGHTS};
+pub use steady::steady;
+pub use weigh::{Evidence, correction, evidence, features_of};
+pub use weights::{STEP, Weights, lesson};
+
 /// What the session knows when a line is decided.
+#[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// What the live shell resolves.
     pub names: &'a Names,
     /// Whether a word names an existing executable file or directory; asked only for a first word.
     pub is_path: &'a dyn Fn(&str) -> bool,
-    /// Where the user's key (Ctrl-T) sends the line, whatever it is.
-    pub forced: Option<Route>,
+    /// Where the line goes whatever it is: the user's key (Ctrl-T), a mode, or a hook of the config.
+    pub forced: Option<Forced>,
     /// Whether the model's last answer ended with a question, so that `yes` is a reply.
     pub model_asked: bool,
+    /// Where the user sent this very line before, against what was decided.
+    pub answered: Option<Route>,
+    /// The user has run this very line before.
+    pub ran_before: bool,
+    /// The weights, with the user's corrections.
+    pub weights: &'a Weights,
 }
 
-/// Where a line and why, before the text is cut out.
-type Call = (Route, &'static str, String);
+impl<'a> Context<'a> {
+    /// A context in which nothing but names is known.
+    #[must_use]
+    pub fn new(names: &'a Names) -> Self {
+        Self {
+            names,
+            is_path: &|_| false,
+            forced: None,
+            model_asked: false,
+            answered: None,
+            ran_before: false,
+            weights: Weights::built_in(),
+        }
+    }
+}
+
+/// Who sends a line somewhere whatever it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forced {
+    /// Ctrl-T, for this line.
+    Key(Route),
+    /// `:mode shell` or `:mode ask`; a prefix still counts.
+    Mode(Route),
+    /// The answer of the config's `route` hook; a prefix still counts.
+    Hook(Route),
+    /// Only prefixes decide: all else goes to the shell.
+    Prefixes,
+}
+
+/// Where a line goes and why, before the text is cut out.
+struct Call {
+    route: Route,
+    rule: &'static str,
+    reason: String,
+    score: f32,
+}
 
 /// Says where `line` goes, what text goes there, and why.
 #[must_use]
@@ -49,17 +100,29 @@ pub fn decide(line: &str, context: &Context<'_>) -> Verdict {
     if trimmed.is_empty() {
         return verdict(Route::Empty, String::new(), "empty", "nothing was typed");
     }
-    let natural = by_prefix(line, trimmed).unwrap_or_else(|| {
-        let (route, rule, reason) = by_content(trimmed, context);
-        let text = if route == Route::Shell { line } else { trimmed };
-        verdict(route, text.to_owned(), rule, reason)
-    });
-    match context.forced {
-        Some(route @ (Route::Shell | Route::Ask)) if route != natural.route => {
-            verdict(route, natural.text, "forced-by-key", "you switched it with Ctrl-T")
-        }
-        _ => natural,
+    if let Some(natural) = by_prefix(line, trimmed) {
+        return match context.forced {
+            Some(Forced::Key(route)) if route != natural.route => by_key(route, natural.text),
+            _ => natural,
+        };
     }
+    let text = |route| if route == Route::Ask { trimmed.to_owned() } else { line.to_owned() };
+    let (route, rule, reason) = match context.forced {
+        None => {
+            let call = by_content(trimmed, context);
+            let text = text(call.route);
+            return Verdict { score: call.score, ..verdict(call.route, text, call.rule, call.reason) };
+        }
+        Some(Forced::Key(route)) => return by_key(route, text(route)),
+        Some(Forced::Mode(route)) => (route, "mode", "you set the mode with :mode"),
+        Some(Forced::Hook(route)) => (route, "hook", "the route hook of your config says so"),
+        Some(Forced::Prefixes) => (Route::Shell, "prefixes-decide", "only the prefixes decide (route.mode)"),
+    };
+    verdict(route, text(route), rule, reason)
+}
+
+fn by_key(route: Route, text: String) -> Verdict {
+    verdict(route, text, "forced-by-key", "you switched it with Ctrl-T")
 }
 
 /// Whether text that the user is to be asked about, such as a model's answer, ends with a question.
@@ -69,7 +132,12 @@ pub fn ends_with_question(text: &str) -> bool {
 }
 
 fn verdict(route: Route, text: String, rule: &'static str, reason: impl Into<String>) -> Verdict {
-    Verdict { route, text, rule, reason: reason.into() }
+    let score = match route {
+        Route::Shell => rules::CERTAIN,
+        Route::Ask => -rules::CERTAIN,
+        _ => 0.0,
+    };
+    Verdict { route, text, rule, reason: reason.into(), score }
 }
 
 /// `:word`, `!command`, `$ command`, `?question`.
@@ -114,19 +182,20 @@ fn by_bang(line: &str, trimmed: &str, rest: &str, shell: &dyn Fn(&str) -> String
 
 fn by_content(trimmed: &str, context: &Context<'_>) -> Call {
     if context.model_asked && is_reply(trimmed) {
-        return (Route::Ask, "reply", "it answers the model's question".to_owned());
+        return rules::ask("reply", "it answers the model's question");
     }
-    let mut lines = trimmed.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("# "));
-    let Some(first) = lines.next() else {
-        return (Route::Shell, "comment", "it is a comment".to_owned());
-    };
-    if trimmed.contains('\n') {
-        return command::of_paste(trimmed, first, lines, context);
+    match context.answered {
+        Some(Route::Shell) => return rules::shell("remembered", "you sent this very line to the shell before"),
+        Some(Route::Ask) => return rules::ask("remembered", "you sent this very line to the model before"),
+        _ => {}
     }
-    command::of_line(first, context)
+    if trimmed.contains('\n') { weigh::paste(trimmed, context) } else { weigh::line(trimmed, context) }
 }
 
+/// Words of a reply at most.
+const REPLY_WORDS_MAX: usize = 4;
+
 fn is_reply(trimmed: &str) -> bool {
-    let mut replies = trimmed.split_whitespace().map(|word| word.trim_matches([',', '.', '!', ':']));
-    replies.clone().count() <= 3 && replies.next().is_some_and(words::is_reply) && replies.all(words::is_reply)
+    let mut replies = trimmed.split_whitespace().map(|word| word.trim_matches([',', '.', '!', ':', ')']));
+    replies.clone().count() <= REPLY_WORDS_MAX && replies.all(words::is_reply)
 }

@@ -17,6 +17,7 @@ pub mod scan;
 pub mod session;
 pub mod spawn;
 pub mod supervise;
+pub mod survey;
 pub mod sys;
 pub mod terminal;
 

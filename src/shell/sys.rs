@@ -102,6 +102,14 @@ pub fn lead_session_on_stdin(command: &mut Command, nohup: bool) {
     unsafe { command.pre_exec(prepare) };
 }
 
+/// Makes the command start without a controlling terminal, as the leader of a new session.
+pub fn leave_terminal(command: &mut Command) {
+    // SAFETY: setsid is async-signal-safe; nothing is allocated.
+    let prepare = || if unsafe { libc::setsid() } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
+    // SAFETY: the closure makes async-signal-safe calls only.
+    unsafe { command.pre_exec(prepare) };
+}
+
 /// Which side of a fork this is.
 pub enum Side {
     /// The process that forked, with the child's process id.

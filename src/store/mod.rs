@@ -11,6 +11,7 @@ mod error;
 mod history;
 pub mod import;
 mod overlay;
+mod route;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use rusqlite::{Connection, OpenFlags};
 pub use conversation::{ConversationId, MessageState, OpenMessage, StoredConversation, StoredMessage};
 pub use error::{StoreError, StoreErrorKind};
 pub use history::{Entry, HistoryId, Row, Search, TextMatch, keeps};
+pub use route::RouteMemory;
 
 use overlay::Overlay;
 

@@ -12,7 +12,7 @@ pub const BUSY_TIMEOUT_MS: u64 = 250;
 
 /// Each step takes a database from the version that is its index to the next one. Never edit a step that was
 /// released; add one.
-const MIGRATIONS: [&str; 1] = [V1];
+const MIGRATIONS: [&str; 2] = [V1, V2];
 
 /// `history_line` serves prefix and exact searches and the import's question "is it there already"; `history_text`
 /// serves substrings of three characters or more. Order is time, then id, so that imported lines find their place.
@@ -54,6 +54,19 @@ CREATE TABLE message (
     content TEXT NOT NULL,
     state TEXT NOT NULL,
     UNIQUE (conversation, seq)
+) STRICT;
+";
+
+/// Where the user sent a line against what was decided, and how far each of the router's weights was moved for it.
+const V2: &str = "
+CREATE TABLE route_answer (
+    line TEXT PRIMARY KEY,
+    time INTEGER NOT NULL,
+    shell INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE route_weight (
+    weight INTEGER PRIMARY KEY,
+    steps INTEGER NOT NULL
 ) STRICT;
 ";
 

@@ -22,6 +22,8 @@ mod offer;
 mod procs;
 mod project;
 mod pty;
+mod route;
+mod routing;
 mod server;
 mod sshd;
 mod state;

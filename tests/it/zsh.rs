@@ -243,8 +243,8 @@ fn names_of_our_own_are_hidden() {
     ready(&session);
     session.run("echo ready");
     for name in ["al", "fn"] {
-        session.run(&format!("{name} of this"));
-        session.expect_line("named of this");
+        session.run(&format!("{name} one two"));
+        session.expect_line("named one two");
         session.run("clear");
     }
     session.type_text("__rc");

@@ -1,0 +1,352 @@
+//! Trains the router's weights: `cargo run --release --example train-route -- DATA_DIR [--check]`.
+//!
+//! DATA_DIR holds `dev.tsv` and `hard_dev.tsv` (`label<TAB>source<TAB>line`), `installed.txt` and `session.txt` (the names
+//! that resolve there); this project's own hard lines are added. Written are `config/route/weights.bin` and, with the
+//! figures of a cross-validation, `config/route/report.md`: the same bytes on each run. `--check` writes nothing.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a training program opens its own files, prints, and stops where it can't go on"
+)]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use reedclaw::proto::{Names, Route};
+use reedclaw::route::{Context, OPTION_WEIGHTS, STEP, WEIGHTS, Weights, decide, features_of};
+
+const FOLDS: u32 = 10;
+const EPOCHS: usize = 30;
+const RATE: f32 = 0.15;
+/// How strongly weights are drawn to 0, for each example.
+const DECAY: f32 = 5e-7;
+/// What a hand-written hard line counts, against a collected one.
+const HARD_WEIGHT: f32 = 6.0;
+
+/// One line with what is known of it.
+struct Example {
+    line: String,
+    source: String,
+    is_shell: bool,
+    is_hard: bool,
+    is_own: bool,
+    resolves: bool,
+    fold: u32,
+    /// None where an exact rule decides.
+    features: Option<Vec<u16>>,
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let Some(data) = arguments.next().map(PathBuf::from) else {
+        eprintln!("train-route DATA_DIR [--check]");
+        std::process::exit(2);
+    };
+    let check = arguments.any(|argument| argument == "--check");
+    let project = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let names = names(&data);
+    let mut examples = read(&data.join("dev.tsv"), &names, false, false);
+    examples.extend(read(&data.join("hard_dev.tsv"), &names, true, false));
+    examples.extend(read(&own_lines(), &names, true, true));
+    let mut report = String::from(HEADER);
+    let began = Instant::now();
+    let mut verdicts = vec![(Route::Empty, ""); examples.len()];
+    for fold in 0..FOLDS {
+        let weights = train(&examples, |example| example.fold != fold);
+        judge(&examples, &names, &weights, |example| example.fold == fold, &mut verdicts);
+    }
+    write!(report, "\n## Cross-validation, {FOLDS} folds\n\n").unwrap();
+    table(&mut report, &examples, &verdicts);
+    categories(&mut report, &examples, &verdicts);
+    let weights = train(&examples, |example| !example.is_hard || example.is_own);
+    judge(&examples, &names, &weights, |example| example.is_hard && !example.is_own, &mut verdicts);
+    report.push_str("\n## Trained without any of the data's hard lines\n\n");
+    table_of(&mut report, "hard", &examples, &verdicts, |example| example.is_hard && !example.is_own);
+    left_out(&mut report, &examples, &names, &mut verdicts);
+    eprintln!("validated in {:?}", began.elapsed());
+    if std::env::var_os("REEDCLAW_TRAIN_ERRORS").is_some() {
+        errors(&examples, &names);
+    }
+    let weights = train(&examples, |_| true);
+    judge(&examples, &names, &weights, |_| true, &mut verdicts);
+    report.push_str("\n## The weights as they are, on what they were trained on\n\n");
+    table(&mut report, &examples, &verdicts);
+    println!("{report}");
+    timing(&examples, &names, &weights);
+    if !check {
+        std::fs::create_dir_all(project.join("config/route")).unwrap();
+        let bytes: Vec<u8> = (0..WEIGHTS).map(|index| byte(&weights, index)).collect();
+        std::fs::write(project.join("config/route/weights.bin"), bytes).unwrap();
+        std::fs::write(project.join("config/route/report.md"), report).unwrap();
+    }
+}
+
+const HEADER: &str = "# Training report of the router\n\nMade by `cargo run --release --example train-route -- DATA_DIR`. \
+    Shares are of lines; \"strictly\"\ncounts a question (`confirm`) as wrong, \"run\" is the share of sentences whose \
+    first word resolves that would run\nunasked.\n";
+
+fn byte(weights: &Weights, index: usize) -> u8 {
+    ((weights.of(u16::try_from(index).unwrap()) / STEP).round() as i8).cast_unsigned()
+}
+
+fn own_lines() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/route/hard_lines.tsv")
+}
+
+fn names(data: &Path) -> Names {
+    let text = |name: &str| std::fs::read_to_string(data.join(name)).unwrap();
+    let programs = text("installed.txt").lines().map(str::to_owned).collect();
+    let mut names = Names { programs: Arc::new(programs), ..Names::default() };
+    for line in text("session.txt").lines() {
+        match line.split_once(' ') {
+            Some(("alias", name)) => _ = names.aliases.insert(name.to_owned(), String::new()),
+            Some(("function", name)) => _ = names.functions.insert(name.to_owned()),
+            _ => {}
+        }
+    }
+    names
+}
+
+fn read(path: &Path, names: &Names, is_hard: bool, is_own: bool) -> Vec<Example> {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let example = |row: &str| {
+        let mut columns = row.splitn(if is_own { 4 } else { 3 }, '\t');
+        let (label, source, line) = (columns.next()?, columns.next()?, columns.next()?);
+        let features = features_of(line, &Context::new(names));
+        Some(Example {
+            line: line.to_owned(),
+            source: if is_own { format!("own:{source}") } else { source.to_owned() },
+            is_shell: label == "shell",
+            is_hard,
+            is_own,
+            resolves: resolves(line, names),
+            fold: hash(line) % FOLDS,
+            features: features.map(|features| features.list().iter().map(|(index, _)| *index).collect()),
+        })
+    };
+    text.lines().filter(|row| !row.starts_with("# ")).filter_map(example).collect()
+}
+
+/// Whether the first word resolves, or is a path or syntax, by a reading of its own.
+fn resolves(line: &str, names: &Names) -> bool {
+    let first = line.split_whitespace().next().unwrap_or_default();
+    let plain = first.trim_start_matches('\\').trim_matches(['"', '\'']);
+    let assigns = first.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_+[]".contains(&byte))
+    });
+    names.kind(plain).is_some()
+        || assigns
+        || first.starts_with(['.', '/', '~', '$', '(', '{', '[', '!', '^', '<', '>', '`'])
+        || first.starts_with("2>")
+}
+
+fn hash(line: &str) -> u32 {
+    let all = line.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    (all ^ all >> 15).wrapping_mul(0x2c1b_3c6d) >> 8
+}
+
+/// Logistic regression, by stochastic steps whose length AdaGrad sets, in an order that is the same on each run.
+fn train(examples: &[Example], wanted: impl Fn(&Example) -> bool) -> Weights {
+    let mut rows: Vec<(&[u16], f32, f32)> = Vec::new();
+    for example in examples.iter().filter(|example| wanted(example)) {
+        if let Some(features) = &example.features {
+            let weight = if example.is_hard { HARD_WEIGHT } else { 1.0 };
+            rows.push((features, if example.is_shell { 1.0 } else { 0.0 }, weight));
+        }
+    }
+    let mut weights = vec![0.0_f32; WEIGHTS];
+    let mut squares = vec![1e-2_f32; WEIGHTS];
+    let mut sums = vec![0.0_f32; WEIGHTS];
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    for epoch in 0..EPOCHS {
+        for last in (1..rows.len()).rev() {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            rows.swap(last, (random >> 33) as usize % (last + 1));
+        }
+        let rate = RATE * (1.0 - epoch as f32 / EPOCHS as f32).max(0.05);
+        for (features, label, weight) in &rows {
+            let score: f32 = features.iter().map(|index| weights[usize::from(*index)]).sum();
+            let error = weight * (label - 1.0 / (1.0 + (-score).exp()));
+            for index in *features {
+                let index = usize::from(*index);
+                let step = error - DECAY * rows_scale(weight) * weights[index];
+                squares[index] += step * step;
+                weights[index] += rate * step / squares[index].sqrt();
+                if index < OPTION_WEIGHTS {
+                    weights[index] = weights[index].max(0.0);
+                }
+            }
+        }
+        // The mean of the later epochs is steadier than the last one.
+        if epoch >= EPOCHS / 3 {
+            sums.iter_mut().zip(&weights).for_each(|(sum, weight)| *sum += weight);
+        }
+    }
+    let later = (EPOCHS - EPOCHS / 3) as f32;
+    weights = sums.into_iter().map(|sum| sum / later).collect();
+    let bytes: Vec<u8> =
+        weights.iter().map(|weight| ((weight / STEP).round().clamp(-127.0, 127.0) as i8).cast_unsigned()).collect();
+    Weights::from_bytes(&bytes.try_into().unwrap())
+}
+
+fn rows_scale(weight: &f32) -> f32 {
+    1000.0 * weight
+}
+
+fn context<'a>(names: &'a Names, weights: &'a Weights) -> Context<'a> {
+    Context { weights, ..Context::new(names) }
+}
+
+fn judge(
+    examples: &[Example],
+    names: &Names,
+    weights: &Weights,
+    wanted: impl Fn(&Example) -> bool,
+    verdicts: &mut [(Route, &'static str)],
+) {
+    for (example, verdict) in examples.iter().zip(verdicts).filter(|(example, _)| wanted(example)) {
+        let decided = decide(&example.line, &context(names, weights));
+        *verdict = (decided.route, decided.rule);
+    }
+}
+
+fn table(report: &mut String, examples: &[Example], verdicts: &[(Route, &'static str)]) {
+    table_of(report, "collected", examples, verdicts, |example| !example.is_hard);
+    table_of(report, "hard", examples, verdicts, |example| example.is_hard && !example.is_own);
+    table_of(report, "own", examples, verdicts, |example| example.is_own);
+}
+
+fn table_of(
+    report: &mut String,
+    title: &str,
+    examples: &[Example],
+    verdicts: &[(Route, &'static str)],
+    wanted: impl Fn(&Example) -> bool,
+) {
+    let lines: Vec<_> = examples.iter().zip(verdicts).filter(|(example, _)| wanted(example)).collect();
+    let share = |among: &dyn Fn(&Example) -> bool, hit: &dyn Fn(&Example, Route) -> bool| {
+        let among: Vec<_> = lines.iter().filter(|(example, _)| among(example)).collect();
+        let hits = among.iter().filter(|(example, verdict)| hit(example, verdict.0)).count();
+        format!("{:.4} ({} of {})", hits as f64 / among.len().max(1) as f64, among.len() - hits, among.len())
+    };
+    let shell = |example: &Example| example.is_shell && example.resolves;
+    let sentence = |example: &Example| !example.is_shell;
+    let rows = [
+        ("shell, first word resolves: strictly", share(&shell, &|_, route| route == Route::Shell)),
+        ("the same, asked or run", share(&shell, &|_, route| route != Route::Ask)),
+        ("shell, all: strictly", share(&|example| example.is_shell, &|_, route| route == Route::Shell)),
+        ("sentences: strictly", share(&sentence, &|_, route| route == Route::Ask)),
+        ("sentences: not run", share(&sentence, &|_, route| route != Route::Shell)),
+        (
+            "sentences run, first word resolves",
+            share(&sentence, &|example, route| example.resolves && route == Route::Shell),
+        ),
+        ("asked", share(&|_| true, &|_, route| route == Route::Confirm)),
+    ];
+    writeln!(report, "| {title} | share (the rest, of all) |\n|---|---|").unwrap();
+    for (name, share) in rows {
+        writeln!(report, "| {name} | {share} |").unwrap();
+    }
+    report.push('\n');
+}
+
+fn categories(report: &mut String, examples: &[Example], verdicts: &[(Route, &'static str)]) {
+    let mut counts: BTreeMap<(&str, bool), [usize; 4]> = BTreeMap::new();
+    for (example, (route, _)) in examples.iter().zip(verdicts) {
+        let count = counts.entry((&example.source, example.is_shell)).or_default();
+        count[0] += 1;
+        count[match route {
+            Route::Confirm => 2,
+            Route::Shell if example.is_shell => 1,
+            Route::Ask if !example.is_shell => 1,
+            _ => 3,
+        }] += 1;
+    }
+    writeln!(
+        report,
+        "| category | label | lines | right | asked | wrong | share right |\n|---|---|---|---|---|---|---|"
+    )
+    .unwrap();
+    for ((source, is_shell), [all, right, asked, wrong]) in counts {
+        let label = if is_shell { "shell" } else { "sentence" };
+        let share = right as f64 / all as f64;
+        writeln!(report, "| {source} | {label} | {all} | {right} | {asked} | {wrong} | {share:.3} |").unwrap();
+    }
+}
+
+/// Each hard category judged by weights that have seen none of it.
+fn left_out(report: &mut String, examples: &[Example], names: &Names, verdicts: &mut [(Route, &'static str)]) {
+    let mut categories: Vec<&str> = examples
+        .iter()
+        .filter(|example| example.is_hard && !example.is_own)
+        .map(|example| example.source.trim_start_matches("hard:"))
+        .collect();
+    categories.sort_unstable();
+    categories.dedup();
+    report.push_str("\n## Leave-category-out: each hard category judged without any line of it\n\n");
+    let of = |example: &Example, category: &str| {
+        example.is_hard && example.source.split_once(':').is_some_and(|(_, name)| name == category)
+    };
+    for category in categories {
+        let weights = train(examples, |example| !of(example, category));
+        judge(examples, names, &weights, |example| of(example, category) && !example.is_own, verdicts);
+    }
+    table_of(report, "hard", examples, verdicts, |example| example.is_hard && !example.is_own);
+    categories_hard(report, examples, verdicts);
+}
+
+fn categories_hard(report: &mut String, examples: &[Example], verdicts: &[(Route, &'static str)]) {
+    let mut counts: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
+    for (example, (route, _)) in examples.iter().zip(verdicts).filter(|(it, _)| it.is_hard && !it.is_own) {
+        let count = counts.entry(&example.source).or_default();
+        let right = (*route == Route::Shell) == example.is_shell && *route != Route::Confirm;
+        count[0] += 1;
+        count[if right { 1 } else { 2 }] += 1;
+    }
+    let rows: Vec<String> =
+        counts.iter().map(|(source, [all, right, _])| format!("{} {right}/{all}", &source[5..])).collect();
+    writeln!(report, "{}", rows.join(", ")).unwrap();
+}
+
+/// Prints what the cross-validation got wrong.
+fn errors(examples: &[Example], names: &Names) {
+    for fold in 0..FOLDS {
+        let weights = train(examples, |example| example.fold != fold);
+        for example in examples.iter().filter(|example| example.fold == fold) {
+            let verdict = decide(&example.line, &context(names, &weights));
+            let right = if example.is_shell { Route::Shell } else { Route::Ask };
+            if verdict.route != right {
+                let kind = if example.is_hard { "HARD" } else { "DEV" };
+                println!(
+                    "{kind}\t{:?}\t{:.2}\t{}\t{}\t{}\t{}",
+                    verdict.route, verdict.score, verdict.rule, example.source, example.resolves, example.line
+                );
+            }
+        }
+    }
+}
+
+fn timing(examples: &[Example], names: &Names, weights: &Weights) {
+    let context = context(names, weights);
+    let mut times: Vec<u128> = examples
+        .iter()
+        .map(|example| {
+            let began = Instant::now();
+            std::hint::black_box(decide(&example.line, &context));
+            began.elapsed().as_nanos()
+        })
+        .collect();
+    times.sort_unstable();
+    let mean = times.iter().sum::<u128>() / times.len() as u128;
+    eprintln!(
+        "time of a line: mean {mean} ns, p50 {} ns, p99 {} ns",
+        times[times.len() / 2],
+        times[times.len() * 99 / 100]
+    );
+}

@@ -1,0 +1,213 @@
+//! `reedclaw route`: where a line would go, and why, for a person or as JSON, one line or a stream of them.
+
+use std::io::{BufRead, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde_json::json;
+
+use super::backing;
+use crate::config::{LoadRequest, load};
+use crate::host;
+use crate::proto::{Failure, FailureKind, Names, Route, Verdict};
+use crate::repl::{first_names, state::EditorState, validate::is_incomplete};
+use crate::route::{Context, decide};
+use crate::shell::programs::Programs;
+use crate::shell::survey;
+
+/// The subcommand as clap knows it.
+pub(super) fn definition() -> Command {
+    let file =
+        |name: &'static str| Arg::new(name).long(name).value_name("FILE").value_parser(clap::value_parser!(PathBuf));
+    Command::new("route")
+        .about("Says where a line would go, and why; runs nothing")
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Answers with one JSON object"))
+        .arg(
+            Arg::new("batch")
+                .long("batch")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("line")
+                .help("Reads lines from standard input (\\n, \\t and \\\\ are escapes); one JSON object a line"),
+        )
+        .arg(file("names").help("The names that resolve, one a line, in place of those of your shell"))
+        .arg(file("session").help("`alias NAME` and `function NAME` lines, in place of those of your shell"))
+        .arg(
+            Arg::new("line")
+                .value_name("LINE")
+                .required_unless_present("batch")
+                .num_args(1..)
+                .trailing_var_arg(true)
+                .help("The line; several words are joined by spaces"),
+        )
+}
+
+/// Runs it.
+pub(super) fn run(matches: &ArgMatches) -> ExitCode {
+    let path = |name: &str| matches.get_one::<PathBuf>(name).map(PathBuf::as_path);
+    let known = match Known::find(path("names"), path("session")) {
+        Ok(known) => known,
+        Err(failure) => {
+            super::command::report(&failure);
+            return ExitCode::FAILURE;
+        }
+    };
+    if matches.get_flag("batch") {
+        return batch(&known);
+    }
+    let words: Vec<String> = matches.get_many::<String>("line").unwrap_or_default().cloned().collect();
+    let verdict = known.decide(&words.join(" "));
+    if matches.get_flag("json") {
+        println!("{}", object(&verdict));
+    } else {
+        let whither = match verdict.route {
+            Route::Empty => "nowhere",
+            Route::Meta => "meta",
+            Route::Shell => "shell",
+            Route::Ask => "model",
+            Route::Confirm => "a question first",
+        };
+        println!("{whither}: {} ({})", crate::render::sanitise(&verdict.reason), verdict.rule);
+    }
+    ExitCode::SUCCESS
+}
+
+/// Decides each line of standard input. Bytes that are no UTF-8 count as marks of an unknown character.
+fn batch(known: &Known) -> ExitCode {
+    let mut output = std::io::BufWriter::new(std::io::stdout().lock());
+    for line in std::io::stdin().lock().split(b'\n') {
+        let line = match line {
+            Ok(line) => line,
+            Err(error) => {
+                eprintln!("reedclaw: standard input can't be read: {error}");
+                return ExitCode::FAILURE;
+            }
+        };
+        let verdict = known.decide(&unescaped(&String::from_utf8_lossy(&line)));
+        // Who reads may have had enough.
+        if writeln!(output, "{}", object(&verdict)).is_err() {
+            return ExitCode::SUCCESS;
+        }
+    }
+    if output.flush().is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn unescaped(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        let (plain, length) = match rest.as_bytes().get(at + 1) {
+            Some(b'n') => ("\n", 2),
+            Some(b't') => ("\t", 2),
+            Some(b'\\') => ("\\", 2),
+            _ => ("\\", 1),
+        };
+        out.push_str(plain);
+        rest = &rest[at + length..];
+    }
+    out.push_str(rest);
+    out
+}
+
+fn object(verdict: &Verdict) -> serde_json::Value {
+    let route = match verdict.route {
+        Route::Shell if is_incomplete(&verdict.text) => "incomplete",
+        Route::Shell => "shell",
+        Route::Ask => "ask",
+        Route::Meta => "meta",
+        Route::Confirm => "confirm",
+        Route::Empty => "incomplete",
+    };
+    let score = (f64::from(verdict.score) * 100.0).round() / 100.0;
+    json!({"route": route, "score": score, "reason": crate::render::sanitise(&verdict.reason), "rule": verdict.rule})
+}
+
+/// What lines are decided by.
+enum Known {
+    /// Names from files, and nothing of this machine.
+    Given(Names),
+    /// The user's own shell and directory.
+    Own(EditorState),
+}
+
+impl Known {
+    fn find(names: Option<&Path>, session: Option<&Path>) -> Result<Self, Failure> {
+        if names.is_none() && session.is_none() {
+            return Ok(Self::Own(own()));
+        }
+        let text = |path: Option<&Path>| path.map_or(Ok(String::new()), read);
+        let programs = text(names)?.lines().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let mut found = Names { programs: Arc::new(programs), ..Names::default() };
+        for line in text(session)?.lines() {
+            match line.trim().split_once(char::is_whitespace) {
+                Some(("alias", name)) => _ = found.aliases.insert(name.trim().to_owned(), String::new()),
+                Some(("function", name)) => _ = found.functions.insert(name.trim().to_owned()),
+                _ => {}
+            }
+        }
+        Ok(Self::Given(found))
+    }
+
+    fn decide(&self, line: &str) -> Verdict {
+        match self {
+            Self::Given(names) => decide(line, &Context::new(names)),
+            Self::Own(state) => state.verdict(line),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    let bytes = std::fs::read(path).map_err(|error| Failure {
+        kind: FailureKind::User,
+        message: format!("{} can't be read: {error}", path.display()),
+        hint: "a file with one name a line, or `alias NAME` and `function NAME` lines".into(),
+    })?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Asks the user's own shell once; where it doesn't tell, the names of every bash and the programs on `PATH` count.
+fn own() -> EditorState {
+    let env = host::environment();
+    let program = backing::find(super::configured_shell());
+    let path = || env.get(std::ffi::OsStr::new("PATH")).cloned().unwrap_or_default();
+    let (names, path) = survey::names_of(&program).unwrap_or_else(|| (first_names(), path()));
+    let cwd = host::working_directory();
+    let home = env.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from);
+    let settings = load(&LoadRequest { explicit: None, env, cwd: cwd.clone() }).ok().map(|loaded| loaded.settings);
+    let known = settings.map(|settings| settings.shell.known_commands.into_iter().collect()).unwrap_or_default();
+    let names = Names { programs: Programs::new().refresh(&path), known, ..names };
+    EditorState { names: names.into(), cwd, home, ..EditorState::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_line_feeds_tabs_and_backslashes() {
+        for (line, plain) in
+            [("a\\nb\\tc", "a\nb\tc"), ("\\\\n", "\\n"), ("s/a\\(b\\)/c/\\", "s/a\\(b\\)/c/\\"), ("é\\", "é\\")]
+        {
+            assert_eq!(unescaped(line), plain);
+        }
+    }
+
+    #[test]
+    fn an_object_has_its_four_keys() {
+        let names = Names { programs: Arc::new(["cat".to_owned()].into()), ..Names::default() };
+        let known = Known::Given(names);
+        for (line, route) in [
+            ("cat x", "shell"),
+            ("cat 'x", "incomplete"),
+            ("what is this", "ask"),
+            (":help", "meta"),
+            ("", "incomplete"),
+        ] {
+            let object = object(&known.decide(line));
+            assert_eq!(object["route"], route, "{line}");
+            assert!(object["score"].is_number() && object["reason"].is_string() && object["rule"].is_string());
+        }
+    }
+}

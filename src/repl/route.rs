@@ -1,0 +1,340 @@
+//! What the person meets of the router at Enter: the question where a line may be either, the correction of a slip, `cd`
+//! for a directory, what was learned, and the last failure. It must not know how a line is weighed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+
+use nu_ansi_term::Color;
+
+use super::run::{Flow, Repl};
+use super::state::{self, Learned};
+use crate::config::RouteMode;
+use crate::host;
+use crate::proto::{CommandOutcome, Failure, FailureKind, LineKind, Route, Verdict};
+use crate::render::sanitise;
+use crate::render::text::escape_visible;
+use crate::route::{self, Context, Weights};
+use crate::store::{Search, TextMatch};
+
+/// What the person said to the question where a line goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// The line that was offered in its place.
+    Offered,
+    Run,
+    Ask,
+    Cancel,
+}
+
+/// Reads the answer where another line is offered.
+fn way_with_offer(keys: &[u8]) -> Option<Way> {
+    if matches!(keys, b"y" | b"Y") { Some(Way::Offered) } else { way(keys) }
+}
+
+/// Reads the answer from a lone key; Enter, Esc and the end of input run nothing.
+fn way(keys: &[u8]) -> Option<Way> {
+    match keys {
+        b"r" | b"R" => Some(Way::Run),
+        b"a" | b"A" | b"?" => Some(Way::Ask),
+        b"c" | b"C" | b"q" | b"n" | b"N" | b"\r" | b"\n" | b"\x1b" | b"\x03" | b"\x04" => Some(Way::Cancel),
+        _ => None,
+    }
+}
+
+/// Reads a yes to the offer to ask the model.
+fn yes_ask(keys: &[u8]) -> Option<bool> {
+    match keys {
+        b"a" | b"A" | b"?" => Some(true),
+        b"c" | b"n" | b"N" | b"q" | b"\r" | b"\n" | b"\x1b" | b"\x03" | b"\x04" => Some(false),
+        _ => None,
+    }
+}
+
+/// What the shell says when it doesn't find a command.
+const NOT_FOUND: i32 = 127;
+
+/// The last command that failed.
+#[derive(Clone, Debug)]
+pub(super) struct Failed {
+    command: String,
+    status: i32,
+}
+
+impl Repl {
+    /// Settles where a line goes: asks where it may be either, or where a slip or a directory was typed. None where the
+    /// person wants nothing done.
+    pub(super) fn settle_route(&mut self, line: &str, verdict: Verdict, hidden: bool) -> Result<Option<Verdict>, Flow> {
+        if verdict.rule == "forced-by-key" {
+            let natural = state::read(&self.state).natural_verdict(line).route;
+            if natural != verdict.route && matches!(natural, Route::Shell | Route::Ask | Route::Confirm) {
+                self.learn(line, verdict.route, hidden);
+            }
+            return Ok(Some(verdict));
+        }
+        if verdict.route == Route::Shell {
+            if let Some(offered) = self.offer_for(line, &verdict) {
+                return self.ask_about_offer(verdict, offered);
+            }
+            if !self.heading.differs(line, &verdict) {
+                return Ok(Some(verdict));
+            }
+        } else if verdict.route == Route::Confirm && self.ran_before(line) {
+            let repeated = |context: &Context<'_>| route::decide(line, &Context { ran_before: true, ..*context });
+            let again = state::read(&self.state).with_context(line, repeated);
+            if again.route == Route::Shell {
+                return Ok(Some(again));
+            }
+        } else if verdict.route != Route::Confirm && !self.heading.differs(line, &verdict) {
+            return Ok(Some(verdict));
+        }
+        self.ask_way(line, verdict, hidden)
+    }
+
+    /// The question with three answers.
+    fn ask_way(&mut self, line: &str, verdict: Verdict, hidden: bool) -> Result<Option<Verdict>, Flow> {
+        self.console.line(&self.console.paint(Color::Yellow.bold(), &format!("{}:", sanitise(&verdict.reason))));
+        match self.put_question("run it [r]  ask the model [a]  cancel [Enter, Esc]  ", way, Way::Cancel)? {
+            Way::Run => {
+                self.console.line("run");
+                self.learn(line, Route::Shell, hidden);
+                Ok(Some(answered(Route::Shell, line.to_owned())))
+            }
+            Way::Ask => {
+                self.console.line("ask");
+                self.learn(line, Route::Ask, hidden);
+                Ok(Some(answered(Route::Ask, line.trim().to_owned())))
+            }
+            Way::Cancel | Way::Offered => {
+                self.console.line("cancelled: nothing was run");
+                Ok(None)
+            }
+        }
+    }
+
+    /// The line that was probably meant: a slip corrected, or `cd` for a directory alone.
+    fn offer_for(&self, line: &str, verdict: &Verdict) -> Option<String> {
+        let state = state::read(&self.state);
+        if verdict.rule == "slip" {
+            return state.with_context(line, |context| route::correction(&verdict.text, context));
+        }
+        let word = line.trim();
+        let plain =
+            !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || "\"'\\$`*?[;&|<>(){}!".contains(c));
+        if !plain || state.other_grammar || state.names.kind(word).is_some() {
+            return None;
+        }
+        let is_directory = state.resolve(word).is_some_and(|path| path.is_dir());
+        is_directory.then(|| format!("cd {}{word}", if word.starts_with('-') { "-- " } else { "" }))
+    }
+
+    fn ask_about_offer(&mut self, verdict: Verdict, offered: String) -> Result<Option<Verdict>, Flow> {
+        let shown = self.console.paint(Color::Cyan.normal(), &escape_visible(&offered));
+        self.console.line(&format!("{}. Run {shown} instead?", sanitise(&verdict.reason)));
+        let words = "yes [y]  run as typed [r]  ask the model [a]  cancel [Enter, Esc]  ";
+        match self.put_question(words, way_with_offer, Way::Cancel)? {
+            Way::Offered => {
+                self.console.line("yes");
+                Ok(Some(Verdict { text: offered, ..verdict }))
+            }
+            Way::Run => {
+                self.console.line("run as typed");
+                Ok(Some(verdict))
+            }
+            Way::Ask => {
+                self.console.line("ask");
+                Ok(Some(answered(Route::Ask, verdict.text.trim().to_owned())))
+            }
+            Way::Cancel => {
+                self.console.line("cancelled: nothing was run");
+                Ok(None)
+            }
+        }
+    }
+
+    /// Whether this very line is in the history as a command that was run.
+    fn ran_before(&self, line: &str) -> bool {
+        let search = Search {
+            text: TextMatch::Exact(line.to_owned()),
+            kind: Some(LineKind::Command),
+            successful: Some(true),
+            limit: Some(1),
+            ..Search::default()
+        };
+        self.store().search(&search).is_ok_and(|rows| !rows.is_empty())
+    }
+
+    /// Remembers that a line goes `route`, whatever is decided: the very line, and a small step of the weights.
+    fn learn(&mut self, line: &str, route: Route, hidden: bool) {
+        if !self.learns || hidden {
+            return;
+        }
+        let (line, to_shell) = (line.trim(), route == Route::Shell);
+        let steps = state::read(&self.state).with_context(line, |context| {
+            route::features_of(line, context).map(|features| route::lesson(&features, to_shell)).unwrap_or_default()
+        });
+        {
+            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            let mut learned = Learned::clone(&state.learned);
+            learned.answers.insert(line.to_owned(), route);
+            steps.iter().for_each(|(index, step)| learned.weights.shift(*index, *step));
+            state.learned = Arc::new(learned);
+        }
+        let written = self.store().remember_route(line, to_shell, &steps, host::now_unix_ms());
+        if let Err(problem) = written {
+            self.store().note_read_problem(problem);
+        }
+    }
+
+    /// Reads what was learned in earlier sessions.
+    pub(super) fn load_learned(&mut self) {
+        let memory = self.store().route_memory();
+        let memory = match memory {
+            Ok(memory) => memory,
+            Err(problem) => return self.store().note_read_problem(problem),
+        };
+        let mut weights = Weights::built_in().clone();
+        memory.weights.iter().for_each(|(index, steps)| weights.shift(*index, *steps));
+        let way = |to_shell| if to_shell { Route::Shell } else { Route::Ask };
+        let answers: HashMap<_, _> = memory.answers.into_iter().map(|(line, shell)| (line, way(shell))).collect();
+        self.state.write().unwrap_or_else(PoisonError::into_inner).learned = Arc::new(Learned { answers, weights });
+    }
+
+    /// `:route forget`.
+    pub(super) fn forget_routes(&mut self, argument: &str) {
+        if argument != "forget" {
+            return self.console.failure(&Failure {
+                kind: FailureKind::User,
+                message: format!(":route {} is unknown", sanitise(argument)),
+                hint: ":route forget".into(),
+            });
+        }
+        let forgotten = self.store().forget_routes();
+        match forgotten {
+            Ok(lines) => {
+                self.state.write().unwrap_or_else(PoisonError::into_inner).learned = Arc::default();
+                self.console.notice(&format!("forgotten: {lines} lines and what they taught"));
+            }
+            Err(problem) => self.console.failure(&problem.into()),
+        }
+    }
+
+    /// `:mode`.
+    pub(super) fn set_mode(&mut self, name: &str) {
+        if !name.is_empty() {
+            let Some(mode) = RouteMode::of(name) else {
+                return self.console.failure(&Failure {
+                    kind: FailureKind::User,
+                    message: format!(":mode {} is unknown", sanitise(name)),
+                    hint: ":mode auto, :mode shell, :mode ask or :mode shadow".into(),
+                });
+            };
+            self.state.write().unwrap_or_else(PoisonError::into_inner).mode = mode;
+        }
+        let mode = state::read(&self.state).mode;
+        self.console.notice(match mode {
+            RouteMode::Auto => "a command goes to the shell, a sentence to the model",
+            RouteMode::Shell => "every line goes to the shell; ?LINE to the model",
+            RouteMode::Ask => "every line goes to the model; !LINE to the shell",
+            RouteMode::Shadow => {
+                "every line goes to the shell, ?LINE to the model; the prompt tells what auto would do"
+            }
+        });
+    }
+
+    /// `:why`: the rule, the words that weighed most, and how to change it; and the last failure, if it was one.
+    pub(super) fn explain_route(&mut self, before: Option<&(String, Verdict)>) -> Flow {
+        let Some((line, verdict)) = before else {
+            self.console.notice("no line has gone anywhere yet");
+            return Flow::Continue;
+        };
+        let whither = match verdict.route {
+            Route::Shell => "the shell",
+            Route::Ask => "the model",
+            Route::Meta => "ReedClaw",
+            Route::Empty | Route::Confirm => "nowhere",
+        };
+        self.console.outside(&format!("{line}\n"));
+        self.console.line(&format!("went to {whither}: {}", sanitise(&verdict.reason)));
+        let weighed = matches!(verdict.rule, "first-word-resolves" | "sentence" | "not-a-command" | "answered")
+            || matches!(verdict.rule, "looks-like-a-command" | "slip");
+        if weighed && let Some(words) = self.heaviest_words(line) {
+            self.console.line(&words);
+        }
+        self.console.notice(&format!("rule {}; Ctrl-T flips a line, ! forces the shell, ? the model", verdict.rule));
+        let not_found = self.failed.as_ref().is_some_and(|failed| failed.status == NOT_FOUND);
+        if !not_found || verdict.route != Route::Shell || self.agent.current_model().is_none() {
+            return Flow::Continue;
+        }
+        match self.put_question("it wasn't found: ask the model about it [a]  no [Enter, Esc]  ", yes_ask, false) {
+            Ok(true) => {
+                self.console.line("ask");
+                self.ask_about_failure()
+            }
+            Ok(false) => {
+                self.console.line("no");
+                Flow::Continue
+            }
+            Err(flow) => flow,
+        }
+    }
+
+    fn heaviest_words(&self, line: &str) -> Option<String> {
+        const SHOWN: usize = 4;
+        let evidence = state::read(&self.state).with_context(line, |context| route::evidence(line, context));
+        let words: Vec<String> = evidence
+            .iter()
+            .take(SHOWN)
+            .map(|word| {
+                let side = if word.weight > 0.0 { "shell" } else { "model" };
+                format!("`{}` {:+.1} ({side})", escape_visible(&word.word), word.weight)
+            })
+            .collect();
+        (!words.is_empty()).then(|| format!("weighed most: {}", words.join(", ")))
+    }
+
+    /// Keeps the last failure, and offers the model where the command wasn't found.
+    pub(super) fn note_failure(&mut self, outcome: &CommandOutcome, keep: bool) {
+        let failed = outcome.status != 0 && keep;
+        let can_ask = failed && self.agent.current_model().is_some();
+        self.state.write().unwrap_or_else(PoisonError::into_inner).failed = can_ask;
+        self.failed = failed.then(|| Failed { command: outcome.command.clone(), status: outcome.status });
+        if can_ask && outcome.status == NOT_FOUND {
+            self.console.notice("Alt-Enter on an empty line, or :why, asks the model about it");
+        }
+    }
+
+    /// Asks the model about the last failure.
+    pub(super) fn ask_about_failure(&mut self) -> Flow {
+        self.state.write().unwrap_or_else(PoisonError::into_inner).failed = false;
+        let Some(failed) = self.failed.take() else { return Flow::Continue };
+        let question = format!(
+            "The command `{}` failed with status {}. Why, and what should I do?",
+            failed.command.trim(),
+            failed.status
+        );
+        self.console.outside(&format!("{question}\n"));
+        self.ask(Some(&question), &question)
+    }
+}
+
+/// The verdict of a person.
+fn answered(route: Route, text: String) -> Verdict {
+    Verdict { route, text, rule: "answered", reason: "you said so".into(), score: 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_lone_key_runs_and_all_that_ends_input_cancels() {
+        for keys in [&b"\x1b"[..], b"\x04", b"\x03", b"\r", b"n"] {
+            assert_eq!((way(keys), yes_ask(keys)), (Some(Way::Cancel), Some(false)), "{keys:?}");
+        }
+        for keys in [&b"run"[..], b"rr", b"y", b"\x1b[A", b""] {
+            assert_eq!(way(keys), None, "{keys:?}");
+        }
+        assert_eq!((way(b"r"), way(b"a")), (Some(Way::Run), Some(Way::Ask)));
+        assert_eq!((way_with_offer(b"y"), way_with_offer(b"\r")), (Some(Way::Offered), Some(Way::Cancel)));
+    }
+}

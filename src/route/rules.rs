@@ -1,0 +1,182 @@
+//! What needs no weighing: syntax that only a shell has, a word alone, a label with a colon. It must not know the weights.
+
+use super::head::{Head, Kind, WRAPPED};
+use super::line::{Line, Shape, Word};
+use super::{Call, Context, words};
+use crate::proto::Route;
+
+/// The score that stands for "certain".
+pub(super) const CERTAIN: f32 = 12.0;
+/// The score of a guess that a rule makes: an unknown word alone.
+const LIKELY: f32 = 1.5;
+
+pub(super) fn shell(rule: &'static str, reason: impl Into<String>) -> Call {
+    Call { route: Route::Shell, rule, reason: reason.into(), score: CERTAIN }
+}
+
+pub(super) fn ask(rule: &'static str, reason: impl Into<String>) -> Call {
+    Call { route: Route::Ask, rule, reason: reason.into(), score: -CERTAIN }
+}
+
+/// The rule that decides a line alone, if one does.
+pub(super) fn exact(text: &str, line: &Line<'_>, head: &Head<'_>, context: &Context<'_>) -> Option<Call> {
+    let words = line.words();
+    let Some(first) = words.first() else {
+        return Some(ask("not-a-command", "it is an option without a command"));
+    };
+    if first.shape == Shape::Comment {
+        return Some(of_comment(first.text));
+    }
+    if text.starts_with('^') && text[1..].contains('^') {
+        return Some(shell("history-expansion", "it is the shell's history expansion"));
+    }
+    if let Some(call) = of_syntax(text, words, head, context) {
+        return Some(call);
+    }
+    if head.index == 0 && context.names.known.contains(head.name) {
+        return Some(shell("known-command", format!("`{}` is one of shell.known_commands", head.name)));
+    }
+    if head.kind == Kind::Colon {
+        return Some(ask("label", format!("`{}` ends with a colon, as a label or a message does", head.name)));
+    }
+    let alone = words.len() == head.index + 1;
+    (alone && (head.before == 0 || head.resolves() && head.before & WRAPPED == 0))
+        .then(|| of_single(&words[head.index], line.flags, head, context))
+}
+
+fn of_comment(text: &str) -> Call {
+    if text[1..].starts_with(|c: char| c.is_ascii_digit() || c == '#') {
+        return ask("numbered", "`#` and a number or a heading begin a sentence");
+    }
+    if text.starts_with("#include ") {
+        return ask("code", "it looks like code of another language");
+    }
+    shell("comment", "it is a comment")
+}
+
+/// Whether a word sets a variable: `X=1`, `a[2]=x`, `PATH+=:/bin`.
+pub(super) fn is_assignment(word: &str) -> bool {
+    let Some(equals) = word.find('=') else { return false };
+    let name = &word[..equals];
+    let name = name.strip_suffix('+').unwrap_or(name);
+    let name = name.find('[').filter(|_| name.ends_with(']')).map_or(name, |open| &name[..open]);
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+fn of_syntax(text: &str, words: &[Word<'_>], head: &Head<'_>, context: &Context<'_>) -> Option<Call> {
+    let shape = |index: usize| words.get(index).map(|word| word.shape);
+    let first = &words[0];
+    if first.shape == Shape::Assign && shape(1) == Some(Shape::Call) {
+        return Some(shell("assignment", "it sets an array"));
+    }
+    if head.kind == Kind::Nothing {
+        let redirects = words.iter().any(|word| word.shape == Shape::Redirect);
+        return match () {
+            () if first.shape == Shape::Assign => Some(shell("assignment", "it sets a variable")),
+            () if redirects => Some(shell("redirection", "it is a redirection")),
+            () => None,
+        };
+    }
+    if first.shape == Shape::Redirect {
+        let markup = first.text == "<" && text.ends_with('>') && (text.contains("</") || text.contains("=\""));
+        return match words.len() {
+            1 => Some(ask("unfinished", "nothing follows the redirection")),
+            2 if !markup => Some(shell("redirection", "it is a redirection")),
+            _ if markup => Some(ask("code", "it looks like markup")),
+            _ => None,
+        };
+    }
+    if first.shape == Shape::Open && shape(1).is_some_and(|shape| matches!(shape, Shape::Open | Shape::Call)) {
+        return Some(shell("syntax", "`((` is shell arithmetic"));
+    }
+    if matches!(first.shape, Shape::Semicolon | Shape::Close | Shape::Pipe | Shape::AndOr) {
+        return Some(ask("no-command", "no command stands before it"));
+    }
+    if head.index == 0 && shape(1) == Some(Shape::Call) && head.kind != Kind::Keyword {
+        let defines = shape(2) == Some(Shape::Close)
+            && words.get(3).is_some_and(|body| body.text.starts_with('{') || body.shape == Shape::Open);
+        return Some(if defines {
+            shell("function-definition", "it defines a shell function")
+        } else {
+            ask("code", "it looks like code of another language")
+        });
+    }
+    if head.kind == Kind::Keyword { of_keyword(head, words.get(head.index + 1..)?, context) } else { None }
+}
+
+/// Words behind `if` or `for` on a line that doesn't end the command.
+const UNCLOSED_WORDS_MAX: usize = 6;
+
+/// Whether a word behind `if` is a command.
+fn runs(word: &Word<'_>, context: &Context<'_>) -> bool {
+    matches!(word.text, "[" | "[[" | "!" | "((") || context.names.kind(word.text).is_some()
+}
+
+/// Reserved words, where the grammar that they need is there.
+fn of_keyword(head: &Head<'_>, rest: &[Word<'_>], context: &Context<'_>) -> Option<Call> {
+    let has = |wanted: &[&str]| rest.iter().any(|word| wanted.contains(&word.text));
+    let ends = rest.iter().any(|word| matches!(word.shape, Shape::Semicolon | Shape::Newline));
+    let text = |index: usize| rest.get(index).map_or("", |word| word.text);
+    // A loop that goes on in the next line: nothing in it may be English.
+    let wordless = rest.iter().all(|word| word.class == 0 || word.text == "in") && rest.len() <= UNCLOSED_WORDS_MAX;
+    let begins = wordless && rest.first().is_some_and(|word| runs(word, context));
+    let closed = match head.name {
+        "[[" => true,
+        "for" | "select" => {
+            (ends && has(&["do"])) || (text(0) == "(" && text(1) == "(") || (text(1) == "in" && (wordless || ends))
+        }
+        "if" => ends && has(&["then"]) || begins,
+        "while" | "until" => ends && has(&["do"]) || begins,
+        "case" => text(1) == "in" && (rest.len() == 2 || has(&[")"])),
+        "function" => has(&["{"]) || (text(1) == "(" && text(2) == ")"),
+        "do" | "then" | "else" | "elif" | "done" | "fi" | "esac" | "]]" => {
+            return Some(ask("block-word", format!("no command begins with `{}`", head.name)));
+        }
+        _ => false,
+    };
+    if closed {
+        return Some(shell("syntax", "it is a compound command of the shell"));
+    }
+    rest.is_empty().then(|| ask("unfinished", format!("`{}` alone is no command", head.name)))
+}
+
+/// One word and perhaps options.
+fn of_single(word: &Word<'_>, flags: usize, head: &Head<'_>, context: &Context<'_>) -> Call {
+    let name = head.name;
+    let resolves = |what: &str| shell("first-word-resolves", format!("`{name}` is {what}"));
+    match head.kind {
+        Kind::Command => return resolves("a command"),
+        Kind::Own => return resolves("an alias or a function of yours"),
+        Kind::Path => return resolves("a path"),
+        Kind::Expansion => return resolves("an expansion"),
+        Kind::Tool => return shell("looks-like-a-command", format!("`{name}` is a known tool, not installed here")),
+        Kind::PathLike | Kind::File => {
+            return Call { score: LIKELY, ..shell("looks-like-a-path", format!("`{name}` looks like a file to run")) };
+        }
+        _ => {}
+    }
+    if words::is_chat(word.bare) && flags == 0 {
+        return ask("chat", "it is a word that one says to a person");
+    }
+    if head.kind != Kind::Quoted && (context.is_path)(name) {
+        return shell("first-word-resolves", format!("`{name}` is a path"));
+    }
+    match head.kind {
+        Kind::Slip | Kind::Capitalised => Call { score: LIKELY, ..shell("slip", slip_reason(head)) },
+        Kind::Near | Kind::Plain | Kind::Name => {
+            let reason = format!("`{name}` alone may be a command that is not installed; the shell will say");
+            Call { score: LIKELY, ..shell("one-unknown-word", reason) }
+        }
+        Kind::Ended => ask("punctuation", format!("`{name}` ends as a word of a sentence does")),
+        _ => ask("not-a-command", format!("`{name}` is not a command")),
+    }
+}
+
+/// Why a word counts as a slip.
+pub(super) fn slip_reason(head: &Head<'_>) -> String {
+    match head.meant {
+        Some(meant) => format!("`{}` looks like a slip of `{meant}`", head.name),
+        None => format!("`{}` looks like a command written in capitals", head.name),
+    }
+}

@@ -1,0 +1,192 @@
+//! Decides a line by its exact rules or its weight, and says what weighed most.
+
+use super::head::{self, Group, Head, Kind, REDIRECTED};
+use super::line::{Line, Shape};
+use super::words::command;
+use super::{Call, Context, Features, features, rules};
+use crate::proto::Route;
+
+/// Above it a command that can change something runs unasked. A wrong run counts twenty wrong questions there, and by the
+/// cross-validation (`config/route/report.md`) about one line in twenty is a sentence at this score.
+const RUN_CHANGING: f32 = 2.1;
+/// The same for any other command, where a wrong run counts three.
+const RUN_READING: f32 = 0.9;
+/// Nothing runs where the first word doesn't resolve; a question unasked is what is lost.
+const RUN_UNKNOWN: f32 = 2.4;
+/// The same where the first word is a tool that people have elsewhere.
+const RUN_TOOL: f32 = 0.5;
+/// Below it a line goes to the model unasked.
+const ASK: f32 = 0.0;
+/// What it adds that the user has run this very line before.
+const RAN_BEFORE: f32 = 3.0;
+/// Lines of a paste that are looked at; what a person pastes shows itself long before.
+const PASTE_LINES_MAX: usize = 40;
+
+/// Decides one line, or a text of several that is one command.
+pub(super) fn line(text: &str, context: &Context<'_>) -> Call {
+    let line = Line::read(text);
+    let head = head::of(&line, context);
+    if let Some(call) = rules::exact(text, &line, &head, context) {
+        return call;
+    }
+    let features = features::of(&line, &head, context);
+    let repeated = if context.ran_before { RAN_BEFORE } else { 0.0 };
+    let score = context.weights.score(&features) + repeated;
+    weighed(score, &line, &head)
+}
+
+fn weighed(score: f32, line: &Line<'_>, head: &Head<'_>) -> Call {
+    let name = head.name;
+    let call = |route, rule, reason| Call { route, rule, reason, score };
+    let changes = can_change(line, head);
+    if head.resolves() {
+        let run = if changes { RUN_CHANGING } else { RUN_READING };
+        return match score {
+            _ if score > run => {
+                call(Route::Shell, "first-word-resolves", format!("`{name}` is a command, and the rest fits it"))
+            }
+            _ if score < ASK => {
+                call(Route::Ask, "sentence", format!("`{name}` is a command, but the rest reads as a sentence"))
+            }
+            _ if changes => {
+                call(Route::Confirm, "unsure", format!("it may be a sentence, and `{name}` could change something"))
+            }
+            _ => call(Route::Confirm, "unsure", format!("it may be a call of `{name}` or a sentence")),
+        };
+    }
+    let run = match head.kind {
+        // `<file>`: no command at all, so nothing could change.
+        Kind::Operator if head.before & REDIRECTED != 0 => RUN_TOOL,
+        _ if changes => RUN_CHANGING,
+        _ if head.group == Group::Tool => RUN_TOOL,
+        _ => RUN_UNKNOWN,
+    };
+    if score <= run {
+        return call(Route::Ask, "not-a-command", format!("`{name}` is not a command"));
+    }
+    match head.kind {
+        Kind::Slip | Kind::Near | Kind::Capitalised => call(Route::Shell, "slip", rules::slip_reason(head)),
+        _ => call(Route::Shell, "looks-like-a-command", format!("`{name}` is unknown, but it looks like a command")),
+    }
+}
+
+/// Whether to run it could change something.
+fn can_change(line: &Line<'_>, head: &Head<'_>) -> bool {
+    head.resolves() && head.traits & command::CHANGES != 0
+        || head.before & REDIRECTED != 0
+        || line.acts
+        || line.words().windows(2).any(|pair| {
+            let writes = pair[0].shape == Shape::Redirect && pair[0].text.contains('>') && !pair[0].text.ends_with('&');
+            writes && pair[1].text != "/dev/null"
+        })
+}
+
+/// Decides a text of several lines as a whole.
+pub(super) fn paste(text: &str, context: &Context<'_>) -> Call {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("# "));
+    let Some(first) = lines.next() else {
+        return rules::shell("comment", "it is a comment");
+    };
+    let whole = Line::read(text);
+    // The body of a here-document is no line of a command.
+    let document = text.contains("<<");
+    let spans = document || spans_lines(first, &whole, context);
+    let call = if spans && !document { line(text, context) } else { line(first, context) };
+    if spans && call.route != Route::Ask {
+        return call;
+    }
+    let (mut commands, mut sentences) = (0_usize, 0_usize);
+    for other in lines.take(PASTE_LINES_MAX) {
+        match line(other, context) {
+            Call { route: Route::Ask, rule, .. } if rule != "block-word" => sentences += 1,
+            Call { route: Route::Shell, .. } => commands += 1,
+            _ => {}
+        }
+    }
+    match call.route {
+        Route::Ask => call,
+        _ if sentences > commands => rules::ask("paste-of-sentences", "most of its lines are sentences"),
+        _ if sentences > 0 => Call {
+            route: Route::Confirm,
+            rule: "paste-mixed",
+            reason: "some of its lines read as sentences".to_owned(),
+            score: 0.0,
+        },
+        _ => call,
+    }
+}
+
+/// Whether a command begins on the first line whose string or loop runs over the others.
+fn spans_lines(first: &str, whole: &Line<'_>, context: &Context<'_>) -> bool {
+    let head = head::of(whole, context);
+    let open = |line: &str| {
+        super::lex::pieces(line, super::lex::Reading::Shell)
+            .any(|token| token.traits().is_some_and(|traits| traits.open.is_some()))
+    };
+    first.ends_with(['\\', '{', '(', '|'])
+        || first.ends_with("&&")
+        || first.ends_with("||")
+        || head.kind == Kind::Keyword
+        || open(first)
+}
+
+/// The features of a line that is weighed; none where an exact rule decides.
+#[must_use]
+pub fn features_of(text: &str, context: &Context<'_>) -> Option<Features> {
+    let text = text.trim();
+    let line = Line::read(text);
+    let head = head::of(&line, context);
+    if rules::exact(text, &line, &head, context).is_some() {
+        return None;
+    }
+    Some(features::of(&line, &head, context))
+}
+
+/// A word and what it added to the score.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evidence {
+    /// The word as typed.
+    pub word: String,
+    /// Above 0 it spoke for the shell, below for the model.
+    pub weight: f32,
+}
+
+/// What weighed most in a line, the heaviest first; empty where an exact rule decides.
+#[must_use]
+pub fn evidence(text: &str, context: &Context<'_>) -> Vec<Evidence> {
+    let text = text.trim();
+    let line = Line::read(text);
+    let head = head::of(&line, context);
+    let Some(features) = features_of(text, context) else { return Vec::new() };
+    let mut sums = [0.0_f32; super::line::WORDS_MAX + 1];
+    for (index, place) in features.list() {
+        if let Some(sum) = sums.get_mut(usize::from(*place)) {
+            *sum += context.weights.of(*index);
+        }
+    }
+    let words = line.words().get(head.index..).unwrap_or_default();
+    let pairs = words.iter().zip(sums).filter(|(_, weight)| *weight != 0.0);
+    let mut all: Vec<Evidence> = pairs.map(|(word, weight)| Evidence { word: word.text.to_owned(), weight }).collect();
+    all.sort_by(|a, b| b.weight.abs().total_cmp(&a.weight.abs()));
+    all
+}
+
+/// The line with its misspelt command corrected.
+#[must_use]
+pub fn correction(text: &str, context: &Context<'_>) -> Option<String> {
+    let line = Line::read(text);
+    let head = head::of(&line, context);
+    let word = line.words().get(head.index)?;
+    let (before, behind) = (&text[..word.start], &text[word.start + word.text.len()..]);
+    let meant = match (head.kind, head.meant) {
+        (Kind::Slip | Kind::Near, Some(meant)) => match word.text.strip_prefix(meant) {
+            // The blank was left out: `cd..`, `cat-n`.
+            Some(rest) if rest.starts_with(['.', '-']) => format!("{meant} {rest}"),
+            _ => meant.to_owned(),
+        },
+        (Kind::Capitalised, _) => head.name.to_ascii_lowercase(),
+        _ => return None,
+    };
+    let known = meant.split(' ').next().is_some_and(|first| context.names.kind(first).is_some());
+    known.then(|| format!("{before}{meant}{behind}"))
+}

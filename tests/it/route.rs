@@ -1,0 +1,120 @@
+//! `reedclaw route`, without a terminal: one line, a stream of lines, and whose names count.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::need::TEST_PATH;
+use crate::pty::program;
+
+fn route(args: &[&str], input: &[u8], home: &Path) -> Output {
+    let mut child = Command::new(program())
+        .arg("route")
+        .args(args)
+        .env_clear()
+        .env("PATH", TEST_PATH)
+        .env("HOME", home)
+        .env("LANG", "C.UTF-8")
+        .current_dir(home)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let input = input.to_vec();
+    let feeder = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let output = child.wait_with_output().expect("it ends");
+    feeder.join().expect("the input was offered");
+    output
+}
+
+fn objects(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout.clone()).expect("UTF-8");
+    text.lines().map(|line| serde_json::from_str(line).expect("an object")).collect()
+}
+
+fn home_with_names() -> TempDir {
+    let home = TempDir::new().expect("a home");
+    std::fs::write(home.path().join("names"), "ls\ncat\nkill\nfrobnicate\n").expect("names");
+    std::fs::write(home.path().join("session"), "alias gs\nfunction deploy\n").expect("a session");
+    home
+}
+
+#[test]
+fn a_stream_of_lines_is_decided_by_the_names_that_are_given() {
+    let home = home_with_names();
+    let lines: [(&[u8], &str); 14] = [
+        (b"ls -la", "shell"),
+        (b"frobnicate x.txt", "shell"),
+        (b"gs", "shell"),
+        (b"deploy staging", "shell"),
+        (b"what is this", "ask"),
+        (b"kill the server on port 80", "ask"),
+        (b":help", "meta"),
+        (b"", "incomplete"),
+        (b"cat 'a", "incomplete"),
+        (b"cat <<EOF\\nplease do this\\nEOF", "shell"),
+        (b"ls\\nwhat is this and why does it fail?\\nplease tell me", "ask"),
+        (b"cat a\\tb", "shell"),
+        (b"was ist \xff\xfe das hier", "ask"),
+        (b"cat -n \xff.txt", "shell"),
+    ];
+    let input = lines.map(|(line, _)| line).join(&b'\n');
+    let output = route(&["--batch", "--names", "names", "--session", "session"], &input, home.path());
+    let answers = objects(&output);
+    assert_eq!(answers.len(), lines.len());
+    for ((line, wanted), answer) in lines.iter().zip(&answers) {
+        assert_eq!(answer["route"], *wanted, "{} {answer}", String::from_utf8_lossy(line));
+        assert!(answer["score"].is_number() && answer["rule"].is_string());
+        assert!(answer["reason"].as_str().is_some_and(|reason| !reason.is_empty()));
+    }
+}
+
+#[test]
+fn a_stream_answers_what_single_lines_are_answered() {
+    let home = home_with_names();
+    let lines =
+        ["ls the files", "cat this", "kill %1", "gs -s", "how do I exit vim", "!ls", "?ls", "frobnicate", "for i in a"];
+    let names = ["--names", "names", "--session", "session"];
+    let mut batch = names.to_vec();
+    batch.push("--batch");
+    let together = objects(&route(&batch, lines.join("\n").as_bytes(), home.path()));
+    for (line, answer) in lines.iter().zip(together) {
+        let mut single = names.to_vec();
+        single.extend(["--json", "--", line]);
+        assert_eq!(objects(&route(&single, b"", home.path())), [answer], "{line}");
+    }
+}
+
+#[test]
+fn without_a_list_the_users_own_shell_is_asked() {
+    let home = TempDir::new().expect("a home");
+    let rc =
+        "case $- in *i*) ;; *) return;; esac\necho noise\nalias zork='ls -l'\nquux() { ls; }\nPATH=$HOME/tools:$PATH\n";
+    std::fs::write(home.path().join(".bashrc"), rc).expect("start-up file");
+    std::fs::create_dir(home.path().join("tools")).expect("a directory");
+    let tool = home.path().join("tools/blorp");
+    std::fs::write(&tool, "#!/bin/sh\n").expect("a tool");
+    std::fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("executable");
+    for line in ["zork alpha beta", "quux alpha beta", "blorp alpha beta"] {
+        let answers = objects(&route(&["--json", line], b"", home.path()));
+        assert!(answers[0]["rule"] != "not-a-command", "{line}: {}", answers[0]);
+    }
+    let output = route(&["what", "is", "zork"], b"", home.path());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.starts_with("model: ") && !text.contains("noise"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_read_is_said() {
+    let home = home_with_names();
+    let output = route(&["--batch", "--names", "missing"], b"ls\n", home.path());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("missing can't be read"), "{said}");
+    assert!(!route(&[], b"", home.path()).status.success());
+}
