@@ -69,15 +69,10 @@ impl RouteHook {
     }
 
     /// Asks the hook, unless a prefix of the user's decides.
-    fn verdict(&self, line: &str) -> Option<Verdict> {
+    fn ask(&self, line: &str) -> Option<Route> {
         let trimmed = line.trim();
-        if trimmed.is_empty() || trimmed.starts_with([':', '!', '?']) || trimmed.starts_with("$ ") {
-            return None;
-        }
-        let route = (self.0)(line)?;
-        let text = if route == Route::Shell { line } else { trimmed };
-        let reason = "your route hook says so".to_owned();
-        Some(Verdict { route, text: text.to_owned(), rule: "hook", reason, score: 0.0 })
+        let is_prefixed = trimmed.is_empty() || trimmed.starts_with([':', '!', '?']) || trimmed.starts_with("$ ");
+        if is_prefixed { None } else { (self.0)(line) }
     }
 }
 
@@ -94,11 +89,6 @@ impl EditorState {
     /// Says where `line` goes.
     #[must_use]
     pub fn verdict(&self, line: &str) -> Verdict {
-        if let Some(hook) = self.route_hook.as_ref().filter(|_| self.forced.is_none())
-            && let Some(verdict) = hook.verdict(line)
-        {
-            return verdict;
-        }
         self.with_context(line, |context| route::decide(line, context))
     }
 
@@ -119,7 +109,7 @@ impl EditorState {
         let names = self.names_for(line);
         let forced = match (self.forced, self.mode) {
             (Some(route), _) => Some(Forced::Key(route)),
-            (None, RouteMode::Auto) => None,
+            (None, RouteMode::Auto) => self.route_hook.as_ref().and_then(|hook| hook.ask(line)).map(Forced::Hook),
             (None, RouteMode::Shell) => Some(Forced::Mode(Route::Shell)),
             (None, RouteMode::Ask) => Some(Forced::Mode(Route::Ask)),
             (None, RouteMode::Shadow) => Some(Forced::Prefixes),
@@ -127,6 +117,7 @@ impl EditorState {
         look(&Context {
             names: &names,
             is_path: &|word| self.is_runnable(word),
+            exists: &|word| self.resolve(word).is_some_and(|path| path.exists()),
             forced,
             model_asked: self.model_asked,
             answered: self.learned.answers.get(line.trim()).copied(),

@@ -44,6 +44,8 @@ pub struct Context<'a> {
     pub names: &'a Names,
     /// Whether a word names an existing executable file or directory; asked only for a first word.
     pub is_path: &'a dyn Fn(&str) -> bool,
+    /// Whether a word names an existing file of any kind; asked only for the arguments of a line that is in doubt.
+    pub exists: &'a dyn Fn(&str) -> bool,
     /// Where the line goes whatever it is: the user's key (Ctrl-T), a mode, or a hook of the config.
     pub forced: Option<Forced>,
     /// Whether the model's last answer ended with a question, so that `yes` is a reply.
@@ -63,6 +65,7 @@ impl<'a> Context<'a> {
         Self {
             names,
             is_path: &|_| false,
+            exists: &|_| false,
             forced: None,
             model_asked: false,
             answered: None,

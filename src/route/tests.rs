@@ -284,6 +284,20 @@ fn the_heaviest_words_explain_a_verdict() {
 }
 
 #[test]
+fn arguments_that_are_files_make_a_command() {
+    let names = names();
+    let exists = |word: &str| ["there", "report", "build"].contains(&word);
+    let context = Context { exists: &exists, ..Context::new(&names) };
+    for line in ["cd there", "rm -r build", "cat report there"] {
+        assert_eq!(decide(line, &context).route, Route::Shell, "{line}");
+    }
+    // The first word must be a command, and each other word a file.
+    for line in ["find me the report", "kill the build there", "fetch report"] {
+        assert_ne!(decide(line, &context).rule, "arguments-exist", "{line}");
+    }
+}
+
+#[test]
 fn what_the_user_said_moves_this_line_and_the_weights_a_little() {
     let names = names();
     let context = Context::new(&names);

@@ -1,7 +1,7 @@
 //! Decides a line by its exact rules or its weight, and says what weighed most.
 
 use super::head::{self, Group, Head, Kind, REDIRECTED};
-use super::line::{Line, Shape};
+use super::line::{Line, Shape, Word};
 use super::words::command;
 use super::{Call, Context, Features, features, rules};
 use crate::proto::Route;
@@ -19,6 +19,8 @@ const RUN_TOOL: f32 = 0.5;
 const ASK: f32 = 0.0;
 /// What it adds that the user has run this very line before.
 const RAN_BEFORE: f32 = 3.0;
+/// Arguments that are looked for on the disk at most.
+const FILES_MAX: usize = 8;
 /// Lines of a paste that are looked at; what a person pastes shows itself long before.
 const PASTE_LINES_MAX: usize = 40;
 
@@ -32,7 +34,22 @@ pub(super) fn line(text: &str, context: &Context<'_>) -> Call {
     let features = features::of(&line, &head, context);
     let repeated = if context.ran_before { RAN_BEFORE } else { 0.0 };
     let score = context.weights.score(&features) + repeated;
-    weighed(score, &line, &head)
+    let call = weighed(score, &line, &head);
+    if call.route != Route::Shell && names_files(&line, &head, context) {
+        return rules::shell(
+            "arguments-exist",
+            format!("`{}` is a command, and its arguments are files here", head.name),
+        );
+    }
+    call
+}
+
+/// Whether every argument of a command is an option or a file that is there: `cd there`, `less report`.
+fn names_files(line: &Line<'_>, head: &Head<'_>, context: &Context<'_>) -> bool {
+    let arguments = line.words().get(head.index + 1..).unwrap_or_default();
+    let is_file = |word: &Word<'_>| matches!(word.shape, Shape::Flag) || (context.exists)(word.text);
+    let named = arguments.iter().any(|word| word.shape != Shape::Flag);
+    head.resolves() && named && arguments.len() <= FILES_MAX && arguments.iter().all(is_file)
 }
 
 fn weighed(score: f32, line: &Line<'_>, head: &Head<'_>) -> Call {
