@@ -127,6 +127,19 @@ fn what_was_said_outlives_the_session_until_it_is_forgotten() {
 }
 
 #[test]
+fn a_line_that_was_run_before_is_not_asked_about() {
+    let server = Server::start();
+    let lines = unsure_lines();
+    let session = session(&server);
+    session.run(&format!("!{}", lines[0]));
+    session.expect_line(&format!("{RAN} {}", lines[0]));
+    session.run("clear");
+    session.run(&lines[0]);
+    session.expect_line(&format!("{RAN} {}", lines[0]));
+    assert_eq!(server.requests(), 0);
+}
+
+#[test]
 fn a_flipped_line_is_remembered() {
     let server = Server::start();
     let session = session(&server);
