@@ -101,6 +101,10 @@ fn a_session_sees_what_another_one_ran() {
     let second = Session::spawn(Spawn::reedclaw().home(home.path()));
     second.expect_prompt();
     first.run("echo from-the-first");
+    // The disk is written a moment behind the prompt.
+    first.expect_outside("the line in the file", || {
+        lines(home.path()).iter().any(|line| line == "echo from-the-first").then_some(())
+    });
     second.press(Key::Ctrl('r'));
     second.type_text("from-the");
     second.expect_text("echo from-the-first");

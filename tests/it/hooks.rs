@@ -59,7 +59,7 @@ fn the_route_hook_decides_before_the_rules_but_not_before_the_user() {
     session.run("deploy now please");
     session.expect_line("deployed-2");
     session.run(":why");
-    session.expect_text("your route hook says so");
+    session.expect_text("the route hook of your config says so");
     // The glyph says it while it is typed, and a prefix is stronger.
     session.type_text("echo ask");
     session.expect("the model's glyph", |screen| cursor_line(screen).ends_with("? echo ask"));
