@@ -295,6 +295,10 @@ fn is_foreign_text(word: &str) -> bool {
     ideographs > 0 && !(path || file || name)
 }
 
+/// Files that have a name of their own in place of an extension.
+const FILES: [&str; 8] =
+    ["Dockerfile", "Gemfile", "Jenkinsfile", "Justfile", "Makefile", "Procfile", "Rakefile", "Vagrantfile"];
+
 fn of_letters(word: &str, bytes: &[u8]) -> Shape {
     let (mut lower, mut upper, mut digits, mut dots, mut joins, mut hyphens, mut others) = (0, 0, 0, 0, 0, 0, 0);
     for byte in bytes {
@@ -317,6 +321,7 @@ fn of_letters(word: &str, bytes: &[u8]) -> Shape {
     };
     match () {
         () if file && (letters > 0 || foreign) => Shape::File,
+        () if FILES.contains(&word) => Shape::File,
         () if foreign && others + joins == 0 => Shape::Foreign,
         () if letters == 0 && digits > 0 && others == 0 => Shape::Number,
         () if others > 0 || letters + digits == 0 => Shape::Other,

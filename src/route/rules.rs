@@ -36,12 +36,40 @@ pub(super) fn exact(text: &str, line: &Line<'_>, head: &Head<'_>, context: &Cont
     if head.index == 0 && context.names.known.contains(head.name) {
         return Some(shell("known-command", format!("`{}` is one of shell.known_commands", head.name)));
     }
+    if let Some(call) = of_arguments(words.get(head.index + 1..).unwrap_or_default(), head) {
+        return Some(call);
+    }
     if head.kind == Kind::Colon {
         return Some(ask("label", format!("`{}` ends with a colon, as a label or a message does", head.name)));
     }
     let alone = words.len() == head.index + 1;
     (alone && (head.before == 0 || head.resolves() && head.before & WRAPPED == 0))
         .then(|| of_single(&words[head.index], line.flags, head, context))
+}
+
+/// A command whose arguments no sentence has: a directory for `cd`, or options with nothing but paths and addresses.
+fn of_arguments(arguments: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
+    if head.kind != Kind::Command || arguments.is_empty() {
+        return None;
+    }
+    let name = head.name;
+    let texts = (arguments.first().map(|word| word.text), arguments.get(1).map(|word| word.text), arguments.len());
+    if name == "who" && matches!(texts, (Some("am"), Some("i" | "I"), 2)) {
+        return Some(shell("who-am-i", "`who am i` is a call of `who`"));
+    }
+    let is_name = |shape| matches!(shape, Shape::Plain | Shape::Capital | Shape::Upper | Shape::Ident | Shape::Foreign);
+    if matches!(name, "cd" | "pushd") && texts.2 == 1 && is_name(arguments[0].shape) && arguments[0].class == 0 {
+        return Some(shell("directory", format!("`{name}` with one word is a change of directory")));
+    }
+    let has_option = arguments.iter().any(|word| word.shape == Shape::Flag);
+    let plain = |word: &Word<'_>| {
+        matches!(
+            word.shape,
+            Shape::Flag | Shape::Path | Shape::File | Shape::Url | Shape::Glob | Shape::Quoted | Shape::Expansion
+        )
+    };
+    (has_option && arguments.iter().all(plain))
+        .then(|| shell("options-and-paths", format!("`{name}` is a command, with options and paths only")))
 }
 
 fn of_comment(text: &str) -> Call {
@@ -124,7 +152,9 @@ fn of_keyword(head: &Head<'_>, rest: &[Word<'_>], context: &Context<'_>) -> Opti
     let closed = match head.name {
         "[[" => true,
         "for" | "select" => {
-            (ends && has(&["do"])) || (text(0) == "(" && text(1) == "(") || (text(1) == "in" && (wordless || ends))
+            // The variable may be called `i`, which is English too.
+            let listed = rest.iter().skip(2).all(|word| word.class == 0) && rest.len() <= UNCLOSED_WORDS_MAX;
+            (ends && has(&["do"])) || (text(0) == "(" && text(1) == "(") || (text(1) == "in" && (listed || ends))
         }
         "if" => ends && has(&["then"]) || begins,
         "while" | "until" => ends && has(&["do"]) || begins,
