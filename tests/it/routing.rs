@@ -22,7 +22,8 @@ fn session(server: &Server) -> Session {
     session
 }
 
-/// Lines that the router can't tell: with other weights they may be others, so it is asked.
+/// Lines that the router can't tell, the surest command first and then the least sure: with other weights they may be
+/// others, so it is asked. An answer about one moves the weights of the others, but not from end to end.
 fn unsure_lines() -> Vec<String> {
     const CANDIDATES: [&str; 14] = [
         "go home",
@@ -42,15 +43,22 @@ fn unsure_lines() -> Vec<String> {
     ];
     let home = tempfile::TempDir::new().expect("a home");
     std::fs::write(home.path().join("names"), "function make\nfunction go\nfunction fix\n").expect("names");
-    let asked = |line: &&str| {
+    let score = |line: &str| {
         let output = std::process::Command::new(crate::pty::program())
             .args(["route", "--json", "--session", "names", "--", line])
             .current_dir(home.path())
             .output()
             .expect("it runs");
-        String::from_utf8_lossy(&output.stdout).contains("\"confirm\"")
+        let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one object");
+        (said["route"] == "confirm").then(|| said["score"].as_f64().expect("a score"))
     };
-    CANDIDATES.iter().filter(|line| asked(line)).map(|line| (*line).to_owned()).collect()
+    let mut asked: Vec<_> = CANDIDATES.iter().filter_map(|line| Some((score(line)?, (*line).to_owned()))).collect();
+    asked.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut lines: Vec<String> = asked.into_iter().map(|(_, line)| line).collect();
+    if let Some(surest) = lines.pop() {
+        lines.insert(0, surest);
+    }
+    lines
 }
 
 /// Types a line and waits for the question about it.
