@@ -69,6 +69,11 @@ impl Console {
         self.write(&format!("{text}\n"));
     }
 
+    /// Writes a sentence of ours, in as many rows as it needs.
+    pub fn paragraph(&self, text: &str) {
+        self.wrapped(Style::new(), &render::sanitise(text), "  ");
+    }
+
     /// Writes text from outside, sanitised.
     pub fn outside(&self, text: &str) {
         self.write(&render::sanitise(text));

@@ -254,11 +254,11 @@ impl Repl {
             Route::Empty | Route::Confirm => "nowhere",
         };
         self.console.outside(&format!("{line}\n"));
-        self.console.line(&format!("went to {whither}: {}", sanitise(&verdict.reason)));
+        self.console.paragraph(&format!("went to {whither}: {}", verdict.reason));
         let weighed = matches!(verdict.rule, "first-word-resolves" | "sentence" | "not-a-command" | "answered")
             || matches!(verdict.rule, "looks-like-a-command" | "slip");
         if weighed && let Some(words) = self.heaviest_words(line) {
-            self.console.line(&words);
+            self.console.paragraph(&words);
         }
         self.console.notice(&format!("rule {}; Ctrl-T flips a line, ! forces the shell, ? the model", verdict.rule));
         let not_found = self.failed.as_ref().is_some_and(|failed| failed.status == NOT_FOUND);
