@@ -10,7 +10,7 @@ use crate::need::{TEST_PATH, require, require_root};
 use crate::pty::{Session, Spawn, cursor_line, program, status_code};
 
 /// Runs a program without a terminal, with a cleared environment.
-fn piped(program: &std::path::Path, argv0: &str, args: &[&str], input: &[u8], home: &std::path::Path) -> Output {
+pub fn piped(program: &std::path::Path, argv0: &str, args: &[&str], input: &[u8], home: &std::path::Path) -> Output {
     let mut child = Command::new(program)
         .arg0(argv0)
         .args(args)

@@ -1,35 +1,16 @@
 //! `reedclaw route`, without a terminal: one line, a stream of lines, and whose names count.
 
-use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::need::TEST_PATH;
+use crate::dispatch::piped;
 use crate::pty::program;
 
 fn route(args: &[&str], input: &[u8], home: &Path) -> Output {
-    let mut child = Command::new(program())
-        .arg("route")
-        .args(args)
-        .env_clear()
-        .env("PATH", TEST_PATH)
-        .env("HOME", home)
-        .env("LANG", "C.UTF-8")
-        .current_dir(home)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut stdin = child.stdin.take().expect("a pipe");
-    let input = input.to_vec();
-    let feeder = std::thread::spawn(move || drop(stdin.write_all(&input)));
-    let output = child.wait_with_output().expect("it ends");
-    feeder.join().expect("the input was offered");
-    output
+    piped(&program(), "reedclaw", &[&["route"], args].concat(), input, home)
 }
 
 fn objects(output: &Output) -> Vec<Value> {
