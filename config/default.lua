@@ -152,6 +152,8 @@ claim that you ran something. Propose only commands that the question calls for.
     color = "auto",
     -- true or false: draw the markdown of answers; `false` prints it as it came.
     markdown = true,
+    -- true or false: for screen readers. No spinner, no colours, no dimmed suggestions; words say what a colour would.
+    accessible = false,
   },
 
   -- Hooks: functions that ReedClaw calls, each within 5 ms. They have no files and no processes either. One that fails

@@ -53,7 +53,7 @@ return {
     abbreviations = { gs = "git status", gd = "git diff" },
   },
 
-  console = { color = "never", markdown = false },
+  console = { color = "never", markdown = false, accessible = true },
 
   hooks = {
     prompt = function(ctx)

@@ -18,7 +18,10 @@ pub mod render;
 pub mod route;
 pub mod turn;
 // floor 3
-#[allow(clippy::disallowed_methods, reason = "environment, clock, working directory, where a key is read from")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "environment, clock, working directory, where a key is read from, the clipboard"
+)]
 pub mod host;
 // floor 4
 #[allow(clippy::disallowed_methods, reason = "config files, records of trust")]

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::model::{Endpoint, Finish, ModelError, Piece, Secret, start};
-use crate::proto::{CommandOutcome, Event, Failure, FailureKind};
+use crate::proto::{CommandOutcome, Event, Failure, FailureKind, Message};
 use crate::turn::{self, Conversation};
 
 pub use crate::turn::Options as ConversationOptions;
@@ -260,6 +260,11 @@ impl Agent {
         find(&self.models, self.current.as_deref()).ok().map(|it| it.name.as_str())
     }
 
+    /// Goes on with what was said before; nothing of it is told to the recorder.
+    pub fn resume(&mut self, messages: &[Message]) {
+        self.conversation.resume(messages);
+    }
+
     /// Forgets questions and answers; outputs of commands since the last question stay for the next one.
     pub fn clear(&mut self) {
         self.conversation.clear();
@@ -330,19 +335,19 @@ fn find<'a>(models: &'a [Endpoint], name: Option<&str>) -> Result<&'a Endpoint, 
     let Some(name) = name.filter(|_| !models.is_empty()) else {
         if !models.is_empty() {
             return Err(Failure {
-                kind: FailureKind::Config,
+                kind: FailureKind::NoModel,
                 message: "several models are configured and none is chosen".to_owned(),
                 hint: format!(":model NAME chooses one of {}; default_model in the config does so for good", names()),
             });
         }
         return Err(Failure {
-            kind: FailureKind::Config,
+            kind: FailureKind::NoModel,
             message: "no model is configured".to_owned(),
             hint: "connect one: put return {models = {mine = {endpoint = \"http://127.0.0.1:8080\"}}} into the config"
                 .to_owned(),
         });
     };
-    models.iter().find(|it| it.name == name).ok_or_else(|| unknown_model(FailureKind::Config, name, models))
+    models.iter().find(|it| it.name == name).ok_or_else(|| unknown_model(FailureKind::NoModel, name, models))
 }
 
 fn unknown_model(kind: FailureKind, name: &str, models: &[Endpoint]) -> Failure {

@@ -197,7 +197,7 @@ fn without_a_model_the_hint_says_how_to_connect_one() {
     let mut agent = Agent::new(Options::default(), Box::new(Forgetful));
     let events = ask(&mut agent, "hello?");
     let [Event::Failed { failure, .. }] = &events[..] else { panic!("{events:?}") };
-    assert_eq!(failure.kind, FailureKind::Config);
+    assert_eq!(failure.kind, FailureKind::NoModel);
     assert!(failure.hint.contains(r#"return {models = {mine = {endpoint = "http://127.0.0.1:8080"}}}"#));
     assert_eq!(agent.current_model(), None);
 
@@ -208,7 +208,7 @@ fn without_a_model_the_hint_says_how_to_connect_one() {
     };
     let events = ask(&mut Agent::new(options, Box::new(Forgetful)), "hello?");
     let [Event::Failed { failure, .. }] = &events[..] else { panic!("{events:?}") };
-    assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::Config, "no model is called b"));
+    assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::NoModel, "no model is called b"));
 }
 
 #[test]

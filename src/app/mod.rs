@@ -57,13 +57,25 @@ pub struct ConfigParts {
 pub struct Request {
     /// `--config PATH`.
     pub config: Option<PathBuf>,
+    /// The conversation that goes on; a new one begins where absent.
+    pub resume: Option<Resume>,
+}
+
+/// Which stored conversation goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resume {
+    /// The newest.
+    Last,
+    /// The one with this id.
+    Id(i64),
 }
 
 impl App {
     /// Loads the settings and starts the rooms that need no terminal.
     ///
     /// # Errors
-    /// The config that `--config` names can't be read, or the system has no memory for a database in memory.
+    /// The config that `--config` names can't be read, the conversation to go on with isn't there, or the system has no
+    /// memory for a database in memory.
     pub fn start(request: &Request) -> Result<Self, Failure> {
         let env = host::environment();
         let load = config::LoadRequest { explicit: request.config.clone(), env, cwd: host::working_directory() };
@@ -71,8 +83,10 @@ impl App {
         let env = load.env.clone();
         let mut problems = config_problems(&problems);
         let store = open_store(&settings, &mut problems)?;
-        let recorder = StoreRecorder::new(Arc::clone(&store), settings.default_model.clone().unwrap_or_default());
-        let agent = Agent::new(agent_options(&settings, &env), Box::new(recorder));
+        let mut recorder = StoreRecorder::new(Arc::clone(&store), settings.default_model.clone().unwrap_or_default());
+        let before = request.resume.map(|which| recorder.resume(which)).transpose()?;
+        let mut agent = Agent::new(agent_options(&settings, &env), Box::new(recorder));
+        agent.resume(&before.unwrap_or_default());
         let is_of_directory = source == Some(config::Source::Directory);
         let config = ConfigParts { request: load, layers, hooks, path, is_of_directory };
         Ok(Self { settings, env, problems, store, agent, config })
@@ -117,7 +131,8 @@ impl App {
 #[must_use]
 pub fn color(settings: &Settings, env: &Env) -> bool {
     let refused = env.get(std::ffi::OsStr::new("NO_COLOR")).is_some_and(|value| !value.is_empty());
-    settings.console.color == ColorChoice::Auto && !refused
+    let is_dumb = env.get(std::ffi::OsStr::new("TERM")).is_none_or(|term| term == "dumb" || term.is_empty());
+    settings.console.color == ColorChoice::Auto && !refused && !is_dumb && !settings.console.accessible
 }
 
 /// Bytes kept from the start and the end of a command's output.

@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::Resume;
 use crate::agent::{Ending, Recorder};
 use crate::host::now_unix_ms;
-use crate::proto::{Failure, Message, Role};
+use crate::proto::{Failure, FailureKind, Message, Role};
 use crate::store::{ConversationId, MessageState, OpenMessage, Store};
 
 /// Writes questions and the pieces of answers to the store.
@@ -21,6 +22,26 @@ impl StoreRecorder {
     #[must_use]
     pub fn new(store: Arc<Mutex<Store>>, model: String) -> Self {
         Self { store, model, conversation: None, open: None }
+    }
+
+    /// Goes on with a stored conversation and gives what was said in it.
+    pub(super) fn resume(&mut self, which: Resume) -> Result<Vec<Message>, Failure> {
+        let store = Self::store(&self.store);
+        let missing = |message: String, hint: &str| Failure { kind: FailureKind::User, message, hint: hint.to_owned() };
+        let id = match which {
+            Resume::Id(id) => ConversationId(id),
+            Resume::Last => match store.conversations(1)?.first() {
+                Some(newest) => newest.id,
+                None => return Err(missing("there is no conversation to go on with".into(), "ask without it first")),
+            },
+        };
+        let messages: Vec<Message> = store.messages(id)?.into_iter().map(|stored| stored.message).collect();
+        if messages.is_empty() {
+            return Err(missing(format!("there is no conversation {}", id.0), "`last` is the newest one"));
+        }
+        drop(store);
+        self.conversation = Some(id);
+        Ok(messages)
     }
 
     /// A panic elsewhere leaves whole rows behind, so a poisoned lock is as good as another.

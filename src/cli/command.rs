@@ -51,6 +51,7 @@ pub fn definition() -> Command {
                     ),
             ),
         )
+        .subcommand(super::agent::definition())
         .subcommand(super::config::definition())
         .subcommand(Command::new("help").about("Prints this help"))
 }
@@ -76,6 +77,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
             )),
             _ => ExitCode::from(2),
         },
+        Some(("agent", inner)) => super::agent::run(inner, matches.get_one::<PathBuf>("config").cloned()),
         Some(("config", inner)) => super::config::run(inner, matches.get_one::<PathBuf>("config").cloned()),
         _ => {
             let _ = definition().print_help();

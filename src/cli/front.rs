@@ -65,7 +65,7 @@ fn front_end(how: &Interactive) -> Ending {
 }
 
 fn start(how: &Interactive) -> Result<(Repl, RawTerminal), String> {
-    let request = Request { config: how.config.clone().map(PathBuf::from) };
+    let request = Request { config: how.config.clone().map(PathBuf::from), resume: None };
     let app = App::start(&request).map_err(|failure| one_line(&failure.message, &failure.hint))?;
     let program = backing::find(app.settings.shell.program.clone());
     let dialect = dialect_of(&program)?;
@@ -82,6 +82,7 @@ fn start(how: &Interactive) -> Result<(Repl, RawTerminal), String> {
         color: app.color(),
         markdown: app.settings.console.markdown,
         unicode: app.unicode(),
+        accessible: app.settings.console.accessible,
         keyboard_protocol: app
             .variable("TERM")
             .is_some_and(|term| KEYBOARD_TERMS.iter().any(|known| term.starts_with(known))),

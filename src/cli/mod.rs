@@ -1,5 +1,6 @@
 //! Command-line arguments: who gets them, the subcommands, and how an interactive session starts and ends.
 
+mod agent;
 pub mod backing;
 pub mod command;
 mod config;
@@ -7,6 +8,7 @@ pub mod dispatch;
 mod front;
 mod import;
 mod route;
+mod wire;
 
 pub use front::interactive;
 

@@ -160,6 +160,7 @@ pub const ROWS: &[Row] = &[
     row("editor.abbreviations", Kind::WordMap, "words and what they become", Not("put commands into your lines")),
     row("console.color", Kind::Choice(&["auto", "never"]), "colours where the terminal has them, or never", May),
     row("console.markdown", Kind::Bool, "draw the markdown of answers", May),
+    row("console.accessible", Kind::Bool, "for screen readers: no spinner, no colour, words instead", Only(true)),
 ];
 
 const fn row(path: &'static str, kind: Kind, doc: &'static str, project: Project) -> Row {

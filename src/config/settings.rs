@@ -211,6 +211,8 @@ pub struct ConsoleSettings {
     pub color: ColorChoice,
     /// Whether the markdown of answers is drawn.
     pub markdown: bool,
+    /// Whether somebody listens instead of looking.
+    pub accessible: bool,
 }
 
 /// When colours are used.
@@ -286,6 +288,7 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
                 _ => ColorChoice::Auto,
             },
             markdown: values.bool(&["console", "markdown"])?,
+            accessible: values.bool(&["console", "accessible"])?,
         },
     })
 }

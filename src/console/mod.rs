@@ -3,12 +3,16 @@
 //! The terminal is raw for the whole session, so a line feed is written as CR LF here. Text from outside passes the
 //! sanitiser before it comes here (`render`), or is shown with [`Console::outside`].
 
+mod waiting;
+
 use std::io::{self, Write};
 
 use nu_ansi_term::{Color, Style};
 
 use crate::proto::Failure;
 use crate::render;
+
+pub use waiting::Waiting;
 
 /// How the console draws.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +23,8 @@ pub struct Options {
     pub markdown: bool,
     /// Whether characters outside ASCII are drawn.
     pub unicode: bool,
+    /// Whether somebody listens instead of looking: no sign that is drawn over, a word for what a colour says.
+    pub accessible: bool,
     /// Whether the terminal understands the kitty keyboard protocol's push and pop, or at least ignores them.
     pub keyboard_protocol: bool,
 }
@@ -81,15 +87,17 @@ impl Console {
 
     /// Says something the person should know.
     pub fn notice(&self, text: &str) {
-        self.wrapped(Color::DarkGray.normal(), &render::sanitise(text), "  ");
+        let text = render::sanitise(text);
+        let text = if self.options.accessible { format!("note: {text}").into() } else { text };
+        self.wrapped(Color::DarkGray.normal(), &text, "  ");
     }
 
     /// Says what failed, and on its own line what to do next.
     pub fn failure(&self, failure: &Failure) {
-        let head = self.paint(Color::Red.bold(), "reedclaw:");
-        let message = format!("reedclaw: {}", render::sanitise(&failure.message));
+        let head = if self.options.accessible { "error:" } else { "reedclaw:" };
+        let message = format!("{head} {}", render::sanitise(&failure.message));
         let rows = render::text::wrap(&message, self.width_columns(), "  ");
-        self.line(&format!("{head}{}", rows.trim_start_matches("reedclaw:")));
+        self.line(&format!("{}{}", self.paint(Color::Red.bold(), head), rows.trim_start_matches(head)));
         if !failure.hint.is_empty() {
             self.wrapped(Color::DarkGray.normal(), &format!("  {}", render::sanitise(&failure.hint)), "  ");
         }

@@ -1,5 +1,7 @@
-//! The only door out for what has no room of its own: environment, clock, the machine's name, where a key is read from.
+//! The only door out for what has no room of its own: environment, clock, the machine's name, where a key is
+//! read from, the desktop's clipboard.
 
+mod clipboard;
 mod keys;
 
 use std::collections::BTreeMap;
@@ -7,6 +9,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+pub use clipboard::copy_to_clipboard;
 pub use keys::{KEY_BYTES_MAX, KEY_COMMAND_TIME, key_from_command, key_from_file};
 
 /// Gives the environment as a value.

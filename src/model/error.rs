@@ -173,11 +173,10 @@ impl ModelError {
 
     fn kind(&self) -> FailureKind {
         match &self.fault {
-            Fault::BadEndpoint { .. }
-            | Fault::BadKey
-            | Fault::Unauthorized { .. }
-            | Fault::NotFound { .. }
-            | Fault::Redirected { .. } => FailureKind::Config,
+            Fault::BadEndpoint { .. } | Fault::BadKey | Fault::Unauthorized { .. } | Fault::NotFound { .. } => {
+                FailureKind::Config
+            }
+            Fault::Redirected { .. } => FailureKind::Refused,
             Fault::ContextOverflow { .. } => FailureKind::User,
             Fault::Internal { .. } => FailureKind::Internal,
             _ => FailureKind::Unavailable,

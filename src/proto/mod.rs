@@ -145,6 +145,12 @@ pub enum FailureKind {
     User,
     /// The configuration.
     Config,
+    /// No model is configured, or none is chosen.
+    NoModel,
+    /// A rule of ours forbids it.
+    Refused,
+    /// It would go over a budget.
+    Budget,
     /// Something outside is not there or does not answer.
     Unavailable,
     /// A fault of ReedClaw.

@@ -46,6 +46,9 @@ impl Repl {
             Action::Why => return self.explain_route(before),
             Action::Mode => self.set_mode(argument),
             Action::Route => self.forget_routes(argument),
+            Action::Copy => self.copy(argument),
+            Action::Run => return self.run_block(argument),
+            Action::Save => self.save_block(argument),
             Action::Config => return self.config(argument),
             Action::Help => self.help(),
         }

@@ -5,6 +5,7 @@ use std::thread;
 
 use super::run::Repl;
 use crate::agent::Cancel;
+use crate::console::Waiting;
 use crate::proto::Event;
 use crate::render::{Markdown, Options};
 use crate::shell;
@@ -32,6 +33,7 @@ impl Repl {
             color: options.color,
             markdown: options.markdown,
         });
+        let waiting = &Waiting::default();
         let mut reply = Reply { text: String::new(), whole: false };
         let watcher = cancel.clone();
         let is_over = &AtomicBool::new(false);
@@ -54,25 +56,31 @@ impl Repl {
                     }
                 }
             });
-            agent.ask(question, &cancel, &mut |event| match event {
-                Event::Notice(text) => {
-                    console.write(&markdown.finish());
-                    console.notice(&text);
+            scope.spawn(|| waiting.draw(console));
+            agent.ask(question, &cancel, &mut |event| {
+                if !matches!(event, Event::Notice(_)) {
+                    waiting.end(console);
                 }
-                Event::Text(piece) => console.write(&markdown.push(&piece)),
-                Event::Answered { text } => {
-                    console.write(&markdown.finish());
-                    reply = Reply { text, whole: true };
-                }
-                Event::Cancelled { text } => {
-                    console.write(&markdown.finish());
-                    console.notice("stopped; what came is kept");
-                    reply = Reply { text, whole: false };
-                }
-                Event::Failed { text, failure } => {
-                    console.write(&markdown.finish());
-                    console.failure(&failure);
-                    reply = Reply { text, whole: false };
+                match event {
+                    Event::Notice(text) => waiting.above(console, || {
+                        console.write(&markdown.finish());
+                        console.notice(&text);
+                    }),
+                    Event::Text(piece) => console.write(&markdown.push(&piece)),
+                    Event::Answered { text } => {
+                        console.write(&markdown.finish());
+                        reply = Reply { text, whole: true };
+                    }
+                    Event::Cancelled { text } => {
+                        console.write(&markdown.finish());
+                        console.notice("stopped; what came is kept");
+                        reply = Reply { text, whole: false };
+                    }
+                    Event::Failed { text, failure } => {
+                        console.write(&markdown.finish());
+                        console.failure(&failure);
+                        reply = Reply { text, whole: false };
+                    }
                 }
             });
             is_over.store(true, Ordering::Release);

@@ -77,8 +77,8 @@ impl Repl {
         }
         if old.console != self.settings.console {
             let color = app::color(&self.settings, &self.configured.request.env);
-            let markdown = self.settings.console.markdown;
-            self.console = Console::new(Options { color, markdown, ..self.console.options() });
+            let config::ConsoleSettings { markdown, accessible, .. } = self.settings.console;
+            self.console = Console::new(Options { color, markdown, accessible, ..self.console.options() });
         }
         let (head_bytes, tail_bytes) = app::capture_bytes(&self.settings);
         let wants_shell_prompt = self.settings.prompt == PromptStyle::Shell;

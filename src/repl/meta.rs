@@ -13,6 +13,8 @@ pub enum Argument {
     Command,
     /// A text.
     Text,
+    /// The number of a block of code; none means the whole answer.
+    Block,
     /// One of `CONFIG_WORDS`; none shows the settings.
     Config,
     /// A mode of `route.mode`; none shows the one in force.
@@ -43,6 +45,12 @@ pub enum Action {
     Exec,
     /// Asks the model.
     Ask,
+    /// Copies the last answer or a block of it.
+    Copy,
+    /// Runs a block of the last answer.
+    Run,
+    /// Writes a block of the last answer to a file.
+    Save,
     /// Explains the last decision.
     Why,
     /// Shows, reads again or opens the config; trusts a project's file.
@@ -71,7 +79,7 @@ pub struct Meta {
 }
 
 /// The table.
-pub const METAS: [Meta; 13] = [
+pub const METAS: [Meta; 16] = [
     row(&["quit", "q"], "", Argument::None, "ends the session, as exit does", Action::Quit),
     row(&["clear"], "", Argument::None, "forgets the conversation's questions and answers", Action::Clear),
     row(
@@ -92,6 +100,21 @@ pub const METAS: [Meta; 13] = [
     row(&["history"], "[TEXT]", Argument::Search, "lists the newest lines, or those that hold TEXT", Action::History),
     row(&["exec"], "CMD", Argument::Command, "runs CMD in the shell, whatever it looks like", Action::Exec),
     row(&["ask"], "TEXT", Argument::Text, "asks the model TEXT, whatever it looks like", Action::Ask),
+    row(
+        &["copy"],
+        "[N]",
+        Argument::Block,
+        "copies the last answer, or its block of code N, to the clipboard",
+        Action::Copy,
+    ),
+    row(
+        &["run"],
+        "N",
+        Argument::Text,
+        "runs block of code N of the last answer in the shell, if you say so",
+        Action::Run,
+    ),
+    row(&["save"], "N FILE", Argument::Text, "writes block of code N of the last answer to a new FILE", Action::Save),
     row(&["why"], "", Argument::None, "tells why the last line went where it went", Action::Why),
     row(
         &["mode"],

@@ -5,6 +5,8 @@
 
 mod act;
 mod answer;
+#[allow(clippy::disallowed_methods, reason = "the file that a block of an answer is saved to")]
+mod blocks;
 pub mod complete;
 mod configure;
 #[allow(clippy::disallowed_methods, reason = "$EDITOR's process, which the line editor starts")]

@@ -61,6 +61,8 @@ pub struct Repl {
     /// Commands of the last answer that are still to be offered.
     pub(super) proposals: VecDeque<ModelCommand>,
     pub(super) proposals_total: usize,
+    /// The last answer, raw, as far as it came.
+    pub(super) last_answer: String,
     pub(super) last: Option<(String, Verdict)>,
     /// The last command that failed.
     pub(super) failed: Option<Failed>,
@@ -150,6 +152,7 @@ impl Repl {
             deferred: VecDeque::new(),
             proposals: VecDeque::new(),
             proposals_total: 0,
+            last_answer: String::new(),
             last: None,
             failed: None,
             learns: settings.route.learn,
@@ -442,6 +445,7 @@ impl Repl {
             self.proposals_total = commands.len();
             self.proposals = commands.into();
         }
+        self.last_answer = reply.text;
         self.offer_proposals()
     }
 

@@ -85,6 +85,19 @@ impl Conversation {
         self.outputs.add(outcome, self.exec_output_tokens());
     }
 
+    /// Goes on with what was said before: each question with the answer behind it. One without an answer is left out, as
+    /// it would be in a conversation that went on.
+    pub fn resume(&mut self, messages: &[Message]) {
+        self.clear();
+        for pair in messages.windows(2) {
+            if let [Message { role: Role::User, content }, Message { role: Role::Assistant, content: answer }] = pair
+                && !answer.trim().is_empty()
+            {
+                self.pairs.push(Pair { question: content.clone(), answer: answer.clone() });
+            }
+        }
+    }
+
     /// Opens a question: gives the messages to send, and notices for the user about what no longer fits. What is evicted is
     /// gone, however the question ends. A question still open counts as failed.
     #[must_use]
@@ -282,6 +295,21 @@ mod tests {
         assert!(messages.len() == 2 && messages[1].content.contains("$ ls"));
         talk.reset();
         assert_eq!(contents(&talk.messages_for("three").0), ["sys", "three"]);
+    }
+
+    #[test]
+    fn what_was_said_before_is_gone_on_with() {
+        let said = |role, content: &str| Message { role, content: content.into() };
+        let mut talk = with(40, 10_000);
+        talk.resume(&[
+            said(Role::User, "one"),
+            said(Role::Assistant, "yes"),
+            said(Role::User, "stopped before a word"),
+            said(Role::Assistant, ""),
+            said(Role::User, "two"),
+            said(Role::Assistant, "no"),
+        ]);
+        assert_eq!(contents(&talk.messages_for("three").0), ["sys", "one", "yes", "two", "no", "three"]);
     }
 
     #[test]

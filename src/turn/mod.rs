@@ -11,12 +11,15 @@
 //! assert_eq!(commands_in("CMD: du -sh *")[0].text, "du -sh *");
 //! ```
 
+mod blocks;
 mod commands;
 mod conversation;
 mod exec;
 mod plain;
 mod scan;
+pub mod schema;
 
+pub use blocks::{CodeBlock, code_blocks};
 pub use commands::{commands_in, proposals};
 pub use conversation::{Conversation, Options, estimate_tokens};
 pub use plain::plain_text;

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "the harness has doors that not every stage of the tests uses")]
 #![allow(clippy::disallowed_methods, reason = "tests open what they need; waiting is held by tidy")]
 
+mod agent;
 mod ask;
 mod config;
 mod dispatch;
@@ -22,6 +23,7 @@ mod offer;
 mod procs;
 mod project;
 mod pty;
+mod reading;
 mod route;
 mod routing;
 mod server;

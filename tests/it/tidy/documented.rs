@@ -10,6 +10,7 @@ use reedclaw::cli::command::definition;
 use reedclaw::config::{DEFAULT_LUA, ROWS};
 use reedclaw::repl::keys::KEYS;
 use reedclaw::repl::meta::METAS;
+use reedclaw::turn::schema::KEYWORDS;
 
 use super::{ROOMS, root};
 
@@ -135,6 +136,14 @@ fn spellings(argument: &Arg) -> Vec<String> {
     let long = argument.get_long().map(|long| format!("--{long}"));
     let short = argument.get_short().map(|short| format!("-{short}"));
     long.into_iter().chain(short).collect()
+}
+
+#[test]
+fn every_keyword_of_a_schema_is_in_the_readme() {
+    let readme = readme();
+    let told = section(&readme, "Without a terminal");
+    let missing: Vec<&str> = KEYWORDS.into_iter().filter(|keyword| !told.contains(&format!("`{keyword}`"))).collect();
+    assert_eq!(missing, [""; 0]);
 }
 
 #[test]

@@ -1,0 +1,116 @@
+//! The events of an answer as JSON lines, for `reedclaw agent --json`; `config/schema/events.json` says the same for
+//! others. What stands here is a promise: fields may be added, none changes its meaning.
+
+use serde::Serialize;
+
+use crate::proto::{Event, FailureKind};
+
+/// One line.
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(super) enum Line<'a> {
+    Notice { text: &'a str },
+    Text { text: &'a str },
+    Answered { text: &'a str },
+    Cancelled { text: &'a str },
+    Failed { text: &'a str, kind: &'static str, message: &'a str, hint: &'a str },
+}
+
+impl<'a> Line<'a> {
+    /// Makes the line of an event.
+    pub(super) fn of(event: &'a Event) -> Self {
+        match event {
+            Event::Notice(text) => Self::Notice { text },
+            Event::Text(text) => Self::Text { text },
+            Event::Answered { text } => Self::Answered { text },
+            Event::Cancelled { text } => Self::Cancelled { text },
+            Event::Failed { text, failure } => {
+                Self::Failed { text, kind: kind(failure.kind), message: &failure.message, hint: &failure.hint }
+            }
+        }
+    }
+
+    /// Writes it, with its newline.
+    pub(super) fn to_json(&self) -> String {
+        // Text in named fields: nothing that could fail.
+        serde_json::to_string(self).unwrap_or_default() + "\n"
+    }
+}
+
+fn kind(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::User => "user",
+        FailureKind::Config => "config",
+        FailureKind::NoModel => "no_model",
+        FailureKind::Refused => "refused",
+        FailureKind::Budget => "budget",
+        FailureKind::Unavailable => "unavailable",
+        FailureKind::Internal => "internal",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::proto::Failure;
+    use crate::turn::schema::Schema;
+
+    const KINDS: [FailureKind; 7] = [
+        FailureKind::User,
+        FailureKind::Config,
+        FailureKind::NoModel,
+        FailureKind::Refused,
+        FailureKind::Budget,
+        FailureKind::Unavailable,
+        FailureKind::Internal,
+    ];
+
+    /// One of each; the match in `of` doesn't compile without a new one, which then belongs here too.
+    fn samples() -> Vec<Event> {
+        let text = || "te\u{1b}xt\n\"".to_owned();
+        let failed = |kind| {
+            let failure = Failure { kind, message: "m".into(), hint: "h".into() };
+            Event::Failed { text: text(), failure }
+        };
+        let others = [
+            Event::Notice(text()),
+            Event::Text(text()),
+            Event::Answered { text: text() },
+            Event::Cancelled { text: text() },
+        ];
+        others.into_iter().chain(KINDS.map(failed)).collect()
+    }
+
+    #[test]
+    fn the_schema_is_what_is_written() {
+        let schema: Value = serde_json::from_str(include_str!("../../config/schema/events.json")).expect("JSON");
+        let whole = Schema::new(schema.clone()).expect("a schema that is checked in full");
+        let told = schema["$defs"].as_object().expect("the events");
+        let mut written = BTreeSet::new();
+        for event in samples() {
+            let line = Line::of(&event).to_json();
+            assert!(line.ends_with('\n') && line.matches('\n').count() == 1 && !line.contains('\u{1b}'), "{line}");
+            let value: Value = serde_json::from_str(&line).expect("JSON");
+            assert_eq!(whole.problems(&value), Vec::<String>::new(), "{line}");
+            let name = value["event"].as_str().expect("its name").to_owned();
+            let keys = |value: &Value| value.as_object().expect("it").keys().cloned().collect::<BTreeSet<_>>();
+            let required: BTreeSet<String> = told[&name]["required"]
+                .as_array()
+                .expect("the fields")
+                .iter()
+                .map(|name| name.as_str().expect("a name").to_owned())
+                .collect();
+            assert_eq!(keys(&value), keys(&told[&name]["properties"]), "{name}");
+            assert_eq!(keys(&value), required, "{name}");
+            written.insert(name);
+        }
+        assert_eq!(written, told.keys().cloned().collect(), "events that are written, and those of the schema");
+        let kinds: Vec<&str> = KINDS.into_iter().map(kind).collect();
+        assert_eq!(told["failed"]["properties"]["kind"]["enum"], json!(kinds));
+        assert_ne!(whole.problems(&json!({"event": "text"})), Vec::<String>::new());
+    }
+}

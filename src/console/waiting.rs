@@ -1,0 +1,77 @@
+//! The sign that an answer is waited for: one short row with the time, drawn over itself and taken away without a trace.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::Console;
+
+/// An answer that comes sooner has no sign before it.
+const FIRST_AFTER: Duration = Duration::from_millis(300);
+/// Between two drawings.
+const STEP: Duration = Duration::from_millis(100);
+const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
+const ASCII_FRAMES: [char; 4] = ['|', '/', '-', '\\'];
+
+/// The sign. One thread draws it until another ends it.
+#[derive(Debug, Default)]
+pub struct Waiting {
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_over: bool,
+    is_drawn: bool,
+}
+
+impl Waiting {
+    /// Draws the sign until [`Waiting::end`]; nothing at all for those who can't see it.
+    pub fn draw(&self, console: &Console) {
+        let options = console.options();
+        if options.accessible {
+            return;
+        }
+        let begun = Instant::now();
+        let mut state = self.lock();
+        let mut pause = FIRST_AFTER;
+        for step in 0.. {
+            (state, _) = self
+                .ended
+                .wait_timeout_while(state, pause, |state| !state.is_over)
+                .unwrap_or_else(PoisonError::into_inner);
+            if state.is_over {
+                return;
+            }
+            pause = STEP;
+            let frames: &[char] = if options.unicode { &FRAMES } else { &ASCII_FRAMES };
+            let text = format!("{} {} s", frames[step % frames.len()], begun.elapsed().as_secs());
+            // The lock is held while it is drawn: nothing can be written between the sign and its end.
+            console.raw(format!("\r{}\x1b[K", console.paint(nu_ansi_term::Style::new().dimmed(), &text)).as_bytes());
+            state.is_drawn = true;
+        }
+    }
+
+    /// Writes above the sign, which goes on.
+    pub fn above(&self, console: &Console, write: impl FnOnce()) {
+        let mut state = self.lock();
+        if std::mem::take(&mut state.is_drawn) {
+            console.raw(b"\r\x1b[K");
+        }
+        write();
+    }
+
+    /// Takes the sign away; the cursor is where it was before. More than once does no harm.
+    pub fn end(&self, console: &Console) {
+        let mut state = self.lock();
+        if std::mem::take(&mut state.is_drawn) {
+            console.raw(b"\r\x1b[K");
+        }
+        state.is_over = true;
+        self.ended.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,113 @@
+//! The blocks of code in an answer, to the byte as the model wrote them: no fence, no marks of a quote, no indentation
+//! of the list they stand in. Pure.
+
+/// Blocks that are found; an answer has no more that a person would number.
+const BLOCKS_MAX: usize = 1_000;
+
+/// A block of code.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CodeBlock {
+    /// The word behind the opening fence, such as `sh`; may be empty.
+    pub language: String,
+    /// Its lines, each with its newline.
+    pub text: String,
+}
+
+/// Finds an answer's blocks of code between fences, in order. One that the answer breaks off in is one too.
+#[must_use]
+pub fn code_blocks(answer: &str) -> Vec<CodeBlock> {
+    let mut blocks: Vec<CodeBlock> = Vec::new();
+    let mut open: Option<Fence> = None;
+    for line in answer.lines() {
+        match open {
+            None => {
+                if let Some((fence, info)) = Fence::opened_by(line).filter(|_| blocks.len() < BLOCKS_MAX) {
+                    let language = info.split_whitespace().next().unwrap_or_default().to_owned();
+                    blocks.push(CodeBlock { language, text: String::new() });
+                    open = Some(fence);
+                }
+            }
+            Some(fence) => {
+                let inner = fence.inner(line);
+                if inner.is_none_or(|line| fence.is_closed_by(line)) {
+                    open = None;
+                } else if let (Some(block), Some(line)) = (blocks.last_mut(), inner) {
+                    block.text.push_str(line);
+                    block.text.push('\n');
+                }
+            }
+        }
+    }
+    blocks
+}
+
+#[derive(Clone, Copy)]
+struct Fence {
+    mark: char,
+    count: usize,
+    indent: usize,
+    quotes: usize,
+}
+
+impl Fence {
+    /// Reads the line that opens a block, and what stands behind its fence.
+    fn opened_by(line: &str) -> Option<(Self, &str)> {
+        let (mut rest, mut quotes) = (line, 0);
+        while let Some(inner) = rest.trim_start_matches(' ').strip_prefix('>') {
+            rest = inner.strip_prefix(' ').unwrap_or(inner);
+            quotes += 1;
+        }
+        let fence = rest.trim_start_matches(' ');
+        let mark = fence.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
+        let info = fence.trim_start_matches(mark);
+        let count = fence.len() - info.len();
+        // "```x```" is code within a line.
+        let opens = count >= 3 && !(mark == '`' && info.contains('`'));
+        opens.then(|| (Self { mark, count, indent: rest.len() - fence.len(), quotes }, info.trim()))
+    }
+
+    /// A line without the marks of the quote and the indentation that the block stands in; none where it has left the
+    /// quote.
+    fn inner(self, line: &str) -> Option<&str> {
+        let mut rest = line;
+        for _ in 0..self.quotes {
+            let inner = rest.trim_start_matches(' ').strip_prefix('>')?;
+            rest = inner.strip_prefix(' ').unwrap_or(inner);
+        }
+        let blanks = rest.len() - rest.trim_start_matches(' ').len();
+        Some(&rest[blanks.min(self.indent)..])
+    }
+
+    fn is_closed_by(self, line: &str) -> bool {
+        let line = line.trim();
+        line.len() >= self.count && line.chars().all(|c| c == self.mark)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_come_without_their_decoration() {
+        let found = |answer: &str| -> Vec<(String, String)> {
+            code_blocks(answer).into_iter().map(|block| (block.language, block.text)).collect()
+        };
+        let one = |language: &str, text: &str| vec![(language.to_owned(), text.to_owned())];
+        let table: &[(&str, Vec<(String, String)>)] = &[
+            ("no code, `inline` only", vec![]),
+            ("a\n```sh\nls -l\n\n  two\n```\nb", one("sh", "ls -l\n\n  two\n")),
+            ("~~~ python x\na\n```\nb\n~~~~\nc", one("python", "a\n```\nb\n")),
+            ("````\n```\nx\n```\n````", one("", "```\nx\n```\n")),
+            ("1. do\n   ```\n   a\n     b\n   ```\n", one("", "a\n  b\n")),
+            ("> ```\n> a\n>   b\n> ```\nc", one("", "a\n  b\n")),
+            ("> ```\n> a\nleft", one("", "a\n")),
+            ("```x``` is inline\n", vec![]),
+            ("```\ncut", one("", "cut\n")),
+            ("```\n```\n```\nb\n```", [one("", ""), one("", "b\n")].concat()),
+        ];
+        for (answer, blocks) in table {
+            assert_eq!(&found(answer), blocks, "{answer:?}");
+        }
+    }
+}

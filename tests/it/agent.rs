@@ -1,0 +1,294 @@
+//! `reedclaw agent`: one question without a terminal. Where what goes, what the exit status says, and that nothing is
+//! needed but a server.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::need::TEST_PATH;
+use crate::pty::{Session, program};
+use crate::server::{Server, Step, answer, end, head, piece};
+
+fn home(server: &Server, rest: &str) -> TempDir {
+    let home = TempDir::new().expect("a home");
+    let config = format!("return {{models = {{tiny = {{endpoint = \"{}\"}}}}, {rest}}}\n", server.endpoint());
+    let folder = home.path().join(".config/reedclaw");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("config.lua"), config).expect("a config");
+    home
+}
+
+fn agent(home: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(program());
+    command.arg("agent").args(args).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
+    command.current_dir(home).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn seen(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn run(home: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+    seen(&agent(home, args).output().expect("it runs"))
+}
+
+fn run_with(home: &Path, args: &[&str], input: &[u8]) -> (Option<i32>, String, String) {
+    let mut child = agent(home, args).stdin(Stdio::piped()).spawn().expect("it starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let input = input.to_vec();
+    let feeder = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let output = child.wait_with_output().expect("it ends");
+    feeder.join().expect("the input was offered");
+    seen(&output)
+}
+
+/// Reads from a child's standard output until `text` is there.
+fn read_until(child: &mut Child, text: &str) -> String {
+    let out = child.stdout.as_mut().expect("a pipe");
+    let mut all = Vec::new();
+    let mut buffer = [0; 256];
+    while memchr::memmem::find(&all, text.as_bytes()).is_none() {
+        let count = out.read(&mut buffer).expect("output");
+        assert!(count > 0, "it ended behind {:?}", String::from_utf8_lossy(&all));
+        all.extend_from_slice(&buffer[..count]);
+    }
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+#[test]
+fn the_answer_goes_to_standard_output_as_it_came() {
+    let server = Server::start();
+    server.reply(answer("# Title\n**bold** \u{1b}]0;owned\u{7}and `code`"));
+    let home = home(&server, "");
+    assert_eq!(run(home.path(), &["-m", "-what?"]), (Some(0), "# Title\n**bold** and `code`\n".into(), String::new()));
+    assert_eq!(server.request(1).content(-1), "-what?");
+}
+
+#[test]
+fn a_pipe_is_attached_and_bounded() {
+    let server = Server::start();
+    let home = home(&server, "context = {token_budget = 1000000}");
+    assert_eq!(run_with(home.path(), &["-m", "what is it?"], b"one\n\x1b[31mtwo\n").1, "ok\n");
+    assert_eq!(server.request(1).content(-1), "[standard input]\none\ntwo\n\nwhat is it?");
+    // Nothing but blanks is nothing.
+    run_with(home.path(), &["-m", "and now?"], b" \n");
+    assert_eq!(server.request(2).content(-1), "and now?");
+    let (code, out, err) = run_with(home.path(), &["-m", "long?"], &b"x".repeat(3 << 20));
+    assert_eq!((code, out.as_str()), (Some(0), "ok\n"));
+    assert!(err.contains("longer than 1024 KiB: the rest isn't sent"), "{err}");
+    assert_eq!(server.request(3).content(-1).matches('x').count(), 1 << 20);
+    // A file does as well.
+    std::fs::write(home.path().join("file"), "of a file").expect("a file");
+    let file = File::open(home.path().join("file")).expect("a file");
+    agent(home.path(), &["-m", "what?"]).stdin(file).output().expect("it runs");
+    assert_eq!(server.request(4).content(-1), "[standard input]\nof a file\n\nwhat?");
+}
+
+#[test]
+fn json_lines_are_the_events() {
+    let server = Server::start();
+    server.reply(vec![head(), piece("one \u{1b}"), Step::Gate(1), piece("two"), end()]);
+    let home = home(&server, "");
+    let mut child = agent(home.path(), &["-m", "what?", "--json"]).spawn().expect("it starts");
+    let first = read_until(&mut child, "\n");
+    assert_eq!(first, "{\"event\":\"text\",\"text\":\"one \\u001b\"}\n");
+    server.open(1);
+    let (code, rest, err) = seen(&child.wait_with_output().expect("it ends"));
+    let events = lines(&rest);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert_eq!(events.len(), 2, "{rest}");
+    assert_eq!(events[1], serde_json::json!({"event": "answered", "text": "one \u{1b}two"}));
+    server.reply(crate::server::refusal("500 Oops", "no"));
+    let (code, out, _) = run(home.path(), &["-m", "what?", "--json"]);
+    let events = lines(&out);
+    assert_eq!((code, &events[0]["event"], &events[0]["kind"]), (Some(1), &"failed".into(), &"unavailable".into()));
+}
+
+#[test]
+fn the_exit_status_says_how_it_ended() {
+    let server = Server::start();
+    let home = home(&server, "");
+    let status = |args: &[&str], code: i32, words: &str| {
+        let (found, out, err) = run(home.path(), args);
+        assert_eq!((found, out.as_str()), (Some(code), ""), "{args:?}: {err}");
+        assert!(err.contains(words), "{args:?}: {err}");
+    };
+    status(&[], 2, "--message");
+    status(&["-m", "x", "--json", "--plain"], 2, "cannot be used with");
+    status(&["-m", " "], 2, "the question is empty");
+    status(&["-m", "x", "--model", "other"], 2, "no model is called other");
+    status(&["-m", "x", "--conversation", "first"], 2, "a number or `last`");
+    status(&["-m", "x", "--conversation", "last"], 2, "there is no conversation to go on with");
+    status(&["-m", "x", "--conversation", "7"], 2, "there is no conversation 7");
+    status(&["-m", "x", "--output-schema", "none.json"], 2, "the schema none.json can't be used");
+    std::fs::write(home.path().join("s.json"), "{\"pattern\": \"a\"}").expect("a schema");
+    status(&["-m", "x", "--output-schema", "s.json"], 2, "#/pattern: this keyword isn't checked here");
+    assert_eq!(server.requests(), 0);
+    server.reply(crate::server::refusal("401 Unauthorized", "bad key"));
+    status(&["-m", "x"], 1, "the server refused the key");
+    let elsewhere = "HTTP/1.1 307 T\r\nlocation: http://elsewhere/\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    server.reply(vec![Step::Raw(elsewhere.into())]);
+    status(&["-m", "x"], 3, "the server redirects");
+    let empty = TempDir::new().expect("a home");
+    let (code, out, err) = run(empty.path(), &["-m", "x"]);
+    assert_eq!((code, out.as_str()), (Some(4), ""));
+    assert!(err.contains("no model is configured"), "{err}");
+}
+
+#[test]
+fn an_interrupt_ends_it_wherever_it_hangs() {
+    let server = Server::start();
+    server.reply(vec![head(), piece("half"), Step::Hold]);
+    let home = home(&server, "");
+    let mut child = agent(home.path(), &["-m", "what?"]).spawn().expect("it starts");
+    read_until(&mut child, "half");
+    let begun = std::time::Instant::now();
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).expect("it runs");
+    let (code, rest, err) = seen(&child.wait_with_output().expect("it ends"));
+    assert_eq!((code, rest.as_str()), (Some(130), "\n"));
+    assert!(err.contains("stopped; what came is kept"), "{err}");
+    assert!(begun.elapsed().as_millis() < 1000, "{:?}", begun.elapsed());
+    server.expect_hang_up();
+}
+
+#[test]
+fn a_conversation_goes_on() {
+    let server = Server::start();
+    server.reply(answer("first answer"));
+    let home = home(&server, "");
+    run(home.path(), &["-m", "one?"]);
+    assert_eq!(run(home.path(), &["-m", "two?", "--conversation", "last"]).0, Some(0));
+    assert_eq!(run(home.path(), &["-m", "three?", "--conversation", "1"]).0, Some(0));
+    run(home.path(), &["-m", "alone?"]);
+    let third = server.request(3);
+    third.expect_turns();
+    let said: Vec<String> = (1..6).map(|at| third.content(at)).collect();
+    assert_eq!(said, ["one?", "first answer", "two?", "ok", "three?"]);
+    assert_eq!(server.request(4).roles(), ["system", "user"]);
+}
+
+#[test]
+fn an_answer_is_held_against_its_schema() {
+    let server = Server::start();
+    let home = home(&server, "");
+    let schema = r#"{"type": "object", "properties": {"port": {"type": "integer"}}, "required": ["port"]}"#;
+    std::fs::write(home.path().join("s.json"), schema).expect("a schema");
+    let args = ["-m", "which port?", "--output-schema", "s.json"];
+    server.reply(answer("```json\n{\"port\": 22}\n```"));
+    assert_eq!(run(home.path(), &args), (Some(0), "{\"port\": 22}\n".into(), String::new()));
+    assert!(server.request(1).content(-1).contains(r#""required":["port"]"#));
+    // A misfit is asked for once more, with what is wrong.
+    server.reply(answer("It is 22."));
+    server.reply(answer("{\"port\": 23}"));
+    let (code, out, err) = run(home.path(), &args);
+    assert_eq!((code, out.as_str()), (Some(0), "{\"port\": 23}\n"), "{err}");
+    assert!(err.contains("[schema] the answer doesn't fit and is asked for once more: it is no JSON"), "{err}");
+    let repair = server.request(3);
+    repair.expect_turns();
+    assert!(repair.content(-2) == "It is 22." && repair.content(-1).contains("it is no JSON"), "{}", repair.raw);
+    // Twice is a failure, and no wrong answer is given away.
+    server.reply(answer("{}"));
+    server.reply(answer("{\"port\": \"a\"}"));
+    let (code, out, err) = run(home.path(), &args);
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert!(err.contains("asked twice: /port: is no \"integer\""), "{err}");
+    // As JSON lines the misfit is no answer either.
+    server.reply(answer("{}"));
+    server.reply(answer("{\"port\": 1}"));
+    let (_, out, _) = run(home.path(), &[&args[..], &["--json"]].concat());
+    let ends: Vec<Value> = lines(&out).into_iter().filter(|line| line["event"] == "answered").collect();
+    assert_eq!(ends, [serde_json::json!({"event": "answered", "text": "{\"port\": 1}"})]);
+}
+
+#[test]
+fn nothing_is_needed_but_a_server() {
+    let server = Server::start();
+    let home = home(&server, "typo = 1");
+    let (code, out, err) = run(home.path(), &["-m", "x"]);
+    assert_eq!((code, out.as_str()), (Some(0), "ok\n"));
+    assert!(err.contains("typo"), "{err}");
+    // No HOME, no PATH, no TERM; the config by name.
+    let config = home.path().join(".config/reedclaw/config.lua");
+    let mut bare = Command::new(program());
+    bare.arg("--config").arg(&config).args(["agent", "-m", "x"]).env_clear().current_dir("/").stdin(Stdio::null());
+    let (code, out, err) = seen(&bare.output().expect("it runs"));
+    assert_eq!((code, out.as_str()), (Some(0), "ok\n"), "{err}");
+    assert!(err.contains("no HOME is set"), "{err}");
+    // A place for the history that can't be written.
+    let other = self::home(&server, "history = {dir = \"/proc/none\"}");
+    let (code, out, err) = run(other.path(), &["-m", "x"]);
+    assert_eq!((code, out.as_str()), (Some(0), "ok\n"));
+    assert!(err.contains("/proc/none"), "{err}");
+    // A config that is no Lua at all.
+    std::fs::write(&config, "return {").expect("a config");
+    let (code, _, err) = run(home.path(), &["-m", "x"]);
+    assert_eq!(code, Some(4), "{err}");
+    assert!(err.contains("config.lua"), "{err}");
+    // A config that is named and isn't there.
+    bare = Command::new(program());
+    let output = bare.args(["--config", "/none", "agent", "-m", "x"]).stdin(Stdio::null()).output().expect("it runs");
+    assert_eq!(seen(&output).0, Some(2));
+}
+
+#[test]
+fn a_full_or_closed_output_is_a_failure() {
+    let server = Server::start();
+    let home = home(&server, "");
+    let full = || File::options().write(true).open("/dev/full").expect("/dev/full");
+    let output = agent(home.path(), &["-m", "x"]).stdout(full()).output().expect("it runs");
+    let (code, _, err) = seen(&output);
+    assert_eq!(code, Some(1));
+    assert!(err.contains("standard output can't be written: No space left"), "{err}");
+    // Standard error that is full stops nothing.
+    let other = self::home(&server, "typo = 1");
+    let output = agent(other.path(), &["-m", "x"]).stderr(full()).output().expect("it runs");
+    assert_eq!((output.status.code(), output.stdout), (Some(0), b"ok\n".to_vec()));
+    // A reader that goes away ends the request.
+    server.reply(vec![head(), piece("one"), Step::Gate(1), piece("two"), Step::Hold]);
+    let mut child = agent(home.path(), &["-m", "x"]).spawn().expect("it starts");
+    read_until(&mut child, "one");
+    drop(child.stdout.take());
+    server.open(1);
+    assert_eq!(seen(&child.wait_with_output().expect("it ends")), (Some(1), String::new(), String::new()));
+    server.expect_hang_up();
+}
+
+#[test]
+fn on_a_terminal_it_is_drawn_and_plain_is_as_it_came() {
+    let server = Server::start();
+    let text = "# Title\n\nSome **bold** words\n";
+    server.reply(answer(text));
+    server.reply(answer(text));
+    let session = Session::spawn(server.shell("", ""));
+    let program = program().display().to_string();
+    session.run(&format!("{program} agent -m 'draw it'"));
+    session.expect("drawn markdown", |screen| screen.contents().contains("Some bold words"));
+    session.run(&format!("{program} agent --plain -m 'plain please'"));
+    session.expect_text("Some **bold** words");
+}
+
+#[test]
+fn no_process_is_started() {
+    let server = Server::start();
+    server.reply(vec![head(), piece("CMD: touch owned\n"), Step::Gate(1), end()]);
+    let home = home(&server, "");
+    let mut child = agent(home.path(), &["-m", "x"]).spawn().expect("it starts");
+    read_until(&mut child, "CMD: touch owned");
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    assert_eq!(std::fs::read_to_string(children).expect("its children"), "");
+    server.open(1);
+    assert_eq!(seen(&child.wait_with_output().expect("it ends")).0, Some(0));
+    assert!(!home.path().join("owned").exists());
+}
