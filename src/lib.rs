@@ -47,6 +47,6 @@ pub mod repl;
     clippy::disallowed_methods,
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "the backing shell, history files to import, the environment before a session"
+    reason = "the backing shell, history files to import, schemas of answers, the environment before a session"
 )]
 pub mod cli;

@@ -9,6 +9,7 @@
 //! for the reader to see where it ends.
 
 mod block;
+mod code;
 mod inline;
 mod table;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use std::collections::VecDeque;
 use nu_ansi_term::{Color, Style};
 
 use self::block::{Before, Container, Fence, FenceLine, Leaf, Start};
+use self::code::Code;
 use self::inline::{Inline, Mark};
 use self::wrap::{Prefix, Writer};
 use super::sanitise::Sanitiser;
@@ -55,6 +57,8 @@ pub struct Markdown {
     containers: Vec<Container>,
     before: Before,
     fence: Option<Fence>,
+    /// The colours of the block that is open, or was last.
+    code: Code,
     math: bool,
     documents: VecDeque<Document>,
     table: Table,
@@ -68,6 +72,8 @@ enum Mode {
     Start,
     Text,
     Verbatim(Style),
+    /// A line of a block of code.
+    Code,
     /// Verbatim, and kept to be read at its end.
     Command,
     Document,
@@ -104,6 +110,7 @@ impl Markdown {
             containers: Vec::new(),
             before: Before::Other,
             fence: None,
+            code: Code::new(""),
             math: false,
             documents: VecDeque::new(),
             table: Table::default(),
@@ -151,6 +158,10 @@ impl Markdown {
             }
             Mode::Text => self.text(c),
             Mode::Verbatim(style) => self.writer.verbatim(c, style),
+            Mode::Code => {
+                let writer = &mut self.writer;
+                self.code.push(c, &mut |c, style| writer.verbatim(c, style));
+            }
             Mode::Command | Mode::Document => {
                 self.head.push(c);
                 self.writer.verbatim(c, command_style(self.mode == Mode::Document));
@@ -169,6 +180,11 @@ impl Markdown {
                 let writer = &mut self.writer;
                 self.inline.finish(&mut |c, mark| writer.wrapped(c, marked(Style::new(), mark)));
                 self.writer.end();
+            }
+            Mode::Code => {
+                let writer = &mut self.writer;
+                self.code.end_line(&mut |c, style| writer.verbatim(c, style));
+                writer.end();
             }
             Mode::Start | Mode::Verbatim(_) => self.writer.end(),
             Mode::Command => {
@@ -211,7 +227,7 @@ impl Markdown {
     fn decide_fenced(&mut self, fence: Fence, complete: bool) {
         match block::classify_fenced(&self.head, complete, fence) {
             None => {}
-            Some(FenceLine::Code(at)) => self.verbatim_line(at, Mode::Verbatim(code_style())),
+            Some(FenceLine::Code(at)) => self.verbatim_line(at, Mode::Code),
             Some(FenceLine::Command) => self.verbatim_line(0, Mode::Command),
             Some(FenceLine::Close) => {
                 self.fence = None;
@@ -371,6 +387,7 @@ impl Markdown {
         self.writer.end();
         let quotes = self.containers.iter().filter(|container| **container == Container::Quote).count();
         self.fence = Some(Fence { mark, count, indent, quotes });
+        self.code = Code::new(info);
         let shown = if self.options.color { info } else { line.trim_end() };
         if !shown.is_empty() {
             self.writer.begin(&Prefix::default(), Prefix::default());

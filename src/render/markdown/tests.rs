@@ -286,3 +286,14 @@ fn hostile_answers_cost_linear_time() {
         assert!(bytes <= 2_000 * (pattern.len() * 20 + 240), "{pattern:?} became {bytes} bytes");
     }
 }
+
+#[test]
+fn a_block_of_code_has_the_colours_of_its_language() {
+    let options = Options { width_columns: 40, color: true, markdown: true };
+    let answer = "```sh\nif x # y\n```\nafter\n";
+    let mut drawing = Markdown::new(options);
+    let shown = drawing.push(answer) + &drawing.finish();
+    assert!(shown.contains("\u{1b}[35mif") && shown.contains("\u{1b}[2m# y"), "{shown:?}");
+    let mut drawing = Markdown::new(Options { color: false, ..options });
+    assert_eq!(drawing.push(answer) + &drawing.finish(), answer);
+}
