@@ -24,10 +24,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::model::{Endpoint, Finish, ModelError, Piece, Secret, start};
-use crate::proto::{CommandOutcome, Event, Failure, FailureKind, Message};
+use crate::proto::{CommandOutcome, Event, Failure, FailureKind};
+use crate::store::ConversationId;
 use crate::turn::{self, Conversation};
 
-pub use crate::turn::Options as ConversationOptions;
+pub use crate::turn::{Options as ConversationOptions, PastTurn};
 pub use cancel::Cancel;
 pub use recorder::{Ending, Forgetful, Recorder};
 
@@ -166,7 +167,8 @@ impl Agent {
     /// `Answered`, `Cancelled` and `Failed`.
     pub fn ask(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event)) {
         let mut record = Record { recorder: &mut *self.recorder, has_failed: false };
-        record.keep(sink, |it| it.question(question));
+        let model = self.current.as_deref();
+        record.keep(sink, |it| it.question(question, model));
         let has_failed = record.has_failed;
         let key = self.read_key(cancel);
         let mut record = Record { recorder: &mut *self.recorder, has_failed };
@@ -260,20 +262,38 @@ impl Agent {
         find(&self.models, self.current.as_deref()).ok().map(|it| it.name.as_str())
     }
 
-    /// Goes on with what was said before; nothing of it is told to the recorder.
-    pub fn resume(&mut self, messages: &[Message]) {
-        self.conversation.resume(messages);
-    }
-
-    /// Forgets questions and answers; outputs of commands since the last question stay for the next one.
+    /// Begins a new conversation; outputs of commands since the last question stay for its first one.
     pub fn clear(&mut self) {
         self.conversation.clear();
+        self.recorder.turn_to(None);
     }
 
-    /// Forgets the whole conversation, outputs too, and goes back to the default model.
+    /// Begins a new conversation, outputs too, and goes back to the default model.
     pub fn reset(&mut self) {
         self.conversation.reset();
+        self.recorder.turn_to(None);
         self.current.clone_from(&self.default_model);
+    }
+
+    /// Goes on in a recorded conversation that holds these turns. Outputs that the model saw are known for turns that
+    /// this very agent asked in it, and lost for others.
+    pub fn go_on_in(&mut self, conversation: ConversationId, turns: Vec<PastTurn>) {
+        if self.recorder.conversation() != Some(conversation) {
+            self.conversation.clear();
+        }
+        self.conversation.restore(turns);
+        self.recorder.turn_to(Some(conversation));
+    }
+
+    /// Records into a copy of the present conversation from now on; what the model was told stays as it is.
+    pub fn branch_into(&mut self, conversation: ConversationId) {
+        self.recorder.turn_to(Some(conversation));
+    }
+
+    /// The conversation that is recorded, once its first question was asked.
+    #[must_use]
+    pub fn conversation(&self) -> Option<ConversationId> {
+        self.recorder.conversation()
     }
 }
 

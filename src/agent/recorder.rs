@@ -1,6 +1,7 @@
 //! What the agent tells whoever keeps the conversation. Knows nothing of how it is kept.
 
 use crate::proto::Failure;
+use crate::store::ConversationId;
 
 /// How a question ended, for the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,11 +19,11 @@ pub enum Ending<'a> {
 ///
 /// A failure to keep is told to the user once per question, and the answer goes on.
 pub trait Recorder {
-    /// A question was asked.
+    /// A question was asked; of that model, where one is chosen.
     ///
     /// # Errors
     /// What kept it from being recorded.
-    fn question(&mut self, text: &str) -> Result<(), Failure>;
+    fn question(&mut self, text: &str, model: Option<&str>) -> Result<(), Failure>;
 
     /// A piece of its answer came, raw.
     ///
@@ -43,6 +44,14 @@ pub trait Recorder {
     /// # Errors
     /// What kept it from being recorded.
     fn finished(&mut self, ending: Ending<'_>) -> Result<(), Failure>;
+
+    /// What follows belongs to this conversation; to a new one where none is named.
+    fn turn_to(&mut self, _: Option<ConversationId>) {}
+
+    /// The conversation that is recorded, once it has begun.
+    fn conversation(&self) -> Option<ConversationId> {
+        None
+    }
 }
 
 /// A recorder that keeps nothing, for where there is no store.
@@ -50,7 +59,7 @@ pub trait Recorder {
 pub struct Forgetful;
 
 impl Recorder for Forgetful {
-    fn question(&mut self, _: &str) -> Result<(), Failure> {
+    fn question(&mut self, _: &str, _: Option<&str>) -> Result<(), Failure> {
         Ok(())
     }
 

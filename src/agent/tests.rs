@@ -13,7 +13,7 @@ use crate::proto::Capture;
 struct Log(Rc<RefCell<Vec<String>>>);
 
 impl Recorder for Log {
-    fn question(&mut self, text: &str) -> Result<(), Failure> {
+    fn question(&mut self, text: &str, _: Option<&str>) -> Result<(), Failure> {
         self.0.borrow_mut().push(format!("question {text}"));
         Ok(())
     }
@@ -36,16 +36,16 @@ impl Recorder for Log {
 struct Full;
 
 impl Recorder for Full {
-    fn question(&mut self, _: &str) -> Result<(), Failure> {
+    fn question(&mut self, _: &str, _: Option<&str>) -> Result<(), Failure> {
         Err(Failure { kind: FailureKind::Unavailable, message: "the disk is full".into(), hint: String::new() })
     }
 
     fn answer_piece(&mut self, text: &str) -> Result<(), Failure> {
-        self.question(text)
+        self.question(text, None)
     }
 
     fn finished(&mut self, _: Ending<'_>) -> Result<(), Failure> {
-        self.question("")
+        self.question("", None)
     }
 }
 

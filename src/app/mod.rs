@@ -5,7 +5,7 @@ mod record;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::agent::{self, Agent, KeyReader};
@@ -13,10 +13,11 @@ use crate::config::{self, ColorChoice, Env, KeySource, Settings};
 use crate::host;
 use crate::model::{Endpoint, Secret};
 use crate::proto::{Failure, FailureKind};
+use crate::shell;
 use crate::shell::spawn::{Dialect, Start};
-use crate::{shell, store};
+use crate::store::{self, ConversationId, Store};
 
-pub use record::StoreRecorder;
+pub use record::{StoreRecorder, past_turns};
 
 /// Problems of a config that are told before the first prompt, which must stay in sight.
 const PROBLEMS_SHOWN_MAX: usize = 20;
@@ -83,10 +84,11 @@ impl App {
         let env = load.env.clone();
         let mut problems = config_problems(&problems);
         let store = open_store(&settings, &mut problems)?;
-        let mut recorder = StoreRecorder::new(Arc::clone(&store), settings.default_model.clone().unwrap_or_default());
-        let before = request.resume.map(|which| recorder.resume(which)).transpose()?;
+        let recorder = StoreRecorder::new(Arc::clone(&store));
         let mut agent = Agent::new(agent_options(&settings, &env), Box::new(recorder));
-        agent.resume(&before.unwrap_or_default());
+        if let Some(which) = request.resume {
+            resume(&mut agent, &store, which)?;
+        }
         let is_of_directory = source == Some(config::Source::Directory);
         let config = ConfigParts { request: load, layers, hooks, path, is_of_directory };
         Ok(Self { settings, env, problems, store, agent, config })
@@ -153,6 +155,25 @@ pub fn config_problems(problems: &[config::Problem]) -> Vec<Failure> {
         lines.push(failure(more, "reedclaw config validate lists them all"));
     }
     lines
+}
+
+/// Lets the agent go on in a stored conversation.
+fn resume(agent: &mut Agent, store: &Mutex<Store>, which: Resume) -> Result<(), Failure> {
+    let store = store.lock().unwrap_or_else(PoisonError::into_inner);
+    let missing = |message: String, hint: &str| Failure { kind: FailureKind::User, message, hint: hint.to_owned() };
+    let id = match which {
+        Resume::Id(id) => ConversationId(id),
+        Resume::Last => match store.conversations(1)?.first() {
+            Some(newest) => newest.id,
+            None => return Err(missing("there is no conversation to go on with".into(), "ask without it first")),
+        },
+    };
+    let turns = store.turns(id)?;
+    if turns.is_empty() {
+        return Err(missing(format!("there is no conversation {}", id.0), "`last` is the newest one"));
+    }
+    agent.go_on_in(id, past_turns(turns));
+    Ok(())
 }
 
 fn open_store(settings: &Settings, problems: &mut Vec<Failure>) -> Result<Arc<Mutex<store::Store>>, Failure> {

@@ -2,16 +2,25 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Resume;
-use crate::agent::{Ending, Recorder};
+use crate::agent::{Ending, PastTurn, Recorder};
 use crate::host::now_unix_ms;
-use crate::proto::{Failure, FailureKind, Message, Role};
-use crate::store::{ConversationId, MessageState, OpenMessage, Store};
+use crate::proto::Failure;
+use crate::store::{ConversationId, MessageState, OpenMessage, Store, StoredTurn};
+
+/// What the agent needs to know of stored turns.
+#[must_use]
+pub fn past_turns(turns: Vec<StoredTurn>) -> Vec<PastTurn> {
+    let past = |turn: StoredTurn| PastTurn {
+        question: turn.question,
+        answer: turn.answer,
+        is_whole: turn.state == MessageState::Complete,
+    };
+    turns.into_iter().map(past).collect()
+}
 
 /// Writes questions and the pieces of answers to the store.
 pub struct StoreRecorder {
     store: Arc<Mutex<Store>>,
-    model: String,
     /// Begun with the first question, so that a session without questions leaves nothing behind.
     conversation: Option<ConversationId>,
     open: Option<OpenMessage>,
@@ -20,28 +29,8 @@ pub struct StoreRecorder {
 impl StoreRecorder {
     /// Makes a recorder; the conversation begins with the first question.
     #[must_use]
-    pub fn new(store: Arc<Mutex<Store>>, model: String) -> Self {
-        Self { store, model, conversation: None, open: None }
-    }
-
-    /// Goes on with a stored conversation and gives what was said in it.
-    pub(super) fn resume(&mut self, which: Resume) -> Result<Vec<Message>, Failure> {
-        let store = Self::store(&self.store);
-        let missing = |message: String, hint: &str| Failure { kind: FailureKind::User, message, hint: hint.to_owned() };
-        let id = match which {
-            Resume::Id(id) => ConversationId(id),
-            Resume::Last => match store.conversations(1)?.first() {
-                Some(newest) => newest.id,
-                None => return Err(missing("there is no conversation to go on with".into(), "ask without it first")),
-            },
-        };
-        let messages: Vec<Message> = store.messages(id)?.into_iter().map(|stored| stored.message).collect();
-        if messages.is_empty() {
-            return Err(missing(format!("there is no conversation {}", id.0), "`last` is the newest one"));
-        }
-        drop(store);
-        self.conversation = Some(id);
-        Ok(messages)
+    pub fn new(store: Arc<Mutex<Store>>) -> Self {
+        Self { store, conversation: None, open: None }
     }
 
     /// A panic elsewhere leaves whole rows behind, so a poisoned lock is as good as another.
@@ -51,13 +40,21 @@ impl StoreRecorder {
 }
 
 impl Recorder for StoreRecorder {
-    fn question(&mut self, text: &str) -> Result<(), Failure> {
+    fn question(&mut self, text: &str, model: Option<&str>) -> Result<(), Failure> {
         let now = now_unix_ms();
         let mut store = Self::store(&self.store);
-        let conversation = *self.conversation.get_or_insert_with(|| store.begin_conversation(now, &self.model));
-        store.add_message(conversation, now, &Message { role: Role::User, content: text.to_owned() });
-        self.open = Some(store.begin_message(conversation, now, Role::Assistant));
+        let begin = || store.begin_conversation(now, model.unwrap_or_default());
+        let conversation = *self.conversation.get_or_insert_with(begin);
+        self.open = Some(store.ask(conversation, now, text, model));
         store.take_problem().map_or(Ok(()), |problem| Err(problem.into()))
+    }
+
+    fn turn_to(&mut self, conversation: Option<ConversationId>) {
+        self.conversation = conversation;
+    }
+
+    fn conversation(&self) -> Option<ConversationId> {
+        self.conversation
     }
 
     fn answer_piece(&mut self, text: &str) -> Result<(), Failure> {

@@ -5,12 +5,8 @@ use nu_ansi_term::Style;
 use super::keys::KEYS;
 use super::meta::{self, Action, METAS, MetaError};
 use super::run::{Flow, Repl};
-use crate::proto::{Failure, FailureKind, HumanLine, LineKind, Verdict};
+use crate::proto::{Failure, FailureKind, HumanLine, Verdict};
 use crate::render::text::table;
-use crate::store::{Search, TextMatch};
-
-/// Lines that `:history` shows.
-const HISTORY_LINES: usize = 30;
 
 impl Repl {
     /// Carries out a meta line; a hidden one leaves nothing in the history and, but for a question, nothing for the
@@ -42,7 +38,13 @@ impl Repl {
             }
             Action::Model => self.switch_model(argument),
             Action::Models => self.list_models(),
-            Action::History => self.list_history(argument),
+            Action::History => self.history_command(argument),
+            Action::New => self.new_conversation(),
+            Action::Sessions => self.list_sessions(),
+            Action::Resume => self.resume(argument),
+            Action::Fork => self.fork(argument),
+            Action::Rewind => self.rewind(argument),
+            Action::Title => self.title(argument),
             Action::Why => return self.explain_route(before),
             Action::Mode => self.set_mode(argument),
             Action::Route => self.forget_routes(argument),
@@ -82,37 +84,6 @@ impl Repl {
             })
             .collect();
         self.console.write(&table(&rows, self.console.width_columns()));
-    }
-
-    fn list_history(&self, text: &str) {
-        let wanted = if text.is_empty() { TextMatch::Any } else { TextMatch::Substring(text.to_owned()) };
-        let search = Search { text: wanted, limit: Some(HISTORY_LINES), ..Search::default() };
-        let found = self.store().search(&search);
-        match found {
-            Err(problem) => self.console.failure(&problem.into()),
-            Ok(rows) if rows.is_empty() => self.console.notice("nothing in the history"),
-            Ok(rows) => {
-                let rows: Vec<Vec<String>> = rows
-                    .into_iter()
-                    .rev()
-                    .map(|row| {
-                        let kind = match row.entry.kind {
-                            LineKind::Command => "",
-                            LineKind::Question => "question",
-                            LineKind::ModelCommand => "model's",
-                            LineKind::Meta => "meta",
-                        };
-                        let status = row.entry.status.filter(|status| *status != 0);
-                        vec![
-                            status.map(|status| status.to_string()).unwrap_or_default(),
-                            kind.to_owned(),
-                            row.entry.line.replace('\n', " ⏎ "),
-                        ]
-                    })
-                    .collect();
-                self.console.write(&table(&rows, self.console.width_columns()));
-            }
-        }
     }
 
     fn help(&self) {

@@ -49,13 +49,22 @@ pub struct ShellCompleter {
     state: SharedState,
     metas: Vec<MetaEntry>,
     live: Option<Box<dyn LiveCompletion>>,
+    conversations: Option<Box<ListConversations>>,
 }
+
+type ListConversations = dyn Fn() -> Vec<(String, String)> + Send;
 
 impl ShellCompleter {
     /// Makes a completer. Without `live`, arguments complete to paths.
     #[must_use]
     pub fn new(state: SharedState, metas: Vec<MetaEntry>, live: Option<Box<dyn LiveCompletion>>) -> Self {
-        Self { state, metas, live }
+        Self { state, metas, live, conversations: None }
+    }
+
+    /// Completes `:resume` too, by what lists the conversations: number and title, the last used first.
+    #[must_use]
+    pub fn with_conversations(self, list: impl Fn() -> Vec<(String, String)> + Send + 'static) -> Self {
+        Self { conversations: Some(Box::new(list)), ..self }
     }
 
     /// What may replace which bytes of `line`, best kind first, sorted within a kind.
@@ -100,14 +109,19 @@ impl ShellCompleter {
             let found = rows.map(|entry| Candidate {
                 value: format!(":{}", entry.name),
                 description: Some(entry.help.clone()),
-                append_space: !entry.values.is_empty(),
+                append_space: !entry.values.is_empty() || entry.name == "resume",
             });
             return Some((Span::new(indent, before.len()), bounded(found.collect())));
         };
         let argument = argument.trim_start();
+        let span = Span::new(before.len() - argument.len(), before.len());
+        if let Some(list) = self.conversations.as_ref().filter(|_| name == "resume") {
+            let fitting = list().into_iter().filter(|(id, _)| id.starts_with(argument));
+            return Some((span, bounded(fitting.map(|(id, title)| plain(&id, Some(&title))).collect())));
+        }
         let values = self.metas.iter().find(|entry| entry.name == name).map_or(&[][..], |entry| &entry.values);
         let found = values.iter().filter(|value| value.starts_with(argument)).map(|value| plain(value, None)).collect();
-        Some((Span::new(before.len() - argument.len(), before.len()), bounded(found)))
+        Some((span, bounded(found)))
     }
 }
 

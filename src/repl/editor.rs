@@ -7,12 +7,13 @@ use nu_ansi_term::{Color, Style};
 use reedline::{ColumnarMenu, DefaultHinter, ListMenu, MenuBuilder, Reedline, ReedlineMenu};
 
 use super::complete::{MetaEntry, ShellCompleter};
+use super::conversations;
 use super::highlight::Palette;
 use super::history::HistorySlot;
 use super::hooks::{HookCompleter, SharedHooks};
 use super::keys::{self, COMPLETION_MENU, HISTORY_MENU};
 use super::menu::CompletionMenu;
-use super::meta::{Argument, CONFIG_WORDS, METAS};
+use super::meta::{Argument, CONFIG_WORDS, HISTORY_WORDS, METAS};
 use super::prompt::Heading;
 use super::slots::{ShellCompletion, ToldHighlighter, ToldValidator};
 use super::state::SharedState;
@@ -67,7 +68,8 @@ pub(super) fn make(
     let color = shape.color;
     let palette = (settings.highlight && color).then(Palette::default);
     let live = ShellCompletion { pump: pump.clone(), timeout: Duration::from_millis(settings.completion_timeout_ms) };
-    let inner = ShellCompleter::new(SharedState::clone(state), meta_entries(shape), Some(Box::new(live)));
+    let inner = ShellCompleter::new(SharedState::clone(state), meta_entries(shape), Some(Box::new(live)))
+        .with_conversations(recent_conversations(writer));
     let completer = HookCompleter { inner, hooks: shape.hooks.clone() };
     // A menu's marker stands where the prompt's glyph stood.
     let marker = if shape.unicode { "❯ " } else { "> " };
@@ -115,6 +117,12 @@ pub(super) fn make(
     editor
 }
 
+/// Asks the store when the list is wanted, for another session may have added to it.
+fn recent_conversations(writer: &Writer) -> impl Fn() -> Vec<(String, String)> + Send + use<> {
+    let writer = writer.clone();
+    move || conversations::recent(&writer.store())
+}
+
 fn meta_entries(shape: &Shape<'_>) -> Vec<MetaEntry> {
     let models = || {
         let aliases = shape.settings.models.values().flat_map(|model| model.aliases.clone());
@@ -127,6 +135,7 @@ fn meta_entries(shape: &Shape<'_>) -> Vec<MetaEntry> {
             Argument::Model => models(),
             Argument::Mode => ["auto", "shell", "ask", "shadow"].map(str::to_owned).into(),
             Argument::Forget => vec!["forget".to_owned()],
+            Argument::History => HISTORY_WORDS.map(str::to_owned).to_vec(),
             Argument::Config => CONFIG_WORDS.map(str::to_owned).to_vec(),
             _ => Vec::new(),
         },

@@ -7,8 +7,14 @@ pub enum Argument {
     None,
     /// A model's name; none shows the one in use.
     Model,
-    /// Words to look for; none shows the newest.
-    Search,
+    /// Words to look for, or one of `HISTORY_WORDS`; none shows the newest.
+    History,
+    /// A conversation's number, or words of it; none is the one before.
+    Conversation,
+    /// The number of a turn.
+    Turn,
+    /// A title; none shows it.
+    Title,
     /// A command line.
     Command,
     /// A text.
@@ -26,6 +32,9 @@ pub enum Argument {
 /// What `:config` can be told.
 pub const CONFIG_WORDS: [&str; 6] = ["show", "reload", "edit", "path", "trust", "untrust"];
 
+/// What `:history` can be told, beside words to look for.
+pub const HISTORY_WORDS: [&str; 3] = ["prune", "delete", "export"];
+
 /// What a meta command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -39,8 +48,20 @@ pub enum Action {
     Model,
     /// Lists the models.
     Models,
-    /// Lists the history.
+    /// Lists, prunes or exports the history; deletes a line of it.
     History,
+    /// Begins a new conversation.
+    New,
+    /// Lists the conversations.
+    Sessions,
+    /// Goes on with one.
+    Resume,
+    /// Goes on in a copy of this one.
+    Fork,
+    /// Takes back turns.
+    Rewind,
+    /// Names this one.
+    Title,
     /// Runs a command.
     Exec,
     /// Asks the model.
@@ -79,7 +100,7 @@ pub struct Meta {
 }
 
 /// The table.
-pub const METAS: [Meta; 16] = [
+pub const METAS: [Meta; 22] = [
     row(&["quit", "q"], "", Argument::None, "ends the session, as exit does", Action::Quit),
     row(&["clear"], "", Argument::None, "forgets the conversation's questions and answers", Action::Clear),
     row(
@@ -97,7 +118,43 @@ pub const METAS: [Meta; 16] = [
         Action::Model,
     ),
     row(&["models"], "", Argument::None, "lists the configured models", Action::Models),
-    row(&["history"], "[TEXT]", Argument::Search, "lists the newest lines, or those that hold TEXT", Action::History),
+    row(&["new"], "", Argument::None, "begins a new conversation; the one before is kept", Action::New),
+    row(&["sessions"], "", Argument::None, "lists the conversations, the last used at the end", Action::Sessions),
+    row(
+        &["resume"],
+        "[ID or TEXT]",
+        Argument::Conversation,
+        "goes on with a conversation: by number, by words that were said, or the one before",
+        Action::Resume,
+    ),
+    row(
+        &["fork"],
+        "[TURN]",
+        Argument::Turn,
+        "goes on in a copy of this conversation, up to TURN; the original stays as it is",
+        Action::Fork,
+    ),
+    row(
+        &["rewind"],
+        "[TURN]",
+        Argument::Turn,
+        "takes back what was said behind TURN; without TURN lists the turns",
+        Action::Rewind,
+    ),
+    row(
+        &["title"],
+        "[TEXT]",
+        Argument::Title,
+        "calls this conversation TEXT, or tells what it is called",
+        Action::Title,
+    ),
+    row(
+        &["history"],
+        "[TEXT]",
+        Argument::History,
+        "lists the newest lines, or those that hold TEXT; prune, delete N or export FILE.jsonl or .md",
+        Action::History,
+    ),
     row(&["exec"], "CMD", Argument::Command, "runs CMD in the shell, whatever it looks like", Action::Exec),
     row(&["ask"], "TEXT", Argument::Text, "asks the model TEXT, whatever it looks like", Action::Ask),
     row(

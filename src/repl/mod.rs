@@ -9,6 +9,7 @@ mod answer;
 mod blocks;
 pub mod complete;
 mod configure;
+mod conversations;
 #[allow(clippy::disallowed_methods, reason = "$EDITOR's process, which the line editor starts")]
 mod editor;
 #[allow(clippy::disallowed_methods, reason = "the branch and the references of a repository")]

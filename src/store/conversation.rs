@@ -1,8 +1,9 @@
 //! Conversations: stored while they happen, so that a crash loses at most the last tenth of a second of an answer.
-//! Nothing here deletes; `:clear` and `:reset` begin a new conversation. Knows nothing of context or budgets.
+//! A new conversation, a rewound and a forked one delete nothing. Knows nothing of context or budgets.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, TransactionBehavior, params};
 
+use super::history::truncate_log;
 use super::overlay::OVERLAY_ID_MIN;
 use super::{Store, StoreError};
 use crate::proto::{Message, Role};
@@ -14,8 +15,14 @@ const WRITE_AFTER_MS: i64 = 100;
 const WRITE_BYTES: usize = 4 * 1024;
 
 pub(super) const INSERT_MESSAGE: &str = "
-    INSERT INTO message (conversation, seq, time, role, content, state)
-    VALUES (?1, (SELECT coalesce(max(seq), 0) + 1 FROM message WHERE conversation = ?1), ?2, ?3, ?4, ?5)";
+    INSERT INTO message (conversation, seq, time, role, content, state, model, rewound, indexed)
+    VALUES (?1, (SELECT coalesce(max(seq), 0) + 1 FROM message WHERE conversation = ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+/// An ended message is indexed; one that a search has indexed on its way stays so.
+pub(super) const APPEND: &str =
+    "UPDATE message SET content = content || ?2, state = ?3, indexed = max(indexed, ?4) WHERE id = ?1";
+pub(super) const TOUCH: &str = "UPDATE conversation SET updated = max(updated, ?2) WHERE id = ?1";
+/// Characters of the first question that stand for a title.
+const TITLE_CHARS: usize = 80;
 
 /// The id of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,7 +46,6 @@ pub struct OpenMessage {
     id: i64,
     conversation: ConversationId,
     time: i64,
-    role: Role,
     pending: String,
     written_at: i64,
 }
@@ -51,8 +57,16 @@ pub struct StoredConversation {
     pub id: ConversationId,
     /// When it began, Unix milliseconds.
     pub started: i64,
-    /// The model it began with.
+    /// When the last question of it was asked, Unix milliseconds.
+    pub updated: i64,
+    /// The model it began with; empty where none was chosen.
     pub model: String,
+    /// The title that it was given, else the beginning of its first question.
+    pub title: String,
+    /// The conversation it was forked from, and how many of its turns it began with.
+    pub parent: Option<(ConversationId, u32)>,
+    /// How many questions it holds; rewound ones don't count.
+    pub turns: u32,
 }
 
 /// A message, as it is read.
@@ -66,26 +80,149 @@ pub struct StoredMessage {
     pub message: Message,
     /// How far it got.
     pub state: MessageState,
+    /// The model that said it, where one did and it is known.
+    pub model: Option<String>,
+    /// The conversation was rewound past it: it is kept, and no part of it any more.
+    pub rewound: bool,
+}
+
+/// A question and its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredTurn {
+    /// The question.
+    pub question: String,
+    /// The answer, as far as it came.
+    pub answer: String,
+    /// How far it got.
+    pub state: MessageState,
+    /// When the question was asked, Unix milliseconds.
+    pub time: i64,
 }
 
 impl Store {
     /// Begins a conversation at `started` (Unix milliseconds); it never fails, see [`Store::take_problem`].
     pub fn begin_conversation(&mut self, started: i64, model: &str) -> ConversationId {
-        let sql = "INSERT INTO conversation (started, model) VALUES (?1, ?2)";
+        let sql = "INSERT INTO conversation (started, updated, model) VALUES (?1, ?1, ?2)";
         let insert =
             |_: &Self, connection: &Connection| connection.prepare_cached(sql)?.insert(params![started, model]);
         ConversationId(self.write(started, insert).unwrap_or(0))
     }
 
-    /// Stores a whole message, such as a question.
-    pub fn add_message(&mut self, conversation: ConversationId, time: i64, message: &Message) {
-        self.insert_message(conversation, time, message.role, &message.content, MessageState::Complete);
+    /// Stores a question and begins its answer, whose text comes in pieces. Both are there at once and side by side,
+    /// whatever another session adds to the same conversation.
+    pub fn ask(&mut self, conversation: ConversationId, now: i64, question: &str, model: Option<&str>) -> OpenMessage {
+        let insert = |store: &Self, connection: &Connection| {
+            let id = store.moved.conversation(conversation.0);
+            let transaction = connection.unchecked_transaction()?;
+            let known = transaction.prepare_cached(TOUCH)?.execute(params![id, now])?;
+            if known == 0 && std::ptr::eq(connection, &raw const store.main) {
+                // Another session has deleted it, and goes on without what was in it.
+                let sql = "INSERT INTO conversation (id, started, updated, model) VALUES (?1, ?2, ?2, ?3)";
+                transaction.execute(sql, params![id, now, model.unwrap_or_default()])?;
+            }
+            let mut insert = transaction.prepare_cached(INSERT_MESSAGE)?;
+            insert.execute(params![id, now, "user", question, "complete", None::<&str>, false, true])?;
+            let answer = insert.insert(params![id, now, "assistant", "", "partial", model, false, false])?;
+            drop(insert);
+            transaction.commit().map(|()| answer)
+        };
+        let id = self.write(now, insert).unwrap_or(0);
+        OpenMessage { id, conversation, time: now, pending: String::new(), written_at: now }
     }
 
-    /// Begins a message whose text comes in pieces; it is there at once, empty and partial.
-    pub fn begin_message(&mut self, conversation: ConversationId, time: i64, role: Role) -> OpenMessage {
-        let id = self.insert_message(conversation, time, role, "", MessageState::Partial);
-        OpenMessage { id, conversation, time, role, pending: String::new(), written_at: time }
+    /// Copies a conversation's first `turns` turns into a new one.
+    ///
+    /// # Errors
+    /// The conversation can't be read.
+    pub fn fork(&mut self, from: ConversationId, turns: u32, now: i64) -> Result<ConversationId, StoreError> {
+        let messages = self.messages(from)?;
+        let model = self.conversation(from)?.map(|found| found.model).unwrap_or_default();
+        let mut questions = 0;
+        let kept: Vec<&StoredMessage> = messages
+            .iter()
+            .take_while(|stored| {
+                questions += u32::from(stored.message.role == Role::User);
+                questions <= turns
+            })
+            .collect();
+        let copy = |store: &Self, connection: &Connection| {
+            let parent = store.moved.conversation(from.0);
+            let transaction = connection.unchecked_transaction()?;
+            let sql = "INSERT INTO conversation (started, updated, model, parent, parent_turns)
+                VALUES (?1, ?1, ?2, ?3, ?4)";
+            let id = transaction.prepare_cached(sql)?.insert(params![now, model, parent, turns])?;
+            let mut insert = transaction.prepare_cached(INSERT_MESSAGE)?;
+            for StoredMessage { time, message, state, model, .. } in &kept {
+                let (role, state) = (role_text(message.role), state_text(*state));
+                insert.execute(params![id, time, role, message.content, state, model, false, true])?;
+            }
+            drop(insert);
+            transaction.commit().map(|()| id)
+        };
+        Ok(ConversationId(self.write(now, copy).unwrap_or(0)))
+    }
+
+    /// Takes all turns behind the first `turns` out of a conversation; they stay in its record.
+    ///
+    /// # Errors
+    /// The database can't be read or written: nothing was taken out.
+    pub fn rewind(&mut self, conversation: ConversationId, turns: u32) -> Result<(), StoreError> {
+        let mut questions = 0;
+        let behind: Vec<i64> = self
+            .record_with_ids(conversation)?
+            .into_iter()
+            .filter(|(_, stored)| !stored.rewound)
+            .filter_map(|(id, stored)| {
+                questions += u32::from(stored.message.role == Role::User);
+                (questions > turns).then_some(id)
+            })
+            .collect();
+        let mark = |connection: &Connection| {
+            let transaction = connection.unchecked_transaction()?;
+            for id in
+                behind.iter().filter(|id| (**id >= OVERLAY_ID_MIN) != std::ptr::eq(connection, &raw const self.main))
+            {
+                transaction.execute("UPDATE message SET rewound = 1 WHERE id = ?1", [id])?;
+            }
+            transaction.commit()
+        };
+        let overlay = self.overlay.as_ref().map(|overlay| &overlay.connection);
+        [&self.main].into_iter().chain(overlay).try_for_each(mark).map_err(|problem| self.fail("write", &problem))
+    }
+
+    /// Gives a conversation a title; an empty one takes it away. False where there is no such conversation.
+    ///
+    /// # Errors
+    /// The database can't be written: the title is what it was.
+    pub fn set_title(&mut self, conversation: ConversationId, title: &str) -> Result<bool, StoreError> {
+        let id = self.moved.conversation(conversation.0);
+        let title = Some(title).filter(|title| !title.is_empty());
+        self.home_of(id)
+            .execute("UPDATE conversation SET title = ?2 WHERE id = ?1", params![id, title])
+            .map(|changed| changed > 0)
+            .map_err(|problem| self.fail("write", &problem))
+    }
+
+    /// Deletes all conversations, also from the file's free space; lines stay. Tells how many there were.
+    ///
+    /// # Errors
+    /// The database can't be written: all of them are still there.
+    pub fn clear_conversations(&mut self) -> Result<usize, StoreError> {
+        // The text index goes at once: its triggers would take it apart message by message.
+        let clear = |connection: &Connection| {
+            let transaction = rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+            transaction.execute_batch(
+                "INSERT INTO message_text(message_text) VALUES ('delete-all');
+                 UPDATE message SET indexed = 0;
+                 DELETE FROM message;",
+            )?;
+            let count = transaction.execute("DELETE FROM conversation", [])?;
+            transaction.commit().map(|()| count)
+        };
+        let overlay = self.overlay.as_ref().map_or(Ok(0), |overlay| clear(&overlay.connection));
+        let cleared = clear(&self.main).and_then(|count| Ok(count + overlay?));
+        truncate_log(&self.main);
+        cleared.map_err(|problem| self.fail("clear", &problem))
     }
 
     /// Adds a piece. It is written with others after 100 ms or 4 KiB, by the caller's clock.
@@ -93,42 +230,88 @@ impl Store {
         open.pending.push_str(piece);
         let waited = now.abs_diff(open.written_at) >= WRITE_AFTER_MS.unsigned_abs();
         if waited || open.pending.len() >= WRITE_BYTES {
-            self.write_pending(open, MessageState::Partial, now);
+            self.write_pending(open, MessageState::Partial, false, now);
         }
     }
 
     /// Writes the pieces that wait; the message stays open.
     pub fn write_pieces(&mut self, open: &mut OpenMessage, now: i64) {
         if !open.pending.is_empty() {
-            self.write_pending(open, MessageState::Partial, now);
+            self.write_pending(open, MessageState::Partial, false, now);
         }
     }
 
     /// Writes what is left and how the message ended.
     pub fn finish_message(&mut self, mut open: OpenMessage, state: MessageState, now: i64) {
-        self.write_pending(&mut open, state, now);
+        self.write_pending(&mut open, state, true, now);
     }
 
-    /// Reads the newest conversations, newest first.
+    /// Reads the conversations that were used last, the last one first.
     ///
     /// # Errors
     /// The database can't be read.
     pub fn conversations(&self, limit: usize) -> Result<Vec<StoredConversation>, StoreError> {
+        let limit_rows = i64::try_from(limit).unwrap_or(-1);
         let mut found = Vec::new();
-        let overlay = self.overlay.as_ref().map(|overlay| &overlay.connection);
-        for connection in overlay.into_iter().chain([&self.main]) {
-            let more = read_conversations(connection, limit).map_err(|problem| self.fail("read", &problem))?;
-            found.extend(more);
+        for connection in self.readers() {
+            let more = read_conversations(connection, "ORDER BY updated DESC, id DESC LIMIT ?1", limit_rows);
+            found.extend(more.map_err(|problem| self.fail("read", &problem))?);
         }
+        found.sort_by_key(|it| std::cmp::Reverse((it.updated, it.id.0)));
         found.truncate(limit);
         Ok(found)
     }
 
-    /// Reads a conversation's messages in order, the partial ones too.
+    /// Reads one conversation.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn conversation(&self, id: ConversationId) -> Result<Option<StoredConversation>, StoreError> {
+        let id = self.moved.conversation(id.0);
+        let found = read_conversations(self.home_of(id), "WHERE id = ?1", id);
+        Ok(found.map_err(|problem| self.fail("read", &problem))?.pop())
+    }
+
+    /// Reads a conversation's messages in order, the partial ones too, the rewound ones not.
     ///
     /// # Errors
     /// The database can't be read.
     pub fn messages(&self, conversation: ConversationId) -> Result<Vec<StoredMessage>, StoreError> {
+        let record = self.record_with_ids(conversation)?;
+        let live = record.into_iter().map(|(_, stored)| stored).filter(|stored| !stored.rewound);
+        Ok((1..).zip(live).map(|(seq, stored)| StoredMessage { seq, ..stored }).collect())
+    }
+
+    /// Reads all messages that a conversation ever held, in order.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn record(&self, conversation: ConversationId) -> Result<Vec<StoredMessage>, StoreError> {
+        let record = self.record_with_ids(conversation)?;
+        Ok((1..).zip(record).map(|(seq, (_, stored))| StoredMessage { seq, ..stored }).collect())
+    }
+
+    /// Reads a conversation's turns in order.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn turns(&self, conversation: ConversationId) -> Result<Vec<StoredTurn>, StoreError> {
+        let mut turns: Vec<StoredTurn> = Vec::new();
+        for StoredMessage { time, message: Message { role, content }, state, .. } in self.messages(conversation)? {
+            match role {
+                Role::User => turns.push(StoredTurn { question: content, answer: String::new(), state, time }),
+                Role::Assistant => {
+                    if let Some(turn) = turns.last_mut() {
+                        (turn.answer, turn.state) = (content, state);
+                    }
+                }
+                Role::System => {}
+            }
+        }
+        Ok(turns)
+    }
+
+    fn record_with_ids(&self, conversation: ConversationId) -> Result<Vec<(i64, StoredMessage)>, StoreError> {
         let conversation = self.moved.conversation(conversation.0);
         let fail = |problem: rusqlite::Error| self.fail("read", &problem);
         let mut found = read_messages(&self.main, conversation).map_err(fail)?;
@@ -143,41 +326,37 @@ impl Store {
                 }
             }
         }
-        let number = |(seq, (_, message))| StoredMessage { seq, ..message };
-        Ok((1..).zip(found).map(number).collect())
+        Ok(found)
     }
 
-    fn insert_message(
-        &mut self,
-        conversation: ConversationId,
-        time: i64,
-        role: Role,
-        content: &str,
-        state: MessageState,
-    ) -> i64 {
-        let insert = |store: &Self, connection: &Connection| {
-            let conversation = store.moved.conversation(conversation.0);
-            let values = params![conversation, time, role_text(role), content, state_text(state)];
-            connection.prepare_cached(INSERT_MESSAGE)?.insert(values)
-        };
-        self.write(time, insert).unwrap_or(0)
+    /// Where rows are read from: the file, and what it could not take.
+    pub(super) fn readers(&self) -> impl Iterator<Item = &Connection> {
+        [&self.main].into_iter().chain(self.overlay.as_ref().map(|overlay| &overlay.connection))
     }
 
-    fn write_pending(&mut self, open: &mut OpenMessage, state: MessageState, now: i64) {
-        let OpenMessage { id, conversation, time, role, pending, .. } = &*open;
+    /// The database that holds the row of an id.
+    fn home_of(&self, id: i64) -> &Connection {
+        match &self.overlay {
+            Some(overlay) if id >= OVERLAY_ID_MIN => &overlay.connection,
+            _ => &self.main,
+        }
+    }
+
+    fn write_pending(&mut self, open: &mut OpenMessage, state: MessageState, is_end: bool, now: i64) {
+        let OpenMessage { id, conversation, time, pending, .. } = &*open;
         let append = |store: &Self, connection: &Connection| {
             let id = store.moved.message(*id);
             if std::ptr::eq(connection, &raw const store.main) || id >= OVERLAY_ID_MIN {
-                let sql = "UPDATE message SET content = content || ?2, state = ?3 WHERE id = ?1";
-                return connection.prepare_cached(sql)?.execute(params![id, pending, state_text(state)]);
+                return connection.prepare_cached(APPEND)?.execute(params![id, pending, state_text(state), is_end]);
             }
             // The message began in the file, which can't take its rest: that is kept under the same id.
             let conversation = store.moved.conversation(conversation.0);
             connection.execute(
-                "INSERT INTO message (id, conversation, seq, time, role, content, state)
-                 VALUES (?1, ?2, -?1, ?3, ?4, ?5, ?6)
-                 ON CONFLICT (id) DO UPDATE SET content = content || excluded.content, state = excluded.state",
-                params![id, conversation, time, role_text(*role), pending, state_text(state)],
+                "INSERT INTO message (id, conversation, seq, time, role, content, state, indexed)
+                 VALUES (?1, ?2, -?1, ?3, 'assistant', ?4, ?5, ?6)
+                 ON CONFLICT (id) DO UPDATE SET content = content || excluded.content, state = excluded.state,
+                 indexed = max(indexed, excluded.indexed)",
+                params![id, conversation, time, pending, state_text(state), is_end],
             )
         };
         self.write(now, append);
@@ -186,36 +365,60 @@ impl Store {
     }
 }
 
-fn read_conversations(connection: &Connection, limit: usize) -> rusqlite::Result<Vec<StoredConversation>> {
+fn read_conversations(connection: &Connection, which: &str, value: i64) -> rusqlite::Result<Vec<StoredConversation>> {
+    let sql = format!(
+        "SELECT id, started, updated, model, parent, parent_turns, coalesce(title, (SELECT content FROM message
+            WHERE conversation = c.id AND role = 'user' AND rewound = 0 ORDER BY seq LIMIT 1), ''),
+            (SELECT count(*) FROM message WHERE conversation = c.id AND role = 'user' AND rewound = 0)
+         FROM conversation AS c {which}"
+    );
     connection
-        .prepare_cached("SELECT id, started, model FROM conversation ORDER BY id DESC LIMIT ?1")?
-        .query_map([i64::try_from(limit).unwrap_or(-1)], |row| {
-            Ok(StoredConversation { id: ConversationId(row.get(0)?), started: row.get(1)?, model: row.get(2)? })
+        .prepare_cached(&sql)?
+        .query_map([value], |row| {
+            let parent: Option<i64> = row.get(4)?;
+            let title: String = row.get(6)?;
+            let words: Vec<&str> = title.split_whitespace().collect();
+            Ok(StoredConversation {
+                id: ConversationId(row.get(0)?),
+                started: row.get(1)?,
+                updated: row.get(2)?,
+                model: row.get(3)?,
+                parent: parent.map(ConversationId).zip(row.get(5)?),
+                title: words.join(" ").chars().take(TITLE_CHARS).collect(),
+                turns: row.get(7)?,
+            })
         })?
         .collect()
 }
 
 fn read_messages(connection: &Connection, conversation: i64) -> rusqlite::Result<Vec<(i64, StoredMessage)>> {
+    let sql = "SELECT id, time, role, content, state, model, rewound FROM message WHERE conversation = ?1 ORDER BY seq";
     connection
-        .prepare_cached("SELECT id, time, role, content, state FROM message WHERE conversation = ?1 ORDER BY seq")?
+        .prepare_cached(sql)?
         .query_map([conversation], |row| {
-            let role = match row.get_ref(2)?.as_str()? {
-                "system" => Role::System,
-                "user" => Role::User,
-                _ => Role::Assistant,
-            };
             let state = match row.get_ref(4)?.as_str()? {
                 "complete" => MessageState::Complete,
                 "failed" => MessageState::Failed,
                 _ => MessageState::Partial,
             };
-            let message = Message { role, content: row.get(3)? };
-            Ok((row.get(0)?, StoredMessage { seq: 0, time: row.get(1)?, message, state }))
+            let message = Message { role: role_of(row.get_ref(2)?.as_str()?), content: row.get(3)? };
+            let (model, rewound) = (row.get(5)?, row.get(6)?);
+            Ok((row.get(0)?, StoredMessage { seq: 0, time: row.get(1)?, message, state, model, rewound }))
         })?
         .collect()
 }
 
-fn role_text(role: Role) -> &'static str {
+/// The role of a name in the database.
+pub(super) fn role_of(text: &str) -> Role {
+    match text {
+        "system" => Role::System,
+        "user" => Role::User,
+        _ => Role::Assistant,
+    }
+}
+
+/// The role's name in the database, part of its format.
+pub(super) fn role_text(role: Role) -> &'static str {
     match role {
         Role::System => "system",
         Role::User => "user",
@@ -223,7 +426,8 @@ fn role_text(role: Role) -> &'static str {
     }
 }
 
-fn state_text(state: MessageState) -> &'static str {
+/// The state's name in the database, part of its format.
+pub(super) fn state_text(state: MessageState) -> &'static str {
     match state {
         MessageState::Complete => "complete",
         MessageState::Partial => "partial",

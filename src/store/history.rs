@@ -314,7 +314,7 @@ pub(super) fn stored_ms(duration_ms: Option<u64>) -> Option<i64> {
 }
 
 /// Deleted text leaves the write-ahead log too, as far as other sessions let it.
-fn truncate_log(connection: &Connection) {
+pub(super) fn truncate_log(connection: &Connection) {
     let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
 }
 
@@ -483,7 +483,7 @@ fn to_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
 }
 
 /// The kind's name in the database, part of its format.
-fn kind_text(kind: LineKind) -> &'static str {
+pub(super) fn kind_text(kind: LineKind) -> &'static str {
     match kind {
         LineKind::Command => "command",
         LineKind::Question => "question",

@@ -8,9 +8,11 @@
 
 mod conversation;
 mod error;
+pub mod export;
 mod history;
 pub mod import;
 mod overlay;
+mod recall;
 mod route;
 mod schema;
 #[cfg(test)]
@@ -22,9 +24,10 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
-pub use conversation::{ConversationId, MessageState, OpenMessage, StoredConversation, StoredMessage};
+pub use conversation::{ConversationId, MessageState, OpenMessage, StoredConversation, StoredMessage, StoredTurn};
 pub use error::{StoreError, StoreErrorKind};
 pub use history::{Entry, HistoryId, Row, Search, TextMatch, keeps};
+pub use recall::Hit;
 pub use route::RouteMemory;
 
 use overlay::Overlay;

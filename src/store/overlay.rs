@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use rusqlite::types::Value;
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::conversation::INSERT_MESSAGE;
+use super::conversation::{APPEND, INSERT_MESSAGE, TOUCH};
 use super::history::stored_ms;
 use super::{Store, schema};
 
@@ -137,7 +138,7 @@ fn move_rows(main: &mut Connection, overlay: &Overlay, moved: &mut Moved) -> rus
     }
     let tables = [
         ("history", "time, session, cwd, hostname, line, kind, status, duration_ms", 8),
-        ("conversation", "started, model", 2),
+        ("conversation", "started, updated, model, title, parent, parent_turns", 6),
     ];
     for (table, columns, count) in tables {
         let marks = vec!["?"; count].join(", ");
@@ -145,8 +146,11 @@ fn move_rows(main: &mut Connection, overlay: &Overlay, moved: &mut Moved) -> rus
         let mut select = overlay.connection.prepare(&format!("SELECT id, {columns} FROM {table} ORDER BY id"))?;
         let mut rows = select.query([])?;
         while let Some(row) = rows.next()? {
-            let values: Vec<rusqlite::types::Value> =
-                (1..=count).map(|column| row.get(column)).collect::<Result<_, _>>()?;
+            let mut values: Vec<Value> = (1..=count).map(|column| row.get(column)).collect::<Result<_, _>>()?;
+            // A conversation comes behind the one that it was forked from.
+            if let ("conversation", Some(Value::Integer(parent))) = (table, values.get_mut(4)) {
+                *parent = moved.conversation(*parent);
+            }
             insert.execute(rusqlite::params_from_iter(values))?;
             let ids = if table == "history" { &mut moved.history } else { &mut moved.conversation };
             ids.insert(row.get(0)?, target.last_insert_rowid());
@@ -158,22 +162,22 @@ fn move_rows(main: &mut Connection, overlay: &Overlay, moved: &mut Moved) -> rus
 
 /// A message whose id is the file's is the rest of one that began there.
 fn move_messages(target: &Connection, overlay: &Overlay, moved: &mut Moved) -> rusqlite::Result<()> {
-    let mut select =
-        overlay.connection.prepare("SELECT id, conversation, time, role, content, state FROM message ORDER BY id")?;
+    let sql = "SELECT id, conversation, time, role, content, state, model, rewound, indexed FROM message ORDER BY id";
+    let mut select = overlay.connection.prepare(sql)?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         let id: i64 = row.get(0)?;
-        let content: String = row.get(4)?;
-        let state: String = row.get(5)?;
         if id < OVERLAY_ID_MIN {
-            let sql = "UPDATE message SET content = content || ?2, state = ?3 WHERE id = ?1";
-            target.execute(sql, params![id, content, state])?;
+            let (content, state, indexed): (String, String, bool) = (row.get(4)?, row.get(5)?, row.get(8)?);
+            target.execute(APPEND, params![id, content, state, indexed])?;
             continue;
         }
-        let conversation = moved.conversation(row.get(1)?);
-        let (time, role): (i64, String) = (row.get(2)?, row.get(3)?);
-        target.execute(INSERT_MESSAGE, params![conversation, time, role, content, state])?;
+        let mut values: Vec<Value> = (1..=8).map(|column| row.get(column)).collect::<Result<_, _>>()?;
+        let (conversation, time): (i64, i64) = (moved.conversation(row.get(1)?), row.get(2)?);
+        values[0] = Value::Integer(conversation);
+        target.execute(INSERT_MESSAGE, rusqlite::params_from_iter(values))?;
         moved.message.insert(id, target.last_insert_rowid());
+        target.execute(TOUCH, [conversation, time])?;
     }
     Ok(())
 }

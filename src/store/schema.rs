@@ -12,7 +12,7 @@ pub const BUSY_TIMEOUT_MS: u64 = 250;
 
 /// Each step takes a database from the version that is its index to the next one. Never edit a step that was
 /// released; add one.
-const MIGRATIONS: [&str; 2] = [V1, V2];
+const MIGRATIONS: [&str; 3] = [V1, V2, V3];
 
 /// `history_line` serves prefix and exact searches and the import's question "is it there already"; `history_text`
 /// serves substrings of three characters or more. Order is time, then id, so that imported lines find their place.
@@ -70,6 +70,47 @@ CREATE TABLE route_weight (
 ) STRICT;
 ";
 
+/// Conversations that last. `parent_turns` is how many turns of `parent` a conversation began with. `rewound` messages
+/// stay in the record and out of the conversation. What a provider doesn't tell of `usage` is NULL, not zero.
+///
+/// A message that still grows is not in the text index, for each piece would index it anew: `indexed` says whether it
+/// is there, and the triggers keep to it.
+const V3: &str = "
+ALTER TABLE conversation ADD COLUMN title TEXT;
+ALTER TABLE conversation ADD COLUMN parent INTEGER;
+ALTER TABLE conversation ADD COLUMN parent_turns INTEGER;
+ALTER TABLE conversation ADD COLUMN updated INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE message ADD COLUMN rewound INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE message ADD COLUMN indexed INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE message ADD COLUMN model TEXT;
+ALTER TABLE message ADD COLUMN input_tokens INTEGER;
+ALTER TABLE message ADD COLUMN cache_read_tokens INTEGER;
+ALTER TABLE message ADD COLUMN cache_write_tokens INTEGER;
+ALTER TABLE message ADD COLUMN output_tokens INTEGER;
+ALTER TABLE message ADD COLUMN reasoning_tokens INTEGER;
+ALTER TABLE message ADD COLUMN usage TEXT;
+UPDATE conversation SET updated =
+    coalesce((SELECT max(time) FROM message WHERE message.conversation = conversation.id), started);
+CREATE INDEX conversation_updated ON conversation(updated);
+CREATE INDEX message_unindexed ON message(id) WHERE indexed = 0;
+CREATE VIRTUAL TABLE message_text USING fts5(content, content='message', content_rowid='id',
+    tokenize='unicode61 remove_diacritics 2', prefix='2 3');
+CREATE TRIGGER message_added AFTER INSERT ON message WHEN new.indexed BEGIN
+    INSERT INTO message_text(rowid, content) VALUES (new.id, new.content);
+END;
+CREATE TRIGGER message_finished AFTER UPDATE OF content, indexed ON message WHEN new.indexed AND NOT old.indexed BEGIN
+    INSERT INTO message_text(rowid, content) VALUES (new.id, new.content);
+END;
+CREATE TRIGGER message_changed AFTER UPDATE OF content ON message WHEN new.indexed AND old.indexed BEGIN
+    INSERT INTO message_text(message_text, rowid, content) VALUES ('delete', old.id, old.content);
+    INSERT INTO message_text(rowid, content) VALUES (new.id, new.content);
+END;
+CREATE TRIGGER message_deleted AFTER DELETE ON message WHEN old.indexed BEGIN
+    INSERT INTO message_text(message_text, rowid, content) VALUES ('delete', old.id, old.content);
+END;
+UPDATE message SET indexed = 1 WHERE content != '';
+";
+
 /// Sets up a connection to a file: bounded waiting, write-ahead log, and deleted rows overwritten with zeros (a
 /// line is often deleted because it held a secret).
 pub(super) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
@@ -120,11 +161,12 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), St
 pub(super) fn apply(connection: &mut Connection, known: i64) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Read again under the lock: another session may have been here first.
-    let found = usize::try_from(version(&transaction)?).unwrap_or(usize::MAX);
-    for step in MIGRATIONS.iter().skip(found) {
+    let found = version(&transaction)?;
+    let steps = MIGRATIONS.iter().zip(1..).filter(|(_, version)| (found + 1..=known).contains(version));
+    for (step, version) in steps {
         transaction.execute_batch(step)?;
+        transaction.pragma_update(None, "user_version", version)?;
     }
-    transaction.pragma_update(None, "user_version", known)?;
     transaction.commit()
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use rusqlite::Connection;
 
 use super::*;
-use crate::proto::{LineKind, Message, Role};
+use crate::proto::LineKind;
 
 fn line(time: i64, text: &str) -> Entry {
     Entry {
@@ -275,9 +275,13 @@ fn many_sessions_may_start_at_once() {
 #[test]
 fn a_session_that_saw_an_empty_file_before_another_filled_it_migrates_nothing_twice() {
     let mut connection = schema::memory().unwrap();
-    schema::apply(&mut connection, 1).unwrap();
-    let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
-    assert_eq!(version, 1);
+    let version =
+        |connection: &Connection| -> i64 { connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap() };
+    let before = version(&connection);
+    for known in [1, before] {
+        schema::apply(&mut connection, known).unwrap();
+        assert_eq!(version(&connection), before);
+    }
 }
 
 #[test]
@@ -349,7 +353,8 @@ fn a_lock_held_for_a_while_costs_no_line() {
     assert_eq!(problem.kind, StoreErrorKind::Locked);
     store.set_outcome(before, Some(7), None, 3);
     store.set_outcome(during, Some(8), None, 3);
-    store.add_message(talk, 3, &Message { role: Role::User, content: "hi".into() });
+    let answer = store.ask(talk, 3, "hi", None);
+    store.finish_message(answer, MessageState::Complete, 3);
     assert_eq!(store.take_problem(), None, "told once");
     assert!(!store.is_durable());
     let check = |store: &Store| {
@@ -403,8 +408,7 @@ fn an_answer_is_on_disk_while_it_comes() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = Store::open(dir.path()).unwrap();
     let talk = store.begin_conversation(0, "m");
-    store.add_message(talk, 0, &Message { role: Role::User, content: "why?".into() });
-    let mut open = store.begin_message(talk, 0, Role::Assistant);
+    let mut open = store.ask(talk, 0, "why?", None);
     let seen = |text: &str| {
         // Another process after `kill -9` reads the same as a second connection now.
         let after_crash = Store::open(dir.path()).unwrap();
@@ -433,26 +437,25 @@ fn an_answer_outlives_a_disk_that_fails_in_its_middle() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = Store::open(dir.path()).unwrap();
     let talk = store.begin_conversation(0, "old");
-    let mut open = store.begin_message(talk, 0, Role::Assistant);
+    let mut open = store.ask(talk, 0, "q", None);
     store.push_piece(&mut open, "a", 200);
     forbid_writes(&store);
     store.push_piece(&mut open, "b", 400);
     assert_eq!(store.take_problem().unwrap().kind, StoreErrorKind::Access);
     store.push_piece(&mut open, "c", 600);
     let next = store.begin_conversation(700, "new");
-    let mut second = store.begin_message(next, 700, Role::Assistant);
+    let mut second = store.ask(next, 700, "q", None);
     store.push_piece(&mut second, "x", 900);
-    let content = |store: &Store, id| store.messages(id).unwrap()[0].message.content.clone();
+    let content = |store: &Store, id| store.messages(id).unwrap()[1].message.content.clone();
     assert_eq!((content(&store, talk), content(&store, next)), ("abc".into(), "x".into()));
     allow_writes(&store);
     store.push_piece(&mut open, "d", 9_000);
     store.finish_message(open, MessageState::Failed, 9_000);
     store.push_piece(&mut second, "y", 9_000);
-    store.add_message(next, 9_001, &Message { role: Role::User, content: "z".into() });
     assert!(store.is_durable());
     let after = Store::open(dir.path()).unwrap();
     assert_eq!(content(&after, talk), "abcd");
-    assert_eq!(after.messages(talk).unwrap()[0].state, MessageState::Failed);
+    assert_eq!(after.messages(talk).unwrap()[1].state, MessageState::Failed);
     assert_eq!(after.conversations(1).unwrap()[0].model, "new");
     assert_eq!(content(&store, next), "xy");
     assert_eq!(store.messages(next).unwrap().len(), 2);
@@ -482,4 +485,136 @@ fn a_failed_read_is_told_once_in_a_session() {
         store.note_read_problem(problem);
         assert_eq!(store.take_problem().is_some(), told);
     }
+}
+
+/// A database of the first release, with a conversation in it.
+fn of_version_1(path: &Path) {
+    let mut connection = Connection::open(path).unwrap();
+    schema::apply(&mut connection, 1).unwrap();
+    connection
+        .execute_batch(
+            "INSERT INTO conversation (started, model) VALUES (5, 'old');
+             INSERT INTO message (conversation, seq, time, role, content, state) VALUES
+                 (1, 1, 6, 'user', 'what is a shell?', 'complete'), (1, 2, 7, 'assistant', 'A husk.', 'complete'),
+                 (1, 3, 8, 'user', 'and now?', 'complete'), (1, 4, 8, 'assistant', '', 'partial');",
+        )
+        .unwrap();
+}
+
+#[test]
+fn conversations_of_an_older_database_are_listed_found_and_gone_on_with() {
+    let dir = tempfile::tempdir().unwrap();
+    of_version_1(&dir.path().join(FILE_NAME));
+    let mut store = Store::open(dir.path()).unwrap();
+    let old = store.conversations(5).unwrap().remove(0);
+    assert_eq!((old.title.as_str(), old.updated, old.turns, old.parent), ("what is a shell?", 8, 2, None));
+    assert_eq!(store.recall("husk", 5).unwrap()[0].conversation, old.id);
+    let mut open = store.ask(old.id, 9, "next", Some("new"));
+    store.push_piece(&mut open, "yes", 9);
+    store.finish_message(open, MessageState::Complete, 9);
+    let turns = store.turns(old.id).unwrap();
+    let seen: Vec<_> = turns.iter().map(|turn| (turn.question.as_str(), turn.answer.as_str(), turn.state)).collect();
+    let (whole, partial) = (MessageState::Complete, MessageState::Partial);
+    assert_eq!(seen, [("what is a shell?", "A husk.", whole), ("and now?", "", partial), ("next", "yes", whole)]);
+    assert_eq!(store.messages(old.id).unwrap()[5].model.as_deref(), Some("new"));
+}
+
+/// Asks and answers in one.
+fn say(store: &mut Store, talk: ConversationId, time: i64, question: &str, answer: &str) {
+    let mut open = store.ask(talk, time, question, None);
+    store.push_piece(&mut open, answer, time);
+    store.finish_message(open, MessageState::Complete, time);
+}
+
+fn questions(store: &Store, talk: ConversationId) -> Vec<String> {
+    store.turns(talk).unwrap().into_iter().map(|turn| turn.question).collect()
+}
+
+#[test]
+fn a_conversation_is_forked_rewound_and_named() {
+    let mut store = Store::in_memory().unwrap();
+    let first = store.begin_conversation(1, "m");
+    for (time, question) in [(1, "one"), (2, "two\n  lines"), (3, "three")] {
+        say(&mut store, first, time, question, "yes");
+    }
+    let second = store.begin_conversation(4, "m");
+    say(&mut store, second, 4, "other", "yes");
+    let fork = store.fork(first, 2, 5).unwrap();
+    say(&mut store, fork, 6, "elsewhere", "yes");
+    assert_eq!(questions(&store, fork), ["one", "two\n  lines", "elsewhere"]);
+    assert_eq!(questions(&store, first).len(), 3);
+    store.rewind(first, 1).unwrap();
+    say(&mut store, first, 7, "again", "yes");
+    assert_eq!(questions(&store, first), ["one", "again"]);
+    let record: Vec<bool> = store.record(first).unwrap().iter().map(|stored| stored.rewound).collect();
+    assert_eq!(record, [false, false, true, true, true, true, false, false]);
+    assert!(store.set_title(second, "A name").unwrap());
+    assert!(!store.set_title(ConversationId(99), "x").unwrap());
+    let listed: Vec<_> = store.conversations(9).unwrap().into_iter().map(|it| (it.id, it.title, it.turns)).collect();
+    assert_eq!(listed, [(first, "one".into(), 2), (fork, "one".into(), 3), (second, "A name".into(), 1)]);
+    assert_eq!(store.conversation(fork).unwrap().unwrap().parent, Some((first, 2)));
+    store.rewind(first, 0).unwrap();
+    assert_eq!(questions(&store, first), [""; 0]);
+}
+
+#[test]
+fn two_sessions_in_one_conversation_keep_each_question_with_its_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut one, mut two) = (Store::open(dir.path()).unwrap(), Store::open(dir.path()).unwrap());
+    let talk = one.begin_conversation(1, "m");
+    let mut first = one.ask(talk, 1, "from one", None);
+    let mut second = two.ask(talk, 2, "from two", None);
+    for time in 0..20 {
+        one.push_piece(&mut first, "a", time * 200);
+        two.push_piece(&mut second, "b", time * 200);
+    }
+    two.finish_message(second, MessageState::Complete, 9_000);
+    one.finish_message(first, MessageState::Complete, 9_000);
+    for store in [&mut one, &mut two] {
+        assert_eq!(store.take_problem(), None);
+        let turns = store.turns(talk).unwrap();
+        let seen: Vec<_> = turns.iter().map(|turn| (turn.question.as_str(), turn.answer.as_str())).collect();
+        let (a, b) = ("a".repeat(20), "b".repeat(20));
+        assert_eq!(seen, [("from one", a.as_str()), ("from two", b.as_str())]);
+    }
+}
+
+#[test]
+fn conversations_begun_forked_and_rewound_while_the_disk_fails_reach_it_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path()).unwrap();
+    let old = store.begin_conversation(1, "m");
+    say(&mut store, old, 1, "kept", "yes");
+    say(&mut store, old, 2, "forked off", "yes");
+    forbid_writes(&store);
+    let new = store.begin_conversation(100, "m");
+    assert_eq!(store.take_problem().unwrap().kind, StoreErrorKind::Access);
+    say(&mut store, new, 100, "in memory", "meanwhile");
+    say(&mut store, new, 101, "taken back", "meanwhile");
+    let fork = store.fork(old, 1, 102).unwrap();
+    say(&mut store, fork, 103, "further", "on");
+    let fork_of_new = store.fork(new, 1, 104).unwrap();
+    store.rewind(new, 1).unwrap();
+    assert!(store.set_title(fork, "named").unwrap());
+    assert!(store.set_title(old, "x").is_err() && store.rewind(old, 1).is_err());
+    assert_eq!(store.take_problem(), None, "told once");
+    let check = |store: &mut Store| {
+        assert_eq!(questions(store, new), ["in memory"]);
+        assert_eq!(questions(store, fork), ["kept", "further"]);
+        assert_eq!(store.recall("meanwhile", 9).unwrap().len(), 2);
+        assert_eq!(store.conversations(9).unwrap().len(), 4);
+        assert_eq!(store.conversation(fork).unwrap().unwrap().title, "named");
+    };
+    check(&mut store);
+    allow_writes(&store);
+    store.append(&line(60_000, "later"));
+    assert!(store.is_durable());
+    check(&mut store);
+    let mut after = Store::open(dir.path()).unwrap();
+    let parents: Vec<_> = after.conversations(9).unwrap().into_iter().map(|it| (it.id, it.parent)).collect();
+    let new_id = store.conversation(new).unwrap().unwrap().id;
+    let fork_id = store.conversation(fork_of_new).unwrap().unwrap().id;
+    assert!(parents.contains(&(fork_id, Some((new_id, 1)))), "{parents:?}");
+    assert_eq!(after.recall("meanwhile", 9).unwrap().len(), 2);
+    assert_eq!(after.record(new_id).unwrap().iter().filter(|stored| stored.rewound).count(), 2);
 }

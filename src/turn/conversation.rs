@@ -54,6 +54,17 @@ struct Pair {
     answer: String,
 }
 
+/// A turn of a conversation that was recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastTurn {
+    /// The question, without the outputs that went with it.
+    pub question: String,
+    /// The answer, as far as it came.
+    pub answer: String,
+    /// Whether that is all of it.
+    pub is_whole: bool,
+}
+
 /// The question being answered, with the outputs that it carries.
 #[derive(Clone, Debug)]
 struct Open {
@@ -83,19 +94,6 @@ impl Conversation {
     /// Keeps a command's outcome for the next question.
     pub fn ran(&mut self, outcome: &CommandOutcome) {
         self.outputs.add(outcome, self.exec_output_tokens());
-    }
-
-    /// Goes on with what was said before: each question with the answer behind it. One without an answer is left out, as
-    /// it would be in a conversation that went on.
-    pub fn resume(&mut self, messages: &[Message]) {
-        self.clear();
-        for pair in messages.windows(2) {
-            if let [Message { role: Role::User, content }, Message { role: Role::Assistant, content: answer }] = pair
-                && !answer.trim().is_empty()
-            {
-                self.pairs.push(Pair { question: content.clone(), answer: answer.clone() });
-            }
-        }
     }
 
     /// Opens a question: gives the messages to send, and notices for the user about what no longer fits. What is evicted is
@@ -146,6 +144,26 @@ impl Conversation {
     pub fn clear(&mut self) {
         self.failed();
         self.pairs.clear();
+    }
+
+    /// Holds these turns from now on, without those that got no answer; outputs of commands since the last question stay
+    /// for the next one. A turn that is held already keeps the outputs that went with it.
+    pub fn restore(&mut self, turns: Vec<PastTurn>) {
+        self.failed();
+        let mut held = std::mem::take(&mut self.pairs).into_iter().peekable();
+        for PastTurn { question, answer, is_whole } in turns {
+            if answer.trim().is_empty() {
+                continue;
+            }
+            let came = if is_whole { answer.as_str() } else { answer.trim_end() };
+            let is_same = |pair: &Pair| pair.question.ends_with(&question) && pair.answer.starts_with(came);
+            // Held turns are in the same order; those before the first that fits have been evicted or rewound.
+            let pair = if held.peek().is_some_and(is_same) { held.next() } else { None };
+            self.pairs.push(pair.unwrap_or_else(|| {
+                let answer = if is_whole { answer.clone() } else { format!("{came}\n{BROKE_OFF}") };
+                Pair { question, answer }
+            }));
+        }
     }
 
     /// Forgets everything but the options.
@@ -285,6 +303,29 @@ mod tests {
     }
 
     #[test]
+    fn recorded_turns_come_back_and_held_ones_keep_their_outputs() {
+        let past = |question: &str, answer: &str, is_whole| PastTurn {
+            question: question.to_owned(),
+            answer: answer.to_owned(),
+            is_whole,
+        };
+        let mut talk = with(40, 10_000);
+        talk.restore(vec![past("one", "yes", true), past("two", "", false), past("three", "ha \n", false)]);
+        talk.ran(&ran("ls", "file"));
+        let (messages, _) = talk.messages_for("four");
+        let broken = "ha\n[the answer broke off here]";
+        assert_eq!(contents(&messages)[..5], ["sys", "one", "yes", "three", broken]);
+        talk.answered("four!");
+        let _ = talk.messages_for("five");
+        talk.answered("five!");
+        talk.restore(vec![past("one", "yes", true), past("three", "ha \n", false), past("four", "four!", true)]);
+        let (messages, _) = talk.messages_for("six");
+        let contents = contents(&messages);
+        assert_eq!((contents.len(), contents[1..5].join(" ")), (8, format!("one yes three {broken}")));
+        assert!(contents[5].contains("$ ls") && contents[6..] == ["four!", "six"], "{contents:?}");
+    }
+
+    #[test]
     fn clear_keeps_outputs_and_reset_forgets_them() {
         let mut talk = with(40, 10_000);
         let _ = talk.messages_for("one");
@@ -295,21 +336,6 @@ mod tests {
         assert!(messages.len() == 2 && messages[1].content.contains("$ ls"));
         talk.reset();
         assert_eq!(contents(&talk.messages_for("three").0), ["sys", "three"]);
-    }
-
-    #[test]
-    fn what_was_said_before_is_gone_on_with() {
-        let said = |role, content: &str| Message { role, content: content.into() };
-        let mut talk = with(40, 10_000);
-        talk.resume(&[
-            said(Role::User, "one"),
-            said(Role::Assistant, "yes"),
-            said(Role::User, "stopped before a word"),
-            said(Role::Assistant, ""),
-            said(Role::User, "two"),
-            said(Role::Assistant, "no"),
-        ]);
-        assert_eq!(contents(&talk.messages_for("three").0), ["sys", "one", "yes", "two", "no", "three"]);
     }
 
     #[test]

@@ -21,5 +21,5 @@ pub mod schema;
 
 pub use blocks::{CodeBlock, code_blocks};
 pub use commands::{commands_in, proposals};
-pub use conversation::{Conversation, Options, estimate_tokens};
+pub use conversation::{Conversation, Options, PastTurn, estimate_tokens};
 pub use plain::plain_text;

@@ -5,6 +5,7 @@
 mod agent;
 mod ask;
 mod config;
+mod conversations;
 mod dispatch;
 mod editor;
 mod fish;

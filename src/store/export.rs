@@ -1,0 +1,230 @@
+//! Lines and conversations written out for other programs (JSON Lines) and for people (Markdown). Reads the store and
+//! changes nothing in it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::conversation::{role_text, state_text};
+use super::history::kind_text;
+use super::{Row, StoredConversation, StoredMessage};
+use crate::proto::Role;
+
+/// How an export is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// One JSON object a line.
+    JsonLines,
+    /// A text to read.
+    Markdown,
+}
+
+impl Format {
+    /// The format that a file's ending names: `.jsonl` or `.md`.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "jsonl" => Some(Self::JsonLines),
+            "md" => Some(Self::Markdown),
+            _ => None,
+        }
+    }
+}
+
+/// Makes the file of an export: new, and readable by its owner alone.
+///
+/// # Errors
+/// It is there already, or can't be made.
+pub fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Writes lines of the history.
+///
+/// # Errors
+/// The sink's.
+pub fn write_lines(rows: &[Row], format: Format, out: &mut dyn Write) -> io::Result<()> {
+    if format == Format::Markdown {
+        writeln!(out, "# History\n")?;
+    }
+    for Row { entry, .. } in rows {
+        match format {
+            Format::JsonLines => {
+                let object = json!({
+                    "time": utc(entry.time), "time_ms": entry.time, "line": entry.line, "kind": kind_text(entry.kind),
+                    "cwd": entry.cwd, "host": entry.hostname, "session": entry.session, "status": entry.status,
+                    "duration_ms": entry.duration_ms,
+                });
+                writeln!(out, "{object}")?;
+            }
+            Format::Markdown => {
+                let status = entry.status.filter(|status| *status != 0);
+                let status = status.map(|status| format!(" (status {status})")).unwrap_or_default();
+                writeln!(out, "{}{status}\n\n{}\n", utc(entry.time), fenced(&entry.line))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes a conversation with all that it ever held.
+///
+/// # Errors
+/// The sink's.
+pub fn write_conversation(
+    conversation: &StoredConversation,
+    record: &[StoredMessage],
+    format: Format,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let StoredConversation { id, started, model, title, parent, turns, .. } = conversation;
+    match format {
+        Format::JsonLines => {
+            let parent = parent.map(|(id, turns)| json!({"conversation": id.0, "turns": turns}));
+            let object = json!({
+                "type": "conversation", "id": id.0, "started": utc(*started), "started_ms": started, "model": model,
+                "title": title, "parent": parent,
+            });
+            writeln!(out, "{object}")?;
+            for StoredMessage { seq, time, message, state, model, rewound } in record {
+                let object = json!({
+                    "type": "message", "conversation": id.0, "seq": seq, "time": utc(*time), "time_ms": time,
+                    "role": role_text(message.role), "content": message.content, "state": state_text(*state),
+                    "model": model, "rewound": rewound,
+                });
+                writeln!(out, "{object}")?;
+            }
+        }
+        Format::Markdown => {
+            let fork = parent.map(|(id, turns)| format!(", forked from {} at turn {turns}", id.0)).unwrap_or_default();
+            let turns = if *turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") };
+            writeln!(out, "# {title}\n\nConversation {}, {}, {turns}{fork}\n", id.0, utc(*started))?;
+            for StoredMessage { message, state, rewound, .. } in record {
+                let mark = if *rewound { " (rewound)" } else { "" };
+                match message.role {
+                    Role::Assistant => {
+                        let end =
+                            if state_text(*state) == "complete" { "" } else { "\n\n*[the answer broke off here]*" };
+                        writeln!(out, "{}{end}\n", message.content.trim_end())?;
+                    }
+                    _ => writeln!(out, "## Question{mark}\n\n{}\n", quoted(&message.content))?,
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A time (Unix milliseconds) as `2026-11-21T12:19:44Z`.
+#[must_use]
+pub fn utc(time_ms: i64) -> String {
+    let seconds = time_ms.div_euclid(1_000);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // Proleptic Gregorian calendar, counted in 400-year eras from 1 March 0000.
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3_600, second / 60 % 60, second % 60)
+}
+
+fn quoted(text: &str) -> String {
+    text.lines().map(|line| format!("> {line}").trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+/// A block of code whose fence is longer than any in it.
+fn fenced(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}\n{text}\n{fence}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::LineKind;
+    use crate::store::{Entry, MessageState, Store};
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        let table = [
+            (0, "1970-01-01T00:00:00Z"),
+            (-1, "1969-12-31T23:59:59Z"),
+            (951_782_400_000, "2000-02-29T00:00:00Z"),
+            (1_709_164_799_999, "2024-02-28T23:59:59Z"),
+            (1_709_251_200_000, "2024-03-01T00:00:00Z"),
+            (1_795_263_584_000, "2026-11-21T12:19:44Z"),
+        ];
+        for (time_ms, text) in table {
+            assert_eq!(utc(time_ms), text);
+        }
+    }
+
+    #[test]
+    fn an_export_holds_everything_and_its_text_breaks_nothing() {
+        let mut store = Store::in_memory().unwrap();
+        let talk = store.begin_conversation(0, "m");
+        for (question, answer, state) in
+            [("a\n\"b\"", "# yes\n", MessageState::Complete), ("c", "ha", MessageState::Partial)]
+        {
+            let mut open = store.ask(talk, 1_000, question, Some("big"));
+            store.push_piece(&mut open, answer, 1_000);
+            store.finish_message(open, state, 1_000);
+        }
+        store.rewind(talk, 1).unwrap();
+        let (found, record) = (store.conversation(talk).unwrap().unwrap(), store.record(talk).unwrap());
+        let written = |format| {
+            let mut out = Vec::new();
+            write_conversation(&found, &record, format, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let objects: Vec<serde_json::Value> =
+            written(Format::JsonLines).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!((objects.len(), &objects[0]["title"]), (5, &"a \"b\"".into()));
+        assert_eq!((&objects[1]["content"], &objects[2]["model"]), (&"a\n\"b\"".into(), &"big".into()));
+        assert_eq!((&objects[4]["state"], &objects[4]["rewound"]), (&"partial".into(), &true.into()));
+        assert_eq!(
+            written(Format::Markdown),
+            "# a \"b\"\n\nConversation 1, 1970-01-01T00:00:00Z, 1 turn\n\n## Question\n\n> a\n> \"b\"\n\n# yes\n\n\
+             ## Question (rewound)\n\n> c\n\nha\n\n*[the answer broke off here]*\n\n"
+        );
+
+        let line = "echo '```'".to_owned();
+        store.append(&Entry {
+            time: 0,
+            session: 1,
+            cwd: None,
+            hostname: None,
+            line: line.clone(),
+            kind: LineKind::Command,
+            status: Some(2),
+            duration_ms: None,
+        });
+        let rows = store.recent(5).unwrap();
+        let mut out = Vec::new();
+        write_lines(&rows, Format::Markdown, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text, format!("# History\n\n1970-01-01T00:00:00Z (status 2)\n\n````\n{line}\n````\n\n"));
+        let mut out = Vec::new();
+        write_lines(&rows, Format::JsonLines, &mut out).unwrap();
+        let object: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!((&object["line"], &object["status"], &object["kind"]), (&line.into(), &2.into(), &"command".into()));
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_not_overwritten() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.md");
+        let file = create(&path).unwrap();
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(create(&path).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    }
+}
