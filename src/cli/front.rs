@@ -28,8 +28,9 @@ pub fn interactive(how: &Interactive) -> ExitCode {
         return plain(how, "TERM says that this terminal can't edit a line");
     }
     let session = how.clone();
-    match supervise(move |last_word| {
-        let ending = front_end(&session);
+    let ignored = sys::Ignored::now();
+    match supervise(ignored, move |last_word| {
+        let ending = front_end(&session, ignored);
         last_word.end(&ending);
     }) {
         Ok(Ending::Exit(code)) => ExitCode::from(u8::try_from(code & 255).unwrap_or(1)),
@@ -56,15 +57,15 @@ fn plain(how: &Interactive, reason: &str) -> ExitCode {
 }
 
 /// The session itself, in the supervised process.
-fn front_end(how: &Interactive) -> Ending {
-    match start(how) {
+fn front_end(how: &Interactive, ignored: sys::Ignored) -> Ending {
+    match start(how, ignored) {
         // The terminal is restored when the guard goes, after the shell's last output.
         Ok((repl, _raw)) => repl.run(),
         Err(reason) => Ending::NotStarted(reason),
     }
 }
 
-fn start(how: &Interactive) -> Result<(Repl, RawTerminal), String> {
+fn start(how: &Interactive, ignored: sys::Ignored) -> Result<(Repl, RawTerminal), String> {
     let request = Request { config: how.config.clone().map(PathBuf::from), resume: None };
     let app = App::start(&request).map_err(|failure| one_line(&failure.message, &failure.hint))?;
     let program = backing::find(app.settings.shell.program.clone());
@@ -74,7 +75,7 @@ fn start(how: &Interactive) -> Result<(Repl, RawTerminal), String> {
     let size = sys::window_size(terminal.as_fd()).unwrap_or_default();
     let raw = RawTerminal::enter(copy).map_err(|error| format!("the terminal can't be made raw: {error}"))?;
     install_panic_hook();
-    let start = Start { program, login: how.login, arguments: how.shell_arguments.clone(), size };
+    let start = Start { program, login: how.login, arguments: how.shell_arguments.clone(), size, ignored };
     let options = app.shell_options(start, dialect);
     let session = Session::start(&options, terminal, raw.before())
         .map_err(|error| format!("the shell {} can't be started: {error}", options.start.program.display()))?;

@@ -9,9 +9,8 @@ use std::process::{Child, Command, Stdio};
 
 use nix::fcntl::OFlag;
 use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
-use nix::sys::signal::Signal;
 
-use super::sys::{self, WindowSize};
+use super::sys::{self, Ignored, WindowSize};
 
 const BASH: &str = include_str!("../../config/shell/bash.sh");
 const ZSH: &str = include_str!("../../config/shell/reedclaw.zsh");
@@ -52,6 +51,8 @@ pub struct Start {
     pub arguments: Vec<OsString>,
     /// The size of its window.
     pub size: WindowSize,
+    /// The signals that were ignored when we were started, as under `nohup`: they stay so.
+    pub ignored: Ignored,
 }
 
 /// The private ways between us and the running shell.
@@ -164,7 +165,7 @@ pub fn start(
     command.arg0(argv0);
     let copy = |fd: &OwnedFd| fd.try_clone().map(Stdio::from);
     command.stdin(copy(&pty.slave)?).stdout(copy(&pty.slave)?).stderr(copy(&pty.slave)?);
-    sys::lead_session_on_stdin(&mut command, sys::is_ignored(Signal::SIGHUP));
+    sys::lead_session_on_stdin(&mut command, start.ignored);
     let child = command.spawn()?;
     Ok(Running {
         master: pty.master,

@@ -18,7 +18,7 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use super::modes::RESET_ALL;
-use super::sys::{self, Side};
+use super::sys::{self, Ignored, Side};
 
 /// How long a terminal may take to answer when the front-end has crashed.
 const REPLY_WAIT: Duration = Duration::from_millis(500);
@@ -70,11 +70,11 @@ impl LastWord {
     }
 }
 
-/// Forks; runs `front_end` in the child and returns in the parent with how it ended, the terminal restored.
+/// `ignored` are the signals that were ignored at the start. Forks; runs `front_end` in the child and returns in the parent with how it ended, the terminal restored.
 ///
 /// # Errors
 /// There is no terminal on standard input, or no room for another process.
-pub fn supervise(front_end: impl FnOnce(LastWord)) -> io::Result<Ending> {
+pub fn supervise(ignored: Ignored, front_end: impl FnOnce(LastWord)) -> io::Result<Ending> {
     let modes = tcgetattr(io::stdin())?;
     let (mut reader, writer) = io::pipe()?;
     match sys::fork_single_threaded()? {
@@ -89,14 +89,14 @@ pub fn supervise(front_end: impl FnOnce(LastWord)) -> io::Result<Ending> {
         }
         Side::Parent(child) => {
             drop(writer);
-            let ending = watch(child, &mut reader)?;
+            let ending = watch(child, &mut reader, ignored)?;
             restore(&modes, matches!(ending, Ending::Crashed(_)));
             Ok(ending)
         }
     }
 }
 
-fn watch(child: Pid, reader: &mut PipeReader) -> io::Result<Ending> {
+fn watch(child: Pid, reader: &mut PipeReader, before: Ignored) -> io::Result<Ending> {
     use signal_hook::consts::{SIGHUP, SIGTERM};
     let ignored = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
     for signal in ignored {
@@ -135,7 +135,7 @@ fn watch(child: Pid, reader: &mut PipeReader) -> io::Result<Ending> {
             other => break other,
         }
     };
-    for signal in ignored {
+    for signal in ignored.into_iter().filter(|signal| !before.has(*signal)) {
         sys::default_action(signal);
     }
     Ok(read_word(&String::from_utf8_lossy(&word)).unwrap_or_else(|| {

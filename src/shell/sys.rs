@@ -65,21 +65,36 @@ pub fn set_window_size(terminal: BorrowedFd, size: WindowSize) -> io::Result<()>
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Whether this process ignores a signal.
-#[must_use]
-pub fn is_ignored(signal: nix::sys::signal::Signal) -> bool {
-    let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: without a new action sigaction only writes the present one to the pointer, which is valid for the call;
-    // it is read where the call says that it did.
-    unsafe {
-        libc::sigaction(signal as libc::c_int, std::ptr::null(), action.as_mut_ptr()) == 0
-            && action.assume_init().sa_sigaction == libc::SIG_IGN
+/// The signals that a process ignores, one bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ignored(u64);
+
+impl Ignored {
+    /// Those that this process ignores now, but for SIGPIPE, which Rust's start has set.
+    #[must_use]
+    pub fn now() -> Self {
+        let ignored = (1..=64).filter(|signal| *signal != libc::SIGPIPE).filter(|signal| {
+            let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
+            // SAFETY: without a new action sigaction only writes the present one to the pointer, which is valid for the
+            // call; it is read where the call says that it did.
+            unsafe {
+                libc::sigaction(*signal, std::ptr::null(), action.as_mut_ptr()) == 0
+                    && action.assume_init().sa_sigaction == libc::SIG_IGN
+            }
+        });
+        Self(ignored.fold(0, |mask, signal| mask | 1 << (signal - 1)))
+    }
+
+    /// Whether a signal is among them.
+    #[must_use]
+    pub fn has(self, signal: nix::sys::signal::Signal) -> bool {
+        self.0 & 1 << (signal as i32 - 1) != 0
     }
 }
 
 /// Makes the command start as the leader of a new session whose controlling terminal is its standard input, with
-/// every signal at its default, as a login program would start a shell, but for SIGHUP where `nohup` is on.
-pub fn lead_session_on_stdin(command: &mut Command, nohup: bool) {
+/// every signal at its default, as a login program would start a shell, but for those that stay `ignored`.
+pub fn lead_session_on_stdin(command: &mut Command, ignored: Ignored) {
     let prepare = move || {
         // SAFETY: setsid, ioctl and signal are async-signal-safe; nothing is allocated.
         unsafe {
@@ -90,10 +105,8 @@ pub fn lead_session_on_stdin(command: &mut Command, nohup: bool) {
                 return Err(io::Error::last_os_error());
             }
             for signal in 1..=64 {
-                libc::signal(signal, libc::SIG_DFL);
-            }
-            if nohup {
-                libc::signal(libc::SIGHUP, libc::SIG_IGN);
+                let stays = ignored.0 & 1 << (signal - 1) != 0;
+                libc::signal(signal, if stays { libc::SIG_IGN } else { libc::SIG_DFL });
             }
         }
         Ok(())

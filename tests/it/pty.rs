@@ -611,7 +611,8 @@ fn stty(terminal: &Path, settings: &[&str]) {
 /// so the pid is the program's. For another name as its own, perl does the same, which changes no variable.
 fn command(spawn: &Spawn, home: &Path, slave: File) -> Command {
     let mut command = Command::new("setsid");
-    command.arg("--ctty");
+    // Whoever runs the tests may ignore signals (nohup, a job in the background).
+    command.args(["--ctty", "env", "--default-signal"]);
     if let Some(argv0) = &spawn.argv0 {
         command.args(["perl", "-e", "my $p = shift; exec {$p} @ARGV or die"]).arg(&spawn.program).arg(argv0);
     } else {
