@@ -18,7 +18,7 @@ use reedclaw::proto::{LineKind, Names};
 use reedclaw::render::{Markdown, Options};
 use reedclaw::route::{Context, decide};
 use reedclaw::shell::scan::Scanner;
-use reedclaw::store::{Entry, Search, Store, TextMatch};
+use reedclaw::store::{Entry, MessageState, Search, Store, TextMatch};
 
 /// How a run was asked for.
 struct Plan {
@@ -84,6 +84,7 @@ fn main() {
     markdown(&plan);
     config(&plan);
     history(&plan);
+    recall(&plan);
 }
 
 fn route(plan: &Plan) {
@@ -196,4 +197,50 @@ fn history(plan: &Plan) {
         let search = Search { text: TextMatch::Prefix(prefix), plain_only: true, limit: Some(1), ..Search::default() };
         black_box(store.search(&search).is_ok());
     });
+}
+
+/// Full-text search over a million turns (two million messages) in a file, 44 words a turn; a word's rank decides how often
+/// it comes, roughly as in a language.
+fn recall(plan: &Plan) {
+    const QUERIES: [(&str, [&str; 3]); 6] = [
+        ("recall: one rare word", ["w19000", "w18123", "w15007"]),
+        ("recall: two words", ["w900 w2500", "w1200 w700", "w3100 w450"]),
+        ("recall: the commonest words", ["w0", "w1", "w2"]),
+        ("recall: two of the commonest words", ["w0 w1", "w1 w2", "w0 w3"]),
+        ("recall: a prefix", ["w12*", "w15*", "w7*"]),
+        ("recall: a phrase", ["\"w0 w1\"", "\"w3 w5\"", "\"w40 w7\""]),
+    ];
+    if plan.only.as_ref().is_some_and(|only| !QUERIES.iter().any(|(name, _)| name.contains(only.as_str()))) {
+        return;
+    }
+    let directory = std::env::temp_dir().join(format!("reedclaw-recall-{}", std::process::id()));
+    let Ok(mut store) = Store::open(&directory) else { return };
+    let turns: i64 = if plan.once { 10 } else { 1_000_000 };
+    let mut random = 1_u64;
+    let mut words = |count: usize| {
+        let mut text = String::new();
+        for _ in 0..count {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let part = (random >> 40) as f64 / f64::from(1 << 24);
+            // 20,000 words; the commonest is every tenth or so.
+            text.push_str(&format!("w{} ", (20_000_f64.powf(part) - 1.0) as u32));
+        }
+        text
+    };
+    let mut talk = store.begin_conversation(0, "bench");
+    for turn in 0..turns {
+        if turn % 20 == 0 {
+            talk = store.begin_conversation(turn, "bench");
+        }
+        let mut open = store.ask(talk, turn, &words(8), None);
+        store.push_piece(&mut open, &words(36), turn);
+        store.finish_message(open, MessageState::Complete, turn);
+    }
+    for (name, queries) in QUERIES {
+        plan.measure(&format!("{name} in 1,000,000 turns"), 60, 0, |turn| {
+            black_box(store.recall(queries[turn % queries.len()], 20).is_ok_and(|hits| !hits.is_empty()));
+        });
+    }
+    drop(store);
+    let _ = std::fs::remove_dir_all(directory);
 }

@@ -53,6 +53,8 @@ pub fn definition() -> Command {
         )
         .subcommand(super::agent::definition())
         .subcommand(super::config::definition())
+        .subcommand(super::memory::definition())
+        .subcommand(super::doctor::definition())
         .subcommand(Command::new("help").about("Prints this help"))
 }
 
@@ -77,8 +79,10 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
             )),
             _ => ExitCode::from(2),
         },
-        Some(("agent", inner)) => super::agent::run(inner, matches.get_one::<PathBuf>("config").cloned()),
-        Some(("config", inner)) => super::config::run(inner, matches.get_one::<PathBuf>("config").cloned()),
+        Some(("agent", inner)) => super::agent::run(inner, config_of(&matches)),
+        Some(("memory", inner)) => super::memory::run(inner, config_of(&matches)),
+        Some(("doctor", inner)) => super::doctor::run(inner, config_of(&matches)),
+        Some(("config", inner)) => super::config::run(inner, config_of(&matches)),
         _ => {
             let _ = definition().print_help();
             ExitCode::SUCCESS
@@ -94,6 +98,10 @@ fn finish(result: Result<(), Failure>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn config_of(matches: &clap::ArgMatches) -> Option<PathBuf> {
+    matches.get_one::<PathBuf>("config").cloned()
 }
 
 /// Prints a failure on standard error, as every subcommand does.

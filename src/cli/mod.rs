@@ -5,8 +5,10 @@ pub mod backing;
 pub mod command;
 mod config;
 pub mod dispatch;
+mod doctor;
 mod front;
 mod import;
+mod memory;
 mod route;
 mod wire;
 

@@ -82,7 +82,9 @@ fn hint(kind: StoreErrorKind) -> String {
     match kind {
         StoreErrorKind::Access => "check its owner and permissions; until then the history stays in memory",
         StoreErrorKind::Locked => "another program holds it: close that one; new lines are kept in memory until then",
-        StoreErrorKind::Corrupt => "move the file away, a new one is made at the next start; this history is in memory",
+        StoreErrorKind::Corrupt => {
+            "reedclaw doctor --repair saves what can be read; until then the history stays in memory"
+        }
         StoreErrorKind::Newer => "update reedclaw, or set another history directory; this history is in memory",
         StoreErrorKind::Full => "free some disk space; new lines are kept in memory until then",
         StoreErrorKind::Other => "new lines are kept in memory; `reedclaw` goes on without the file",

@@ -7,6 +7,7 @@
 //! the model.
 
 mod conversation;
+pub mod doctor;
 mod error;
 pub mod export;
 mod history;

@@ -9,7 +9,10 @@ use crate::proto::Role;
 
 /// Where more messages match, the newest so many are ranked: a word that stands everywhere says little, and to weigh a
 /// million messages for it takes longer than a person waits.
-const RANKED_MESSAGES_MAX: usize = 4_000;
+const RANKED_MESSAGES_MAX: usize = 1_000;
+/// The usual parameters of BM25: how soon more of the same word counts no more, and how much a long message pays for it.
+const SATURATION: f64 = 1.2;
+const LENGTH_WEIGHT: f64 = 0.75;
 /// Messages that were cut off by a crash and are put into the index by one search at most.
 const CATCH_UP_MESSAGES_MAX: usize = 200;
 /// Words of a message around a hit.
@@ -36,14 +39,17 @@ impl Store {
     /// # Errors
     /// The database can't be read.
     pub fn recall(&mut self, query: &str, limit: usize) -> Result<Vec<Hit>, StoreError> {
-        let Some(expression) = expression(query) else { return Ok(Vec::new()) };
+        let terms = terms(query);
+        if terms.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut found = Vec::new();
         for connection in self.readers() {
             catch_up(connection);
-            let more = find(connection, &expression, limit).map_err(|problem| self.fail("search", &problem))?;
+            let more = find(connection, &terms, limit).map_err(|problem| self.fail("search", &problem))?;
             found.extend(more);
         }
-        found.sort_by(|(one, a), (other, b)| one.total_cmp(other).then(b.time.cmp(&a.time)));
+        found.sort_by(|(one, a), (other, b)| other.total_cmp(one).then(b.time.cmp(&a.time)));
         let mut hits: Vec<Hit> = Vec::new();
         for (_, hit) in found {
             if !hits.iter().any(|known| known.time == hit.time && known.excerpt == hit.excerpt) {
@@ -66,42 +72,100 @@ fn catch_up(connection: &Connection) {
     }
 }
 
-fn find(connection: &Connection, expression: &str, limit: usize) -> rusqlite::Result<Vec<(f64, Hit)>> {
+/// A word, a beginning or a phrase of a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Term {
+    /// Its words, in small letters.
+    words: Vec<String>,
+    /// It is in the index's own language, with nothing of that language left to the user.
+    expression: String,
+    /// The last word may go on.
+    is_prefix: bool,
+}
+
+/// SQLite's own `bm25` counts each word's messages first, all of them: for a common word of a million messages that takes
+/// longer than the rest. Here the counts are taken from the newest of them.
+fn find(connection: &Connection, terms: &[Term], limit: usize) -> rusqlite::Result<Vec<(f64, Hit)>> {
+    let expression = terms.iter().map(|term| term.expression.as_str()).collect::<Vec<_>>().join(" AND ");
+    let weights = terms.iter().map(|term| weight(connection, term)).collect::<Result<Vec<f64>, _>>()?;
+    let mut select = connection.prepare_cached(
+        "SELECT message.id, conversation, time, role, content FROM (
+             SELECT rowid AS id FROM message_text WHERE message_text MATCH ?1 ORDER BY rowid DESC LIMIT ?2
+         ) AS found JOIN message ON message.id = found.id",
+    )?;
+    let mut candidates = Vec::new();
+    let mut rows = select.query(params![expression, RANKED_MESSAGES_MAX as i64])?;
+    while let Some(row) = rows.next()? {
+        let (length, counts) = occurrences(row.get_ref(4)?.as_str()?, terms);
+        let role = role_of(row.get_ref(3)?.as_str()?);
+        let hit = Hit { conversation: ConversationId(row.get(1)?), time: row.get(2)?, role, excerpt: String::new() };
+        candidates.push((row.get::<_, i64>(0)?, hit, length, counts));
+    }
+    let mean_length = candidates.iter().map(|(_, _, length, _)| *length as f64).sum::<f64>() / candidates.len() as f64;
+    let mut ranked: Vec<(f64, i64, Hit)> = candidates
+        .into_iter()
+        .map(|(id, hit, length, counts)| {
+            let long = 1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * length as f64 / mean_length.max(1.0);
+            let part = |(weight, count): (&f64, usize)| {
+                let count = count as f64;
+                weight * count * (SATURATION + 1.0) / (count + SATURATION * long)
+            };
+            (weights.iter().zip(counts).map(part).sum(), id, hit)
+        })
+        .collect();
+    ranked.sort_by(|(one, a, _), (other, b, _)| other.total_cmp(one).then(b.cmp(a)));
     // Copies in forks are dropped later, and must not push others out.
-    let limit = i64::try_from(limit.saturating_mul(4)).unwrap_or(i64::MAX);
-    let sql = format!(
-        "SELECT found.id, score, conversation, time, role FROM (
-             SELECT rowid AS id, bm25(message_text) AS score FROM message_text WHERE message_text MATCH ?1
-             ORDER BY rowid DESC LIMIT {RANKED_MESSAGES_MAX}
-         ) AS found JOIN message ON message.id = found.id ORDER BY score, time DESC LIMIT ?2"
-    );
-    let mut select = connection.prepare_cached(&sql)?;
+    ranked.truncate(limit.saturating_mul(4));
     let mut excerpt = connection.prepare_cached(&format!(
         "SELECT snippet(message_text, 0, '', '', '…', {EXCERPT_WORDS}) FROM message_text
          WHERE message_text MATCH ?1 AND rowid = ?2"
     ))?;
-    let mut rows = select.query(params![expression, limit])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        let id: i64 = row.get(0)?;
-        let hit = Hit {
-            conversation: ConversationId(row.get(2)?),
-            time: row.get(3)?,
-            role: role_of(row.get_ref(4)?.as_str()?),
-            excerpt: excerpt.query_row(params![expression, id], |row| row.get(0))?,
-        };
-        found.push((row.get(1)?, hit));
-    }
-    Ok(found)
+    let with_excerpt = |(score, id, hit): (f64, i64, Hit)| {
+        let excerpt = excerpt.query_row(params![expression, id], |row| row.get(0))?;
+        Ok((score, Hit { excerpt, ..hit }))
+    };
+    ranked.into_iter().map(with_excerpt).collect()
 }
 
-/// The query in the index's own language, with nothing of that language left to the user; none where it holds no word.
-fn expression(query: &str) -> Option<String> {
+/// How much a term says: the fewer messages hold it, the more. Their number is estimated by how densely the newest of
+/// them lie.
+fn weight(connection: &Connection, term: &Term) -> rusqlite::Result<f64> {
+    let total: i64 = connection.query_row("SELECT coalesce(max(id), 0) FROM message", [], |row| row.get(0))?;
+    let sql = "SELECT count(*), coalesce(min(rowid), 0) FROM
+        (SELECT rowid FROM message_text WHERE message_text MATCH ?1 ORDER BY rowid DESC LIMIT ?2)";
+    let (count, oldest): (i64, i64) = connection
+        .prepare_cached(sql)?
+        .query_row(params![term.expression, RANKED_MESSAGES_MAX as i64], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let is_all = count < RANKED_MESSAGES_MAX as i64;
+    let seen = if is_all { total } else { total - oldest + 1 };
+    let holding = count as f64 * total as f64 / (seen.max(1) as f64);
+    Ok((1.0 + (total as f64 - holding + 0.5).max(0.5) / (holding + 0.5)).ln())
+}
+
+/// The words of a message, and how often each term is among them: once at least, for the index has found it, perhaps by
+/// a letter without its accent.
+fn occurrences(text: &str, terms: &[Term]) -> (usize, Vec<usize>) {
+    let lower = text.to_lowercase();
+    let words: Vec<&str> = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let count = |term: &Term| {
+        let fits = |window: &&[&str]| {
+            let last = term.words.len() - 1;
+            window.iter().zip(&term.words).enumerate().all(|(at, (word, wanted))| {
+                if term.is_prefix && at == last { word.starts_with(wanted.as_str()) } else { word == wanted }
+            })
+        };
+        words.windows(term.words.len()).filter(fits).count().max(1)
+    };
+    (words.len(), terms.iter().map(count).collect())
+}
+
+/// Reads a query.
+fn terms(query: &str) -> Vec<Term> {
     let mut terms = Vec::new();
     let mut rest = query;
     loop {
         rest = rest.trim_start();
-        let Some(first) = rest.chars().next() else { break };
+        let Some(first) = rest.chars().next() else { return terms };
         let (text, behind) = if first == '"' {
             rest[1..].split_once('"').unwrap_or((&rest[1..], ""))
         } else {
@@ -110,12 +174,15 @@ fn expression(query: &str) -> Option<String> {
         };
         let is_prefix = behind.starts_with('*');
         rest = behind.trim_start_matches('*');
+        let lower = text.to_lowercase();
+        let split = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        let words: Vec<String> = split.map(str::to_owned).collect();
         // Signs alone are no words; the index would find nothing by them.
-        if text.chars().any(char::is_alphanumeric) {
-            terms.push(format!("\"{}\"{}", text.replace('\0', " "), if is_prefix { "*" } else { "" }));
+        if !words.is_empty() {
+            let expression = format!("\"{}\"{}", text.replace('\0', " "), if is_prefix { "*" } else { "" });
+            terms.push(Term { words, expression, is_prefix });
         }
     }
-    (!terms.is_empty()).then(|| terms.join(" AND "))
 }
 
 #[cfg(test)]
@@ -140,19 +207,20 @@ mod tests {
     #[test]
     fn words_prefixes_and_phrases_reach_the_index_as_such() {
         let table = [
-            ("", None),
-            ("  * \" -- ", None),
-            ("one", Some("\"one\"")),
-            ("one two", Some("\"one\" AND \"two\"")),
-            ("conf*", Some("\"conf\"*")),
-            ("\"two words\" x", Some("\"two words\" AND \"x\"")),
-            ("\"not closed", Some("\"not closed\"")),
-            ("\"a phr\"*", Some("\"a phr\"*")),
-            ("a AND NOT (b:c)", Some("\"a\" AND \"AND\" AND \"NOT\" AND \"(b:c)\"")),
-            ("don't", Some("\"don't\"")),
+            ("", ""),
+            ("  * \" -- ", ""),
+            ("one", "\"one\""),
+            ("one two", "\"one\" & \"two\""),
+            ("conf*", "\"conf\"*"),
+            ("\"two words\" x", "\"two words\" & \"x\""),
+            ("\"not closed", "\"not closed\""),
+            ("\"a phr\"*", "\"a phr\"*"),
+            ("a AND NOT (b:c)", "\"a\" & \"AND\" & \"NOT\" & \"(b:c)\""),
+            ("don't", "\"don't\""),
         ];
         for (query, wanted) in table {
-            assert_eq!(expression(query).as_deref(), wanted, "{query:?}");
+            let expressions: Vec<String> = terms(query).into_iter().map(|term| term.expression).collect();
+            assert_eq!(expressions.join(" & "), wanted, "{query:?}");
         }
     }
 
@@ -180,6 +248,21 @@ mod tests {
         }
         let hit = &store.recall("tar", 1).unwrap()[0];
         assert_eq!((hit.role, hit.excerpt.starts_with("tar unpacks")), (Role::Assistant, true));
+    }
+
+    #[test]
+    fn a_rare_word_says_more_than_a_common_one_and_more_of_it_more() {
+        let mut store = Store::in_memory().unwrap();
+        for time in 0..30 {
+            talk(&mut store, time, "common words", "common words of all");
+        }
+        talk(&mut store, 40, "common rare common common", "x");
+        talk(&mut store, 41, "common rare rare rare", "x");
+        talk(&mut store, 42, "common rare filler filler", "x");
+        assert_eq!(found(&mut store, "rare common"), [41, 40, 42]);
+        assert_eq!(found(&mut store, "rar*"), [41, 42, 40]);
+        let query = terms("\"a b\" b c*");
+        assert_eq!(occurrences("A b, a-b; b c? Cat", &query), (7, vec![2, 3, 2]));
     }
 
     #[test]

@@ -14,6 +14,9 @@ pub const BUSY_TIMEOUT_MS: u64 = 250;
 /// released; add one.
 const MIGRATIONS: [&str; 3] = [V1, V2, V3];
 
+/// The version of the schema that this program writes.
+pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
+
 /// `history_line` serves prefix and exact searches and the import's question "is it there already"; `history_text`
 /// serves substrings of three characters or more. Order is time, then id, so that imported lines find their place.
 const V1: &str = "
@@ -135,7 +138,7 @@ pub(super) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
 /// Makes an empty database of the present version in memory.
 pub(super) fn memory() -> rusqlite::Result<Connection> {
     let mut connection = Connection::open_in_memory()?;
-    apply(&mut connection, MIGRATIONS.len() as i64)?;
+    apply(&mut connection, VERSION)?;
     Ok(connection)
 }
 
@@ -144,7 +147,7 @@ pub(super) fn memory() -> rusqlite::Result<Connection> {
 /// # Errors
 /// It is newer than this program, or SQLite's.
 pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
-    let known = MIGRATIONS.len() as i64;
+    let known = VERSION;
     let fail = |problem: rusqlite::Error| StoreError::sqlite("open", Some(path), &problem);
     let found = version(connection).map_err(fail)?;
     if !(0..=known).contains(&found) {
@@ -170,6 +173,6 @@ pub(super) fn apply(connection: &mut Connection, known: i64) -> rusqlite::Result
     transaction.commit()
 }
 
-fn version(connection: &Connection) -> rusqlite::Result<i64> {
+pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))
 }

@@ -618,3 +618,26 @@ fn conversations_begun_forked_and_rewound_while_the_disk_fails_reach_it_later() 
     assert_eq!(after.recall("meanwhile", 9).unwrap().len(), 2);
     assert_eq!(after.record(new_id).unwrap().iter().filter(|stored| stored.rewound).count(), 2);
 }
+
+#[test]
+fn a_disk_that_is_full_in_the_middle_of_an_answer_costs_nothing_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path()).unwrap();
+    let talk = store.begin_conversation(0, "m");
+    let mut open = store.ask(talk, 0, "q", None);
+    let pages: i64 = store.main.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+    store.main.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).unwrap();
+    let mut problems = Vec::new();
+    for time in 1..40 {
+        store.push_piece(&mut open, &"word ".repeat(400), time * 200);
+        problems.extend(store.take_problem());
+    }
+    store.finish_message(open, MessageState::Complete, 8_000);
+    assert_eq!(problems.iter().map(|it| it.kind).collect::<Vec<_>>(), [StoreErrorKind::Full]);
+    assert_eq!(store.turns(talk).unwrap()[0].answer.len(), 39 * 2_000);
+    store.main.query_row("PRAGMA max_page_count = 100000", [], |_| Ok(())).unwrap();
+    drop(store);
+    let mut after = Store::open(dir.path()).unwrap();
+    assert_eq!(after.turns(talk).unwrap()[0].answer.len(), 39 * 2_000);
+    assert_eq!(after.recall("word", 5).unwrap().len(), 1);
+}

@@ -1,8 +1,11 @@
 //! Conversations that last: gone on with, forked, rewound, named, by the same shell and by another one.
 
+use std::path::PathBuf;
+
 use tempfile::TempDir;
 
-use crate::pty::{Key, Session};
+use crate::dispatch::piped;
+use crate::pty::{Key, Session, program};
 use crate::server::{Server, answer};
 
 fn home() -> TempDir {
@@ -146,4 +149,139 @@ fn lines_of_the_history_are_deleted_and_exported_by_number() {
     session.run(" clear");
     session.run(":history export ~/out.jsonl");
     session.expect_text("can't be written to");
+}
+
+/// Runs the program without a terminal: whether it succeeded, its output, its errors.
+fn run(home: &TempDir, args: &[&str]) -> (Option<i32>, String, String) {
+    let output = piped(&program(), "reedclaw", args, b"", home.path());
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn database(home: &TempDir) -> PathBuf {
+    home.path().join(".local/share/reedclaw/reedclaw.db")
+}
+
+#[test]
+fn memory_lists_finds_shows_exports_and_clears() {
+    let (server, home) = (Server::start(), home());
+    assert_eq!(run(&home, &["memory", "list"]), (Some(0), String::new(), String::new()));
+    let session = shell(&server, &home);
+    server.reply(answer("The configuration is in /etc.\u{1b}]0;owned\u{7}"));
+    session.run("where is the first file?");
+    session.run(":new");
+    session.run("what is the second thing?");
+    session.line("exit");
+    session.expect_exit();
+
+    let (_, listed, _) = run(&home, &["memory", "list"]);
+    let lines: Vec<&str> = listed.lines().collect();
+    assert!(lines.len() == 2 && lines[0].ends_with("1 turn   what is the second thing?"), "{listed}");
+    assert_eq!(run(&home, &["memory", "list", "--limit", "1"]).1.lines().count(), 1);
+    for query in [&["configuration"][..], &["conf*", "ETC"], &["\"configuration is in\""]] {
+        let (code, found, _) = run(&home, &[&["memory", "search"], query].concat());
+        assert!(code == Some(0) && found.contains("     1  ") && found.contains("answer"), "{query:?}: {found}");
+    }
+    let (code, found, told) = run(&home, &["memory", "search", "conf"]);
+    assert!(code == Some(1) && found.is_empty() && told.contains("nothing was found"), "{told}");
+    let (_, shown, _) = run(&home, &["memory", "show", "1"]);
+    assert!(shown.starts_with("# where is the first file?") && shown.contains("The configuration is in /etc."));
+    assert!(!shown.contains('\u{1b}'), "{shown:?}");
+    let (code, _, told) = run(&home, &["memory", "show", "9"]);
+    assert!(code == Some(1) && told.contains("no conversation has the number 9"), "{told}");
+
+    let (_, exported, _) = run(&home, &["memory", "export"]);
+    let objects: Vec<serde_json::Value> =
+        exported.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(objects.len(), 6);
+    assert_eq!((&objects[2]["model"], &objects[2]["role"]), (&"tiny".into(), &"assistant".into()));
+    assert_eq!(run(&home, &["memory", "export", "all.md"]).1, "2 conversations in all.md\n");
+    assert_eq!(run(&home, &["memory", "export", "all.md"]).0, Some(1), "it would overwrite");
+    let text = std::fs::read_to_string(home.path().join("all.md")).expect("the export");
+    assert_eq!(text, run(&home, &["memory", "export", "--markdown"]).1);
+
+    let (code, _, told) = run(&home, &["memory", "clear"]);
+    assert!(code == Some(2) && told.contains("2 conversations"), "{told}");
+    assert_eq!(run(&home, &["memory", "clear", "--yes"]).1, "2 conversations deleted\n");
+    assert_eq!(run(&home, &["memory", "list"]).1, "");
+    for suffix in ["", "-wal"] {
+        let bytes = std::fs::read(format!("{}{suffix}", database(&home).display())).unwrap_or_default();
+        for word in [&b"configuration"[..], b"onfigurat"] {
+            assert!(memchr::memmem::find(&bytes, word).is_none(), "{suffix}: deleted text is still there");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_database_is_one_line_and_the_doctor_saves_it() {
+    let (server, home) = (Server::start(), home());
+    let session = shell(&server, &home);
+    for number in 0..3 {
+        server.reply(answer(&"many words of an answer ".repeat(300)));
+        session.run(&format!("what is number {number} here?"));
+    }
+    session.line("exit");
+    session.expect_exit();
+    assert_eq!(run(&home, &["doctor"]).0, Some(0));
+    let mut bytes = std::fs::read(database(&home)).expect("the database");
+    // The head of the file: SQLite can't even begin.
+    bytes[..16].fill(0);
+    std::fs::write(database(&home), &bytes).expect("damaged");
+
+    let session = shell(&server, &home);
+    session.expect_text("reedclaw doctor --repair");
+    session.run("what about a damaged file?");
+    session.expect_line("ok");
+    session.run("echo goes-on-$((1+1))");
+    session.expect_line("goes-on-2");
+    session.run(" clear");
+    session.run(":sessions");
+    session.expect_text("what about a damaged file?");
+    session.line("exit");
+    session.expect_exit();
+
+    let (code, told, _) = run(&home, &["doctor"]);
+    assert!(code == Some(1) && told.contains("wrong: ") && told.contains("--repair"), "{told}");
+    let (code, told, errors) = run(&home, &["doctor", "--repair"]);
+    assert!(code == Some(0) && told.contains("the damaged file is kept"), "{told}{errors}");
+    assert_eq!(run(&home, &["doctor"]).0, Some(0));
+}
+
+#[test]
+fn an_export_of_the_doctor_holds_lines_and_conversations() {
+    let (server, home) = (Server::start(), home());
+    let session = shell(&server, &home);
+    session.run("echo a-line");
+    session.run("what is a question?");
+    session.line("exit");
+    session.expect_exit();
+    assert_eq!(run(&home, &["doctor", "--export", "x.txt"]).0, Some(1));
+    let (code, told, _) = run(&home, &["doctor", "--export", "x.jsonl"]);
+    assert_eq!((code, told.as_str()), (Some(0), "3 lines and 1 conversations in x.jsonl\n"));
+    let text = std::fs::read_to_string(home.path().join("x.jsonl")).expect("the export");
+    assert!(text.contains("echo a-line") && text.contains("\"role\":\"assistant\""), "{text}");
+}
+
+/// A backup, or another program that holds the database while the user asks.
+#[test]
+fn a_locked_database_is_one_line_and_what_was_said_reaches_it_later() {
+    let (server, home) = (Server::start(), home());
+    let session = shell(&server, &home);
+    session.run("what was before the lock?");
+    let other = rusqlite::Connection::open(database(&home)).expect("the database");
+    other.busy_timeout(crate::pty::DEADLINE).expect("a time");
+    other.execute_batch("BEGIN EXCLUSIVE").expect("the lock");
+    session.run("what is behind the lock?");
+    session.expect_text("this conversation is not being stored");
+    session.run("and what is last here?");
+    let raw = session.raw();
+    assert_eq!(memchr::memmem::find_iter(&raw, b"is not being stored").count(), 1, "told more than once");
+    assert_eq!(contents(&server, 3)[2], "what is behind the lock?", "the conversation goes on in memory");
+    other.execute_batch("ROLLBACK").expect("free again");
+    session.line("exit");
+    session.expect_exit();
+    let (_, shown, _) = run(&home, &["memory", "show", "1"]);
+    for question in ["what was before the lock?", "what is behind the lock?", "and what is last here?"] {
+        assert!(shown.contains(question), "{shown}");
+    }
 }

@@ -1,0 +1,113 @@
+//! `reedclaw doctor`: says what is wrong with the database, repairs it, saves what can be read. Works where no session's
+//! store can be opened.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+use super::command::report;
+use crate::config::{self, LoadRequest};
+use crate::host;
+use crate::proto::{Failure, FailureKind};
+use crate::render::sanitise;
+use crate::store::doctor::{check, repair, rescue};
+use crate::store::export::{self, Format};
+use crate::store::{Search, Store};
+
+/// The subcommand, as clap knows it.
+pub(super) fn definition() -> Command {
+    Command::new("doctor")
+        .about("Checks the database; exits 1 where something is wrong")
+        .arg(
+            Arg::new("repair")
+                .long("repair")
+                .action(ArgAction::SetTrue)
+                .help("Repairs it; a damaged file is replaced by one with all that can be read, and kept beside it"),
+        )
+        .arg(
+            Arg::new("export")
+                .long("export")
+                .value_name("FILE")
+                .conflicts_with("repair")
+                .value_parser(value_parser!(PathBuf))
+                .help("Writes all lines and conversations that can be read to a new file (.jsonl or .md)"),
+        )
+}
+
+/// Carries it out; `explicit` is what `--config` named.
+pub(super) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> ExitCode {
+    match act(matches, explicit) {
+        Ok(is_well) => ExitCode::from(u8::from(!is_well)),
+        Err(failure) => {
+            report(&failure);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<bool, Failure> {
+    let request = LoadRequest { explicit, env: host::environment(), cwd: host::working_directory() };
+    let settings = config::load(&request)?.settings;
+    let dir = settings.history.dir.ok_or_else(|| Failure {
+        kind: FailureKind::Unavailable,
+        message: "no HOME is set, so there is no database".into(),
+        hint: "set history.dir in the config".into(),
+    })?;
+    if let Some(file) = matches.get_one::<PathBuf>("export") {
+        return save(&dir, file);
+    }
+    if matches.get_flag("repair") {
+        let done = repair(&dir, host::now_unix_ms())?;
+        say(&format!("the database holds {} rows", done.kept));
+        if let Some(damaged) = done.damaged {
+            say(&format!("{} rows could not be read; the damaged file is kept: {}", done.lost, damaged.display()));
+            say("sessions that are open still write to that one: start them again");
+        }
+    }
+    let found = check(&dir);
+    found.facts.iter().for_each(|fact| say(fact));
+    found.faults.iter().for_each(|fault| say(&format!("wrong: {fault}")));
+    match found.faults.len() {
+        0 => say("nothing is wrong"),
+        _ => say("reedclaw doctor --repair repairs what it can; --export FILE saves what can be read"),
+    }
+    Ok(found.faults.is_empty())
+}
+
+fn save(dir: &Path, file: &Path) -> Result<bool, Failure> {
+    let format = Format::of(file).ok_or_else(|| Failure {
+        kind: FailureKind::User,
+        message: format!("{} ends with neither .jsonl nor .md", file.display()),
+        hint: "the ending says how it is written".into(),
+    })?;
+    let (store, lost) = rescue(dir)?;
+    let (lines, conversations) = write(&store, file, format)?;
+    say(&format!("{lines} lines and {conversations} conversations in {}", file.display()));
+    if lost > 0 {
+        say(&format!("{lost} rows could not be read"));
+    }
+    Ok(lost == 0)
+}
+
+fn write(store: &Store, file: &Path, format: Format) -> Result<(usize, usize), Failure> {
+    let rows = store.search(&Search { oldest_first: true, ..Search::default() })?;
+    let conversations = store.conversations(usize::MAX)?;
+    let cannot = |error: std::io::Error| Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("{} can't be written: {error}", file.display()),
+        hint: String::new(),
+    };
+    let mut out = std::io::BufWriter::new(export::create(file).map_err(cannot)?);
+    export::write_lines(&rows, format, &mut out).map_err(cannot)?;
+    for conversation in conversations.iter().rev() {
+        export::write_conversation(conversation, &store.record(conversation.id)?, format, &mut out).map_err(cannot)?;
+    }
+    out.flush().map_err(cannot)?;
+    Ok((rows.len(), conversations.len()))
+}
+
+fn say(text: &str) {
+    println!("{}", sanitise(text));
+}

@@ -1,0 +1,211 @@
+//! `reedclaw memory`: the stored conversations, listed, searched, shown, exported and deleted without a session.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{MutexGuard, PoisonError};
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+use super::command::report;
+use crate::app::{App, Request};
+use crate::proto::{Failure, FailureKind, Role};
+use crate::render::sanitise;
+use crate::store::export::{self, Format, utc};
+use crate::store::{ConversationId, Store, StoredConversation};
+
+/// Conversations or hits that are printed unless told otherwise.
+const ROWS: &str = "50";
+
+/// The subcommand, as clap knows it.
+pub(super) fn definition() -> Command {
+    let limit = Arg::new("limit")
+        .long("limit")
+        .value_name("N")
+        .value_parser(value_parser!(usize))
+        .default_value(ROWS)
+        .help("At most so many; 50 where it isn't given");
+    Command::new("memory")
+        .about("The stored conversations")
+        .subcommand_required(true)
+        .subcommand(Command::new("list").about("Lists the conversations, the last used first").arg(limit.clone()))
+        .subcommand(
+            Command::new("search")
+                .about("Finds what was said: words, beginnings (word*), phrases (\"two words\"); the best first")
+                .arg(Arg::new("query").value_name("QUERY").required(true).num_args(1..))
+                .arg(limit),
+        )
+        .subcommand(
+            Command::new("show")
+                .about("Prints a conversation, with what was rewound")
+                .arg(Arg::new("id").value_name("ID").required(true).value_parser(value_parser!(i64))),
+        )
+        .subcommand(Command::new("clear").about("Deletes all conversations; lines of the history stay").arg(
+            Arg::new("yes").long("yes").action(ArgAction::SetTrue).help("Without it nothing is deleted, only told"),
+        ))
+        .subcommand(
+            Command::new("export")
+                .about("Writes all conversations to a new file, or to standard output")
+                .arg(
+                    Arg::new("file")
+                        .value_name("FILE")
+                        .value_parser(value_parser!(PathBuf))
+                        .help("It ends with .jsonl or .md, and isn't there yet"),
+                )
+                .arg(
+                    Arg::new("markdown")
+                        .long("markdown")
+                        .action(ArgAction::SetTrue)
+                        .conflicts_with("file")
+                        .help("Markdown on standard output, instead of JSON lines"),
+                ),
+        )
+}
+
+/// Carries it out; `config` is what `--config` named.
+pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
+    match act(matches, config) {
+        Ok(code) => code,
+        Err(failure) => {
+            report(&failure);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn act(matches: &ArgMatches, config: Option<PathBuf>) -> Result<ExitCode, Failure> {
+    let app = App::start(&Request { config, ..Request::default() })?;
+    app.problems.iter().for_each(report);
+    let mut store: MutexGuard<'_, Store> = app.store.lock().unwrap_or_else(PoisonError::into_inner);
+    if !store.is_durable() {
+        return Err(Failure {
+            kind: FailureKind::Unavailable,
+            message: "the stored conversations can't be reached".into(),
+            hint: "reedclaw doctor says more".into(),
+        });
+    }
+    match matches.subcommand() {
+        Some(("list", matches)) => list(&store, limit(matches)),
+        Some(("search", matches)) => {
+            let words: Vec<&str> =
+                matches.get_many::<String>("query").into_iter().flatten().map(String::as_str).collect();
+            search(&mut store, &words.join(" "), limit(matches))
+        }
+        Some(("show", matches)) => show(&store, matches.get_one::<i64>("id").copied().unwrap_or_default()),
+        Some(("clear", matches)) => clear(&mut store, matches.get_flag("yes")),
+        Some(("export", matches)) => {
+            let file = matches.get_one::<PathBuf>("file");
+            let on_output = if matches.get_flag("markdown") { Format::Markdown } else { Format::JsonLines };
+            export_all(&store, file, on_output)
+        }
+        _ => Ok(ExitCode::from(2)),
+    }
+}
+
+fn limit(matches: &ArgMatches) -> usize {
+    matches.get_one::<usize>("limit").copied().unwrap_or_default()
+}
+
+fn list(store: &Store, limit: usize) -> Result<ExitCode, Failure> {
+    print_lines(store.conversations(limit)?.into_iter().map(|it| {
+        let turns = if it.turns == 1 { "turn " } else { "turns" };
+        format!("{:>6}  {}  {:>4} {turns}  {}", it.id.0, utc(it.updated), it.turns, it.title)
+    }))
+}
+
+fn search(store: &mut Store, query: &str, limit: usize) -> Result<ExitCode, Failure> {
+    let hits = store.recall(query, limit)?;
+    if hits.is_empty() {
+        eprintln!("reedclaw: nothing was found; word* finds beginnings");
+        return Ok(ExitCode::FAILURE);
+    }
+    print_lines(hits.into_iter().map(|hit| {
+        let who = if hit.role == Role::Assistant { "answer  " } else { "question" };
+        let words: Vec<&str> = hit.excerpt.split_whitespace().collect();
+        format!("{:>6}  {}  {who}  {}", hit.conversation.0, utc(hit.time), words.join(" "))
+    }))
+}
+
+fn show(store: &Store, id: i64) -> Result<ExitCode, Failure> {
+    let Some(found) = store.conversation(ConversationId(id))? else {
+        return Err(Failure {
+            kind: FailureKind::User,
+            message: format!("no conversation has the number {id}"),
+            hint: "reedclaw memory list lists them".into(),
+        });
+    };
+    let mut text = Vec::new();
+    let written = export::write_conversation(&found, &store.record(found.id)?, Format::Markdown, &mut text);
+    written.map_err(|error| cannot_write("standard output", &error))?;
+    print_lines(std::iter::once(String::from_utf8_lossy(&text).trim_end().to_owned()))
+}
+
+fn clear(store: &mut Store, is_sure: bool) -> Result<ExitCode, Failure> {
+    if is_sure {
+        let count = store.clear_conversations()?;
+        println!("{count} conversations deleted");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let count = store.conversations(usize::MAX)?.len();
+    eprintln!("reedclaw: this would delete {count} conversations for good\n  reedclaw memory clear --yes does it");
+    Ok(ExitCode::from(2))
+}
+
+fn export_all(store: &Store, file: Option<&PathBuf>, on_output: Format) -> Result<ExitCode, Failure> {
+    let mut conversations = store.conversations(usize::MAX)?;
+    conversations.reverse();
+    let Some(path) = file else {
+        // A reader that has seen enough is no failure.
+        let _ = write_all(store, &conversations, on_output, &mut io::stdout().lock())?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let format = Format::of(path).ok_or_else(|| Failure {
+        kind: FailureKind::User,
+        message: format!("{} ends with neither .jsonl nor .md", path.display()),
+        hint: "the ending says how it is written".into(),
+    })?;
+    let place = path.display().to_string();
+    let mut out = export::create(path).map_err(|error| cannot_write(&place, &error))?;
+    write_all(store, &conversations, format, &mut out)?.map_err(|error| cannot_write(&place, &error))?;
+    println!("{} conversations in {}", conversations.len(), sanitise(&place));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_all(
+    store: &Store,
+    conversations: &[StoredConversation],
+    format: Format,
+    out: &mut dyn Write,
+) -> Result<io::Result<()>, Failure> {
+    let mut out = io::BufWriter::new(out);
+    for conversation in conversations {
+        let record = store.record(conversation.id)?;
+        if let Err(error) = export::write_conversation(conversation, &record, format, &mut out) {
+            return Ok(Err(error));
+        }
+    }
+    Ok(out.flush())
+}
+
+/// Prints lines without what a terminal would obey; a reader that has seen enough is no failure.
+fn print_lines(lines: impl Iterator<Item = String>) -> Result<ExitCode, Failure> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    for line in lines {
+        match writeln!(out, "{}", sanitise(&line)) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
+            written => written.map_err(|error| cannot_write("standard output", &error))?,
+        }
+    }
+    match out.flush() {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(cannot_write("standard output", &error)),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn cannot_write(place: &str, error: &io::Error) -> Failure {
+    Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("{place} can't be written: {error}"),
+        hint: String::new(),
+    }
+}
