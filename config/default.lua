@@ -28,13 +28,19 @@ return {
   -- There is none by default: ReedClaw is a whole shell without one.
   models = {
     -- ["local"] = {
-    --   string: http:// or https:// address of an OpenAI-compatible server; with or without /v1 or
-    --   /v1/chat/completions. Required: a model without it is left out.
+    --   "openai-compatible" (the default: llama.cpp, vLLM, Ollama, LM Studio, OpenRouter, OpenAI), "openai-responses",
+    --   "anthropic", "gemini": what the server speaks. "mock": answers from a file, for tests. "reliable": asks other
+    --   models in turn. "router": chooses one of them.
+    --   kind = "openai-compatible",
+    --   string: http:// or https:// address of the server; with or without /v1 or /v1/chat/completions. Required for
+    --   "openai-compatible": a model without it is left out. The other three have their provider's own.
     --   endpoint = "http://127.0.0.1:8080",
     --   string: what the server calls the model. Default: NAME. A llama.cpp server takes anything.
     --   model = "qwen2.5-7b-instruct",
     --   number, 0 to 2: how freely the model words its answers. Default: the server's own.
     --   temperature = 0.2,
+    --   whole number, 1 to 10000000: most tokens of an answer. Default: the server's own; 8192 for "anthropic".
+    --   max_output_tokens = 4096,
     --   string: the NAME of the environment variable that holds the key. Default: no key is sent.
     --   key_env = "OPENAI_API_KEY",
     --   list of strings: a program and its arguments; the first line that it prints is the key. It runs with the first
@@ -54,6 +60,19 @@ return {
     --   first_byte_timeout_ms = 120000,
     --   milliseconds, 1 to 3600000: as in `model_defaults`, for this model.
     --   idle_timeout_ms = 60000,
+    --   whole number, 0 to 10: as in `model_defaults`, for this model.
+    --   retries = 2,
+    --   list of words, for "reliable": models in the order in which they are asked. The next one is asked where there is
+    --   no connection or no answer in time, on 429, 5xx and 401; each time you are told.
+    --   of = { "local", "cloud" },
+    --   true or false, for "reliable": whether a question to a model on this machine or your network may go on to one
+    --   that is farther away. Default: you are asked, once a session.
+    --   allow_remote = true,
+    --   table of strings, for "router": the model for a task (chat, code, summary, plan, commit), for a hint (long: a
+    --   long conversation), or for the rest (default). A hint counts before a task.
+    --   rules = { default = "local", code = "cloud" },
+    --   path, for "mock": a file with its answers, JSON lines; the README shows one.
+    --   script = "~/answers.jsonl",
     -- },
   },
 
@@ -67,6 +86,9 @@ return {
     first_byte_timeout_ms = 120000,
     -- milliseconds, 1 to 3600000: between two pieces of an answer. A stream that stops for longer is dead.
     idle_timeout_ms = 60000,
+    -- whole number, 0 to 10: how often a request is sent again that was refused (429, 5xx, a connection closed at once)
+    -- before its answer began. The wait grows, and keeps to what the server asks for; you are told each time.
+    retries = 2,
   },
 
   -- string: the instructions that open each conversation. The last lines are what makes `CMD:` work.

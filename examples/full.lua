@@ -6,6 +6,7 @@ return {
 
   models = {
     ["local"] = {
+      kind = "openai-compatible",
       endpoint = "http://127.0.0.1:8080/v1",
       model = "qwen2.5-7b-instruct",
       temperature = 0.1,
@@ -15,7 +16,13 @@ return {
       connect_timeout_ms = 2000,
       first_byte_timeout_ms = 60000,
       idle_timeout_ms = 30000,
+      max_output_tokens = 2000,
+      retries = 1,
     },
+    claude = { kind = "anthropic", model = "claude-sonnet-4-5", key_env = "ANTHROPIC_API_KEY" },
+    both = { kind = "reliable", of = { "local", "claude" }, allow_remote = true },
+    chosen = { kind = "router", rules = { default = "local", code = "claude", long = "cloud" } },
+    played = { kind = "mock", script = "/tmp/answers.jsonl" },
     cloud = { endpoint = "https://api.openai.com/v1", key_file = "/etc/reedclaw/cloud.key" },
   },
 
@@ -24,6 +31,7 @@ return {
     connect_timeout_ms = 3000,
     first_byte_timeout_ms = 90000,
     idle_timeout_ms = 45000,
+    retries = 3,
   },
 
   system_prompt = "You help in a terminal. Propose a command on a line that starts with `CMD: `.",

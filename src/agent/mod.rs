@@ -6,7 +6,7 @@
 //! use reedclaw::model::Endpoint;
 //! use reedclaw::proto::Event;
 //!
-//! let models = vec![Endpoint::new("local", "http://127.0.0.1:8080", "default")];
+//! let models = vec![Endpoint::new("local", "http://127.0.0.1:8080", "default").into()];
 //! let options = Options { models, ..Options::default() };
 //! let mut agent = Agent::new(options, Box::new(Forgetful));
 //! let cancel = Cancel::new(); // a clone of it stops the question from another thread
@@ -15,33 +15,32 @@
 //! });
 //! ```
 
-mod cancel;
 mod recorder;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::sync::Arc;
 
-use crate::model::{Endpoint, Finish, ModelError, Piece, Secret, start};
+use crate::model::{
+    ChatEvent, Fault, Metadata, Mock, Models, Provider, Request, Response, Sink, Spec, StopReason, Task,
+};
 use crate::proto::{CommandOutcome, Event, Failure, FailureKind};
 use crate::store::ConversationId;
 use crate::turn::{self, Conversation};
 
+pub use crate::model::{Cancel, Crossing};
 pub use crate::turn::{Options as ConversationOptions, PastTurn};
-pub use cancel::Cancel;
 pub use recorder::{Ending, Forgetful, Recorder};
 
-/// Longest single wait for a piece. Nothing is polled: a piece, the end, a time-out and a cancel all end the wait.
-const WAIT: Duration = Duration::from_secs(60 * 60);
-/// Silence behind a piece after which the recorder is told, so that a crash finds all that came written down.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Characters of a conversation from which on a request is `long` to a router: some 16,000 tokens.
+const LONG_CHARS: usize = 64_000;
 
 /// What an agent is made of.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The models, in the order in which they are listed.
-    pub models: Vec<Endpoint>,
+    pub models: Vec<Spec>,
     /// The name of the one that answers. Where absent it is the only one; among several none is chosen, because a
     /// question may not be meant for just any machine.
     pub default_model: Option<String>,
@@ -49,30 +48,12 @@ pub struct Options {
     pub system_prompts: BTreeMap<String, String>,
     /// Other names of models, and whose they are.
     pub aliases: BTreeMap<String, String>,
-    /// How the keys are read that aren't known yet, by the model's name: once, with the first question.
-    pub keys: BTreeMap<String, KeyReader>,
     /// The limits and the system prompt of the conversation.
     pub conversation: turn::Options,
 }
 
-/// Reads a key when it is needed; it looks now and then at whether the question was cancelled.
-#[derive(Clone)]
-pub struct KeyReader(std::sync::Arc<ReadKey>);
-
-type ReadKey = dyn Fn(&Cancel) -> Result<Secret, Failure> + Send + Sync;
-
-impl KeyReader {
-    /// Wraps a way to read a key.
-    pub fn new(read: impl Fn(&Cancel) -> Result<Secret, Failure> + Send + Sync + 'static) -> Self {
-        Self(std::sync::Arc::new(read))
-    }
-}
-
-impl std::fmt::Debug for KeyReader {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("KeyReader")
-    }
-}
+/// Asks the person whether a question may go to a farther model; called while a question is being answered.
+pub type Consent<'a> = &'a mut dyn FnMut(&Crossing) -> bool;
 
 /// One configured model, for a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +62,7 @@ pub struct ModelInfo {
     pub name: String,
     /// Its name for the server.
     pub model: String,
-    /// The server's address, as configured but for a password in it.
+    /// The server's address, as configured but for a password in it; the models behind it, where it has no server.
     pub endpoint: String,
     /// Whether it answers now.
     pub is_current: bool,
@@ -89,7 +70,9 @@ pub struct ModelInfo {
 
 /// Answers questions, one at a time, in one conversation.
 pub struct Agent {
-    models: Vec<Endpoint>,
+    models: Models,
+    /// What the person said about models that are farther away, by name: asked once per session.
+    consents: BTreeMap<String, bool>,
     default_model: Option<String>,
     current: Option<String>,
     conversation: Conversation,
@@ -97,15 +80,7 @@ pub struct Agent {
     system_prompt: String,
     system_prompts: BTreeMap<String, String>,
     aliases: BTreeMap<String, String>,
-    keys: BTreeMap<String, KeyReader>,
     recorder: Box<dyn Recorder>,
-}
-
-/// How the stream of an answer ended.
-enum End {
-    Whole(Finish),
-    Cancelled,
-    Failed(Box<ModelError>),
 }
 
 impl Agent {
@@ -113,14 +88,14 @@ impl Agent {
     #[must_use]
     pub fn new(options: Options, recorder: Box<dyn Recorder>) -> Self {
         let mut agent = Self {
-            models: Vec::new(),
+            models: Models::default(),
+            consents: BTreeMap::new(),
             default_model: None,
             current: None,
             conversation: Conversation::new(options.conversation.clone()),
             system_prompt: String::new(),
             system_prompts: BTreeMap::new(),
             aliases: BTreeMap::new(),
-            keys: BTreeMap::new(),
             recorder,
         };
         agent.configure(options);
@@ -130,94 +105,68 @@ impl Agent {
     /// Goes on with other options: the conversation stays, and so does the model that answers, unless it has gone or
     /// answered only because it was the default.
     pub fn configure(&mut self, options: Options) {
-        let Options { models, default_model, system_prompts, aliases, keys, conversation } = options;
+        let Options { models, default_model, system_prompts, aliases, conversation } = options;
         let default_model = default_model.or_else(|| match &models[..] {
-            [only] => Some(only.name.clone()),
+            [only] => Some(only.name().to_owned()),
             _ => None,
         });
-        let kept = self
-            .current
-            .take()
-            .filter(|name| Some(name) != self.default_model.as_ref() && models.iter().any(|model| &model.name == name));
+        let kept = self.current.take().filter(|name| {
+            Some(name) != self.default_model.as_ref() && models.iter().any(|model| model.name() == name)
+        });
         self.current = kept.or_else(|| default_model.clone());
         self.default_model = default_model;
-        self.models = models;
+        self.models = Models::new(models);
         self.system_prompt.clone_from(&conversation.system_prompt);
         self.system_prompts = system_prompts;
         self.aliases = aliases;
-        self.keys = keys;
         self.conversation.limit(conversation);
     }
 
-    /// Reads the key of the model that answers, where it has one that isn't known yet.
-    fn read_key(&mut self, cancel: &Cancel) -> Result<(), Failure> {
-        let Some(name) = &self.current else { return Ok(()) };
-        let (Some(reader), Some(model)) =
-            (self.keys.get(name), self.models.iter_mut().find(|model| &model.name == name))
-        else {
-            return Ok(());
-        };
-        if model.key.is_none() {
-            model.key = Some((reader.0)(cancel)?);
-        }
-        Ok(())
+    /// Asks one question and returns when it is over. `sink` gets notices, then pieces as they come, then exactly one of
+    /// `Answered`, `Cancelled` and `Failed`. Where a question could only go on to a farther model, it doesn't.
+    pub fn ask(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event)) {
+        self.ask_with(question, cancel, sink, &mut |_| false);
     }
 
-    /// Asks one question and returns when it is over. `sink` gets notices, then pieces as they come, then exactly one of
-    /// `Answered`, `Cancelled` and `Failed`.
-    pub fn ask(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event)) {
+    /// As [`Self::ask`]; `consent` puts the question whether it may go on to a farther model.
+    pub fn ask_with(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event), consent: Consent<'_>) {
         let mut record = Record { recorder: &mut *self.recorder, has_failed: false };
         let model = self.current.as_deref();
         record.keep(sink, |it| it.question(question, model));
-        let has_failed = record.has_failed;
-        let key = self.read_key(cancel);
-        let mut record = Record { recorder: &mut *self.recorder, has_failed };
-        let endpoint = match key.and_then(|()| find(&self.models, self.current.as_deref())) {
-            Ok(endpoint) => endpoint,
-            Err(_) if cancel.is_cancelled() => {
-                record.keep(sink, |it| it.finished(Ending::Cancelled));
-                return sink(Event::Cancelled { text: String::new() });
-            }
+        let provider = match choose(&self.models, self.current.as_deref()) {
+            Ok(provider) => provider,
             Err(failure) => {
                 record.keep(sink, |it| it.finished(Ending::Failed(&failure)));
                 return sink(Event::Failed { text: String::new(), failure });
             }
         };
-        self.conversation.instruct(self.system_prompts.get(&endpoint.name).unwrap_or(&self.system_prompt));
+        self.conversation.instruct(self.system_prompts.get(provider.name()).unwrap_or(&self.system_prompt));
         let (messages, notices) = self.conversation.messages_for(question);
         notices.into_iter().for_each(|notice| sink(Event::Notice(notice)));
-        let mut text = String::new();
-        let end = if cancel.is_cancelled() {
-            End::Cancelled
-        } else {
-            let stream = start(endpoint, &messages);
-            // The request is on its way; what was copied for it is not kept through a long answer.
-            drop(messages);
-            follow(stream, cancel, &mut |heard| match heard {
-                Some(piece) => {
-                    text.push_str(&piece);
-                    let at = text.len() - piece.len();
-                    sink(Event::Text(piece));
-                    record.keep(sink, |it| it.answer_piece(&text[at..]));
-                }
-                None => record.keep(sink, |it| it.answer_pauses()),
-            })
-        };
+        let length = messages.iter().map(|message| message.content.len()).sum::<usize>();
+        let hints = (length > LONG_CHARS).then(|| "long".to_owned()).into_iter().collect();
+        let metadata = Metadata { task: Task::of_question(question), hints };
+        let request = Request { metadata, ..Request::of(&messages) };
+        drop(messages);
+        let consents = &mut self.consents;
+        let mut asked = Asked { text: String::new(), sink, record, cancel, consent, consents };
+        let end = provider.chat(&request, &mut asked);
+        let Asked { text, sink, mut record, .. } = asked;
         match end {
-            End::Whole(finish) => {
+            Ok(response) => {
                 self.conversation.answered(&text);
-                if let Some(notice) = shortfall(&text, &finish) {
+                if let Some(notice) = shortfall(&text, &response) {
                     sink(Event::Notice(notice));
                 }
                 record.keep(sink, |it| it.finished(Ending::Answered));
                 sink(Event::Answered { text });
             }
-            End::Cancelled => {
+            Err(error) if error.fault == Fault::Cancelled => {
                 self.conversation.cancelled(&text);
                 record.keep(sink, |it| it.finished(Ending::Cancelled));
                 sink(Event::Cancelled { text });
             }
-            End::Failed(error) => {
+            Err(error) => {
                 self.conversation.broke_off(&text);
                 let failure = error.to_failure();
                 record.keep(sink, |it| it.finished(Ending::Failed(&failure)));
@@ -237,7 +186,7 @@ impl Agent {
     /// A failure of kind `User` where no model has that name.
     pub fn use_model(&mut self, name: &str) -> Result<(), Failure> {
         let name = self.aliases.get(name).map_or(name, String::as_str);
-        if self.models.iter().any(|it| it.name == name) {
+        if self.models.get(name).is_some() {
             self.current = Some(name.to_owned());
             return Ok(());
         }
@@ -247,19 +196,22 @@ impl Agent {
     /// Lists the configured models.
     #[must_use]
     pub fn models(&self) -> Vec<ModelInfo> {
-        let info = |it: &Endpoint| ModelInfo {
-            name: it.name.clone(),
-            model: it.model.clone(),
-            endpoint: it.shown().to_owned(),
-            is_current: self.current.as_ref() == Some(&it.name),
+        let info = |it: &Spec| ModelInfo {
+            name: it.name().to_owned(),
+            model: it.model().to_owned(),
+            endpoint: match it {
+                Spec::Server(endpoint) => endpoint.shown().to_owned(),
+                _ => self.models.get(it.name()).map(|it| it.capabilities().place).unwrap_or_default(),
+            },
+            is_current: self.current.as_deref() == Some(it.name()),
         };
-        self.models.iter().map(info).collect()
+        self.models.specs().iter().map(info).collect()
     }
 
     /// Names the model that answers, where it is configured.
     #[must_use]
     pub fn current_model(&self) -> Option<&str> {
-        find(&self.models, self.current.as_deref()).ok().map(|it| it.name.as_str())
+        self.current.as_deref().filter(|name| self.models.get(name).is_some())
     }
 
     /// Begins a new conversation; outputs of commands since the last question stay for its first one.
@@ -297,31 +249,46 @@ impl Agent {
     }
 }
 
-/// Follows a stream to its end or to a cancel, whichever is first. `heard` gets each piece, and `None` once where a
-/// piece is followed by a pause.
-fn follow(mut stream: crate::model::Stream, cancel: &Cancel, heard: &mut dyn FnMut(Option<String>)) -> End {
-    cancel.attach(Some(stream.waker()));
-    let mut flows = false;
-    let end = loop {
-        if cancel.is_cancelled() {
-            break End::Cancelled;
-        }
-        match stream.recv_timeout(if flows { PAUSE } else { WAIT }) {
-            Ok(Some(Piece::Text(text))) => {
-                flows = true;
-                heard(Some(text));
+/// A question that is being answered, as its provider sees it.
+struct Asked<'a> {
+    text: String,
+    sink: &'a mut dyn FnMut(Event),
+    record: Record<'a>,
+    cancel: &'a Cancel,
+    consent: Consent<'a>,
+    consents: &'a mut BTreeMap<String, bool>,
+}
+
+impl Sink for Asked<'_> {
+    fn event(&mut self, event: ChatEvent) {
+        match event {
+            ChatEvent::Text(piece) => {
+                self.text.push_str(&piece);
+                let at = self.text.len() - piece.len();
+                (self.sink)(Event::Text(piece));
+                self.record.keep(self.sink, |it| it.answer_piece(&self.text[at..]));
             }
-            Ok(Some(Piece::Done(finish))) => break End::Whole(finish),
-            Ok(None) => {
-                if std::mem::take(&mut flows) {
-                    heard(None);
-                }
-            }
-            Err(error) => break End::Failed(error),
+            ChatEvent::Thought(_) => {}
+            ChatEvent::Pause => self.record.keep(self.sink, |it| it.answer_pauses()),
+            ChatEvent::Notice(text) => (self.sink)(Event::Notice(text)),
         }
-    };
-    cancel.attach(None);
-    end
+    }
+
+    fn cancel(&self) -> &Cancel {
+        self.cancel
+    }
+
+    fn consent(&mut self, crossing: &Crossing) -> bool {
+        if let Some(said) = self.consents.get(&crossing.to) {
+            return *said;
+        }
+        let yes = (self.consent)(crossing);
+        // To stop the whole question says nothing of the next one.
+        if !self.cancel.is_cancelled() {
+            self.consents.insert(crossing.to.clone(), yes);
+        }
+        yes
+    }
 }
 
 /// Tells the recorder, and the user once where that fails.
@@ -341,39 +308,38 @@ impl Record<'_> {
 }
 
 /// What an answer that ended well still lacks.
-fn shortfall(text: &str, finish: &Finish) -> Option<String> {
-    match finish.reason.as_deref() {
-        Some("length") => Some("[model] the answer stopped at the server's limit of tokens".to_owned()),
-        Some("content_filter") => Some("[model] the server's content filter stopped the answer".to_owned()),
+fn shortfall(text: &str, response: &Response) -> Option<String> {
+    match response.stop.reason {
+        StopReason::Length => Some("[model] the answer stopped at the server's limit of tokens".to_owned()),
+        StopReason::Filtered => Some("[model] the server's content filter stopped the answer".to_owned()),
+        StopReason::ContextFull => Some("[model] the answer stopped because the model's context is full".to_owned()),
         _ if text.trim().is_empty() => Some("[model] the answer is empty".to_owned()),
         _ => None,
     }
 }
 
-fn find<'a>(models: &'a [Endpoint], name: Option<&str>) -> Result<&'a Endpoint, Failure> {
-    let names = || models.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ");
-    let Some(name) = name.filter(|_| !models.is_empty()) else {
-        if !models.is_empty() {
-            return Err(Failure {
-                kind: FailureKind::NoModel,
-                message: "several models are configured and none is chosen".to_owned(),
-                hint: format!(":model NAME chooses one of {}; default_model in the config does so for good", names()),
-            });
+/// The model that answers. Where none is configured, it is one that says so.
+fn choose(models: &Models, name: Option<&str>) -> Result<Arc<dyn Provider>, Failure> {
+    let Some(name) = name else {
+        if models.specs().is_empty() {
+            return Ok(Arc::new(Mock::unconnected()));
         }
         return Err(Failure {
             kind: FailureKind::NoModel,
-            message: "no model is configured".to_owned(),
-            hint: "connect one: put return {models = {mine = {endpoint = \"http://127.0.0.1:8080\"}}} into the config"
-                .to_owned(),
+            message: "several models are configured and none is chosen".to_owned(),
+            hint: format!(":model NAME chooses one of {}; default_model in the config does so for good", names(models)),
         });
     };
-    models.iter().find(|it| it.name == name).ok_or_else(|| unknown_model(FailureKind::NoModel, name, models))
+    models.get(name).cloned().ok_or_else(|| unknown_model(FailureKind::NoModel, name, models))
 }
 
-fn unknown_model(kind: FailureKind, name: &str, models: &[Endpoint]) -> Failure {
-    let names: Vec<&str> = models.iter().map(|it| it.name.as_str()).collect();
-    let hint =
-        if names.is_empty() { "no model is configured".to_owned() } else { format!("there is {}", names.join(", ")) };
+fn names(models: &Models) -> String {
+    models.specs().iter().map(Spec::name).collect::<Vec<_>>().join(", ")
+}
+
+fn unknown_model(kind: FailureKind, name: &str, models: &Models) -> Failure {
+    let is_empty = models.specs().is_empty();
+    let hint = if is_empty { "no model is configured".to_owned() } else { format!("there is {}", names(models)) };
     // The name is the user's own, but what it holds is drawn on their terminal.
     let name: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
     Failure { kind, message: format!("no model is called {name}"), hint }

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
+use crate::model::Endpoint;
 use crate::model::script::{Script, Step, done, response, said, serve, sse_head};
 use crate::proto::Capture;
 
@@ -52,7 +53,7 @@ impl Recorder for Full {
 fn agent_of(server: &Script, max_turns: usize) -> (Agent, Log) {
     let log = Log::default();
     let options = Options {
-        models: vec![Endpoint::new("local", &server.url, "x"), Endpoint::new("other", &server.url, "y")],
+        models: vec![Endpoint::new("local", &server.url, "x").into(), Endpoint::new("other", &server.url, "y").into()],
         default_model: Some("local".into()),
         system_prompts: BTreeMap::from([("other".into(), "of other".into())]),
         conversation: turn::Options { system_prompt: "sys".into(), max_turns, ..turn::Options::default() },
@@ -202,7 +203,7 @@ fn without_a_model_the_hint_says_how_to_connect_one() {
     assert_eq!(agent.current_model(), None);
 
     let options = Options {
-        models: vec![Endpoint::new("a", "http://h", "x")],
+        models: vec![Endpoint::new("a", "http://h", "x").into()],
         default_model: Some("b".into()),
         ..Options::default()
     };
@@ -231,7 +232,7 @@ fn models_switch_by_name_and_reset_goes_back() {
 fn a_store_that_fails_is_said_once_and_the_answer_goes_on() {
     let server = serve(vec![vec![sse_head(), said("a"), Step::Await, said("b"), done()]]);
     server.go.send(()).expect("the server waits");
-    let options = Options { models: vec![Endpoint::new("m", &server.url, "x")], ..Options::default() };
+    let options = Options { models: vec![Endpoint::new("m", &server.url, "x").into()], ..Options::default() };
     let events = ask(&mut Agent::new(options, Box::new(Full)), "one?");
     let notices: Vec<_> = events.iter().filter(|it| matches!(it, Event::Notice(_))).collect();
     assert_eq!(notices.len(), 1, "{events:?}");

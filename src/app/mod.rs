@@ -3,15 +3,14 @@
 
 mod record;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::agent::{self, Agent, KeyReader};
-use crate::config::{self, ColorChoice, Env, KeySource, Settings};
+use crate::agent::{self, Agent};
+use crate::config::{self, ColorChoice, Env, KeySource, ModelSettings, Settings};
 use crate::host;
-use crate::model::{Endpoint, Secret};
+use crate::model::{Endpoint, KeyReader, Protocol, Secret, Spec};
 use crate::proto::{Failure, FailureKind};
 use crate::shell;
 use crate::shell::spawn::{Dialect, Start};
@@ -198,25 +197,7 @@ fn open_store(settings: &Settings, problems: &mut Vec<Failure>) -> Result<Arc<Mu
 /// Makes the agent's options.
 #[must_use]
 pub fn agent_options(settings: &Settings, env: &Env) -> agent::Options {
-    let mut keys = BTreeMap::new();
-    let models = settings.models.iter().map(|(name, model)| {
-        let (key, reader) = key_of(name, model.key.as_ref(), env);
-        keys.extend(reader.map(|reader| (name.clone(), reader)));
-        let key_env = match &model.key {
-            Some(KeySource::Variable(variable)) => Some(variable.clone()),
-            _ => None,
-        };
-        Endpoint {
-            temperature: model.temperature,
-            key,
-            key_env,
-            connect_timeout: Duration::from_millis(model.connect_timeout_ms),
-            first_byte_timeout: Duration::from_millis(model.first_byte_timeout_ms),
-            idle_timeout: Duration::from_millis(model.idle_timeout_ms),
-            ..Endpoint::new(name, &model.endpoint, &model.model)
-        }
-    });
-    let models = models.collect();
+    let models = settings.models.iter().map(|(name, model)| spec_of(name, model, env)).collect();
     let system_prompts = settings.models.iter().map(|(name, model)| (name.clone(), model.system_prompt.clone()));
     let aliases = settings
         .models
@@ -227,7 +208,6 @@ pub fn agent_options(settings: &Settings, env: &Env) -> agent::Options {
         default_model: settings.default_model.clone(),
         system_prompts: system_prompts.collect(),
         aliases: aliases.collect(),
-        keys,
         conversation: agent::ConversationOptions {
             system_prompt: settings.system_prompt.clone(),
             max_turns: settings.context.max_turns,
@@ -235,6 +215,44 @@ pub fn agent_options(settings: &Settings, env: &Env) -> agent::Options {
             exec_output_tokens: settings.context.exec_output_tokens,
         },
     }
+}
+
+/// Makes the options of one model.
+#[must_use]
+pub fn spec_of(name: &str, model: &ModelSettings, env: &Env) -> Spec {
+    let owned = name.to_owned();
+    let protocol = match model.kind.as_str() {
+        "mock" => {
+            let script = match &model.script {
+                Some(path) => host::read_text(path).map_err(|why| format!("{}: {why}", path.display())),
+                None => Err("none is given".to_owned()),
+            };
+            return Spec::Mock { name: owned, script };
+        }
+        "reliable" => {
+            return Spec::Reliable { name: owned, of: model.of.clone(), allow_remote: model.allow_remote };
+        }
+        "router" => return Spec::Router { name: owned, rules: model.rules.clone() },
+        word => Protocol::of_word(word).unwrap_or_default(),
+    };
+    let (key, key_reader) = key_of(name, model.key.as_ref(), env);
+    let key_env = match &model.key {
+        Some(KeySource::Variable(variable)) => Some(variable.clone()),
+        _ => None,
+    };
+    Spec::Server(Endpoint {
+        protocol,
+        temperature: model.temperature,
+        max_output_tokens: model.max_output_tokens,
+        key,
+        key_reader,
+        key_env,
+        connect_timeout: Duration::from_millis(model.connect_timeout_ms),
+        first_byte_timeout: Duration::from_millis(model.first_byte_timeout_ms),
+        idle_timeout: Duration::from_millis(model.idle_timeout_ms),
+        retries: model.retries,
+        ..Endpoint::new(name, &model.endpoint, &model.model)
+    })
 }
 
 /// A key that is known at once, or how it is read when it is needed: a program or a file must not hold up the start.

@@ -55,6 +55,8 @@ pub fn definition() -> Command {
         .subcommand(super::config::definition())
         .subcommand(super::memory::definition())
         .subcommand(super::doctor::definition())
+        .subcommand(super::provider::definition())
+        .subcommand(super::onboard::definition())
         .subcommand(Command::new("help").about("Prints this help"))
 }
 
@@ -83,6 +85,8 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         Some(("memory", inner)) => super::memory::run(inner, config_of(&matches)),
         Some(("doctor", inner)) => super::doctor::run(inner, config_of(&matches)),
         Some(("config", inner)) => super::config::run(inner, config_of(&matches)),
+        Some(("provider", inner)) => super::provider::run(inner, config_of(&matches)),
+        Some(("onboard", inner)) => super::onboard::run(inner, config_of(&matches)),
         _ => {
             let _ = definition().print_help();
             ExitCode::SUCCESS

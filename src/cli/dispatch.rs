@@ -7,7 +7,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 /// First words that are ours.
-pub const SUBCOMMANDS: [&str; 7] = ["route", "history", "agent", "config", "memory", "doctor", "help"];
+pub const SUBCOMMANDS: [&str; 9] =
+    ["route", "history", "agent", "config", "memory", "doctor", "provider", "onboard", "help"];
 
 /// What is known of the standard streams.
 #[derive(Clone, Copy, Debug)]

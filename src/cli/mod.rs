@@ -9,6 +9,8 @@ mod doctor;
 mod front;
 mod import;
 mod memory;
+mod onboard;
+mod provider;
 mod route;
 mod wire;
 

@@ -101,7 +101,7 @@ impl Check<'_> {
                 (Place::Table | Place::Names, Value::Table(inner)) => {
                     if self.name_fits(key) {
                         self.table(&inner, key, checked);
-                        self.endpoint_given(&inner, key);
+                        self.model_holds(&inner, key, checked);
                     }
                 }
                 (Place::Table | Place::Names, other) => {
@@ -149,13 +149,25 @@ impl Check<'_> {
         false
     }
 
-    /// Says that a model is left out for want of an address, where the key is a model.
-    fn endpoint_given(&mut self, table: &Table, key: &[String]) {
-        let is_model = matches!(key, [parent, _] if parent == "models");
-        let address = [key, &["endpoint".to_owned()]].concat();
-        let known = self.holds.contains_key(&address);
-        if is_model && !known && matches!(table.raw_get("endpoint"), Ok(Value::Nil)) {
-            self.problems.key(key, "has no endpoint; this model is left out".into());
+    /// Leaves a model out that lacks what its kind needs, where the key is a model. One whose address or kind is wrong
+    /// leaves too: without it the question would go where the config doesn't say.
+    fn model_holds(&mut self, table: &Table, key: &[String], checked: &mut Checked) {
+        if !matches!(key, [parent, _] if parent == "models") {
+            return;
+        }
+        let given = |name: &str| !matches!(table.raw_get(name), Ok(Value::Nil));
+        let held = |name: &str| checked.tree.get(&[key, &[name.to_owned()]].concat());
+        let is_wrong = ["kind", "endpoint"].iter().any(|name| given(name) && held(name).is_none());
+        let needed = match held("kind") {
+            Some(Setting::Text(kind)) => schema::needed_key(kind),
+            _ => schema::needed_key(""),
+        };
+        let lacks = needed.filter(|name| !is_wrong && !given(name) && !self.holds.keys().any(|it| it.starts_with(key)));
+        if let Some(name) = lacks {
+            self.problems.key(key, format!("has no {name}; this model is left out"));
+        }
+        if is_wrong || lacks.is_some() {
+            checked.tree.retain(|it, _| !it.starts_with(key));
         }
     }
 
@@ -176,7 +188,7 @@ impl Check<'_> {
     fn outcome(&self, row: &Row, key: &[String]) -> String {
         let default = match key {
             [models, _, last] if models == "models" => {
-                if last == "endpoint" {
+                if last == "endpoint" || last == "kind" {
                     return "this model is left out".into();
                 }
                 self.holds.get(&vec!["model_defaults".to_owned(), last.clone()])

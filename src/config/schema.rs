@@ -77,12 +77,43 @@ const CAPTURE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Beyond any model's context, below what would overflow a sum.
 const TOKENS_MAX: u64 = 10_000_000;
 
+/// Kinds of models that stand at a server, each with the address that it has unless one is given.
+const SERVER_KINDS: &[(&str, Option<&str>)] = &[
+    ("openai-responses", Some("https://api.openai.com/v1")),
+    ("anthropic", Some("https://api.anthropic.com")),
+    ("gemini", Some("https://generativelanguage.googleapis.com")),
+];
+/// Every kind of model; the first is the one that holds where none is given.
+const KINDS: &[&str] = &["openai-compatible", "openai-responses", "anthropic", "gemini", "mock", "reliable", "router"];
+
+/// The key without which a model of this kind is none.
+pub(super) fn needed_key(kind: &str) -> Option<&'static str> {
+    match kind {
+        "mock" => Some("script"),
+        "reliable" => Some("of"),
+        "router" => Some("rules"),
+        _ => usual_endpoint(kind).is_none().then_some("endpoint"),
+    }
+}
+
+/// The address of the one provider that has this kind of model.
+pub(super) fn usual_endpoint(kind: &str) -> Option<&'static str> {
+    SERVER_KINDS.iter().find(|(name, _)| *name == kind).and_then(|(_, endpoint)| *endpoint)
+}
+
 /// Every setting, in the order of `config/default.lua`.
 pub const ROWS: &[Row] = &[
     row("default_model", Kind::Text { empty: false }, "the model that answers at the start", May),
-    row("models.NAME.endpoint", Kind::Address, "address of an OpenAI-compatible server", NewLocal),
+    row(
+        "models.NAME.kind",
+        Kind::Choice(KINDS),
+        "what the server speaks, or how this model asks others",
+        Not("say how a model is asked"),
+    ),
+    row("models.NAME.endpoint", Kind::Address, "address of the server", NewLocal),
     row("models.NAME.model", Kind::Text { empty: false }, "what the server calls the model; NAME if not given", May),
     row("models.NAME.temperature", Kind::Number(0.0, 2.0), "how freely the model words its answers", May),
+    row("models.NAME.max_output_tokens", Kind::Integer(1, TOKENS_MAX), "most tokens of an answer", May),
     row(
         "models.NAME.key_env",
         Kind::VariableName,
@@ -112,10 +143,31 @@ pub const ROWS: &[Row] = &[
     row("models.NAME.connect_timeout_ms", Kind::Integer(1, MINUTES_10_MS), "wait for the connection", May),
     row("models.NAME.first_byte_timeout_ms", Kind::Integer(1, HOUR_MS), "wait for the answer to start", May),
     row("models.NAME.idle_timeout_ms", Kind::Integer(1, HOUR_MS), "wait between two pieces of an answer", May),
+    row("models.NAME.retries", Kind::Integer(0, 10), "how often a refused request is sent again", May),
+    row(
+        "models.NAME.of",
+        Kind::Words,
+        "of `reliable`: the models that are asked in turn",
+        Not("say where your questions go"),
+    ),
+    row(
+        "models.NAME.allow_remote",
+        Kind::Bool,
+        "of `reliable`: a question may go on to a farther model",
+        Not("send your questions farther"),
+    ),
+    row(
+        "models.NAME.rules",
+        Kind::WordMap,
+        "of `router`: the model for a task or a hint",
+        Not("say where your questions go"),
+    ),
+    row("models.NAME.script", Kind::Path, "of `mock`: the file with its answers", Not("name a file that is read")),
     row("model_defaults.temperature", Kind::Number(0.0, 2.0), "temperature of models that don't give one", May),
     row("model_defaults.connect_timeout_ms", Kind::Integer(1, MINUTES_10_MS), "wait for the connection", May),
     row("model_defaults.first_byte_timeout_ms", Kind::Integer(1, HOUR_MS), "wait for the answer to start", May),
     row("model_defaults.idle_timeout_ms", Kind::Integer(1, HOUR_MS), "wait between two pieces of an answer", May),
+    row("model_defaults.retries", Kind::Integer(0, 10), "how often a refused request is sent again", May),
     row("system_prompt", Kind::Text { empty: true }, "instructions that open each conversation", May),
     row("shell.program", Kind::Path, "the shell that runs commands", Not("choose the shell")),
     row("shell.known_commands", Kind::Words, "first words that are always commands", Adds),

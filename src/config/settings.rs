@@ -6,7 +6,11 @@ use std::path::PathBuf;
 
 use super::check::{Setting, Tree};
 use super::problem::{Problems, quoted};
+use super::schema::usual_endpoint;
 use super::tighten::Own;
+
+/// What a model speaks that doesn't say.
+const DEFAULT_KIND: &str = "openai-compatible";
 
 /// Every setting, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,12 +40,27 @@ pub struct Settings {
 /// One model, with the defaults already filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelSettings {
-    /// Address of the server, as the user wrote it: with or without `/v1` or `/v1/chat/completions`.
+    /// What the server speaks, or how this model asks others.
+    pub kind: String,
+    /// Address of the server, as the user wrote it: with or without `/v1` or `/v1/chat/completions`. Empty where the kind
+    /// has no server.
     pub endpoint: String,
     /// What the server calls the model.
     pub model: String,
     /// Sent where given, 0 to 2.
     pub temperature: Option<f64>,
+    /// Most tokens of an answer, where given.
+    pub max_output_tokens: Option<u64>,
+    /// How often a refused request is sent again.
+    pub retries: u32,
+    /// Of `reliable`: the models that are asked in turn, keys of `models`.
+    pub of: Vec<String>,
+    /// Of `reliable`: a question may go on to a farther model.
+    pub allow_remote: bool,
+    /// Of `router`: the model for a task or a hint, a key of `models`.
+    pub rules: BTreeMap<String, String>,
+    /// Of `mock`: the file with its answers, absolute.
+    pub script: Option<PathBuf>,
     /// Where its key comes from; none where no key is sent.
     pub key: Option<KeySource>,
     /// Other names of it.
@@ -232,13 +251,14 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
     let user = own.tree();
     let values = Values { defaults, user };
     let mut models = BTreeMap::new();
-    for (key, endpoint) in user {
-        let ([parent, name, last], Setting::Text(endpoint)) = (&key[..], endpoint) else { continue };
-        if parent == "models" && last == "endpoint" {
-            models.insert(name.clone(), model(&values, name, endpoint, problems)?);
+    for key in user.keys() {
+        let [parent, name, last] = &key[..] else { continue };
+        if parent == "models" && (last == "endpoint" || last == "kind") && !models.contains_key(name) {
+            models.insert(name.clone(), model(&values, name, problems)?);
         }
     }
     distinct_aliases(&mut models, problems);
+    known_models(&mut models, problems);
     Ok(Settings {
         default_model: default_model(&values, &models, problems),
         models,
@@ -293,7 +313,7 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
     })
 }
 
-fn model(values: &Values<'_>, name: &str, endpoint: &str, problems: &mut Problems) -> Result<ModelSettings, String> {
+fn model(values: &Values<'_>, name: &str, problems: &mut Problems) -> Result<ModelSettings, String> {
     let optional = |key: &str| match values.get(&["models", name, key]) {
         Some(Setting::Text(text)) => Some(text.clone()),
         _ => None,
@@ -309,8 +329,25 @@ fn model(values: &Values<'_>, name: &str, endpoint: &str, problems: &mut Problem
             _ => None,
         },
     };
+    let kind = optional("kind").unwrap_or_else(|| DEFAULT_KIND.to_owned());
     Ok(ModelSettings {
-        endpoint: endpoint.to_owned(),
+        endpoint: optional("endpoint").or_else(|| usual_endpoint(&kind).map(str::to_owned)).unwrap_or_default(),
+        kind,
+        max_output_tokens: match values.get(&["models", name, "max_output_tokens"]) {
+            Some(Setting::Integer(number)) => Some(*number),
+            _ => None,
+        },
+        retries: u32::try_from(wait("retries")?).map_err(|_| "model_defaults.retries")?,
+        of: match values.get(&["models", name, "of"]) {
+            Some(Setting::Words(words)) => words.clone(),
+            _ => Vec::new(),
+        },
+        allow_remote: values.get(&["models", name, "allow_remote"]) == Some(&Setting::Bool(true)),
+        rules: match values.get(&["models", name, "rules"]) {
+            Some(Setting::WordMap(map)) => map.clone(),
+            _ => BTreeMap::new(),
+        },
+        script: values.path(&["models", name, "script"]),
         model: optional("model").unwrap_or_else(|| name.to_owned()),
         temperature,
         key: key_source(values, name, problems),
@@ -365,6 +402,55 @@ fn distinct_aliases(models: &mut BTreeMap<String, ModelSettings>, problems: &mut
             is_free
         });
     }
+}
+
+/// Puts the names of models into `of` and `rules`, for aliases too, and drops what names no model or leads back.
+fn known_models(models: &mut BTreeMap<String, ModelSettings>, problems: &mut Problems) {
+    let aliases =
+        models.iter().flat_map(|(name, model)| model.aliases.iter().map(|alias| (alias.clone(), name.clone())));
+    let mut called: BTreeMap<String, String> = aliases.collect();
+    called.extend(models.keys().map(|name| (name.clone(), name.clone())));
+    for (name, model) in models.iter_mut() {
+        let mut known = |key: &str, other: &str| {
+            let found = called.get(other).cloned();
+            if found.is_none() {
+                let key = ["models", name, key].map(str::to_owned);
+                problems.key(&key, format!("{} is not one of the models; left out", quoted(other)));
+            }
+            found
+        };
+        model.of = model.of.iter().filter_map(|other| known("of", other)).collect();
+        let rules = std::mem::take(&mut model.rules).into_iter();
+        model.rules = rules.filter_map(|(word, other)| Some((word, known("rules", &other)?))).collect();
+    }
+    let names: Vec<String> = models.keys().cloned().collect();
+    for name in names {
+        let leads_back = |other: &String| leads_to(models, other, &name, &mut Vec::new());
+        let model = &models[&name];
+        let back: Vec<String> =
+            model.of.iter().chain(model.rules.values()).filter(|it| leads_back(it)).cloned().collect();
+        for other in &back {
+            let key = ["models", &name, if model.of.contains(other) { "of" } else { "rules" }].map(str::to_owned);
+            problems.key(&key, format!("{} leads back to {}; left out", quoted(other), quoted(&name)));
+        }
+        if let Some(model) = models.get_mut(&name) {
+            model.of.retain(|other| !back.contains(other));
+            model.rules.retain(|_, other| !back.contains(other));
+        }
+    }
+}
+
+/// Whether a model is, or asks, by whatever way round, the model `to`.
+fn leads_to<'a>(models: &'a BTreeMap<String, ModelSettings>, from: &'a str, to: &str, seen: &mut Vec<&'a str>) -> bool {
+    if from == to {
+        return true;
+    }
+    if seen.contains(&from) {
+        return false;
+    }
+    seen.push(from);
+    let others = models.get(from).into_iter().flat_map(|model| model.of.iter().chain(model.rules.values()));
+    others.into_iter().any(|other| leads_to(models, other, to, seen))
 }
 
 /// Chooses the model of the start. Where the choice isn't plain none is made: a question may go to another machine.

@@ -228,6 +228,22 @@ fn each_mistake_is_told_with_its_key_the_value_and_what_is_allowed() {
             r#"models.a.endpoint: "h:1" is not an address such as "http://127.0.0.1:8080"; this model is left out"#,
         ),
         (
+            "{ models = { a = { kind = 'magic', endpoint = 'http://h' } } }",
+            "models.a.kind: \"magic\" is not \"openai-comp",
+        ),
+        ("{ models = { a = { kind = 'reliable' } } }", "models.a: has no of; this model is left out"),
+        ("{ models = { a = { kind = 'router' } } }", "models.a: has no rules; this model is left out"),
+        ("{ models = { a = { kind = 'mock' } } }", "models.a: has no script; this model is left out"),
+        (
+            "{ models = { a = { kind = 'anthropic', endpoint = 'h' } } }",
+            r#"models.a.endpoint: "h" is not an address such as "http://127.0.0.1:8080"; this model is left out"#,
+        ),
+        (
+            "{ default_model = 'b', models = { b = { kind = 'gemini' }, a = { kind = 'reliable', of = { 'b', 'c' } } } }",
+            r#"models.a.of: "c" is not one of the models; left out"#,
+        ),
+        ("{ models = { a = { kind = 'reliable', of = { 'a' } } } }", r#"models.a.of: "a" leads back to "a"; left out"#),
+        (
             "{ models = { a = { endpoint = 'http://h', idle_timeout_ms = -1 } } }",
             "models.a.idle_timeout_ms: -1 is out of range (1 to 3600000); using 60000",
         ),
@@ -249,6 +265,28 @@ fn each_mistake_is_told_with_its_key_the_value_and_what_is_allowed() {
         assert!(told[0].starts_with("~/.config/reedclaw/config.lua:"), "{told:?}");
         assert!(told[0].contains(want), "{config}: {told:?} lacks {want}");
     }
+}
+
+#[test]
+fn models_that_ask_others_know_them_and_never_themselves() {
+    let loaded = Home::with(
+        "return { default_model = 'r', models = { \
+         l = { endpoint = 'http://127.0.0.1:1', aliases = { 'near' } }, \
+         c = { kind = 'anthropic', retries = 0, max_output_tokens = 5 }, \
+         r = { kind = 'reliable', of = { 'near', 'c', 'w' }, allow_remote = true }, \
+         w = { kind = 'router', rules = { code = 'r', default = 'l' } } } }",
+    )
+    .load();
+    let models = &loaded.settings.models;
+    assert_eq!(lines(&loaded).len(), 1, "{:?}", lines(&loaded));
+    assert_eq!(models["r"].of, ["l", "c"]);
+    assert!(models["r"].allow_remote && !models["c"].allow_remote);
+    assert_eq!(models["w"].rules.values().collect::<Vec<_>>(), ["r", "l"]);
+    assert_eq!((models["c"].endpoint.as_str(), models["c"].retries), ("https://api.anthropic.com", 0));
+    assert_eq!((models["c"].max_output_tokens, models["l"].retries), (Some(5), 2));
+    // A wrong address must not make way for the provider's own: the question would go elsewhere.
+    let loaded = Home::with("return { models = { a = { kind = 'anthropic', endpoint = 'h', key_env = 'K' } } }").load();
+    assert!(loaded.settings.models.is_empty());
 }
 
 #[test]

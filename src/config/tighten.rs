@@ -65,7 +65,7 @@ pub(super) fn tighten(own: &Own, defaults: &Tree, project: Project, problems: &m
         };
         if let [models, name, _] = &key[..]
             && models == "models"
-            && !merged.0.contains_key(&address_of(name))
+            && !["endpoint", "kind"].iter().any(|part| merged.0.contains_key(&key_of(name, part)))
             && !is_address(&key)
         {
             problems.key(&key, "there is no such model in your config; ignored".into());
@@ -160,8 +160,8 @@ fn is_address(key: &[String]) -> bool {
     matches!(key, [models, _, last] if models == "models" && last == "endpoint")
 }
 
-fn address_of(name: &str) -> Vec<String> {
-    ["models", name, "endpoint"].map(str::to_owned).to_vec()
+fn key_of(name: &str, part: &str) -> Vec<String> {
+    ["models", name, part].map(str::to_owned).to_vec()
 }
 
 /// Whether a key of a project's file is refused whatever its value is; says why.

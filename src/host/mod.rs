@@ -6,7 +6,7 @@ mod keys;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use clipboard::copy_to_clipboard;
@@ -29,6 +29,24 @@ pub fn now_unix_ms() -> i64 {
 pub fn host_name() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+/// Longest text file that is read whole, in bytes.
+const TEXT_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Reads a plain file of text.
+///
+/// # Errors
+/// In words, why it can't be read: it isn't there, isn't a plain file, is too long, is no UTF-8.
+pub fn read_text(path: &Path) -> Result<String, String> {
+    let data = std::fs::metadata(path).map_err(|error| error.to_string())?;
+    if !data.is_file() {
+        return Err("it is not a plain file".to_owned());
+    }
+    if data.len() > TEXT_BYTES_MAX {
+        return Err(format!("it is longer than {TEXT_BYTES_MAX} bytes"));
+    }
+    std::fs::read_to_string(path).map_err(|error| error.to_string())
 }
 
 /// Gives the working directory, or `/` where it has gone.

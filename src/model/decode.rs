@@ -1,16 +1,18 @@
-//! A response's bytes to the answer's text: pure and incremental. Takes a stream of events or one JSON object, whichever
-//! the server chose to send; knows nothing of sockets.
+//! A response's bytes to an answer: pure and incremental. Takes a stream of events or one JSON object, whichever the
+//! server chose to send; knows nothing of sockets, and leaves what the JSON means to `wire`.
 
+use super::endpoint::Protocol;
 use super::error::{Fault, one_line};
+use super::request::{Response, State};
 use super::sse;
-use super::wire::{Chunk, Problem};
+use super::wire::{self, ANSWER_BYTES_MAX, Bad, Fresh, Gathered, Problem};
 
-/// Most text of one answer, in bytes: a hundred times what a person reads; reaching it ends the answer and is said.
-pub(super) const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Most bytes of one response on the wire: each token comes in some hundred bytes of JSON.
 pub(super) const RESPONSE_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Most bytes of a response that is one JSON object, since it is held whole.
 pub(super) const OBJECT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of a response that are kept as they came; a stream of some ten thousand tokens.
+const RAW_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Bytes of a response kept to show how garbage begins.
 const SAMPLE_BYTES: usize = 240;
 
@@ -24,14 +26,15 @@ pub(super) enum Progress {
 }
 
 /// Takes a response's bytes as they come, cut anywhere.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Decoder {
+    protocol: Protocol,
+    reader: Box<dyn wire::Read>,
+    got: Gathered,
     form: Form,
     sample: Vec<u8>,
-    finish_reason: Option<String>,
-    saw_answer: bool,
+    raw: Vec<u8>,
     response_bytes: usize,
-    answer_bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -43,61 +46,99 @@ enum Form {
 }
 
 impl Decoder {
-    /// Takes the next bytes and adds what they say to `text`, also what came before a fault.
-    pub(super) fn feed(&mut self, bytes: &[u8], text: &mut String) -> Result<Progress, Fault> {
+    /// Makes the decoder of one response.
+    pub(super) fn new(protocol: Protocol) -> Self {
+        Self {
+            protocol,
+            reader: wire::reader(protocol),
+            got: Gathered::default(),
+            form: Form::Unknown,
+            sample: Vec::new(),
+            raw: Vec::new(),
+            response_bytes: 0,
+        }
+    }
+
+    /// Takes the next bytes; [`Self::fresh`] then gives what they say, also what came before a fault.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<Progress, Fault> {
         self.response_bytes = self.response_bytes.saturating_add(bytes.len());
         if self.response_bytes > RESPONSE_BYTES_MAX {
             return Err(Fault::TooLong { what: "response", limit_bytes: RESPONSE_BYTES_MAX });
         }
-        let before = text.len();
-        let result = self.feed_form(bytes, text);
-        self.answer_bytes = self.answer_bytes.saturating_add(text.len() - before);
-        if self.answer_bytes > ANSWER_BYTES_MAX {
-            let mut keep = before + (text.len() - before) - (self.answer_bytes - ANSWER_BYTES_MAX);
-            while !text.is_char_boundary(keep) {
-                keep -= 1;
-            }
-            text.truncate(keep);
+        let room = RAW_BYTES_MAX.saturating_sub(self.raw.len()).min(bytes.len());
+        self.raw.extend_from_slice(&bytes[..room]);
+        let result = self.feed_form(bytes);
+        self.limited(result)
+    }
+
+    /// Takes the end of the response: `Ok` where the answer is whole.
+    pub(super) fn finish(&mut self) -> Result<(), Fault> {
+        let result = match std::mem::take(&mut self.form) {
+            Form::Unknown => Err(Fault::ClosedEarly),
+            Form::Object(bytes) => self.take_object(&bytes),
+            Form::Events(mut reader) => self.finish_events(&mut reader),
+        };
+        self.limited(result)
+    }
+
+    /// Gives the text and the thoughts that came since the last call.
+    pub(super) fn fresh(&mut self) -> Fresh {
+        std::mem::take(&mut self.got.fresh)
+    }
+
+    /// Whether the server has said why the answer ends, so that a missing last word costs nothing.
+    pub(super) fn has_stopped(&self) -> bool {
+        self.got.stop.is_some()
+    }
+
+    /// Whether a piece of an answer has come.
+    pub(super) fn saw_answer(&self) -> bool {
+        self.got.saw_answer
+    }
+
+    /// Puts the answer of `model` together.
+    pub(super) fn response(&mut self, model: &str) -> Response {
+        self.reader.finish(&mut self.got);
+        let got = std::mem::take(&mut self.got);
+        let state = State { model: model.to_owned(), protocol: self.protocol.word(), parts: got.parts };
+        let raw = std::mem::take(&mut self.raw);
+        Response {
+            model: model.to_owned(),
+            text: got.text,
+            calls: got.calls,
+            usage: got.usage,
+            stop: got.stop.unwrap_or_default(),
+            state: (!state.parts.is_empty()).then_some(state),
+            // Without a copy where it is text, as it should be.
+            raw: String::from_utf8(raw).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
+        }
+    }
+
+    fn limited<T>(&self, result: Result<T, Fault>) -> Result<T, Fault> {
+        if self.got.is_over_limit {
             return Err(Fault::TooLong { what: "answer", limit_bytes: ANSWER_BYTES_MAX });
         }
         result
     }
 
-    /// Takes the end of the response: `Ok` where the answer is whole.
-    pub(super) fn finish(&mut self, text: &mut String) -> Result<(), Fault> {
-        match std::mem::take(&mut self.form) {
-            Form::Unknown => Err(Fault::ClosedEarly),
-            Form::Object(bytes) => self.take_object(&bytes, text),
-            Form::Events(mut reader) => {
-                let mut events = Vec::new();
-                reader.finish(&mut events).map_err(too_long)?;
-                let progress = match self.take_events(events, text) {
-                    // The last event was cut in the middle of its JSON: that is a cut, not garbage.
-                    Err(Fault::Garbage { .. }) if self.saw_answer || self.begins_as_answer() => Err(Fault::Cut),
-                    other => other,
-                }?;
-                if progress == Progress::Done || self.finish_reason.is_some() {
-                    Ok(())
-                } else if self.saw_answer {
-                    Err(Fault::Cut)
-                } else {
-                    Err(self.garbage())
-                }
-            }
+    fn finish_events(&mut self, reader: &mut sse::Reader) -> Result<(), Fault> {
+        let mut events = Vec::new();
+        reader.finish(&mut events).map_err(too_long)?;
+        let progress = match self.take_events(events) {
+            // The last event was cut in the middle of its JSON: that is a cut, not garbage.
+            Err(Fault::Garbage { .. }) if self.got.saw_answer || self.begins_as_answer() => Err(Fault::Cut),
+            other => other,
+        }?;
+        if progress == Progress::Done || self.got.stop.is_some() {
+            Ok(())
+        } else if self.got.saw_answer {
+            Err(Fault::Cut)
+        } else {
+            Err(self.garbage())
         }
     }
 
-    /// The server's reason for ending the answer (`stop`, `length`), where it gave one.
-    pub(super) fn finish_reason(&self) -> Option<&str> {
-        self.finish_reason.as_deref()
-    }
-
-    /// Whether a piece of an answer has come.
-    pub(super) fn saw_answer(&self) -> bool {
-        self.saw_answer
-    }
-
-    fn feed_form(&mut self, mut bytes: &[u8], text: &mut String) -> Result<Progress, Fault> {
+    fn feed_form(&mut self, mut bytes: &[u8]) -> Result<Progress, Fault> {
         if matches!(self.form, Form::Unknown) {
             // A byte order mark and blank lines may stand before either form.
             let start = bytes.iter().position(|byte| !byte.is_ascii_whitespace() && !b"\xef\xbb\xbf".contains(byte));
@@ -121,7 +162,7 @@ impl Decoder {
             Form::Events(reader) => {
                 let mut events = Vec::new();
                 let fed = reader.feed(bytes, &mut events);
-                let progress = self.take_events(events, text)?;
+                let progress = self.take_events(events)?;
                 fed.map_err(too_long)?;
                 Ok(progress)
             }
@@ -129,11 +170,11 @@ impl Decoder {
         }
     }
 
-    fn take_events(&mut self, events: Vec<sse::Event>, text: &mut String) -> Result<Progress, Fault> {
+    fn take_events(&mut self, events: Vec<sse::Event>) -> Result<Progress, Fault> {
         for event in events {
             let data = event.data.trim();
             if data == "[DONE]" {
-                return if self.saw_answer { Ok(Progress::Done) } else { Err(self.garbage()) };
+                return if self.got.saw_answer { Ok(Progress::Done) } else { Err(self.garbage()) };
             }
             if event.name == "error" {
                 return Err(reported(&Problem::of_body(data.as_bytes())));
@@ -141,37 +182,30 @@ impl Decoder {
             if data.is_empty() {
                 continue;
             }
-            let chunk: Chunk = serde_json::from_str(data).map_err(|_| Fault::Garbage { sample: one_line(data) })?;
-            self.take_chunk(chunk, text)?;
+            match self.reader.event(data, &mut self.got) {
+                Ok(()) if self.got.is_done => return Ok(Progress::Done),
+                Ok(()) if self.got.is_over_limit => break,
+                Ok(()) => {}
+                Err(Bad::Told(problem)) => return Err(reported(&problem)),
+                Err(Bad::Json(_)) => return Err(Fault::Garbage { sample: one_line(data) }),
+            }
         }
         Ok(Progress::More)
     }
 
-    fn take_object(&mut self, bytes: &[u8], text: &mut String) -> Result<(), Fault> {
-        let chunk: Chunk =
-            serde_json::from_slice(bytes).map_err(|error| if error.is_eof() { Fault::Cut } else { self.garbage() })?;
-        let is_answer = chunk.is_answer();
-        let before = text.len();
-        self.take_chunk(chunk, text)?;
-        if text.len() - before > ANSWER_BYTES_MAX {
-            return Err(Fault::TooLong { what: "answer", limit_bytes: ANSWER_BYTES_MAX });
+    fn take_object(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        match self.reader.object(bytes, &mut self.got) {
+            Ok(()) if self.got.saw_answer => Ok(()),
+            Err(Bad::Told(problem)) => Err(reported(&problem)),
+            Err(Bad::Json(error)) if error.is_eof() => Err(Fault::Cut),
+            Ok(()) | Err(Bad::Json(_)) => Err(self.garbage()),
         }
-        if is_answer { Ok(()) } else { Err(self.garbage()) }
-    }
-
-    fn take_chunk(&mut self, chunk: Chunk, text: &mut String) -> Result<(), Fault> {
-        if let Some(problem) = chunk.error() {
-            return Err(reported(&problem));
-        }
-        self.saw_answer |= chunk.is_answer();
-        if let Some(reason) = chunk.take(text) {
-            self.finish_reason = Some(reason);
-        }
-        Ok(())
     }
 
     fn begins_as_answer(&self) -> bool {
-        self.sample.strip_prefix(b"data:").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"{"))
+        let text = String::from_utf8_lossy(&self.sample);
+        let data = text.lines().find_map(|line| line.strip_prefix("data:"));
+        data.is_some_and(|rest| rest.trim_start().starts_with('{'))
     }
 
     fn garbage(&self) -> Fault {
@@ -179,9 +213,21 @@ impl Decoder {
     }
 }
 
+/// What a server's error inside an answer means.
 fn reported(problem: &Problem) -> Fault {
     let said = one_line(&problem.message);
-    if problem.is_context_overflow() { Fault::ContextOverflow { said } } else { Fault::ErrorInAnswer { said } }
+    let retry_after = problem.retry_after.clone();
+    if problem.is_context_overflow() {
+        Fault::ContextOverflow { said }
+    } else if problem.has_code(&["rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"]) {
+        Fault::RateLimited { retry_after, said }
+    } else if problem.has_code(&["overloaded_error", "UNAVAILABLE"]) {
+        // The status that such an error has where it comes before the answer.
+        let status = if problem.has_code(&["overloaded_error"]) { 529 } else { 503 };
+        Fault::Server { status, retry_after, said }
+    } else {
+        Fault::ErrorInAnswer { said }
+    }
 }
 
 fn too_long(limit: sse::TooLong) -> Fault {
@@ -193,16 +239,19 @@ mod tests {
     use super::*;
 
     fn decode(pieces: &[&[u8]]) -> (String, Result<(), Fault>) {
-        let mut decoder = Decoder::default();
+        let mut decoder = Decoder::new(Protocol::OpenAi);
         let mut text = String::new();
         for piece in pieces {
-            match decoder.feed(piece, &mut text) {
+            let fed = decoder.feed(piece);
+            text.push_str(&decoder.fresh().text);
+            match fed {
                 Ok(Progress::More) => {}
                 Ok(Progress::Done) => return (text, Ok(())),
                 Err(fault) => return (text, Err(fault)),
             }
         }
-        let end = decoder.finish(&mut text);
+        let end = decoder.finish();
+        text.push_str(&decoder.fresh().text);
         (text, end)
     }
 
@@ -270,10 +319,14 @@ mod tests {
 
     #[test]
     fn an_answer_over_the_limit_ends_and_keeps_what_fits() {
-        let mut decoder = Decoder::default();
+        let mut decoder = Decoder::new(Protocol::OpenAi);
         let mut text = String::new();
         let piece = said(&"é".repeat(1000));
-        let fault = (0..3000).find_map(|_| decoder.feed(piece.as_bytes(), &mut text).err());
+        let fault = (0..3000).find_map(|_| {
+            let fault = decoder.feed(piece.as_bytes()).err();
+            text.push_str(&decoder.fresh().text);
+            fault
+        });
         assert_eq!(fault, Some(Fault::TooLong { what: "answer", limit_bytes: ANSWER_BYTES_MAX }));
         assert!(text.len() <= ANSWER_BYTES_MAX && text.len() > ANSWER_BYTES_MAX - 4, "{}", text.len());
     }

@@ -2,9 +2,13 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use super::cancel::Cancel;
 use super::error::Fault;
+use super::provider::Reach;
+use crate::proto::Failure;
 
 /// Longest wait for a name to be resolved, and again for the connection: a server that is there answers in far less.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -55,19 +59,124 @@ impl fmt::Display for Secret {
     }
 }
 
-/// The options of one model.
+/// Reads a key when it is needed, and keeps it; it looks now and then at whether the question was cancelled.
+#[derive(Clone)]
+pub struct KeyReader {
+    read: Arc<ReadKey>,
+    key: Arc<OnceLock<Secret>>,
+}
+
+type ReadKey = dyn Fn(&Cancel) -> Result<Secret, Failure> + Send + Sync;
+
+impl KeyReader {
+    /// Wraps a way to read a key.
+    pub fn new(read: impl Fn(&Cancel) -> Result<Secret, Failure> + Send + Sync + 'static) -> Self {
+        Self { read: Arc::new(read), key: Arc::default() }
+    }
+
+    /// Gives the key; a failure is not kept, so that the next question tries again.
+    pub(super) fn read(&self, cancel: &Cancel) -> Result<Secret, Failure> {
+        if let Some(key) = self.key.get() {
+            return Ok(key.clone());
+        }
+        let key = (self.read)(cancel)?;
+        Ok(self.key.get_or_init(|| key).clone())
+    }
+}
+
+impl fmt::Debug for KeyReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyReader")
+    }
+}
+
+/// What a server speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// OpenAI's chat completions, and everybody's who took them over.
+    #[default]
+    OpenAi,
+    /// OpenAI's Responses.
+    Responses,
+    /// Anthropic's Messages.
+    Anthropic,
+    /// Google's Gemini.
+    Gemini,
+}
+
+impl Protocol {
+    /// Every protocol.
+    pub const ALL: [Self; 4] = [Self::OpenAi, Self::Responses, Self::Anthropic, Self::Gemini];
+
+    /// Its word in `models.NAME.kind`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai-compatible",
+            Self::Responses => "openai-responses",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+        }
+    }
+
+    /// The protocol of a word.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|protocol| protocol.word() == word)
+    }
+
+    /// The address of its own provider, where there is just one.
+    #[must_use]
+    pub fn usual_endpoint(self) -> Option<&'static str> {
+        match self {
+            Self::OpenAi => None,
+            Self::Responses => Some("https://api.openai.com/v1"),
+            Self::Anthropic => Some("https://api.anthropic.com"),
+            Self::Gemini => Some("https://generativelanguage.googleapis.com"),
+        }
+    }
+
+    /// What a path gets that names no version.
+    fn version(self) -> &'static str {
+        if self == Self::Gemini { "/v1beta" } else { "/v1" }
+    }
+
+    /// The headers of a request, the key's among them.
+    pub(super) fn headers(self, key: Option<&Secret>) -> Vec<(&'static str, String)> {
+        let mut headers = Vec::new();
+        if self == Self::Anthropic {
+            headers.push(("anthropic-version", "2023-06-01".to_owned()));
+        }
+        if let Some(key) = key.map(Secret::reveal).filter(|key| !key.is_empty()) {
+            headers.push(match self {
+                Self::OpenAi | Self::Responses => ("authorization", format!("Bearer {key}")),
+                Self::Anthropic => ("x-api-key", key.to_owned()),
+                Self::Gemini => ("x-goog-api-key", key.to_owned()),
+            });
+        }
+        headers
+    }
+}
+
+/// The options of one model at a server.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     /// What the user calls it (`models.NAME`).
     pub name: String,
-    /// The server's address, with or without `/v1`, a trailing slash or the full path.
+    /// What the server speaks.
+    pub protocol: Protocol,
+    /// The server's address, with or without its version, a trailing slash or the full path.
     pub endpoint: String,
     /// The model's name for the server.
     pub model: String,
     /// The sampling temperature; the server's own where absent.
     pub temperature: Option<f64>,
-    /// The key, sent as a bearer token to this endpoint only.
+    /// Most tokens of an answer; the server's own limit where absent.
+    pub max_output_tokens: Option<u64>,
+    /// The key, sent to this endpoint only.
     pub key: Option<Secret>,
+    /// How the key is read that isn't known yet: with the first question.
+    pub key_reader: Option<KeyReader>,
     /// The environment variable that holds the key, for hints.
     pub key_env: Option<String>,
     /// Longest wait for the name, and again for the connection.
@@ -76,6 +185,8 @@ pub struct Endpoint {
     pub first_byte_timeout: Duration,
     /// Longest silence once it has begun.
     pub idle_timeout: Duration,
+    /// How often a request is sent again that was refused before its answer began.
+    pub retries: u32,
 }
 
 impl Endpoint {
@@ -84,23 +195,39 @@ impl Endpoint {
     pub fn new(name: &str, endpoint: &str, model: &str) -> Self {
         Self {
             name: name.to_owned(),
+            protocol: Protocol::OpenAi,
             endpoint: endpoint.to_owned(),
             model: model.to_owned(),
             temperature: None,
+            max_output_tokens: None,
             key: None,
+            key_reader: None,
             key_env: None,
             connect_timeout: CONNECT_TIMEOUT,
             first_byte_timeout: FIRST_BYTE_TIMEOUT,
             idle_timeout: IDLE_TIMEOUT,
+            retries: 0,
         }
     }
 
-    /// Gives the full address of the chat completions.
+    /// Gives the full address of a streamed answer.
     ///
     /// # Errors
     /// [`Fault::BadEndpoint`] where the address is no `http` or `https` URL, or carries a password.
     pub fn url(&self) -> Result<String, Fault> {
-        self.address().map(|address| address.url)
+        self.address(Ask::Stream(&self.model)).map(|address| address.url)
+    }
+
+    /// Tells how far a request to it goes; an address that can't be read is nowhere near.
+    #[must_use]
+    pub fn reach(&self) -> Reach {
+        self.address(Ask::Models).map_or(Reach::Internet, |address| address.reach())
+    }
+
+    /// Gives host and port, or the address as written where it can't be read.
+    #[must_use]
+    pub fn place(&self) -> String {
+        self.address(Ask::Models).map_or_else(|_| self.shown().to_owned(), |address| address.place)
     }
 
     /// Gives the address as it may be shown: without what stands before an `@`, which may be a password.
@@ -110,7 +237,7 @@ impl Endpoint {
     }
 
     /// Splits the address into what a request and a message need.
-    pub(super) fn address(&self) -> Result<Address, Fault> {
+    pub(super) fn address(&self, ask: Ask<'_>) -> Result<Address, Fault> {
         let bad = |why: &str| Fault::BadEndpoint { why: why.to_owned() };
         let text = self.endpoint.trim();
         let text = text.split('#').next().unwrap_or_default();
@@ -129,21 +256,64 @@ impl Endpoint {
         let Some(authority) = uri.authority().filter(|authority| !authority.host().is_empty()) else {
             return Err(bad("it names no host"));
         };
-        let path = uri.path().trim_end_matches('/');
-        let path = if path.ends_with("/chat/completions") {
-            path.to_owned()
-        } else if path.split('/').any(is_version) {
-            format!("{path}/chat/completions")
-        } else {
-            format!("{path}/v1/chat/completions")
-        };
-        let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+        let base = self.base_path(uri.path());
+        let (path, own_query) = self.request_path(ask);
+        let query = [query, own_query].into_iter().flatten().collect::<Vec<_>>().join("&");
+        let query = if query.is_empty() { query } else { format!("?{query}") };
+        let path = format!("{base}{path}");
         Ok(Address {
             url: format!("{scheme}://{authority}{path}{query}"),
             place: authority.to_string(),
             host: authority.host().to_owned(),
         })
     }
+
+    /// The path up to the version: what the user wrote, without the end of a full path.
+    fn base_path(&self, path: &str) -> String {
+        let path = path.trim_end_matches('/');
+        let end = match self.protocol {
+            Protocol::OpenAi => "/chat/completions",
+            Protocol::Responses => "/responses",
+            Protocol::Anthropic => "/messages",
+            Protocol::Gemini => "/models",
+        };
+        match path.strip_suffix(end) {
+            Some(base) => base.to_owned(),
+            None if path.split('/').any(is_version) => path.to_owned(),
+            None => format!("{path}{}", self.protocol.version()),
+        }
+    }
+
+    fn request_path(&self, ask: Ask<'_>) -> (String, Option<&'static str>) {
+        match (self.protocol, ask) {
+            (_, Ask::Models) => ("/models".to_owned(), None),
+            (Protocol::OpenAi, _) => ("/chat/completions".to_owned(), None),
+            (Protocol::Responses, _) => ("/responses".to_owned(), None),
+            (Protocol::Anthropic, _) => ("/messages".to_owned(), None),
+            (Protocol::Gemini, Ask::Stream(model)) => {
+                (format!("/models/{}:streamGenerateContent", path_name(model)), Some("alt=sse"))
+            }
+            (Protocol::Gemini, Ask::Whole(model)) => (format!("/models/{}:generateContent", path_name(model)), None),
+        }
+    }
+}
+
+/// What is asked of a server: it decides the path.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ask<'a> {
+    /// An answer in pieces, of this model.
+    Stream(&'a str),
+    /// An answer in one piece, of this model.
+    Whole(&'a str),
+    /// Which models there are.
+    Models,
+}
+
+/// A model's name as a piece of a path.
+fn path_name(model: &str) -> String {
+    let model = model.strip_prefix("models/").unwrap_or(model);
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:@".contains(&byte);
+    model.bytes().map(|byte| if fits(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
 /// An endpoint's address, in parts.
@@ -161,6 +331,25 @@ impl Address {
     pub(super) fn is_loopback(&self) -> bool {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
         host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    }
+
+    /// How far a request goes.
+    fn reach(&self) -> Reach {
+        let host = self.host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
+        let is_private = match host.parse::<IpAddr>() {
+            Ok(IpAddr::V4(ip)) => ip.is_private() || ip.is_link_local(),
+            Ok(IpAddr::V6(ip)) => ip.is_unique_local() || ip.is_unicast_link_local(),
+            // Names that no public server of names may hold (RFC 6762, RFC 8375, and the `internal` that ICANN keeps free).
+            Err(_) => {
+                const ENDS: [&str; 3] = [".local", ".home.arpa", ".internal"];
+                !host.contains('.') || ENDS.iter().any(|end| host.ends_with(end))
+            }
+        };
+        match is_private {
+            _ if self.is_loopback() => Reach::Machine,
+            true => Reach::Network,
+            false => Reach::Internet,
+        }
     }
 }
 
@@ -211,11 +400,47 @@ mod tests {
     }
 
     #[test]
+    fn each_protocol_has_its_own_path() {
+        let table = [
+            (Protocol::Responses, "https://api.openai.com/v1", "https://api.openai.com/v1/responses"),
+            (Protocol::Responses, "https://h/v1/responses", "https://h/v1/responses"),
+            (Protocol::Anthropic, "https://api.anthropic.com", "https://api.anthropic.com/v1/messages"),
+            (Protocol::Anthropic, "http://h:1/v1/messages", "http://h:1/v1/messages"),
+            (Protocol::Gemini, "https://h", "https://h/v1beta/models/x%2Fy:streamGenerateContent?alt=sse"),
+            (
+                Protocol::Gemini,
+                "https://h/v1/models/?k=1",
+                "https://h/v1/models/x%2Fy:streamGenerateContent?k=1&alt=sse",
+            ),
+        ];
+        for (protocol, written, url) in table {
+            let endpoint = Endpoint { protocol, ..Endpoint::new("m", written, "models/x/y") };
+            assert_eq!(endpoint.url().as_deref(), Ok(url), "{written}");
+        }
+    }
+
+    #[test]
+    fn how_far_a_request_goes() {
+        for (url, reach) in [
+            ("http://127.0.0.1:1", Reach::Machine),
+            ("http://192.168.1.4:8080", Reach::Network),
+            ("http://[fd00::1]", Reach::Network),
+            ("http://box:11434", Reach::Network),
+            ("http://box.local", Reach::Network),
+            ("https://api.openai.com/v1", Reach::Internet),
+            ("http://8.8.8.8", Reach::Internet),
+            ("nonsense", Reach::Internet),
+        ] {
+            assert_eq!(Endpoint::new("m", url, "x").reach(), reach, "{url}");
+        }
+    }
+
+    #[test]
     fn this_machine_is_known() {
         for (url, yes) in
             [("http://localhost:1", true), ("http://[::1]", true), ("http://127.3.2.1", true), ("http://h", false)]
         {
-            let address = Endpoint::new("m", url, "x").address().unwrap_or_else(|_| panic!("{url}"));
+            let address = Endpoint::new("m", url, "x").address(Ask::Models).unwrap_or_else(|_| panic!("{url}"));
             assert_eq!(address.is_loopback(), yes, "{url}");
         }
     }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::endpoint::Endpoint;
 use crate::proto::{Failure, FailureKind};
 
 /// Characters of a server's own words that a message repeats: enough for its sentence, short enough for a line.
@@ -18,6 +19,8 @@ pub struct ModelError {
     pub place: String,
     /// The environment variable that should hold the key, where one is configured.
     pub key_env: Option<String>,
+    /// Its word in `models.NAME.kind`.
+    pub kind: &'static str,
     /// Why it failed.
     pub fault: Fault,
 }
@@ -132,8 +135,8 @@ pub enum Fault {
     /// The connection closed in the middle of the answer.
     #[error("the answer was cut off in the middle: the connection closed")]
     Cut,
-    /// What came is no answer in the OpenAI form.
-    #[error("the answer is not what an OpenAI-compatible server sends{}", tail(.sample))]
+    /// What came is no answer in the form of the protocol.
+    #[error("the answer is not what such a server sends{}", tail(.sample))]
     Garbage {
         /// How it begins.
         sample: String,
@@ -152,6 +155,24 @@ pub enum Fault {
         /// The limit.
         limit_bytes: usize,
     },
+    /// The user stopped it.
+    #[error("stopped")]
+    Cancelled,
+    /// The key can't be read.
+    #[error("{}", .0.message)]
+    Key(
+        /// What went wrong, ready to be shown.
+        Failure,
+    ),
+    /// No model is connected at all.
+    #[error("no model is configured")]
+    NotConnected,
+    /// The script of a mock can't be used.
+    #[error("the script can't be used: {why}")]
+    Script {
+        /// What is wrong with it.
+        why: String,
+    },
     /// Ours.
     #[error("the request could not be run: {why}")]
     Internal {
@@ -161,23 +182,43 @@ pub enum Fault {
 }
 
 impl ModelError {
+    /// Makes the error of a server.
+    pub(super) fn of(endpoint: &Endpoint, fault: Fault) -> Self {
+        Self {
+            model: endpoint.name.clone(),
+            place: endpoint.place(),
+            key_env: endpoint.key_env.clone(),
+            kind: endpoint.protocol.word(),
+            fault,
+        }
+    }
+
     /// Turns it into what a face shows.
     #[must_use]
     pub fn to_failure(&self) -> Failure {
+        let message = match &self.fault {
+            Fault::Key(failure) => return failure.clone(),
+            fault @ Fault::NotConnected => fault.to_string(),
+            _ => self.to_string(),
+        };
         Failure {
-            kind: self.kind(),
-            message: clean(&self.to_string(), usize::MAX),
+            kind: self.failure_kind(),
+            message: clean(&message, usize::MAX),
             hint: clean(&self.hint(), usize::MAX),
         }
     }
 
-    fn kind(&self) -> FailureKind {
+    fn failure_kind(&self) -> FailureKind {
         match &self.fault {
-            Fault::BadEndpoint { .. } | Fault::BadKey | Fault::Unauthorized { .. } | Fault::NotFound { .. } => {
-                FailureKind::Config
-            }
+            Fault::BadEndpoint { .. }
+            | Fault::BadKey
+            | Fault::Key(_)
+            | Fault::Script { .. }
+            | Fault::Unauthorized { .. }
+            | Fault::NotFound { .. } => FailureKind::Config,
+            Fault::NotConnected => FailureKind::NoModel,
             Fault::Redirected { .. } => FailureKind::Refused,
-            Fault::ContextOverflow { .. } => FailureKind::User,
+            Fault::ContextOverflow { .. } | Fault::Cancelled => FailureKind::User,
             Fault::Internal { .. } => FailureKind::Internal,
             _ => FailureKind::Unavailable,
         }
@@ -214,8 +255,16 @@ impl ModelError {
                 "look at the server's log, then ask again".to_owned()
             }
             Fault::Garbage { .. } => {
-                format!("check that models.{name}.endpoint is a model server with /v1/chat/completions")
+                format!("check that models.{name}.endpoint is a model server that speaks {}", self.kind)
             }
+            Fault::Cancelled => "ask again".to_owned(),
+            Fault::Key(failure) => failure.hint.clone(),
+            Fault::NotConnected => {
+                "connect one: put return {models = {mine = {endpoint = \"http://127.0.0.1:8080\"}}} \
+                                    into the config, or let `reedclaw onboard` find what is there"
+                    .to_owned()
+            }
+            Fault::Script { .. } => format!("see models.{name}.script in the config"),
             Fault::TooLong { .. } => "ask for a shorter answer".to_owned(),
             Fault::Internal { .. } => "ask again; if it stays, restart reedclaw".to_owned(),
         }
@@ -304,6 +353,7 @@ mod tests {
             model: "m".into(),
             place: "h:1".into(),
             key_env: key_env.map(str::to_owned),
+            kind: "openai-compatible",
             fault: Fault::Unauthorized { status: 401, had_key, said: String::new() },
         };
         assert!(

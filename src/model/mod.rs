@@ -1,26 +1,37 @@
-//! Model endpoints: request, stream, errors. Owns the OpenAI-compatible wire; must not know of conversations' upkeep, of
-//! storage or of the terminal, and never prints.
+//! Models and how they are asked: the providers, their wires, streams, errors, retries and fall-backs. It must not know of
+//! a conversation's upkeep, of storage or of the terminal, and never prints.
 //!
-//! The request runs on a thread of its own; what it hears comes through a bounded channel, so that the caller can turn
-//! away at once, wherever the other side hangs.
+//! A request to a server runs on a thread of its own; what it hears comes through a bounded channel, so that the caller
+//! can turn away at once, wherever the other side hangs. [`Provider`] is the one way that the rest of the program asks.
 //!
 //! ```no_run
-//! use reedclaw::model::{Endpoint, Piece, start};
+//! use reedclaw::model::{Endpoint, Piece, Request, start};
 //! use reedclaw::proto::{Message, Role};
 //! use std::time::Duration;
 //!
 //! let endpoint = Endpoint::new("local", "http://127.0.0.1:8080", "default");
-//! let mut stream = start(&endpoint, &[Message { role: Role::User, content: "hello".into() }]);
+//! let request = Request::of(&[Message { role: Role::User, content: "hello".into() }]);
+//! let mut stream = start(&endpoint, &request);
 //! while let Ok(Some(Piece::Text(text))) = stream.recv_timeout(Duration::from_secs(600)) {
 //!     // draw `text`
 //! }
 //! ```
 
+mod cancel;
 mod decode;
 mod endpoint;
 mod error;
+mod mock;
+mod models;
+mod probe;
+mod provider;
+mod reliable;
+mod request;
+mod retry;
+mod router;
 #[cfg(test)]
 pub(crate) mod script;
+mod server;
 mod sse;
 mod stream;
 #[cfg(test)]
@@ -28,6 +39,17 @@ mod tests;
 mod wire;
 mod worker;
 
-pub use endpoint::{CONNECT_TIMEOUT, Endpoint, FIRST_BYTE_TIMEOUT, IDLE_TIMEOUT, Secret};
+pub use cancel::{Cancel, Waker};
+pub use endpoint::{CONNECT_TIMEOUT, Endpoint, FIRST_BYTE_TIMEOUT, IDLE_TIMEOUT, KeyReader, Protocol, Secret};
 pub use error::{Fault, ModelError};
-pub use stream::{Answer, Finish, Piece, Stream, Waker, complete, start};
+pub use mock::Mock;
+pub use models::{Models, Spec};
+pub use probe::list_models;
+pub use provider::{Capabilities, ChatEvent, Crossing, Provider, Reach, Sink};
+pub use reliable::Reliable;
+pub use request::{
+    Item, Metadata, Request, Response, State, Stop, StopReason, Task, Tool, ToolCall, ToolResult, Usage,
+};
+pub use router::Router;
+pub use server::Server;
+pub use stream::{Piece, Stream, start};

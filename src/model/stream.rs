@@ -5,11 +5,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::endpoint::Endpoint;
+use super::cancel::Waker;
+use super::endpoint::{Ask, Endpoint};
 use super::error::{Fault, ModelError};
-use super::wire::Request;
+use super::request::{Request, Response};
+use super::wire::{self, Without};
 use super::worker::{self, Job};
-use crate::proto::Message;
 
 /// Pieces that wait between the request's thread and the caller; when full, the thread waits and so does the server.
 const PIECES_WAITING_MAX: usize = 64;
@@ -21,46 +22,21 @@ const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 pub enum Piece {
     /// More of the answer, raw as the model sent it.
     Text(String),
+    /// More of its thoughts, raw.
+    Thought(String),
     /// The answer is whole.
-    Done(Finish),
-}
-
-/// How an answer ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Finish {
-    /// The server's word for it, such as `stop` or `length`; one clean line.
-    pub reason: Option<String>,
-}
-
-/// A whole answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// Its text, raw.
-    pub text: String,
-    /// How it ended.
-    pub finish: Finish,
+    Done(Box<Response>),
 }
 
 /// What the request's thread says to the caller's end.
 #[derive(Debug)]
 pub(super) enum Heard {
-    /// Bytes came that hold no text (headers, a ping, thoughts).
+    /// Bytes came that hold no text (headers, a ping).
     Alive,
     Text(String),
-    End(Result<Finish, Fault>),
+    Thought(String),
+    End(Result<Box<Response>, Fault>),
     Woken,
-}
-
-/// Wakes a stream's caller out of its wait, from any thread.
-#[derive(Clone, Debug)]
-pub struct Waker(SyncSender<Heard>);
-
-impl Waker {
-    /// Ends the current wait, if there is one; never waits itself.
-    pub fn wake(&self) {
-        // A full channel means that the caller isn't waiting.
-        let _ = self.0.try_send(Heard::Woken);
-    }
 }
 
 /// A question on its way. Dropping it ends the request at once and waits for nothing.
@@ -84,48 +60,32 @@ enum Phase {
     /// Text is coming.
     Running { deadline: Instant },
     /// Over; the same end is given to every further call.
-    Ended(Result<Finish, Fault>),
+    Ended(Result<Box<Response>, Fault>),
 }
 
-/// Asks `messages` and gives the stream of the answer. Returns at once; what goes wrong comes out of the stream.
+/// Asks and gives the stream of the answer. Returns at once; what goes wrong comes out of the stream.
 #[must_use]
-pub fn start(endpoint: &Endpoint, messages: &[Message]) -> Stream {
-    ask(endpoint, messages, true)
+pub fn start(endpoint: &Endpoint, request: &Request) -> Stream {
+    start_without(endpoint, request, Without::default())
 }
 
-/// Asks `messages` without streaming and waits for the whole answer.
-///
-/// # Errors
-/// Any [`Fault`], with the model's name.
-pub fn complete(endpoint: &Endpoint, messages: &[Message]) -> Result<Answer, Box<ModelError>> {
-    let mut stream = ask(endpoint, messages, false);
-    let mut text = String::new();
-    loop {
-        match stream.recv_timeout(WAIT_MAX)? {
-            Some(Piece::Text(piece)) => text.push_str(&piece),
-            Some(Piece::Done(finish)) => return Ok(Answer { text, finish }),
-            None => {}
-        }
-    }
-}
-
-fn ask(endpoint: &Endpoint, messages: &[Message], stream: bool) -> Stream {
+/// As [`start`], without the fields that the server has refused.
+pub(super) fn start_without(endpoint: &Endpoint, request: &Request, without: Without) -> Stream {
     let (sender, heard) = sync_channel(PIECES_WAITING_MAX);
+    let wake = sender.clone();
     let mut asked = Stream {
         heard,
-        waker: Waker(sender.clone()),
+        // A full channel means that the caller isn't waiting.
+        waker: Waker::new(move || {
+            let _ = wake.try_send(Heard::Woken);
+        }),
         agent: None,
-        identity: ModelError {
-            model: endpoint.name.clone(),
-            place: endpoint.shown().to_owned(),
-            key_env: endpoint.key_env.clone(),
-            fault: Fault::ClosedEarly,
-        },
+        identity: ModelError::of(endpoint, Fault::ClosedEarly),
         phase: Phase::Asked,
         first_byte_timeout: endpoint.first_byte_timeout,
         idle_timeout: endpoint.idle_timeout,
     };
-    if let Err(fault) = asked.launch(endpoint, messages, stream, sender) {
+    if let Err(fault) = asked.launch(endpoint, request, without, sender) {
         asked.phase = Phase::Ended(Err(fault));
     }
     asked
@@ -151,6 +111,10 @@ impl Stream {
                 Ok(Heard::Text(text)) => {
                     self.phase = Phase::Running { deadline: Instant::now() + self.idle_timeout };
                     return Ok(Some(Piece::Text(text)));
+                }
+                Ok(Heard::Thought(text)) => {
+                    self.phase = Phase::Running { deadline: Instant::now() + self.idle_timeout };
+                    return Ok(Some(Piece::Thought(text)));
                 }
                 Ok(Heard::Alive) => self.stay_alive(),
                 Ok(Heard::End(end)) => self.phase = Phase::Ended(end),
@@ -183,15 +147,14 @@ impl Stream {
     fn launch(
         &mut self,
         endpoint: &Endpoint,
-        messages: &[Message],
-        stream: bool,
+        request: &Request,
+        without: Without,
         sender: SyncSender<Heard>,
     ) -> Result<(), Fault> {
         let internal = |why: String| Fault::Internal { why };
-        let address = endpoint.address()?;
-        self.identity.place.clone_from(&address.place);
-        let request = Request::new(&endpoint.model, messages, stream, endpoint.temperature);
-        let body = serde_json::to_vec(&request).map_err(|error| internal(error.to_string()))?;
+        let model = request.model.as_deref().unwrap_or(&endpoint.model);
+        let address = endpoint.address(if request.whole { Ask::Whole(model) } else { Ask::Stream(model) })?;
+        let body = wire::body(request, endpoint, without).map_err(|error| internal(error.to_string()))?;
         let agent = worker::agent(endpoint, &address);
         self.agent = Some(agent.clone());
         let job = Job { agent, url: address.url, body, endpoint: endpoint.clone() };
@@ -212,9 +175,9 @@ impl Stream {
         }
     }
 
-    fn ending(&self, end: Result<Finish, Fault>) -> Result<Option<Piece>, Box<ModelError>> {
+    fn ending(&self, end: Result<Box<Response>, Fault>) -> Result<Option<Piece>, Box<ModelError>> {
         match end {
-            Ok(finish) => Ok(Some(Piece::Done(finish))),
+            Ok(response) => Ok(Some(Piece::Done(response))),
             Err(fault) => Err(Box::new(ModelError { fault, ..self.identity.clone() })),
         }
     }

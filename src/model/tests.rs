@@ -1,34 +1,36 @@
 //! The room against a scripted server that plays every fault on real sockets.
 
+mod chain;
+
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use super::script::{Step, done, response, said, serve, sse_head};
-use super::{Endpoint, Fault, Finish, ModelError, Piece, Secret, Stream, complete, start};
+use super::{Endpoint, Fault, ModelError, Piece, Request, Response, Secret, Stop, StopReason, Stream, start};
 use crate::proto::{FailureKind, Message, Role};
 
 const LONG: Duration = Duration::from_secs(60);
 
-fn question() -> Vec<Message> {
-    vec![
+fn question() -> Request {
+    Request::of(&[
         Message { role: Role::System, content: "be brief".into() },
         Message { role: Role::User, content: "hé?".into() },
-    ]
+    ])
 }
 
-fn drain(stream: &mut Stream) -> (String, Result<Finish, Box<ModelError>>) {
+fn drain(stream: &mut Stream) -> (String, Result<Response, Box<ModelError>>) {
     let mut text = String::new();
     loop {
         match stream.recv_timeout(LONG) {
             Ok(Some(Piece::Text(piece))) => text.push_str(&piece),
-            Ok(Some(Piece::Done(finish))) => return (text, Ok(finish)),
-            Ok(None) => {}
+            Ok(Some(Piece::Done(response))) => return (text, Ok(*response)),
+            Ok(Some(Piece::Thought(_)) | None) => {}
             Err(error) => return (text, Err(error)),
         }
     }
 }
 
-fn ask(steps: Vec<Step>) -> (String, Result<Finish, Box<ModelError>>) {
+fn ask(steps: Vec<Step>) -> (String, Result<Response, Box<ModelError>>) {
     let server = serve(vec![steps]);
     drain(&mut start(&Endpoint::new("m", &server.url, "x"), &question()))
 }
@@ -45,13 +47,14 @@ fn an_answer_streams_and_the_request_is_as_the_protocol_says() {
     endpoint.temperature = Some(0.5);
     endpoint.key = Some(Secret::new("sk-1"));
     let (text, end) = drain(&mut start(&endpoint, &question()));
-    assert_eq!((text.as_str(), end), ("hello", Ok(Finish { reason: None })));
+    let response = end.expect("an answer");
+    assert_eq!((text.as_str(), response.text.as_str(), response.stop), ("hello", "hello", Stop::default()));
     let request = server.requests.recv().expect("a request");
     let (head, body) = request.split_once("\r\n\r\n").expect("a head");
     assert!(head.starts_with("POST /v1/chat/completions HTTP/1.1"), "{head}");
     assert!(head.to_ascii_lowercase().contains("authorization: bearer sk-1"), "{head}");
     let body: serde_json::Value = serde_json::from_str(body).expect("JSON");
-    let expected = serde_json::json!({"model": "some-model", "stream": true, "temperature": 0.5, "messages": [
+    let expected = serde_json::json!({"model": "some-model", "stream": true, "stream_options": {"include_usage": true}, "temperature": 0.5, "messages": [
         {"role": "system", "content": "be brief"}, {"role": "user", "content": "hé?"}]});
     assert_eq!(body, expected);
 }
@@ -84,14 +87,17 @@ fn chunks_and_pieces_may_be_cut_inside_a_character() {
 fn one_object_is_taken_where_a_stream_was_asked_for_and_the_other_way_round() {
     let object = r#"{"choices":[{"message":{"role":"assistant","content":"whole"},"finish_reason":"length"}]}"#;
     let (text, end) = ask(vec![response("200 OK", "content-type: application/json\r\n", object)]);
-    assert_eq!((text.as_str(), end), ("whole", Ok(Finish { reason: Some("length".into()) })));
+    let stop = Stop { reason: StopReason::Length, said: "length".into() };
+    assert_eq!((text.as_str(), end.expect("an answer").stop), ("whole", stop));
 
     let server =
         serve(vec![vec![response("200 OK", "", object)], vec![sse_head(), said("str"), said("eamed"), done()]]);
     let endpoint = Endpoint::new("m", &server.url, "x");
-    assert_eq!(complete(&endpoint, &question()).map(|answer| answer.text), Ok("whole".into()));
+    let request = Request { whole: true, ..question() };
+    let complete = || drain(&mut start(&endpoint, &request)).1.expect("an answer").text;
+    assert_eq!(complete(), "whole");
     assert!(server.requests.recv().expect("a request").contains("\"stream\":false"));
-    assert_eq!(complete(&endpoint, &question()).map(|answer| answer.text), Ok("streamed".into()));
+    assert_eq!(complete(), "streamed");
 }
 
 #[test]

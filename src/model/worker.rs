@@ -10,8 +10,9 @@ use ureq::http::{HeaderMap, Response};
 use super::decode::{Decoder, Progress};
 use super::endpoint::{Address, Endpoint};
 use super::error::{Fault, one_line};
-use super::stream::{Finish, Heard};
-use super::wire::Problem;
+use super::request::Response as Answer;
+use super::stream::Heard;
+use super::wire::{Fresh, Problem};
 
 /// Bytes taken from the socket at once, so also the largest piece of text.
 const READ_BYTES: usize = 16 * 1024;
@@ -71,7 +72,7 @@ impl Line {
         self.sender.send(heard).ok()
     }
 
-    fn end(&mut self, end: Result<Finish, Fault>) {
+    fn end(&mut self, end: Result<Box<Answer>, Fault>) {
         self.ended = true;
         let _ = self.sender.send(Heard::End(end));
     }
@@ -86,14 +87,14 @@ impl Drop for Line {
 }
 
 /// One request and its response; `None` where nobody listens any more.
-fn exchange(job: &Job, line: &Line) -> Option<Result<Finish, Fault>> {
+fn exchange(job: &Job, line: &Line) -> Option<Result<Box<Answer>, Fault>> {
     let endpoint = &job.endpoint;
+    if endpoint.key.as_ref().is_some_and(|key| !key.reveal().bytes().all(|byte| byte.is_ascii_graphic())) {
+        return Some(Err(Fault::BadKey));
+    }
     let mut request = job.agent.post(&job.url).header("content-type", "application/json");
-    if let Some(key) = endpoint.key.as_ref().filter(|key| !key.reveal().is_empty()) {
-        if !key.reveal().bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Some(Err(Fault::BadKey));
-        }
-        request = request.header("authorization", format!("Bearer {}", key.reveal()));
+    for (name, value) in endpoint.protocol.headers(endpoint.key.as_ref()) {
+        request = request.header(name, value);
     }
     let response = match request.send(&job.body[..]) {
         Ok(response) => response,
@@ -107,33 +108,36 @@ fn exchange(job: &Job, line: &Line) -> Option<Result<Finish, Fault>> {
     }
 }
 
-fn read_answer(response: Response<ureq::Body>, endpoint: &Endpoint, line: &Line) -> Option<Result<Finish, Fault>> {
+fn read_answer(response: Response<ureq::Body>, endpoint: &Endpoint, line: &Line) -> Option<Result<Box<Answer>, Fault>> {
     let mut reader = response.into_body().into_reader();
-    let mut decoder = Decoder::default();
+    let mut decoder = Decoder::new(endpoint.protocol);
     let mut buffer = vec![0; READ_BYTES];
     loop {
-        let mut text = String::new();
         let step = match reader.read(&mut buffer) {
-            Ok(0) => Some(decoder.finish(&mut text)),
-            Ok(count) => match decoder.feed(&buffer[..count], &mut text) {
+            Ok(0) => Some(decoder.finish()),
+            Ok(count) => match decoder.feed(&buffer[..count]) {
                 Ok(Progress::More) => None,
                 Ok(Progress::Done) => Some(Ok(())),
                 Err(fault) => Some(Err(fault)),
             },
             Err(error) if error.kind() == io::ErrorKind::Interrupted => None,
-            Err(error) => Some(broken_off(error, endpoint, &mut decoder, &mut text)),
+            Err(error) => Some(broken_off(error, endpoint, &mut decoder)),
         };
+        let Fresh { text, thought } = decoder.fresh();
+        if !thought.is_empty() {
+            line.say(Heard::Thought(thought))?;
+        }
         line.say(if text.is_empty() { Heard::Alive } else { Heard::Text(text) })?;
         if let Some(end) = step {
-            return Some(end.map(|()| Finish { reason: decoder.finish_reason().map(one_line) }));
+            return Some(end.map(|()| Box::new(decoder.response(&endpoint.name))));
         }
     }
 }
 
 /// A read failed: what the decoder holds may be whole all the same.
-fn broken_off(error: io::Error, endpoint: &Endpoint, decoder: &mut Decoder, text: &mut String) -> Result<(), Fault> {
+fn broken_off(error: io::Error, endpoint: &Endpoint, decoder: &mut Decoder) -> Result<(), Fault> {
     let is_timeout = matches!(ureq::Error::from(error), ureq::Error::Timeout(_));
-    if is_timeout && decoder.finish_reason().is_none() {
+    if is_timeout && !decoder.has_stopped() {
         let begun = decoder.saw_answer();
         return Err(if begun {
             Fault::Stalled(endpoint.idle_timeout)
@@ -141,13 +145,13 @@ fn broken_off(error: io::Error, endpoint: &Endpoint, decoder: &mut Decoder, text
             Fault::NeverStarted(endpoint.first_byte_timeout)
         });
     }
-    match decoder.finish(text) {
+    match decoder.finish() {
         Err(Fault::Garbage { .. }) => Err(Fault::Cut),
         other => other,
     }
 }
 
-fn refusal(response: Response<ureq::Body>, endpoint: &Endpoint) -> Fault {
+pub(super) fn refusal(response: Response<ureq::Body>, endpoint: &Endpoint) -> Fault {
     let status = response.status().as_u16();
     let header = |headers: &HeaderMap, name: &str| headers.get(name).and_then(|it| it.to_str().ok()).map(one_line);
     if (300..400).contains(&status) {
@@ -163,7 +167,10 @@ fn refusal(response: Response<ureq::Body>, endpoint: &Endpoint) -> Fault {
         problem.message = key.redact(&problem.message);
     }
     let said = one_line(&problem.message);
+    let retry_after = retry_after.or_else(|| problem.retry_after.clone());
     match status {
+        // Google says so of a wrong key.
+        400 if problem.message.starts_with("API key not valid") => Fault::Unauthorized { status, had_key: true, said },
         401 | 403 => {
             let had_key = endpoint.key.as_ref().is_some_and(|key| !key.reveal().is_empty());
             Fault::Unauthorized { status, had_key, said }
@@ -177,7 +184,7 @@ fn refusal(response: Response<ureq::Body>, endpoint: &Endpoint) -> Fault {
 }
 
 /// What a failure before the response's headers means.
-fn before_answer(error: ureq::Error, endpoint: &Endpoint) -> Fault {
+pub(super) fn before_answer(error: ureq::Error, endpoint: &Endpoint) -> Fault {
     let why = one_line(&error.to_string());
     match error {
         ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => Fault::ConnectTimeout(endpoint.connect_timeout),
@@ -207,7 +214,7 @@ fn io_fault(error: &io::Error) -> Fault {
 }
 
 /// Takes the key out of what a server said in the middle of an answer.
-fn redact(endpoint: &Endpoint, fault: Fault) -> Fault {
+pub(super) fn redact(endpoint: &Endpoint, fault: Fault) -> Fault {
     let Some(key) = &endpoint.key else { return fault };
     match fault {
         Fault::ErrorInAnswer { said } => Fault::ErrorInAnswer { said: key.redact(&said) },

@@ -1,15 +1,18 @@
 //! A question's way: asked, drawn as the answer comes, stopped by Ctrl-C.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
+use super::question::Reader;
 use super::run::Repl;
-use crate::agent::Cancel;
-use crate::console::Waiting;
+use crate::agent::{Cancel, Crossing};
+use crate::console::{Console, Waiting};
 use crate::proto::Event;
 use crate::render::{Markdown, Options};
 use crate::shell;
-use crate::shell::session::KeysTo;
+use crate::shell::session::{KeysTo, Session};
 
 /// What came of a question.
 pub(super) struct Reply {
@@ -35,29 +38,27 @@ impl Repl {
         });
         let waiting = &Waiting::default();
         let mut reply = Reply { text: String::new(), whole: false };
-        let watcher = cancel.clone();
         let is_over = &AtomicBool::new(false);
+        let (questions, asked) = channel();
+        let (answers, said) = channel();
+        let watcher = Watcher { session, console, cancel: cancel.clone(), is_over, asked, answers };
         thread::scope(|scope| {
-            scope.spawn(move || {
-                loop {
-                    match session.next_event() {
-                        // Others nudge too, such as the thread that lists programs.
-                        shell::Event::Nudged if is_over.load(Ordering::Acquire) => break,
-                        shell::Event::Nudged => {}
-                        shell::Event::Cancel => watcher.cancel(),
-                        event => {
-                            let over = matches!(event, shell::Event::Hangup | shell::Event::Ended(_));
-                            deferred.push_back(event);
-                            if over {
-                                watcher.cancel();
-                                break;
-                            }
-                        }
-                    }
-                }
-            });
+            scope.spawn(move || watcher.watch(deferred));
             scope.spawn(|| waiting.draw(console));
-            agent.ask(question, &cancel, &mut |event| {
+            let mut consent = |crossing: &Crossing| {
+                let Crossing { from, to, place } = crossing;
+                let text =
+                    format!("{from} doesn't answer. Send this conversation to {to} ({place})? yes [y]  no [n]  ");
+                let mut yes = false;
+                waiting.above(console, || {
+                    let _ = questions.send(text);
+                    pump.nudge();
+                    // Nobody answers where the terminal has gone.
+                    yes = said.recv().unwrap_or(false);
+                });
+                yes
+            };
+            let mut draw = |event| {
                 if !matches!(event, Event::Notice(_)) {
                     waiting.end(console);
                 }
@@ -82,11 +83,101 @@ impl Repl {
                         reply = Reply { text, whole: false };
                     }
                 }
-            });
+            };
+            agent.ask_with(question, &cancel, &mut draw, &mut consent);
             is_over.store(true, Ordering::Release);
             pump.nudge();
         });
         self.session.keys_to(KeysTo::Hold);
         reply
+    }
+}
+
+/// Hears what happens in the terminal while a model answers.
+struct Watcher<'a> {
+    session: &'a mut Session,
+    console: &'a Console,
+    cancel: Cancel,
+    is_over: &'a AtomicBool,
+    /// Questions of yes or no to put.
+    asked: Receiver<String>,
+    /// What the person said to them.
+    answers: Sender<bool>,
+}
+
+impl Watcher<'_> {
+    /// Watches until the question is over; keeps what is for the loop.
+    fn watch(self, deferred: &mut VecDeque<shell::Event>) {
+        let mut open: Option<OpenQuestion> = None;
+        loop {
+            if let Some(text) = self.asked.try_iter().last() {
+                open = Some(OpenQuestion::new(text, self.session));
+            }
+            let event = self.session.next_event();
+            if let Some(yes) = open.as_mut().and_then(|question| question.take(&event, self.console)) {
+                open = None;
+                self.session.keys_to(KeysTo::Cancel);
+                let _ = self.answers.send(yes);
+            }
+            match event {
+                // Others nudge too, such as the thread that lists programs.
+                shell::Event::Nudged if self.is_over.load(Ordering::Acquire) => return,
+                shell::Event::Nudged => {}
+                shell::Event::Cancel => self.cancel.cancel(),
+                shell::Event::Keys(keys) if keys.contains(&3) => self.cancel.cancel(),
+                shell::Event::Keys(_) => {}
+                event => {
+                    let over = matches!(event, shell::Event::Hangup | shell::Event::Ended(_));
+                    deferred.push_back(event);
+                    if over {
+                        return self.cancel.cancel();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A question that is open while the model's answer is waited for.
+struct OpenQuestion {
+    text: String,
+    reader: Reader,
+    is_put: bool,
+}
+
+impl OpenQuestion {
+    /// Lends the keys to a question. It is put when the pump has said that keys are answers from now on.
+    fn new(text: String, session: &Session) -> Self {
+        session.keys_to(KeysTo::Question);
+        session.handle().nudge();
+        Self { text, reader: Reader::default(), is_put: false }
+    }
+
+    /// Takes an event; gives the answer, once there is one.
+    fn take(&mut self, event: &shell::Event, console: &Console) -> Option<bool> {
+        match event {
+            shell::Event::Nudged if !self.is_put => {
+                self.is_put = true;
+                console.raw(b"\x1b[?2004h");
+                console.outside(&self.text);
+                None
+            }
+            shell::Event::Keys(keys) if self.is_put => {
+                let yes = self.reader.read(keys, yes_or_no, false)?;
+                console.raw(b"\x1b[?2004l");
+                console.line(if yes { "yes" } else { "no" });
+                Some(yes)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A lone key that answers a question of yes or no; everything that isn't plainly yes is no.
+fn yes_or_no(keys: &[u8]) -> Option<bool> {
+    match keys {
+        b"y" | b"Y" => Some(true),
+        b"n" | b"N" | b"\r" | b"\n" | b"\x1b" | b"\x03" | b"\x04" => Some(false),
+        _ => None,
     }
 }

@@ -101,7 +101,8 @@ pub struct Repl {
 
 /// What a person without a model is told, in one line.
 pub(super) const NO_MODEL: &str = "No model is connected; the shell is whole without one. To ask questions, put \
-    return {models = {mine = {endpoint = \"http://127.0.0.1:8080\"}}} into ~/.config/reedclaw/config.lua";
+    return {models = {mine = {endpoint = \"http://127.0.0.1:8080\"}}} into ~/.config/reedclaw/config.lua, or run \
+    reedclaw onboard";
 
 /// How the line in the shell ended.
 enum Finished {

@@ -100,7 +100,7 @@ fn a_pipe_is_attached_and_bounded() {
 fn json_lines_are_the_events() {
     let server = Server::start();
     server.reply(vec![head(), piece("one \u{1b}"), Step::Gate(1), piece("two"), end()]);
-    let home = home(&server, "");
+    let home = home(&server, "model_defaults = {retries = 0}");
     let mut child = agent(home.path(), &["-m", "what?", "--json"]).spawn().expect("it starts");
     let first = read_until(&mut child, "\n");
     assert_eq!(first, "{\"event\":\"text\",\"text\":\"one \\u001b\"}\n");

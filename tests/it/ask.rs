@@ -191,7 +191,7 @@ fn ctrl_c_stops_a_question_that_nobody_answers() {
 #[test]
 fn each_failure_is_one_line_and_a_hint_and_the_shell_goes_on() {
     let server = Server::start();
-    let short = "first_byte_timeout_ms = 300, idle_timeout_ms = 300";
+    let short = "first_byte_timeout_ms = 300, idle_timeout_ms = 300, retries = 0";
     let session = Session::spawn(server.shell(short, "").size(24, 200));
     let cut = vec![head(), piece("Half a "), Step::Raw(b"data: {\"cho".to_vec())];
     let garbage = Step::Raw(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n<html>\x1b]0;x\x07 hello</html>".to_vec());
@@ -201,7 +201,7 @@ fn each_failure_is_one_line_and_a_hint_and_the_shell_goes_on() {
         (refusal("429 Too Many Requests", "slow"), "too many requests (HTTP 429): slow", "ask again"),
         (refusal("500 Internal Server Error", "oops\x1b[2J"), "the server failed (HTTP 500): oops", "ask again"),
         (cut, "the answer was cut off in the middle", "server's log"),
-        (vec![garbage], "not what an OpenAI-compatible server sends", "models.tiny.endpoint"),
+        (vec![garbage], "not what such a server sends", "models.tiny.endpoint"),
         (vec![Step::Hold], "no answer began within 300 ms", "server may be busy"),
         (vec![head(), piece("Then "), Step::Hold], "the answer stalled: nothing came for 300 ms", "server may be"),
         (vec![], "the server closed the connection without an answer", "server's log"),
@@ -228,6 +228,67 @@ fn each_failure_is_one_line_and_a_hint_and_the_shell_goes_on() {
     assert_eq!(kept, 2, "{}", last.raw);
     session.line("exit 0");
     assert_eq!(status_code(session.expect_exit()), 0);
+}
+
+#[test]
+fn a_refused_question_is_asked_again_and_that_is_told() {
+    let server = Server::start();
+    server.reply(refusal("503 Service Unavailable", "loading"));
+    server.reply(answer("ready now"));
+    let session = Session::spawn(server.shell("", "").size(24, 200));
+    session.line("what is a shell?");
+    session.expect_text("[model] tiny: the server failed (HTTP 503): loading; again in 0.");
+    session.expect_line("ready now");
+    assert_eq!(server.requests(), 2);
+}
+
+/// The first model is down; the next one is nearer, or as near, or farther: only the last needs a person's word.
+#[test]
+fn a_question_goes_on_to_the_next_model_but_no_farther_without_a_yes() {
+    let server = Server::start();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address").port();
+    // 192.0.2.1 is set aside for documents (RFC 5737): nobody is there, and no test waits for it.
+    let models = format!(
+        "return {{default_model = 'all', models = {{\n\
+         down = {{endpoint = 'http://127.0.0.1:{port}'}},\n\
+         far = {{endpoint = 'http://192.0.2.1:9', connect_timeout_ms = 1}},\n\
+         near = {{endpoint = '{}'}},\n\
+         all = {{kind = 'reliable', of = {{'down', 'far', 'near'}}}}}}}}",
+        server.endpoint()
+    );
+    let session = Session::spawn(Spawn::reedclaw().file(".config/reedclaw/config.lua", &models).size(30, 200));
+    session.expect_prompt();
+    session.line("what is a shell?");
+    session.expect_text("down doesn't answer. Send this conversation to far (192.0.2.1:9)? yes [y]  no [n]");
+    assert_eq!(server.requests(), 0, "something was sent before the answer");
+    session.type_text("n");
+    session.expect_text("far was not asked: it is on the internet (192.0.2.1:9); models.all.allow_remote = true");
+    session.expect_text("connection refused; asking near");
+    session.expect_line("ok");
+    // Once a session.
+    session.run("clear");
+    session.run("what is a file?");
+    session.expect_text("far was not asked");
+    session.expect_line("ok");
+    assert!(!session.screen_text().contains("yes [y]"), "{}", session.screen_text());
+    session.run("echo on-$((1+1))");
+    session.expect_line("on-2");
+
+    // Yes: it is tried, and what comes of it is told. Ctrl-C at the question stops everything.
+    let session = Session::spawn(Spawn::reedclaw().file(".config/reedclaw/config.lua", &models).size(30, 200));
+    session.expect_prompt();
+    session.line("what is a shell?");
+    session.expect_text("yes [y]  no [n]");
+    session.press(Key::Ctrl('c'));
+    session.expect_text("stopped; what came is kept");
+    session.expect_prompt();
+    session.run("clear");
+    session.line("what is a shell?");
+    session.expect_text("yes [y]  no [n]");
+    session.type_text("y");
+    session.expect_text("connection refused; asking far");
+    session.expect_text("; asking near");
+    session.expect_line("ok");
 }
 
 #[test]

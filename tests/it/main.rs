@@ -23,6 +23,7 @@ mod need;
 mod offer;
 mod procs;
 mod project;
+mod provider;
 mod pty;
 mod reading;
 mod route;

@@ -1,0 +1,217 @@
+//! A model that plays a script: the tests' own, and what answers where no model is connected, by saying so. It opens no
+//! file and no socket.
+//!
+//! A script is JSON lines, one answer each: `{"when": "part of the question", "steps": [...]}`. An answer with `when`
+//! answers each question that holds it; the others are given in turn, and the last one from then on. A step is one of
+//! `{"text": "…"}`, `{"thought": "…"}`, `{"tool_call": {"name": "…", "arguments": {…}}}`, `{"delay_ms": 50}`,
+//! `{"usage": {"in": 1, "cache_read": 0, "cache_write": 0, "out": 1, "reasoning": 0}}`, `{"stop": "length"}`,
+//! `{"error": {"status": 429, "retry_after": "1", "message": "…"}}` and `{"cut": true}`. Empty lines and lines that
+//! begin with `#` are left out.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::error::{Fault, ModelError, one_line};
+use super::provider::{Capabilities, ChatEvent, Provider, Reach, Sink};
+use super::request::{Request, Response, Stop, StopReason, ToolCall, Usage};
+
+/// Plays a script.
+pub struct Mock {
+    name: String,
+    script: Option<Result<Vec<Answer>, String>>,
+    next: Mutex<usize>,
+}
+
+#[derive(Debug, PartialEq)]
+struct Answer {
+    when: Option<String>,
+    steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    Text(String),
+    Thought(String),
+    Call(ToolCall),
+    Delay(Duration),
+    Usage(Usage),
+    Stop(Stop),
+    Fail(Fault),
+}
+
+impl Mock {
+    /// Makes a model that plays `script`, or that fails with why it can't be read.
+    #[must_use]
+    pub fn new(name: &str, script: Result<String, String>) -> Self {
+        let script = script.and_then(|text| parse(&text));
+        Self { name: name.to_owned(), script: Some(script), next: Mutex::new(0) }
+    }
+
+    /// Makes what answers where no model is connected: it says so, and how to connect one.
+    #[must_use]
+    pub fn unconnected() -> Self {
+        Self { name: "none".to_owned(), script: None, next: Mutex::new(0) }
+    }
+
+    fn steps_for(&self, question: &str) -> Result<Vec<Step>, Fault> {
+        let answers = match &self.script {
+            None => return Err(Fault::NotConnected),
+            Some(Err(why)) => return Err(Fault::Script { why: one_line(why) }),
+            Some(Ok(answers)) => answers,
+        };
+        let for_it = |answer: &&Answer| answer.when.as_ref().is_some_and(|part| question.contains(part));
+        if let Some(answer) = answers.iter().find(for_it) {
+            return Ok(answer.steps.clone());
+        }
+        let in_turn: Vec<&Answer> = answers.iter().filter(|answer| answer.when.is_none()).collect();
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = in_turn.get(*next).or(in_turn.last());
+        *next += 1;
+        match answer {
+            Some(answer) => Ok(answer.steps.clone()),
+            None => Err(Fault::Script { why: "it has no answer for this question".to_owned() }),
+        }
+    }
+
+    fn play(&self, request: &Request, sink: &mut dyn Sink) -> Result<Response, Fault> {
+        let mut response = Response { model: self.name.clone(), ..Response::default() };
+        for step in self.steps_for(request.question())? {
+            if sink.cancel().is_cancelled() {
+                return Err(Fault::Cancelled);
+            }
+            match step {
+                Step::Text(text) => {
+                    response.text.push_str(&text);
+                    if !request.whole {
+                        sink.event(ChatEvent::Text(text));
+                    }
+                }
+                Step::Thought(text) if !request.whole => sink.event(ChatEvent::Thought(text)),
+                Step::Thought(_) => {}
+                Step::Call(mut call) => {
+                    if call.id.is_empty() {
+                        call.id = format!("call-{}", response.calls.len());
+                    }
+                    response.calls.push(call);
+                }
+                Step::Delay(delay) => {
+                    if sink.cancel().wait(delay) {
+                        return Err(Fault::Cancelled);
+                    }
+                }
+                Step::Usage(usage) => response.usage = Some(usage),
+                Step::Stop(stop) => response.stop = stop,
+                Step::Fail(fault) => return Err(fault),
+            }
+        }
+        if request.whole && !response.text.is_empty() {
+            sink.event(ChatEvent::Text(response.text.clone()));
+        }
+        if !response.calls.is_empty() && response.stop.reason == StopReason::Done {
+            response.stop.reason = StopReason::ToolCalls;
+        }
+        response.raw.clone_from(&response.text);
+        Ok(response)
+    }
+}
+
+impl Provider for Mock {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            kind: "mock",
+            streaming: true,
+            tools: true,
+            caching: false,
+            keeps_state: false,
+            reach: Reach::Machine,
+            place: "a script".to_owned(),
+        }
+    }
+
+    fn chat(&self, request: &Request, sink: &mut dyn Sink) -> Result<Response, Box<ModelError>> {
+        self.play(request, sink).map_err(|fault| {
+            let (model, place) = (self.name.clone(), "a script".to_owned());
+            Box::new(ModelError { model, place, key_env: None, kind: "mock", fault })
+        })
+    }
+}
+
+fn parse(text: &str) -> Result<Vec<Answer>, String> {
+    let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
+    let mut answers = Vec::new();
+    for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+        let answer = serde_json::from_str(line).map_err(|error| error.to_string()).and_then(|it| answer_of(&it));
+        answers.push(answer.map_err(|why| format!("line {number}: {why}"))?);
+    }
+    Ok(answers)
+}
+
+fn answer_of(value: &Value) -> Result<Answer, String> {
+    let when = match value.get("when") {
+        None => None,
+        Some(part) => Some(part.as_str().ok_or("`when` is no text")?.to_owned()),
+    };
+    let steps = value.get("steps").and_then(Value::as_array).ok_or("an answer has a list of `steps`")?;
+    Ok(Answer { when, steps: steps.iter().map(step_of).collect::<Result<_, _>>()? })
+}
+
+fn step_of(value: &Value) -> Result<Step, String> {
+    let (key, value) = match value.as_object().map(|object| object.iter().collect::<Vec<_>>()).as_deref() {
+        Some([(key, value)]) => (key.as_str(), *value),
+        _ => return Err("a step is an object with one key".to_owned()),
+    };
+    let text = || value.as_str().map(str::to_owned).ok_or(format!("`{key}` is no text"));
+    let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let number = |name: &str| value.get(name).and_then(Value::as_u64).unwrap_or(0);
+    Ok(match key {
+        "text" => Step::Text(text()?),
+        "thought" => Step::Thought(text()?),
+        "delay_ms" => Step::Delay(Duration::from_millis(value.as_u64().ok_or("`delay_ms` is no number")?)),
+        "tool_call" => Step::Call(ToolCall {
+            id: field("id"),
+            name: field("name"),
+            arguments: value.get("arguments").map_or_else(|| "{}".to_owned(), Value::to_string),
+        }),
+        "usage" => Step::Usage(Usage {
+            uncached_in: number("in"),
+            cache_read: number("cache_read"),
+            cache_write: number("cache_write"),
+            visible_out: number("out"),
+            reasoning_out: number("reasoning"),
+            raw: value.to_string(),
+        }),
+        "stop" => {
+            let said = text()?;
+            let reason = match said.as_str() {
+                "stop" => StopReason::Done,
+                "length" => StopReason::Length,
+                "tool_calls" => StopReason::ToolCalls,
+                "content_filter" => StopReason::Filtered,
+                _ => StopReason::Other,
+            };
+            Step::Stop(Stop { reason, said })
+        }
+        "cut" => Step::Fail(Fault::Cut),
+        "error" => Step::Fail(fault_of(number("status"), field("retry_after"), one_line(&field("message")))),
+        other => return Err(format!("there is no step `{}`", one_line(other))),
+    })
+}
+
+/// The fault that a server's status means; without one it can't be reached.
+fn fault_of(status: u64, retry_after: String, said: String) -> Fault {
+    let retry_after = Some(retry_after).filter(|after| !after.is_empty());
+    match u16::try_from(status).unwrap_or(0) {
+        0 => Fault::Refused,
+        status @ (401 | 403) => Fault::Unauthorized { status, had_key: true, said },
+        404 => Fault::NotFound { said },
+        429 => Fault::RateLimited { retry_after, said },
+        status @ 500..=599 => Fault::Server { status, retry_after, said },
+        status => Fault::Rejected { status, said },
+    }
+}

@@ -1,0 +1,153 @@
+//! All models of a config, made into providers that know each other. Knows nothing of how a config is written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::endpoint::Endpoint;
+use super::mock::Mock;
+use super::provider::Provider;
+use super::reliable::Reliable;
+use super::router::Router;
+use super::server::Server;
+
+/// One model as it is configured.
+#[derive(Clone, Debug)]
+pub enum Spec {
+    /// At a server.
+    Server(Endpoint),
+    /// A script; its text, or why it can't be read.
+    Mock {
+        /// Its name.
+        name: String,
+        /// The script.
+        script: Result<String, String>,
+    },
+    /// Several in order.
+    Reliable {
+        /// Its name.
+        name: String,
+        /// The models, by name.
+        of: Vec<String>,
+        /// Whether a question to a near model may go to a farther one.
+        allow_remote: bool,
+    },
+    /// One for each kind of work.
+    Router {
+        /// Its name.
+        name: String,
+        /// The models' names by hint, task or `default`.
+        rules: BTreeMap<String, String>,
+    },
+}
+
+impl From<Endpoint> for Spec {
+    fn from(endpoint: Endpoint) -> Self {
+        Self::Server(endpoint)
+    }
+}
+
+impl Spec {
+    /// What the user calls it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Server(endpoint) => &endpoint.name,
+            Self::Mock { name, .. } | Self::Reliable { name, .. } | Self::Router { name, .. } => name,
+        }
+    }
+
+    /// The model's name for its server, or the kind of what has none.
+    #[must_use]
+    pub fn model(&self) -> &str {
+        match self {
+            Self::Server(endpoint) => &endpoint.model,
+            Self::Mock { .. } => "mock",
+            Self::Reliable { .. } => "reliable",
+            Self::Router { .. } => "router",
+        }
+    }
+
+    /// The names of the models that it asks.
+    fn others(&self) -> Vec<&String> {
+        match self {
+            Self::Reliable { of, .. } => of.iter().collect(),
+            Self::Router { rules, .. } => rules.values().collect(),
+            Self::Server(_) | Self::Mock { .. } => Vec::new(),
+        }
+    }
+}
+
+/// The models of a config.
+#[derive(Default)]
+pub struct Models {
+    specs: Vec<Spec>,
+    providers: BTreeMap<String, Arc<dyn Provider>>,
+}
+
+impl Models {
+    /// Makes the providers. A model that names itself, by whatever way round, or one that isn't there, goes on without
+    /// that one.
+    #[must_use]
+    pub fn new(specs: Vec<Spec>) -> Self {
+        let mut providers = BTreeMap::new();
+        for spec in &specs {
+            make(spec.name(), &specs, &mut Vec::new(), &mut providers);
+        }
+        Self { specs, providers }
+    }
+
+    /// What is configured, in order.
+    #[must_use]
+    pub fn specs(&self) -> &[Spec] {
+        &self.specs
+    }
+
+    /// The provider of this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Arc<dyn Provider>> {
+        self.providers.get(name)
+    }
+}
+
+/// Makes a provider after those that it names; `path` is the way here, for a circle.
+fn make(
+    name: &str,
+    specs: &[Spec],
+    path: &mut Vec<String>,
+    made: &mut BTreeMap<String, Arc<dyn Provider>>,
+) -> Option<Arc<dyn Provider>> {
+    if let Some(provider) = made.get(name) {
+        return Some(Arc::clone(provider));
+    }
+    if path.iter().any(|before| before == name) {
+        return None;
+    }
+    let spec = specs.iter().find(|spec| spec.name() == name)?;
+    path.push(name.to_owned());
+    let others: BTreeMap<&String, Arc<dyn Provider>> =
+        spec.others().into_iter().filter_map(|other| Some((other, make(other, specs, path, made)?))).collect();
+    path.pop();
+    // One that could ask nobody is of no use to another.
+    let is_leaf = matches!(spec, Spec::Server(_) | Spec::Mock { .. });
+    if others.is_empty() && !is_leaf && !path.is_empty() {
+        return None;
+    }
+    let provider: Arc<dyn Provider> = match spec {
+        Spec::Server(endpoint) => Arc::new(Server::new(endpoint.clone())),
+        Spec::Mock { name, script } => Arc::new(Mock::new(name, script.clone())),
+        Spec::Reliable { name, of, allow_remote } => {
+            let of = of.iter().filter_map(|other| others.get(other).cloned()).collect();
+            Arc::new(Reliable::new(name, of, *allow_remote))
+        }
+        Spec::Router { name, rules } => {
+            let rules =
+                rules.iter().filter_map(|(word, other)| Some((word.clone(), others.get(other)?.clone()))).collect();
+            Arc::new(Router::new(name, rules))
+        }
+    };
+    // Inside a circle a model lacks the one that it was reached from: such a one is made again for itself.
+    if path.is_empty() {
+        made.insert(name.to_owned(), Arc::clone(&provider));
+    }
+    Some(provider)
+}

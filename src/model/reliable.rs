@@ -1,0 +1,125 @@
+//! Several models in order: where one can't be reached, the next is asked. Each fall-back is told, and none carries a
+//! question farther away without the person's word.
+
+use std::sync::Arc;
+
+use super::error::{Fault, ModelError};
+use super::provider::{Capabilities, ChatEvent, Crossing, Provider, Reach, Sink};
+use super::request::{Request, Response};
+use super::retry::is_for_another;
+
+/// Several models in order.
+pub struct Reliable {
+    name: String,
+    of: Vec<Arc<dyn Provider>>,
+    allow_remote: bool,
+}
+
+impl Reliable {
+    /// Makes the provider. `allow_remote` is the person's word, given in the config, that a question to a near model may
+    /// go to a farther one.
+    #[must_use]
+    pub fn new(name: &str, of: Vec<Arc<dyn Provider>>, allow_remote: bool) -> Self {
+        Self { name: name.to_owned(), of, allow_remote }
+    }
+
+    /// Whether a request meant for the first model may go to `next`.
+    fn may_go(&self, failed: &dyn Provider, next: &dyn Provider, sink: &mut dyn Sink) -> bool {
+        let meant = self.of.first().map_or(Reach::Machine, |first| first.capabilities().reach);
+        let there = next.capabilities();
+        if there.reach <= meant || self.allow_remote {
+            return true;
+        }
+        let crossing =
+            Crossing { from: failed.name().to_owned(), to: next.name().to_owned(), place: there.place.clone() };
+        let yes = sink.consent(&crossing);
+        if !yes && !sink.cancel().is_cancelled() {
+            let (name, to, far) = (&self.name, next.name(), there.reach.words());
+            sink.event(ChatEvent::Notice(format!(
+                "[model] {to} was not asked: it is on {far} ({}); models.{name}.allow_remote = true would allow it",
+                there.place
+            )));
+        }
+        yes
+    }
+}
+
+impl Provider for Reliable {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let all: Vec<Capabilities> = self.of.iter().map(|model| model.capabilities()).collect();
+        let every = |can: fn(&Capabilities) -> bool| !all.is_empty() && all.iter().all(can);
+        Capabilities {
+            kind: "reliable",
+            streaming: every(|it| it.streaming),
+            tools: every(|it| it.tools),
+            caching: every(|it| it.caching),
+            keeps_state: every(|it| it.keeps_state),
+            // Where a question goes that nobody was asked about.
+            reach: if self.allow_remote {
+                all.iter().map(|it| it.reach).max().unwrap_or_default()
+            } else {
+                all.first().map(|it| it.reach).unwrap_or_default()
+            },
+            place: names(&self.of, ", then "),
+        }
+    }
+
+    fn chat(&self, request: &Request, sink: &mut dyn Sink) -> Result<Response, Box<ModelError>> {
+        let mut last: Option<(&Arc<dyn Provider>, Box<ModelError>)> = None;
+        for model in &self.of {
+            if let Some((failed, error)) = &last {
+                if !self.may_go(failed.as_ref(), model.as_ref(), sink) {
+                    if sink.cancel().is_cancelled() {
+                        return Err(Box::new(ModelError { fault: Fault::Cancelled, ..(**error).clone() }));
+                    }
+                    continue;
+                }
+                sink.event(ChatEvent::Notice(format!("[model] {error}; asking {}", model.name())));
+            }
+            let mut watched = Watched { sink, has_begun: false };
+            match model.chat(request, &mut watched) {
+                Ok(response) => return Ok(response),
+                Err(error) if watched.has_begun || !is_for_another(&error.fault) => return Err(error),
+                Err(error) => last = Some((model, error)),
+            }
+        }
+        Err(last.map_or_else(|| Box::new(empty(&self.name, "reliable", "of")), |(_, error)| error))
+    }
+}
+
+/// Names models in a row.
+pub(super) fn names(models: &[Arc<dyn Provider>], between: &str) -> String {
+    models.iter().map(|model| model.name()).collect::<Vec<_>>().join(between)
+}
+
+/// The error of a model that names no other.
+pub(super) fn empty(name: &str, kind: &'static str, key: &str) -> ModelError {
+    let why = format!("models.{name}.{key} names no model");
+    let place = "no place".to_owned();
+    ModelError { model: name.to_owned(), place, key_env: None, kind, fault: Fault::BadEndpoint { why } }
+}
+
+/// Sees whether a part of an answer has been heard.
+struct Watched<'a> {
+    sink: &'a mut dyn Sink,
+    has_begun: bool,
+}
+
+impl Sink for Watched<'_> {
+    fn event(&mut self, event: ChatEvent) {
+        self.has_begun |= matches!(event, ChatEvent::Text(_) | ChatEvent::Thought(_));
+        self.sink.event(event);
+    }
+
+    fn cancel(&self) -> &super::Cancel {
+        self.sink.cancel()
+    }
+
+    fn consent(&mut self, crossing: &Crossing) -> bool {
+        self.sink.consent(crossing)
+    }
+}

@@ -1,0 +1,305 @@
+//! What is asked of a model and what comes back, in one form for every provider: plain data. Knows no wire.
+
+use std::collections::BTreeSet;
+
+use crate::proto;
+
+/// One question with all that goes with it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Request {
+    /// The system prompt, where there is one.
+    pub system: Option<String>,
+    /// The conversation, oldest first; the last item is what is to be answered.
+    pub messages: Vec<Item>,
+    /// The tools that the model may call.
+    pub tools: Vec<Tool>,
+    /// The model's name for the server, where it isn't the configured one.
+    pub model: Option<String>,
+    /// The sampling temperature, where it isn't the configured one.
+    pub temperature: Option<f64>,
+    /// Most tokens of the answer, where they aren't the configured ones.
+    pub max_output_tokens: Option<u64>,
+    /// What a router chooses by; never sent.
+    pub metadata: Metadata,
+    /// Whether the answer comes in one piece.
+    pub whole: bool,
+}
+
+/// One step of a conversation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    /// Instructions inside the conversation.
+    System(String),
+    /// The person's words.
+    User(String),
+    /// What the model answered.
+    Assistant {
+        /// Its words.
+        text: String,
+        /// The tools that it called.
+        calls: Vec<ToolCall>,
+        /// What its provider wants back to the byte.
+        state: Option<State>,
+    },
+    /// What a tool gave.
+    Tool(ToolResult),
+}
+
+/// A tool that a model may call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// The JSON schema of its arguments, as text; an object.
+    pub schema: String,
+}
+
+/// A model's wish to have a tool called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolCall {
+    /// What its result names it by.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// The arguments, JSON as the model wrote it; `{}` where it wrote none.
+    pub arguments: String,
+}
+
+/// What a tool gave for a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolResult {
+    /// The call.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// What it gave.
+    pub content: String,
+    /// Whether it failed.
+    pub is_error: bool,
+}
+
+/// An answer's own parts as its provider sent them (signed thoughts, reasoning items, signatures), which must go back
+/// unchanged. Only the same model of the same protocol gets them; others get text and calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    /// The name of the model in the config.
+    pub model: String,
+    /// The protocol's word, as in `models.NAME.kind`.
+    pub protocol: &'static str,
+    /// The parts in order, each JSON to the byte.
+    pub parts: Vec<String>,
+}
+
+/// What a request is for; a router chooses by it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Metadata {
+    /// The kind of work.
+    pub task: Task,
+    /// Free words; a router's rule for one of them comes before the task's.
+    pub hints: BTreeSet<String>,
+}
+
+/// A kind of work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Task {
+    /// A question.
+    #[default]
+    Chat,
+    /// Source code.
+    Code,
+    /// A summary or a title.
+    Summary,
+    /// A plan.
+    Plan,
+    /// A commit message.
+    Commit,
+}
+
+impl Task {
+    /// Every task.
+    pub const ALL: [Self; 5] = [Self::Chat, Self::Code, Self::Summary, Self::Plan, Self::Commit];
+
+    /// Its word in the rules of a router.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Code => "code",
+            Self::Summary => "summary",
+            Self::Plan => "plan",
+            Self::Commit => "commit",
+        }
+    }
+
+    /// Judges a person's question by its plainest signs; in doubt it is chat.
+    #[must_use]
+    pub fn of_question(question: &str) -> Self {
+        let lower = question.to_lowercase();
+        let first = lower.split_whitespace().next().unwrap_or_default().trim_end_matches([':', ',']);
+        let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+        match first {
+            "plan" => Self::Plan,
+            "summarise" | "summarize" | "tl;dr" | "tldr" => Self::Summary,
+            _ if has(&["commit message"]) => Self::Commit,
+            _ if has(&["```", "refactor", "unit test for", "stack trace", "compiler error", "compile error"]) => {
+                Self::Code
+            }
+            _ => Self::Chat,
+        }
+    }
+}
+
+/// A whole answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Response {
+    /// The name in the config of the model that answered.
+    pub model: String,
+    /// Its text, raw.
+    pub text: String,
+    /// The tools that it wants called, in order.
+    pub calls: Vec<ToolCall>,
+    /// What it cost, where the server said so.
+    pub usage: Option<Usage>,
+    /// Why it ended.
+    pub stop: Stop,
+    /// What goes back with the next request, where the provider wants something back.
+    pub state: Option<State>,
+    /// The body as it came, with at most 4 MiB of it.
+    pub raw: String,
+}
+
+/// Tokens in one normal form: the fields don't contain each other, so their sum is the whole, at every provider.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Read by the model, neither from a cache nor into one.
+    pub uncached_in: u64,
+    /// Read from the provider's cache.
+    pub cache_read: u64,
+    /// Written into the provider's cache.
+    pub cache_write: u64,
+    /// Written as answer and tool calls.
+    pub visible_out: u64,
+    /// Written as thoughts.
+    pub reasoning_out: u64,
+    /// What the server said, JSON.
+    pub raw: String,
+}
+
+impl Usage {
+    /// All that was read.
+    #[must_use]
+    pub fn total_in(&self) -> u64 {
+        self.uncached_in.saturating_add(self.cache_read).saturating_add(self.cache_write)
+    }
+
+    /// All that was written.
+    #[must_use]
+    pub fn total_out(&self) -> u64 {
+        self.visible_out.saturating_add(self.reasoning_out)
+    }
+}
+
+/// Why an answer ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stop {
+    /// The reason.
+    pub reason: StopReason,
+    /// The server's own word; one clean line, empty where it gave none.
+    pub said: String,
+}
+
+/// The reasons for which answers end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StopReason {
+    /// The model had said all.
+    #[default]
+    Done,
+    /// The limit of tokens was reached.
+    Length,
+    /// It waits for tools.
+    ToolCalls,
+    /// A filter of the provider stopped it, or the model refused.
+    Filtered,
+    /// The context is full.
+    ContextFull,
+    /// It wants to go on when it is sent back as it is.
+    Paused,
+    /// Another reason, in the server's word.
+    Other,
+}
+
+impl Request {
+    /// Makes a request of a conversation whose first messages may be instructions.
+    #[must_use]
+    pub fn of(messages: &[proto::Message]) -> Self {
+        let mut request = Self::default();
+        for message in messages {
+            let text = message.content.clone();
+            request.messages.push(match message.role {
+                proto::Role::System if request.messages.is_empty() => {
+                    request.system = Some(request.system.map_or(text.clone(), |before| format!("{before}\n\n{text}")));
+                    continue;
+                }
+                proto::Role::System => Item::System(text),
+                proto::Role::User => Item::User(text),
+                proto::Role::Assistant => Item::Assistant { text, calls: Vec::new(), state: None },
+            });
+        }
+        request
+    }
+
+    /// Gives the person's last words.
+    #[must_use]
+    pub fn question(&self) -> &str {
+        let user = |item: &'_ Item| matches!(item, Item::User(_));
+        match self.messages.iter().rev().find(|item| user(item)) {
+            Some(Item::User(text)) => text,
+            _ => "",
+        }
+    }
+
+    /// The tools in a stable order, so that a provider's cache of the prefix holds.
+    pub(super) fn tools_in_order(&self) -> Vec<&Tool> {
+        let mut tools: Vec<&Tool> = self.tools.iter().collect();
+        tools.sort_by(|left, right| left.name.cmp(&right.name));
+        tools
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_shows_its_task_by_plain_signs_only() {
+        for (question, task) in [
+            ("what is a shell?", Task::Chat),
+            ("how do I plan a trip", Task::Chat),
+            ("Plan: move the tests", Task::Plan),
+            ("summarise the output", Task::Summary),
+            ("write a commit message for this", Task::Commit),
+            ("why?\n```\nfn main() {}\n```", Task::Code),
+            ("refactor this function", Task::Code),
+        ] {
+            assert_eq!(Task::of_question(question), task, "{question}");
+        }
+    }
+
+    #[test]
+    fn leading_instructions_become_the_system_prompt() {
+        let message = |role, content: &str| proto::Message { role, content: content.to_owned() };
+        use proto::Role::{Assistant, System, User};
+        let request = Request::of(&[
+            message(System, "a"),
+            message(System, "b"),
+            message(User, "q"),
+            message(System, "later"),
+            message(Assistant, "x"),
+        ]);
+        assert_eq!(request.system.as_deref(), Some("a\n\nb"));
+        assert_eq!(request.messages[..2], [Item::User("q".into()), Item::System("later".into())]);
+        assert_eq!(request.question(), "q");
+    }
+}

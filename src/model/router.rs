@@ -1,0 +1,61 @@
+//! A model for each kind of work: chooses by a request's hints, then by its task, and lets that one answer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::error::ModelError;
+use super::provider::{Capabilities, Provider, Sink};
+use super::reliable::{empty, names};
+use super::request::{Metadata, Request, Response};
+
+/// The rule for what no other rule names.
+const DEFAULT: &str = "default";
+
+/// Chooses among models.
+pub struct Router {
+    name: String,
+    rules: BTreeMap<String, Arc<dyn Provider>>,
+}
+
+impl Router {
+    /// Makes the provider; a rule's word is a hint, a task's word, or `default`.
+    #[must_use]
+    pub fn new(name: &str, rules: BTreeMap<String, Arc<dyn Provider>>) -> Self {
+        Self { name: name.to_owned(), rules }
+    }
+
+    /// The model for a request: by its first hint that has a rule, else by its task, else the default, else chat's.
+    fn choose(&self, metadata: &Metadata) -> Option<&Arc<dyn Provider>> {
+        let hints = metadata.hints.iter().map(String::as_str);
+        let words = hints.chain([metadata.task.word(), DEFAULT, "chat"]);
+        words.filter_map(|word| self.rules.get(word)).next().or_else(|| self.rules.values().next())
+    }
+}
+
+impl Provider for Router {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let models: Vec<Arc<dyn Provider>> = self.rules.values().cloned().collect();
+        let all: Vec<Capabilities> = models.iter().map(|model| model.capabilities()).collect();
+        let every = |can: fn(&Capabilities) -> bool| !all.is_empty() && all.iter().all(can);
+        Capabilities {
+            kind: "router",
+            streaming: every(|it| it.streaming),
+            tools: every(|it| it.tools),
+            caching: every(|it| it.caching),
+            keeps_state: every(|it| it.keeps_state),
+            reach: all.iter().map(|it| it.reach).max().unwrap_or_default(),
+            place: names(&models, ", "),
+        }
+    }
+
+    fn chat(&self, request: &Request, sink: &mut dyn Sink) -> Result<Response, Box<ModelError>> {
+        match self.choose(&request.metadata) {
+            Some(model) => model.chat(request, sink),
+            None => Err(Box::new(empty(&self.name, "router", "rules"))),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A model at a server: asks it, sends a refused request again, leaves out what it doesn't take. Knows no wire.
+
+use std::hash::{BuildHasher, Hasher};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::endpoint::{Endpoint, Protocol};
+use super::error::{Fault, ModelError};
+use super::provider::{Capabilities, ChatEvent, Provider, Sink};
+use super::request::{Request, Response};
+use super::retry;
+use super::stream::{Piece, start_without};
+use super::wire::Without;
+use crate::host;
+
+/// Longest single wait for a piece. Nothing is polled: a piece, the end, a time-out and a cancel all end the wait.
+const WAIT: Duration = Duration::from_secs(60 * 60);
+/// Silence behind a piece after which the sink is told.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A model at a server.
+#[derive(Debug)]
+pub struct Server {
+    endpoint: Endpoint,
+    without: Mutex<Without>,
+}
+
+impl Server {
+    /// Makes the provider of an endpoint.
+    #[must_use]
+    pub fn new(endpoint: Endpoint) -> Self {
+        Self { endpoint, without: Mutex::default() }
+    }
+
+    /// The endpoint with its key, which is read now where it isn't known yet.
+    fn ready(&self, sink: &dyn Sink) -> Result<Endpoint, Fault> {
+        let mut endpoint = self.endpoint.clone();
+        if let (None, Some(reader)) = (&endpoint.key, &endpoint.key_reader) {
+            let key = reader.read(sink.cancel());
+            endpoint.key =
+                Some(key.map_err(|it| if sink.cancel().is_cancelled() { Fault::Cancelled } else { Fault::Key(it) })?);
+        }
+        Ok(endpoint)
+    }
+
+    /// Leaves out what the server says it doesn't take; tells whether that changes anything.
+    fn leave_out(&self, fault: &Fault) -> bool {
+        let Fault::Rejected { said, .. } = fault else { return false };
+        let mut without = self.without.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *without;
+        let said = said.to_ascii_lowercase();
+        match self.endpoint.protocol {
+            Protocol::OpenAi => without.stream_options |= said.contains("stream_options"),
+            Protocol::Responses => {
+                without.encrypted_reasoning |= said.contains("encrypted") || said.contains("include");
+            }
+            _ => {}
+        }
+        *without != before
+    }
+
+    /// Asks once. `has_begun` becomes true with the first piece.
+    fn once(
+        &self,
+        endpoint: &Endpoint,
+        request: &Request,
+        sink: &mut dyn Sink,
+        has_begun: &mut bool,
+    ) -> Result<Response, Fault> {
+        let without = *self.without.lock().unwrap_or_else(PoisonError::into_inner);
+        if sink.cancel().is_cancelled() {
+            return Err(Fault::Cancelled);
+        }
+        let mut stream = start_without(endpoint, request, without);
+        sink.cancel().attach(Some(stream.waker()));
+        let mut flows = false;
+        let end = loop {
+            if sink.cancel().is_cancelled() {
+                break Err(Fault::Cancelled);
+            }
+            let event = match stream.recv_timeout(if flows { PAUSE } else { WAIT }) {
+                Ok(Some(Piece::Text(text))) => ChatEvent::Text(text),
+                Ok(Some(Piece::Thought(text))) => ChatEvent::Thought(text),
+                Ok(Some(Piece::Done(response))) => break Ok(*response),
+                Ok(None) if !std::mem::take(&mut flows) => continue,
+                Ok(None) => {
+                    sink.event(ChatEvent::Pause);
+                    continue;
+                }
+                Err(error) => break Err(error.fault),
+            };
+            (flows, *has_begun) = (true, true);
+            sink.event(event);
+        };
+        sink.cancel().attach(None);
+        end
+    }
+}
+
+impl Provider for Server {
+    fn name(&self) -> &str {
+        &self.endpoint.name
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let protocol = self.endpoint.protocol;
+        Capabilities {
+            kind: protocol.word(),
+            streaming: true,
+            tools: true,
+            caching: protocol == Protocol::Anthropic,
+            keeps_state: protocol != Protocol::OpenAi,
+            reach: self.endpoint.reach(),
+            place: self.endpoint.place(),
+        }
+    }
+
+    fn chat(&self, request: &Request, sink: &mut dyn Sink) -> Result<Response, Box<ModelError>> {
+        let failed = |fault: Fault| Box::new(ModelError::of(&self.endpoint, fault));
+        let endpoint = self.ready(sink).map_err(failed)?;
+        let (mut tries, mut has_begun) = (0, false);
+        loop {
+            let fault = match self.once(&endpoint, request, sink, &mut has_begun) {
+                Ok(response) => return Ok(response),
+                Err(fault) => fault,
+            };
+            // What was shown can't be taken back, so it isn't asked for again.
+            if has_begun {
+                return Err(failed(fault));
+            }
+            if self.leave_out(&fault) {
+                continue;
+            }
+            let delay = retry::delay(&fault, tries, random(), host::now_unix_ms());
+            let Some(delay) = delay.filter(|_| tries < self.endpoint.retries) else { return Err(failed(fault)) };
+            tries += 1;
+            let (name, most) = (&self.endpoint.name, self.endpoint.retries);
+            let seconds = delay.as_secs_f64();
+            sink.event(ChatEvent::Notice(format!(
+                "[model] {name}: {fault}; again in {seconds:.1} s ({tries} of {most})"
+            )));
+            if sink.cancel().wait(delay) {
+                return Err(failed(Fault::Cancelled));
+            }
+        }
+    }
+}
+
+/// A random number: each hasher of the standard library begins with a new one.
+fn random() -> u64 {
+    std::hash::RandomState::new().build_hasher().finish()
+}

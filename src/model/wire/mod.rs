@@ -1,0 +1,254 @@
+//! The four protocols as data: what is sent and what is read. Unknown fields and events are ignored, absent ones are
+//! allowed, because servers differ. Knows nothing of sockets.
+
+mod anthropic;
+mod gemini;
+mod openai;
+mod responses;
+#[cfg(test)]
+mod tests;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::endpoint::{Endpoint, Protocol};
+use super::error::one_line;
+use super::request::{Request, State, Stop, StopReason, Tool, ToolCall, Usage};
+
+/// Most text of one answer, in bytes: a hundred times what a person reads; reaching it ends the answer and is said.
+pub(super) const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Fields that some servers refuse; each is left out once a server has said so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Without {
+    /// `stream_options`.
+    pub stream_options: bool,
+    /// `include` of encrypted reasoning.
+    pub encrypted_reasoning: bool,
+}
+
+/// Writes the body of a request.
+pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> serde_json::Result<Vec<u8>> {
+    match endpoint.protocol {
+        Protocol::OpenAi => openai::body(request, endpoint, without),
+        Protocol::Responses => responses::body(request, endpoint, without),
+        Protocol::Anthropic => anthropic::body(request, endpoint),
+        Protocol::Gemini => gemini::body(request, endpoint),
+    }
+}
+
+/// Makes the reader of one response.
+pub(super) fn reader(protocol: Protocol) -> Box<dyn Read> {
+    match protocol {
+        Protocol::OpenAi => Box::<openai::Reader>::default(),
+        Protocol::Responses => Box::<responses::Reader>::default(),
+        Protocol::Anthropic => Box::<anthropic::Reader>::default(),
+        Protocol::Gemini => Box::<gemini::Reader>::default(),
+    }
+}
+
+/// Reads one response of one protocol.
+pub(super) trait Read: Send + std::fmt::Debug {
+    /// Takes the data of one event of a stream.
+    fn event(&mut self, data: &str, got: &mut Gathered) -> Result<(), Bad>;
+
+    /// Takes a response that is one object.
+    fn object(&mut self, body: &[u8], got: &mut Gathered) -> Result<(), Bad>;
+
+    /// Puts together what came in parts.
+    fn finish(&mut self, got: &mut Gathered);
+}
+
+/// Why a piece of a response is no piece of an answer.
+#[derive(Debug)]
+pub(super) enum Bad {
+    Json(serde_json::Error),
+    Told(Problem),
+}
+
+impl From<serde_json::Error> for Bad {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Json(error)
+    }
+}
+
+/// What came together of an answer.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    /// Text and thoughts that were not handed on yet.
+    pub fresh: Fresh,
+    /// The whole text.
+    pub text: String,
+    /// The tools called.
+    pub calls: Vec<ToolCall>,
+    /// What it cost.
+    pub usage: Option<Usage>,
+    /// Why it ended.
+    pub stop: Option<Stop>,
+    /// Its parts to the byte, for a protocol that wants them back.
+    pub parts: Vec<String>,
+    /// A piece of an answer has come.
+    pub saw_answer: bool,
+    /// The server said that it is whole.
+    pub is_done: bool,
+    /// It is longer than [`ANSWER_BYTES_MAX`]; what is over was dropped.
+    pub is_over_limit: bool,
+    kept_bytes: usize,
+}
+
+/// Text and thoughts, as far as they came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fresh {
+    pub text: String,
+    pub thought: String,
+}
+
+impl Gathered {
+    /// Takes more of the text.
+    pub(super) fn say(&mut self, piece: &str) {
+        let piece = self.within_limit(piece);
+        self.text.push_str(piece);
+        self.fresh.text.push_str(piece);
+    }
+
+    /// Takes more of the thoughts.
+    pub(super) fn think(&mut self, piece: &str) {
+        let piece = self.within_limit(piece);
+        self.fresh.thought.push_str(piece);
+    }
+
+    /// Counts a piece and cuts it at the limit.
+    pub(super) fn within_limit<'a>(&mut self, piece: &'a str) -> &'a str {
+        let room = ANSWER_BYTES_MAX - self.kept_bytes;
+        let kept = if piece.len() <= room {
+            piece
+        } else {
+            self.is_over_limit = true;
+            &piece[..piece.floor_char_boundary(room)]
+        };
+        self.kept_bytes += kept.len();
+        kept
+    }
+
+    /// Keeps a part that goes back to the byte; what is over the limit is dropped whole.
+    pub(super) fn keep_part(&mut self, part: &str) {
+        if self.within_limit(part).len() == part.len() {
+            self.parts.push(part.to_owned());
+        }
+    }
+
+    /// Keeps why it ended.
+    pub(super) fn stopped(&mut self, reason: StopReason, said: &str) {
+        self.stop = Some(Stop { reason, said: one_line(said) });
+    }
+
+    /// Takes a call whose arguments are whole. A server that gives no name to calls gets one made up.
+    pub(super) fn call(&mut self, id: &str, name: &str, arguments: &str) {
+        let id = if id.is_empty() { format!("{MADE_UP_ID}{}", self.calls.len()) } else { id.to_owned() };
+        let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
+        self.calls.push(ToolCall { id, name: name.to_owned(), arguments: arguments.to_owned() });
+    }
+}
+
+/// How ids begin that no server gave.
+const MADE_UP_ID: &str = "reedclaw-";
+
+/// A number of tokens; nothing where the server gave none.
+fn tokens(usage: &Value, path: &str) -> u64 {
+    usage.pointer(path).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// The parts that go back as they are: only to the model and protocol that they came from.
+fn own_parts<'a>(state: Option<&'a State>, endpoint: &Endpoint) -> Option<&'a [String]> {
+    let state = state.filter(|it| it.model == endpoint.name && it.protocol == endpoint.protocol.word())?;
+    (!state.parts.is_empty()).then_some(&state.parts)
+}
+
+fn raw(text: &str) -> serde_json::Result<Box<RawValue>> {
+    RawValue::from_string(text.to_owned())
+}
+
+/// A tool's arguments as an object, as most protocols want them; empty where the model wrote no object.
+fn arguments_object(arguments: &str) -> serde_json::Result<Box<RawValue>> {
+    match serde_json::from_str::<Map<String, Value>>(arguments) {
+        Ok(_) => raw(arguments),
+        Err(_) => raw("{}"),
+    }
+}
+
+fn schema(tool: &Tool) -> serde_json::Result<Box<RawValue>> {
+    match serde_json::from_str::<Map<String, Value>>(&tool.schema) {
+        Ok(_) => raw(&tool.schema),
+        Err(_) => raw(r#"{"type":"object","properties":{}}"#),
+    }
+}
+
+/// A server's error object: its words and the codes that tell what it is.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Problem {
+    /// Its words, raw.
+    pub message: String,
+    /// `type`, `code` and `status`, where they are text.
+    pub codes: Vec<String>,
+    /// When to come back, in seconds, where the body says so.
+    pub retry_after: Option<String>,
+}
+
+impl Problem {
+    /// Reads an error body of any of the usual forms; text that is none of them is taken as it is.
+    pub(super) fn of_body(body: &[u8]) -> Self {
+        match serde_json::from_slice::<Value>(body) {
+            Ok(value) => {
+                let value = value.get(0).unwrap_or(&value);
+                Self::of(value.get("error").filter(|error| !error.is_null()).unwrap_or(value))
+            }
+            Err(_) => {
+                let text = String::from_utf8_lossy(body);
+                let message = if text.trim_start().starts_with('<') { title(&text) } else { &text };
+                Self { message: message.to_owned(), ..Self::default() }
+            }
+        }
+    }
+
+    /// Reads an error object.
+    pub(super) fn of(error: &Value) -> Self {
+        let text = |key: &str| error.get(key).and_then(Value::as_str).map(str::to_owned);
+        let message = ["message", "detail", "error"].into_iter().find_map(text);
+        let message = message.or_else(|| error.as_str().map(str::to_owned)).unwrap_or_else(|| error.to_string());
+        // Gemini puts it into the details, as "30s".
+        let details = error.get("details").and_then(Value::as_array).into_iter().flatten();
+        let retry_after = details
+            .filter_map(|detail| detail.get("retryDelay")?.as_str()?.strip_suffix('s'))
+            .filter_map(|seconds| seconds.parse::<f64>().ok())
+            .map(|seconds| format!("{:.0}", seconds.ceil()))
+            .next();
+        Self { message, codes: ["type", "code", "status"].into_iter().filter_map(text).collect(), retry_after }
+    }
+
+    /// Tells whether one of these codes is among its own.
+    pub(super) fn has_code(&self, codes: &[&str]) -> bool {
+        self.codes.iter().any(|code| codes.contains(&code.as_str()))
+    }
+
+    /// Tells whether it says that the conversation is longer than the model's context.
+    pub(super) fn is_context_overflow(&self) -> bool {
+        const CODES: [&str; 3] =
+            ["exceed_context_size_error", "context_length_exceeded", "model_context_window_exceeded"];
+        const WORDS: [&str; 6] = [
+            "context size",
+            "context length",
+            "context window",
+            "prompt is too long",
+            "input is too long",
+            "exceeds the maximum number of tokens",
+        ];
+        let message = self.message.to_ascii_lowercase();
+        self.has_code(&CODES) || WORDS.iter().any(|words| message.contains(words))
+    }
+}
+
+/// The title of a web page: a proxy's error page says there what it has to say.
+fn title(page: &str) -> &str {
+    let title = page.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
+    title.map_or("", |(title, _)| title)
+}

@@ -1,0 +1,256 @@
+//! OpenAI's chat completions (the "Create chat completion" and "Chat streaming" pages of its API reference), which
+//! llama.cpp, vLLM, Ollama, LM Studio, OpenRouter and many others speak too.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Bad, Gathered, Problem, Without, tokens};
+use crate::model::endpoint::Endpoint;
+use crate::model::request::{Item, Request, StopReason, Usage};
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    messages: Vec<Value>,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Value>,
+}
+
+/// Writes a request.
+pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> serde_json::Result<Vec<u8>> {
+    let system = request.system.as_ref().map(|text| json!({"role": "system", "content": text}));
+    let stream = !request.whole;
+    let limit = request.max_output_tokens.or(endpoint.max_output_tokens);
+    // OpenAI itself takes the newer name only for its newer models; the other servers know the older one.
+    let (max_completion_tokens, max_tokens) =
+        if endpoint.endpoint.contains("api.openai.com") { (limit, None) } else { (None, limit) };
+    let tools = request.tools_in_order().into_iter().map(|tool| {
+        let schema: Value = serde_json::from_str(super::schema(tool)?.get())?;
+        let function = json!({"name": tool.name, "description": tool.description, "parameters": schema});
+        Ok(json!({"type": "function", "function": function}))
+    });
+    serde_json::to_vec(&Body {
+        model: request.model.as_deref().unwrap_or(&endpoint.model),
+        messages: system.into_iter().chain(request.messages.iter().map(message)).collect(),
+        stream,
+        stream_options: (stream && !without.stream_options).then(|| json!({"include_usage": true})),
+        temperature: request.temperature.or(endpoint.temperature),
+        max_tokens,
+        max_completion_tokens,
+        tools: tools.collect::<serde_json::Result<_>>()?,
+    })
+}
+
+fn message(item: &Item) -> Value {
+    match item {
+        Item::System(text) => json!({"role": "system", "content": text}),
+        Item::User(text) => json!({"role": "user", "content": text}),
+        Item::Assistant { text, calls, .. } if calls.is_empty() => json!({"role": "assistant", "content": text}),
+        Item::Assistant { text, calls, .. } => {
+            let calls: Vec<Value> = calls
+                .iter()
+                .map(|call| {
+                    let function = json!({"name": call.name, "arguments": call.arguments});
+                    json!({"id": call.id, "type": "function", "function": function})
+                })
+                .collect();
+            let content = (!text.is_empty()).then_some(text);
+            json!({"role": "assistant", "content": content, "tool_calls": calls})
+        }
+        Item::Tool(result) => json!({"role": "tool", "tool_call_id": result.id, "content": result.content}),
+    }
+}
+
+/// A whole answer or one piece of a streamed one.
+#[derive(Debug, Deserialize)]
+struct Chunk {
+    choices: Option<Vec<Choice>>,
+    error: Option<Value>,
+    usage: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Choice {
+    delta: Option<Said>,
+    message: Option<Said>,
+    finish_reason: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Said {
+    content: Option<Content>,
+    reasoning_content: Option<String>,
+    reasoning: Option<Value>,
+    refusal: Option<String>,
+    tool_calls: Option<Vec<CallPiece>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Content {
+    Text(String),
+    Parts(Vec<Part>),
+}
+
+#[derive(Debug, Deserialize)]
+struct Part {
+    text: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct CallPiece {
+    index: Option<usize>,
+    id: Option<String>,
+    function: Option<FunctionPiece>,
+}
+
+#[derive(Debug, Deserialize)]
+struct FunctionPiece {
+    name: Option<String>,
+    arguments: Option<Value>,
+}
+
+/// Reads one response.
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    calls: Vec<Call>,
+}
+
+#[derive(Debug, Default)]
+struct Call {
+    index: Option<usize>,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+impl super::Read for Reader {
+    fn event(&mut self, data: &str, got: &mut Gathered) -> Result<(), Bad> {
+        self.chunk(serde_json::from_str(data)?, got)
+    }
+
+    fn object(&mut self, body: &[u8], got: &mut Gathered) -> Result<(), Bad> {
+        self.chunk(serde_json::from_slice(body)?, got)?;
+        got.is_done = got.saw_answer;
+        Ok(())
+    }
+
+    fn finish(&mut self, got: &mut Gathered) {
+        for call in std::mem::take(&mut self.calls) {
+            got.call(&call.id, &call.name, &call.arguments);
+        }
+        // Some servers end a call with the word for a plain end.
+        if let Some(stop) = got.stop.as_mut().filter(|stop| stop.reason == StopReason::Done)
+            && !got.calls.is_empty()
+        {
+            stop.reason = StopReason::ToolCalls;
+        }
+    }
+}
+
+impl Reader {
+    fn chunk(&mut self, chunk: Chunk, got: &mut Gathered) -> Result<(), Bad> {
+        if let Some(error) = &chunk.error {
+            return Err(Bad::Told(Problem::of(error)));
+        }
+        if let Some(usage) = chunk.usage.as_ref().filter(|usage| usage.is_object()) {
+            got.usage = Some(usage_of(usage));
+        }
+        got.saw_answer |= chunk.choices.is_some();
+        let Some(choice) = chunk.choices.into_iter().flatten().next() else { return Ok(()) };
+        if let Some(said) = choice.delta.or(choice.message) {
+            self.said(said, got);
+        }
+        if let Some(reason) = choice.finish_reason {
+            got.stopped(stop_reason(&reason), &reason);
+        }
+        Ok(())
+    }
+
+    fn said(&mut self, said: Said, got: &mut Gathered) {
+        let reasoning = said.reasoning.as_ref().and_then(Value::as_str).map(str::to_owned);
+        if let Some(thought) = said.reasoning_content.or(reasoning) {
+            got.think(&thought);
+        }
+        match said.content {
+            Some(Content::Text(piece)) => got.say(&piece),
+            Some(Content::Parts(parts)) => parts.into_iter().filter_map(|part| part.text).for_each(|it| got.say(&it)),
+            None => {}
+        }
+        if let Some(refusal) = said.refusal {
+            got.say(&refusal);
+        }
+        for piece in said.tool_calls.into_iter().flatten() {
+            self.call_piece(piece, got);
+        }
+    }
+
+    /// Takes a piece of a call: by its index; where a server gives none, a new id or name begins a new call.
+    fn call_piece(&mut self, piece: CallPiece, got: &mut Gathered) {
+        let (name, arguments) = piece.function.map_or((None, None), |function| (function.name, function.arguments));
+        let known = match (piece.index, &piece.id) {
+            (Some(index), _) => self.calls.iter().position(|call| call.index == Some(index)),
+            (None, Some(id)) => self.calls.iter().position(|call| &call.id == id),
+            (None, None) if name.is_none() => self.calls.len().checked_sub(1),
+            (None, None) => None,
+        };
+        let at = known.unwrap_or_else(|| {
+            self.calls.push(Call { index: piece.index, ..Call::default() });
+            self.calls.len() - 1
+        });
+        let call = &mut self.calls[at];
+        if let Some(id) = piece.id.filter(|_| call.id.is_empty()) {
+            call.id = id;
+        }
+        if let Some(name) = name.filter(|_| call.name.is_empty()) {
+            call.name = name;
+        }
+        let arguments = match arguments {
+            Some(Value::String(text)) => text,
+            Some(Value::Null) | None => return,
+            // Some servers send the object itself.
+            Some(object) => object.to_string(),
+        };
+        call.arguments.push_str(got.within_limit(&arguments));
+    }
+}
+
+fn stop_reason(word: &str) -> StopReason {
+    match word {
+        "stop" | "eos" => StopReason::Done,
+        "length" => StopReason::Length,
+        "tool_calls" | "function_call" => StopReason::ToolCalls,
+        "content_filter" => StopReason::Filtered,
+        _ => StopReason::Other,
+    }
+}
+
+/// Cached tokens are inside the prompt's; thoughts are inside the completion's, but for servers whose total shows that
+/// they count them beside.
+fn usage_of(usage: &Value) -> Usage {
+    let prompt = tokens(usage, "/prompt_tokens");
+    let completion = tokens(usage, "/completion_tokens");
+    let cache_read =
+        tokens(usage, "/prompt_tokens_details/cached_tokens").max(tokens(usage, "/prompt_cache_hit_tokens"));
+    let cache_write = tokens(usage, "/prompt_tokens_details/cache_write_tokens");
+    let reasoning_out = tokens(usage, "/completion_tokens_details/reasoning_tokens");
+    let is_beside = reasoning_out > 0
+        && prompt.saturating_add(completion).saturating_add(reasoning_out) == tokens(usage, "/total_tokens");
+    Usage {
+        uncached_in: prompt.saturating_sub(cache_read).saturating_sub(cache_write),
+        cache_read,
+        cache_write,
+        visible_out: if is_beside { completion } else { completion.saturating_sub(reasoning_out) },
+        reasoning_out,
+        raw: usage.to_string(),
+    }
+}
