@@ -114,6 +114,12 @@ impl Watcher<'_> {
                 open = Some(OpenQuestion::new(text, self.session));
             }
             let event = self.session.next_event();
+            // Before the question hears of its no, which would else be kept as the person's word.
+            match &event {
+                shell::Event::Cancel => self.cancel.cancel(),
+                shell::Event::Keys(keys) if keys.contains(&3) => self.cancel.cancel(),
+                _ => {}
+            }
             if let Some(yes) = open.as_mut().and_then(|question| question.take(&event, self.console)) {
                 open = None;
                 self.session.keys_to(KeysTo::Cancel);
@@ -123,9 +129,7 @@ impl Watcher<'_> {
                 // Others nudge too, such as the thread that lists programs.
                 shell::Event::Nudged if self.is_over.load(Ordering::Acquire) => return,
                 shell::Event::Nudged => {}
-                shell::Event::Cancel => self.cancel.cancel(),
-                shell::Event::Keys(keys) if keys.contains(&3) => self.cancel.cancel(),
-                shell::Event::Keys(_) => {}
+                shell::Event::Cancel | shell::Event::Keys(_) => {}
                 event => {
                     let over = matches!(event, shell::Event::Hangup | shell::Event::Ended(_));
                     deferred.push_back(event);

@@ -562,9 +562,16 @@ impl Drop for Session {
             state = self.shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(state);
-        for old in below {
-            if procs::process(old.pid).is_some_and(|now| now.started_ticks == old.started_ticks) {
-                let _ = kill(Pid::from_raw(old.pid), Signal::SIGKILL);
+        let runs = |old: &procs::Process| {
+            let now = procs::process(old.pid).filter(|now| now.started_ticks == old.started_ticks);
+            now.is_some_and(|now| !"ZX".contains(now.state))
+        };
+        let until = Instant::now() + GRACE;
+        for old in below.iter().filter(|old| runs(old)) {
+            let _ = kill(Pid::from_raw(old.pid), Signal::SIGKILL);
+            // A killed process goes when it is next given the processor.
+            while runs(old) && Instant::now() < until {
+                std::thread::yield_now();
             }
         }
     }
