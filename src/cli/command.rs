@@ -108,6 +108,11 @@ fn config_of(matches: &clap::ArgMatches) -> Option<PathBuf> {
     matches.get_one::<PathBuf>("config").cloned()
 }
 
+/// A number and what it counts.
+pub(super) fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Prints a failure on standard error, as every subcommand does.
 pub(super) fn report(failure: &Failure) {
     eprintln!("reedclaw: {}", crate::render::sanitise(&failure.message));

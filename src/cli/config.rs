@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::command::report;
+use super::command::{counted, report};
 use crate::config::{self, Effective, Env, LoadRequest, Loaded, Look, Problem, Trust, Verdict};
 use crate::host;
 use crate::proto::Failure;
@@ -78,12 +78,11 @@ fn validate(loaded: &Loaded, request: &LoadRequest) -> ExitCode {
     }
     let wrong = problems.iter().filter(|problem| !problem.is_warning).count();
     let warnings = problems.len() - wrong;
-    let count = |number: usize, one: &str| format!("{number} {one}{}", if number == 1 { "" } else { "s" });
     match (wrong, warnings) {
         (0, 0) => println!("no problems{}", loaded.path.as_deref().map(in_file(&request.env)).unwrap_or_default()),
-        (0, warnings) => println!("no problems, {}", count(warnings, "warning")),
-        (wrong, 0) => println!("{}", count(wrong, "problem")),
-        (wrong, warnings) => println!("{}, {}", count(wrong, "problem"), count(warnings, "warning")),
+        (0, warnings) => println!("no problems, {}", counted(warnings, "warning")),
+        (wrong, 0) => println!("{}", counted(wrong, "problem")),
+        (wrong, warnings) => println!("{}, {}", counted(wrong, "problem"), counted(warnings, "warning")),
     }
     if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

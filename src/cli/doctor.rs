@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use super::command::report;
+use super::command::{counted, report};
 use crate::config::{self, LoadRequest};
 use crate::host;
 use crate::proto::{Failure, FailureKind};
@@ -84,7 +84,8 @@ fn save(dir: &Path, file: &Path) -> Result<bool, Failure> {
     })?;
     let (store, lost) = rescue(dir)?;
     let (lines, conversations) = write(&store, file, format)?;
-    say(&format!("{lines} lines and {conversations} conversations in {}", file.display()));
+    let (lines, conversations) = (counted(lines, "line"), counted(conversations, "conversation"));
+    say(&format!("{lines} and {conversations} in {}", file.display()));
     if lost > 0 {
         say(&format!("{lost} rows could not be read"));
     }

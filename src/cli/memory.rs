@@ -7,7 +7,7 @@ use std::sync::{MutexGuard, PoisonError};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use super::command::report;
+use super::command::{counted, report};
 use crate::app::{App, Request};
 use crate::proto::{Failure, FailureKind, Role};
 use crate::render::sanitise;
@@ -143,11 +143,12 @@ fn show(store: &Store, id: i64) -> Result<ExitCode, Failure> {
 fn clear(store: &mut Store, is_sure: bool) -> Result<ExitCode, Failure> {
     if is_sure {
         let count = store.clear_conversations()?;
-        println!("{count} conversations deleted");
+        println!("{} deleted", counted(count, "conversation"));
         return Ok(ExitCode::SUCCESS);
     }
     let count = store.conversations(usize::MAX)?.len();
-    eprintln!("reedclaw: this would delete {count} conversations for good\n  reedclaw memory clear --yes does it");
+    let told = counted(count, "conversation");
+    eprintln!("reedclaw: this would delete {told} for good\n  reedclaw memory clear --yes does it");
     Ok(ExitCode::from(2))
 }
 
@@ -167,7 +168,7 @@ fn export_all(store: &Store, file: Option<&PathBuf>, on_output: Format) -> Resul
     let place = path.display().to_string();
     let mut out = export::create(path).map_err(|error| cannot_write(&place, &error))?;
     write_all(store, &conversations, format, &mut out)?.map_err(|error| cannot_write(&place, &error))?;
-    println!("{} conversations in {}", conversations.len(), sanitise(&place));
+    println!("{} in {}", counted(conversations.len(), "conversation"), sanitise(&place));
     Ok(ExitCode::SUCCESS)
 }
 

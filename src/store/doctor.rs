@@ -140,7 +140,7 @@ fn look(connection: &Connection, found: &mut Checkup) -> rusqlite::Result<()> {
         if has_table(connection, table)? {
             let sql = format!("SELECT count(*) FROM {table}");
             let rows: i64 = connection.query_row(&sql, [], |row| row.get(0))?;
-            found.facts.push(format!("{rows} {what}"));
+            found.facts.push(format!("{what}: {rows}"));
         }
     }
     // The indexes are compared with what they index; it is undone, since a check of theirs counts as a write.
@@ -287,7 +287,7 @@ mod tests {
         filled(dir.path(), 5);
         let found = check(dir.path());
         assert_eq!(found.faults, [""; 0]);
-        assert_eq!(found.facts[1..], ["5 lines", "1 conversations", "10 messages"]);
+        assert_eq!(found.facts[1..], ["lines: 5", "conversations: 1", "messages: 10"]);
         assert_eq!(repair(dir.path(), 7).unwrap(), Repair { kept: 16, lost: 0, damaged: None });
     }
 

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 use crate::dispatch::piped;
+use crate::procs;
 use crate::pty::{Key, Session, program};
-use crate::server::{Server, answer};
+use crate::server::{Server, Step, answer, end, head, piece};
 
 fn home() -> TempDir {
     tempfile::tempdir().expect("a home")
@@ -257,7 +258,7 @@ fn an_export_of_the_doctor_holds_lines_and_conversations() {
     session.expect_exit();
     assert_eq!(run(&home, &["doctor", "--export", "x.txt"]).0, Some(1));
     let (code, told, _) = run(&home, &["doctor", "--export", "x.jsonl"]);
-    assert_eq!((code, told.as_str()), (Some(0), "3 lines and 1 conversations in x.jsonl\n"));
+    assert_eq!((code, told.as_str()), (Some(0), "3 lines and 1 conversation in x.jsonl\n"));
     let text = std::fs::read_to_string(home.path().join("x.jsonl")).expect("the export");
     assert!(text.contains("echo a-line") && text.contains("\"role\":\"assistant\""), "{text}");
 }
@@ -284,4 +285,52 @@ fn a_locked_database_is_one_line_and_what_was_said_reaches_it_later() {
     for question in ["what was before the lock?", "what is behind the lock?", "and what is last here?"] {
         assert!(shown.contains(question), "{shown}");
     }
+}
+
+#[test]
+fn what_came_before_kill_9_is_found_and_gone_on_with() {
+    let (server, home) = (Server::start(), home());
+    let session = shell(&server, &home);
+    server.reply(vec![head(), piece("The kumquat "), piece("is a small "), Step::Gate(1), piece("fruit")]);
+    session.line("what is a kumquat, in short?");
+    session.expect_text("is a small");
+    session.expect_outside("the piece in the database", || {
+        run(&home, &["memory", "show", "1"]).1.contains("is a small").then_some(())
+    });
+    let mut all = session.descendants();
+    all.extend(procs::process(session.pid()));
+    for process in all {
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(process.pid), nix::sys::signal::Signal::SIGKILL);
+    }
+    session.expect_exit();
+    let (_, found, _) = run(&home, &["memory", "search", "\"kumquat is a\""]);
+    assert!(found.contains("The kumquat is a small"), "{found}");
+    let second = shell(&server, &home);
+    second.run(":resume 1");
+    second.run("and what is it like?");
+    let broken = "The kumquat is a small\n[the answer broke off here]";
+    assert_eq!(contents(&server, 2), ["what is a kumquat, in short?", broken, "and what is it like?"]);
+}
+
+#[test]
+fn two_shells_in_one_conversation_keep_each_question_with_its_answer() {
+    let (server, home) = (Server::start(), home());
+    let first = shell(&server, &home);
+    first.run("what did it begin with?");
+    let second = shell(&server, &home);
+    second.run(":resume 1");
+    server.reply(vec![head(), piece("early "), Step::Gate(1), piece("bird"), end()]);
+    first.line("what does the first ask?");
+    first.expect_text("early");
+    server.reply(answer("from between"));
+    second.run("what does the second ask?");
+    second.expect_line("from between");
+    server.open(1);
+    first.expect_line("early bird");
+    first.expect_prompt();
+    let third = shell(&server, &home);
+    third.run(":resume 1");
+    third.run("what does the third see?");
+    let sent = contents(&server, 4);
+    assert_eq!(sent[2..6], ["what does the first ask?", "early bird", "what does the second ask?", "from between"]);
 }
