@@ -114,11 +114,13 @@ impl Watcher<'_> {
                 open = Some(OpenQuestion::new(text, self.session));
             }
             let event = self.session.next_event();
-            // Before the question hears of its no, which would else be kept as the person's word.
-            match &event {
-                shell::Event::Cancel => self.cancel.cancel(),
-                shell::Event::Keys(keys) if keys.contains(&3) => self.cancel.cancel(),
-                _ => {}
+            // Before the answer, so that whoever waits for it sees that everything stops.
+            let stops = match &event {
+                shell::Event::Keys(keys) => keys.contains(&3),
+                event => matches!(event, shell::Event::Cancel),
+            };
+            if stops {
+                self.cancel.cancel();
             }
             if let Some(yes) = open.as_mut().and_then(|question| question.take(&event, self.console)) {
                 open = None;
@@ -128,8 +130,7 @@ impl Watcher<'_> {
             match event {
                 // Others nudge too, such as the thread that lists programs.
                 shell::Event::Nudged if self.is_over.load(Ordering::Acquire) => return,
-                shell::Event::Nudged => {}
-                shell::Event::Cancel | shell::Event::Keys(_) => {}
+                shell::Event::Nudged | shell::Event::Cancel | shell::Event::Keys(_) => {}
                 event => {
                     let over = matches!(event, shell::Event::Hangup | shell::Event::Ended(_));
                     deferred.push_back(event);
@@ -146,27 +147,35 @@ impl Watcher<'_> {
 struct OpenQuestion {
     text: String,
     reader: Reader,
-    is_put: bool,
+    /// Answers of the pump to wait for before it is put.
+    nudges_due: u8,
 }
 
+/// One more than who else may have nudged: the one who has the question, and the thread that lists programs.
+const NUDGES: u8 = 3;
+
 impl OpenQuestion {
-    /// Lends the keys to a question. It is put when the pump has said that keys are answers from now on.
+    /// Lends the keys to a question. It is put when the pump has said that keys are answers from now on; an answer to
+    /// somebody else's nudge, still on its way, says nothing of that, so several are waited for.
     fn new(text: String, session: &Session) -> Self {
         session.keys_to(KeysTo::Question);
-        session.handle().nudge();
-        Self { text, reader: Reader::default(), is_put: false }
+        (0..NUDGES).for_each(|_| session.handle().nudge());
+        Self { text, reader: Reader::default(), nudges_due: NUDGES }
     }
 
     /// Takes an event; gives the answer, once there is one.
     fn take(&mut self, event: &shell::Event, console: &Console) -> Option<bool> {
         match event {
-            shell::Event::Nudged if !self.is_put => {
-                self.is_put = true;
-                console.raw(b"\x1b[?2004h");
-                console.outside(&self.text);
+            shell::Event::Nudged if self.nudges_due > 0 => {
+                self.nudges_due -= 1;
+                if self.nudges_due == 0 {
+                    console.raw(b"\x1b[?2004h");
+                    console.outside(&self.text);
+                }
                 None
             }
-            shell::Event::Keys(keys) if self.is_put => {
+            shell::Event::Cancel => Some(false),
+            shell::Event::Keys(keys) if self.nudges_due == 0 => {
                 let yes = self.reader.read(keys, yes_or_no, false)?;
                 console.raw(b"\x1b[?2004l");
                 console.line(if yes { "yes" } else { "no" });

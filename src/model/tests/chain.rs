@@ -227,11 +227,13 @@ fn a_refused_request_is_sent_again_after_the_wait_that_the_server_wants() {
     let error = chat(vec![endpoint.into()], "m", &question("q"), &mut Ear::new(false)).expect_err("refused twice");
     assert!(matches!(error.fault, Fault::RateLimited { .. }));
 
-    // A piece of the answer has been shown: it isn't asked for a second time.
-    let server = serve(vec![vec![sse_head(), said("half")], vec![sse_head(), said("again"), done()]]);
+    // A piece of the answer has been shown: it isn't asked for a second time, though the fault is one to try again on.
+    let limited = Step::Send(b"data: {\"error\":{\"code\":\"rate_limit_exceeded\",\"message\":\"slow\"}}\n\n".to_vec());
+    let server = serve(vec![vec![sse_head(), said("half"), limited], vec![sse_head(), said("again"), done()]]);
     let endpoint = Endpoint { retries: 2, ..Endpoint::new("m", &server.url, "x") };
     let mut ear = Ear::new(false);
-    assert_eq!(chat(vec![endpoint.into()], "m", &question("q"), &mut ear).expect_err("cut").fault, Fault::Cut);
+    let fault = chat(vec![endpoint.into()], "m", &question("q"), &mut ear).expect_err("limited").fault;
+    assert!(matches!(fault, Fault::RateLimited { .. }), "{fault}");
     assert_eq!(ear.text(), "half");
 }
 
