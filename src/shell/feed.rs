@@ -53,6 +53,8 @@ pub struct Feed {
     pub(super) deadline: Option<Instant>,
     /// Whether the terminal has ever said where the cursor is, or is known not to.
     hearing: Hearing,
+    /// A question of the editor was answered in the terminal's place: what the terminal says to it after all is for nobody.
+    answered_for: bool,
     /// When the terminal should have said where the cursor is, while it is not known whether it ever does.
     pub(super) report_due: Option<Instant>,
 }
@@ -83,6 +85,7 @@ impl Feed {
             wakes_seen: 0,
             deadline: None,
             hearing: Hearing::Unknown,
+            answered_for: false,
             report_due: None,
         }
     }
@@ -184,6 +187,18 @@ impl Feed {
     fn answer_for_terminal(&mut self) {
         let rows = sys::window_size(std::io::stdout().as_fd()).map_or(24, |size| size.rows.max(1));
         self.to_editor.extend_from_slice(format!("\x1b[{rows};1R").as_bytes());
+        self.answered_for = true;
+    }
+
+    /// Drops a late answer to a question that was answered in the terminal's place: the editor would take it for the
+    /// answer to its next question, and each one after for the next but one.
+    fn drop_late_report(&mut self, keys: &mut Vec<u8>) {
+        let mut rest = keys.clone();
+        let reports = take_cursor_reports(&mut rest);
+        let Some(end) = reports.iter().position(|byte| *byte == b'R') else { return };
+        self.hearing = Hearing::Answers;
+        self.answered_for = false;
+        *keys = [&reports[end + 1..], &rest].concat();
     }
 
     /// The terminal has not said where the cursor is in all this time: it never will.
@@ -226,6 +241,11 @@ impl Feed {
 
     /// Takes keys from the terminal.
     pub(super) fn take(&mut self, keys: &[u8]) -> Option<Event> {
+        let mut in_time = keys.to_vec();
+        if self.answered_for {
+            self.drop_late_report(&mut in_time);
+        }
+        let keys = in_time.as_slice();
         match self.whom {
             KeysTo::Shell => {
                 self.forward(keys.to_vec());
@@ -432,6 +452,21 @@ mod tests {
         let until = feed.deadline.expect("a limit");
         feed.handle_time(until, || true);
         assert_eq!((feed.to_editor.as_slice(), feed.held.as_slice()), (&b"ls\rcat\r"[..], &b"x"[..]));
+    }
+
+    #[test]
+    fn a_late_answer_of_the_terminal_is_not_taken_for_the_next_one() {
+        let mut feed = feed();
+        feed.edit(0);
+        feed.report_is_late(Instant::now() + REPORT_WAIT);
+        let answered = std::mem::take(&mut feed.to_editor);
+        assert!(answered.starts_with(b"\x1b[") && answered.ends_with(b";1R"), "{answered:?}");
+        feed.take(b"l\x1b[5;1Rs");
+        assert_eq!(std::mem::take(&mut feed.to_editor), b"ls");
+        feed.take(b"\x1b[6;1R");
+        assert_eq!(feed.to_editor, b"\x1b[6;1R", "the next one is in time");
+        feed.edit(0);
+        assert_eq!(feed.to_editor, b"\x1b[6;1R", "the terminal answers by itself now");
     }
 
     #[test]

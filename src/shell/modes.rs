@@ -57,6 +57,13 @@ impl Modes {
         let mut rest = bytes;
         while let Some(at) = memchr(0x1b, rest) {
             let sequence = &rest[at..];
+            // Colours and cursor movements, which are most: only private sequences switch modes.
+            if let [_, b'[', next, ..] = sequence
+                && !matches!(next, b'?' | b'>' | b'<' | b'=')
+            {
+                rest = &sequence[2..];
+                continue;
+            }
             match sequence_end(sequence) {
                 Some(end) => {
                     self.apply(&sequence[..end]);

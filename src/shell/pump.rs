@@ -560,7 +560,8 @@ impl Pump {
 
     /// Makes an editor that sleeps before unread keys read them, by a key that means nothing to it.
     fn look_for_overheard(&mut self, now: Instant, looks_left: u32) {
-        let has_unread = editor_has_unread();
+        // Who doesn't edit doesn't read: what lies there then waits for the next prompt.
+        let has_unread = self.feed.whom() == KeysTo::Editor && editor_has_unread();
         if has_unread && editor_sleeps() {
             write_some(&self.editor, &mut NUDGE_KEY.to_vec());
         }
