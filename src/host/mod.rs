@@ -1,6 +1,7 @@
 //! The only door out for what has no room of its own: environment, clock, the machine's name, where a key is
 //! read from, the desktop's clipboard.
 
+mod beneath;
 mod clipboard;
 mod keys;
 
@@ -9,6 +10,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+pub use beneath::{DirEntry, EntryKind, FileContent, PathError, Root};
 pub use clipboard::copy_to_clipboard;
 pub use keys::{KEY_BYTES_MAX, KEY_COMMAND_TIME, key_from_command, key_from_file};
 

@@ -1,0 +1,464 @@
+//! Files beneath a directory, and no others, whatever a path says: each is opened by the kernel relative to a handle
+//! taken at the start (`openat2`, `RESOLVE_BENEATH`), and what was opened is looked at, not what a path named before.
+//! Knows no rules about which of them may be touched.
+//!
+//! Links that stay beneath are followed; absolute ones and those that leave are refused, even where they come back.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, OpenHow, ResolveFlag, openat2, readlink, renameat};
+use nix::sys::stat::{Mode, fchmod, fstatat, mkdirat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
+
+/// Longest path in bytes, as in Linux (`PATH_MAX`, its end included).
+const PATH_BYTES_MAX: usize = 4095;
+/// Longest name in bytes, as in Linux (`NAME_MAX`).
+const NAME_BYTES_MAX: usize = 255;
+/// The kernel asks for another try where something was renamed while it looked.
+const TRIES_MAX: usize = 64;
+/// Entries looked at to find the other names of a file with several.
+const LINKS_SOUGHT_MAX: usize = 20_000;
+/// Tries to find a name for a temporary file.
+const NAMES_TRIED_MAX: u32 = 100;
+
+/// Why a path wasn't opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// No path at all.
+    #[error("the path is empty")]
+    Empty,
+    /// A NUL in it, which no path holds.
+    #[error("the path holds a NUL")]
+    Nul,
+    /// Longer than the system takes.
+    #[error("the path is too long")]
+    TooLong,
+    /// `~name`, which only a shell understands.
+    #[error("~NAME isn't expanded; give the whole path")]
+    Tilde,
+    /// It leads out of the directory, by itself or by a link.
+    #[error("it leads out of the workspace")]
+    Outside,
+    /// There is nothing.
+    #[error("there is no such file or directory")]
+    Missing,
+    /// A directory where a file was wanted.
+    #[error("it is a directory")]
+    Directory,
+    /// A file where a directory was wanted.
+    #[error("it is not a directory")]
+    NotDirectory,
+    /// A pipe, a socket, a device.
+    #[error("it is not a regular file")]
+    NotRegular,
+    /// The file has other names outside, and through them other readers and writers.
+    #[error("the file has other names (hard links) outside the workspace")]
+    HardLinks,
+    /// Longer than what is read.
+    #[error("the file is longer than {0} bytes")]
+    Long(u64),
+    /// It isn't what it was when it was read.
+    #[error("the file has changed meanwhile")]
+    Changed,
+    /// The system says no.
+    #[error("{}", .0.desc())]
+    System(Errno),
+}
+
+impl From<Errno> for PathError {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            // What RESOLVE_BENEATH and RESOLVE_NO_XDEV say of a path that leaves, and a loop of links.
+            Errno::EXDEV | Errno::ELOOP => Self::Outside,
+            Errno::ENOENT => Self::Missing,
+            Errno::EISDIR => Self::Directory,
+            Errno::ENOTDIR => Self::NotDirectory,
+            Errno::ENXIO | Errno::ENODEV => Self::NotRegular,
+            Errno::ENAMETOOLONG => Self::TooLong,
+            other => Self::System(other),
+        }
+    }
+}
+
+fn of_io(error: &std::io::Error) -> PathError {
+    error.raw_os_error().map_or(PathError::System(Errno::EIO), |number| Errno::from_raw(number).into())
+}
+
+/// One entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DirEntry {
+    /// Its name; bytes that are no UTF-8 are shown as U+FFFD.
+    pub name: String,
+    /// What it is.
+    pub kind: EntryKind,
+    /// Its size in bytes, where it is a file.
+    pub bytes: u64,
+}
+
+/// Kinds of entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EntryKind {
+    /// A directory.
+    Directory,
+    /// A regular file.
+    File,
+    /// A link, wherever it leads.
+    Link,
+    /// Something else.
+    Other,
+}
+
+/// What was read of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileContent {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Permission bits.
+    pub mode: u32,
+}
+
+/// A directory that files are opened beneath.
+#[derive(Debug)]
+pub struct Root {
+    dir: OwnedFd,
+    path: PathBuf,
+    home: Option<PathBuf>,
+    device: u64,
+    inode: u64,
+}
+
+impl Root {
+    /// Takes the handle of a directory; `home` is what `~` stands for.
+    ///
+    /// # Errors
+    /// It isn't there, or is no directory.
+    pub fn open(path: &Path, home: Option<&Path>) -> Result<Self, PathError> {
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let dir = openat2(AT_FDCWD, path, OpenHow::new().flags(flags))?;
+        let data = nix::sys::stat::fstat(&dir)?;
+        let path = std::fs::canonicalize(path).map_err(|error| of_io(&error))?;
+        Ok(Self { dir, path, home: home.map(Path::to_owned), device: data.st_dev, inode: data.st_ino })
+    }
+
+    /// Where it was when the handle was taken, without links.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives the part of a path that lies beneath: a relative one as it is, an absolute one where it begins with this
+    /// very directory. Nothing is expanded but a leading `~/`, nothing decoded, nothing trimmed.
+    ///
+    /// # Errors
+    /// The path can't be one, or leads elsewhere.
+    pub fn beneath(&self, path: &str) -> Result<PathBuf, PathError> {
+        if path.is_empty() {
+            return Err(PathError::Empty);
+        }
+        if path.contains('\0') {
+            return Err(PathError::Nul);
+        }
+        let expanded = match path.strip_prefix('~') {
+            Some("") => self.home.clone().ok_or(PathError::Outside)?,
+            Some(rest) if rest.starts_with('/') => {
+                self.home.as_ref().ok_or(PathError::Outside)?.join(rest.trim_start_matches('/'))
+            }
+            Some(_) => return Err(PathError::Tilde),
+            None => PathBuf::from(path),
+        };
+        let is_long = |part: Component<'_>| part.as_os_str().len() > NAME_BYTES_MAX;
+        if expanded.as_os_str().len() > PATH_BYTES_MAX || expanded.components().any(is_long) {
+            return Err(PathError::TooLong);
+        }
+        if !expanded.is_absolute() {
+            return Ok(expanded);
+        }
+        // A trailing slash says that it is a directory; `components` would lose it.
+        let is_directory = path.ends_with('/');
+        let mut parts = expanded.components();
+        let mut prefix = PathBuf::new();
+        loop {
+            let is_here = |data: std::fs::Metadata| data.dev() == self.device && data.ino() == self.inode;
+            if prefix.as_os_str().len() > 0 && std::fs::metadata(&prefix).is_ok_and(is_here) {
+                let rest = parts.as_path();
+                let rest = if rest.as_os_str().is_empty() { Path::new(".") } else { rest };
+                return Ok(if is_directory { rest.join("") } else { rest.to_owned() });
+            }
+            match parts.next() {
+                Some(Component::ParentDir) | None => return Err(PathError::Outside),
+                Some(part) => prefix.push(part),
+            }
+        }
+    }
+
+    /// Reads a regular file of at most `bytes_max` bytes.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn read(&self, path: &str, bytes_max: u64) -> Result<FileContent, PathError> {
+        let relative = self.beneath(path)?;
+        let mut file = self.open_file(&relative)?;
+        let data = file.metadata().map_err(|error| of_io(&error))?;
+        if data.len() > bytes_max {
+            return Err(PathError::Long(bytes_max));
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(data.len()).unwrap_or(0));
+        (&mut file).take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| of_io(&error))?;
+        if bytes.len() as u64 > bytes_max {
+            return Err(PathError::Long(bytes_max));
+        }
+        Ok(FileContent { bytes, mode: data.mode() & 0o7777 })
+    }
+
+    /// Lists a directory, sorted by kind and name.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn list(&self, path: &str) -> Result<Vec<DirEntry>, PathError> {
+        let dir = self.open_beneath(&self.beneath(path)?, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?;
+        let mut dir = nix::dir::Dir::from_fd(dir)?;
+        let mut names = Vec::new();
+        for entry in dir.iter() {
+            let name = entry?.file_name().to_owned();
+            if !matches!(name.to_bytes(), b"." | b"..") {
+                names.push(name);
+            }
+        }
+        let mut entries: Vec<DirEntry> = names
+            .iter()
+            // What has gone since is no entry any more.
+            .filter_map(|name| {
+                let data = fstatat(&dir, name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
+                let kind = match data.st_mode & libc::S_IFMT {
+                    libc::S_IFDIR => EntryKind::Directory,
+                    libc::S_IFREG => EntryKind::File,
+                    libc::S_IFLNK => EntryKind::Link,
+                    _ => EntryKind::Other,
+                };
+                let bytes = if kind == EntryKind::File { u64::try_from(data.st_size).unwrap_or(0) } else { 0 };
+                Some(DirEntry { name: name.to_string_lossy().into_owned(), kind, bytes })
+            })
+            .collect();
+        entries.sort_by(|left, right| (left.kind, &left.name).cmp(&(right.kind, &right.name)));
+        Ok(entries)
+    }
+
+    /// Writes a file as a whole, in the place of one or as a new one: all of it or nothing is there at any moment. Missing
+    /// directories are made, the permissions of the old file kept. `expected` is what the file must hold for that, `None`
+    /// in it where there must be none.
+    ///
+    /// # Errors
+    /// Any [`PathError`]; what was there is untouched then.
+    pub fn write(&self, path: &str, bytes: &[u8], expected: Option<Option<&[u8]>>) -> Result<(), PathError> {
+        let relative = self.settled(&self.beneath(path)?)?;
+        let (parent, name) = (relative.parent().unwrap_or(Path::new("")), relative.file_name());
+        let name = name.ok_or(PathError::Directory)?;
+        let parent = self.make_directories(parent)?;
+        let old = match self.open_in(&parent, Path::new(name), OFlag::O_RDONLY | OFlag::O_NOFOLLOW) {
+            Ok(old) => Some(self.checked(File::from(old))?),
+            Err(PathError::Missing) => None,
+            Err(problem) => return Err(problem),
+        };
+        let mode = match &old {
+            Some(old) => old.metadata().map_err(|error| of_io(&error))?.mode() & 0o7777,
+            None => 0o666,
+        };
+        if let Some(expected) = expected {
+            let found = old.map(|mut old| {
+                let mut found = Vec::new();
+                old.read_to_end(&mut found).map(|_| found)
+            });
+            let found = found.transpose().map_err(|error| of_io(&error))?;
+            if found.as_deref() != expected {
+                return Err(PathError::Changed);
+            }
+        }
+        replace(&parent, Path::new(name), bytes, mode)
+    }
+
+    /// Deletes a regular file.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn delete(&self, path: &str) -> Result<(), PathError> {
+        let relative = self.beneath(path)?;
+        drop(self.open_file(&relative)?);
+        let name = relative.file_name().ok_or(PathError::Directory)?;
+        let parent = relative.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent = self.open_beneath(parent, OFlag::O_PATH | OFlag::O_DIRECTORY)?;
+        Ok(unlinkat(&parent, name, UnlinkatFlags::NoRemoveDir)?)
+    }
+
+    /// Follows the links of a path that exists; one that doesn't is given back as it is, and so is one behind no link.
+    fn settled(&self, relative: &Path) -> Result<PathBuf, PathError> {
+        if relative.as_os_str().as_bytes().ends_with(b"/") {
+            return Err(PathError::Directory);
+        }
+        match self.open_beneath(relative, OFlag::O_PATH) {
+            Ok(found) => {
+                let named = readlink(format!("/proc/self/fd/{}", raw(&found)).as_str())?;
+                let named = PathBuf::from(named);
+                named.strip_prefix(&self.path).map(Path::to_owned).map_err(|_| PathError::Outside)
+            }
+            Err(PathError::Missing) => Ok(relative.to_owned()),
+            Err(problem) => Err(problem),
+        }
+    }
+
+    fn open_file(&self, relative: &Path) -> Result<File, PathError> {
+        let file = self.open_beneath(relative, OFlag::O_RDONLY)?;
+        self.checked(File::from(file))
+    }
+
+    /// Looks at what was opened: only a regular file whose names all lie beneath.
+    fn checked(&self, file: File) -> Result<File, PathError> {
+        let data = file.metadata().map_err(|error| of_io(&error))?;
+        if data.is_dir() {
+            return Err(PathError::Directory);
+        }
+        if !data.is_file() {
+            return Err(PathError::NotRegular);
+        }
+        if data.nlink() > 1 && !self.holds_all_names(&data) {
+            return Err(PathError::HardLinks);
+        }
+        Ok(file)
+    }
+
+    /// Whether all names of a file lie beneath; in doubt they don't.
+    fn holds_all_names(&self, of: &std::fs::Metadata) -> bool {
+        let mut left = LINKS_SOUGHT_MAX;
+        let mut found = 0;
+        let mut waiting = vec![PathBuf::from(".")];
+        while let Some(directory) = waiting.pop() {
+            let Ok(dir) = self.open_beneath(&directory, OFlag::O_RDONLY | OFlag::O_DIRECTORY) else { continue };
+            let Ok(mut dir) = nix::dir::Dir::from_fd(dir) else { continue };
+            let names: Vec<_> = dir.iter().flatten().map(|entry| entry.file_name().to_owned()).collect();
+            for name in names.iter().filter(|name| !matches!(name.to_bytes(), b"." | b"..")) {
+                if left == 0 {
+                    return false;
+                }
+                left -= 1;
+                let Ok(data) = fstatat(&dir, name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW) else { continue };
+                if data.st_mode & libc::S_IFMT == libc::S_IFDIR {
+                    waiting.push(directory.join(std::ffi::OsStr::from_bytes(name.to_bytes())));
+                }
+                found += u64::from((data.st_dev, data.st_ino) == (of.dev(), of.ino()));
+                if found >= of.nlink() {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn open_beneath(&self, relative: &Path, flags: OFlag) -> Result<OwnedFd, PathError> {
+        self.open_in(&self.dir, relative, flags)
+    }
+
+    /// Opens beneath a directory. No pipe hangs it, no terminal becomes ours.
+    fn open_in(&self, dir: &OwnedFd, relative: &Path, flags: OFlag) -> Result<OwnedFd, PathError> {
+        let flags = match flags.contains(OFlag::O_PATH) {
+            true => flags | OFlag::O_CLOEXEC,
+            false => flags | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY,
+        };
+        let resolve =
+            ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS | ResolveFlag::RESOLVE_NO_XDEV;
+        let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
+        let mut tries = 0;
+        loop {
+            match openat2(dir.as_fd(), relative, OpenHow::new().flags(flags).resolve(resolve)) {
+                Err(Errno::EAGAIN) if tries < TRIES_MAX => tries += 1,
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    /// Opens a directory, and makes what is missing of it.
+    fn make_directories(&self, relative: &Path) -> Result<OwnedFd, PathError> {
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
+        match self.open_beneath(relative, flags) {
+            Err(PathError::Missing) => {}
+            other => return other,
+        }
+        let mut dir = self.open_beneath(Path::new("."), flags)?;
+        for part in relative.components() {
+            let name = match part {
+                Component::CurDir => continue,
+                Component::Normal(name) => Path::new(name),
+                // What isn't there yet has no parent to go back to.
+                _ => return Err(PathError::Outside),
+            };
+            dir = match self.open_in(&dir, name, flags) {
+                Err(PathError::Missing) => {
+                    match mkdirat(&dir, name, Mode::from_bits_truncate(0o777)) {
+                        Ok(()) | Err(Errno::EEXIST) => {}
+                        Err(errno) => return Err(errno.into()),
+                    }
+                    self.open_in(&dir, name, flags | OFlag::O_NOFOLLOW)?
+                }
+                other => other?,
+            };
+        }
+        Ok(dir)
+    }
+}
+
+fn raw(fd: &OwnedFd) -> i32 {
+    use std::os::fd::AsRawFd;
+    fd.as_raw_fd()
+}
+
+/// Writes a temporary file beside and renames it over: atomic, and a hard link is left behind with the old content.
+fn replace(parent: &OwnedFd, name: &Path, bytes: &[u8], mode: u32) -> Result<(), PathError> {
+    let (temporary, mut file) = create_temporary(parent)?;
+    let written = file
+        .write_all(bytes)
+        .map_err(|error| of_io(&error))
+        .and_then(|()| {
+            let mode = if mode == 0o666 { 0o666 & !umask() } else { mode };
+            Ok(fchmod(&file, Mode::from_bits_truncate(mode))?)
+        })
+        .and_then(|()| file.sync_all().map_err(|error| of_io(&error)))
+        .and_then(|()| Ok(renameat(parent, temporary.as_str(), parent, name)?));
+    if written.is_err() {
+        let _ = unlinkat(parent, temporary.as_str(), UnlinkatFlags::NoRemoveDir);
+        return written;
+    }
+    // The name is there already; that it survives a power cut too isn't worth an error.
+    let again = openat2(parent, ".", OpenHow::new().flags(OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC));
+    if let Ok(directory) = again {
+        let _ = nix::unistd::fsync(&directory);
+    }
+    Ok(())
+}
+
+fn create_temporary(parent: &OwnedFd) -> Result<(String, File), PathError> {
+    let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let how = OpenHow::new().flags(flags).mode(Mode::from_bits_truncate(0o600));
+    for number in 0..NAMES_TRIED_MAX {
+        let name = format!(".reedclaw-{}-{number}.tmp", std::process::id());
+        match openat2(parent, name.as_str(), how) {
+            Ok(fd) => return Ok((name, File::from(fd))),
+            Err(Errno::EEXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Err(PathError::System(Errno::EEXIST))
+}
+
+/// The process's mask of permissions, read without changing it.
+fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o077)
+}
+
+#[cfg(test)]
+mod tests;

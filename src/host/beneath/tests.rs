@@ -1,0 +1,162 @@
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::*;
+
+/// A workspace `ws` with some files, and a secret beside it.
+fn scene() -> (tempfile::TempDir, Root) {
+    let top = tempfile::tempdir().expect("a directory");
+    let ws = top.path().join("ws");
+    std::fs::create_dir_all(ws.join("src/deep")).expect("directories");
+    std::fs::write(ws.join("src/a.txt"), "inside").expect("a file");
+    std::fs::write(ws.join("~file"), "tilde").expect("a file");
+    std::fs::create_dir(top.path().join("ws-evil")).expect("a directory");
+    std::fs::write(top.path().join("ws-evil/secret"), "secret").expect("a file");
+    std::fs::write(top.path().join("secret"), "secret").expect("a file");
+    symlink("a.txt", ws.join("src/link")).expect("a link");
+    symlink("../src", ws.join("src/around")).expect("a link");
+    symlink("../../secret", ws.join("src/out")).expect("a link");
+    symlink(ws.join("src/a.txt"), ws.join("absolute")).expect("a link");
+    symlink("/etc", ws.join("etc")).expect("a link");
+    symlink("loop", ws.join("loop")).expect("a link");
+    symlink("nowhere", ws.join("dangling")).expect("a link");
+    symlink("../new-outside", ws.join("dangling-out")).expect("a link");
+    symlink("/proc/self/root", ws.join("magic")).expect("a link");
+    std::fs::hard_link(top.path().join("secret"), ws.join("hard")).expect("a hard link");
+    std::fs::hard_link(ws.join("~file"), ws.join("src/twin")).expect("a hard link");
+    nix::unistd::mkfifo(&ws.join("pipe"), Mode::from_bits_truncate(0o600)).expect("a pipe");
+    let root = Root::open(&ws, Some(top.path())).expect("a root");
+    (top, root)
+}
+
+#[test]
+fn only_what_lies_beneath_is_read() {
+    let (top, root) = scene();
+    let ws = root.path().to_owned();
+    let absolute = |name: &str| ws.join(name).display().to_string();
+    for path in ["src/a.txt", "src/link", "src/around/a.txt", "./src/../src/a.txt", &absolute("src/a.txt")] {
+        assert_eq!(root.read(path, 100).expect(path).bytes, b"inside", "{path}");
+    }
+    for path in ["~/ws/~file", "./~file", "src/twin"] {
+        assert_eq!(root.read(path, 100).expect(path).bytes, b"tilde", "{path}");
+    }
+    let evil = top.path().join("ws-evil/secret").display().to_string();
+    let dotted = absolute("../secret");
+    let through = format!("{}/../ws/src/a.txt", top.path().display());
+    use PathError::{Directory, Empty, HardLinks, Missing, NotDirectory, NotRegular, Nul, Outside, Tilde, TooLong};
+    let long = "a/".repeat(2100);
+    for (path, problem) in [
+        ("", Empty),
+        ("src/a\0.txt", Nul),
+        ("../secret", Outside),
+        ("src/../../secret", Outside),
+        ("src/out", Outside),
+        ("absolute", Outside),
+        ("etc/passwd", Outside),
+        ("/etc/passwd", Outside),
+        ("magic/etc/passwd", Outside),
+        ("loop", Outside),
+        ("~/secret", Outside),
+        ("~root/x", Tilde),
+        (&evil, Outside),
+        (&dotted, Outside),
+        (&through, Outside),
+        ("hard", HardLinks),
+        ("pipe", NotRegular),
+        ("src", Directory),
+        ("src/a.txt/", NotDirectory),
+        ("src/a.txt/x", NotDirectory),
+        ("dangling", Missing),
+        ("src/A.txt", Missing),
+        ("$HOME/secret", Missing),
+        ("%2e%2e/secret", Missing),
+        (" src/a.txt", Missing),
+        (&"x".repeat(256), TooLong),
+        (&long, TooLong),
+    ] {
+        assert_eq!(root.read(path, 100).err(), Some(problem), "{path}");
+    }
+    assert_eq!(root.read("src/a.txt", 3).err(), Some(PathError::Long(3)));
+}
+
+#[test]
+fn a_write_replaces_a_whole_file_and_never_one_outside() {
+    let (top, root) = scene();
+    let ws = root.path().to_owned();
+    std::fs::set_permissions(ws.join("src/a.txt"), std::fs::Permissions::from_mode(0o750)).expect("permissions");
+    root.write("src/link", b"new", None).expect("through a link that stays");
+    assert_eq!(std::fs::read(ws.join("src/a.txt")).expect("the file"), b"new");
+    assert!(std::fs::symlink_metadata(ws.join("src/link")).expect("the link").is_symlink());
+    assert_eq!(std::fs::metadata(ws.join("src/a.txt")).expect("the file").permissions().mode() & 0o777, 0o750);
+    root.write("made/on/the/way.txt", b"x", Some(None)).expect("new directories");
+    assert_eq!(std::fs::read(ws.join("made/on/the/way.txt")).expect("the file"), b"x");
+    for path in ["src/out", "../secret", "hard", "pipe", "etc/reedclaw-test", "dangling-out", "new/", ".", "a/../../x"] {
+        assert!(root.write(path, b"gone", None).is_err(), "{path}");
+    }
+    assert_eq!(std::fs::read(top.path().join("secret")).expect("the secret"), b"secret");
+    assert!(!top.path().join("new-outside").exists() && !top.path().join("x").exists());
+    let left: Vec<_> = root.list(".").expect("a list").into_iter().filter(|it| it.name.ends_with(".tmp")).collect();
+    assert_eq!(left, []);
+}
+
+#[test]
+fn what_changed_since_it_was_read_is_not_overwritten() {
+    let (_top, root) = scene();
+    assert_eq!(root.write("src/a.txt", b"x", Some(Some(b"other"))), Err(PathError::Changed));
+    assert_eq!(root.write("src/a.txt", b"x", Some(None)), Err(PathError::Changed));
+    assert_eq!(root.write("src/none.txt", b"x", Some(Some(b""))), Err(PathError::Changed));
+    assert_eq!(root.write("src/a.txt", b"x", Some(Some(b"inside"))), Ok(()));
+}
+
+#[test]
+fn a_list_says_what_each_entry_is() {
+    let (_top, root) = scene();
+    let entries = root.list("src").expect("a list");
+    let shown: Vec<(&str, EntryKind)> = entries.iter().map(|it| (it.name.as_str(), it.kind)).collect();
+    use EntryKind::{Directory, File, Link};
+    assert_eq!(
+        shown,
+        [("deep", Directory), ("a.txt", File), ("twin", File), ("around", Link), ("link", Link), ("out", Link)]
+    );
+    assert_eq!(root.list("etc").err(), Some(PathError::Outside));
+    assert_eq!(root.list("src/a.txt").err(), Some(PathError::NotDirectory));
+}
+
+#[test]
+fn deleting_takes_a_regular_file_beneath_only() {
+    let (top, root) = scene();
+    for path in ["src", "../secret", "etc/passwd", "hard", "src/out", "none"] {
+        assert!(root.delete(path).is_err(), "{path}");
+    }
+    root.delete("src/a.txt").expect("deleted");
+    assert!(!root.path().join("src/a.txt").exists() && top.path().join("secret").exists());
+}
+
+/// A directory is swapped with a link that leads out, as fast as it goes, while files are written into it.
+#[test]
+fn a_link_swapped_in_while_writing_touches_nothing_outside() {
+    const ROUNDS: usize = 10_000;
+    let (top, root) = scene();
+    let outside = top.path().join("outside");
+    std::fs::create_dir(&outside).expect("a directory");
+    let ws = root.path().to_owned();
+    std::fs::create_dir(ws.join("dir")).expect("a directory");
+    symlink(&outside, ws.join("trap")).expect("a link");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let exchange = nix::fcntl::RenameFlags::RENAME_EXCHANGE;
+                let _ = nix::fcntl::renameat2(AT_FDCWD, &ws.join("dir"), AT_FDCWD, &ws.join("trap"), exchange);
+            }
+        });
+        let written = (0..ROUNDS).filter(|_| write_unsynced(&root, "dir/file.txt")).count();
+        is_over.store(true, Ordering::Relaxed);
+        assert!(written > 0, "no round wrote at all");
+    });
+    assert_eq!(std::fs::read_dir(&outside).expect("the directory").count(), 0, "something was written outside");
+}
+
+fn write_unsynced(root: &Root, path: &str) -> bool {
+    root.write(path, b"x", None).is_ok()
+}
