@@ -14,6 +14,7 @@ pub mod base;
 // floor 1
 pub mod proto;
 // floor 2: pure, no I/O, no clock
+pub mod policy;
 pub mod render;
 pub mod route;
 pub mod turn;

@@ -1,5 +1,6 @@
 //! The nouns that rooms exchange: plain data, no behaviour that acts.
 
+pub mod action;
 mod names;
 
 use std::path::PathBuf;

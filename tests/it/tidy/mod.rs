@@ -37,6 +37,7 @@ const fn room(name: &'static str, floor: u8, may_import: &'static [&'static str]
 const ROOMS: &[Room] = &[
     room("base", 0, &[], "limits, ids and newtypes stand under everything"),
     room("proto", 1, &["base"], "the nouns are data: they can't know who exchanges them"),
+    room("policy", 2, &["base", "proto"], "pure: an action and the rules in, effects and a verdict out"),
     room("render", 2, &["base", "proto"], "pure: text in, styled lines out"),
     room("route", 2, &["base", "proto"], "pure: a line and what is known about names in, a verdict out"),
     room("turn", 2, &["base", "proto"], "pure: the agent as a state machine has never heard of HTTP or SQLite"),

@@ -1,0 +1,269 @@
+//! What a model wants to do, what that would do to the machine, and what the policy says of it: plain data. The words
+//! that rules and receipts use are made here, so that no two rooms spell them differently.
+
+use std::fmt;
+
+/// Something that a model wants done, as a tool's plan gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A command line for bash.
+    Shell {
+        /// The line, to the byte; possibly several lines.
+        command: String,
+    },
+    /// Reads a file.
+    Read {
+        /// As the model wrote it: absolute, or from the working directory.
+        path: String,
+    },
+    /// Lists a directory.
+    List {
+        /// As the model wrote it.
+        path: String,
+    },
+    /// Makes a file or replaces one.
+    Write {
+        /// As the model wrote it.
+        path: String,
+    },
+    /// Removes a file.
+    Delete {
+        /// As the model wrote it.
+        path: String,
+    },
+    /// Sends a request.
+    Http {
+        /// The method, in capitals.
+        method: String,
+        /// The whole address.
+        url: String,
+    },
+    /// Touches nothing outside: the time, a search in the memory, a question to the person.
+    Inert {
+        /// The tool's name.
+        name: String,
+    },
+    /// A tool that somebody else made: a plugin's program, a server's tool.
+    External {
+        /// The tool's name.
+        name: String,
+    },
+}
+
+/// How much can go wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Risk {
+    /// It only reads, and only what may be read.
+    Low,
+    /// It changes something, inside the workspace.
+    Medium,
+    /// It reaches farther, deletes, or isn't wholly understood.
+    #[default]
+    High,
+    /// It is never done, whoever asks.
+    Blocked,
+}
+
+impl Risk {
+    /// Every risk, from the least.
+    pub const ALL: [Self; 4] = [Self::Low, Self::Medium, Self::High, Self::Blocked];
+
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Blocked => "blocked",
+        }
+    }
+}
+
+impl fmt::Display for Risk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// What follows from a risk under an autonomy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It runs.
+    Run,
+    /// The person is asked.
+    Ask,
+    /// It doesn't run.
+    Deny,
+}
+
+impl Decision {
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// How much a model may do unasked. In order: a later one may do all that an earlier one may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Autonomy {
+    /// It only looks.
+    Readonly,
+    /// It looks; for what changes something the person is asked.
+    #[default]
+    Supervised,
+    /// It works in the workspace; for what reaches farther the person is asked.
+    Full,
+}
+
+impl Autonomy {
+    /// The words for them, as the config spells them.
+    pub const WORDS: &'static [&'static str] = &["readonly", "supervised", "full"];
+
+    /// The autonomy of this name.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        Some(match word {
+            "readonly" => Self::Readonly,
+            "supervised" => Self::Supervised,
+            "full" => Self::Full,
+            _ => return None,
+        })
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+}
+
+impl fmt::Display for Autonomy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// Why something has the risk that it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// The rule, a stable identifier such as `delete-root`.
+    pub rule: &'static str,
+    /// The risk that this rule alone gives.
+    pub risk: Risk,
+    /// The reason in words, one line. It may quote the action: whoever shows it escapes it.
+    pub text: String,
+}
+
+/// What an action would do, as far as that can be said before it is done.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// A program or builtin is run.
+    Exec {
+        /// Its words; what can't be known is `?`.
+        argv: Vec<String>,
+    },
+    /// A file is made, changed or removed.
+    Write {
+        /// Which, absolute where that can be said.
+        path: String,
+        /// In what way.
+        how: WriteKind,
+    },
+    /// A file is read.
+    Read {
+        /// Which, absolute where that can be said.
+        path: String,
+    },
+    /// Another machine is spoken to.
+    Net {
+        /// Which; empty where that isn't known.
+        host: String,
+    },
+    /// A process gets a signal.
+    Signal {
+        /// Which, as the command says it.
+        target: String,
+    },
+    /// A variable, function or alias is set that changes what later words mean.
+    Define {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// In what way a file is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WriteKind {
+    /// It is made or replaced.
+    Write,
+    /// Something is put at its end.
+    Append,
+    /// It is removed.
+    Delete,
+    /// It is removed with all below it.
+    DeleteTree,
+    /// Its mode, owner or attributes change.
+    Mode,
+    /// It gets another name, or another gets its name.
+    Move,
+}
+
+impl WriteKind {
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Append => "append",
+            Self::Delete => "delete",
+            Self::DeleteTree => "delete-tree",
+            Self::Mode => "mode",
+            Self::Move => "move",
+        }
+    }
+}
+
+/// What the policy says of an action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// How much can go wrong.
+    pub risk: Risk,
+    /// What follows from it.
+    pub decision: Decision,
+    /// Why, the weightiest first; never empty.
+    pub reasons: Vec<Reason>,
+    /// What it would do, in the order it was found; cut at a limit that a reason then names.
+    pub effects: Vec<Effect>,
+}
+
+impl fmt::Display for Effect {
+    /// Writes one line for a person. It quotes the action: whoever shows it escapes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exec { argv } => write!(f, "runs {}", argv.join(" ")),
+            Self::Write { path, how: WriteKind::Append } => write!(f, "appends to {path}"),
+            Self::Write { path, how: WriteKind::Delete } => write!(f, "deletes {path}"),
+            Self::Write { path, how: WriteKind::DeleteTree } => write!(f, "deletes {path} and all below it"),
+            Self::Write { path, how: WriteKind::Mode } => write!(f, "changes who may use {path}"),
+            Self::Write { path, how: WriteKind::Move } => write!(f, "moves {path}"),
+            Self::Write { path, how: WriteKind::Write } => write!(f, "writes {path}"),
+            Self::Read { path } => write!(f, "reads {path}"),
+            Self::Net { host } if host.is_empty() => f.write_str("uses the network"),
+            Self::Net { host } => write!(f, "speaks to {host}"),
+            Self::Signal { target } => write!(f, "sends a signal to {target}"),
+            Self::Define { name } => write!(f, "sets {name}"),
+        }
+    }
+}
