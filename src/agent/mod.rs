@@ -25,7 +25,7 @@ use std::sync::Arc;
 use crate::model::{
     ChatEvent, Fault, Metadata, Mock, Models, Provider, Request, Response, Sink, Spec, StopReason, Task,
 };
-use crate::proto::{CommandOutcome, Event, Failure, FailureKind};
+use crate::proto::{CommandOutcome, Event, Failure, FailureKind, Spent};
 use crate::store::ConversationId;
 use crate::turn::{self, Conversation};
 
@@ -149,8 +149,11 @@ impl Agent {
         let request = Request { metadata, ..Request::of(&messages) };
         drop(messages);
         let consents = &mut self.consents;
-        let mut asked = Asked { text: String::new(), sink, record, cancel, consent, consents };
+        let mut asked = Asked { text: String::new(), thoughts: String::new(), sink, record, cancel, consent, consents };
         let end = provider.chat(&request, &mut asked);
+        if let Ok(response) = &end {
+            asked.spent(response);
+        }
         let Asked { text, sink, mut record, .. } = asked;
         match end {
             Ok(response) => {
@@ -252,11 +255,25 @@ impl Agent {
 /// A question that is being answered, as its provider sees it.
 struct Asked<'a> {
     text: String,
+    /// The thoughts of the request that runs.
+    thoughts: String,
     sink: &'a mut dyn FnMut(Event),
     record: Record<'a>,
     cancel: &'a Cancel,
     consent: Consent<'a>,
     consents: &'a mut BTreeMap<String, bool>,
+}
+
+impl Asked<'_> {
+    /// Tells what one request came to; to be called after each.
+    fn spent(&mut self, response: &Response) {
+        let thoughts = std::mem::take(&mut self.thoughts);
+        let Some(usage) = response.usage.clone() else { return };
+        let tools = response.calls.iter().map(|call| call.name.clone()).collect();
+        let spent = Spent { model: response.model.clone(), tools, usage };
+        self.record.keep(self.sink, |it| it.spent(&spent, &thoughts));
+        (self.sink)(Event::Usage(Box::new(spent)));
+    }
 }
 
 impl Sink for Asked<'_> {
@@ -268,7 +285,10 @@ impl Sink for Asked<'_> {
                 (self.sink)(Event::Text(piece));
                 self.record.keep(self.sink, |it| it.answer_piece(&self.text[at..]));
             }
-            ChatEvent::Thought(_) => {}
+            ChatEvent::Thought(piece) => {
+                self.thoughts.push_str(&piece);
+                (self.sink)(Event::Thought(piece));
+            }
             ChatEvent::Pause => self.record.keep(self.sink, |it| it.answer_pauses()),
             ChatEvent::Notice(text) => (self.sink)(Event::Notice(text)),
         }

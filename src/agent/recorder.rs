@@ -1,6 +1,6 @@
 //! What the agent tells whoever keeps the conversation. Knows nothing of how it is kept.
 
-use crate::proto::Failure;
+use crate::proto::{Failure, Spent};
 use crate::store::ConversationId;
 
 /// How a question ended, for the record.
@@ -15,7 +15,7 @@ pub enum Ending<'a> {
 }
 
 /// Keeps a conversation as it happens, so that a crash loses nothing. Called in order: one `question`, any number of
-/// `answer_piece`, one `finished`.
+/// `answer_piece` and `spent`, one `finished`.
 ///
 /// A failure to keep is told to the user once per question, and the answer goes on.
 pub trait Recorder {
@@ -36,6 +36,14 @@ pub trait Recorder {
     /// # Errors
     /// What kept it from being recorded.
     fn answer_pauses(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// A request of it is over: what it came to, and what the model thought meanwhile.
+    ///
+    /// # Errors
+    /// What kept it from being recorded.
+    fn spent(&mut self, _: &Spent, _: &str) -> Result<(), Failure> {
         Ok(())
     }
 

@@ -24,6 +24,13 @@ impl Recorder for Log {
         Ok(())
     }
 
+    fn spent(&mut self, spent: &Spent, thoughts: &str) -> Result<(), Failure> {
+        let Spent { model, tools, usage } = spent;
+        let (read, wrote) = (usage.total_in(), usage.total_out());
+        self.0.borrow_mut().push(format!("spent {model} {tools:?} {read} {wrote} {thoughts}"));
+        Ok(())
+    }
+
     fn finished(&mut self, ending: Ending<'_>) -> Result<(), Failure> {
         let ending = match ending {
             Ending::Failed(failure) => format!("failed {:?}", failure.kind),
@@ -254,4 +261,22 @@ fn an_answer_that_lacks_something_says_so() {
         assert!(events.iter().any(|it| matches!(it, Event::Notice(notice) if notice.contains(words))), "{events:?}");
         assert!(matches!(events.last(), Some(Event::Answered { .. })));
     }
+}
+
+#[test]
+fn thoughts_and_tokens_reach_the_faces_and_the_record() {
+    let script = r#"{"steps": [{"thought": "hm "}, {"thought": "yes"}, {"text": "a"}, {"tool_call": {"name": "read"}},
+        {"usage": {"in": 5, "cache_read": 7, "out": 2, "reasoning": 3}}]}"#;
+    let script = Ok(script.replace('\n', " "));
+    let log = Log::default();
+    let models = vec![Spec::Mock { name: "m".into(), script }];
+    let mut agent = Agent::new(Options { models, ..Options::default() }, Box::new(log.clone()));
+    let events = ask(&mut agent, "one?");
+    let [Event::Thought(one), Event::Thought(two), Event::Text(_), Event::Usage(spent), Event::Answered { .. }] =
+        &events[..]
+    else {
+        panic!("{events:?}")
+    };
+    assert_eq!((one.as_str(), two.as_str(), spent.usage.reasoning_out), ("hm ", "yes", 3));
+    assert_eq!(log.0.borrow()[2], "spent m [\"read\"] 12 5 hm yes");
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::agent::{Ending, PastTurn, Recorder};
 use crate::host::now_unix_ms;
-use crate::proto::Failure;
+use crate::proto::{Failure, Spent};
 use crate::store::{ConversationId, MessageState, OpenMessage, Store, StoredTurn};
 
 /// What the agent needs to know of stored turns.
@@ -70,6 +70,12 @@ impl Recorder for StoreRecorder {
         if let Some(open) = &mut self.open {
             store.write_pieces(open, now_unix_ms());
         }
+        store.take_problem().map_or(Ok(()), |problem| Err(problem.into()))
+    }
+
+    fn spent(&mut self, spent: &Spent, thoughts: &str) -> Result<(), Failure> {
+        let mut store = Self::store(&self.store);
+        store.add_request(self.conversation, now_unix_ms(), spent, thoughts);
         store.take_problem().map_or(Ok(()), |problem| Err(problem.into()))
     }
 

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -18,6 +19,7 @@ use crate::agent::Cancel;
 use crate::app::{App, Request, Resume};
 use crate::proto::{Event, Failure, FailureKind};
 use crate::render::{Markdown, Options, sanitise, strip_controls};
+use crate::turn::Thinking;
 use crate::turn::schema::Schema;
 
 /// Bytes of standard input that are attached: far more than most models read at once.
@@ -161,6 +163,7 @@ struct Face {
     /// Pieces aren't shown: only an answer that fits its schema is.
     is_held: bool,
     drawing: Markdown,
+    thinking: Thinking,
     cancel: Cancel,
     /// Why standard output takes no more.
     broken: Option<io::Error>,
@@ -173,6 +176,7 @@ impl Face {
             is_plain: matches.get_flag("plain"),
             is_held: false,
             drawing: Markdown::new(Options { width_columns: 0, color: false, markdown: false }),
+            thinking: Thinking::default(),
             cancel,
             broken: None,
         }
@@ -199,7 +203,7 @@ impl Face {
         let mut code = FAILED;
         app.agent.ask(question, cancel, &mut |event| {
             let event = match event {
-                Event::Notice(_) | Event::Text(_) => Some(event),
+                Event::Notice(_) | Event::Text(_) | Event::Thought(_) | Event::Usage(_) => Some(event),
                 Event::Failed { text, failure } => Some(Event::Failed { text, failure: without_session(failure) }),
                 end => judge(end),
             };
@@ -208,7 +212,7 @@ impl Face {
                 Event::Answered { .. } => ANSWERED,
                 Event::Cancelled { .. } => INTERRUPTED,
                 Event::Failed { failure, .. } => exit_code(failure.kind),
-                Event::Notice(_) | Event::Text(_) => code,
+                Event::Notice(_) | Event::Text(_) | Event::Thought(_) | Event::Usage(_) => code,
             };
             self.take(event);
         });
@@ -219,19 +223,22 @@ impl Face {
         if self.is_json {
             return self.put(&Line::of(&event).to_json());
         }
+        if !matches!(event, Event::Thought(_) | Event::Usage(_) | Event::Notice(_))
+            && let Some(line) = self.thinking.fold(Instant::now())
+        {
+            self.say_beside(&line);
+        }
         match event {
+            Event::Usage(_) => {}
+            Event::Thought(piece) => {
+                self.thinking.push(&piece, Instant::now());
+            }
             Event::Text(_) if self.is_held => {}
             Event::Text(piece) => {
                 let drawn = self.drawing.push(&piece);
                 self.put(&drawn);
             }
-            Event::Notice(text) => {
-                // In a pipe an answer isn't cut by what goes elsewhere.
-                if io::stdout().is_terminal() {
-                    self.end_drawing();
-                }
-                say(&text);
-            }
+            Event::Notice(text) => self.say_beside(&text),
             Event::Answered { text } => {
                 if self.is_held {
                     let drawn = self.drawing.push(&text);
@@ -250,6 +257,15 @@ impl Face {
                 tell(&failure);
             }
         }
+    }
+
+    /// Says a line on standard error, between what goes to standard output.
+    fn say_beside(&mut self, text: &str) {
+        // In a pipe an answer isn't cut by what goes elsewhere.
+        if io::stdout().is_terminal() {
+            self.end_drawing();
+        }
+        say(text);
     }
 
     fn end_drawing(&mut self) {

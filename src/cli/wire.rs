@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::proto::{Event, FailureKind};
+use crate::proto::{Event, FailureKind, Spent};
 
 /// One line.
 #[derive(Serialize)]
@@ -11,9 +11,37 @@ use crate::proto::{Event, FailureKind};
 pub(super) enum Line<'a> {
     Notice { text: &'a str },
     Text { text: &'a str },
+    Thought { text: &'a str },
+    Usage(Usage<'a>),
     Answered { text: &'a str },
     Cancelled { text: &'a str },
     Failed { text: &'a str, kind: &'static str, message: &'a str, hint: &'a str },
+}
+
+/// What a request came to.
+#[derive(Serialize)]
+pub(super) struct Usage<'a> {
+    model: &'a str,
+    tools: &'a [String],
+    input_tokens: u64,
+    cache_read_tokens: u64,
+    cache_write_tokens: u64,
+    output_tokens: u64,
+    reasoning_tokens: u64,
+}
+
+impl<'a> Usage<'a> {
+    fn of(Spent { model, tools, usage }: &'a Spent) -> Self {
+        Self {
+            model,
+            tools,
+            input_tokens: usage.uncached_in,
+            cache_read_tokens: usage.cache_read,
+            cache_write_tokens: usage.cache_write,
+            output_tokens: usage.visible_out,
+            reasoning_tokens: usage.reasoning_out,
+        }
+    }
 }
 
 impl<'a> Line<'a> {
@@ -22,6 +50,8 @@ impl<'a> Line<'a> {
         match event {
             Event::Notice(text) => Self::Notice { text },
             Event::Text(text) => Self::Text { text },
+            Event::Thought(text) => Self::Thought { text },
+            Event::Usage(spent) => Self::Usage(Usage::of(spent)),
             Event::Answered { text } => Self::Answered { text },
             Event::Cancelled { text } => Self::Cancelled { text },
             Event::Failed { text, failure } => {
@@ -79,6 +109,8 @@ mod tests {
         let others = [
             Event::Notice(text()),
             Event::Text(text()),
+            Event::Thought(text()),
+            Event::Usage(Box::new(Spent { model: text(), tools: vec![text()], ..Spent::default() })),
             Event::Answered { text: text() },
             Event::Cancelled { text: text() },
         ];

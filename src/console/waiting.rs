@@ -23,6 +23,8 @@ pub struct Waiting {
 struct State {
     is_over: bool,
     is_drawn: bool,
+    /// What goes on, and since when; the wait itself where nothing is said.
+    said: Option<(&'static str, Instant)>,
 }
 
 impl Waiting {
@@ -45,11 +47,18 @@ impl Waiting {
             }
             pause = STEP;
             let frames: &[char] = if options.unicode { &FRAMES } else { &ASCII_FRAMES };
-            let text = format!("{} {} s", frames[step % frames.len()], begun.elapsed().as_secs());
+            let (said, since) = state.said.unwrap_or(("", begun));
+            let text = format!("{} {said}{} s", frames[step % frames.len()], since.elapsed().as_secs());
+            let text = if options.unicode { text } else { text.replace('…', "...") };
             // The lock is held while it is drawn: nothing can be written between the sign and its end.
             console.raw(format!("\r{}\x1b[K", console.paint(nu_ansi_term::Style::new().dimmed(), &text)).as_bytes());
             state.is_drawn = true;
         }
+    }
+
+    /// Says what goes on, from here on with its own time.
+    pub fn say(&self, what: &'static str) {
+        self.lock().said = Some((what, Instant::now()));
     }
 
     /// Writes above the sign, which goes on.

@@ -2,11 +2,13 @@
 
 pub mod action;
 mod names;
+mod usage;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use names::{NameKind, Names};
+pub use usage::{Spent, Usage};
 
 /// Where a line goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,6 +178,10 @@ pub enum Event {
     Notice(String),
     /// A piece of the answer, raw as the model sent it (not sanitised).
     Text(String),
+    /// A piece of what the model thought before it answered, raw.
+    Thought(String),
+    /// A request to a model is over, and this is what it came to; an answer may take several.
+    Usage(Box<Spent>),
     /// The answer is whole.
     Answered {
         /// The whole text.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::Instant;
 
 use super::question::Reader;
 use super::run::Repl;
@@ -13,6 +14,7 @@ use crate::proto::Event;
 use crate::render::{Markdown, Options};
 use crate::shell;
 use crate::shell::session::{KeysTo, Session};
+use crate::turn::Thinking;
 
 /// What came of a question.
 pub(super) struct Reply {
@@ -31,13 +33,14 @@ impl Repl {
         let (session, deferred) = (&mut self.session, &mut self.deferred);
         let (agent, console) = (&mut self.agent, &self.console);
         let options = console.options();
-        let mut markdown = Markdown::new(Options {
+        let markdown = Markdown::new(Options {
             width_columns: console.width_columns(),
             color: options.color,
             markdown: options.markdown,
         });
         let waiting = &Waiting::default();
-        let mut reply = Reply { text: String::new(), whole: false };
+        let reply = Reply { text: String::new(), whole: false };
+        let mut drawing = Drawing { console, waiting, markdown, thinking: Thinking::default(), reply };
         let is_over = &AtomicBool::new(false);
         let (questions, asked) = channel();
         let (answers, said) = channel();
@@ -58,38 +61,68 @@ impl Repl {
                 });
                 yes
             };
-            let mut draw = |event| {
-                if !matches!(event, Event::Notice(_)) {
-                    waiting.end(console);
-                }
-                match event {
-                    Event::Notice(text) => waiting.above(console, || {
-                        console.write(&markdown.finish());
-                        console.notice(&text);
-                    }),
-                    Event::Text(piece) => console.write(&markdown.push(&piece)),
-                    Event::Answered { text } => {
-                        console.write(&markdown.finish());
-                        reply = Reply { text, whole: true };
-                    }
-                    Event::Cancelled { text } => {
-                        console.write(&markdown.finish());
-                        console.notice("stopped; what came is kept");
-                        reply = Reply { text, whole: false };
-                    }
-                    Event::Failed { text, failure } => {
-                        console.write(&markdown.finish());
-                        console.failure(&failure);
-                        reply = Reply { text, whole: false };
-                    }
-                }
-            };
+            let mut draw = |event| drawing.take(event);
             agent.ask_with(question, &cancel, &mut draw, &mut consent);
             is_over.store(true, Ordering::Release);
             pump.nudge();
         });
         self.session.keys_to(KeysTo::Hold);
-        reply
+        drawing.reply
+    }
+}
+
+/// Draws an answer as its events come.
+struct Drawing<'a> {
+    console: &'a Console,
+    waiting: &'a Waiting,
+    markdown: Markdown,
+    thinking: Thinking,
+    reply: Reply,
+}
+
+impl Drawing<'_> {
+    fn take(&mut self, event: Event) {
+        let console = self.console;
+        match event {
+            Event::Notice(text) => self.waiting.above(console, || {
+                console.write(&self.markdown.finish());
+                console.notice(&text);
+            }),
+            Event::Thought(piece) => {
+                if self.thinking.push(&piece, Instant::now()) {
+                    self.waiting.say("thinking… ");
+                }
+            }
+            Event::Usage(_) => {}
+            Event::Text(piece) => {
+                self.end_wait();
+                console.write(&self.markdown.push(&piece));
+            }
+            Event::Answered { text } => self.end(text, true),
+            Event::Cancelled { text } => {
+                self.end(text, false);
+                console.notice("stopped; what came is kept");
+            }
+            Event::Failed { text, failure } => {
+                self.end(text, false);
+                console.failure(&failure);
+            }
+        }
+    }
+
+    /// Takes the sign away and folds the thoughts that came before.
+    fn end_wait(&mut self) {
+        self.waiting.end(self.console);
+        if let Some(line) = self.thinking.fold(Instant::now()) {
+            self.console.write(&self.markdown.finish());
+            self.console.notice(&line);
+        }
+    }
+
+    fn end(&mut self, text: String, whole: bool) {
+        self.end_wait();
+        self.console.write(&self.markdown.finish());
+        self.reply = Reply { text, whole };
     }
 }
 

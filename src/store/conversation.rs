@@ -214,7 +214,8 @@ impl Store {
             transaction.execute_batch(
                 "INSERT INTO message_text(message_text) VALUES ('delete-all');
                  UPDATE message SET indexed = 0;
-                 DELETE FROM message;",
+                 DELETE FROM message;
+                 UPDATE request SET conversation = NULL, thoughts = '';",
             )?;
             let count = transaction.execute("DELETE FROM conversation", [])?;
             transaction.commit().map(|()| count)

@@ -16,6 +16,7 @@ mod overlay;
 mod recall;
 mod route;
 mod schema;
+mod spending;
 #[cfg(test)]
 mod tests;
 

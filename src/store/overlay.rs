@@ -120,7 +120,7 @@ impl Drop for Store {
 
 impl Overlay {
     fn over(connection: Connection, now: i64) -> rusqlite::Result<Self> {
-        for table in ["history", "conversation", "message"] {
+        for table in ["history", "conversation", "message", "request"] {
             let sql = "INSERT INTO sqlite_sequence(name, seq) VALUES (?1, ?2)";
             connection.execute(sql, params![table, OVERLAY_ID_MIN])?;
         }
@@ -157,6 +157,7 @@ fn move_rows(main: &mut Connection, overlay: &Overlay, moved: &mut Moved) -> rus
         }
     }
     move_messages(&target, overlay, moved)?;
+    move_requests(&target, overlay, moved)?;
     target.commit()
 }
 
@@ -178,6 +179,23 @@ fn move_messages(target: &Connection, overlay: &Overlay, moved: &mut Moved) -> r
         target.execute(INSERT_MESSAGE, rusqlite::params_from_iter(values))?;
         moved.message.insert(id, target.last_insert_rowid());
         target.execute(TOUCH, [conversation, time])?;
+    }
+    Ok(())
+}
+
+fn move_requests(target: &Connection, overlay: &Overlay, moved: &Moved) -> rusqlite::Result<()> {
+    let columns = "conversation, time, model, served_as, uncached_in, cache_read, cache_write, visible_out,
+        reasoning_out, usage, tools, thoughts, estimated_in, estimate, cost";
+    let marks = ["?"; 15].join(", ");
+    let mut insert = target.prepare(&format!("INSERT INTO request ({columns}) VALUES ({marks})"))?;
+    let mut select = overlay.connection.prepare(&format!("SELECT {columns} FROM request ORDER BY id"))?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let mut values: Vec<Value> = (0..15).map(|column| row.get(column)).collect::<Result<_, _>>()?;
+        if let Value::Integer(conversation) = &mut values[0] {
+            *conversation = moved.conversation(*conversation);
+        }
+        insert.execute(rusqlite::params_from_iter(values))?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ pub const BUSY_TIMEOUT_MS: u64 = 250;
 
 /// Each step takes a database from the version that is its index to the next one. Never edit a step that was
 /// released; add one.
-const MIGRATIONS: [&str; 3] = [V1, V2, V3];
+const MIGRATIONS: [&str; 4] = [V1, V2, V3, REQUESTS];
 
 /// The version of the schema that this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
@@ -74,7 +74,7 @@ CREATE TABLE route_weight (
 ";
 
 /// Conversations that last. `parent_turns` is how many turns of `parent` a conversation began with. `rewound` messages
-/// stay in the record and out of the conversation. What a provider doesn't tell of `usage` is NULL, not zero.
+/// stay in the record and out of the conversation.
 ///
 /// A message that still grows is not in the text index, for each piece would index it anew: `indexed` says whether it
 /// is there, and the triggers keep to it.
@@ -86,12 +86,6 @@ ALTER TABLE conversation ADD COLUMN updated INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE message ADD COLUMN rewound INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE message ADD COLUMN indexed INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE message ADD COLUMN model TEXT;
-ALTER TABLE message ADD COLUMN input_tokens INTEGER;
-ALTER TABLE message ADD COLUMN cache_read_tokens INTEGER;
-ALTER TABLE message ADD COLUMN cache_write_tokens INTEGER;
-ALTER TABLE message ADD COLUMN output_tokens INTEGER;
-ALTER TABLE message ADD COLUMN reasoning_tokens INTEGER;
-ALTER TABLE message ADD COLUMN usage TEXT;
 UPDATE conversation SET updated =
     coalesce((SELECT max(time) FROM message WHERE message.conversation = conversation.id), started);
 CREATE INDEX conversation_updated ON conversation(updated);
@@ -112,6 +106,39 @@ CREATE TRIGGER message_deleted AFTER DELETE ON message WHEN old.indexed BEGIN
     INSERT INTO message_text(message_text, rowid, content) VALUES ('delete', old.id, old.content);
 END;
 UPDATE message SET indexed = 1 WHERE content != '';
+";
+
+/// What each request to a model came to. It isn't kept with messages: an answer may take several requests, and a fork
+/// copies messages, but nothing is paid twice. Tokens don't contain each other; `usage` is what the server said; `tools`
+/// are names, one a line; `served_as` is the server's name for the model; `estimated_in` is what was counted before it was
+/// sent; `cost` is in millionths of a millionth of a dollar, NULL where the price isn't known; the tokens of an `estimate`
+/// were counted here, for the server told none. `token_factor` is by how much a model counts otherwise than we do.
+const REQUESTS: &str = "
+CREATE TABLE request (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    time INTEGER NOT NULL,
+    conversation INTEGER,
+    model TEXT NOT NULL,
+    served_as TEXT NOT NULL DEFAULT '',
+    uncached_in INTEGER NOT NULL,
+    cache_read INTEGER NOT NULL,
+    cache_write INTEGER NOT NULL,
+    visible_out INTEGER NOT NULL,
+    reasoning_out INTEGER NOT NULL,
+    usage TEXT NOT NULL,
+    tools TEXT NOT NULL,
+    thoughts TEXT NOT NULL,
+    estimated_in INTEGER,
+    estimate INTEGER NOT NULL DEFAULT 0,
+    cost INTEGER
+) STRICT;
+CREATE INDEX request_time ON request(time);
+CREATE INDEX request_conversation ON request(conversation);
+CREATE TABLE token_factor (
+    model TEXT PRIMARY KEY,
+    factor REAL NOT NULL,
+    count INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 ";
 
 /// Sets up a connection to a file: bounded waiting, write-ahead log, and deleted rows overwritten with zeros (a

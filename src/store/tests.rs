@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use rusqlite::Connection;
 
 use super::*;
-use crate::proto::LineKind;
+use crate::proto::{LineKind, Spent, Usage};
 
 fn line(time: i64, text: &str) -> Entry {
     Entry {
@@ -640,4 +640,42 @@ fn a_disk_that_is_full_in_the_middle_of_an_answer_costs_nothing_of_it() {
     let mut after = Store::open(dir.path()).unwrap();
     assert_eq!(after.turns(talk).unwrap()[0].answer.len(), 39 * 2_000);
     assert_eq!(after.recall("word", 5).unwrap().len(), 1);
+}
+
+#[test]
+fn what_requests_came_to_outlives_a_full_disk_and_a_cleared_conversation() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path()).unwrap();
+    let spent = |model: &str, tokens: u64| Spent {
+        model: model.into(),
+        tools: vec!["read".into(), "list".into()],
+        usage: Usage { uncached_in: tokens, visible_out: 1, raw: "{}".into(), ..Usage::default() },
+    };
+    let talk = store.begin_conversation(1, "m");
+    store.add_request(Some(talk), 2, &spent("a", 10), "deep");
+    forbid_writes(&store);
+    let new = store.begin_conversation(3, "m");
+    store.add_request(Some(new), 4, &spent("b", 20), "");
+    store.add_request(None, 5, &spent("c", u64::MAX), "");
+    allow_writes(&store);
+    store.append(&line(60_000, "later"));
+    assert!(store.is_durable());
+    let rows = |store: &Store| -> Vec<(i64, Option<i64>, String, i64, String, String)> {
+        let sql = "SELECT time, conversation, model, uncached_in, tools, thoughts FROM request ORDER BY id";
+        let mut select = store.main.prepare(sql).unwrap();
+        let row = |row: &rusqlite::Row<'_>| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
+        };
+        select.query_map([], row).unwrap().collect::<Result<_, _>>().unwrap()
+    };
+    let new = store.conversation(new).unwrap().unwrap().id;
+    let tools = || "read\nlist".to_owned();
+    let expected = [
+        (2, Some(talk.0), "a".into(), 10, tools(), "deep".into()),
+        (4, Some(new.0), "b".into(), 20, tools(), String::new()),
+        (5, None, "c".into(), i64::MAX, tools(), String::new()),
+    ];
+    assert_eq!(rows(&store), expected);
+    store.clear_conversations().unwrap();
+    assert_eq!(rows(&store).iter().map(|row| (row.1, row.5.as_str())).collect::<Vec<_>>(), [(None, ""); 3]);
 }

@@ -18,8 +18,10 @@ mod exec;
 mod plain;
 mod scan;
 pub mod schema;
+mod thinking;
 
 pub use blocks::{CodeBlock, code_blocks};
 pub use commands::{commands_in, proposals};
 pub use conversation::{Conversation, Options, PastTurn, estimate_tokens};
 pub use plain::plain_text;
+pub use thinking::Thinking;

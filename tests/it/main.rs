@@ -19,6 +19,7 @@ mod licences;
 mod llama;
 mod login;
 mod meta;
+mod money;
 mod need;
 mod offer;
 mod procs;

@@ -40,6 +40,21 @@ pub fn piece(text: &str) -> Step {
     event(&json!({"content": text}), None)
 }
 
+/// A piece of thoughts, as llama.cpp and others send them.
+pub fn thought(text: &str) -> Step {
+    event(&json!({"reasoning_content": text}), None)
+}
+
+/// The proper end, with what it came to: tokens in (cached ones among them), cached, out (thoughts among them), thoughts.
+pub fn end_with([input, cached, output, reasoning]: [u64; 4]) -> Step {
+    let usage = json!({"choices": [], "usage": {"prompt_tokens": input, "completion_tokens": output,
+        "prompt_tokens_details": {"cached_tokens": cached},
+        "completion_tokens_details": {"reasoning_tokens": reasoning}}});
+    let Step::Raw(mut bytes) = event(&json!({}), Some("stop")) else { unreachable!("an event is bytes") };
+    bytes.extend_from_slice(format!("data: {usage}\n\ndata: [DONE]\n\n").as_bytes());
+    Step::Raw(bytes)
+}
+
 /// The proper end.
 pub fn end() -> Step {
     let Step::Raw(mut bytes) = event(&json!({}), Some("stop")) else { unreachable!("an event is bytes") };
