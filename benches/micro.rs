@@ -15,10 +15,12 @@ use std::time::{Duration, Instant};
 
 use reedclaw::config::{LoadRequest, load};
 use reedclaw::proto::{LineKind, Names};
+use reedclaw::receipts::{Check, Entry as Receipt, Log, Options as LogOptions, Verdict, hash, verify};
 use reedclaw::render::{Markdown, Options};
 use reedclaw::route::{Context, decide};
 use reedclaw::shell::scan::Scanner;
 use reedclaw::store::{Entry, MessageState, Search, Store, TextMatch};
+use reedclaw::turn::{Redactor, Settling};
 
 /// How a run was asked for.
 struct Plan {
@@ -85,6 +87,51 @@ fn main() {
     config(&plan);
     history(&plan);
     recall(&plan);
+    redact(&plan);
+    receipts(&plan);
+}
+
+fn redact(plan: &Plan) {
+    let redactor = Redactor::new([("key", "a-key-of-forty-characters-0123456789-abcd")]);
+    let line =
+        "Nov 21 13:00:01 host app[411]: GET https://example.com/a/b?c=d token bucket 17 of 20, user=me took 3 ms\n";
+    let log = line.repeat((1 << 20) / line.len());
+    plan.measure("redact: 1 MiB of a log", 100, log.len(), |_| {
+        black_box(redactor.redact(&log));
+    });
+    let tokens: Vec<&str> = log.as_bytes().chunks(4).filter_map(|piece| std::str::from_utf8(piece).ok()).collect();
+    plan.measure("redact: 5,000 tokens streamed", 100, 0, |_| {
+        let mut settling = Settling::default();
+        for token in &tokens[..5_000] {
+            black_box(settling.push(&redactor, token));
+        }
+        black_box(settling.finish(&redactor));
+    });
+}
+
+/// Appends by one process, each with the last line read anew under the lock; an anchor, and with it the disk, every 64.
+fn receipts(plan: &Plan) {
+    let directory = std::env::temp_dir().join(format!("reedclaw-receipts-{}", std::process::id()));
+    let options = LogOptions::new(directory.join("receipts.jsonl"), directory.clone());
+    let entry = |risk| Receipt { rule: Some("a-rule".into()), ..Receipt::new("file_read", hash(b"{}"), risk) };
+    let Ok(log) = Log::open(options.clone()) else { return };
+    plan.measure("receipts: one append", 200_000, 0, |_| {
+        black_box(log.denied(&entry("low")).is_ok());
+    });
+    plan.measure("receipts: verify 200,000", 10, 0, |_| {
+        black_box(verify(&options, &Check::default()).is_ok_and(|report| report.verdict == Verdict::Whole));
+    });
+    plan.measure("receipts: an intent on the disk", 2_000, 0, |_| {
+        black_box(log.intent(&entry("high")).is_ok());
+    });
+    drop(log);
+    let sealed = LogOptions { hmac: true, path: directory.join("sealed.jsonl"), ..options };
+    let Ok(log) = Log::open(sealed) else { return };
+    plan.measure("receipts: one append, sealed", 200_000, 0, |_| {
+        black_box(log.denied(&entry("low")).is_ok());
+    });
+    drop(log);
+    let _ = std::fs::remove_dir_all(directory);
 }
 
 fn route(plan: &Plan) {

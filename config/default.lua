@@ -41,6 +41,13 @@ return {
     --   temperature = 0.2,
     --   whole number, 1 to 10000000: most tokens of an answer. Default: the server's own; 8192 for "anthropic".
     --   max_output_tokens = 4096,
+    --   whole number, 256 to 10000000: what the model reads at once, request and answer together. Default: known for some
+    --   models by their names; for others `context.token_budget` alone counts.
+    --   context_tokens = 32768,
+    --   "off", "low", "medium" or "high", or a whole number of tokens, 1024 to 10000000: how much the model thinks before it
+    --   answers. Default: the server's own. A server that knows efforts only gets the nearest one, and the other way round;
+    --   one that refuses it is asked without. With it the model's thoughts are asked for too, where they can be had.
+    --   thinking = "medium",
     --   string: the NAME of the environment variable that holds the key. Default: no key is sent.
     --   key_env = "OPENAI_API_KEY",
     --   list of strings: a program and its arguments; the first line that it prints is the key. It runs with the first
@@ -91,6 +98,47 @@ return {
     retries = 2,
   },
 
+  -- table: NAME = { … }, dollars for a million tokens, for what the built-in list lacks or has wrong. NAME is one of
+  -- `models`, or what a server calls a model. A price needs input and output; a model that costs nothing has 0 for both.
+  -- What has no price is shown as unknown, and a budget in money refuses it, unless it is on this machine or your network.
+  prices = {
+    -- cloud = {
+    --   number, 0 to 1000000: for tokens that are read.
+    --   input = 3,
+    --   number, 0 to 1000000: for those from the provider's cache. Default: as `input`.
+    --   cache_read = 0.3,
+    --   number, 0 to 1000000: for those into the cache. Default: as `input`.
+    --   cache_write = 3.75,
+    --   number, 0 to 1000000: for those that are written, thoughts too.
+    --   output = 15,
+    -- },
+  },
+
+  -- What may be spent; there is no limit unless you set one. A request that could go over, at the most that it can come
+  -- to, isn't sent. A project's file can only make these smaller.
+  budget = {
+    per_turn = {
+      -- number, 0 to 1000000: dollars for one question, with all requests that it takes.
+      -- usd = 0.5,
+      -- whole number, 0 to 1000000000000: tokens for one question, read and written.
+      -- tokens = 100000,
+    },
+    per_conversation = {
+      -- number, 0 to 1000000: dollars for one conversation.
+      -- usd = 2,
+      -- whole number, 0 to 1000000000000: tokens for one conversation.
+      -- tokens = 1000000,
+    },
+    per_day = {
+      -- number, 0 to 1000000: dollars a day, over all sessions.
+      -- usd = 5,
+      -- whole number, 0 to 1000000000000: tokens a day, over all sessions.
+      -- tokens = 5000000,
+    },
+    -- number, 0 to 1: the share of a limit from which on you are told.
+    warn_at = 0.8,
+  },
+
   -- string: the instructions that open each conversation. The last lines are what makes `CMD:` work.
   system_prompt = [[
 You are the assistant inside ReedClaw, a login shell. The user sees your answer in a terminal, between commands.
@@ -126,6 +174,14 @@ claim that you ran something. Propose only commands that the question calls for.
     token_budget = 24000,
     -- tokens, 0 to 10000000: how much output of commands goes in front of a question. Less than `token_budget`.
     exec_output_tokens = 4000,
+    -- number, 0 to 1: from which part of the window on the older turns are summarised by a model, your router's for the
+    -- task "summary" if there is one. The window is `token_budget`, or what the model reads where that is less. 0: never.
+    compact_at = 0.8,
+    -- true or false: a question asked inside a git repository carries the names of its files, AGENTS.md from the root down
+    -- and git's state in one line. A project's file can only switch it off.
+    project = true,
+    -- tokens, 0 to 10000000: most that names and AGENTS.md may take, half each.
+    project_tokens = 2000,
   },
 
   -- Lines and conversations, in an SQLite database.
@@ -136,6 +192,18 @@ claim that you ran something. Propose only commands that the question calls for.
     entries_max = 100000,
     -- true or false: a line that starts with a space stays out of the history and out of what the model sees.
     ignore_space = true,
+  },
+
+  -- Receipts: one line for each thing that a tool was asked to do, let do or refused, and how it ended.
+  receipts = {
+    -- true or false: keep them. Without them nothing tells later what was done on your machine.
+    enabled = true,
+    -- path: the file; `~`, `$VAR` and `${VAR}` expand; absolute. Default: receipts.jsonl in the state directory
+    -- (~/.local/state/reedclaw, or $XDG_STATE_HOME/reedclaw).
+    -- path = "~/receipts/reedclaw.jsonl",
+    -- true or false: seal each with a key that moves on every 64, so that what is older can't be written anew even with
+    -- the key. Take receipts-keys/*.verify.json out of the state directory to another machine; it checks the seals.
+    hmac = false,
   },
 
   -- "default", "shell" or a function (the hook, see below). "default": virtual environment, directory, git branch, last
@@ -174,8 +242,51 @@ claim that you ran something. Propose only commands that the question calls for.
     color = "auto",
     -- true or false: draw the markdown of answers; `false` prints it as it came.
     markdown = true,
+    -- true or false: show at the right edge of ReedClaw's own prompt how full the context was with the last answer, and
+    -- what the conversation has cost; nothing before the first answer. A right_prompt hook takes its place.
+    usage = true,
     -- true or false: for screen readers. No spinner, no colours, no dimmed suggestions; words say what a colour would.
     accessible = false,
+  },
+
+  -- The model's tools; `reedclaw tool list` lists them.
+  tools = {
+    -- true or false: `http` may send data with POST, beside GET and HEAD. What is sent can't be called back.
+    http_post = false,
+    -- list of whole numbers, 1 to 65535: ports that `http` may speak to.
+    http_ports = { 80, 443 },
+    -- true or false: `http` may reach this machine and private networks. `false`: public addresses only, for what
+    -- listens on yours often takes any caller for you.
+    http_allow_private = false,
+  },
+
+  -- The only tools that a model has, by channel; names as `reedclaw tool list` has them. Default: all. {} is none.
+  tools_allow = {
+    -- list of words: in the shell.
+    -- shell = { "time", "file_list", "file_read" },
+    -- list of words: in `reedclaw agent`.
+    -- agent = { "time" },
+  },
+
+  -- How far a model may go. Reaching a limit is told.
+  limits = {
+    -- whole number, 1 to 1000: rounds of tool calls for one question; then the model must answer.
+    tool_rounds = 25,
+    -- whole number, 1 to 1000: the same for `reedclaw agent -m`, which nobody watches.
+    tool_rounds_once = 5,
+    -- bytes, 1024 to 268435456: of an answer; a longer one is stopped.
+    response_bytes = 1024 * 1024,
+    -- milliseconds, 1 to 600000: how long a tool may take that has no limit of its own.
+    tool_ms = 30000,
+    -- milliseconds, 1 to 3600000: how long a model's command may take.
+    shell_ms = 15000,
+    -- milliseconds, 1 to 600000: how long a request of `http` may take, redirects included.
+    http_ms = 20000,
+    -- whole number, 2 to 100: the same call with the same result so many times ends the turn.
+    repeats = 3,
+    -- bytes, 1024 to 16777216: of a tool's output that the model is shown; of a longer one it sees head and tail, and
+    -- can read the rest.
+    output_bytes = 32 * 1024,
   },
 
   -- Hooks: functions that ReedClaw calls, each within 5 ms. They have no files and no processes either. One that fails

@@ -17,6 +17,8 @@ return {
       first_byte_timeout_ms = 60000,
       idle_timeout_ms = 30000,
       max_output_tokens = 2000,
+      context_tokens = 16000,
+      thinking = "low",
       retries = 1,
     },
     claude = { kind = "anthropic", model = "claude-sonnet-4-5", key_env = "ANTHROPIC_API_KEY" },
@@ -34,6 +36,13 @@ return {
     retries = 3,
   },
 
+  prices = { ["some-model"] = { input = 0.4, cache_read = 0.04, cache_write = 0.5, output = 1.6 } },
+  budget = {
+    per_turn = { usd = 0.2, tokens = 200000 },
+    per_conversation = { usd = 2 },
+    per_day = { usd = 5 },
+    warn_at = 0.7,
+  },
   system_prompt = "You help in a terminal. Propose a command on a line that starts with `CMD: `.",
 
   shell = {
@@ -45,8 +54,16 @@ return {
     confirm_cmd = true,
   },
 
-  context = { max_turns = 20, token_budget = 8000, exec_output_tokens = 2000 },
+  context = {
+    max_turns = 20,
+    token_budget = 8000,
+    exec_output_tokens = 2000,
+    compact_at = 0.7,
+    project = true,
+    project_tokens = 1500,
+  },
 
+  receipts = { enabled = true, path = home .. "/receipts/reedclaw.jsonl", hmac = true },
   history = { dir = home .. "/.reedclaw-history", entries_max = 50000, ignore_space = false },
 
   prompt = "shell",
@@ -61,7 +78,20 @@ return {
     abbreviations = { gs = "git status", gd = "git diff" },
   },
 
-  console = { color = "never", markdown = false, accessible = true },
+  console = { color = "never", markdown = false, usage = false, accessible = true },
+
+  tools = { http_post = true, http_ports = { 80, 443, 8080 }, http_allow_private = true },
+  tools_allow = { shell = { "time", "file_list", "file_read", "http" }, agent = { "time" } },
+  limits = {
+    tool_rounds = 10,
+    tool_rounds_once = 3,
+    response_bytes = 100000,
+    tool_ms = 10000,
+    shell_ms = 60000,
+    http_ms = 5000,
+    repeats = 2,
+    output_bytes = 8192,
+  },
 
   hooks = {
     prompt = function(ctx)

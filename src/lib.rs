@@ -14,9 +14,11 @@ pub mod base;
 // floor 1
 pub mod proto;
 // floor 2: pure, no I/O, no clock
+pub mod money;
 pub mod policy;
 pub mod render;
 pub mod route;
+pub mod tokens;
 pub mod turn;
 // floor 3
 #[allow(
@@ -27,7 +29,18 @@ pub mod host;
 // floor 4
 #[allow(clippy::disallowed_methods, reason = "config files, records of trust")]
 pub mod config;
+#[allow(clippy::disallowed_methods, reason = "the file of the emergency stop")]
+pub mod estop;
 pub mod model;
+#[allow(clippy::disallowed_methods, reason = "a repository's names, instructions and references; git for its state")]
+pub mod project;
+#[allow(clippy::disallowed_methods, reason = "the log of receipts and what lies beside it")]
+pub mod receipts;
+#[allow(
+    clippy::disallowed_methods,
+    reason = "programs in a sandbox, its temporary directory, what of the machine is opened to them"
+)]
+pub mod sandbox;
 #[allow(
     clippy::disallowed_methods,
     reason = "the shell's process and terminal, programs on PATH, the supervisor's exit"
@@ -35,6 +48,12 @@ pub mod model;
 pub mod shell;
 #[allow(clippy::disallowed_methods, reason = "the database's file")]
 pub mod store;
+// floor 5
+#[allow(clippy::disallowed_methods, reason = "where paths lead, the rules of what is allowed")]
+pub mod gate;
+// floor 6
+#[allow(clippy::disallowed_methods, reason = "whole outputs, programs")]
+pub mod tools;
 // floor 7
 pub mod agent;
 // floor 8

@@ -23,5 +23,6 @@ fn main() -> ExitCode {
         }
         dispatch::Dispatch::Interactive(how) => cli::interactive(&how),
         dispatch::Dispatch::Command(rest) => cli::run(&rest),
+        dispatch::Dispatch::Sandboxed(rest) => cli::become_sandboxed(&rest),
     }
 }

@@ -1,5 +1,5 @@
-//! One question from asking to answer: joins turn and model, and tells a recorder; never prints, reads no settings, runs no
-//! command.
+//! One question from asking to answer: joins turn, model and tools, and tells a recorder; never prints, reads no settings,
+//! and runs nothing but through the gate.
 //!
 //! ```no_run
 //! use reedclaw::agent::{Agent, Cancel, Forgetful, Options};
@@ -15,26 +15,74 @@
 //! });
 //! ```
 
+mod asked;
+mod compact;
+mod hands;
+mod person;
+mod purse;
 mod recorder;
+mod rounds;
+mod secrets;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::{
-    ChatEvent, Fault, Metadata, Mock, Models, Provider, Request, Response, Sink, Spec, StopReason, Task,
+    Countable, Item, Metadata, Mock, Models, Provider, Reach, Request, Response, Spec, StopReason, Task,
 };
-use crate::proto::{CommandOutcome, Event, Failure, FailureKind, Spent};
+use crate::money::{Budget, Prices};
+use crate::proto::{CommandOutcome, Event, Failure, FailureKind};
 use crate::store::ConversationId;
 use crate::turn::{self, Conversation};
 
-pub use crate::model::{Cancel, Crossing};
-pub use crate::turn::{Options as ConversationOptions, PastTurn};
-pub use recorder::{Ending, Forgetful, Recorder};
+pub use crate::model::{Cancel, Count, Crossing};
+pub use crate::turn::{Options as ConversationOptions, Part, PastSummary, PastTurn};
+pub use compact::ContextReport;
+pub use hands::{Hands, HandsOptions};
+pub use person::{Nobody, Person};
+pub use recorder::{Ending, Forgetful, Recorder, SummaryUpTo};
+pub use secrets::Finding;
+
+use asked::{Asked, Record};
+use purse::Purse;
+use rounds::{Broken, Turn, Turned};
+use secrets::Secrets;
 
 /// Characters of a conversation from which on a request is `long` to a router: some 16,000 tokens.
 const LONG_CHARS: usize = 64_000;
+
+/// Bytes of tool results of earlier questions that go with the next one; the oldest leave first.
+const TRAIL_BYTES_MAX: usize = 64 * 1024;
+/// Bytes that are kept of one such result.
+const TRAIL_RESULT_BYTES: usize = 4 * 1024;
+
+/// What bounds one question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Times that a model gets results of tools before it must answer.
+    pub rounds_max: usize,
+    /// Bytes of an answer.
+    pub response_bytes_max: usize,
+    /// Times that the same call may give the same result.
+    pub repeats_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { rounds_max: 25, response_bytes_max: 1024 * 1024, repeats_max: 3 }
+    }
+}
+
+/// What is told a model behind its system prompt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prompts {
+    /// Where it has tools.
+    pub tools: String,
+    /// Where it has none, and proposes commands in text.
+    pub commands: String,
+}
 
 /// What an agent is made of.
 #[derive(Clone, Debug, Default)]
@@ -50,10 +98,24 @@ pub struct Options {
     pub aliases: BTreeMap<String, String>,
     /// The limits and the system prompt of the conversation.
     pub conversation: turn::Options,
+    /// Values that are hidden wherever they appear, beside the models' keys: each with the name that stands for it.
+    pub secrets: Vec<(String, String)>,
+    /// What is told a model behind its system prompt.
+    pub prompts: Prompts,
+    /// What bounds one question.
+    pub limits: Limits,
+    /// Prices and budgets.
+    pub money: MoneyOptions,
 }
 
-/// Asks the person whether a question may go to a farther model; called while a question is being answered.
-pub type Consent<'a> = &'a mut dyn FnMut(&Crossing) -> bool;
+/// What requests cost, and what they may.
+#[derive(Clone, Debug, Default)]
+pub struct MoneyOptions {
+    /// Prices of models.
+    pub prices: Prices,
+    /// What may be spent.
+    pub budget: Budget,
+}
 
 /// One configured model, for a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +128,8 @@ pub struct ModelInfo {
     pub endpoint: String,
     /// Whether it answers now.
     pub is_current: bool,
+    /// Whether it is on this machine or in the user's network.
+    pub is_near: bool,
 }
 
 /// Answers questions, one at a time, in one conversation.
@@ -81,6 +145,21 @@ pub struct Agent {
     system_prompts: BTreeMap<String, String>,
     aliases: BTreeMap<String, String>,
     recorder: Box<dyn Recorder>,
+    secrets: Secrets,
+    /// The values that the options named.
+    named_secrets: Vec<(String, String)>,
+    prompts: Prompts,
+    limits: Limits,
+    /// Tools; without them a model proposes commands in text.
+    hands: Option<Hands>,
+    /// Models that turned out to have no tools.
+    toolless: BTreeSet<String>,
+    /// Calls and results of earlier questions, by the question as it was sent.
+    trails: Vec<(String, Vec<Item>)>,
+    compact_at_percent: usize,
+    /// Summaries that failed in this conversation, one after the other.
+    summary_failures: u8,
+    purse: Purse,
 }
 
 impl Agent {
@@ -97,6 +176,16 @@ impl Agent {
             system_prompts: BTreeMap::new(),
             aliases: BTreeMap::new(),
             recorder,
+            secrets: Secrets::default(),
+            named_secrets: Vec::new(),
+            prompts: Prompts::default(),
+            limits: Limits::default(),
+            hands: None,
+            toolless: BTreeSet::new(),
+            trails: Vec::new(),
+            compact_at_percent: 0,
+            summary_failures: 0,
+            purse: Purse::default(),
         };
         agent.configure(options);
         agent
@@ -105,7 +194,10 @@ impl Agent {
     /// Goes on with other options: the conversation stays, and so does the model that answers, unless it has gone or
     /// answered only because it was the default.
     pub fn configure(&mut self, options: Options) {
-        let Options { models, default_model, system_prompts, aliases, conversation } = options;
+        let Options { models, default_model, system_prompts, aliases, conversation, secrets, prompts, limits, money } =
+            options;
+        self.purse.configure(money);
+        (self.prompts, self.limits) = (prompts, limits);
         let default_model = default_model.or_else(|| match &models[..] {
             [only] => Some(only.name().to_owned()),
             _ => None,
@@ -119,17 +211,64 @@ impl Agent {
         self.system_prompt.clone_from(&conversation.system_prompt);
         self.system_prompts = system_prompts;
         self.aliases = aliases;
+        self.compact_at_percent = conversation.compact_at_percent;
         self.conversation.limit(conversation);
+        self.named_secrets = secrets;
+        self.learn_keys();
+    }
+
+    /// Hides the models' keys too, those that are known by now: some are read with the first question only.
+    fn learn_keys(&mut self) {
+        let values = self.named_secrets.iter().cloned().chain(self.models.keys()).collect();
+        if self.secrets.know(values) {
+            self.conversation.redact_with(self.secrets.redactor.clone());
+        }
+    }
+
+    /// Gives a text without its secrets, for whoever keeps it.
+    #[must_use]
+    pub fn redacted(&self, text: &str) -> String {
+        self.secrets.redactor.redact(text).text.into_owned()
+    }
+
+    /// What was hidden in this session, the oldest first.
+    pub fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.secrets.findings()
+    }
+
+    /// Counts a text's tokens as the model does that answers, or estimates them; may ask its server.
+    pub fn count_tokens(&mut self, text: &str, cancel: &Cancel) -> Count {
+        let name = self.current_model().unwrap_or_default().to_owned();
+        let provider = self.models.get(&name);
+        let count = provider.and_then(|provider| provider.count(Countable::Text(text), cancel));
+        count.unwrap_or_else(|| self.purse.estimate(text, &name, &mut *self.recorder))
+    }
+
+    /// Gives it tools, or takes them away; gives back those that it had.
+    pub fn take_up(&mut self, hands: Option<Hands>) -> Option<Hands> {
+        std::mem::replace(&mut self.hands, hands)
+    }
+
+    /// Its tools, where it has some.
+    pub fn hands(&mut self) -> Option<&mut Hands> {
+        self.hands.as_mut()
     }
 
     /// Asks one question and returns when it is over. `sink` gets notices, then pieces as they come, then exactly one of
-    /// `Answered`, `Cancelled` and `Failed`. Where a question could only go on to a farther model, it doesn't.
+    /// `Answered`, `Cancelled` and `Failed`. What a person would be asked about is denied.
     pub fn ask(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event)) {
-        self.ask_with(question, cancel, sink, &mut |_| false);
+        self.ask_with(question, cancel, sink, &mut Nobody);
     }
 
-    /// As [`Self::ask`]; `consent` puts the question whether it may go on to a farther model.
-    pub fn ask_with(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event), consent: Consent<'_>) {
+    /// As [`Self::ask`]; `person` is asked what must be asked.
+    pub fn ask_with(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event), person: &mut dyn Person) {
+        self.learn_keys();
+        let question = &self.secrets.hide("your question", question);
+        if let Ok(provider) = choose(&self.models, self.current.as_deref()) {
+            self.prepare(&*provider);
+            self.compact_if_due(&*provider, question, cancel, sink);
+        }
+        let has_tools = choose(&self.models, self.current.as_deref()).is_ok_and(|it| self.has_tools(&*it));
         let mut record = Record { recorder: &mut *self.recorder, has_failed: false };
         let model = self.current.as_deref();
         record.keep(sink, |it| it.question(question, model));
@@ -140,47 +279,71 @@ impl Agent {
                 return sink(Event::Failed { text: String::new(), failure });
             }
         };
-        self.conversation.instruct(self.system_prompts.get(provider.name()).unwrap_or(&self.system_prompt));
+        let Prompts { tools: tool_prompt, commands: command_prompt } = &self.prompts;
         let (messages, notices) = self.conversation.messages_for(question);
         notices.into_iter().for_each(|notice| sink(Event::Notice(notice)));
         let length = messages.iter().map(|message| message.content.len()).sum::<usize>();
         let hints = (length > LONG_CHARS).then(|| "long".to_owned()).into_iter().collect();
         let metadata = Metadata { task: Task::of_question(question), hints };
-        let request = Request { metadata, ..Request::of(&messages) };
+        let mut request = Request { metadata, ..Request::of(&messages) };
         drop(messages);
-        let consents = &mut self.consents;
-        let mut asked = Asked { text: String::new(), thoughts: String::new(), sink, record, cancel, consent, consents };
-        let end = provider.chat(&request, &mut asked);
-        if let Ok(response) = &end {
-            asked.spent(response);
+        with_trails(&mut request, &self.trails);
+        let hands = self.hands.as_mut().filter(|_| has_tools);
+        request.tools = hands.as_ref().map(|hands| hands.tools()).unwrap_or_default();
+        let sent = request.question().to_owned();
+        let conversation = record.recorder.conversation().map(|id| id.0);
+        self.purse.begin_turn();
+        let (consents, secrets, purse) = (&mut self.consents, &mut self.secrets, &mut self.purse);
+        let bytes_max = self.limits.response_bytes_max;
+        let mut asked = Asked::new(asked::Parts { sink, record, cancel, person, consents, secrets, purse, bytes_max });
+        let turn = Turn {
+            provider: &*provider,
+            asked: &mut asked,
+            hands,
+            limits: &self.limits,
+            command_prompt,
+            tool_prompt,
+            conversation,
+        };
+        let Turned { end, trail, has_no_tools } = turn.run(request);
+        asked.settle_rest();
+        let Asked { text, sink, record, secrets, .. } = asked;
+        let kept = secrets.redactor.redact(&text).text.into_owned();
+        if has_no_tools {
+            self.toolless.insert(provider.name().to_owned());
         }
-        let Asked { text, sink, mut record, .. } = asked;
-        match end {
-            Ok(response) => {
-                self.conversation.answered(&text);
-                if let Some(notice) = shortfall(&text, &response) {
-                    sink(Event::Notice(notice));
-                }
-                record.keep(sink, |it| it.finished(Ending::Answered));
-                sink(Event::Answered { text });
-            }
-            Err(error) if error.fault == Fault::Cancelled => {
-                self.conversation.cancelled(&text);
-                record.keep(sink, |it| it.finished(Ending::Cancelled));
-                sink(Event::Cancelled { text });
-            }
-            Err(error) => {
-                self.conversation.broke_off(&text);
-                let failure = error.to_failure();
-                record.keep(sink, |it| it.finished(Ending::Failed(&failure)));
-                sink(Event::Failed { text, failure });
-            }
-        }
+        keep_trail(&mut self.trails, sent, trail);
+        close(&mut self.conversation, end, (text, &kept), sink, record);
+    }
+
+    /// Makes the conversation fit the model that is asked.
+    fn prepare(&mut self, provider: &dyn Provider) {
+        let Prompts { tools, commands } = &self.prompts;
+        let system = self.system_prompts.get(provider.name()).unwrap_or(&self.system_prompt);
+        let more = if self.has_tools(provider) { tools } else { commands };
+        self.conversation.instruct(&instructions(system, more));
+        let window = provider.capabilities().context_tokens.and_then(|tokens| usize::try_from(tokens).ok());
+        self.conversation.fit_window(window);
+    }
+
+    /// Whether a model is given tools.
+    fn has_tools(&self, provider: &dyn Provider) -> bool {
+        self.hands.is_some() && provider.capabilities().tools && !self.toolless.contains(provider.name())
+    }
+
+    /// Puts notes in front of the next question, each with the place that it is from. The model gets one only where it
+    /// doesn't have it yet, so that nothing in front of the question changes.
+    pub fn attach(&mut self, notes: &[(&str, String)]) {
+        self.learn_keys();
+        let notes = notes.iter().filter(|(_, text)| !text.is_empty());
+        let notes = notes.map(|(place, text)| self.secrets.hide(place, text)).collect();
+        self.conversation.attach(notes);
     }
 
     /// Keeps a command's outcome for the next question.
     pub fn note_outcome(&mut self, outcome: &CommandOutcome) {
-        self.conversation.ran(outcome);
+        let hidden = self.conversation.ran(outcome);
+        self.secrets.note(hidden.into_iter().map(|(place, hidden)| Finding { place, hidden }), true);
     }
 
     /// Lets another model answer from now on; the conversation goes on.
@@ -207,6 +370,7 @@ impl Agent {
                 _ => self.models.get(it.name()).map(|it| it.capabilities().place).unwrap_or_default(),
             },
             is_current: self.current.as_deref() == Some(it.name()),
+            is_near: self.models.get(it.name()).is_some_and(|it| it.capabilities().reach != Reach::Internet),
         };
         self.models.specs().iter().map(info).collect()
     }
@@ -219,24 +383,29 @@ impl Agent {
 
     /// Begins a new conversation; outputs of commands since the last question stay for its first one.
     pub fn clear(&mut self) {
+        self.trails.clear();
         self.conversation.clear();
+        self.summary_failures = 0;
         self.recorder.turn_to(None);
     }
 
     /// Begins a new conversation, outputs too, and goes back to the default model.
     pub fn reset(&mut self) {
+        self.trails.clear();
         self.conversation.reset();
+        self.summary_failures = 0;
         self.recorder.turn_to(None);
         self.current.clone_from(&self.default_model);
     }
 
     /// Goes on in a recorded conversation that holds these turns. Outputs that the model saw are known for turns that
     /// this very agent asked in it, and lost for others.
-    pub fn go_on_in(&mut self, conversation: ConversationId, turns: Vec<PastTurn>) {
+    pub fn go_on_in(&mut self, conversation: ConversationId, turns: Vec<PastTurn>, summary: Option<PastSummary>) {
         if self.recorder.conversation() != Some(conversation) {
             self.conversation.clear();
+            self.summary_failures = 0;
         }
-        self.conversation.restore(turns);
+        self.conversation.restore(turns, summary);
         self.recorder.turn_to(Some(conversation));
     }
 
@@ -252,78 +421,84 @@ impl Agent {
     }
 }
 
-/// A question that is being answered, as its provider sees it.
-struct Asked<'a> {
-    text: String,
-    /// The thoughts of the request that runs.
-    thoughts: String,
-    sink: &'a mut dyn FnMut(Event),
-    record: Record<'a>,
-    cancel: &'a Cancel,
-    consent: Consent<'a>,
-    consents: &'a mut BTreeMap<String, bool>,
-}
-
-impl Asked<'_> {
-    /// Tells what one request came to; to be called after each.
-    fn spent(&mut self, response: &Response) {
-        let thoughts = std::mem::take(&mut self.thoughts);
-        let Some(usage) = response.usage.clone() else { return };
-        let tools = response.calls.iter().map(|call| call.name.clone()).collect();
-        let spent = Spent { model: response.model.clone(), tools, usage };
-        self.record.keep(self.sink, |it| it.spent(&spent, &thoughts));
-        (self.sink)(Event::Usage(Box::new(spent)));
-    }
-}
-
-impl Sink for Asked<'_> {
-    fn event(&mut self, event: ChatEvent) {
-        match event {
-            ChatEvent::Text(piece) => {
-                self.text.push_str(&piece);
-                let at = self.text.len() - piece.len();
-                (self.sink)(Event::Text(piece));
-                self.record.keep(self.sink, |it| it.answer_piece(&self.text[at..]));
+/// Ends a question: the conversation keeps what came, the recorder and the faces hear how.
+fn close(
+    conversation: &mut Conversation,
+    end: Result<Response, Broken>,
+    (text, kept): (String, &str),
+    sink: &mut dyn FnMut(Event),
+    mut record: Record<'_>,
+) {
+    match end {
+        Ok(response) => {
+            conversation.answered(kept);
+            if let Some(notice) = shortfall(&text, &response) {
+                sink(Event::Notice(notice));
             }
-            ChatEvent::Thought(piece) => {
-                self.thoughts.push_str(&piece);
-                (self.sink)(Event::Thought(piece));
+            record.keep(sink, |it| it.finished(Ending::Answered));
+            sink(Event::Answered { text });
+        }
+        Err(Broken::Cancelled) => {
+            conversation.cancelled(kept);
+            record.keep(sink, |it| it.finished(Ending::Cancelled));
+            sink(Event::Cancelled { text });
+        }
+        Err(Broken::Failed(failure)) => {
+            conversation.broke_off(kept);
+            record.keep(sink, |it| it.finished(Ending::Failed(&failure)));
+            sink(Event::Failed { text, failure });
+        }
+    }
+}
+
+/// A system prompt and what follows it; nothing where the person wants none.
+fn instructions(system: &str, more: &str) -> String {
+    if system.trim().is_empty() || more.is_empty() {
+        return system.to_owned();
+    }
+    format!("{}\n{more}", system.trim_end())
+}
+
+/// Puts the calls of earlier questions where they were made.
+fn with_trails(request: &mut Request, trails: &[(String, Vec<Item>)]) {
+    for (question, trail) in trails {
+        let is_it = |item: &Item| matches!(item, Item::User(text) if text == question);
+        // The last one that is alike, but not the question that is asked now.
+        let before = request.messages.len().saturating_sub(1);
+        if let Some(at) = request.messages[..before].iter().rposition(is_it) {
+            request.messages.splice(at + 1..at + 1, trail.iter().cloned());
+        }
+    }
+}
+
+/// Keeps the calls of a question for the ones that follow, within limits.
+fn keep_trail(trails: &mut Vec<(String, Vec<Item>)>, question: String, mut trail: Vec<Item>) {
+    if trail.is_empty() {
+        return;
+    }
+    let bytes = |trail: &mut Vec<Item>| -> usize {
+        let length = |item: &mut Item| match item {
+            Item::Tool(result) => {
+                let end = result.content.floor_char_boundary(TRAIL_RESULT_BYTES);
+                if end < result.content.len() {
+                    result.content.truncate(end);
+                    result.content.push_str("\n[shortened]");
+                }
+                result.content.len()
             }
-            ChatEvent::Pause => self.record.keep(self.sink, |it| it.answer_pauses()),
-            ChatEvent::Notice(text) => (self.sink)(Event::Notice(text)),
-        }
-    }
-
-    fn cancel(&self) -> &Cancel {
-        self.cancel
-    }
-
-    fn consent(&mut self, crossing: &Crossing) -> bool {
-        if let Some(said) = self.consents.get(&crossing.to) {
-            return *said;
-        }
-        let yes = (self.consent)(crossing);
-        // To stop the whole question says nothing of the next one.
-        if !self.cancel.is_cancelled() {
-            self.consents.insert(crossing.to.clone(), yes);
-        }
-        yes
-    }
-}
-
-/// Tells the recorder, and the user once where that fails.
-struct Record<'a> {
-    recorder: &'a mut dyn Recorder,
-    has_failed: bool,
-}
-
-impl Record<'_> {
-    fn keep(&mut self, sink: &mut dyn FnMut(Event), tell: impl FnOnce(&mut dyn Recorder) -> Result<(), Failure>) {
-        if let Err(failure) = tell(self.recorder)
-            && !std::mem::replace(&mut self.has_failed, true)
-        {
-            sink(Event::Notice(format!("[history] this conversation is not being stored: {}", failure.message)));
-        }
+            Item::Assistant { text, calls, .. } => {
+                text.len() + calls.iter().map(|call| call.arguments.len()).sum::<usize>()
+            }
+            Item::System(text) | Item::User(text) => text.len(),
+        };
+        trail.iter_mut().map(length).sum()
+    };
+    bytes(&mut trail);
+    trails.push((question, trail));
+    let mut total: usize = trails.iter_mut().map(|(_, trail)| bytes(trail)).sum();
+    while total > TRAIL_BYTES_MAX && !trails.is_empty() {
+        let (_, mut oldest) = trails.remove(0);
+        total -= bytes(&mut oldest);
     }
 }
 

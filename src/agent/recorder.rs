@@ -1,5 +1,7 @@
 //! What the agent tells whoever keeps the conversation. Knows nothing of how it is kept.
 
+use crate::model::ToolCall;
+use crate::money::Spending;
 use crate::proto::{Failure, Spent};
 use crate::store::ConversationId;
 
@@ -14,11 +16,14 @@ pub enum Ending<'a> {
     Failed(&'a Failure),
 }
 
+/// A summary, and the first turn behind it.
+pub type SummaryUpTo<'a> = (&'a str, Option<(&'a str, &'a str)>);
+
 /// Keeps a conversation as it happens, so that a crash loses nothing. Called in order: one `question`, any number of
 /// `answer_piece` and `spent`, one `finished`.
 ///
 /// A failure to keep is told to the user once per question, and the answer goes on.
-pub trait Recorder {
+pub trait Recorder: Send {
     /// A question was asked; of that model, where one is chosen.
     ///
     /// # Errors
@@ -47,11 +52,71 @@ pub trait Recorder {
         Ok(())
     }
 
+    /// A tool was called, and this came of it, as JSON; both without secrets.
+    ///
+    /// # Errors
+    /// What kept it from being recorded.
+    fn tool(&mut self, _: &ToolCall, _: &str, _is_done: bool) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// A request is about to be sent that may come to so much; `spent` or `release` says what became of it. A second one
+    /// takes the place of the first.
+    ///
+    /// # Errors
+    /// What kept it from being recorded.
+    fn reserve(&mut self, _: &Spent) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// What was reserved was not spent.
+    ///
+    /// # Errors
+    /// What kept it from being recorded.
+    fn release(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// What this conversation and this day have cost by now, by all sessions.
+    ///
+    /// # Errors
+    /// What keeps it from being known.
+    fn spending(&mut self) -> Result<Spending, Failure> {
+        Ok(Spending::default())
+    }
+
+    /// By how much a model counts otherwise than we estimate, where that was learnt.
+    fn token_factor(&mut self, _: &str) -> Option<f64> {
+        None
+    }
+
+    /// It was learnt.
+    ///
+    /// # Errors
+    /// What kept it from being recorded.
+    fn learn_token_factor(&mut self, _: &str, _: f64) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// The number of the present day, as [`crate::money::day_of`] counts.
+    fn today(&self) -> i64 {
+        0
+    }
+
     /// It ended.
     ///
     /// # Errors
     /// What kept it from being recorded.
     fn finished(&mut self, ending: Ending<'_>) -> Result<(), Failure>;
+
+    /// A summary stands for all turns before the first that is still sent to the letter, which is given by what was asked,
+    /// with what went in front of it, and its answer; without one the turns stand for themselves again.
+    ///
+    /// # Errors
+    /// What kept it from being recorded.
+    fn summarised(&mut self, _: Option<SummaryUpTo<'_>>) -> Result<(), Failure> {
+        Ok(())
+    }
 
     /// What follows belongs to this conversation; to a new one where none is named.
     fn turn_to(&mut self, _: Option<ConversationId>) {}

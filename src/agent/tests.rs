@@ -1,33 +1,38 @@
 //! The agent against a scripted server: order of events, what is recorded, what the next question carries.
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::model::Endpoint;
 use crate::model::script::{Script, Step, done, response, said, serve, sse_head};
-use crate::proto::Capture;
+use crate::model::{Endpoint, Protocol, Thinking};
+use crate::money::{Limit, Price};
+use crate::proto::{Capture, Money, Spent};
 
 #[derive(Clone, Default)]
-struct Log(Rc<RefCell<Vec<String>>>);
+struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Recorder for Log {
     fn question(&mut self, text: &str, _: Option<&str>) -> Result<(), Failure> {
-        self.0.borrow_mut().push(format!("question {text}"));
+        self.0.lock().expect("the log").push(format!("question {text}"));
         Ok(())
     }
 
     fn answer_piece(&mut self, text: &str) -> Result<(), Failure> {
-        self.0.borrow_mut().push(format!("piece {text}"));
+        self.0.lock().expect("the log").push(format!("piece {text}"));
         Ok(())
     }
 
     fn spent(&mut self, spent: &Spent, thoughts: &str) -> Result<(), Failure> {
-        let Spent { model, tools, usage } = spent;
+        let Spent { model, tools, usage, .. } = spent;
         let (read, wrote) = (usage.total_in(), usage.total_out());
-        self.0.borrow_mut().push(format!("spent {model} {tools:?} {read} {wrote} {thoughts}"));
+        self.0.lock().expect("the log").push(format!("spent {model} {tools:?} {read} {wrote} {thoughts}"));
+        Ok(())
+    }
+
+    fn summarised(&mut self, summary: Option<SummaryUpTo<'_>>) -> Result<(), Failure> {
+        self.0.lock().expect("the log").push(format!("summarised {summary:?}"));
         Ok(())
     }
 
@@ -36,7 +41,7 @@ impl Recorder for Log {
             Ending::Failed(failure) => format!("failed {:?}", failure.kind),
             other => format!("{other:?}"),
         };
-        self.0.borrow_mut().push(ending);
+        self.0.lock().expect("the log").push(ending);
         Ok(())
     }
 }
@@ -75,6 +80,12 @@ fn ask(agent: &mut Agent, question: &str) -> Vec<Event> {
     events
 }
 
+/// The events but for those of usage.
+fn told(mut events: Vec<Event>) -> Vec<Event> {
+    events.retain(|event| !matches!(event, Event::Usage(_)));
+    events
+}
+
 /// The messages of the next request, as `role:content`.
 fn sent(server: &Script) -> Vec<String> {
     let request = server.requests.recv().expect("a request");
@@ -100,7 +111,7 @@ fn a_question_is_answered_recorded_and_remembered() {
     let pieces: String =
         events.iter().filter_map(|it| if let Event::Text(text) = it { Some(text.as_str()) } else { None }).collect();
     assert_eq!(pieces, "yes sir");
-    let recorded = log.0.borrow().clone();
+    let recorded = log.0.lock().expect("the log").clone();
     assert_eq!((recorded[0].as_str(), recorded.last().map(String::as_str)), ("question one?", Some("Answered")));
     let kept: String = recorded.iter().filter_map(|it| it.strip_prefix("piece ")).collect();
     assert_eq!(kept, "yes sir");
@@ -137,7 +148,7 @@ fn a_failure_leaves_no_message_and_a_cut_answer_stays_marked() {
         if text.is_empty() && failure.message.contains("boom")),
         "{events:?}"
     );
-    let events = ask(&mut agent, "two?");
+    let events = told(ask(&mut agent, "two?"));
     assert!(
         matches!(&events[..], [Event::Text(_), Event::Failed { text, failure }]
         if text == "half" && failure.message.contains("cut off")),
@@ -148,7 +159,7 @@ fn a_failure_leaves_no_message_and_a_cut_answer_stays_marked() {
     assert_eq!(sent(&server), ["system:sys", "user:two?"]);
     let messages = sent(&server);
     assert_eq!(messages[2], "assistant:half\n[the answer broke off here]");
-    assert_eq!(log.0.borrow()[1], "failed Unavailable");
+    assert_eq!(log.0.lock().expect("the log")[1], "failed Unavailable");
 }
 
 #[test]
@@ -166,7 +177,7 @@ fn a_cancel_from_another_thread_ends_it_wherever_it_hangs() {
         let mut events = Vec::new();
         agent.ask("one?", &cancel, &mut |event| events.push(event));
         assert_eq!(events, [Event::Cancelled { text: String::new() }]);
-        assert_eq!(log.0.borrow().last().map(String::as_str), Some("Cancelled"));
+        assert_eq!(log.0.lock().expect("the log").last().map(String::as_str), Some("Cancelled"));
         stopper.join().expect("the stopper ends");
         closed.recv_timeout(Duration::from_secs(60)).expect("the connection is closed");
     }
@@ -187,7 +198,7 @@ fn a_cancel_in_the_middle_keeps_what_came() {
         events.push(event);
     });
     stoppers.into_iter().for_each(|it| it.join().expect("the stopper ends"));
-    assert_eq!(events, [Event::Text("half".into()), Event::Cancelled { text: "half".into() }]);
+    assert_eq!(told(events.clone()), [Event::Text("half".into()), Event::Cancelled { text: "half".into() }]);
 
     // Cancelled before it starts: nothing is sent, until the handle is made ready again.
     events.clear();
@@ -278,5 +289,245 @@ fn thoughts_and_tokens_reach_the_faces_and_the_record() {
         panic!("{events:?}")
     };
     assert_eq!((one.as_str(), two.as_str(), spent.usage.reasoning_out), ("hm ", "yes", 3));
-    assert_eq!(log.0.borrow()[2], "spent m [\"read\"] 12 5 hm yes");
+    assert_eq!(log.0.lock().expect("the log")[2], "spent m [\"read\"] 12 5 hm yes");
+}
+
+/// An agent whose window is so small that some turns of 400 characters fill it.
+fn narrow_agent(server: &Script) -> (Agent, Log) {
+    let log = Log::default();
+    let rules = BTreeMap::from([("chat".to_owned(), "big".to_owned()), ("summary".to_owned(), "small".to_owned())]);
+    let options = Options {
+        models: vec![
+            Endpoint { context_tokens: Some(1000), ..Endpoint::new("big", &server.url, "big") }.into(),
+            Endpoint::new("small", &server.url, "small").into(),
+            Spec::Router { name: "route".into(), rules },
+        ],
+        default_model: Some("big".into()),
+        conversation: turn::Options { compact_at_percent: 80, ..turn::Options::default() },
+        ..Options::default()
+    };
+    (Agent::new(options, Box::new(log.clone())), log)
+}
+
+fn notices(events: &[Event]) -> Vec<&str> {
+    events.iter().filter_map(|it| if let Event::Notice(text) = it { Some(text.as_str()) } else { None }).collect()
+}
+
+#[test]
+fn the_small_model_summarises_the_older_part_and_it_can_be_undone() {
+    let long = format!("answer {}", "a".repeat(640));
+    let mut answers: Vec<Vec<Step>> = (0..5).map(|_| vec![sse_head(), said(&long), done()]).collect();
+    answers.push(vec![sse_head(), said("the gist; DB_PASSWORD=hunter2"), done()]);
+    answers.extend((0..3).map(|_| vec![sse_head(), said("ok"), done()]));
+    let server = serve(answers);
+    let (mut agent, log) = narrow_agent(&server);
+    for number in 0..5 {
+        assert_eq!(notices(&ask(&mut agent, &format!("question {number}?"))), [""; 0]);
+        sent(&server);
+    }
+    let events = ask(&mut agent, "and now?");
+    let told = notices(&events);
+    assert!(told.len() == 2 && told[0].contains("small summarises the oldest 4 turns"), "{told:?}");
+    assert!(told[1].contains("4 turns are a summary"), "{told:?}");
+    let request = server.requests.recv().expect("the summary's request");
+    assert!(request.contains("\"model\":\"small\"") && request.contains("question 3?"), "{request}");
+    let asked = sent(&server);
+    let summary = "the gist; DB_PASSWORD=[redacted: password]";
+    let first = format!("user:[summary of the conversation before]\n{summary}\n[end of the summary]\n\nquestion 4?");
+    assert_eq!((asked.len(), asked[0].as_str(), asked[2].as_str()), (3, first.as_str(), "user:and now?"));
+    let recorded =
+        log.0.lock().expect("the log").iter().find(|it| it.starts_with("summarised")).cloned().expect("it is recorded");
+    assert!(recorded.starts_with(&format!("summarised Some((\"{summary}\", Some((\"question 4?\"")), "{recorded}");
+    let report = agent.context();
+    assert_eq!((report.window_tokens, report.compact_at_tokens), (1000, Some(800)));
+    assert_eq!(report.summary, Some((summary.to_owned(), 4)));
+    assert_eq!(report.parts[0].name, "summary of the first 4 turns");
+
+    assert_eq!((agent.restore_context(), agent.restore_context()), (Some(4), None));
+    assert_eq!(log.0.lock().expect("the log").last().map(String::as_str), Some("summarised None"));
+    let events = ask(&mut agent, "whole again?");
+    assert!(notices(&events).iter().all(|it| !it.contains("summar")), "{events:?}");
+    assert_eq!(sent(&server).len(), 13);
+}
+
+#[test]
+fn three_failed_summaries_are_enough() {
+    let long = format!("answer {}", "a".repeat(640));
+    let ok = |text: &str| vec![sse_head(), said(text), done()];
+    let refusal = || vec![response("500 Oops", "", "{}")];
+    let mut answers: Vec<Vec<Step>> = (0..5).map(|_| ok(&long)).collect();
+    for _ in 0..3 {
+        answers.extend([refusal(), ok("ok")]);
+    }
+    answers.extend([ok("ok"), ok("at last")]);
+    let server = serve(answers);
+    let (mut agent, _) = narrow_agent(&server);
+    (0..5).for_each(|number| drop(ask(&mut agent, &format!("question {number}?"))));
+    for (number, words) in
+        [(1, "tried again with the next"), (2, "tried again with the next"), (3, "no more are tried")]
+    {
+        let events = ask(&mut agent, "next?");
+        let told = notices(&events).join("\n");
+        assert!(told.contains(&format!("no summary ({number} of 3)")) && told.contains(words), "{told}");
+        assert!(matches!(events.last(), Some(Event::Answered { .. })), "{events:?}");
+    }
+    assert!(!notices(&ask(&mut agent, "next?")).join("").contains("summar"));
+    assert_eq!(agent.context().compact_at_tokens, None);
+    let mut events = Vec::new();
+    agent.compact_now(&Cancel::new(), &mut |event| events.push(event)).expect("asked for it is tried again");
+    assert_eq!(agent.context().summary.map(|(text, _)| text), Some("at last".into()));
+}
+
+#[test]
+fn a_summary_goes_to_no_farther_model() {
+    let rules = BTreeMap::from([("summary".to_owned(), "cloud".to_owned())]);
+    let models = Models::new(vec![
+        Endpoint::new("near", "http://127.0.0.1:1", "x").into(),
+        Endpoint::new("cloud", "https://example.com", "x").into(),
+        Spec::Router { name: "route".into(), rules },
+    ]);
+    let for_task = |name: &str| models.for_task(&**models.get(name).expect("a model"), Task::Summary);
+    assert!(for_task("near").is_none() && for_task("cloud").is_none() && for_task("route").is_none());
+}
+
+fn in_dollars(budget: Budget, prices: &[(&str, f64, f64)]) -> MoneyOptions {
+    let price = |input, output| Price { input, output, ..Price::default() };
+    let own = prices.iter().map(|(name, input, output)| ((*name).to_owned(), price(*input, *output))).collect();
+    MoneyOptions { prices: Prices::new(own, Vec::new), budget }
+}
+
+fn dollars(usd: f64) -> Limit {
+    Limit { money: Some(Money::from_usd(usd)), tokens: None }
+}
+
+fn spent_of(events: &[Event]) -> Vec<&Spent> {
+    events.iter().filter_map(|event| if let Event::Usage(spent) = event { Some(&**spent) } else { None }).collect()
+}
+
+/// The same answer costs the same, whichever provider counts which tokens inside of which.
+#[test]
+fn what_providers_count_differently_costs_the_same() {
+    let price = Price { input: 10.0, cache_read: Some(1.0), cache_write: Some(12.5), output: 50.0, long: None };
+    let bodies = [
+        (
+            Protocol::OpenAi,
+            r#"{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":190,"completion_tokens":50,"prompt_tokens_details":{"cached_tokens":60,"cache_write_tokens":30},"completion_tokens_details":{"reasoning_tokens":40}}}"#,
+        ),
+        (
+            Protocol::OpenAi,
+            r#"{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":190,"completion_tokens":10,"total_tokens":240,"prompt_tokens_details":{"cached_tokens":60,"cache_write_tokens":30},"completion_tokens_details":{"reasoning_tokens":40}}}"#,
+        ),
+        (
+            Protocol::Responses,
+            r#"{"status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"a"}]}],"usage":{"input_tokens":190,"input_tokens_details":{"cached_tokens":60,"cache_write_tokens":30},"output_tokens":50,"output_tokens_details":{"reasoning_tokens":40}}}"#,
+        ),
+        (
+            Protocol::Anthropic,
+            r#"{"content":[{"type":"text","text":"a"}],"stop_reason":"end_turn","usage":{"input_tokens":100,"cache_read_input_tokens":60,"cache_creation_input_tokens":30,"output_tokens":50,"output_tokens_details":{"thinking_tokens":40}}}"#,
+        ),
+    ];
+    // 100 fresh, 60 from the cache, 30 into it, 50 written.
+    let expected = Money::from_pico(100 * 10_000_000 + 60 * 1_000_000 + 30 * 12_500_000 + 50 * 50_000_000);
+    for (protocol, body) in bodies {
+        let server = serve(vec![vec![response("200 OK", "", body)]]);
+        let endpoint = Endpoint { protocol, ..Endpoint::new("m", &server.url, "x") };
+        let money = MoneyOptions {
+            prices: Prices::new(BTreeMap::from([("m".to_owned(), price)]), Vec::new),
+            budget: Budget::default(),
+        };
+        let options = Options { models: vec![endpoint.into()], money, ..Options::default() };
+        let events = ask(&mut Agent::new(options, Box::new(Forgetful)), "one?");
+        let costs: Vec<_> = spent_of(&events).iter().map(|spent| spent.cost).collect();
+        assert_eq!(costs, [Some(expected)], "{}: {events:?}", protocol.word());
+    }
+    // Gemini writes nothing into a cache.
+    let body = r#"{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":160,"cachedContentTokenCount":60,"candidatesTokenCount":10,"thoughtsTokenCount":40}}"#;
+    let server = serve(vec![vec![response("200 OK", "", body)]]);
+    let endpoint = Endpoint { protocol: Protocol::Gemini, ..Endpoint::new("m", &server.url, "x") };
+    let money = MoneyOptions {
+        prices: Prices::new(BTreeMap::from([("m".to_owned(), price)]), Vec::new),
+        budget: Budget::default(),
+    };
+    let options = Options { models: vec![endpoint.into()], money, ..Options::default() };
+    let events = ask(&mut Agent::new(options, Box::new(Forgetful)), "one?");
+    assert_eq!(spent_of(&events)[0].cost, Some(Money::from_pico(100 * 10_000_000 + 60 * 1_000_000 + 50 * 50_000_000)));
+}
+
+/// A fall-back is a request like any other: a dear model isn't asked because a cheap one is down.
+#[test]
+fn each_model_that_is_asked_is_judged_by_its_own_price() {
+    let dear = serve(vec![vec![sse_head(), said("never"), done()]]);
+    let models = vec![
+        Spec::Reliable { name: "both".into(), of: vec!["cheap".into(), "dear".into()], allow_remote: true },
+        Endpoint { max_output_tokens: Some(100), ..Endpoint::new("cheap", "http://127.0.0.1:9", "x") }.into(),
+        Endpoint { max_output_tokens: Some(100), ..Endpoint::new("dear", &dear.url, "y") }.into(),
+    ];
+    let budget = Budget { per_turn: dollars(0.01), warn_at: 0.8, ..Budget::default() };
+    let money = in_dollars(budget, &[("cheap", 1.0, 1.0), ("dear", 1000.0, 1000.0)]);
+    let options = Options { models, default_model: Some("both".into()), money, ..Options::default() };
+    let events = ask(&mut Agent::new(options, Box::new(Forgetful)), "one?");
+    let Some(Event::Failed { failure, .. }) = events.last() else { panic!("{events:?}") };
+    assert_eq!(failure.kind, FailureKind::Budget);
+    assert!(failure.message.contains("a request to dear could come to"), "{failure:?}");
+    // It may be asked to count; it isn't asked the question.
+    dear.requests.try_iter().for_each(|request| assert!(request.starts_with("GET /props "), "{request}"));
+    assert_eq!(spent_of(&events), Vec::<&Spent>::new());
+}
+
+#[test]
+fn an_answer_that_breaks_off_is_counted_by_what_came() {
+    let server = serve(vec![vec![sse_head(), said(&"word ".repeat(80))]]);
+    let models = vec![Endpoint::new("m", &server.url, "x").into()];
+    let money = in_dollars(Budget::default(), &[("m", 1.0, 1.0)]);
+    let mut agent = Agent::new(Options { models, money, ..Options::default() }, Box::new(Forgetful));
+    let events = ask(&mut agent, &"why? ".repeat(80));
+    let [spent] = spent_of(&events)[..] else { panic!("{events:?}") };
+    assert!(spent.is_estimate && spent.usage.uncached_in == 100 && spent.usage.visible_out == 100, "{spent:?}");
+    assert_eq!(spent.cost, Some(Money::from_pico(200 * 1_000_000)));
+}
+
+#[test]
+fn an_estimate_learns_from_what_the_server_counts() {
+    let steps = r#"{"text": "a"}, {"usage": {"in": 300, "out": 1}}"#;
+    let script = Ok(format!(r#"{{"steps": [{steps}]}}"#));
+    let models = vec![Spec::Mock { name: "m".into(), script }];
+    let mut agent = Agent::new(Options { models, ..Options::default() }, Box::new(Forgetful));
+    let question = "four".repeat(100);
+    let text = "four".repeat(50);
+    assert_eq!(agent.count_tokens(&text, &Cancel::new()).tokens, 50);
+    let first = ask(&mut agent, &question);
+    assert_eq!(spent_of(&first)[0].estimated_in, 100);
+    // Three times as many as estimated, so from now on as many are expected.
+    let count = agent.count_tokens(&text, &Cancel::new());
+    assert_eq!((count.tokens, count.is_exact), (150, false));
+    assert!(count.method.contains("1.3 characters, learnt from m"), "{count:?}");
+    agent.clear();
+    assert_eq!(spent_of(&ask(&mut agent, &question))[0].estimated_in, 300);
+}
+
+/// A model of the newer kind refuses a number of tokens for its thoughts; it is told an effort then.
+#[test]
+fn a_form_of_thinking_that_is_refused_gives_way_to_the_other() {
+    let refusal = r#"{"type":"error","error":{"type":"invalid_request_error","message":"\"thinking.type.enabled\" is not supported for this model"}}"#;
+    let body = r#"{"content":[{"type":"text","text":"a"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}"#;
+    let server = serve(vec![
+        vec![response("400 Bad Request", "", refusal)],
+        vec![response("200 OK", "", body)],
+        vec![response("200 OK", "", body)],
+    ]);
+    let endpoint = Endpoint {
+        protocol: Protocol::Anthropic,
+        thinking: Some(Thinking::Tokens(2000)),
+        ..Endpoint::new("m", &server.url, "x")
+    };
+    let mut agent = Agent::new(Options { models: vec![endpoint.into()], ..Options::default() }, Box::new(Forgetful));
+    for _ in 0..2 {
+        let events = ask(&mut agent, "one?");
+        assert!(matches!(events.last(), Some(Event::Answered { .. })), "{events:?}");
+    }
+    let forms = [r#""type":"enabled""#, r#""type":"adaptive""#, r#""type":"adaptive""#];
+    for form in forms {
+        let request = server.requests.recv().expect("a request");
+        assert!(request.contains(form), "{form}: {request}");
+    }
 }

@@ -1,22 +1,32 @@
 //! The composition root: settings become each room's options, and rooms are started. It starts degraded where a room
 //! fails, with a problem to tell.
 
+mod hands;
+mod money;
 mod record;
+mod safety;
+mod secrets;
+mod tools;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::agent::{self, Agent};
-use crate::config::{self, ColorChoice, Env, KeySource, ModelSettings, Settings};
+use crate::config::{self, ColorChoice, Env, KeySource, ModelSettings, Settings, ThinkingSettings};
 use crate::host;
-use crate::model::{Endpoint, KeyReader, Protocol, Secret, Spec};
+use crate::model::{Endpoint, KeyReader, Protocol, Secret, Spec, Thinking};
 use crate::proto::{Failure, FailureKind};
 use crate::shell;
 use crate::shell::spawn::{Dialect, Start};
 use crate::store::{self, ConversationId, Store};
 
-pub use record::{StoreRecorder, past_turns};
+pub use hands::{Handed, hands, workspace_dir, workspace_for};
+use money::money_options;
+pub use money::{cost_told, spent_rows};
+pub use record::{StoreRecorder, past_summary, past_turns};
+pub use safety::{estop, receipt_options};
+pub use tools::{OWN_TOOLS, allowed_tools, plugins, tools};
 
 /// Problems of a config that are told before the first prompt, which must stay in sight.
 const PROBLEMS_SHOWN_MAX: usize = 20;
@@ -59,6 +69,18 @@ pub struct Request {
     pub config: Option<PathBuf>,
     /// The conversation that goes on; a new one begins where absent.
     pub resume: Option<Resume>,
+    /// Where questions come from.
+    pub channel: ChannelKind,
+}
+
+/// Where questions come from: it says which tools answer them and how far these go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ChannelKind {
+    /// A session.
+    #[default]
+    Shell,
+    /// `reedclaw agent`, one question.
+    Agent,
 }
 
 /// Which stored conversation goes on.
@@ -84,7 +106,7 @@ impl App {
         let mut problems = config_problems(&problems);
         let store = open_store(&settings, &mut problems)?;
         let recorder = StoreRecorder::new(Arc::clone(&store));
-        let mut agent = Agent::new(agent_options(&settings, &env), Box::new(recorder));
+        let mut agent = Agent::new(agent_options(&settings, &env, request.channel), Box::new(recorder));
         if let Some(which) = request.resume {
             resume(&mut agent, &store, which)?;
         }
@@ -171,7 +193,7 @@ fn resume(agent: &mut Agent, store: &Mutex<Store>, which: Resume) -> Result<(), 
     if turns.is_empty() {
         return Err(missing(format!("there is no conversation {}", id.0), "`last` is the newest one"));
     }
-    agent.go_on_in(id, past_turns(turns));
+    agent.go_on_in(id, past_turns(turns), past_summary(&store, id)?);
     Ok(())
 }
 
@@ -196,7 +218,8 @@ fn open_store(settings: &Settings, problems: &mut Vec<Failure>) -> Result<Arc<Mu
 
 /// Makes the agent's options.
 #[must_use]
-pub fn agent_options(settings: &Settings, env: &Env) -> agent::Options {
+pub fn agent_options(settings: &Settings, env: &Env, channel: ChannelKind) -> agent::Options {
+    let limits = &settings.limits;
     let models = settings.models.iter().map(|(name, model)| spec_of(name, model, env)).collect();
     let system_prompts = settings.models.iter().map(|(name, model)| (name.clone(), model.system_prompt.clone()));
     let aliases = settings
@@ -208,12 +231,27 @@ pub fn agent_options(settings: &Settings, env: &Env) -> agent::Options {
         default_model: settings.default_model.clone(),
         system_prompts: system_prompts.collect(),
         aliases: aliases.collect(),
+        prompts: agent::Prompts {
+            tools: include_str!("../../config/prompts/tools.txt").trim_end().to_owned(),
+            commands: include_str!("../../config/prompts/commands.txt").trim_end().to_owned(),
+        },
+        limits: agent::Limits {
+            rounds_max: match channel {
+                ChannelKind::Shell => limits.tool_rounds,
+                ChannelKind::Agent => limits.tool_rounds_once,
+            },
+            response_bytes_max: limits.response_bytes,
+            repeats_max: limits.repeats,
+        },
         conversation: agent::ConversationOptions {
             system_prompt: settings.system_prompt.clone(),
             max_turns: settings.context.max_turns,
             token_budget: settings.context.token_budget,
             exec_output_tokens: settings.context.exec_output_tokens,
+            compact_at_percent: settings.context.compact_at_percent,
         },
+        secrets: secrets::of_environment(env),
+        money: money_options(settings),
     }
 }
 
@@ -244,6 +282,11 @@ pub fn spec_of(name: &str, model: &ModelSettings, env: &Env) -> Spec {
         protocol,
         temperature: model.temperature,
         max_output_tokens: model.max_output_tokens,
+        context_tokens: model.context_tokens,
+        thinking: model.thinking.as_ref().and_then(|thinking| match thinking {
+            ThinkingSettings::Effort(word) => Thinking::of_word(word),
+            ThinkingSettings::Tokens(tokens) => Some(Thinking::Tokens(*tokens)),
+        }),
         key,
         key_reader,
         key_env,

@@ -2,10 +2,15 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::agent::{Ending, PastTurn, Recorder};
+use crate::agent::{Ending, PastSummary, PastTurn, Recorder, SummaryUpTo};
 use crate::host::now_unix_ms;
+use crate::money::{Spending, Sum};
 use crate::proto::{Failure, Spent};
-use crate::store::{ConversationId, MessageState, OpenMessage, Store, StoredTurn};
+use crate::store::{
+    ConversationId, MessageState, OpenMessage, Period, RequestId, Store, StoreError, StoredSummary, StoredTurn,
+};
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// What the agent needs to know of stored turns.
 #[must_use]
@@ -18,19 +23,38 @@ pub fn past_turns(turns: Vec<StoredTurn>) -> Vec<PastTurn> {
     turns.into_iter().map(past).collect()
 }
 
+/// The summary that a conversation goes on with.
+///
+/// # Errors
+/// The database can't be read.
+pub fn past_summary(store: &Store, id: ConversationId) -> Result<Option<PastSummary>, StoreError> {
+    let past = |StoredSummary { turns, text }| PastSummary { text, turns: turns as usize };
+    Ok(store.summary(id)?.map(past))
+}
+
+/// How many of the turns come before the one that is given by what was asked, with what went in front of it, and its
+/// answer. Another shell may have added turns meanwhile, so it is looked for from the end.
+fn turns_before(turns: &[StoredTurn], first: Option<(&str, &str)>) -> usize {
+    let Some((question, answer)) = first else { return turns.len() };
+    let is_first = |turn: &StoredTurn| question.ends_with(&turn.question) && answer.starts_with(turn.answer.trim_end());
+    turns.iter().rposition(is_first).unwrap_or(turns.len())
+}
+
 /// Writes questions and the pieces of answers to the store.
 pub struct StoreRecorder {
     store: Arc<Mutex<Store>>,
     /// Begun with the first question, so that a session without questions leaves nothing behind.
     conversation: Option<ConversationId>,
     open: Option<OpenMessage>,
+    /// The row of a request that is on its way.
+    reserved: Option<RequestId>,
 }
 
 impl StoreRecorder {
     /// Makes a recorder; the conversation begins with the first question.
     #[must_use]
     pub fn new(store: Arc<Mutex<Store>>) -> Self {
-        Self { store, conversation: None, open: None }
+        Self { store, conversation: None, open: None, reserved: None }
     }
 
     /// A panic elsewhere leaves whole rows behind, so a poisoned lock is as good as another.
@@ -57,6 +81,19 @@ impl Recorder for StoreRecorder {
         self.conversation
     }
 
+    fn summarised(&mut self, summary: Option<SummaryUpTo<'_>>) -> Result<(), Failure> {
+        let Some(conversation) = self.conversation else { return Ok(()) };
+        let mut store = Self::store(&self.store);
+        let stored = match summary {
+            None => None,
+            Some((text, first)) => {
+                let turns = turns_before(&store.turns(conversation)?, first);
+                Some(StoredSummary { turns: u32::try_from(turns).unwrap_or(u32::MAX), text: text.to_owned() })
+            }
+        };
+        Ok(store.set_summary(conversation, stored.as_ref(), now_unix_ms())?)
+    }
+
     fn answer_piece(&mut self, text: &str) -> Result<(), Failure> {
         let mut store = Self::store(&self.store);
         if let Some(open) = &mut self.open {
@@ -74,9 +111,48 @@ impl Recorder for StoreRecorder {
     }
 
     fn spent(&mut self, spent: &Spent, thoughts: &str) -> Result<(), Failure> {
+        self.release()?;
         let mut store = Self::store(&self.store);
         store.add_request(self.conversation, now_unix_ms(), spent, thoughts);
         store.take_problem().map_or(Ok(()), |problem| Err(problem.into()))
+    }
+
+    fn reserve(&mut self, spent: &Spent) -> Result<(), Failure> {
+        self.release()?;
+        let mut store = Self::store(&self.store);
+        self.reserved = Some(store.add_request(self.conversation, now_unix_ms(), spent, ""));
+        store.take_problem().map_or(Ok(()), |problem| Err(problem.into()))
+    }
+
+    fn release(&mut self) -> Result<(), Failure> {
+        let Some(reserved) = self.reserved.take() else { return Ok(()) };
+        let mut store = Self::store(&self.store);
+        store.drop_request(reserved, now_unix_ms());
+        store.take_problem().map_or(Ok(()), |problem| Err(problem.into()))
+    }
+
+    fn spending(&mut self) -> Result<Spending, Failure> {
+        let store = Self::store(&self.store);
+        let sum = |period| -> Result<Sum, Failure> {
+            let spent = store.spent(period)?;
+            Ok(Sum { money: spent.cost, tokens: spent.total_in() + spent.total_out() })
+        };
+        let conversation = self.conversation.map(|id| sum(Period::Conversation(id))).transpose()?.unwrap_or_default();
+        Ok(Spending { conversation, day: sum(Period::Day(now_unix_ms()))?, ..Spending::default() })
+    }
+
+    fn token_factor(&mut self, model: &str) -> Option<f64> {
+        Self::store(&self.store).token_factor(model)
+    }
+
+    fn learn_token_factor(&mut self, model: &str, factor: f64) -> Result<(), Failure> {
+        let mut store = Self::store(&self.store);
+        store.learn_token_factor(model, factor, now_unix_ms());
+        store.take_problem().map_or(Ok(()), |problem| Err(problem.into()))
+    }
+
+    fn today(&self) -> i64 {
+        now_unix_ms() / DAY_MS
     }
 
     fn finished(&mut self, ending: Ending<'_>) -> Result<(), Failure> {

@@ -1,5 +1,6 @@
-//! What every room may use: limits, random ids, hexadecimal text and base64. Knows nothing of the rest.
+//! What every room may use: limits, hexadecimal text, base64, times as text. Knows nothing of the rest.
 
 pub mod base64;
 pub mod hex;
 pub mod limits;
+pub mod time;

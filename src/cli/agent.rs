@@ -14,10 +14,13 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
 
+use super::person::AtTty;
 use super::wire::Line;
 use crate::agent::Cancel;
-use crate::app::{App, Request, Resume};
+use crate::app::{self, App, ChannelKind, Request, Resume};
+use crate::proto::tool::Step;
 use crate::proto::{Event, Failure, FailureKind};
+use crate::render::text::escape_visible;
 use crate::render::{Markdown, Options, sanitise, strip_controls};
 use crate::turn::Thinking;
 use crate::turn::schema::Schema;
@@ -99,15 +102,26 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
 fn ask(matches: &ArgMatches, config: Option<PathBuf>, face: &mut Face, cancel: &Cancel) -> Result<u8, Failure> {
     let schema = matches.get_one::<PathBuf>("output-schema").map(|path| read_schema(path)).transpose()?;
     let resume = matches.get_one::<Resume>("conversation").copied();
-    let mut app = App::start(&Request { config, resume }).map_err(|failure| match failure.kind {
-        // The file that was named can't be read; a broken one is told and left out.
-        FailureKind::Config => Failure { kind: FailureKind::User, ..failure },
-        _ => failure,
-    })?;
+    let mut app =
+        App::start(&Request { config, resume, channel: ChannelKind::Agent }).map_err(|failure| match failure.kind {
+            // The file that was named can't be read; a broken one is told and left out.
+            FailureKind::Config => Failure { kind: FailureKind::User, ..failure },
+            _ => failure,
+        })?;
     app.problems.iter().for_each(tell);
     face.draw_for(&app);
     if let Some(name) = matches.get_one::<String>("model") {
         app.agent.use_model(name)?;
+    }
+    if !app.agent.models().is_empty() {
+        let workspace = app::workspace_dir(&app.settings, &app.env);
+        match app::hands(&app.settings, &app.env, &workspace, &app.store, Some(ChannelKind::Agent)) {
+            Ok(handed) => {
+                handed.problems.iter().for_each(tell);
+                drop(app.agent.take_up(Some(handed.hands)));
+            }
+            Err(failure) => tell(&failure),
+        }
     }
     let mut question = matches.get_one::<String>("message").cloned().unwrap_or_default();
     if let Some(attached) = attached(face)? {
@@ -201,21 +215,30 @@ impl Face {
         judge: &mut dyn FnMut(Event) -> Option<Event>,
     ) -> u8 {
         let mut code = FAILED;
-        app.agent.ask(question, cancel, &mut |event| {
-            let event = match event {
-                Event::Notice(_) | Event::Text(_) | Event::Thought(_) | Event::Usage(_) => Some(event),
-                Event::Failed { text, failure } => Some(Event::Failed { text, failure: without_session(failure) }),
-                end => judge(end),
-            };
-            let Some(event) = event else { return };
-            code = match &event {
-                Event::Answered { .. } => ANSWERED,
-                Event::Cancelled { .. } => INTERRUPTED,
-                Event::Failed { failure, .. } => exit_code(failure.kind),
-                Event::Notice(_) | Event::Text(_) | Event::Thought(_) | Event::Usage(_) => code,
-            };
-            self.take(event);
-        });
+        let color = io::stderr().is_terminal() && app.color();
+        let mut person = AtTty::new(io::stdin().is_terminal(), cancel.clone(), color);
+        app.agent.ask_with(
+            question,
+            cancel,
+            &mut |event| {
+                let event = match event {
+                    Event::Notice(_) | Event::Text(_) | Event::Thought(_) | Event::Usage(_) | Event::Tool(_) => {
+                        Some(event)
+                    }
+                    Event::Failed { text, failure } => Some(Event::Failed { text, failure: without_session(failure) }),
+                    end => judge(end),
+                };
+                let Some(event) = event else { return };
+                code = match &event {
+                    Event::Answered { .. } => ANSWERED,
+                    Event::Cancelled { .. } => INTERRUPTED,
+                    Event::Failed { failure, .. } => exit_code(failure.kind),
+                    Event::Notice(_) | Event::Text(_) | Event::Thought(_) | Event::Usage(_) | Event::Tool(_) => code,
+                };
+                self.take(event);
+            },
+            &mut person,
+        );
         code
     }
 
@@ -230,6 +253,7 @@ impl Face {
         }
         match event {
             Event::Usage(_) => {}
+            Event::Tool(event) => self.tool(&event.step),
             Event::Thought(piece) => {
                 self.thinking.push(&piece, Instant::now());
             }
@@ -256,6 +280,21 @@ impl Face {
                 self.end_drawing();
                 tell(&failure);
             }
+        }
+    }
+
+    /// Says on standard error what a call is about and how it ended.
+    fn tool(&mut self, step: &Step) {
+        match step {
+            Step::Requested { intent } => self.say_beside(&format!("[tool] {}", escape_visible(intent))),
+            Step::Approved => {}
+            Step::Denied { why } => self.say_beside(&format!("[tool] denied: {}", escape_visible(why))),
+            Step::Done { outcome, .. } => match &outcome.error {
+                Some(error) if error.code != "denied" => {
+                    self.say_beside(&format!("[tool] failed: {}", escape_visible(&error.message)));
+                }
+                _ => {}
+            },
         }
     }
 
@@ -364,7 +403,8 @@ fn usage(message: String, hint: &str) -> Failure {
 }
 
 /// Stops the question at the first Ctrl-C and the process at the second. Before, Ctrl-C ends the process by itself.
-fn watch_interrupts(cancel: &Cancel) {
+/// Lets Ctrl-C cancel; a second one ends at once.
+pub(super) fn watch_interrupts(cancel: &Cancel) {
     let cancel = cancel.clone();
     let Ok(mut signals) = Signals::new([SIGINT]) else { return };
     std::thread::spawn(move || {

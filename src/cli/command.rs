@@ -54,9 +54,16 @@ pub fn definition() -> Command {
         .subcommand(super::agent::definition())
         .subcommand(super::config::definition())
         .subcommand(super::memory::definition())
+        .subcommand(super::cost::definition())
         .subcommand(super::doctor::definition())
         .subcommand(super::provider::definition())
         .subcommand(super::onboard::definition())
+        .subcommand(super::receipt::definition())
+        .subcommand(super::estop::definition())
+        .subcommand(super::init::definition())
+        .subcommand(super::tool::definition())
+        .subcommand(super::plugin::definition())
+        .subcommand(super::pdf::definition())
         .subcommand(Command::new("help").about("Prints this help"))
 }
 
@@ -83,10 +90,17 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         },
         Some(("agent", inner)) => super::agent::run(inner, config_of(&matches)),
         Some(("memory", inner)) => super::memory::run(inner, config_of(&matches)),
+        Some(("cost", inner)) => super::cost::run(inner, config_of(&matches)),
         Some(("doctor", inner)) => super::doctor::run(inner, config_of(&matches)),
         Some(("config", inner)) => super::config::run(inner, config_of(&matches)),
         Some(("provider", inner)) => super::provider::run(inner, config_of(&matches)),
+        Some(("init", _)) => super::init::run(config_of(&matches)),
+        Some(("pdf-text", _)) => super::pdf::run(),
+        Some(("plugin", inner)) => super::plugin::run(inner),
+        Some(("tool", inner)) => super::tool::run(inner, config_of(&matches)),
         Some(("onboard", inner)) => super::onboard::run(inner, config_of(&matches)),
+        Some(("receipt", inner)) => super::receipt::run(inner, config_of(&matches)),
+        Some(("estop", inner)) => super::estop::run(inner),
         _ => {
             let _ = definition().print_help();
             ExitCode::SUCCESS

@@ -6,9 +6,13 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+use crate::sandbox::HELPER_WORD;
+
 /// First words that are ours.
-pub const SUBCOMMANDS: [&str; 9] =
-    ["route", "history", "agent", "config", "memory", "doctor", "provider", "onboard", "help"];
+pub const SUBCOMMANDS: [&str; 16] = [
+    "route", "history", "agent", "config", "memory", "cost", "doctor", "provider", "onboard", "receipt", "estop",
+    "init", "tool", "plugin", "pdf-text", "help",
+];
 
 /// What is known of the standard streams.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +34,8 @@ pub enum Dispatch {
     Interactive(Interactive),
     /// One of our subcommands (or `--help`, `--version`), with its arguments.
     Command(Vec<OsString>),
+    /// The helper of the sandbox, with its arguments.
+    Sandboxed(Vec<OsString>),
 }
 
 /// How the interactive session was asked for.
@@ -52,6 +58,9 @@ const LONG_NOT_INTERACTIVE: [&str; 4] = ["--dump-strings", "--dump-po-strings", 
 #[must_use]
 pub fn decide(arguments: &[OsString], streams: Streams) -> Dispatch {
     let login_name = arguments.first().is_some_and(|name| name.as_bytes().starts_with(b"-"));
+    if !login_name && arguments.get(1).is_some_and(|word| word == HELPER_WORD) {
+        return Dispatch::Sandboxed(arguments[2..].to_vec());
+    }
     let (config, rest) = split_config(arguments.get(1..).unwrap_or_default());
     if let Some(first) = rest.first().and_then(|word| word.to_str())
         && (SUBCOMMANDS.contains(&first) || matches!(first, "--help" | "-h" | "--version" | "-V"))
@@ -161,6 +170,7 @@ mod tests {
                 how.shell_arguments.iter().map(|word| format!(" {}", word.to_string_lossy())).collect::<String>()
             ),
             Dispatch::Command(rest) => format!("command {}", rest.join(OsStr::new(" ")).to_string_lossy()),
+            Dispatch::Sandboxed(rest) => format!("sandboxed {}", rest.join(OsStr::new(" ")).to_string_lossy()),
         }
     }
 
@@ -194,6 +204,9 @@ mod tests {
             ("reedclaw --posix", "become --posix"),
             ("reedclaw route ls", "command route ls"),
             ("reedclaw --config a.lua config show", "command --config a.lua config show"),
+            ("reedclaw __reedclaw-sandbox {} ls -l", "sandboxed {} ls -l"),
+            ("-reedclaw __reedclaw-sandbox {} ls", "become __reedclaw-sandbox {} ls"),
+            ("reedclaw -c __reedclaw-sandbox", "become -c __reedclaw-sandbox"),
             ("reedclaw --version", "command --version"),
             ("reedclaw --help", "command --help"),
             ("reedclaw route -c", "command route -c"),

@@ -1,5 +1,5 @@
-//! `reedclaw doctor`: says what is wrong with the database, repairs it, saves what can be read. Works where no session's
-//! store can be opened.
+//! `reedclaw doctor`: says what is wrong with the database and the receipts, and what holds and stops tools; repairs the
+//! database, saves what can be read. Works where no session's store can be opened.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,14 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::command::{counted, report};
+use super::{estop, receipt};
+use crate::app;
 use crate::config::{self, LoadRequest};
 use crate::host;
 use crate::proto::{Failure, FailureKind};
+use crate::receipts::{self, Verdict};
 use crate::render::sanitise;
+use crate::sandbox::{Mode, Sandbox, Tier};
 use crate::store::doctor::{check, repair, rescue};
 use crate::store::export::{self, Format};
 use crate::store::{Search, Store};
@@ -19,7 +23,7 @@ use crate::store::{Search, Store};
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {
     Command::new("doctor")
-        .about("Checks the database; exits 1 where something is wrong")
+        .about("Checks the database and the receipts; exits 1 where something is wrong")
         .arg(
             Arg::new("repair")
                 .long("repair")
@@ -50,7 +54,7 @@ pub(super) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> ExitCode {
 fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<bool, Failure> {
     let request = LoadRequest { explicit, env: host::environment(), cwd: host::working_directory() };
     let settings = config::load(&request)?.settings;
-    let dir = settings.history.dir.ok_or_else(|| Failure {
+    let dir = settings.history.dir.clone().ok_or_else(|| Failure {
         kind: FailureKind::Unavailable,
         message: "no HOME is set, so there is no database".into(),
         hint: "set history.dir in the config".into(),
@@ -69,11 +73,53 @@ fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<bool, Failure>
     let found = check(&dir);
     found.facts.iter().for_each(|fact| say(fact));
     found.faults.iter().for_each(|fault| say(&format!("wrong: {fault}")));
-    match found.faults.len() {
-        0 => say("nothing is wrong"),
-        _ => say("reedclaw doctor --repair repairs what it can; --export FILE saves what can be read"),
+    if !found.faults.is_empty() {
+        say("reedclaw doctor --repair repairs what it can; --export FILE saves what can be read");
     }
-    Ok(found.faults.is_empty())
+    let guarded = guards(&settings, &request.env);
+    if guarded && found.faults.is_empty() {
+        say("nothing is wrong");
+    }
+    Ok(guarded && found.faults.is_empty())
+}
+
+/// Tells of what guards tools: the receipts, the sandbox, the emergency stop. False where the receipts are wrong.
+fn guards(settings: &config::Settings, env: &config::Env) -> bool {
+    let is_well = match app::receipt_options(settings, env) {
+        Err(_) => true,
+        Ok(None) => {
+            say("receipts: none are kept (receipts.enabled)");
+            true
+        }
+        Ok(Some(options)) => match receipts::verify(&options, &receipts::Check::default()) {
+            Err(error) => {
+                say(&format!("wrong: {}", error.message));
+                false
+            }
+            Ok(report) => {
+                let is_well = !matches!(report.verdict, Verdict::Broken { .. } | Verdict::Cut { .. });
+                let mark = if is_well { "receipts" } else { "wrong: receipts" };
+                receipt::told(&options, &report).iter().for_each(|line| say(&format!("{mark}: {line}")));
+                is_well
+            }
+        },
+    };
+    tell_sandbox();
+    match app::estop(env) {
+        Ok(estop) => say(&estop::status(&estop)),
+        Err(failure) => say(&format!("{}: no tool runs", failure.message)),
+    }
+    is_well
+}
+
+/// Tells how a program of a model would be held here.
+fn tell_sandbox() {
+    let sandbox = Sandbox::detect(Mode::Prefer, "/proc/self/exe".into());
+    say(&format!("sandbox: {}", sandbox.tier().name()));
+    sandbox.notes().iter().for_each(|note| say(&format!("sandbox: not {note}")));
+    if sandbox.tier() != Tier::Bubblewrap {
+        say("sandbox: bubblewrap holds most; it is a package of most distributions");
+    }
 }
 
 fn save(dir: &Path, file: &Path) -> Result<bool, Failure> {

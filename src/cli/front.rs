@@ -66,7 +66,7 @@ fn front_end(how: &Interactive, ignored: sys::Ignored) -> Ending {
 }
 
 fn start(how: &Interactive, ignored: sys::Ignored) -> Result<(Repl, RawTerminal), String> {
-    let request = Request { config: how.config.clone().map(PathBuf::from), resume: None };
+    let request = Request { config: how.config.clone().map(PathBuf::from), ..Request::default() };
     let app = App::start(&request).map_err(|failure| one_line(&failure.message, &failure.hint))?;
     let program = backing::find(app.settings.shell.program.clone());
     let dialect = dialect_of(&program)?;

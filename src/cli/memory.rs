@@ -9,9 +9,10 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::command::{counted, report};
 use crate::app::{App, Request};
+use crate::base::time::utc;
 use crate::proto::{Failure, FailureKind, Role};
 use crate::render::sanitise;
-use crate::store::export::{self, Format, utc};
+use crate::store::export::{self, Format};
 use crate::store::{ConversationId, Store, StoredConversation};
 
 /// Conversations or hits that are printed unless told otherwise.

@@ -4,17 +4,27 @@ mod agent;
 pub mod backing;
 pub mod command;
 mod config;
+mod cost;
 pub mod dispatch;
 mod doctor;
+mod estop;
 mod front;
 mod import;
+mod init;
 mod memory;
 mod onboard;
+mod pdf;
+mod person;
+mod plugin;
 mod provider;
+mod receipt;
 mod route;
+mod sandboxed;
+mod tool;
 mod wire;
 
 pub use front::interactive;
+pub use sandboxed::become_sandboxed;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -229,6 +229,11 @@ impl Sink for Watch {
         &self.cancel
     }
 
+    /// A test that the person has asked for, of a few tokens.
+    fn permit(&mut self, _: &crate::model::Sending<'_>) -> Result<Option<u64>, crate::proto::Failure> {
+        Ok(None)
+    }
+
     fn consent(&mut self, _: &Crossing) -> bool {
         false
     }

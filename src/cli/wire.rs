@@ -3,7 +3,8 @@
 
 use serde::Serialize;
 
-use crate::proto::{Event, FailureKind, Spent};
+use crate::proto::tool::{Step, ToolEvent};
+use crate::proto::{Event, FailureKind, Money, Spent};
 
 /// One line.
 #[derive(Serialize)]
@@ -13,6 +14,10 @@ pub(super) enum Line<'a> {
     Text { text: &'a str },
     Thought { text: &'a str },
     Usage(Usage<'a>),
+    ToolRequested { id: &'a str, tool: &'a str, intent: &'a str },
+    ToolApproved { id: &'a str, tool: &'a str },
+    ToolDenied { id: &'a str, tool: &'a str, why: &'a str },
+    ToolDone { id: &'a str, tool: &'a str, result: serde_json::Value, duration_ms: u64 },
     Answered { text: &'a str },
     Cancelled { text: &'a str },
     Failed { text: &'a str, kind: &'static str, message: &'a str, hint: &'a str },
@@ -22,24 +27,30 @@ pub(super) enum Line<'a> {
 #[derive(Serialize)]
 pub(super) struct Usage<'a> {
     model: &'a str,
+    served_as: &'a str,
     tools: &'a [String],
     input_tokens: u64,
     cache_read_tokens: u64,
     cache_write_tokens: u64,
     output_tokens: u64,
     reasoning_tokens: u64,
+    is_estimate: bool,
+    cost_usd: Option<f64>,
 }
 
 impl<'a> Usage<'a> {
-    fn of(Spent { model, tools, usage }: &'a Spent) -> Self {
+    fn of(Spent { model, served_as, tools, usage, is_estimate, cost, .. }: &'a Spent) -> Self {
         Self {
             model,
+            served_as,
             tools,
             input_tokens: usage.uncached_in,
             cache_read_tokens: usage.cache_read,
             cache_write_tokens: usage.cache_write,
             output_tokens: usage.visible_out,
             reasoning_tokens: usage.reasoning_out,
+            is_estimate: *is_estimate,
+            cost_usd: cost.map(Money::usd),
         }
     }
 }
@@ -51,11 +62,24 @@ impl<'a> Line<'a> {
             Event::Notice(text) => Self::Notice { text },
             Event::Text(text) => Self::Text { text },
             Event::Thought(text) => Self::Thought { text },
+            Event::Tool(event) => Self::of_tool(event),
             Event::Usage(spent) => Self::Usage(Usage::of(spent)),
             Event::Answered { text } => Self::Answered { text },
             Event::Cancelled { text } => Self::Cancelled { text },
             Event::Failed { text, failure } => {
                 Self::Failed { text, kind: kind(failure.kind), message: &failure.message, hint: &failure.hint }
+            }
+        }
+    }
+
+    fn of_tool(ToolEvent { id, tool, step }: &'a ToolEvent) -> Self {
+        match step {
+            Step::Requested { intent } => Self::ToolRequested { id, tool, intent },
+            Step::Approved => Self::ToolApproved { id, tool },
+            Step::Denied { why } => Self::ToolDenied { id, tool, why },
+            Step::Done { outcome, duration } => {
+                let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+                Self::ToolDone { id, tool, result: outcome.to_value(), duration_ms }
             }
         }
     }
@@ -85,8 +109,11 @@ mod tests {
 
     use serde_json::{Value, json};
 
+    use std::time::Duration;
+
     use super::*;
     use crate::proto::Failure;
+    use crate::proto::tool::{Outcome, ToolError};
     use crate::turn::schema::Schema;
 
     const KINDS: [FailureKind; 7] = [
@@ -106,7 +133,17 @@ mod tests {
             let failure = Failure { kind, message: "m".into(), hint: "h".into() };
             Event::Failed { text: text(), failure }
         };
+        let tool = |step| Event::Tool(Box::new(ToolEvent { id: text(), tool: text(), step }));
+        let error = ToolError::new("x", text(), text());
+        let failed_outcome = Outcome::from(error).with("bytes", 1);
+        let whole_outcome = Outcome { receipt_id: Some(text()), ..Outcome::of(text()) };
+        let done = |outcome| Step::Done { outcome, duration: Duration::from_millis(5) };
         let others = [
+            tool(Step::Requested { intent: text() }),
+            tool(Step::Approved),
+            tool(Step::Denied { why: text() }),
+            tool(done(failed_outcome)),
+            tool(done(whole_outcome)),
             Event::Notice(text()),
             Event::Text(text()),
             Event::Thought(text()),

@@ -35,6 +35,7 @@ pub(super) enum Setting {
     Words(Vec<String>),
     WordMap(BTreeMap<String, String>),
     Argv(Vec<String>),
+    Ports(Vec<u16>),
     Secret(Hidden),
 }
 
@@ -202,7 +203,7 @@ impl Check<'_> {
             (Some(Setting::Integer(number)), _) => format!("using {number}"),
             (Some(Setting::Number(number)), _) => format!("using {number}"),
             (Some(Setting::Bool(value)), _) => format!("using {value}"),
-            (Some(Setting::Text(_)), _) => "using the default".into(),
+            (Some(Setting::Text(_) | Setting::Ports(_)), _) => "using the default".into(),
             _ => "ignored".into(),
         }
     }
@@ -229,6 +230,14 @@ impl Check<'_> {
                 text if words.contains(&text.as_str()) => Ok(Setting::Text(text)),
                 _ => Err(wrong()),
             },
+            Kind::ChoiceOrInteger(words, least, most) => match value {
+                Value::String(_) => match text(value, &wrong)? {
+                    text if words.contains(&text.as_str()) => Ok(Setting::Text(text)),
+                    _ => Err(wrong()),
+                },
+                Value::Integer(_) | Value::Number(_) => integer(value, least, most),
+                _ => Err(wrong()),
+            },
             Kind::Integer(least, most) => integer(value, least, most),
             Kind::Number(least, most) => {
                 let number = number(value).ok_or_else(wrong)?;
@@ -248,6 +257,7 @@ impl Check<'_> {
             Kind::Words => self.words(value, key).ok_or_else(wrong).map(Setting::Words),
             Kind::WordMap => self.word_map(value, key).ok_or_else(wrong).map(Setting::WordMap),
             Kind::Argv => argv(value).ok_or_else(|| format!("the value is not {allowed}")).map(Setting::Argv),
+            Kind::Ports => ports(value).ok_or_else(wrong).map(Setting::Ports),
             Kind::Secret => {
                 // Whatever stands here is likely a key, or a part of one: it is not echoed.
                 let wrong = || format!("the value is not {allowed}");
@@ -416,6 +426,16 @@ fn argv(value: &Value) -> Option<Vec<String>> {
         }
     }
     words.first().is_some_and(|program| !program.is_empty()).then_some(words)
+}
+
+fn ports(value: &Value) -> Option<Vec<u16>> {
+    let Value::Table(table) = value else { return None };
+    let entries = table.pairs::<Value, Value>().take(ENTRIES_MAX);
+    let port = |pair: mlua::Result<(Value, Value)>| match pair {
+        Ok((Value::Integer(_), Value::Integer(port))) => u16::try_from(port).ok().filter(|port| *port > 0),
+        _ => None,
+    };
+    entries.map(port).collect()
 }
 
 fn too_long(bytes: usize) -> String {

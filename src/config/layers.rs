@@ -230,6 +230,7 @@ fn show(value: &Setting) -> String {
         Setting::Bool(value) => value.to_string(),
         Setting::Words(words) => list(words.iter().map(|word| quote(word))),
         Setting::WordMap(map) => list(map.iter().map(|(word, text)| format!("[{}] = {}", quote(word), quote(text)))),
+        Setting::Ports(ports) => list(ports.iter().map(ToString::to_string)),
         // An argument may be a secret itself.
         Setting::Argv(words) => match &words[..] {
             [program, rest @ ..] if !rest.is_empty() => format!("{{ {}, … {} more }}", quote(program), rest.len()),

@@ -10,6 +10,7 @@ mod hooks;
 mod layers;
 mod lua;
 mod places;
+mod prices;
 mod problem;
 mod project;
 mod reference;
@@ -39,15 +40,17 @@ pub use engine::{
 pub use find::Source;
 pub use hooks::{ACTIONS, CONTEXT, HOOKS, HookKind, HookRow, KeyCode, KeyName, NAMED_KEYS, OWN_KEYS};
 pub use layers::{Effective, Layers, ShownRow};
+pub use prices::{ListedPrice, PriceSettings, listed_prices};
 pub use problem::Problem;
 pub use project::{Change, FILE_NAME as PROJECT_FILE, Look, Overlay, Refused};
 pub use reference::{limits, reference};
 pub use schema::{Kind, Project, ROWS, Row};
 pub use settings::{
-    ColorChoice, ConsoleSettings, ContextSettings, EditMode, EditorSettings, Hidden, HistorySettings, KeySource,
-    ModelSettings, PromptStyle, RouteMode, RouteSettings, Settings, ShellSettings,
+    BudgetSettings, ColorChoice, ConsoleSettings, ContextSettings, EditMode, EditorSettings, Hidden, HistorySettings,
+    KeySource, LimitSettings, ModelSettings, PromptStyle, ReceiptSettings, RouteMode, RouteSettings, Settings,
+    ShellSettings, ThinkingSettings, ToolLimitSettings, ToolSettings,
 };
-pub use trust::{Trust, Trusted, Verdict};
+pub use trust::{Trust, Trusted, Verdict, data_directory, state_directory};
 
 /// The environment, as a value.
 pub type Env = BTreeMap<OsString, OsString>;

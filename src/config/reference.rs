@@ -119,6 +119,7 @@ fn told(project: Project) -> String {
         Project::Only(only) => format!("may set `{only}`"),
         Project::Less => "may make it smaller".into(),
         Project::Adds => "may add to it".into(),
+        Project::Drops => "may make it shorter".into(),
         Project::NewLocal => "may add a model on this machine".into(),
     }
 }

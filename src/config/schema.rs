@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use Project::{Adds, Less, May, NewLocal, Not, Only};
+use Project::{Adds, Drops, Less, May, NewLocal, Not, Only};
 
 /// What a setting's value must be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,6 +29,8 @@ pub enum Kind {
     Bool,
     /// `true`; `false` is refused, for the reason given.
     AlwaysTrue(&'static str),
+    /// One of a few strings, or a whole number in a range, both ends included.
+    ChoiceOrInteger(&'static [&'static str], u64, u64),
     /// A list of words.
     Words,
     /// A table from words to strings.
@@ -37,6 +39,8 @@ pub enum Kind {
     Secret,
     /// A program and its arguments, as a list of strings; never echoed but for the program.
     Argv,
+    /// A list of ports.
+    Ports,
 }
 
 /// What a project's file (`.reedclaw.lua`, `./config.lua`) may do with a setting: it can only tighten.
@@ -52,6 +56,8 @@ pub enum Project {
     Less,
     /// A list that may only grow.
     Adds,
+    /// A list that may only lose entries; where none is given it stands for everything.
+    Drops,
     /// The address of a model that the user doesn't have, on this machine.
     NewLocal,
 }
@@ -72,10 +78,13 @@ pub struct Row {
 const SECOND_MS: u64 = 1000;
 const MINUTES_10_MS: u64 = 600 * SECOND_MS;
 const HOUR_MS: u64 = 3600 * SECOND_MS;
+const MIB: u64 = 1024 * 1024;
 /// Copies of output live in memory, a few at a time; more than this is no longer a copy for a question.
 const CAPTURE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Beyond any model's context, below what would overflow a sum.
 const TOKENS_MAX: u64 = 10_000_000;
+/// Rounds of tools for one question; a model that needs more has lost its way.
+const ROUNDS_MAX: u64 = 1000;
 
 /// Kinds of models that stand at a server, each with the address that it has unless one is given.
 const SERVER_KINDS: &[(&str, Option<&str>)] = &[
@@ -101,6 +110,13 @@ pub(super) fn usual_endpoint(kind: &str) -> Option<&'static str> {
     SERVER_KINDS.iter().find(|(name, _)| *name == kind).and_then(|(_, endpoint)| *endpoint)
 }
 
+/// How much a model thinks, in words.
+const EFFORTS: &[&str] = &["off", "low", "medium", "high"];
+/// Beyond what anybody asks for, below what would overflow a sum.
+const BUDGET_TOKENS_MAX: u64 = 1_000_000_000_000;
+/// Beyond what anybody spends on questions.
+const DOLLARS_MAX: f64 = 1_000_000.0;
+
 /// Every setting, in the order of `config/default.lua`.
 pub const ROWS: &[Row] = &[
     row("default_model", Kind::Text { empty: false }, "the model that answers at the start", May),
@@ -113,7 +129,19 @@ pub const ROWS: &[Row] = &[
     row("models.NAME.endpoint", Kind::Address, "address of the server", NewLocal),
     row("models.NAME.model", Kind::Text { empty: false }, "what the server calls the model; NAME if not given", May),
     row("models.NAME.temperature", Kind::Number(0.0, 2.0), "how freely the model words its answers", May),
+    row(
+        "models.NAME.context_tokens",
+        Kind::Integer(256, TOKENS_MAX),
+        "what the model reads at once: request and answer",
+        May,
+    ),
     row("models.NAME.max_output_tokens", Kind::Integer(1, TOKENS_MAX), "most tokens of an answer", May),
+    row(
+        "models.NAME.thinking",
+        Kind::ChoiceOrInteger(EFFORTS, 1024, TOKENS_MAX),
+        "how much the model thinks before it answers: an effort, or tokens",
+        May,
+    ),
     row(
         "models.NAME.key_env",
         Kind::VariableName,
@@ -168,6 +196,42 @@ pub const ROWS: &[Row] = &[
     row("model_defaults.first_byte_timeout_ms", Kind::Integer(1, HOUR_MS), "wait for the answer to start", May),
     row("model_defaults.idle_timeout_ms", Kind::Integer(1, HOUR_MS), "wait between two pieces of an answer", May),
     row("model_defaults.retries", Kind::Integer(0, 10), "how often a refused request is sent again", May),
+    row(
+        "prices.NAME.input",
+        Kind::Number(0.0, DOLLARS_MAX),
+        "dollars for a million tokens that are read",
+        Not("say what a model costs"),
+    ),
+    row(
+        "prices.NAME.cache_read",
+        Kind::Number(0.0, DOLLARS_MAX),
+        "for those from the provider's cache; as `input` if not given",
+        Not("say what a model costs"),
+    ),
+    row(
+        "prices.NAME.cache_write",
+        Kind::Number(0.0, DOLLARS_MAX),
+        "for those into the cache; as `input` if not given",
+        Not("say what a model costs"),
+    ),
+    row(
+        "prices.NAME.output",
+        Kind::Number(0.0, DOLLARS_MAX),
+        "for those that are written, thoughts too",
+        Not("say what a model costs"),
+    ),
+    row("budget.per_turn.usd", Kind::Number(0.0, DOLLARS_MAX), "most dollars for one question", Less),
+    row("budget.per_turn.tokens", Kind::Integer(0, BUDGET_TOKENS_MAX), "most tokens for one question", Less),
+    row("budget.per_conversation.usd", Kind::Number(0.0, DOLLARS_MAX), "most dollars for one conversation", Less),
+    row(
+        "budget.per_conversation.tokens",
+        Kind::Integer(0, BUDGET_TOKENS_MAX),
+        "most tokens for one conversation",
+        Less,
+    ),
+    row("budget.per_day.usd", Kind::Number(0.0, DOLLARS_MAX), "most dollars a day", Less),
+    row("budget.per_day.tokens", Kind::Integer(0, BUDGET_TOKENS_MAX), "most tokens a day", Less),
+    row("budget.warn_at", Kind::Number(0.0, 1.0), "the share of a budget from which on it is told", Less),
     row("system_prompt", Kind::Text { empty: true }, "instructions that open each conversation", May),
     row("shell.program", Kind::Path, "the shell that runs commands", Not("choose the shell")),
     row("shell.known_commands", Kind::Words, "first words that are always commands", Adds),
@@ -188,9 +252,30 @@ pub const ROWS: &[Row] = &[
     row("context.max_turns", Kind::Integer(1, 1000), "turns kept in a conversation", May),
     row("context.token_budget", Kind::Integer(256, TOKENS_MAX), "tokens of a whole request", May),
     row("context.exec_output_tokens", Kind::Integer(0, TOKENS_MAX), "tokens of output in front of a question", May),
+    row(
+        "context.compact_at",
+        Kind::Number(0.0, 1.0),
+        "from which part of the window on the older turns are summarised; 0 is never",
+        May,
+    ),
+    row(
+        "context.project",
+        Kind::Bool,
+        "a question asked in a repository carries its files' names, AGENTS.md and git's state",
+        Only(false),
+    ),
+    row("context.project_tokens", Kind::Integer(0, TOKENS_MAX), "tokens of the names and of AGENTS.md", Less),
     row("history.dir", Kind::Path, "directory of the database", Not("say where the history goes")),
     row("history.entries_max", Kind::Integer(0, 100_000_000), "lines kept", Not("make the history forget")),
     row("history.ignore_space", Kind::Bool, "a line that starts with a space is not kept", Only(true)),
+    row(
+        "receipts.enabled",
+        Kind::Bool,
+        "keep a receipt of what each tool was asked to do and did",
+        Not("say whether receipts are kept"),
+    ),
+    row("receipts.path", Kind::Path, "the file of receipts", Not("say where receipts go")),
+    row("receipts.hmac", Kind::Bool, "seal each receipt with a key that moves on", Only(true)),
     row("prompt", Kind::Choice(&["default", "shell"]), "ReedClaw's prompt or your shell's own", May),
     row(
         "route.mode",
@@ -212,7 +297,21 @@ pub const ROWS: &[Row] = &[
     row("editor.abbreviations", Kind::WordMap, "words and what they become", Not("put commands into your lines")),
     row("console.color", Kind::Choice(&["auto", "never"]), "colours where the terminal has them, or never", May),
     row("console.markdown", Kind::Bool, "draw the markdown of answers", May),
+    row("console.usage", Kind::Bool, "context and money at the right edge of the prompt", May),
     row("console.accessible", Kind::Bool, "for screen readers: no spinner, no colour, words instead", Only(true)),
+    row("tools.http_post", Kind::Bool, "the model may send data with `http`: POST beside GET and HEAD", Only(false)),
+    row("tools.http_ports", Kind::Ports, "ports that `http` may speak to", Drops),
+    row("tools.http_allow_private", Kind::Bool, "`http` may reach this machine and private networks", Only(false)),
+    row("tools_allow.shell", Kind::Words, "the only tools that a model has in the shell", Drops),
+    row("tools_allow.agent", Kind::Words, "the only tools that a model has in `reedclaw agent`", Drops),
+    row("limits.tool_rounds", Kind::Integer(1, ROUNDS_MAX), "rounds of tool calls for one question", Less),
+    row("limits.tool_rounds_once", Kind::Integer(1, ROUNDS_MAX), "the same, for `reedclaw agent -m`", Less),
+    row("limits.response_bytes", Kind::Integer(1024, 256 * MIB), "bytes of an answer", Less),
+    row("limits.tool_ms", Kind::Integer(1, MINUTES_10_MS), "how long a tool may take", Less),
+    row("limits.shell_ms", Kind::Integer(1, HOUR_MS), "how long a model's command may take", Less),
+    row("limits.http_ms", Kind::Integer(1, MINUTES_10_MS), "how long a request of `http` may take", Less),
+    row("limits.repeats", Kind::Integer(2, 100), "times that the same call may give the same result", Less),
+    row("limits.output_bytes", Kind::Integer(1024, 16 * MIB), "bytes of a tool's output that the model is shown", Less),
 ];
 
 const fn row(path: &'static str, kind: Kind, doc: &'static str, project: Project) -> Row {
@@ -316,6 +415,9 @@ impl fmt::Display for Kind {
                 let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
                 f.write_str(&quoted.join(" or "))
             }
+            Self::ChoiceOrInteger(words, least, most) => {
+                write!(f, "{} or {}", Self::Choice(words), Self::Integer(*least, *most))
+            }
             Self::Integer(least, most) => write!(f, "a whole number ({least} to {most})"),
             Self::Number(least, most) => write!(f, "a number ({least} to {most})"),
             Self::Bool => f.write_str("true or false"),
@@ -324,6 +426,7 @@ impl fmt::Display for Kind {
             Self::WordMap => f.write_str("a table of strings such as { gs = \"git status\" }"),
             Self::Secret => f.write_str("a key"),
             Self::Argv => f.write_str("a list of strings such as { \"pass\", \"show\", \"openai\" }"),
+            Self::Ports => f.write_str("a list of ports such as { 80, 443, 8080 }"),
         }
     }
 }

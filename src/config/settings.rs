@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::check::{Setting, Tree};
+use super::prices::PriceSettings;
 use super::problem::{Problems, quoted};
 use super::schema::usual_endpoint;
 use super::tighten::Own;
@@ -21,12 +22,18 @@ pub struct Settings {
     pub models: BTreeMap<String, ModelSettings>,
     /// Instructions that open each conversation.
     pub system_prompt: String,
+    /// The user's own prices, by a model's name in the config or at its server.
+    pub prices: BTreeMap<String, PriceSettings>,
+    /// What may be spent.
+    pub budget: BudgetSettings,
     /// The live shell.
     pub shell: ShellSettings,
     /// What the model gets to see.
     pub context: ContextSettings,
     /// Lines and conversations on disk.
     pub history: HistorySettings,
+    /// What tools did, on disk.
+    pub receipts: ReceiptSettings,
     /// Whose prompt is shown.
     pub prompt: PromptStyle,
     /// Where lines go.
@@ -35,6 +42,10 @@ pub struct Settings {
     pub editor: EditorSettings,
     /// What is printed.
     pub console: ConsoleSettings,
+    /// The model's tools.
+    pub tools: ToolSettings,
+    /// How far a model may go.
+    pub limits: ToolLimitSettings,
 }
 
 /// One model, with the defaults already filled in.
@@ -51,6 +62,10 @@ pub struct ModelSettings {
     pub temperature: Option<f64>,
     /// Most tokens of an answer, where given.
     pub max_output_tokens: Option<u64>,
+    /// Most tokens of a request and its answer, where given.
+    pub context_tokens: Option<u64>,
+    /// How much it thinks, where given.
+    pub thinking: Option<ThinkingSettings>,
     /// How often a refused request is sent again.
     pub retries: u32,
     /// Of `reliable`: the models that are asked in turn, keys of `models`.
@@ -73,6 +88,37 @@ pub struct ModelSettings {
     pub first_byte_timeout_ms: u64,
     /// Milliseconds between two pieces of an answer.
     pub idle_timeout_ms: u64,
+}
+
+/// How much a model thinks before it answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ThinkingSettings {
+    /// `off`, `low`, `medium` or `high`.
+    Effort(String),
+    /// So many tokens at most.
+    Tokens(u64),
+}
+
+/// What may be spent; what isn't given is unlimited.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BudgetSettings {
+    /// For one question.
+    pub per_turn: LimitSettings,
+    /// For one conversation.
+    pub per_conversation: LimitSettings,
+    /// For one day.
+    pub per_day: LimitSettings,
+    /// The share of a limit from which on it is told.
+    pub warn_at: f64,
+}
+
+/// One limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LimitSettings {
+    /// In dollars.
+    pub usd: Option<f64>,
+    /// In tokens.
+    pub tokens: Option<u64>,
 }
 
 /// Where a model's key comes from.
@@ -138,6 +184,12 @@ pub struct ContextSettings {
     pub token_budget: usize,
     /// Tokens of output in front of a question, less than `token_budget`.
     pub exec_output_tokens: usize,
+    /// From how many parts in a hundred of the window on the older turns are summarised; 0 is never.
+    pub compact_at_percent: usize,
+    /// Whether a question asked inside a repository carries what is known of it.
+    pub project: bool,
+    /// Most tokens of the project's files and instructions.
+    pub project_tokens: usize,
 }
 
 /// Lines and conversations on disk.
@@ -149,6 +201,17 @@ pub struct HistorySettings {
     pub entries_max: usize,
     /// Whether a line that starts with a space stays out.
     pub ignore_space: bool,
+}
+
+/// What tools did, on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceiptSettings {
+    /// Whether receipts are kept.
+    pub enabled: bool,
+    /// The file, absolute; none means the one in the state directory.
+    pub path: Option<PathBuf>,
+    /// Whether each is sealed with a key.
+    pub hmac: bool,
 }
 
 /// Whose prompt is shown.
@@ -230,8 +293,46 @@ pub struct ConsoleSettings {
     pub color: ColorChoice,
     /// Whether the markdown of answers is drawn.
     pub markdown: bool,
+    /// Whether context and money stand at the right edge of the prompt.
+    pub usage: bool,
     /// Whether somebody listens instead of looking.
     pub accessible: bool,
+}
+
+/// The model's tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolSettings {
+    /// Whether `http` may send data.
+    pub http_post: bool,
+    /// Ports that `http` may speak to.
+    pub http_ports: Vec<u16>,
+    /// Whether `http` may reach this machine and private networks.
+    pub http_allow_private: bool,
+    /// The only tools in the shell; all where none are named.
+    pub allow_shell: Option<Vec<String>>,
+    /// The only tools in `reedclaw agent`; all where none are named.
+    pub allow_agent: Option<Vec<String>>,
+}
+
+/// How far a model may go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolLimitSettings {
+    /// Rounds of tool calls for one question.
+    pub tool_rounds: usize,
+    /// The same, for a single question without a session.
+    pub tool_rounds_once: usize,
+    /// Bytes of an answer.
+    pub response_bytes: usize,
+    /// Milliseconds of a tool.
+    pub tool_ms: u64,
+    /// Milliseconds of a command.
+    pub shell_ms: u64,
+    /// Milliseconds of a request.
+    pub http_ms: u64,
+    /// Times that the same call may give the same result.
+    pub repeats: usize,
+    /// Bytes of a tool's output that the model is shown.
+    pub output_bytes: usize,
 }
 
 /// When colours are used.
@@ -263,6 +364,8 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
         default_model: default_model(&values, &models, problems),
         models,
         system_prompt: values.text(&["system_prompt"])?,
+        prices: prices(&values, problems),
+        budget: budget(&values)?,
         shell: ShellSettings {
             program: values.path(&["shell", "program"]),
             known_commands: match values.get(&["shell", "known_commands"]) {
@@ -279,6 +382,11 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
             dir: values.path(&["history", "dir"]),
             entries_max: values.size(&["history", "entries_max"])?,
             ignore_space: values.bool(&["history", "ignore_space"])?,
+        },
+        receipts: ReceiptSettings {
+            enabled: values.bool(&["receipts", "enabled"])?,
+            path: values.path(&["receipts", "path"]),
+            hmac: values.bool(&["receipts", "hmac"])?,
         },
         prompt: match values.text(&["prompt"])?.as_str() {
             "shell" => PromptStyle::Shell,
@@ -302,14 +410,51 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
                 _ => return Err("editor.abbreviations".into()),
             },
         },
-        console: ConsoleSettings {
-            color: match values.text(&["console", "color"])?.as_str() {
-                "never" => ColorChoice::Never,
-                _ => ColorChoice::Auto,
-            },
-            markdown: values.bool(&["console", "markdown"])?,
-            accessible: values.bool(&["console", "accessible"])?,
+        console: console(&values)?,
+        tools: tools(&values)?,
+        limits: limits(&values)?,
+    })
+}
+
+fn console(values: &Values<'_>) -> Result<ConsoleSettings, String> {
+    Ok(ConsoleSettings {
+        color: match values.text(&["console", "color"])?.as_str() {
+            "never" => ColorChoice::Never,
+            _ => ColorChoice::Auto,
         },
+        markdown: values.bool(&["console", "markdown"])?,
+        usage: values.bool(&["console", "usage"])?,
+        accessible: values.bool(&["console", "accessible"])?,
+    })
+}
+
+fn tools(values: &Values<'_>) -> Result<ToolSettings, String> {
+    let words = |channel: &str| match values.get(&["tools_allow", channel]) {
+        Some(Setting::Words(words)) => Some(words.clone()),
+        _ => None,
+    };
+    Ok(ToolSettings {
+        http_post: values.bool(&["tools", "http_post"])?,
+        http_ports: match values.get(&["tools", "http_ports"]) {
+            Some(Setting::Ports(ports)) => ports.clone(),
+            _ => return Err("tools.http_ports".into()),
+        },
+        http_allow_private: values.bool(&["tools", "http_allow_private"])?,
+        allow_shell: words("shell"),
+        allow_agent: words("agent"),
+    })
+}
+
+fn limits(values: &Values<'_>) -> Result<ToolLimitSettings, String> {
+    Ok(ToolLimitSettings {
+        tool_rounds: values.size(&["limits", "tool_rounds"])?,
+        tool_rounds_once: values.size(&["limits", "tool_rounds_once"])?,
+        response_bytes: values.size(&["limits", "response_bytes"])?,
+        tool_ms: values.integer(&["limits", "tool_ms"])?,
+        shell_ms: values.integer(&["limits", "shell_ms"])?,
+        http_ms: values.integer(&["limits", "http_ms"])?,
+        repeats: values.size(&["limits", "repeats"])?,
+        output_bytes: values.size(&["limits", "output_bytes"])?,
     })
 }
 
@@ -337,6 +482,15 @@ fn model(values: &Values<'_>, name: &str, problems: &mut Problems) -> Result<Mod
             Some(Setting::Integer(number)) => Some(*number),
             _ => None,
         },
+        context_tokens: match values.get(&["models", name, "context_tokens"]) {
+            Some(Setting::Integer(number)) => Some(*number),
+            _ => None,
+        },
+        thinking: match values.get(&["models", name, "thinking"]) {
+            Some(Setting::Text(effort)) => Some(ThinkingSettings::Effort(effort.clone())),
+            Some(Setting::Integer(tokens)) => Some(ThinkingSettings::Tokens(*tokens)),
+            _ => None,
+        },
         retries: u32::try_from(wait("retries")?).map_err(|_| "model_defaults.retries")?,
         of: match values.get(&["models", name, "of"]) {
             Some(Setting::Words(words)) => words.clone(),
@@ -362,6 +516,48 @@ fn model(values: &Values<'_>, name: &str, problems: &mut Problems) -> Result<Mod
         connect_timeout_ms: wait("connect_timeout_ms")?,
         first_byte_timeout_ms: wait("first_byte_timeout_ms")?,
         idle_timeout_ms: wait("idle_timeout_ms")?,
+    })
+}
+
+/// Puts the user's prices together; one that lacks what is read or written is none.
+fn prices(values: &Values<'_>, problems: &mut Problems) -> BTreeMap<String, PriceSettings> {
+    let mut prices = BTreeMap::new();
+    for key in values.user.keys().filter(|key| key.len() == 3 && key[0] == "prices") {
+        let number = |part: &str| match values.get(&["prices", &key[1], part]) {
+            Some(Setting::Number(number)) => Some(*number),
+            _ => None,
+        };
+        let (cache_read, cache_write) = (number("cache_read"), number("cache_write"));
+        match (number("input"), number("output")) {
+            (Some(input), Some(output)) => {
+                prices.insert(key[1].clone(), PriceSettings { input, cache_read, cache_write, output });
+            }
+            _ if prices.contains_key(&key[1]) => {}
+            _ => problems.key(&key[..2], "needs both input and output; ignored".into()),
+        }
+    }
+    prices
+}
+
+fn budget(values: &Values<'_>) -> Result<BudgetSettings, String> {
+    let limit = |name: &str| LimitSettings {
+        usd: match values.get(&["budget", name, "usd"]) {
+            Some(Setting::Number(usd)) => Some(*usd),
+            _ => None,
+        },
+        tokens: match values.get(&["budget", name, "tokens"]) {
+            Some(Setting::Integer(tokens)) => Some(*tokens),
+            _ => None,
+        },
+    };
+    let Some(Setting::Number(warn_at)) = values.get(&["budget", "warn_at"]) else {
+        return Err("budget.warn_at".into());
+    };
+    Ok(BudgetSettings {
+        per_turn: limit("per_turn"),
+        per_conversation: limit("per_conversation"),
+        per_day: limit("per_day"),
+        warn_at: *warn_at,
     })
 }
 
@@ -497,7 +693,18 @@ fn context(values: &Values<'_>, problems: &mut Problems) -> Result<ContextSettin
         }
         exec_output_tokens = half;
     }
-    Ok(ContextSettings { max_turns: values.size(&["context", "max_turns"])?, token_budget, exec_output_tokens })
+    let compact_at_percent = match values.get(&["context", "compact_at"]) {
+        Some(Setting::Number(part)) => (part * 100.0).round() as usize,
+        _ => return Err("context.compact_at".into()),
+    };
+    Ok(ContextSettings {
+        max_turns: values.size(&["context", "max_turns"])?,
+        token_budget,
+        exec_output_tokens,
+        compact_at_percent,
+        project: values.bool(&["context", "project"])?,
+        project_tokens: values.size(&["context", "project_tokens"])?,
+    })
 }
 
 /// The user's values over the defaults.

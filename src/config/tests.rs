@@ -160,7 +160,7 @@ fn every_setting_stands_in_the_reference_with_a_comment() {
                 continue;
             }
             if value == "{" {
-                tables.push(if key == "[\"local\"]" { "NAME".into() } else { key.into() });
+                tables.push(if ["[\"local\"]", "cloud"].contains(&key) { "NAME".into() } else { key.into() });
                 continue;
             }
             let path = tables.iter().map(String::as_str).chain([key]).collect::<Vec<_>>().join(".");
@@ -219,6 +219,10 @@ fn each_mistake_is_told_with_its_key_the_value_and_what_is_allowed() {
         ("{ prompt = 'fish' }", r#"prompt: "fish" is not "default" or "shell"; using "default""#),
         ("{ editor = { mode = 'vim' } }", r#"editor.mode: "vim" is not "emacs" or "vi"; using "emacs""#),
         ("{ editor = { abbreviations = { gs = 1 } } }", "editor.abbreviations.gs: 1 is not a string; ignored"),
+        (
+            "{ tools = { http_ports = { 80, 0 } } }",
+            "tools.http_ports: a table is not a list of ports such as { 80, 443, 8080 }; using the default",
+        ),
         ("{ history = { dir = print } }", "history.dir: a function is not an absolute path"),
         ("{ 'x' }", "the entry 1, which is not a name; ignored"),
         ("{ models = { a = {} } }", "models.a: has no endpoint; this model is left out"),
@@ -541,13 +545,14 @@ fn some_value(kind: Kind) -> String {
         Kind::Address => "'http://evil.example'".into(),
         Kind::VariableName => "'OTHER'".into(),
         Kind::Path => "'/evil'".into(),
-        Kind::Choice(words) => format!("'{}'", words.last().expect("a word")),
+        Kind::Choice(words) | Kind::ChoiceOrInteger(words, ..) => format!("'{}'", words.last().expect("a word")),
         Kind::Integer(least, _) => least.to_string(),
         Kind::Number(least, _) => least.to_string(),
         Kind::Bool => "false".into(),
         Kind::AlwaysTrue(_) => "true".into(),
         Kind::Words | Kind::Argv => "{ 'evil' }".into(),
         Kind::WordMap => "{ ls = 'evil' }".into(),
+        Kind::Ports => "{ 22 }".into(),
     }
 }
 

@@ -102,6 +102,11 @@ fn allowed(
         (Policy::Less, Some(Setting::Integer(most)), Setting::Integer(value)) if value <= *most => {
             Ok(Setting::Integer(value))
         }
+        (Policy::Less, Some(Setting::Number(most)), Setting::Number(value)) if value <= *most => {
+            Ok(Setting::Number(value))
+        }
+        // What has no limit gets one.
+        (Policy::Less, None, value) => Ok(value),
         (Policy::Less, ..) => Err("make this larger".into()),
         (Policy::Adds, held, Setting::Words(added)) => {
             let mut words = match held {
@@ -113,6 +118,19 @@ fn allowed(
             Ok(Setting::Words(words))
         }
         (Policy::Adds, ..) => Err("make this shorter".into()),
+        // Without a list of the user's own, everything is in it.
+        (Policy::Drops, None, value) => Ok(value),
+        (Policy::Drops, Some(Setting::Words(held)), Setting::Words(value))
+            if value.iter().all(|it| held.contains(it)) =>
+        {
+            Ok(Setting::Words(value))
+        }
+        (Policy::Drops, Some(Setting::Ports(held)), Setting::Ports(value))
+            if value.iter().all(|it| held.contains(it)) =>
+        {
+            Ok(Setting::Ports(value))
+        }
+        (Policy::Drops, ..) => Err("add to this".into()),
         (Policy::NewLocal, _, Setting::Text(address)) => {
             // A model of the user's may have a key, and that must not go where a project says.
             if own.0.keys().any(|have| have.len() == 3 && have[..2] == key[..2]) {
@@ -209,14 +227,21 @@ mod tests {
             ("models.cloud.endpoint", text("https://api")),
             ("models.cloud.key_env", text("K")),
             ("models.half.key_env", text("K")),
+            ("budget.per_day.usd", Setting::Number(5.0)),
             ("shell.capture_output", Setting::Bool(false)),
+            ("tools_allow.shell", Setting::Words(vec!["time".into(), "shell".into()])),
         ]));
         let defaults = tree(&[
             ("shell.capture_output", Setting::Bool(true)),
             ("shell.capture_head_bytes", Setting::Integer(100)),
+            ("budget.warn_at", Setting::Number(0.8)),
             ("history.ignore_space", Setting::Bool(true)),
             ("shell.known_commands", Setting::Words(vec!["a".into()])),
+            ("tools.http_post", Setting::Bool(false)),
+            ("tools.http_ports", Setting::Ports(vec![80, 443])),
+            ("limits.tool_rounds", Setting::Integer(25)),
         ]);
+        let words = |words: &[&str]| Setting::Words(words.iter().map(|word| (*word).to_owned()).collect());
         for (path, value, holds) in [
             ("prompt", text("shell"), true),
             ("context.max_turns", Setting::Integer(3), true),
@@ -232,10 +257,24 @@ mod tests {
             ("shell.capture_output", Setting::Bool(true), false),
             ("shell.capture_head_bytes", Setting::Integer(50), true),
             ("shell.capture_head_bytes", Setting::Integer(500), false),
+            ("budget.per_day.usd", Setting::Number(2.0), true),
+            ("budget.per_day.usd", Setting::Number(6.0), false),
+            ("budget.per_turn.tokens", Setting::Integer(1), true),
+            ("budget.warn_at", Setting::Number(0.9), false),
+            ("prices.cloud.input", Setting::Number(0.0), false),
             ("history.ignore_space", Setting::Bool(false), false),
             ("history.entries_max", Setting::Integer(0), false),
             ("history.dir", Setting::Path("/p".into()), false),
             ("editor.abbreviations", Setting::WordMap([("ls".into(), "evil".into())].into()), false),
+            ("tools.http_post", Setting::Bool(true), false),
+            ("tools.http_ports", Setting::Ports(vec![443]), true),
+            ("tools.http_ports", Setting::Ports(vec![443, 22]), false),
+            ("tools_allow.agent", words(&["time"]), true),
+            ("tools_allow.shell", words(&["time"]), true),
+            ("tools_allow.shell", words(&[]), true),
+            ("tools_allow.shell", words(&["time", "http"]), false),
+            ("limits.tool_rounds", Setting::Integer(3), true),
+            ("limits.tool_rounds", Setting::Integer(26), false),
         ] {
             let mut problems = Problems::of("f");
             let project = Project::of(Checked { tree: tree(&[(path, value)]), hooks: FoundHooks::default() });

@@ -20,6 +20,22 @@ const VERSION: u32 = 1;
 /// Largest record: the text, which JSON may write six times as long, and the rest.
 const RECORD_BYTES_MAX: u64 = 6 * FILE_BYTES_MAX + 8192;
 
+/// The user's state directory: `$XDG_STATE_HOME/reedclaw`, else `~/.local/state/reedclaw`; none where no home says.
+#[must_use]
+pub fn state_directory(env: &Env) -> Option<PathBuf> {
+    let variable = |name: &str| env.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = variable("XDG_STATE_HOME").or_else(|| variable("HOME").map(|home| home.join(".local/state")))?;
+    Some(state.join("reedclaw"))
+}
+
+/// The user's data directory: `$XDG_DATA_HOME/reedclaw`, else `~/.local/share/reedclaw`; none where no home says.
+#[must_use]
+pub fn data_directory(env: &Env) -> Option<PathBuf> {
+    let variable = |name: &str| env.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute());
+    let data = variable("XDG_DATA_HOME").or_else(|| variable("HOME").map(|home| home.join(".local/share")))?;
+    Some(data.join("reedclaw"))
+}
+
 /// The records.
 #[derive(Clone, Debug)]
 pub struct Trust {
@@ -83,12 +99,10 @@ struct Record {
 }
 
 impl Trust {
-    /// Finds the user's records: `$XDG_STATE_HOME/reedclaw/trust`, else `~/.local/state/reedclaw/trust`.
+    /// Finds the user's records, in `trust` of the state directory.
     #[must_use]
     pub fn of(env: &Env) -> Self {
-        let variable = |name: &str| env.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute());
-        let state = variable("XDG_STATE_HOME").or_else(|| variable("HOME").map(|home| home.join(".local/state")));
-        Self { directory: state.map(|state| state.join("reedclaw/trust")), session: Vec::new() }
+        Self { directory: state_directory(env).map(|state| state.join("trust")), session: Vec::new() }
     }
 
     /// Says whether a file is trusted.

@@ -57,6 +57,15 @@ impl Console {
         }
     }
 
+    /// The terminal's height in rows; 24 where it doesn't say.
+    #[must_use]
+    pub fn height_rows(&self) -> usize {
+        match crossterm::terminal::size() {
+            Ok((_, rows)) if rows > 0 => usize::from(rows),
+            _ => 24,
+        }
+    }
+
     /// Writes text of our own making.
     pub fn write(&self, text: &str) {
         self.raw(text.replace('\n', "\r\n").as_bytes());

@@ -22,6 +22,8 @@ pub struct Waiting {
 #[derive(Debug, Default)]
 struct State {
     is_over: bool,
+    /// Something else is being written meanwhile.
+    is_resting: bool,
     is_drawn: bool,
     /// What goes on, and since when; the wait itself where nothing is said.
     said: Option<(&'static str, Instant)>,
@@ -34,16 +36,24 @@ impl Waiting {
         if options.accessible {
             return;
         }
-        let begun = Instant::now();
+        let mut begun = Instant::now();
         let mut state = self.lock();
         let mut pause = FIRST_AFTER;
         for step in 0.. {
+            if state.is_resting {
+                let waits = |state: &mut State| state.is_resting && !state.is_over;
+                state = self.ended.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner);
+                (begun, pause) = (Instant::now(), FIRST_AFTER);
+            }
             (state, _) = self
                 .ended
-                .wait_timeout_while(state, pause, |state| !state.is_over)
+                .wait_timeout_while(state, pause, |state| !state.is_over && !state.is_resting)
                 .unwrap_or_else(PoisonError::into_inner);
             if state.is_over {
                 return;
+            }
+            if state.is_resting {
+                continue;
             }
             pause = STEP;
             let frames: &[char] = if options.unicode { &FRAMES } else { &ASCII_FRAMES };
@@ -68,6 +78,23 @@ impl Waiting {
             console.raw(b"\r\x1b[K");
         }
         write();
+    }
+
+    /// Takes the sign away until [`Waiting::go_on`]; the cursor is where it was before.
+    pub fn rest(&self, console: &Console) {
+        let mut state = self.lock();
+        if std::mem::take(&mut state.is_drawn) {
+            console.raw(b"\r\x1b[K");
+        }
+        state.is_resting = true;
+        state.said = None;
+        self.ended.notify_all();
+    }
+
+    /// Something is waited for again, from now on.
+    pub fn go_on(&self) {
+        self.lock().is_resting = false;
+        self.ended.notify_all();
     }
 
     /// Takes the sign away; the cursor is where it was before. More than once does no harm.

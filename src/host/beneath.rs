@@ -185,7 +185,7 @@ impl Root {
         let mut prefix = PathBuf::new();
         loop {
             let is_here = |data: std::fs::Metadata| data.dev() == self.device && data.ino() == self.inode;
-            if prefix.as_os_str().len() > 0 && std::fs::metadata(&prefix).is_ok_and(is_here) {
+            if !prefix.as_os_str().is_empty() && std::fs::metadata(&prefix).is_ok_and(is_here) {
                 let rest = parts.as_path();
                 let rest = if rest.as_os_str().is_empty() { Path::new(".") } else { rest };
                 return Ok(if is_directory { rest.join("") } else { rest.to_owned() });
@@ -368,8 +368,7 @@ impl Root {
             true => flags | OFlag::O_CLOEXEC,
             false => flags | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY,
         };
-        let resolve =
-            ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS | ResolveFlag::RESOLVE_NO_XDEV;
+        let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS | ResolveFlag::RESOLVE_NO_XDEV;
         let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
         let mut tries = 0;
         loop {

@@ -51,6 +51,12 @@ pub fn read_text(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| error.to_string())
 }
 
+/// Gives where this program lies; its name, to be looked for, where the system doesn't say.
+#[must_use]
+pub fn executable() -> PathBuf {
+    std::env::current_exe().unwrap_or_else(|_| "reedclaw".into())
+}
+
 /// Gives the working directory, or `/` where it has gone.
 #[must_use]
 pub fn working_directory() -> PathBuf {

@@ -158,6 +158,57 @@ impl Protocol {
     }
 }
 
+/// How much a model thinks before it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thinking {
+    /// Not at all.
+    Off,
+    /// A little.
+    Low,
+    /// More.
+    Medium,
+    /// Most.
+    High,
+    /// So many tokens at most.
+    Tokens(u64),
+}
+
+impl Thinking {
+    /// The thinking of a word.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        Some(match word {
+            "off" => Self::Off,
+            "low" => Self::Low,
+            "medium" => Self::Medium,
+            "high" => Self::High,
+            _ => return None,
+        })
+    }
+
+    /// The nearest effort, for who knows no numbers; nothing where it is off.
+    pub(super) fn effort(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Off => return None,
+            Self::Low | Self::Tokens(..=4096) => "low",
+            Self::Medium | Self::Tokens(..=16384) => "medium",
+            Self::High | Self::Tokens(_) => "high",
+        })
+    }
+
+    /// The nearest number of tokens, for who knows no efforts: those that Google gives for its own (the "OpenAI
+    /// compatibility" page of the Gemini API's documentation).
+    pub(super) fn tokens(self) -> u64 {
+        match self {
+            Self::Off => 0,
+            Self::Low => 1024,
+            Self::Medium => 8192,
+            Self::High => 24_576,
+            Self::Tokens(tokens) => tokens,
+        }
+    }
+}
+
 /// The options of one model at a server.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
@@ -173,6 +224,10 @@ pub struct Endpoint {
     pub temperature: Option<f64>,
     /// Most tokens of an answer; the server's own limit where absent.
     pub max_output_tokens: Option<u64>,
+    /// Most tokens of a request and its answer, where the config says so.
+    pub context_tokens: Option<u64>,
+    /// How much it thinks; the server's own way where absent.
+    pub thinking: Option<Thinking>,
     /// The key, sent to this endpoint only.
     pub key: Option<Secret>,
     /// How the key is read that isn't known yet: with the first question.
@@ -200,6 +255,8 @@ impl Endpoint {
             model: model.to_owned(),
             temperature: None,
             max_output_tokens: None,
+            context_tokens: None,
+            thinking: None,
             key: None,
             key_reader: None,
             key_env: None,
@@ -208,6 +265,11 @@ impl Endpoint {
             idle_timeout: IDLE_TIMEOUT,
             retries: 0,
         }
+    }
+
+    /// The key, where it is known or has been read.
+    pub(super) fn known_key(&self) -> Option<&Secret> {
+        self.key.as_ref().or_else(|| self.key_reader.as_ref()?.key.get())
     }
 
     /// Gives the full address of a streamed answer.
@@ -228,6 +290,12 @@ impl Endpoint {
     #[must_use]
     pub fn place(&self) -> String {
         self.address(Ask::Models).map_or_else(|_| self.shown().to_owned(), |address| address.place)
+    }
+
+    /// Gives the host alone, in lower case; nothing where the address can't be read.
+    #[must_use]
+    pub fn host(&self) -> String {
+        self.address(Ask::Models).map_or_else(|_| String::new(), |address| address.host.to_ascii_lowercase())
     }
 
     /// Gives the address as it may be shown: without what stands before an `@`, which may be a password.
@@ -256,7 +324,10 @@ impl Endpoint {
         let Some(authority) = uri.authority().filter(|authority| !authority.host().is_empty()) else {
             return Err(bad("it names no host"));
         };
-        let base = self.base_path(uri.path());
+        let mut base = self.base_path(uri.path());
+        if matches!(ask, Ask::Root(_)) {
+            base.truncate(base.strip_suffix("/v1").map_or(base.len(), str::len));
+        }
         let (path, own_query) = self.request_path(ask);
         let query = [query, own_query].into_iter().flatten().collect::<Vec<_>>().join("&");
         let query = if query.is_empty() { query } else { format!("?{query}") };
@@ -287,6 +358,7 @@ impl Endpoint {
     fn request_path(&self, ask: Ask<'_>) -> (String, Option<&'static str>) {
         match (self.protocol, ask) {
             (_, Ask::Models) => ("/models".to_owned(), None),
+            (_, Ask::Root(path)) => (path.to_owned(), None),
             (Protocol::OpenAi, _) => ("/chat/completions".to_owned(), None),
             (Protocol::Responses, _) => ("/responses".to_owned(), None),
             (Protocol::Anthropic, _) => ("/messages".to_owned(), None),
@@ -307,6 +379,8 @@ pub(super) enum Ask<'a> {
     Whole(&'a str),
     /// Which models there are.
     Models,
+    /// What llama.cpp has beside the protocol, above its version: this path.
+    Root(&'static str),
 }
 
 /// A model's name as a piece of a path.

@@ -37,6 +37,12 @@ pub enum Fault {
     /// The key holds what no header can carry.
     #[error("the key holds a character that can't be sent")]
     BadKey,
+    /// A rule of ours forbids to send it: a budget.
+    #[error("{}", .0.message)]
+    NotAllowed(
+        /// The rule's words.
+        Failure,
+    ),
     /// Nobody listens there.
     #[error("connection refused")]
     Refused,
@@ -197,7 +203,7 @@ impl ModelError {
     #[must_use]
     pub fn to_failure(&self) -> Failure {
         let message = match &self.fault {
-            Fault::Key(failure) => return failure.clone(),
+            Fault::Key(failure) | Fault::NotAllowed(failure) => return failure.clone(),
             fault @ Fault::NotConnected => fault.to_string(),
             _ => self.to_string(),
         };
@@ -217,6 +223,7 @@ impl ModelError {
             | Fault::Unauthorized { .. }
             | Fault::NotFound { .. } => FailureKind::Config,
             Fault::NotConnected => FailureKind::NoModel,
+            Fault::NotAllowed(failure) => failure.kind,
             Fault::Redirected { .. } => FailureKind::Refused,
             Fault::ContextOverflow { .. } | Fault::Cancelled => FailureKind::User,
             Fault::Internal { .. } => FailureKind::Internal,
@@ -258,7 +265,7 @@ impl ModelError {
                 format!("check that models.{name}.endpoint is a model server that speaks {}", self.kind)
             }
             Fault::Cancelled => "ask again".to_owned(),
-            Fault::Key(failure) => failure.hint.clone(),
+            Fault::Key(failure) | Fault::NotAllowed(failure) => failure.hint.clone(),
             Fault::NotConnected => {
                 "connect one: put return {models = {mine = {endpoint = \"http://127.0.0.1:8080\"}}} \
                                     into the config, or let `reedclaw onboard` find what is there"

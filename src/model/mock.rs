@@ -2,7 +2,9 @@
 //! file and no socket.
 //!
 //! A script is JSON lines, one answer each: `{"when": "part of the question", "steps": [...]}`. An answer with `when`
-//! answers each question that holds it; the others are given in turn, and the last one from then on. A step is one of
+//! answers each question that holds it; the others are given in turn, and the last one from then on. In place of `steps`
+//! there may be `rounds`, a list of steps for each request of one question: the second is given once the tools that the
+//! first called have given their results, and so on, the last one from then on. A step is one of
 //! `{"text": "…"}`, `{"thought": "…"}`, `{"tool_call": {"name": "…", "arguments": {…}}}`, `{"delay_ms": 50}`,
 //! `{"usage": {"in": 1, "cache_read": 0, "cache_write": 0, "out": 1, "reasoning": 0}}`, `{"stop": "length"}`,
 //! `{"error": {"status": 429, "retry_after": "1", "message": "…"}}` and `{"cut": true}`. Empty lines and lines that
@@ -14,8 +16,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::error::{Fault, ModelError, one_line};
-use super::provider::{Capabilities, ChatEvent, Provider, Reach, Sink};
-use super::request::{Request, Response, Stop, StopReason, ToolCall, Usage};
+use super::provider::{Capabilities, ChatEvent, Provider, Reach, Sending, Sink};
+use super::request::{Item, Request, Response, Stop, StopReason, ToolCall, Usage};
 
 /// Plays a script.
 pub struct Mock {
@@ -27,7 +29,8 @@ pub struct Mock {
 #[derive(Debug, PartialEq)]
 struct Answer {
     when: Option<String>,
-    steps: Vec<Step>,
+    /// One list for each request of a question; never empty.
+    rounds: Vec<Vec<Step>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -55,29 +58,48 @@ impl Mock {
         Self { name: "none".to_owned(), script: None, next: Mutex::new(0) }
     }
 
-    fn steps_for(&self, question: &str) -> Result<Vec<Step>, Fault> {
+    /// The steps for a request that is the `round`th of its question.
+    fn steps_for(&self, question: &str, round: usize) -> Result<Vec<Step>, Fault> {
         let answers = match &self.script {
             None => return Err(Fault::NotConnected),
             Some(Err(why)) => return Err(Fault::Script { why: one_line(why) }),
             Some(Ok(answers)) => answers,
         };
         let for_it = |answer: &&Answer| answer.when.as_ref().is_some_and(|part| question.contains(part));
-        if let Some(answer) = answers.iter().find(for_it) {
-            return Ok(answer.steps.clone());
-        }
         let in_turn: Vec<&Answer> = answers.iter().filter(|answer| answer.when.is_none()).collect();
+        if let Some(answer) = answers.iter().find(for_it)
+            && (round < answer.rounds.len() || in_turn.is_empty())
+        {
+            return Ok(answer.round(round));
+        }
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let present = next.checked_sub(1).and_then(|at| in_turn.get(at));
+        if let Some(answer) = present.filter(|answer| round > 0 && answer.rounds.len() > 1) {
+            return Ok(answer.round(round));
+        }
         let answer = in_turn.get(*next).or(in_turn.last());
         *next += 1;
         match answer {
-            Some(answer) => Ok(answer.steps.clone()),
+            Some(answer) => Ok(answer.round(0)),
             None => Err(Fault::Script { why: "it has no answer for this question".to_owned() }),
         }
     }
 
     fn play(&self, request: &Request, sink: &mut dyn Sink) -> Result<Response, Fault> {
+        if self.script.is_some() {
+            let sending = Sending {
+                model: &self.name,
+                served_as: "mock",
+                host: "",
+                reach: Reach::Machine,
+                output_tokens_max: request.max_output_tokens,
+                request,
+                count: &|| None,
+            };
+            sink.permit(&sending).map_err(Fault::NotAllowed)?;
+        }
         let mut response = Response { model: self.name.clone(), ..Response::default() };
-        for step in self.steps_for(request.question())? {
+        for step in self.steps_for(request.question(), round(request))? {
             if sink.cancel().is_cancelled() {
                 return Err(Fault::Cancelled);
             }
@@ -129,6 +151,7 @@ impl Provider for Mock {
             tools: true,
             caching: false,
             keeps_state: false,
+            context_tokens: None,
             reach: Reach::Machine,
             place: "a script".to_owned(),
         }
@@ -157,8 +180,32 @@ fn answer_of(value: &Value) -> Result<Answer, String> {
         None => None,
         Some(part) => Some(part.as_str().ok_or("`when` is no text")?.to_owned()),
     };
-    let steps = value.get("steps").and_then(Value::as_array).ok_or("an answer has a list of `steps`")?;
-    Ok(Answer { when, steps: steps.iter().map(step_of).collect::<Result<_, _>>()? })
+    let steps = |value: &Value| -> Result<Vec<Step>, String> {
+        value.as_array().ok_or("`steps` is no list")?.iter().map(step_of).collect()
+    };
+    let rounds = match (value.get("steps"), value.get("rounds").and_then(Value::as_array)) {
+        (Some(one), None) => vec![steps(one)?],
+        (None, Some(rounds)) if !rounds.is_empty() => rounds.iter().map(steps).collect::<Result<_, _>>()?,
+        _ => return Err("an answer has a list of `steps`, or one of `rounds`".to_owned()),
+    };
+    Ok(Answer { when, rounds })
+}
+
+impl Answer {
+    fn round(&self, number: usize) -> Vec<Step> {
+        self.rounds[number.min(self.rounds.len() - 1)].clone()
+    }
+}
+
+/// How often the model has answered since the person's last words.
+fn round(request: &Request) -> usize {
+    request
+        .messages
+        .iter()
+        .rev()
+        .take_while(|item| !matches!(item, Item::User(_)))
+        .filter(|item| matches!(item, Item::Assistant { .. }))
+        .count()
 }
 
 fn step_of(value: &Value) -> Result<Step, String> {

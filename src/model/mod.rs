@@ -18,6 +18,7 @@
 //! ```
 
 mod cancel;
+mod count;
 mod decode;
 mod endpoint;
 mod error;
@@ -36,16 +37,19 @@ mod sse;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod window;
 mod wire;
 mod worker;
 
 pub use cancel::{Cancel, Waker};
-pub use endpoint::{CONNECT_TIMEOUT, Endpoint, FIRST_BYTE_TIMEOUT, IDLE_TIMEOUT, KeyReader, Protocol, Secret};
+pub use endpoint::{
+    CONNECT_TIMEOUT, Endpoint, FIRST_BYTE_TIMEOUT, IDLE_TIMEOUT, KeyReader, Protocol, Secret, Thinking,
+};
 pub use error::{Fault, ModelError};
 pub use mock::Mock;
 pub use models::{Models, Spec};
 pub use probe::list_models;
-pub use provider::{Capabilities, ChatEvent, Crossing, Provider, Reach, Sink};
+pub use provider::{Capabilities, ChatEvent, Count, Countable, Crossing, Provider, Reach, Sending, Sink};
 pub use reliable::Reliable;
 pub use request::{
     Item, Metadata, Request, Response, State, Stop, StopReason, Task, Tool, ToolCall, ToolResult, Usage,

@@ -7,6 +7,7 @@ use super::endpoint::Endpoint;
 use super::mock::Mock;
 use super::provider::Provider;
 use super::reliable::Reliable;
+use super::request::Task;
 use super::router::Router;
 use super::server::Server;
 
@@ -100,6 +101,33 @@ impl Models {
     #[must_use]
     pub fn specs(&self) -> &[Spec] {
         &self.specs
+    }
+
+    /// The keys that are known by now, each with words that stand for it: for the one who hides them.
+    pub fn keys(&self) -> impl Iterator<Item = (String, String)> {
+        let endpoint = |spec: &Spec| match spec {
+            Spec::Server(endpoint) => {
+                let key = endpoint.known_key()?;
+                Some((format!("key of {}", endpoint.name), key.reveal().to_owned()))
+            }
+            _ => None,
+        };
+        self.specs.iter().filter_map(endpoint)
+    }
+
+    /// The model that a router names for a task, where one is configured: not what answers anyway, and none that is
+    /// farther away than that.
+    #[must_use]
+    pub fn for_task(&self, answers: &dyn Provider, task: Task) -> Option<Arc<dyn Provider>> {
+        let reach = answers.capabilities().reach;
+        let named = self.specs.iter().filter_map(|spec| match spec {
+            Spec::Router { rules, .. } => self.get(rules.get(task.word())?),
+            _ => None,
+        });
+        let mut fits = named.filter(|model| model.capabilities().reach <= reach && model.name() != answers.name());
+        // A router that answers chooses by itself, and may name several in turn.
+        let routes = answers.capabilities().kind == "router";
+        if routes { None } else { fits.next().cloned() }
     }
 
     /// The provider of this name.

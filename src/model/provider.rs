@@ -3,6 +3,7 @@
 use super::cancel::Cancel;
 use super::error::ModelError;
 use super::request::{Request, Response};
+use crate::proto::Failure;
 
 /// Answers requests.
 pub trait Provider: Send + Sync {
@@ -19,6 +20,11 @@ pub trait Provider: Send + Sync {
     /// Any [`super::Fault`], with the model's name; [`super::Fault::Cancelled`] after a cancel. The sink has heard what
     /// came before it.
     fn chat(&self, request: &Request, sink: &mut dyn Sink) -> Result<Response, Box<ModelError>>;
+
+    /// Counts tokens as the model does, where that is known. It may ask the server; a cancel ends that.
+    fn count(&self, _: Countable<'_>, _: &Cancel) -> Option<Count> {
+        None
+    }
 }
 
 /// Who hears an answer as it comes.
@@ -29,8 +35,52 @@ pub trait Sink {
     /// The handle that stops the request.
     fn cancel(&self) -> &Cancel;
 
+    /// Is told of each request before it is sent, by the model that sends it. May limit the tokens of the answer.
+    ///
+    /// # Errors
+    /// Why it must not be sent: [`super::Fault::NotAllowed`].
+    fn permit(&mut self, sending: &Sending<'_>) -> Result<Option<u64>, Failure>;
+
     /// Asks the person whether a request may leave for a model that is farther away; no where nobody can be asked.
     fn consent(&mut self, crossing: &Crossing) -> bool;
+}
+
+/// A request that is about to be sent, and by whom.
+pub struct Sending<'a> {
+    /// The model's name in the config.
+    pub model: &'a str,
+    /// The server's name for it.
+    pub served_as: &'a str,
+    /// The server's host, without its port; empty where there is none.
+    pub host: &'a str,
+    /// How far it goes.
+    pub reach: Reach,
+    /// The most tokens that it may write, where it says so.
+    pub output_tokens_max: Option<u64>,
+    /// What is sent.
+    pub request: &'a Request,
+    /// Counts its tokens as exactly as can be; it may take a while.
+    pub count: &'a dyn Fn() -> Option<Count>,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug)]
+pub enum Countable<'a> {
+    /// A text alone.
+    Text(&'a str),
+    /// A request with all that goes with it.
+    Request(&'a Request),
+}
+
+/// A number of tokens, and how it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// The tokens.
+    pub tokens: u64,
+    /// The way, in words.
+    pub method: String,
+    /// Whether the model counts the same.
+    pub is_exact: bool,
 }
 
 /// What a sink hears.
@@ -70,6 +120,8 @@ pub struct Capabilities {
     pub caching: bool,
     /// It sends thoughts back to the byte.
     pub keeps_state: bool,
+    /// The most tokens of a request and its answer, where that is known.
+    pub context_tokens: Option<u64>,
     /// How far a request goes.
     pub reach: Reach,
     /// Where that is, in words: host and port, or the names of other models.

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use super::error::{Fault, ModelError};
-use super::provider::{Capabilities, ChatEvent, Crossing, Provider, Reach, Sink};
+use super::provider::{Capabilities, ChatEvent, Count, Countable, Crossing, Provider, Reach, Sending, Sink};
 use super::request::{Request, Response};
 use super::retry::is_for_another;
+use crate::proto::Failure;
 
 /// Several models in order.
 pub struct Reliable {
@@ -58,6 +59,7 @@ impl Provider for Reliable {
             tools: every(|it| it.tools),
             caching: every(|it| it.caching),
             keeps_state: every(|it| it.keeps_state),
+            context_tokens: all.iter().filter_map(|it| it.context_tokens).min(),
             // Where a question goes that nobody was asked about.
             reach: if self.allow_remote {
                 all.iter().map(|it| it.reach).max().unwrap_or_default()
@@ -89,6 +91,11 @@ impl Provider for Reliable {
         }
         Err(last.map_or_else(|| Box::new(empty(&self.name, "reliable", "of")), |(_, error)| error))
     }
+
+    /// As the model that is asked first.
+    fn count(&self, what: Countable<'_>, cancel: &super::Cancel) -> Option<Count> {
+        self.of.first()?.count(what, cancel)
+    }
 }
 
 /// Names models in a row.
@@ -117,6 +124,10 @@ impl Sink for Watched<'_> {
 
     fn cancel(&self) -> &super::Cancel {
         self.sink.cancel()
+    }
+
+    fn permit(&mut self, sending: &Sending<'_>) -> Result<Option<u64>, Failure> {
+        self.sink.permit(sending)
     }
 
     fn consent(&mut self, crossing: &Crossing) -> bool {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::endpoint::Secret;
 use crate::proto;
 
 pub use crate::proto::Usage;
@@ -221,6 +222,46 @@ impl Request {
         request
     }
 
+    /// Gives the request without a key that it repeats; none where it doesn't.
+    pub(super) fn without(&self, key: &Secret) -> Option<Self> {
+        const LEAST_BYTES: usize = 6;
+        let key = Some(key.reveal()).filter(|key| key.len() >= LEAST_BYTES)?;
+        let is_in = |text: &String| memchr::memmem::find(text.as_bytes(), key.as_bytes()).is_some();
+        let mut request = self.clone();
+        let mut has_changed = false;
+        let texts = request.messages.iter_mut().map(|item| match item {
+            Item::System(text) | Item::User(text) | Item::Assistant { text, .. } => text,
+            Item::Tool(result) => &mut result.content,
+        });
+        for text in request.system.iter_mut().chain(texts).filter(|text| is_in(text)) {
+            *text = text.replace(key, "***");
+            has_changed = true;
+        }
+        has_changed.then_some(request)
+    }
+
+    /// All texts that the model reads of it.
+    pub(super) fn texts(&self) -> Vec<String> {
+        let of_item = |item: &Item| match item {
+            Item::System(text) | Item::User(text) => text.clone(),
+            Item::Assistant { text, calls, .. } => {
+                let calls = calls.iter().map(|call| format!("{} {}", call.name, call.arguments));
+                std::iter::once(text.clone()).chain(calls).collect::<Vec<_>>().join("\n")
+            }
+            Item::Tool(result) => result.content.clone(),
+        };
+        let tools = self.tools.iter().map(|tool| format!("{} {} {}", tool.name, tool.description, tool.schema));
+        self.system.iter().cloned().chain(self.messages.iter().map(of_item)).chain(tools).collect()
+    }
+
+    /// How long these are: in characters, and in bytes.
+    #[must_use]
+    pub fn length(&self) -> (u64, u64) {
+        let texts = self.texts();
+        let chars = texts.iter().map(|text| text.chars().count() as u64).sum();
+        (chars, texts.iter().map(|text| text.len() as u64).sum())
+    }
+
     /// Gives the person's last words.
     #[must_use]
     pub fn question(&self) -> &str {
@@ -256,6 +297,15 @@ mod tests {
         ] {
             assert_eq!(Task::of_question(question), task, "{question}");
         }
+    }
+
+    #[test]
+    fn a_key_leaves_no_request() {
+        let message = |role, content: &str| proto::Message { role, content: content.to_owned() };
+        let request = Request::of(&[message(proto::Role::System, "s"), message(proto::Role::User, "is it k-12345?")]);
+        let hidden = request.without(&Secret::new("k-12345")).expect("it stands there");
+        assert_eq!((hidden.question(), hidden.system.as_deref()), ("is it ***?", Some("s")));
+        assert_eq!((request.without(&Secret::new("k-99999")), request.without(&Secret::new("is"))), (None, None));
     }
 
     #[test]

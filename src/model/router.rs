@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::error::ModelError;
-use super::provider::{Capabilities, Provider, Sink};
+use super::provider::{Capabilities, Count, Countable, Provider, Sink};
 use super::reliable::{empty, names};
 use super::request::{Metadata, Request, Response};
 
@@ -47,6 +47,7 @@ impl Provider for Router {
             tools: every(|it| it.tools),
             caching: every(|it| it.caching),
             keeps_state: every(|it| it.keeps_state),
+            context_tokens: all.iter().filter_map(|it| it.context_tokens).min(),
             reach: all.iter().map(|it| it.reach).max().unwrap_or_default(),
             place: names(&models, ", "),
         }
@@ -57,5 +58,15 @@ impl Provider for Router {
             Some(model) => model.chat(request, sink),
             None => Err(Box::new(empty(&self.name, "router", "rules"))),
         }
+    }
+
+    /// As the model for such a request; a text alone counts as a plain question.
+    fn count(&self, what: Countable<'_>, cancel: &super::Cancel) -> Option<Count> {
+        let plain = Metadata::default();
+        let metadata = match what {
+            Countable::Text(_) => &plain,
+            Countable::Request(request) => &request.metadata,
+        };
+        self.choose(metadata)?.count(what, cancel)
     }
 }

@@ -4,13 +4,16 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use super::cancel::Cancel;
+use super::count::Counter;
 use super::endpoint::{Endpoint, Protocol};
 use super::error::{Fault, ModelError};
-use super::provider::{Capabilities, ChatEvent, Provider, Sink};
+use super::provider::{Capabilities, ChatEvent, Count, Countable, Provider, Sending, Sink};
 use super::request::{Request, Response};
 use super::retry;
 use super::stream::{Piece, start_without};
-use super::wire::Without;
+use super::window;
+use super::wire::{self, Without};
 use crate::host;
 
 /// Longest single wait for a piece. Nothing is polled: a piece, the end, a time-out and a cancel all end the wait.
@@ -23,13 +26,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Server {
     endpoint: Endpoint,
     without: Mutex<Without>,
+    counter: Counter,
 }
 
 impl Server {
     /// Makes the provider of an endpoint.
     #[must_use]
     pub fn new(endpoint: Endpoint) -> Self {
-        Self { endpoint, without: Mutex::default() }
+        Self { endpoint, without: Mutex::default(), counter: Counter::default() }
     }
 
     /// The endpoint with its key, which is read now where it isn't known yet.
@@ -41,6 +45,22 @@ impl Server {
                 Some(key.map_err(|it| if sink.cancel().is_cancelled() { Fault::Cancelled } else { Fault::Key(it) })?);
         }
         Ok(endpoint)
+    }
+
+    /// Asks the sink whether a request may be sent; gives it anew where its answer has to be shorter.
+    fn permitted(&self, endpoint: &Endpoint, request: &Request, sink: &mut dyn Sink) -> Result<Option<Request>, Fault> {
+        let cancel = sink.cancel().clone();
+        let sending = Sending {
+            model: &endpoint.name,
+            served_as: request.model.as_deref().unwrap_or(&endpoint.model),
+            host: &endpoint.host(),
+            reach: endpoint.reach(),
+            output_tokens_max: wire::output_tokens_max(request, endpoint),
+            request,
+            count: &|| self.counter.count(endpoint, Countable::Request(request), &cancel),
+        };
+        let most = sink.permit(&sending).map_err(Fault::NotAllowed)?;
+        Ok(most.map(|most| Request { max_output_tokens: Some(most), ..request.clone() }))
     }
 
     /// Leaves out what the server says it doesn't take; tells whether that changes anything.
@@ -55,6 +75,10 @@ impl Server {
                 without.encrypted_reasoning |= said.contains("encrypted") || said.contains("include");
             }
             _ => {}
+        }
+        // Servers and models differ in which form of it they take, if any.
+        if self.endpoint.thinking.is_some() && ["thinking", "reasoning", "effort"].iter().any(|it| said.contains(it)) {
+            without.thinking = without.thinking.next();
         }
         *without != before
     }
@@ -110,6 +134,7 @@ impl Provider for Server {
             tools: true,
             caching: protocol == Protocol::Anthropic,
             keeps_state: protocol != Protocol::OpenAi,
+            context_tokens: self.endpoint.context_tokens.or_else(|| window::context_tokens(&self.endpoint.model)),
             reach: self.endpoint.reach(),
             place: self.endpoint.place(),
         }
@@ -118,6 +143,11 @@ impl Provider for Server {
     fn chat(&self, request: &Request, sink: &mut dyn Sink) -> Result<Response, Box<ModelError>> {
         let failed = |fault: Fault| Box::new(ModelError::of(&self.endpoint, fault));
         let endpoint = self.ready(sink).map_err(failed)?;
+        // A key that was read just now is the one that nobody above could hide.
+        let hidden = endpoint.key.as_ref().and_then(|key| request.without(key));
+        let request = hidden.as_ref().unwrap_or(request);
+        let limited = self.permitted(&endpoint, request, sink).map_err(failed)?;
+        let request = limited.as_ref().unwrap_or(request);
         let (mut tries, mut has_begun) = (0, false);
         loop {
             let fault = match self.once(&endpoint, request, sink, &mut has_begun) {
@@ -143,6 +173,10 @@ impl Provider for Server {
                 return Err(failed(Fault::Cancelled));
             }
         }
+    }
+
+    fn count(&self, what: Countable<'_>, cancel: &Cancel) -> Option<Count> {
+        self.counter.count(&self.endpoint, what, cancel)
     }
 }
 

@@ -3,10 +3,14 @@
 mod chain;
 
 use std::net::TcpListener;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use super::script::{Step, done, response, said, serve, sse_head};
-use super::{Endpoint, Fault, ModelError, Piece, Request, Response, Secret, Stop, StopReason, Stream, start};
+use super::script::{Script, Step, done, response, said, serve, sse_head};
+use super::{
+    Cancel, Count, Countable, Endpoint, Fault, Item, ModelError, Piece, Provider, Request, Response, Secret, Server,
+    Stop, StopReason, Stream, start,
+};
 use crate::proto::{FailureKind, Message, Role};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -296,4 +300,52 @@ fn an_endpoint_that_cannot_be_used_is_a_matter_of_the_config() {
     let server = serve(vec![vec![]]);
     let endpoint = Endpoint { key: Some(Secret::new("a\nb")), ..Endpoint::new("m", &server.url, "x") };
     assert_eq!(drain(&mut start(&endpoint, &question())).1.expect_err("a fault").fault, Fault::BadKey);
+}
+
+/// A llama.cpp server is asked what it is once, then counts what its own template makes of a request.
+#[test]
+fn a_llama_server_counts_for_itself() {
+    let json = |body: &str| vec![response("200 OK", "", body)];
+    let server = serve(vec![
+        json(r#"{"default_generation_settings": {"n_ctx": 2048}, "chat_template": "x"}"#),
+        json(r#"{"tokens": [1, 2, 3]}"#),
+        json(r#"{"prompt": "<|user|>hello"}"#),
+        json(r#"{"tokens": [1, 2, 3, 4, 5]}"#),
+    ]);
+    let provider = Server::new(Endpoint::new("m", &format!("{}/v1", server.url), "x"));
+    let exact = |tokens| Some(Count { tokens, method: "counted by the server".into(), is_exact: true });
+    assert_eq!(provider.count(Countable::Text("hello"), &Cancel::new()), exact(3));
+    let request = Request { messages: vec![Item::User("hello".into())], ..Request::default() };
+    assert_eq!(provider.count(Countable::Request(&request), &Cancel::new()), exact(5));
+    let asked: Vec<String> = server.requests.try_iter().collect();
+    for (request, head, body) in [
+        (&asked[0], "GET /props HTTP", ""),
+        (&asked[1], "POST /tokenize HTTP", r#""content":"hello""#),
+        (&asked[2], "POST /apply-template HTTP", r#""messages":[{"content":"hello","role":"user"}]"#),
+        (&asked[3], "POST /tokenize HTTP", r#""content":"<|user|>hello","parse_special":true"#),
+    ] {
+        assert!(request.starts_with(head) && request.contains(body), "{head}: {request}");
+    }
+}
+
+#[test]
+fn a_server_that_cannot_count_is_asked_once_and_one_that_hangs_is_left() {
+    let server = serve(vec![vec![response("404 Not Found", "", "")]]);
+    let provider = Server::new(Endpoint::new("m", &server.url, "x"));
+    assert_eq!(provider.count(Countable::Text("hello"), &Cancel::new()), None);
+    assert_eq!(provider.count(Countable::Text("hello"), &Cancel::new()), None);
+    assert_eq!(server.requests.try_iter().count(), 1);
+    // A name that OpenAI's models have: counted, but not surely.
+    let server = serve(vec![vec![Step::Hold]]);
+    let provider = Server::new(Endpoint::new("m", &server.url, "gpt-4o"));
+    let cancel = Cancel::new();
+    let stopper = cancel.clone();
+    let Script { requests, .. } = server;
+    let thread = thread::spawn(move || {
+        requests.recv().expect("a request");
+        stopper.cancel();
+    });
+    let count = provider.count(Countable::Text("hello world"), &cancel).expect("a count");
+    assert_eq!((count.tokens, count.is_exact), (2, false));
+    thread.join().expect("it ends");
 }

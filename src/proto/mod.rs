@@ -2,13 +2,14 @@
 
 pub mod action;
 mod names;
+pub mod tool;
 mod usage;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use names::{NameKind, Names};
-pub use usage::{Spent, Usage};
+pub use usage::{Money, Spent, Usage};
 
 /// Where a line goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +173,7 @@ pub struct Failure {
 }
 
 /// What happens while a question is answered, in order, for any face to draw.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// Something the user should know, such as an eviction from the context.
     Notice(String),
@@ -180,6 +181,8 @@ pub enum Event {
     Text(String),
     /// A piece of what the model thought before it answered, raw.
     Thought(String),
+    /// Something happens to a call of a tool.
+    Tool(Box<tool::ToolEvent>),
     /// A request to a model is over, and this is what it came to; an answer may take several.
     Usage(Box<Spent>),
     /// The answer is whole.

@@ -1,5 +1,7 @@
 //! What a request to a model came to, in one form for every provider.
 
+use std::fmt;
+
 /// Tokens in one normal form: the fields don't contain each other, so their sum is the whole, at every provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -31,13 +33,103 @@ impl Usage {
     }
 }
 
+/// An amount of money in US dollars: a whole number of millionths of a millionth, since a price is a number of millionths
+/// for a million tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Money(u64);
+
+impl Money {
+    /// Takes a number of dollars; what is no amount is none.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a float's cast saturates")]
+    pub fn from_usd(dollars: f64) -> Self {
+        Self((dollars * 1e12).round() as u64)
+    }
+
+    /// Takes a number of millionths of a millionth of a dollar.
+    #[must_use]
+    pub fn from_pico(pico: u64) -> Self {
+        Self(pico)
+    }
+
+    /// Gives the number of millionths of a millionth of a dollar.
+    #[must_use]
+    pub fn pico(self) -> u64 {
+        self.0
+    }
+
+    /// Gives the number of dollars.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "for showing and comparing, where the last digits don't count")]
+    pub fn usd(self) -> f64 {
+        self.0 as f64 / 1e12
+    }
+
+    /// Adds; stops at the most that there can be.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// Takes away; nothing is left where it was more.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl fmt::Display for Money {
+    /// Two decimals from a dollar on, up to four below.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dollars = self.usd();
+        match self.0 {
+            0 => f.write_str("$0"),
+            1..50_000_000 => f.write_str("under $0.0001"),
+            // What would round up to a dollar is written as one.
+            50_000_000..995_000_000_000 => write!(f, "${dollars:.*}", if dollars < 0.0995 { 4 } else { 3 }),
+            _ => write!(f, "${dollars:.2}"),
+        }
+    }
+}
+
 /// One request to a model, and what it came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// The name in the config of the model that answered.
     pub model: String,
+    /// The server's name for it.
+    pub served_as: String,
     /// The tools that it asked for, by name, in order.
     pub tools: Vec<String>,
     /// The tokens.
     pub usage: Usage,
+    /// The tokens were counted here: the server told none, or the answer broke off before it did.
+    pub is_estimate: bool,
+    /// The tokens that were counted before it was sent.
+    pub estimated_in: u64,
+    /// What it cost, where the price is known.
+    pub cost: Option<Money>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn money_is_short_and_never_zero_where_it_isnt() {
+        for (dollars, text) in [
+            (0.0, "$0"),
+            (0.000_001, "under $0.0001"),
+            (0.000_05, "$0.0001"),
+            (0.0123, "$0.0123"),
+            (0.12345, "$0.123"),
+            (0.9949, "$0.995"),
+            (0.9999, "$1.00"),
+            (12.345, "$12.35"),
+            (-1.0, "$0"),
+            (f64::NAN, "$0"),
+        ] {
+            assert_eq!(Money::from_usd(dollars).to_string(), text, "{dollars}");
+        }
+    }
 }

@@ -1,8 +1,10 @@
-//! The lines that differ between two texts. Pure; must not know what the texts are.
+//! The lines that differ between two texts, and the unified form of it (as in POSIX `diff -u`). Pure; must not know
+//! what the texts are.
 
-/// Most cells of the table that is worked through: about the square of 2,000 changed lines. Beyond it, all of it has
-/// changed.
-const CELLS_MAX: usize = 4_000_000;
+use imara_diff::{Algorithm, Diff, InternedInput};
+
+/// Lines of both texts that stand around a change, as in `diff -u`.
+const CONTEXT_LINES: usize = 3;
 
 /// One line of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,46 +17,80 @@ pub enum Line<'a> {
     New(&'a str),
 }
 
-/// Compares two texts line by line; the fewest lines are gone and new, but for very long changes.
+/// Compares two texts line by line.
 #[must_use]
 pub fn diff<'a>(old: &'a str, new: &'a str) -> Vec<Line<'a>> {
-    let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
-    let start = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
-    let end = old[start..].iter().rev().zip(new[start..].iter().rev()).take_while(|(a, b)| a == b).count();
-    let (old_middle, new_middle) = (&old[start..old.len() - end], &new[start..new.len() - end]);
-    let mut lines: Vec<Line<'a>> = old[..start].iter().map(|line| Line::Kept(line)).collect();
-    lines.extend(middle(old_middle, new_middle));
-    lines.extend(old[old.len() - end..].iter().map(|line| Line::Kept(line)));
-    lines
+    compare(old.lines().collect(), new.lines().collect())
 }
 
-/// Compares what lies between the first and the last difference, by the longest common sequence of lines.
-fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
-    if old.len().saturating_mul(new.len()) > CELLS_MAX {
-        return old.iter().map(|line| Line::Gone(line)).chain(new.iter().map(|line| Line::New(line))).collect();
+/// Compares two texts in the unified form: a head with the name, and each change with the lines around it. Empty where
+/// they are the same. A text without a newline at its end is told apart from one with it.
+#[must_use]
+pub fn unified(name: &str, old: Option<&str>, new: &str) -> String {
+    let lines = compare(old.unwrap_or_default().split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
+    let is_change = |line: &Line<'_>| !matches!(line, Line::Kept(_));
+    let changes: Vec<usize> = (0..lines.len()).filter(|at| is_change(&lines[*at])).collect();
+    if changes.is_empty() {
+        return String::new();
     }
-    let columns = new.len() + 1;
-    let mut longest = vec![0_u32; (old.len() + 1) * columns];
-    for i in (0..old.len()).rev() {
-        for j in (0..new.len()).rev() {
-            longest[i * columns + j] = if old[i] == new[j] {
-                longest[(i + 1) * columns + j + 1] + 1
-            } else {
-                longest[(i + 1) * columns + j].max(longest[i * columns + j + 1])
+    let mut text = format!("--- {}\n+++ {name}\n", if old.is_none() { "/dev/null" } else { name });
+    let (mut old_line, mut new_line, mut done) = (0, 0, 0);
+    let mut at = 0;
+    while at < changes.len() {
+        let from = changes[at].saturating_sub(CONTEXT_LINES);
+        while changes.get(at + 1).is_some_and(|next| *next <= changes[at] + 2 * CONTEXT_LINES + 1) {
+            at += 1;
+        }
+        let to = (changes[at] + CONTEXT_LINES + 1).min(lines.len());
+        at += 1;
+        count(&lines[done..from], &mut old_line, &mut new_line);
+        let (old_from, new_from) = (old_line, new_line);
+        count(&lines[from..to], &mut old_line, &mut new_line);
+        done = to;
+        let range = |from: usize, to: usize| format!("{},{}", if to > from { from + 1 } else { from }, to - from);
+        text.push_str(&format!("@@ -{} +{} @@\n", range(old_from, old_line), range(new_from, new_line)));
+        for line in &lines[from..to] {
+            let (mark, line) = match line {
+                Line::Kept(line) => (' ', line),
+                Line::Gone(line) => ('-', line),
+                Line::New(line) => ('+', line),
             };
+            text.push(mark);
+            text.push_str(line);
+            if !line.ends_with('\n') {
+                text.push_str("\n\\ No newline at end of file\n");
+            }
         }
     }
-    let (mut i, mut j, mut lines) = (0, 0, Vec::new());
-    while i < old.len() || j < new.len() {
-        if i < old.len() && j < new.len() && old[i] == new[j] {
-            lines.push(Line::Kept(old[i]));
-            (i, j) = (i + 1, j + 1);
-        } else if j == new.len() || (i < old.len() && longest[(i + 1) * columns + j] >= longest[i * columns + j + 1]) {
-            lines.push(Line::Gone(old[i]));
-            i += 1;
+    text
+}
+
+fn count(lines: &[Line<'_>], old: &mut usize, new: &mut usize) {
+    for line in lines {
+        *old += usize::from(!matches!(line, Line::New(_)));
+        *new += usize::from(!matches!(line, Line::Gone(_)));
+    }
+}
+
+fn compare<'a>(old: Vec<&'a str>, new: Vec<&'a str>) -> Vec<Line<'a>> {
+    let mut input = InternedInput::default();
+    input.update_before(old.iter().copied());
+    input.update_after(new.iter().copied());
+    let mut diff = Diff::compute(Algorithm::Histogram, &input);
+    diff.postprocess_lines(&input);
+    let mut lines = Vec::with_capacity(old.len().max(new.len()));
+    let (mut old_at, mut new_at) = (0, 0);
+    let index = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+    while old_at < old.len() || new_at < new.len() {
+        if old_at < old.len() && diff.is_removed(index(old_at)) {
+            lines.push(Line::Gone(old[old_at]));
+            old_at += 1;
+        } else if new_at < new.len() && diff.is_added(index(new_at)) {
+            lines.push(Line::New(new[new_at]));
+            new_at += 1;
         } else {
-            lines.push(Line::New(new[j]));
-            j += 1;
+            lines.push(Line::Kept(old[old_at]));
+            (old_at, new_at) = (old_at + 1, new_at + 1);
         }
     }
     lines
@@ -72,7 +108,18 @@ mod tests {
         assert_eq!(diff("a\nb\nc\n", "a\nx\nc\n"), [Kept("a"), Gone("b"), New("x"), Kept("c")]);
         assert_eq!(diff("", "a\n"), [New("a")]);
         assert_eq!(diff("a\na\nb", "a\nb"), [Kept("a"), Gone("a"), Kept("b")]);
-        assert_eq!(diff("a\nb", "b\na"), [Gone("a"), Kept("b"), New("a")]);
+    }
+
+    #[test]
+    fn the_unified_form_is_that_of_diff() {
+        let old = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n14\n";
+        let new = old.replace("2\n3\n", "2\nx\n").replace("14\n", "14");
+        let expected = "--- f\n+++ f\n@@ -1,6 +1,6 @@\n 1\n 2\n-3\n+x\n 4\n 5\n 6\n@@ -11,4 +11,4 @@\n 11\n 12\n 13\n-14\n\
+            +14\n\\ No newline at end of file\n";
+        assert_eq!(unified("f", Some(old), &new), expected);
+        assert_eq!(unified("f", Some(old), old), "");
+        assert_eq!(unified("f", None, "a\n"), "--- /dev/null\n+++ f\n@@ -0,0 +1,1 @@\n+a\n");
+        assert_eq!(diff("a\nb", "b\na").iter().filter(|line| matches!(line, Line::Kept(_))).count(), 1);
     }
 
     proptest! {

@@ -45,6 +45,9 @@ impl Repl {
             Action::Fork => self.fork(argument),
             Action::Rewind => self.rewind(argument),
             Action::Title => self.title(argument),
+            Action::Thoughts => self.thoughts(),
+            Action::Cost => self.cost(argument),
+            Action::Tokens => self.tokens(argument),
             Action::Why => return self.explain_route(before),
             Action::Mode => self.set_mode(argument),
             Action::Route => self.forget_routes(argument),
@@ -52,6 +55,10 @@ impl Repl {
             Action::Run => return self.run_block(argument),
             Action::Save => self.save_block(argument),
             Action::Config => return self.config(argument),
+            Action::Context => return self.context(argument),
+            Action::Redact => self.show_redacted(),
+            Action::Estop => return self.estop(argument),
+            Action::Show => self.show_output(argument),
             Action::Help => self.help(),
         }
         Flow::Continue

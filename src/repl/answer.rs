@@ -1,19 +1,20 @@
-//! A question's way: asked, drawn as the answer comes, stopped by Ctrl-C.
+//! A question's way: asked, drawn as the answer comes, stopped by Ctrl-C. The model is asked on a thread of its own, and
+//! the loop's thread stays with the terminal, so that whatever must be asked of the person meanwhile can be.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Instant;
 
-use super::question::Reader;
-use super::run::Repl;
-use crate::agent::{Cancel, Crossing};
+use super::run::{Flow, Repl};
+use crate::agent::{Agent, Cancel, Crossing, Forgetful, Person};
 use crate::console::{Console, Waiting};
-use crate::proto::Event;
+use crate::proto::tool::{Answer, Outcome, Question, Step, ToolEvent};
+use crate::proto::{Event, Spent};
+use crate::render::text::escape_visible;
 use crate::render::{Markdown, Options};
 use crate::shell;
-use crate::shell::session::{KeysTo, Session};
+use crate::shell::session::{Handle, KeysTo};
 use crate::turn::Thinking;
 
 /// What came of a question.
@@ -22,52 +23,176 @@ pub(super) struct Reply {
     pub text: String,
     /// Whether it is whole, so that its commands may be offered.
     pub whole: bool,
+    /// What the model thought before it.
+    pub thoughts: String,
+    /// What its last request came to.
+    pub spent: Option<Spent>,
+}
+
+/// What the thread that asks the model wants of the person; each with where the answer goes.
+pub(super) enum Wanted {
+    /// A yes or a no.
+    Consent(String, Sender<bool>),
+    /// What is said to a call.
+    Approval(Box<Question>, Sender<Answer>),
+    /// A reply in words.
+    Words(String, Vec<String>, Sender<Option<String>>),
+    /// A command in the person's own shell.
+    Command(String, Sender<Option<Outcome>>),
 }
 
 impl Repl {
     /// Asks the model and draws the answer. Events of the shell that come meanwhile are kept.
-    pub(super) fn answer(&mut self, question: &str) -> Reply {
+    pub(super) fn answer(&mut self, question: &str) -> Result<Reply, Flow> {
+        self.with_model(|agent, cancel, draw, person| agent.ask_with(question, cancel, draw, person))
+    }
+
+    /// Lets the agent ask a model, and draws what comes; Ctrl-C stops it.
+    pub(super) fn with_model(
+        &mut self,
+        work: impl FnOnce(&mut Agent, &Cancel, &mut dyn FnMut(Event), &mut dyn Person) + Send,
+    ) -> Result<Reply, Flow> {
         self.session.keys_to(KeysTo::Cancel);
         let cancel = Cancel::new();
         let pump = self.session.handle();
-        let (session, deferred) = (&mut self.session, &mut self.deferred);
-        let (agent, console) = (&mut self.agent, &self.console);
-        let options = console.options();
-        let markdown = Markdown::new(Options {
-            width_columns: console.width_columns(),
-            color: options.color,
-            markdown: options.markdown,
-        });
+        let mut agent = std::mem::replace(&mut self.agent, Agent::new(Default::default(), Box::new(Forgetful)));
+        let console = &Console::new(self.console.options());
+        let markdown = drawing(console);
         let waiting = &Waiting::default();
-        let reply = Reply { text: String::new(), whole: false };
-        let mut drawing = Drawing { console, waiting, markdown, thinking: Thinking::default(), reply };
+        let reply = Reply { text: String::new(), whole: false, thoughts: String::new(), spent: None };
+        let (outputs, first_output) = (Vec::new(), self.tooling.outputs.len() + 1);
+        let thinking = Thinking::default();
+        let mut drawing = Drawing { console, waiting, markdown, thinking, reply, outputs, first_output };
         let is_over = &AtomicBool::new(false);
-        let (questions, asked) = channel();
-        let (answers, said) = channel();
-        let watcher = Watcher { session, console, cancel: cancel.clone(), is_over, asked, answers };
-        thread::scope(|scope| {
-            scope.spawn(move || watcher.watch(deferred));
+        let (wants, wanted) = channel();
+        let flow = thread::scope(|scope| {
             scope.spawn(|| waiting.draw(console));
-            let mut consent = |crossing: &Crossing| {
-                let Crossing { from, to, place } = crossing;
-                let text =
-                    format!("{from} doesn't answer. Send this conversation to {to} ({place})? yes [y]  no [n]  ");
-                let mut yes = false;
-                waiting.above(console, || {
-                    let _ = questions.send(text);
-                    pump.nudge();
-                    // Nobody answers where the terminal has gone.
-                    yes = said.recv().unwrap_or(false);
-                });
-                yes
-            };
-            let mut draw = |event| drawing.take(event);
-            agent.ask_with(question, &cancel, &mut draw, &mut consent);
-            is_over.store(true, Ordering::Release);
-            pump.nudge();
+            let (agent, drawing, cancel_too) = (&mut agent, &mut drawing, cancel.clone());
+            scope.spawn(move || {
+                let mut person = AtTerminal { wants, pump: pump.clone(), waiting, console };
+                work(agent, &cancel_too, &mut |event| drawing.take(event), &mut person);
+                drawing.waiting.end(drawing.console);
+                is_over.store(true, Ordering::Release);
+                pump.nudge();
+            });
+            self.attend(&wanted, is_over, &cancel)
         });
+        self.agent = agent;
         self.session.keys_to(KeysTo::Hold);
-        drawing.reply
+        self.tooling.outputs.append(&mut drawing.outputs);
+        match flow {
+            Flow::Continue => Ok(drawing.reply),
+            flow => Err(flow),
+        }
+    }
+
+    /// Hears what happens in the terminal while a model answers, and asks the person what is wanted of them.
+    fn attend(&mut self, wanted: &Receiver<Wanted>, is_over: &AtomicBool, cancel: &Cancel) -> Flow {
+        let mut ending = Flow::Continue;
+        loop {
+            while let Ok(wanted) = wanted.try_recv() {
+                let flow = self.ask_person(wanted, cancel);
+                if flow != Flow::Continue {
+                    cancel.cancel();
+                    ending = flow;
+                }
+                self.session.keys_to(KeysTo::Cancel);
+            }
+            match self.session.next_event() {
+                // Others nudge too, such as the thread that lists programs.
+                shell::Event::Nudged if is_over.load(Ordering::Acquire) => return ending,
+                shell::Event::Nudged => {}
+                shell::Event::Cancel => cancel.cancel(),
+                shell::Event::Keys(keys) if keys.contains(&3) => cancel.cancel(),
+                shell::Event::Keys(_) => {}
+                event => {
+                    if matches!(event, shell::Event::Hangup | shell::Event::Ended(_)) {
+                        cancel.cancel();
+                    }
+                    self.deferred.push_back(event);
+                }
+            }
+        }
+    }
+
+    /// Asks what is wanted; Ctrl-C says no and stops the whole question.
+    fn ask_person(&mut self, wanted: Wanted, cancel: &Cancel) -> Flow {
+        let flow = match wanted {
+            Wanted::Consent(text, to) => self.put_question(&text, yes_or_no, None).map(|said| {
+                let yes = said.unwrap_or(false);
+                self.console.line(if yes { "yes" } else { "no" });
+                if said.is_none() {
+                    cancel.cancel();
+                }
+                let _ = to.send(yes);
+            }),
+            Wanted::Approval(question, to) => self.approve(&question, cancel).map(|answer| {
+                let _ = to.send(answer);
+            }),
+            Wanted::Words(question, choices, to) => self.words(&question, &choices).map(|said| {
+                let _ = to.send(said);
+            }),
+            Wanted::Command(command, to) => self.run_for_model(command).map(|outcome| {
+                let _ = to.send(outcome);
+            }),
+        };
+        // Where it failed the sender has gone with the answer: whoever waits takes that for no.
+        flow.err().unwrap_or(Flow::Continue)
+    }
+}
+
+/// Draws an answer as this terminal shows it.
+pub(super) fn drawing(console: &Console) -> Markdown {
+    let options = console.options();
+    let width_columns = console.width_columns();
+    Markdown::new(Options { width_columns, color: options.color, markdown: options.markdown })
+}
+
+/// The person at this terminal, for the thread that asks the model.
+struct AtTerminal<'a> {
+    wants: Sender<Wanted>,
+    pump: Handle,
+    waiting: &'a Waiting,
+    console: &'a Console,
+}
+
+impl AtTerminal<'_> {
+    /// Has something asked, and waits; nothing where the terminal has gone.
+    fn want<T>(&self, make: impl FnOnce(Sender<T>) -> Wanted) -> Option<T> {
+        self.waiting.rest(self.console);
+        let (to, from) = channel();
+        let sent = self.wants.send(make(to));
+        self.pump.nudge();
+        let answer = sent.ok().and_then(|()| from.recv().ok());
+        self.waiting.go_on();
+        answer
+    }
+}
+
+impl Person for AtTerminal<'_> {
+    fn can_ask(&self) -> bool {
+        true
+    }
+
+    fn consent(&mut self, Crossing { from, to, place }: &Crossing) -> bool {
+        let text = format!("{from} doesn't answer. Send this conversation to {to} ({place})? yes [y]  no [n]  ");
+        let text = escape_visible(&text);
+        self.want(|answer| Wanted::Consent(text, answer)).unwrap_or(false)
+    }
+
+    fn approve(&mut self, question: &Question) -> Answer {
+        let question = Box::new(question.clone());
+        self.want(|answer| Wanted::Approval(question, answer)).unwrap_or(Answer::No(String::new()))
+    }
+
+    fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
+        let (question, choices) = (question.to_owned(), choices.to_vec());
+        self.want(|answer| Wanted::Words(question, choices, answer)).flatten()
+    }
+
+    fn run_in_own_shell(&mut self, command: &str) -> Option<Outcome> {
+        let command = command.to_owned();
+        self.want(|answer| Wanted::Command(command, answer)).flatten()
     }
 }
 
@@ -78,6 +203,10 @@ struct Drawing<'a> {
     markdown: Markdown,
     thinking: Thinking,
     reply: Reply,
+    /// What tools gave, whole.
+    outputs: Vec<String>,
+    /// The number of the first of them.
+    first_output: usize,
 }
 
 impl Drawing<'_> {
@@ -93,9 +222,10 @@ impl Drawing<'_> {
                     self.waiting.say("thinking… ");
                 }
             }
-            Event::Usage(_) => {}
+            Event::Usage(spent) => self.reply.spent = Some(*spent),
+            Event::Tool(event) => self.tool(*event),
             Event::Text(piece) => {
-                self.end_wait();
+                self.rest();
                 console.write(&self.markdown.push(&piece));
             }
             Event::Answered { text } => self.end(text, true),
@@ -110,9 +240,28 @@ impl Drawing<'_> {
         }
     }
 
+    /// Tells what a call is about, and in one line what came of it.
+    fn tool(&mut self, ToolEvent { step, .. }: ToolEvent) {
+        self.rest();
+        self.console.write(&self.markdown.finish());
+        match step {
+            Step::Requested { intent } => self.console.notice(&shown(&intent)),
+            Step::Approved => {}
+            Step::Denied { why } => self.console.notice(&format!("  denied: {}", shown(&why))),
+            Step::Done { outcome, duration } => {
+                let line = done(&outcome, duration.as_millis(), self.first_output + self.outputs.len());
+                self.outputs.push(whole(&outcome));
+                if let Some(line) = line {
+                    self.console.notice(&line);
+                }
+            }
+        }
+        self.waiting.go_on();
+    }
+
     /// Takes the sign away and folds the thoughts that came before.
-    fn end_wait(&mut self) {
-        self.waiting.end(self.console);
+    fn rest(&mut self) {
+        self.waiting.rest(self.console);
         if let Some(line) = self.thinking.fold(Instant::now()) {
             self.console.write(&self.markdown.finish());
             self.console.notice(&line);
@@ -120,110 +269,53 @@ impl Drawing<'_> {
     }
 
     fn end(&mut self, text: String, whole: bool) {
-        self.end_wait();
+        self.rest();
+        self.waiting.end(self.console);
         self.console.write(&self.markdown.finish());
-        self.reply = Reply { text, whole };
+        (self.reply.text, self.reply.whole) = (text, whole);
+        self.reply.thoughts = self.thinking.text().to_owned();
     }
 }
 
-/// Hears what happens in the terminal while a model answers.
-struct Watcher<'a> {
-    session: &'a mut Session,
-    console: &'a Console,
-    cancel: Cancel,
-    is_over: &'a AtomicBool,
-    /// Questions of yes or no to put.
-    asked: Receiver<String>,
-    /// What the person said to them.
-    answers: Sender<bool>,
+/// A model's words in one line of ours.
+fn shown(text: &str) -> String {
+    const CHARS_MAX: usize = 300;
+    let mut shown: String = escape_visible(text).replace('\n', " ⏎ ").chars().take(CHARS_MAX).collect();
+    if text.chars().count() > CHARS_MAX {
+        shown.push('…');
+    }
+    shown
 }
 
-impl Watcher<'_> {
-    /// Watches until the question is over; keeps what is for the loop.
-    fn watch(self, deferred: &mut VecDeque<shell::Event>) {
-        let mut open: Option<OpenQuestion> = None;
-        loop {
-            if let Some(text) = self.asked.try_iter().last() {
-                open = Some(OpenQuestion::new(text, self.session));
-            }
-            let event = self.session.next_event();
-            // Before the answer, so that whoever waits for it sees that everything stops.
-            let stops = match &event {
-                shell::Event::Keys(keys) => keys.contains(&3),
-                event => matches!(event, shell::Event::Cancel),
-            };
-            if stops {
-                self.cancel.cancel();
-            }
-            if let Some(yes) = open.as_mut().and_then(|question| question.take(&event, self.console)) {
-                open = None;
-                self.session.keys_to(KeysTo::Cancel);
-                let _ = self.answers.send(yes);
-            }
-            match event {
-                // Others nudge too, such as the thread that lists programs.
-                shell::Event::Nudged if self.is_over.load(Ordering::Acquire) => return,
-                shell::Event::Nudged | shell::Event::Cancel | shell::Event::Keys(_) => {}
-                event => {
-                    let over = matches!(event, shell::Event::Hangup | shell::Event::Ended(_));
-                    deferred.push_back(event);
-                    if over {
-                        return self.cancel.cancel();
-                    }
-                }
-            }
+/// One line on what came of a call; nothing where it was denied, which was told.
+fn done(outcome: &Outcome, ms: u128, number: usize) -> Option<String> {
+    let seconds = if ms >= 1000 { format!(", {}.{} s", ms / 1000, ms % 1000 / 100) } else { String::new() };
+    match &outcome.error {
+        Some(error) if error.code == "denied" => None,
+        Some(error) => Some(format!("  failed: {}{seconds}", shown(&error.message))),
+        None => {
+            let lines = outcome.output.lines().count();
+            let status = outcome.metadata.get("exit_code").map(|code| format!("status {code}, ")).unwrap_or_default();
+            let noun = if lines == 1 { "line" } else { "lines" };
+            Some(format!("  {status}{lines} {noun}{seconds} (:show {number})"))
         }
     }
 }
 
-/// A question that is open while the model's answer is waited for.
-struct OpenQuestion {
-    text: String,
-    reader: Reader,
-    /// Answers of the pump to wait for before it is put.
-    nudges_due: u8,
-}
-
-/// One more than who else may have nudged: the one who has the question, and the thread that lists programs.
-const NUDGES: u8 = 3;
-
-impl OpenQuestion {
-    /// Lends the keys to a question. It is put when the pump has said that keys are answers from now on; an answer to
-    /// somebody else's nudge, still on its way, says nothing of that, so several are waited for.
-    fn new(text: String, session: &Session) -> Self {
-        session.keys_to(KeysTo::Question);
-        (0..NUDGES).for_each(|_| session.handle().nudge());
-        Self { text, reader: Reader::default(), nudges_due: NUDGES }
-    }
-
-    /// Takes an event; gives the answer, once there is one.
-    fn take(&mut self, event: &shell::Event, console: &Console) -> Option<bool> {
-        match event {
-            shell::Event::Nudged if self.nudges_due > 0 => {
-                self.nudges_due -= 1;
-                if self.nudges_due == 0 {
-                    console.raw(b"\x1b[?2004h");
-                    console.outside(&self.text);
-                }
-                None
-            }
-            shell::Event::Cancel => Some(false),
-            shell::Event::Keys(keys) if self.nudges_due == 0 => {
-                let yes = self.reader.read(keys, yes_or_no, false)?;
-                console.raw(b"\x1b[?2004l");
-                console.line(if yes { "yes" } else { "no" });
-                Some(yes)
-            }
-            _ => None,
-        }
+/// What a call gave, for `:show`.
+fn whole(outcome: &Outcome) -> String {
+    match &outcome.error {
+        Some(error) if outcome.output.is_empty() => format!("{}\n{}", error.message, error.hint),
+        _ => outcome.output.clone(),
     }
 }
 
 /// A lone key that answers a question of yes or no; everything that isn't plainly yes is no.
-fn yes_or_no(keys: &[u8]) -> Option<bool> {
+fn yes_or_no(keys: &[u8]) -> Option<Option<bool>> {
     match keys {
-        b"y" | b"Y" => Some(true),
-        b"n" | b"N" | b"\r" | b"\n" | b"\x1b" | b"\x03" | b"\x04" => Some(false),
+        b"y" | b"Y" => Some(Some(true)),
+        b"n" | b"N" | b"\r" | b"\n" | b"\x1b" | b"\x04" => Some(Some(false)),
+        b"\x03" => Some(None),
         _ => None,
     }
 }

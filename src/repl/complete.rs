@@ -6,8 +6,8 @@ mod paths;
 
 use reedline::{Completer, CompletionResult, Span, Suggestion};
 
-use super::git::Repository;
 use super::state::{self, EditorState, SharedState};
+use crate::project::Repository;
 use crate::proto::{NameKind, Route};
 use crate::route::lex::{Reading, Token, TokenKind, tokens};
 

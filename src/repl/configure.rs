@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::context::ProjectContext;
 use super::editor::{self, Shape};
 use super::hooks::SharedHooks;
 use super::meta::METAS;
@@ -30,6 +31,8 @@ pub(super) struct Configured {
     is_of_directory: bool,
     /// The project's file, if there is one.
     pub(super) project: ProjectState,
+    /// What questions carry of the project around them.
+    pub(super) project_context: ProjectContext,
 }
 
 /// Keys and meta commands of hooks.
@@ -42,7 +45,8 @@ impl Configured {
         hooks.set_own(own);
         let project = ProjectState::new(&request.env);
         let bound = (hooks.keys(), hooks.metas());
-        Self { request, effective: layers.clone(), layers, path, bound, is_of_directory, project }
+        let project_context = ProjectContext::default();
+        Self { request, effective: layers.clone(), layers, path, bound, is_of_directory, project, project_context }
     }
 }
 
@@ -64,7 +68,11 @@ impl Repl {
         };
         let other_models = models(&old) != models(&self.settings);
         if other_models {
-            self.agent.configure(app::agent_options(&self.settings, &self.configured.request.env));
+            self.agent.configure(app::agent_options(
+                &self.settings,
+                &self.configured.request.env,
+                app::ChannelKind::Shell,
+            ));
         }
         {
             let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -4,13 +4,14 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use super::answer::drawing;
 use super::run::Repl;
 use super::state;
-use crate::app::past_turns;
+use crate::app::{past_summary, past_turns};
 use crate::host;
 use crate::proto::{Failure, FailureKind, LineKind};
+use crate::render::sanitise;
 use crate::render::text::table;
-use crate::render::{Markdown, Options, sanitise};
 use crate::store;
 use crate::store::export::{self, Format};
 use crate::store::{ConversationId, HistoryId, Row, Search, StoreError, StoredConversation, StoredTurn, TextMatch};
@@ -114,7 +115,7 @@ impl Repl {
     /// Shows or sets the title.
     pub(super) fn title(&mut self, title: &str) {
         let Some(id) = self.agent.conversation() else { return self.tell_no_conversation() };
-        let title: String = title.chars().filter(|c| !c.is_control()).collect();
+        let title: String = self.agent.redacted(title).chars().filter(|c| !c.is_control()).collect();
         let done: Result<Option<String>, StoreError> = if title.is_empty() {
             self.store().conversation(id).map(|found| found.map(|found| found.title))
         } else {
@@ -210,7 +211,12 @@ impl Repl {
     /// Lets the agent go on in a conversation as it is stored.
     fn go_on_in(&mut self, id: ConversationId) -> bool {
         let Some(turns) = self.stored_turns(id) else { return false };
-        self.agent.go_on_in(id, past_turns(turns));
+        let summary = past_summary(&self.store(), id);
+        let summary = summary.unwrap_or_else(|problem| {
+            self.console.failure(&problem.into());
+            None
+        });
+        self.agent.go_on_in(id, past_turns(turns), summary);
         true
     }
 
@@ -272,9 +278,7 @@ impl Repl {
 
     fn show_turn(&self, turn: &StoredTurn) {
         self.console.outside(&format!("? {}\n", turn.question));
-        let options = self.console.options();
-        let width_columns = self.console.width_columns();
-        let mut markdown = Markdown::new(Options { width_columns, color: options.color, markdown: options.markdown });
+        let mut markdown = drawing(&self.console);
         self.console.write(&markdown.push(&turn.answer));
         self.console.write(&markdown.finish());
     }
@@ -315,7 +319,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// How long ago, in the largest unit that fits.
-fn age(milliseconds: i64) -> String {
+pub(super) fn age(milliseconds: i64) -> String {
     let minutes = milliseconds.max(0) / 60_000;
     match minutes {
         0 => "now".to_owned(),

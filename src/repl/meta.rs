@@ -27,10 +27,21 @@ pub enum Argument {
     Mode,
     /// The word `forget`.
     Forget,
+    /// The word `show`, or none.
+    Show,
+    /// The word `clear`, or none.
+    Clear,
+    /// One of `CONTEXT_WORDS`; none shows the context.
+    Context,
+    /// The word `detail`, or none.
+    Detail,
 }
 
 /// What `:config` can be told.
 pub const CONFIG_WORDS: [&str; 6] = ["show", "reload", "edit", "path", "trust", "untrust"];
+
+/// What `:context` can be told.
+pub const CONTEXT_WORDS: [&str; 3] = ["compact", "restore", "project"];
 
 /// What `:history` can be told, beside words to look for.
 pub const HISTORY_WORDS: [&str; 3] = ["prune", "delete", "export"];
@@ -72,6 +83,12 @@ pub enum Action {
     Run,
     /// Writes a block of the last answer to a file.
     Save,
+    /// Shows what the model thought.
+    Thoughts,
+    /// Tells what was spent.
+    Cost,
+    /// Counts tokens.
+    Tokens,
     /// Explains the last decision.
     Why,
     /// Shows, reads again or opens the config; trusts a project's file.
@@ -80,6 +97,14 @@ pub enum Action {
     Mode,
     /// Forgets what was learned about where lines go.
     Route,
+    /// Shows what the next question carries; summarises it, or undoes that.
+    Context,
+    /// Lists what was hidden.
+    Redact,
+    /// Stops every tool, or lets them run again.
+    Estop,
+    /// Shows what a tool gave.
+    Show,
     /// Lists the meta commands.
     Help,
 }
@@ -100,7 +125,7 @@ pub struct Meta {
 }
 
 /// The table.
-pub const METAS: [Meta; 22] = [
+pub const METAS: [Meta; 29] = [
     row(&["quit", "q"], "", Argument::None, "ends the session, as exit does", Action::Quit),
     row(&["clear"], "", Argument::None, "forgets the conversation's questions and answers", Action::Clear),
     row(
@@ -172,6 +197,15 @@ pub const METAS: [Meta; 22] = [
         Action::Run,
     ),
     row(&["save"], "N FILE", Argument::Text, "writes block of code N of the last answer to a new FILE", Action::Save),
+    row(&["thoughts"], "", Argument::None, "shows what the model thought before the last answer", Action::Thoughts),
+    row(
+        &["cost"],
+        "[detail]",
+        Argument::Detail,
+        "tells what this conversation, this day and this month cost, by model; detail: each request",
+        Action::Cost,
+    ),
+    row(&["tokens"], "TEXT", Argument::Text, "counts the tokens of TEXT for the model that answers", Action::Tokens),
     row(&["why"], "", Argument::None, "tells why the last line went where it went", Action::Why),
     row(
         &["mode"],
@@ -188,6 +222,28 @@ pub const METAS: [Meta; 22] = [
         "show, reload, edit, path, trust, untrust: what holds and why; a project's file",
         Action::Config,
     ),
+    row(
+        &["context"],
+        "[WHAT]",
+        Argument::Context,
+        "shows what the next question carries and costs; compact summarises older turns, restore undoes it; project on or off",
+        Action::Context,
+    ),
+    row(
+        &["redact"],
+        "[show]",
+        Argument::Show,
+        "lists the secrets that were hidden in this session: kind, length and place",
+        Action::Redact,
+    ),
+    row(
+        &["estop"],
+        "[clear]",
+        Argument::Clear,
+        "stops every tool of a model, in every session; clear lets them run again",
+        Action::Estop,
+    ),
+    row(&["show"], "[N]", Argument::Block, "shows all that a tool gave; the last one without a number", Action::Show),
     row(&["help"], "", Argument::None, "lists the meta commands and the keys", Action::Help),
 ];
 
@@ -232,6 +288,7 @@ pub fn parse(line: &str) -> Result<(&'static Meta, &str), MetaError> {
     };
     match meta.argument {
         Argument::None if !argument.is_empty() => Err(MetaError::Surplus(meta)),
+        Argument::Show if !matches!(argument, "" | "show") => Err(MetaError::Surplus(meta)),
         Argument::Command | Argument::Text | Argument::Forget if argument.is_empty() => Err(MetaError::Missing(meta)),
         _ => Ok((meta, argument)),
     }

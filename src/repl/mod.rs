@@ -5,15 +5,17 @@
 
 mod act;
 mod answer;
+mod approve;
 #[allow(clippy::disallowed_methods, reason = "the file that a block of an answer is saved to")]
 mod blocks;
 pub mod complete;
 mod configure;
+mod context;
 mod conversations;
+mod cost;
 #[allow(clippy::disallowed_methods, reason = "$EDITOR's process, which the line editor starts")]
 mod editor;
-#[allow(clippy::disallowed_methods, reason = "the branch and the references of a repository")]
-pub mod git;
+mod estop;
 pub mod highlight;
 pub mod history;
 mod hooks;
@@ -27,8 +29,10 @@ mod prompt;
 mod question;
 mod route;
 mod run;
+mod secrets;
 mod slots;
 pub mod state;
+mod tooling;
 pub mod validate;
 mod writer;
 

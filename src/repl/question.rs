@@ -1,5 +1,10 @@
 //! A question that a lone key answers. A paste, an escape sequence and keys that were typed before it are no answer.
 
+use std::time::Instant;
+
+use reedline::{EditCommand, Signal};
+
+use super::prompt::ReedPrompt;
 use super::run::{Flow, Repl};
 use crate::shell::Event;
 use crate::shell::session::KeysTo;
@@ -34,6 +39,10 @@ impl Reader {
     }
 }
 
+/// Answers of the pump that are waited for before a question is put: one to the question itself, and as many as others
+/// may still have on their way (the thread that lists programs, the one that answers).
+const NUDGES: u8 = 3;
+
 impl Repl {
     /// Puts a question and waits for a key that answers it; `stop` is what Ctrl-C says. The keys are kept from then on.
     pub(super) fn put_question<T: Clone>(
@@ -42,24 +51,49 @@ impl Repl {
         choice: impl Fn(&[u8]) -> Option<T>,
         stop: T,
     ) -> Result<T, Flow> {
+        self.put_question_until(None, text, choice, stop.clone(), stop)
+    }
+
+    /// As [`Self::put_question`]; `late` is what is taken for the answer where none came by `deadline`.
+    pub(super) fn put_question_until<T: Clone>(
+        &mut self,
+        deadline: Option<Instant>,
+        text: &str,
+        choice: impl Fn(&[u8]) -> Option<T>,
+        stop: T,
+        late: T,
+    ) -> Result<T, Flow> {
         self.console.raw(b"\x1b[?2004h");
         let mut reader = Reader::default();
         // Keys from before the question don't answer it: they stay kept for the editor. So it is put when the pump has
         // said that from now on keys are answers; one pressed at the sight of it must count.
         self.session.keys_to(KeysTo::Question);
-        self.session.handle().nudge();
-        let mut is_put = false;
+        (0..NUDGES).for_each(|_| self.session.handle().nudge());
+        let mut nudges_due = NUDGES;
         let answer = loop {
-            match self.session.next_event() {
-                Event::Nudged if !is_put => {
-                    is_put = true;
-                    self.console.write(text);
+            let event = match deadline {
+                None => self.session.next_event(),
+                Some(deadline) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    match self.session.next_event_within(left) {
+                        Some(event) => event,
+                        None => break Ok(late),
+                    }
                 }
-                Event::Keys(keys) if is_put => {
+            };
+            match event {
+                Event::Nudged if nudges_due > 0 => {
+                    nudges_due -= 1;
+                    if nudges_due == 0 {
+                        self.console.write(text);
+                    }
+                }
+                Event::Keys(keys) if nudges_due == 0 => {
                     if let Some(choice) = reader.read(&keys, &choice, stop.clone()) {
                         break Ok(choice);
                     }
                 }
+                Event::Cancel => break Ok(stop),
                 event => {
                     let flow = self.take_event(event, None);
                     if flow != Flow::Continue {
@@ -71,6 +105,31 @@ impl Repl {
         self.session.keys_to(KeysTo::Hold);
         self.console.raw(b"\x1b[?2004l");
         answer
+    }
+
+    /// Lets the person write a line in the editor, which begins with `text`; nothing where they don't.
+    pub(super) fn write_line(&mut self, label: &str, text: &str) -> Result<Option<String>, Flow> {
+        // What was typed before mustn't submit it.
+        self.session.keys_to(KeysTo::HoldFresh);
+        let options = self.console.options();
+        let prompt = ReedPrompt::from_shell(label, self.heading.clone(), options.color, options.unicode);
+        self.editor.run_edit_commands(&[EditCommand::Clear, EditCommand::InsertString(text.to_owned())]);
+        let written = loop {
+            match self.read_line(&prompt) {
+                Ok(Signal::Success(line)) => break Ok(Some(line)),
+                Ok(Signal::CtrlC | Signal::CtrlD) => break Ok(None),
+                Ok(_) => {
+                    self.session.woken();
+                    let flow = self.take_pending(Some(&prompt));
+                    if flow != Flow::Continue {
+                        break Err(flow);
+                    }
+                }
+                Err(_) => break Ok(None),
+            }
+        };
+        self.session.keys_to(KeysTo::Hold);
+        written
     }
 }
 

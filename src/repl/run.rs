@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use reedline::{EditCommand, Reedline, Signal};
 
 use super::configure::Configured;
+use super::cost::Spending;
 use super::editor::Shape;
-use super::git::{Head, Repository};
 use super::hooks::{KEY_COMMAND, SharedHooks};
 use super::keys::{FLIP, WAKE};
 use super::programs::ProgramsThread;
 use super::prompt::{Facts, Heading, ReedPrompt, split_titles, with_tilde};
 use super::route::Failed;
 use super::state::{EditorState, SharedState};
+use super::tooling::Tooling;
 use super::writer::{Ticket, WRITE_AFTER, Writer, WriterThread};
 use super::{editor, state};
 use crate::agent::Agent;
@@ -22,6 +23,7 @@ use crate::app::App;
 use crate::config::{HookContext, Told};
 use crate::console::Console;
 use crate::host;
+use crate::project::{Head, Repository};
 use crate::proto::{CommandOutcome, Failure, HumanLine, LineKind, ModelCommand, Route, Verdict};
 use crate::route::ends_with_question;
 use crate::shell::session::KeysTo;
@@ -63,6 +65,9 @@ pub struct Repl {
     pub(super) proposals_total: usize,
     /// The last answer, raw, as far as it came.
     pub(super) last_answer: String,
+    pub(super) tooling: Tooling,
+    /// What it came to, and what the model thought before it.
+    pub(super) spending: Spending,
     pub(super) last: Option<(String, Verdict)>,
     /// The last command that failed.
     pub(super) failed: Option<Failed>,
@@ -110,6 +115,26 @@ enum Finished {
     Incomplete,
 }
 
+/// What is known before the shell has told anything.
+fn first_state(app: &App, hooks: &SharedHooks, first_names: crate::proto::Names) -> EditorState {
+    let known = app.settings.shell.known_commands.iter().cloned().collect();
+    EditorState {
+        names: Arc::new(crate::proto::Names { known, ..first_names }),
+        other_grammar: app
+            .settings
+            .shell
+            .program
+            .as_deref()
+            .is_some_and(|program| Dialect::of(program) != Some(Dialect::Bash)),
+        cwd: host::working_directory(),
+        home: app.variable("HOME").map(PathBuf::from),
+        first_path: app.env.get(std::ffi::OsStr::new("PATH")).cloned(),
+        route_hook: hooks.route_hook(),
+        mode: app.settings.route.mode,
+        ..EditorState::default()
+    }
+}
+
 /// Exit code after the terminal has gone: 128 + SIGHUP.
 const HUNG_UP: i32 = 129;
 
@@ -121,22 +146,7 @@ impl Repl {
         let hooks = SharedHooks::default();
         let configured = Configured::new(std::mem::take(&mut app.config), &hooks);
         let home = app.variable("HOME").map(PathBuf::from);
-        let known = app.settings.shell.known_commands.iter().cloned().collect();
-        let state = EditorState {
-            names: Arc::new(crate::proto::Names { known, ..first_names }),
-            other_grammar: app
-                .settings
-                .shell
-                .program
-                .as_deref()
-                .is_some_and(|program| Dialect::of(program) != Some(Dialect::Bash)),
-            cwd: host::working_directory(),
-            home: home.clone(),
-            first_path: app.env.get(std::ffi::OsStr::new("PATH")).cloned(),
-            route_hook: hooks.route_hook(),
-            mode: app.settings.route.mode,
-            ..EditorState::default()
-        };
+        let state = first_state(&app, &hooks, first_names);
         let state = SharedState::new(state.into());
         let programs = ProgramsThread::start(SharedState::clone(&state), session.handle());
         programs.refresh(app.env.get(std::ffi::OsStr::new("PATH")).cloned());
@@ -154,6 +164,8 @@ impl Repl {
             proposals: VecDeque::new(),
             proposals_total: 0,
             last_answer: String::new(),
+            tooling: Tooling::default(),
+            spending: Spending::default(),
             last: None,
             failed: None,
             learns: settings.route.learn,
@@ -252,7 +264,7 @@ impl Repl {
         }
     }
 
-    fn read_line(&mut self, prompt: &ReedPrompt) -> std::io::Result<Signal> {
+    pub(super) fn read_line(&mut self, prompt: &ReedPrompt) -> std::io::Result<Signal> {
         if self.console.options().keyboard_protocol {
             self.console.raw(b"\x1b[>1u");
         }
@@ -301,7 +313,7 @@ impl Repl {
         let flow = match verdict.route {
             Route::Empty | Route::Confirm => Flow::Continue,
             Route::Meta => {
-                self.remember(line, LineKind::Meta);
+                self.remember(&self.kept_meta(line, &verdict.text), LineKind::Meta);
                 let before = self.last.take();
                 let flow = self.meta(&verdict.text, hidden, before.as_ref());
                 // `:why` is about the line before.
@@ -392,6 +404,7 @@ impl Repl {
         if let Some(cwd) = &outcome.cwd {
             self.state.write().unwrap_or_else(PoisonError::into_inner).cwd.clone_from(cwd);
         }
+        self.tooling.last_outcome = Some(outcome.clone());
         if let Some(row) = row {
             self.history.note(row, outcome.status, self.duration_ms, host::now_unix_ms());
         }
@@ -434,10 +447,16 @@ impl Repl {
     /// Asks the model, and offers the commands that it proposes; `line` is what the history keeps.
     pub(super) fn ask(&mut self, line: Option<&str>, question: &str) -> Flow {
         if let Some(line) = line {
-            self.remember(line, LineKind::Question);
+            // It is sent, so it is kept as it is sent.
+            self.remember(&self.agent.redacted(line), LineKind::Question);
         }
         self.proposals.clear();
-        let reply = self.answer(question);
+        self.take_hands();
+        self.attach_notes();
+        let reply = match self.answer(question) {
+            Ok(reply) => reply,
+            Err(flow) => return flow,
+        };
         self.state.write().unwrap_or_else(PoisonError::into_inner).model_asked = ends_with_question(&reply.text);
         if reply.whole {
             self.tell_hooks(Told::Answer(&reply.text));
@@ -446,6 +465,7 @@ impl Repl {
             self.proposals_total = commands.len();
             self.proposals = commands.into();
         }
+        self.keep_spending(reply.spent.as_ref(), reply.thoughts);
         self.last_answer = reply.text;
         self.offer_proposals()
     }
@@ -474,7 +494,7 @@ impl Repl {
         Flow::Continue
     }
 
-    fn take_pending(&mut self, editing: Option<&ReedPrompt>) -> Flow {
+    pub(super) fn take_pending(&mut self, editing: Option<&ReedPrompt>) -> Flow {
         let mut output = Vec::new();
         while let Some(event) = self.deferred.pop_front().or_else(|| self.session.pending_event()) {
             if let Event::Output(bytes) = event {
@@ -576,7 +596,8 @@ impl Repl {
         let cwd = state::read(&self.state).cwd.clone();
         let prompt = match &self.shell_prompt {
             Some(rendered) => ReedPrompt::from_shell(rendered, self.heading.clone(), color, unicode),
-            None => ReedPrompt::from_facts(&facts(&cwd), self.heading.clone(), color, unicode),
+            None => ReedPrompt::from_facts(&facts(&cwd), self.heading.clone(), color, unicode)
+                .with_texts(None, self.edge_text()),
         };
         self.hooks.decorate(prompt, || {
             let Facts { directory, branch, status, model, .. } = facts(&cwd);

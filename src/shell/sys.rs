@@ -215,6 +215,40 @@ pub fn release_program_pages() {
     unsafe { libc::dl_iterate_phdr(Some(release), std::ptr::null_mut()) };
 }
 
+/// Closes every descriptor of this process from `first` on. For a process that has opened none of them itself.
+///
+/// # Errors
+/// The kernel is older than 5.9.
+pub fn close_descriptors_from(first: u32) -> io::Result<()> {
+    // SAFETY: close_range takes three integers; the caller owns none of the descriptors, so no owner is left with one.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Gives up every capability of this process, and of what it becomes: root is then a user like another.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn drop_capabilities() -> io::Result<()> {
+    /// `_LINUX_CAPABILITY_VERSION_3` of linux/capability.h: two sets of 32 bits each.
+    const VERSION_3: u32 = 0x2008_0522;
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        process: libc::c_int,
+    }
+    for capability in 0..64 {
+        // SAFETY: PR_CAPBSET_DROP takes one integer and touches no memory. It fails for numbers that the kernel doesn't
+        // know, and for who has no capabilities to give up.
+        unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability as libc::c_ulong) };
+    }
+    let header = Header { version: VERSION_3, process: 0 };
+    let none = [[0_u32; 3]; 2];
+    // SAFETY: capset reads one header and, for version 3, two times three integers, all valid for the call.
+    let result = unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// How many bytes wait to be read from a terminal's slave side.
 #[must_use]
 pub fn bytes_waiting(terminal: BorrowedFd) -> usize {

@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 
 use super::history::truncate_log;
 use super::overlay::OVERLAY_ID_MIN;
-use super::{Store, StoreError};
+use super::{Store, StoreError, summary};
 use crate::proto::{Message, Role};
 
 /// A piece waits at most so long before it is written, measured when the next one comes; where none comes, the caller
@@ -25,7 +25,7 @@ pub(super) const TOUCH: &str = "UPDATE conversation SET updated = max(updated, ?
 const TITLE_CHARS: usize = 80;
 
 /// The id of a conversation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConversationId(pub i64);
 
 /// How far a message got.
@@ -157,6 +157,7 @@ impl Store {
                 insert.execute(params![id, time, role, message.content, state, model, false, true])?;
             }
             drop(insert);
+            summary::copy(&transaction, parent, id, turns)?;
             transaction.commit().map(|()| id)
         };
         Ok(ConversationId(self.write(now, copy).unwrap_or(0)))
@@ -183,6 +184,10 @@ impl Store {
                 behind.iter().filter(|id| (**id >= OVERLAY_ID_MIN) != std::ptr::eq(connection, &raw const self.main))
             {
                 transaction.execute("UPDATE message SET rewound = 1 WHERE id = ?1", [id])?;
+            }
+            let id = self.moved.conversation(conversation.0);
+            if std::ptr::eq(connection, self.home_of(id)) {
+                summary::fit(&transaction, id, turns)?;
             }
             transaction.commit()
         };
@@ -215,7 +220,8 @@ impl Store {
                 "INSERT INTO message_text(message_text) VALUES ('delete-all');
                  UPDATE message SET indexed = 0;
                  DELETE FROM message;
-                 UPDATE request SET conversation = NULL, thoughts = '';",
+                 UPDATE request SET conversation = NULL, thoughts = '';
+                 DELETE FROM summary;",
             )?;
             let count = transaction.execute("DELETE FROM conversation", [])?;
             transaction.commit().map(|()| count)
@@ -336,7 +342,7 @@ impl Store {
     }
 
     /// The database that holds the row of an id.
-    fn home_of(&self, id: i64) -> &Connection {
+    pub(super) fn home_of(&self, id: i64) -> &Connection {
         match &self.overlay {
             Some(overlay) if id >= OVERLAY_ID_MIN => &overlay.connection,
             _ => &self.main,

@@ -13,8 +13,8 @@ use super::{FILE_NAME, Permissions, Store, StoreError, schema};
 /// Faults that one check lists at most.
 const FAULTS_MAX: usize = 20;
 /// The tables whose rows have a number of their own, and those that have none.
-const NUMBERED: [&str; 4] = ["history", "conversation", "message", "request"];
-const UNNUMBERED: [&str; 3] = ["route_answer", "route_weight", "token_factor"];
+const NUMBERED: [&str; 5] = ["history", "conversation", "message", "request", "memory"];
+const UNNUMBERED: [&str; 4] = ["route_answer", "route_weight", "token_factor", "summary"];
 /// The text indexes.
 const INDEXES: [&str; 2] = ["history_text", "message_text"];
 

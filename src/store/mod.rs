@@ -17,6 +17,7 @@ mod recall;
 mod route;
 mod schema;
 mod spending;
+mod summary;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +32,8 @@ pub use error::{StoreError, StoreErrorKind};
 pub use history::{Entry, HistoryId, Row, Search, TextMatch, keeps};
 pub use recall::Hit;
 pub use route::RouteMemory;
+pub use spending::{Period, RequestId, SpentSum, StoredRequest};
+pub use summary::StoredSummary;
 
 use overlay::Overlay;
 

@@ -35,6 +35,7 @@ pub(super) struct Moved {
     history: HashMap<i64, i64>,
     conversation: HashMap<i64, i64>,
     message: HashMap<i64, i64>,
+    request: HashMap<i64, i64>,
 }
 
 impl Moved {
@@ -48,6 +49,10 @@ impl Moved {
 
     pub(super) fn message(&self, id: i64) -> i64 {
         self.message.get(&id).copied().unwrap_or(id)
+    }
+
+    pub(super) fn request(&self, id: i64) -> i64 {
+        self.request.get(&id).copied().unwrap_or(id)
     }
 }
 
@@ -107,6 +112,7 @@ impl Store {
             self.moved.history.extend(moved.history);
             self.moved.conversation.extend(moved.conversation);
             self.moved.message.extend(moved.message);
+            self.moved.request.extend(moved.request);
         }
     }
 }
@@ -158,7 +164,19 @@ fn move_rows(main: &mut Connection, overlay: &Overlay, moved: &mut Moved) -> rus
     }
     move_messages(&target, overlay, moved)?;
     move_requests(&target, overlay, moved)?;
+    move_summaries(&target, overlay, moved)?;
     target.commit()
+}
+
+fn move_summaries(target: &Connection, overlay: &Overlay, moved: &Moved) -> rusqlite::Result<()> {
+    let mut select = overlay.connection.prepare("SELECT conversation, turns, time, content FROM summary")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let (turns, time, content): (i64, i64, String) = (row.get(1)?, row.get(2)?, row.get(3)?);
+        let sql = "INSERT OR REPLACE INTO summary (conversation, turns, time, content) VALUES (?1, ?2, ?3, ?4)";
+        target.execute(sql, params![moved.conversation(row.get(0)?), turns, time, content])?;
+    }
+    Ok(())
 }
 
 /// A message whose id is the file's is the rest of one that began there.
@@ -183,12 +201,12 @@ fn move_messages(target: &Connection, overlay: &Overlay, moved: &mut Moved) -> r
     Ok(())
 }
 
-fn move_requests(target: &Connection, overlay: &Overlay, moved: &Moved) -> rusqlite::Result<()> {
+fn move_requests(target: &Connection, overlay: &Overlay, moved: &mut Moved) -> rusqlite::Result<()> {
     let columns = "conversation, time, model, served_as, uncached_in, cache_read, cache_write, visible_out,
         reasoning_out, usage, tools, thoughts, estimated_in, estimate, cost";
     let marks = ["?"; 15].join(", ");
     let mut insert = target.prepare(&format!("INSERT INTO request ({columns}) VALUES ({marks})"))?;
-    let mut select = overlay.connection.prepare(&format!("SELECT {columns} FROM request ORDER BY id"))?;
+    let mut select = overlay.connection.prepare(&format!("SELECT {columns}, id FROM request ORDER BY id"))?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         let mut values: Vec<Value> = (0..15).map(|column| row.get(column)).collect::<Result<_, _>>()?;
@@ -196,6 +214,14 @@ fn move_requests(target: &Connection, overlay: &Overlay, moved: &Moved) -> rusql
             *conversation = moved.conversation(*conversation);
         }
         insert.execute(rusqlite::params_from_iter(values))?;
+        moved.request.insert(row.get(15)?, target.last_insert_rowid());
+    }
+    let mut select = overlay.connection.prepare("SELECT model, factor, count FROM token_factor")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let values: Vec<Value> = (0..3).map(|column| row.get(column)).collect::<Result<_, _>>()?;
+        let sql = "INSERT OR REPLACE INTO token_factor (model, factor, count) VALUES (?, ?, ?)";
+        target.execute(sql, rusqlite::params_from_iter(values))?;
     }
     Ok(())
 }

@@ -87,7 +87,11 @@ struct Term {
 /// longer than the rest. Here the counts are taken from the newest of them.
 fn find(connection: &Connection, terms: &[Term], limit: usize) -> rusqlite::Result<Vec<(f64, Hit)>> {
     let expression = terms.iter().map(|term| term.expression.as_str()).collect::<Vec<_>>().join(" AND ");
-    let weights = terms.iter().map(|term| weight(connection, term)).collect::<Result<Vec<f64>, _>>()?;
+    // What a term says against others; alone it says all, and needn't be looked up twice.
+    let weights = match terms {
+        [_] => vec![1.0],
+        terms => terms.iter().map(|term| weight(connection, term)).collect::<Result<Vec<f64>, _>>()?,
+    };
     let mut select = connection.prepare_cached(
         "SELECT message.id, conversation, time, role, content FROM (
              SELECT rowid AS id FROM message_text WHERE message_text MATCH ?1 ORDER BY rowid DESC LIMIT ?2

@@ -12,7 +12,7 @@ pub const BUSY_TIMEOUT_MS: u64 = 250;
 
 /// Each step takes a database from the version that is its index to the next one. Never edit a step that was
 /// released; add one.
-const MIGRATIONS: [&str; 4] = [V1, V2, V3, REQUESTS];
+const MIGRATIONS: [&str; 5] = [V1, V2, V3, REQUESTS, CONTEXT];
 
 /// The version of the schema that this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
@@ -139,6 +139,27 @@ CREATE TABLE token_factor (
     factor REAL NOT NULL,
     count INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+";
+
+/// What stands for the first turns of a conversation, and what is remembered beyond conversations. `place` is the directory
+/// or repository that a memory belongs to, NULL where it belongs everywhere; one that a model proposed waits, `taken` 0,
+/// until the user takes it.
+const CONTEXT: &str = "
+CREATE TABLE summary (
+    conversation INTEGER PRIMARY KEY,
+    turns INTEGER NOT NULL,
+    time INTEGER NOT NULL,
+    content TEXT NOT NULL
+) STRICT;
+CREATE TABLE memory (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    time INTEGER NOT NULL,
+    place TEXT,
+    origin TEXT NOT NULL,
+    conversation INTEGER,
+    taken INTEGER NOT NULL,
+    content TEXT NOT NULL
+) STRICT;
 ";
 
 /// Sets up a connection to a file: bounded waiting, write-ahead log, and deleted rows overwritten with zeros (a

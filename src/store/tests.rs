@@ -285,6 +285,24 @@ fn a_session_that_saw_an_empty_file_before_another_filled_it_migrates_nothing_tw
 }
 
 #[test]
+fn a_database_of_the_version_before_gets_summaries_and_memories_and_keeps_its_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Store::open(dir.path()).unwrap());
+    let path = dir.path().join(FILE_NAME);
+    let connection = Connection::open(&path).unwrap();
+    let without = "DROP TABLE summary; DROP TABLE memory; INSERT INTO conversation (started, model) VALUES (5, 'old');";
+    connection.execute_batch(without).unwrap();
+    connection.pragma_update(None, "user_version", schema::VERSION - 1).unwrap();
+    drop(connection);
+    let mut store = Store::open(dir.path()).unwrap();
+    let old = store.conversations(9).unwrap()[0].id;
+    let summary = StoredSummary { turns: 0, text: "s".into() };
+    store.set_summary(old, Some(&summary), 6).unwrap();
+    assert_eq!(store.summary(old).unwrap(), Some(summary));
+    assert_eq!(schema::version(&store.main).unwrap(), schema::VERSION);
+}
+
+#[test]
 fn what_cannot_be_opened_is_one_error_with_a_hint() {
     type Prepare = fn(&Path);
     let table: [(&str, Prepare, StoreErrorKind); 5] = [
@@ -650,6 +668,7 @@ fn what_requests_came_to_outlives_a_full_disk_and_a_cleared_conversation() {
         model: model.into(),
         tools: vec!["read".into(), "list".into()],
         usage: Usage { uncached_in: tokens, visible_out: 1, raw: "{}".into(), ..Usage::default() },
+        ..Spent::default()
     };
     let talk = store.begin_conversation(1, "m");
     store.add_request(Some(talk), 2, &spent("a", 10), "deep");

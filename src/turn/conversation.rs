@@ -4,7 +4,9 @@
 //! Tokens are estimated, not counted: a text of n characters is taken as n/4 tokens, rounded up. Code and languages other
 //! than English take more, so leave room between `token_budget` and the model's real context.
 
+use super::compact::{PastSummary, Summary};
 use super::exec::Outputs;
+use super::redact::{Hidden, Redactor};
 use crate::proto::{CommandOutcome, Message, Role};
 
 /// Characters that are taken as one token.
@@ -31,27 +33,51 @@ pub struct Options {
     pub token_budget: usize,
     /// Most tokens of commands' output in front of one question, estimated; never more than half the budget.
     pub exec_output_tokens: usize,
+    /// From how many parts in a hundred of the window on the older part is summarised; 0 is never.
+    pub compact_at_percent: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { system_prompt: String::new(), max_turns: 40, token_budget: 8192, exec_output_tokens: 2048 }
+        Self {
+            system_prompt: String::new(),
+            max_turns: 40,
+            token_budget: 8192,
+            exec_output_tokens: 2048,
+            compact_at_percent: 0,
+        }
     }
 }
 
 /// A conversation: what was asked and answered, and the commands run since the last question.
 #[derive(Clone, Debug)]
 pub struct Conversation {
-    options: Options,
-    pairs: Vec<Pair>,
-    outputs: Outputs,
+    pub(super) options: Options,
+    pub(super) pairs: Vec<Pair>,
+    /// Stands for the first of the pairs, which are held for the day on which it is taken away.
+    pub(super) summary: Option<Summary>,
+    pub(super) may_compact: bool,
+    /// What the model that answers can read, where that is known.
+    window_tokens: Option<usize>,
+    pub(super) outputs: Outputs,
+    /// What goes in front of the next question, unless the model has it already.
+    notes: Vec<String>,
     open: Option<Open>,
+    redactor: Redactor,
 }
 
 #[derive(Clone, Debug)]
-struct Pair {
-    question: String,
-    answer: String,
+pub(super) struct Pair {
+    pub(super) question: String,
+    pub(super) answer: String,
+    /// How much of the question are notes that go in front of it.
+    pub(super) notes_bytes: usize,
+}
+
+impl Pair {
+    pub(super) fn tokens(&self) -> usize {
+        estimate_tokens(&self.question) + estimate_tokens(&self.answer)
+    }
 }
 
 /// A turn of a conversation that was recorded.
@@ -69,6 +95,7 @@ pub struct PastTurn {
 #[derive(Clone, Debug)]
 struct Open {
     content: String,
+    notes_bytes: usize,
     outputs: Outputs,
 }
 
@@ -76,7 +103,65 @@ impl Conversation {
     /// Starts an empty conversation.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        Self { options, pairs: Vec::new(), outputs: Outputs::default(), open: None }
+        Self {
+            options,
+            pairs: Vec::new(),
+            summary: None,
+            may_compact: true,
+            window_tokens: None,
+            outputs: Outputs::default(),
+            notes: Vec::new(),
+            open: None,
+            redactor: Redactor::default(),
+        }
+    }
+
+    /// Holds itself to what the model that answers can read, where that is known.
+    pub fn fit_window(&mut self, window_tokens: Option<usize>) {
+        self.window_tokens = window_tokens;
+    }
+
+    /// The most tokens of a request: the budget, or the model's window where that is smaller.
+    #[must_use]
+    pub fn budget(&self) -> usize {
+        self.window_tokens.map_or(self.options.token_budget, |window| window.min(self.options.token_budget))
+    }
+
+    /// Puts notes in front of the next question. Each begins with a line that says what it is, such as `[git]`; the model
+    /// gets one only where the last of the kind, in what it still sees, was another.
+    pub fn attach(&mut self, notes: Vec<String>) {
+        self.notes = notes;
+    }
+
+    /// Whether no turn is held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// The turns that are sent to the letter.
+    pub(super) fn live(&self) -> &[Pair] {
+        &self.pairs[self.summarised()..]
+    }
+
+    fn summarised(&self) -> usize {
+        self.summary.as_ref().map_or(0, |summary| summary.pairs.min(self.pairs.len()))
+    }
+
+    /// The notes that the model doesn't have yet, or has in an older form.
+    fn fresh_notes(&self) -> String {
+        let is_fresh = |note: &&String| {
+            let heading = note.lines().next().unwrap_or_default();
+            let kind = heading.split_inclusive(']').next().unwrap_or_default();
+            let of_kind = |pair: &&Pair| pair.question[..pair.notes_bytes].lines().any(|line| line.starts_with(kind));
+            !self.live().iter().rev().find(of_kind).is_some_and(|pair| pair.question.contains(note.as_str()))
+        };
+        self.notes.iter().filter(is_fresh).map(|note| format!("{}\n\n", note.trim_end())).collect()
+    }
+
+    /// Hides secrets in the outputs of commands with this from now on.
+    pub fn redact_with(&mut self, redactor: Redactor) {
+        self.redactor = redactor;
     }
 
     /// Goes on within other limits; what no longer fits leaves with the next question.
@@ -91,9 +176,9 @@ impl Conversation {
         }
     }
 
-    /// Keeps a command's outcome for the next question.
-    pub fn ran(&mut self, outcome: &CommandOutcome) {
-        self.outputs.add(outcome, self.exec_output_tokens());
+    /// Keeps a command's outcome for the next question; gives what was hidden in it, and where.
+    pub fn ran(&mut self, outcome: &CommandOutcome) -> Vec<(String, Hidden)> {
+        self.outputs.add(outcome, self.exec_output_tokens(), &self.redactor)
     }
 
     /// Opens a question: gives the messages to send, and notices for the user about what no longer fits. What is evicted is
@@ -102,18 +187,27 @@ impl Conversation {
     pub fn messages_for(&mut self, question: &str) -> (Vec<Message>, Vec<String>) {
         self.failed();
         let outputs = std::mem::take(&mut self.outputs);
-        let content = outputs.before(question);
+        let mut notes = self.fresh_notes();
+        self.notes.clear();
+        let notes_bytes = notes.len();
+        notes.push_str(&outputs.before(question));
+        let content = notes;
         let notices = self.make_room(&content);
         let mut messages = Vec::with_capacity(self.pairs.len() * 2 + 2);
         if !self.options.system_prompt.trim().is_empty() {
             messages.push(Message { role: Role::System, content: self.options.system_prompt.clone() });
         }
-        for pair in &self.pairs {
-            messages.push(Message { role: Role::User, content: pair.question.clone() });
+        let mut summary = self.summary.as_ref();
+        let mut asked = |question: &String| {
+            let content = summary.take().map_or_else(|| question.clone(), |summary| summary.before(question));
+            Message { role: Role::User, content }
+        };
+        for pair in self.live() {
+            messages.push(asked(&pair.question));
             messages.push(Message { role: Role::Assistant, content: pair.answer.clone() });
         }
-        messages.push(Message { role: Role::User, content: content.clone() });
-        self.open = Some(Open { content, outputs });
+        messages.push(asked(&content));
+        self.open = Some(Open { content, notes_bytes, outputs });
         (messages, notices)
     }
 
@@ -144,12 +238,19 @@ impl Conversation {
     pub fn clear(&mut self) {
         self.failed();
         self.pairs.clear();
+        self.summary = None;
+        self.may_compact = true;
     }
 
     /// Holds these turns from now on, without those that got no answer; outputs of commands since the last question stay
-    /// for the next one. A turn that is held already keeps the outputs that went with it.
-    pub fn restore(&mut self, turns: Vec<PastTurn>) {
+    /// for the next one. A turn that is held already keeps the outputs that went with it. A summary stands for the first
+    /// of them.
+    pub fn restore(&mut self, turns: Vec<PastTurn>, summary: Option<PastSummary>) {
         self.failed();
+        self.summary = summary.map(|PastSummary { text, turns: count }| {
+            let pairs = turns.iter().take(count).filter(|turn| !turn.answer.trim().is_empty()).count();
+            Summary { text, pairs }
+        });
         let mut held = std::mem::take(&mut self.pairs).into_iter().peekable();
         for PastTurn { question, answer, is_whole } in turns {
             if answer.trim().is_empty() {
@@ -161,14 +262,15 @@ impl Conversation {
             let pair = if held.peek().is_some_and(is_same) { held.next() } else { None };
             self.pairs.push(pair.unwrap_or_else(|| {
                 let answer = if is_whole { answer.clone() } else { format!("{came}\n{BROKE_OFF}") };
-                Pair { question, answer }
+                Pair { question, answer, notes_bytes: 0 }
             }));
         }
     }
 
     /// Forgets everything but the options.
     pub fn reset(&mut self) {
-        *self = Self::new(self.options.clone());
+        let redactor = std::mem::take(&mut self.redactor);
+        *self = Self { redactor, ..Self::new(self.options.clone()) };
     }
 
     fn close(&mut self, text: &str, mark: Option<&str>) {
@@ -176,39 +278,37 @@ impl Conversation {
             self.failed();
         } else if let Some(open) = self.open.take() {
             let answer = mark.map_or_else(|| text.to_owned(), |mark| format!("{}\n{mark}", text.trim_end()));
-            self.pairs.push(Pair { question: open.content, answer });
+            self.pairs.push(Pair { question: open.content, answer, notes_bytes: open.notes_bytes });
         }
     }
 
     /// Evicts the oldest pairs until question and history fit.
     fn make_room(&mut self, content: &str) -> Vec<String> {
-        let pair_tokens = |pair: &Pair| estimate_tokens(&pair.question) + estimate_tokens(&pair.answer);
         let fixed = estimate_tokens(&self.options.system_prompt) + estimate_tokens(content);
-        let mut tokens = fixed + self.pairs.iter().map(pair_tokens).sum::<usize>();
+        let fixed = fixed + self.summary.as_ref().map_or(0, Summary::tokens);
+        let live = self.live();
+        let mut tokens = fixed + live.iter().map(Pair::tokens).sum::<usize>();
         let pairs_max = self.options.max_turns.max(1) - 1;
+        let budget = self.budget();
         let mut evicted = 0;
-        while evicted < self.pairs.len()
-            && (self.pairs.len() - evicted > pairs_max || tokens > self.options.token_budget)
-        {
-            tokens -= pair_tokens(&self.pairs[evicted]);
+        while evicted < live.len() && (live.len() - evicted > pairs_max || tokens > budget) {
+            tokens -= live[evicted].tokens();
             evicted += 1;
         }
-        self.pairs.drain(..evicted);
+        let from = self.summarised();
+        self.pairs.drain(from..from + evicted);
         let mut notices = Vec::new();
         if evicted > 0 {
             notices.push(format!("[context] oldest {} turns evicted", evicted * 2));
         }
-        if tokens > self.options.token_budget {
-            notices.push(format!(
-                "[context] the question alone is about {tokens} tokens, over the budget of {}",
-                self.options.token_budget
-            ));
+        if tokens > budget {
+            notices.push(format!("[context] the question alone is about {tokens} tokens, over the budget of {budget}"));
         }
         notices
     }
 
     fn exec_output_tokens(&self) -> usize {
-        self.options.exec_output_tokens.min(self.options.token_budget / 2)
+        self.options.exec_output_tokens.min(self.budget() / 2)
     }
 }
 
@@ -310,7 +410,7 @@ mod tests {
             is_whole,
         };
         let mut talk = with(40, 10_000);
-        talk.restore(vec![past("one", "yes", true), past("two", "", false), past("three", "ha \n", false)]);
+        talk.restore(vec![past("one", "yes", true), past("two", "", false), past("three", "ha \n", false)], None);
         talk.ran(&ran("ls", "file"));
         let (messages, _) = talk.messages_for("four");
         let broken = "ha\n[the answer broke off here]";
@@ -318,7 +418,7 @@ mod tests {
         talk.answered("four!");
         let _ = talk.messages_for("five");
         talk.answered("five!");
-        talk.restore(vec![past("one", "yes", true), past("three", "ha \n", false), past("four", "four!", true)]);
+        talk.restore(vec![past("one", "yes", true), past("three", "ha \n", false), past("four", "four!", true)], None);
         let (messages, _) = talk.messages_for("six");
         let contents = contents(&messages);
         assert_eq!((contents.len(), contents[1..5].join(" ")), (8, format!("one yes three {broken}")));
@@ -354,7 +454,7 @@ mod tests {
                     0 => talk.answered(&text),
                     1 => talk.cancelled(&text),
                     2 => talk.failed(),
-                    3 => talk.ran(&ran("c", &text.repeat(20))),
+                    3 => drop(talk.ran(&ran("c", &text.repeat(20)))),
                     4 => talk.broke_off(&text),
                     _ => {
                         let (messages, notices) = talk.messages_for(&text);

@@ -2,10 +2,13 @@
 
 use super::conversation::{CHARS_PER_TOKEN, estimate_tokens};
 use super::plain::plain_text;
+use super::redact::{Hidden, Redactor};
 use crate::proto::CommandOutcome;
 
 /// Characters under which a shortened output says nothing any more: the command is then left out and counted.
 const USEFUL_CHARS: usize = 120;
+/// Characters of a command that name the place where something was hidden.
+const SHOWN_CHARS: usize = 60;
 
 /// Blocks that wait for the next question, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,10 +18,17 @@ pub(super) struct Outputs {
 }
 
 impl Outputs {
-    /// Adds one command; the oldest leave where the budget is passed.
-    pub(super) fn add(&mut self, outcome: &CommandOutcome, tokens_max: usize) {
-        self.blocks.push(block(outcome, tokens_max.saturating_mul(CHARS_PER_TOKEN)));
+    /// Adds one command; the oldest leave where the budget is passed. Gives what was hidden in it, and where.
+    pub(super) fn add(
+        &mut self,
+        outcome: &CommandOutcome,
+        tokens_max: usize,
+        redactor: &Redactor,
+    ) -> Vec<(String, Hidden)> {
+        let (block, hidden) = block(outcome, tokens_max.saturating_mul(CHARS_PER_TOKEN), redactor);
+        self.blocks.push(block);
         self.fit(tokens_max);
+        hidden
     }
 
     /// Puts `older` in front: a question that failed gives its outputs back.
@@ -65,16 +75,25 @@ impl Outputs {
     }
 }
 
-fn block(outcome: &CommandOutcome, chars_max: usize) -> String {
+/// A command with its status and output, without secrets: they are hidden before it is shortened, for a cut would leave
+/// half of one.
+fn block(outcome: &CommandOutcome, chars_max: usize, redactor: &Redactor) -> (String, Vec<(String, Hidden)>) {
     let output = plain_text(&outcome.output);
     let output = if output.is_empty() { "(no output)" } else { &output };
     let command: String = outcome.command.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
-    shorten(&format!("[exec output]\n$ {command}\n(exit status {})\n{output}", outcome.status), chars_max)
+    let (command, output) = (redactor.redact(&command), redactor.redact(output));
+    let shown: String =
+        command.text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(SHOWN_CHARS).collect();
+    let in_command = command.hidden.into_iter().map(|hidden| (format!("the command {shown}"), hidden));
+    let in_output = output.hidden.into_iter().map(|hidden| (format!("the output of {shown}"), hidden));
+    let hidden = in_command.chain(in_output).collect();
+    let text = format!("[exec output]\n$ {}\n(exit status {})\n{}", command.text, outcome.status, output.text);
+    (shorten(&text, chars_max), hidden)
 }
 
 /// Keeps a head and a tail within `chars_max` characters, with the gap said between them. The head is a third: errors and
 /// results come last.
-fn shorten(text: &str, chars_max: usize) -> String {
+pub(super) fn shorten(text: &str, chars_max: usize) -> String {
     let length = text.chars().count();
     if length <= chars_max {
         return text.to_owned();
@@ -118,8 +137,8 @@ mod tests {
     #[test]
     fn a_block_has_the_tag_the_command_its_status_and_its_output() {
         let mut outputs = Outputs::default();
-        outputs.add(&ran("make", 2, "\x1b[31merror\x1b[0m\r\n"), 100);
-        outputs.add(&ran("true", 0, ""), 100);
+        outputs.add(&ran("make", 2, "\x1b[31merror\x1b[0m\r\n"), 100, &Redactor::default());
+        outputs.add(&ran("true", 0, ""), 100, &Redactor::default());
         assert_eq!(
             outputs.before("why?"),
             "[exec output]\n$ make\n(exit status 2)\nerror\n\n[exec output]\n$ true\n(exit status 0)\n(no output)\n\nwhy?"
@@ -139,12 +158,26 @@ mod tests {
     fn the_newest_stay_whole_and_the_oldest_leave_counted() {
         let mut outputs = Outputs::default();
         for number in 0..20 {
-            outputs.add(&ran(&format!("c{number}"), 0, &"y".repeat(200)), 150);
+            outputs.add(&ran(&format!("c{number}"), 0, &"y".repeat(200)), 150, &Redactor::default());
         }
         let text = outputs.before("q");
         assert!(text.contains("$ c19\n(exit status 0)\nyyy") && !text.contains("$ c1\n"), "{text}");
         assert!(text.starts_with("[exec output]\n… 17 earlier commands omitted …\n\n"), "{text}");
         assert!(text.chars().count() < 150 * 4 + 80, "{}", text.len());
+    }
+
+    #[test]
+    fn a_secret_is_hidden_before_a_cut_and_told_with_its_place() {
+        let mut outputs = Outputs::default();
+        let output = format!("\x1b[1mA\x1b[0m\nDB_PASSWORD=hun\x1b[31mter2\x1b[0m\n{}", "x".repeat(4000));
+        let hidden = outputs.add(&ran("mysql --password=hunter3 -e x", 0, &output), 200, &Redactor::default());
+        let text = outputs.before("q");
+        assert!(!text.contains("hunter") && text.contains("$ mysql --password=[redacted: password] -e x"), "{text}");
+        let places: Vec<(&str, usize, usize)> =
+            hidden.iter().map(|(place, it)| (place.as_str(), it.line, it.length_chars)).collect();
+        let command = "mysql --password=[redacted: password] -e x";
+        let (first, second) = (format!("the command {command}"), format!("the output of {command}"));
+        assert_eq!(places, [(first.as_str(), 1, 7), (second.as_str(), 2, 7)]);
     }
 
     proptest! {

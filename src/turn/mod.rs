@@ -13,15 +13,19 @@
 
 mod blocks;
 mod commands;
+mod compact;
 mod conversation;
 mod exec;
 mod plain;
+mod redact;
 mod scan;
 pub mod schema;
 mod thinking;
 
 pub use blocks::{CodeBlock, code_blocks};
 pub use commands::{commands_in, proposals};
+pub use compact::{Older, Part, PastSummary};
 pub use conversation::{Conversation, Options, PastTurn, estimate_tokens};
 pub use plain::plain_text;
+pub use redact::{Hidden, Redacted, Redactor, Settling};
 pub use thinking::Thinking;

@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::need::TEST_PATH;
+use crate::need::{TEST_PATH, require};
 use crate::pty::{Session, program};
 use crate::server::{Server, Step, answer, end, head, piece};
 
@@ -108,8 +108,9 @@ fn json_lines_are_the_events() {
     let (code, rest, err) = seen(&child.wait_with_output().expect("it ends"));
     let events = lines(&rest);
     assert_eq!((code, err.as_str()), (Some(0), ""));
-    assert_eq!(events.len(), 2, "{rest}");
-    assert_eq!(events[1], serde_json::json!({"event": "answered", "text": "one \u{1b}two"}));
+    assert_eq!(events.len(), 3, "{rest}");
+    assert_eq!((&events[1]["event"], &events[1]["is_estimate"]), (&"usage".into(), &true.into()));
+    assert_eq!(events[2], serde_json::json!({"event": "answered", "text": "one \u{1b}two"}));
     server.reply(crate::server::refusal("500 Oops", "no"));
     let (code, out, _) = run(home.path(), &["-m", "what?", "--json"]);
     let events = lines(&out);
@@ -161,6 +162,57 @@ fn an_interrupt_ends_it_wherever_it_hangs() {
     assert!(err.contains("stopped; what came is kept"), "{err}");
     assert!(begun.elapsed().as_millis() < 1000, "{:?}", begun.elapsed());
     server.expect_hang_up();
+}
+
+/// Listens with room for no connection, prints its port, and lets nobody in until its standard input ends.
+const DEAF: &str = r#"use Socket; socket(my $s, PF_INET, SOCK_STREAM, 0) or die;
+    bind($s, sockaddr_in(0, INADDR_LOOPBACK)) or die; listen($s, 0) or die; $| = 1;
+    my ($port) = sockaddr_in(getsockname($s)); print "$port\n"; <STDIN>;"#;
+
+/// Whether somebody waits for a connection to this port (`SYN_SENT` in the kernel's table).
+fn knocks(port: u16) -> bool {
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("the table of connections");
+    table.lines().any(|line| {
+        let mut fields = line.split_whitespace().skip(2);
+        fields.next().is_some_and(|remote| remote.ends_with(&format!(":{port:04X}"))) && fields.next() == Some("02")
+    })
+}
+
+/// A connection that is neither made nor refused can't be given up from outside: nobody waits for it.
+#[test]
+fn an_interrupt_ends_it_while_the_connection_hangs() {
+    if !require(&["perl"]) {
+        return;
+    }
+    let mut deaf =
+        Command::new("perl").args(["-e", DEAF]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("perl");
+    let port: u16 = read_until(&mut deaf, "\n").trim().parse().expect("a port");
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+    // Until the next one hangs; those that got in stay.
+    let patience = std::time::Duration::from_millis(200);
+    let fill = || std::net::TcpStream::connect_timeout(&address, patience);
+    let crowd: Vec<_> = std::iter::from_fn(|| fill().ok()).take(16).collect();
+    assert!(crowd.len() < 16, "the listener lets everybody in");
+    let home = TempDir::new().expect("a home");
+    let folder = home.path().join(".config/reedclaw");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let config = format!("return {{models = {{tiny = {{endpoint = \"http://127.0.0.1:{port}\"}}}}}}\n");
+    std::fs::write(folder.join("config.lua"), config).expect("a config");
+    let child = agent(home.path(), &["-m", "what?"]).spawn().expect("it starts");
+    let until = std::time::Instant::now() + crate::pty::DEADLINE;
+    while !knocks(port) {
+        assert!(std::time::Instant::now() < until, "it never knocked");
+        std::thread::yield_now();
+    }
+    let begun = std::time::Instant::now();
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).expect("it runs");
+    let (code, out, err) = seen(&child.wait_with_output().expect("it ends"));
+    let took = begun.elapsed();
+    assert_eq!((code, out.as_str()), (Some(130), ""), "{err}");
+    assert!(took.as_millis() < 100, "{took:?}");
+    drop(crowd);
+    drop(deaf.stdin.take());
+    deaf.wait().expect("perl ends");
 }
 
 #[test]

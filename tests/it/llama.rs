@@ -61,6 +61,10 @@ impl Sink for Ear {
         &self.cancel
     }
 
+    fn permit(&mut self, _: &reedclaw::model::Sending<'_>) -> Result<Option<u64>, reedclaw::proto::Failure> {
+        Ok(None)
+    }
+
     fn consent(&mut self, _: &Crossing) -> bool {
         false
     }

@@ -1,9 +1,38 @@
 //! What questions cost: thoughts folded, tokens kept, in a session and without one.
 
-use rusqlite::Connection;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
-use crate::pty::Session;
-use crate::server::{Server, Step, end_with, head, piece, thought};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::need::TEST_PATH;
+use crate::pty::{Session, program};
+use crate::server::{Server, Step, answer, end_with, head, piece, refusal, thought};
+
+/// A home with a config, of which `rest` is the part behind the models.
+fn home(server: &Server, model: &str, rest: &str) -> TempDir {
+    let home = TempDir::new().expect("a home");
+    let endpoint = server.endpoint();
+    let config = format!("return {{models = {{tiny = {{endpoint = \"{endpoint}\", {model}}}}}, {rest}}}\n");
+    let folder = home.path().join(".config/reedclaw");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("config.lua"), config).expect("a config");
+    home
+}
+
+fn run(home: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(program());
+    command.args(args).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
+    let output = command.current_dir(home).stdin(Stdio::null()).output().expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn priced(tokens: [u64; 4]) -> Vec<Step> {
+    vec![head(), piece("ok"), end_with(tokens)]
+}
 
 #[test]
 fn thoughts_are_one_line_and_the_sign_says_that_the_model_thinks() {
@@ -37,4 +66,203 @@ fn thoughts_are_one_line_and_the_sign_says_that_the_model_thinks() {
     let (model, tokens, thoughts, conversation) = row.expect("one request");
     assert_eq!((tokens, thoughts.as_str()), ([20, 10, 0, 5, 20], "secretly weighing it up, at length"), "{model}");
     assert_eq!(conversation, 1);
+}
+
+#[test]
+fn thoughts_can_be_read_and_the_last_ones_are_shown() {
+    let server = Server::start();
+    server.reply(vec![head(), thought("one\u{1b}[31m two"), piece("yes"), end_with([5, 0, 5, 4])]);
+    let session = Session::spawn(server.shell("", ""));
+    session.run(":thoughts");
+    session.expect_text("the model told no thoughts");
+    session.run("why is it so?");
+    session.run(":thoughts");
+    session.expect_line("one two");
+    session.run("and what else?");
+    session.run("clear");
+    session.run(":thoughts");
+    session.expect_text("the model told no thoughts");
+}
+
+/// What is read, cached, written and thought costs what the config says, to the last digit, in all three places.
+#[test]
+fn costs_are_summed_up_by_conversation_day_and_month() {
+    let server = Server::start();
+    let prices = "prices = {tiny = {input = 1000, cache_read = 100, output = 2000}}, console = {usage = true}";
+    server.reply(priced([1200, 200, 500, 100]));
+    server.reply(priced([2000, 0, 0, 0]));
+    let session = Session::spawn(server.shell("", prices));
+    session.run("what is the first thing?");
+    // 1000 * 0.001 + 200 * 0.0001 + 500 * 0.002; 1700 tokens of 24000.
+    session.expect("the right edge", |screen| screen.contents().contains("7 % $2.02"));
+    session.run("clear");
+    session.run(":cost");
+    session.expect("the sums", |screen| {
+        let text = screen.contents();
+        ["conversation", "today", "this month"].iter().all(|period| {
+            text.lines().any(|line| line.starts_with(period) && line.contains("$2.02") && line.contains("1 request"))
+        })
+    });
+    let screen = session.screen_text();
+    assert!(screen.contains("1200 read, 200 cached  500 written, 100 thought"), "{screen}");
+    session.run(":new");
+    session.run("what is the second thing?");
+    session.run("clear");
+    session.run(":cost");
+    session.expect("two conversations", |screen| {
+        let text = screen.contents();
+        let line = |period: &str| text.lines().find(|line| line.starts_with(period)).unwrap_or_default().to_owned();
+        line("conversation").contains("$2.00") && line("today").contains("$4.02")
+    });
+    session.run("clear");
+    session.run(":cost detail");
+    session.expect("the request", |screen| {
+        let text = screen.contents();
+        text.contains("2000 read, ")
+            && text.contains(" estimated (-")
+            && text.contains("$2.00")
+            && !text.contains("1200")
+    });
+    let (code, out, _) = run(session.home(), &["cost", "--json"]);
+    let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let expected = |period: &str| {
+        json!({"period": period, "model": "tiny", "requests": 2, "unpriced_requests": 0, "input_tokens": 3000,
+            "cache_read_tokens": 200, "cache_write_tokens": 0, "output_tokens": 400, "reasoning_tokens": 100,
+            "cost_usd": 4.02})
+    };
+    assert_eq!((code, lines), (Some(0), vec![expected("day"), expected("month")]));
+    let (_, out, _) = run(session.home(), &["cost"]);
+    assert!(out.lines().next().is_some_and(|line| line.starts_with("today") && line.contains("$4.02")), "{out}");
+}
+
+#[test]
+fn a_model_without_a_price_is_local_here_and_never_free() {
+    let server = Server::start();
+    server.reply(priced([100, 0, 10, 0]));
+    let home = home(&server, "", "");
+    let (_, out, _) = run(home.path(), &["agent", "-m", "what?", "--json"]);
+    let usage: Value = out
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect(line))
+        .find(|line| line["event"] == "usage")
+        .expect("usage");
+    assert_eq!((&usage["cost_usd"], &usage["input_tokens"]), (&Value::Null, &100.into()));
+    let (_, out, _) = run(home.path(), &["cost"]);
+    assert!(out.contains("local") && !out.contains('$'), "{out}");
+}
+
+#[test]
+fn a_request_that_could_go_over_a_budget_is_not_sent() {
+    let server = Server::start();
+    let prices = "prices = {tiny = {input = 1000, output = 1000}},";
+    // A thousandth of a dollar for each token: the longest answer alone is more.
+    for (budget, told) in [
+        ("per_turn = {usd = 0.4}", "is left for this question"),
+        ("per_day = {tokens = 300}", "300 is left for today"),
+        ("per_conversation = {usd = 0}", "$0 is left for this conversation"),
+    ] {
+        let home = home(&server, "max_output_tokens = 500", &format!("{prices} budget = {{{budget}}}"));
+        let (code, out, err) = run(home.path(), &["agent", "-m", "what is it?"]);
+        assert_eq!((code, out.as_str()), (Some(5), ""), "{budget}: {err}");
+        assert!(err.contains("a request to tiny could come to ") && err.contains(told), "{budget}: {err}");
+        assert!(err.contains("budget.per_") && err.contains("max_output_tokens"), "what to do: {err}");
+        let (code, out, _) = run(home.path(), &["agent", "-m", "what?", "--json"]);
+        let failed: Value = serde_json::from_str(out.lines().last().expect("a line")).expect("JSON");
+        assert_eq!((code, &failed["kind"]), (Some(5), &"budget".into()));
+    }
+    assert_eq!(server.requests(), 0, "something was sent");
+}
+
+#[test]
+fn a_budget_is_used_up_by_what_was_spent_told_before_and_shared_by_sessions() {
+    let server = Server::start();
+    let rest = "prices = {tiny = {input = 1000, output = 1000}}, system_prompt = 'x',
+        budget = {per_day = {usd = 1.5}, warn_at = 0.5}";
+    let home = home(&server, "max_output_tokens = 100", rest);
+    server.reply(priced([700, 0, 50, 0]));
+    let (code, out, err) = run(home.path(), &["agent", "-m", "one?"]);
+    assert_eq!((code, out.as_str()), (Some(0), "ok\n"));
+    assert!(err.contains("[budget] $0.750 of $1.50 is spent for today (50 %)"), "{err}");
+    // What came without usage counts by its estimate; a request that wasn't answered counts nothing.
+    server.reply(refusal("400 No", "no"));
+    assert_eq!(run(home.path(), &["agent", "-m", "two?"]).0, Some(1));
+    server.reply(priced([640, 0, 20, 0]));
+    assert_eq!(run(home.path(), &["agent", "-m", "three?"]).0, Some(0));
+    let (code, _, err) = run(home.path(), &["agent", "-m", "four?"]);
+    assert_eq!(code, Some(5), "{err}");
+    assert!(err.contains("and $0.0900 is left for today"), "{err}");
+    assert_eq!(server.requests(), 3);
+    // In a session too, where the model isn't asked and the shell goes on.
+    let config = std::fs::read_to_string(home.path().join(".config/reedclaw/config.lua")).expect("the config");
+    let session =
+        Session::spawn(crate::pty::Spawn::reedclaw().home(home.path()).file(".config/reedclaw/config.lua", &config));
+    session.run("what is the fifth thing?");
+    session.expect_text("is left for today");
+    session.run("echo on-$((1+1))");
+    session.expect_line("on-2");
+    assert_eq!(server.requests(), 3);
+}
+
+#[test]
+fn an_answer_under_a_budget_is_told_how_long_it_may_be() {
+    let server = Server::start();
+    server.reply(answer("ok"));
+    server.reply(answer("ok"));
+    let budget = |usd: &str| {
+        format!("prices = {{tiny = {{input = 0, output = 1000}}}}, budget = {{per_turn = {{usd = {usd}}}}}")
+    };
+    for (usd, tokens) in [("1.5", 1500), ("1000", 16_384)] {
+        let home = home(&server, "", &budget(usd));
+        assert_eq!(run(home.path(), &["agent", "-m", "what?"]).0, Some(0));
+        assert_eq!(server.request(server.requests()).body["max_tokens"], tokens);
+    }
+    // Without a budget the server decides.
+    let home = home(&server, "", "");
+    run(home.path(), &["agent", "-m", "what?"]);
+    assert_eq!(server.request(3).body["max_tokens"], Value::Null);
+}
+
+/// A process that was killed in the middle of an answer has spent what it was about to: nobody can know less.
+#[test]
+fn what_a_killed_session_was_spending_stays_reserved() {
+    let server = Server::start();
+    server.reply(vec![head(), piece("half"), Step::Hold]);
+    let rest = "prices = {tiny = {input = 1000, output = 1000}}, budget = {per_day = {usd = 1}}";
+    let home = home(&server, "max_output_tokens = 300", rest);
+    let mut child = Command::new(program())
+        .args(["agent", "-m", "what?"])
+        .env_clear()
+        .env("HOME", home.path())
+        .env("PATH", TEST_PATH)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    server.request(1);
+    child.kill().expect("it is killed");
+    child.wait().expect("it ends");
+    let database = Connection::open(home.path().join(".local/share/reedclaw/reedclaw.db")).expect("the database");
+    let (written, cost): (i64, i64) = database
+        .query_row("SELECT visible_out, cost FROM request WHERE estimate", [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .expect("what was reserved");
+    assert!(written == 300 && cost > 300_000_000_000, "{written} {cost}");
+}
+
+#[test]
+fn tokens_are_counted_the_way_that_the_model_has() {
+    let server = Server::start();
+    let session = Session::spawn(server.shell("model = \"gpt-4o\"", ""));
+    session.run(":tokens hello world");
+    // It has the name of OpenAI's and is another.
+    session.expect_line("about 2 tokens (counted by o200k_base, not exact)");
+    let session = Session::spawn(server.shell("", ""));
+    server.reply(priced([400, 0, 5, 0]));
+    session.run(":tokens 12345678");
+    session.expect_text("about 2 tokens (estimated: a token for 4 characters; nothing was learnt");
+    session.run("what do you count?");
+    session.run("clear");
+    session.run(":tokens 12345678");
+    session.expect_text("learnt from tiny, not exact)");
+    assert!(!session.screen_text().contains("about 2 tokens"), "{}", session.screen_text());
 }

@@ -31,6 +31,15 @@ pub fn require_root() -> bool {
     nix::unistd::geteuid().is_root() || skip("not running as root")
 }
 
+/// Tells whether something else that a test needs is so; `what` says what isn't.
+///
+/// # Panics
+/// Where it isn't and `REEDCLAW_TEST_REQUIRE_ALL=1`.
+#[must_use]
+pub fn require_that(is_so: bool, what: &str) -> bool {
+    is_so || skip(what)
+}
+
 /// The address of a real model server. None is a skip even where everything is required: no package of the
 /// distribution brings one.
 pub fn llama() -> Option<String> {

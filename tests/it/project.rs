@@ -14,7 +14,7 @@ const QUESTION: &str = "trust [t]  look [l]  ignore [i, Enter]  never [n]";
 
 /// A session in a home, in its directory `p`.
 fn session(home: &Path) -> Session {
-    Session::spawn(Spawn::reedclaw().home(home).cwd(&home.join("p")).size(40, 120))
+    Session::spawn(Spawn::reedclaw().home(home).cwd(&home.join("p")).size(120, 120))
 }
 
 /// Writes the project's file as only the user can.

@@ -213,7 +213,10 @@ impl Server {
     /// The shell under test with this server as its only model, `tiny`; `model` and `rest` are lines of its config.
     pub fn shell(&self, model: &str, rest: &str) -> Spawn {
         let endpoint = self.endpoint();
-        let config = format!("return {{\nmodels = {{tiny = {{endpoint = \"{endpoint}\", {model}}}}},\n{rest}\n}}\n");
+        // Most tests look at whole lines, and the right edge is one's own affair: a later `console` takes its place.
+        let plain = "console = {usage = false},";
+        let config =
+            format!("return {{\nmodels = {{tiny = {{endpoint = \"{endpoint}\", {model}}}}},\n{plain}\n{rest}\n}}\n");
         Spawn::reedclaw().file(".config/reedclaw/config.lua", &config)
     }
 }
@@ -229,6 +232,11 @@ impl Drop for Server {
 
 fn serve(mut stream: TcpStream, shared: &Shared) {
     let Some(request) = read_request(&mut stream) else { return };
+    if request.head.starts_with("GET /props ") {
+        // What is asked beside the protocol: it is no llama.cpp server.
+        drop(stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"));
+        return;
+    }
     let mut state = shared.lock();
     state.requests.push(request);
     let steps = state.replies.pop_front().unwrap_or_else(|| answer("ok"));

@@ -1,3 +1,5 @@
+//! Paths that stay and paths that leave, by every way that there is.
+
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -90,7 +92,8 @@ fn a_write_replaces_a_whole_file_and_never_one_outside() {
     assert_eq!(std::fs::metadata(ws.join("src/a.txt")).expect("the file").permissions().mode() & 0o777, 0o750);
     root.write("made/on/the/way.txt", b"x", Some(None)).expect("new directories");
     assert_eq!(std::fs::read(ws.join("made/on/the/way.txt")).expect("the file"), b"x");
-    for path in ["src/out", "../secret", "hard", "pipe", "etc/reedclaw-test", "dangling-out", "new/", ".", "a/../../x"] {
+    for path in ["src/out", "../secret", "hard", "pipe", "etc/reedclaw-test", "dangling-out", "new/", ".", "a/../../x"]
+    {
         assert!(root.write(path, b"gone", None).is_err(), "{path}");
     }
     assert_eq!(std::fs::read(top.path().join("secret")).expect("the secret"), b"secret");

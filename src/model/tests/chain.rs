@@ -42,6 +42,10 @@ impl Sink for Ear {
         &self.cancel
     }
 
+    fn permit(&mut self, _: &crate::model::Sending<'_>) -> Result<Option<u64>, crate::proto::Failure> {
+        Ok(None)
+    }
+
     fn consent(&mut self, crossing: &Crossing) -> bool {
         self.crossings.push(format!("{} to {} at {}", crossing.from, crossing.to, crossing.place));
         self.yes

@@ -7,12 +7,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::{Bad, Gathered, Problem, own_parts, raw, tokens};
-use crate::model::endpoint::Endpoint;
+use super::{Bad, Gathered, Problem, ThinkingForm, Without, own_parts, raw, tokens};
+use crate::model::endpoint::{Endpoint, Thinking};
 use crate::model::request::{Item, Request, StopReason, Usage};
 
 /// Most tokens of an answer where nobody says: the protocol wants a number, and every current model writes so many.
 const MAX_TOKENS_DEFAULT: u64 = 8192;
+/// Fewest tokens of thoughts that the protocol takes.
+const THINKING_TOKENS_MIN: u64 = 1024;
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -25,6 +27,10 @@ struct Body<'a> {
     messages: Vec<Message>,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<Value>,
     stream: bool,
 }
 
@@ -49,7 +55,7 @@ fn cache_mark() -> Value {
 }
 
 /// Writes a request.
-pub(super) fn body(request: &Request, endpoint: &Endpoint) -> serde_json::Result<Vec<u8>> {
+pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> serde_json::Result<Vec<u8>> {
     let mut messages: Vec<Message> = Vec::new();
     let last = request.messages.len().saturating_sub(1);
     for (at, item) in request.messages.iter().enumerate() {
@@ -70,15 +76,43 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint) -> serde_json::Result
         let input_schema = super::schema(tool)?;
         Ok(Tool { name: &tool.name, description: &tool.description, input_schema, cache_control })
     });
+    let (max_tokens, thinking, output_config) = thinking(request, endpoint, without.thinking);
+    let thinks = thinking.as_ref().is_some_and(|thinking| thinking["type"] != "disabled");
     serde_json::to_vec(&Body {
         model: request.model.as_deref().unwrap_or(&endpoint.model),
-        max_tokens: request.max_output_tokens.or(endpoint.max_output_tokens).unwrap_or(MAX_TOKENS_DEFAULT),
+        max_tokens,
         system: system.map(|text| json!([{"type": "text", "text": text, "cache_control": cache_mark()}])),
         tools: tools.collect::<serde_json::Result<_>>()?,
         messages,
-        temperature: request.temperature.or(endpoint.temperature),
+        // A model that thinks takes no other temperature than its own.
+        temperature: request.temperature.or(endpoint.temperature).filter(|_| !thinks),
+        thinking,
+        output_config,
         stream: !request.whole,
     })
+}
+
+/// How much it may write, and what it is told of thinking. Newer models take an effort, older ones a number of tokens,
+/// which is inside what it may write.
+fn thinking(request: &Request, endpoint: &Endpoint, form: ThinkingForm) -> (u64, Option<Value>, Option<Value>) {
+    let limit = super::output_tokens_max(request, endpoint);
+    let plain = limit.unwrap_or(MAX_TOKENS_DEFAULT);
+    let Some(wanted) = endpoint.thinking.filter(|_| form != ThinkingForm::Unsaid) else { return (plain, None, None) };
+    let Some(effort) = wanted.effort() else {
+        let disabled = json!({"type": "disabled"});
+        return (plain, Some(disabled).filter(|_| form == ThinkingForm::Usual), None);
+    };
+    // Where nobody says how long an answer may be, thoughts don't make it shorter.
+    let max_tokens = limit.unwrap_or_else(|| MAX_TOKENS_DEFAULT.saturating_add(wanted.tokens()));
+    let by_tokens = matches!(wanted, Thinking::Tokens(_)) == (form == ThinkingForm::Usual);
+    if !by_tokens {
+        let adaptive = json!({"type": "adaptive", "display": "summarized"});
+        return (max_tokens, Some(adaptive), Some(json!({"effort": effort})));
+    }
+    // An answer must fit beside it.
+    let tokens = if wanted.tokens() < max_tokens { wanted.tokens() } else { max_tokens / 2 }.max(THINKING_TOKENS_MIN);
+    let enabled = json!({"type": "enabled", "budget_tokens": tokens});
+    (max_tokens, Some(enabled).filter(|_| tokens < max_tokens), None)
 }
 
 fn blocks(item: &Item, endpoint: &Endpoint, is_last: bool) -> serde_json::Result<(&'static str, Vec<Box<RawValue>>)> {

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Bad, Gathered, MADE_UP_ID, Problem, own_parts, raw, tokens};
-use crate::model::endpoint::Endpoint;
+use super::{Bad, Gathered, MADE_UP_ID, Problem, ThinkingForm, Without, own_parts, raw, tokens};
+use crate::model::endpoint::{Endpoint, Thinking};
 use crate::model::request::{Item, Request, StopReason, Usage};
 
 #[derive(Serialize)]
@@ -42,7 +42,7 @@ struct Function {
 }
 
 /// Writes a request.
-pub(super) fn body(request: &Request, endpoint: &Endpoint) -> serde_json::Result<Vec<u8>> {
+pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> serde_json::Result<Vec<u8>> {
     let mut contents: Vec<Content> = Vec::new();
     for item in &request.messages {
         let (role, mut parts) = parts(item, endpoint)?;
@@ -61,8 +61,11 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint) -> serde_json::Result
     if let Some(temperature) = request.temperature.or(endpoint.temperature) {
         config.insert("temperature".into(), json!(temperature));
     }
-    if let Some(limit) = request.max_output_tokens.or(endpoint.max_output_tokens) {
+    if let Some(limit) = super::output_tokens_max(request, endpoint) {
         config.insert("maxOutputTokens".into(), json!(limit));
+    }
+    if let Some(thinking) = endpoint.thinking.filter(|_| without.thinking == ThinkingForm::Usual) {
+        config.insert("thinkingConfig".into(), thinking_config(thinking, &endpoint.model));
     }
     serde_json::to_vec(&Body {
         system_instruction: request.system.as_ref().map(|text| json!({"parts": [{"text": text}]})),
@@ -70,6 +73,15 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint) -> serde_json::Result
         tools: (!function_declarations.is_empty()).then_some([Tools { function_declarations }]),
         generation_config: (!config.is_empty()).then_some(Value::Object(config)),
     })
+}
+
+/// The second generation takes a number of tokens, those after it a level.
+fn thinking_config(thinking: Thinking, model: &str) -> Value {
+    let with_thoughts = thinking != Thinking::Off;
+    if model.trim_start_matches("models/").starts_with("gemini-2") {
+        return json!({"includeThoughts": with_thoughts, "thinkingBudget": thinking.tokens()});
+    }
+    json!({"includeThoughts": with_thoughts, "thinkingLevel": thinking.effort().unwrap_or("minimal")})
 }
 
 fn parts(item: &Item, endpoint: &Endpoint) -> serde_json::Result<(&'static str, Vec<Box<RawValue>>)> {

@@ -25,6 +25,35 @@ pub(super) struct Without {
     pub stream_options: bool,
     /// `include` of encrypted reasoning.
     pub encrypted_reasoning: bool,
+    /// How much it is to think, in a form that it didn't take.
+    pub thinking: ThinkingForm,
+}
+
+/// In which form it is said how much a model is to think.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum ThinkingForm {
+    /// The one that fits how it is configured.
+    #[default]
+    Usual,
+    /// The other one, where a protocol has two; else none.
+    Other,
+    /// None at all.
+    Unsaid,
+}
+
+impl ThinkingForm {
+    /// What is tried behind this one.
+    pub(super) fn next(self) -> Self {
+        match self {
+            Self::Usual => Self::Other,
+            Self::Other | Self::Unsaid => Self::Unsaid,
+        }
+    }
+}
+
+/// Most tokens that an answer may have, where request or config say so.
+pub(super) fn output_tokens_max(request: &Request, endpoint: &Endpoint) -> Option<u64> {
+    request.max_output_tokens.or(endpoint.max_output_tokens)
 }
 
 /// Writes the body of a request.
@@ -32,8 +61,8 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
     match endpoint.protocol {
         Protocol::OpenAi => openai::body(request, endpoint, without),
         Protocol::Responses => responses::body(request, endpoint, without),
-        Protocol::Anthropic => anthropic::body(request, endpoint),
-        Protocol::Gemini => gemini::body(request, endpoint),
+        Protocol::Anthropic => anthropic::body(request, endpoint, without),
+        Protocol::Gemini => gemini::body(request, endpoint, without),
     }
 }
 

@@ -4,8 +4,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Bad, Gathered, Problem, Without, tokens};
+use super::{Bad, Gathered, Problem, ThinkingForm, Without, tokens};
 use crate::model::endpoint::Endpoint;
+use crate::model::provider::Reach;
 use crate::model::request::{Item, Request, StopReason, Usage};
 
 #[derive(Serialize)]
@@ -21,6 +22,10 @@ struct Body<'a> {
     max_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chat_template_kwargs: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Value>,
 }
@@ -29,10 +34,16 @@ struct Body<'a> {
 pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> serde_json::Result<Vec<u8>> {
     let system = request.system.as_ref().map(|text| json!({"role": "system", "content": text}));
     let stream = !request.whole;
-    let limit = request.max_output_tokens.or(endpoint.max_output_tokens);
+    let limit = super::output_tokens_max(request, endpoint);
     // OpenAI itself takes the newer name only for its newer models; the other servers know the older one.
     let (max_completion_tokens, max_tokens) =
         if endpoint.endpoint.contains("api.openai.com") { (limit, None) } else { (None, limit) };
+    let thinking = endpoint.thinking.filter(|_| without.thinking == ThinkingForm::Usual);
+    // Servers that make the prompt by a template have a switch in it; OpenAI refuses what it doesn't know.
+    let switch = thinking.filter(|_| endpoint.reach() != Reach::Internet).map(|thinking| match thinking.effort() {
+        Some(effort) => json!({"enable_thinking": true, "reasoning_effort": effort}),
+        None => json!({"enable_thinking": false}),
+    });
     let tools = request.tools_in_order().into_iter().map(|tool| {
         let schema: Value = serde_json::from_str(super::schema(tool)?.get())?;
         let function = json!({"name": tool.name, "description": tool.description, "parameters": schema});
@@ -46,6 +57,8 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
         temperature: request.temperature.or(endpoint.temperature),
         max_tokens,
         max_completion_tokens,
+        reasoning_effort: thinking.map(|thinking| thinking.effort().unwrap_or("none")),
+        chat_template_kwargs: switch,
         tools: tools.collect::<serde_json::Result<_>>()?,
     })
 }

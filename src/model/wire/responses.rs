@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Bad, Gathered, Problem, Without, own_parts, raw, tokens};
+use super::{Bad, Gathered, Problem, ThinkingForm, Without, own_parts, raw, tokens};
 use crate::model::endpoint::Endpoint;
 use crate::model::request::{Item, Request, StopReason, Usage};
 
@@ -23,6 +23,8 @@ struct Body<'a> {
     temperature: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
 }
@@ -42,6 +44,11 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
     for item in &request.messages {
         add(item, endpoint, &mut input)?;
     }
+    let thinking = endpoint.thinking.filter(|_| without.thinking == ThinkingForm::Usual);
+    let reasoning = thinking.map(|thinking| match thinking.effort() {
+        Some(effort) => json!({"effort": effort, "summary": "auto"}),
+        None => json!({"effort": "none"}),
+    });
     let tools = request.tools_in_order().into_iter().map(|tool| {
         let parameters = super::schema(tool)?;
         Ok(Tool { r#type: "function", name: &tool.name, description: &tool.description, parameters, strict: false })
@@ -54,7 +61,8 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
         store: false,
         include: (!without.encrypted_reasoning).then_some(["reasoning.encrypted_content"]),
         temperature: request.temperature.or(endpoint.temperature),
-        max_output_tokens: request.max_output_tokens.or(endpoint.max_output_tokens),
+        max_output_tokens: super::output_tokens_max(request, endpoint),
+        reasoning,
         tools: tools.collect::<serde_json::Result<_>>()?,
     })
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::decode::{Decoder, Progress};
+use crate::model::endpoint::Thinking;
 use crate::model::error::Fault;
 use crate::model::request::{Item, Response, ToolResult};
 
@@ -438,4 +439,150 @@ fn events_and_blocks_that_nobody_knows_are_passed_over() {
     assert_eq!(response.state.expect("a state").parts, [r#"{"type":"novelty","z":1}"#]);
     let stream = "data: {\"type\":\"response.novelty\"}\n\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"output\":[{\"type\":\"message\",\"content\":[{\"type\":\"output_text\",\"text\":\"late\"}]}]}}\n\n";
     assert_eq!(read(Protocol::Responses, &[stream.as_bytes()]).2.expect("an answer").text, "late");
+}
+
+/// What each protocol is told of thinking, by what is configured; and, once it was refused, what it is told then.
+#[test]
+fn how_much_a_model_thinks_is_said_in_each_protocols_own_way() {
+    let high = Thinking::High;
+    let table: Vec<(Protocol, &str, &str, Thinking, ThinkingForm, Value)> = vec![
+        (
+            Protocol::OpenAi,
+            "https://api.openai.com",
+            "o4",
+            high,
+            ThinkingForm::Usual,
+            json!({"reasoning_effort": "high"}),
+        ),
+        (
+            Protocol::OpenAi,
+            "https://api.openai.com",
+            "gpt-5",
+            Thinking::Off,
+            ThinkingForm::Usual,
+            json!({"reasoning_effort": "none"}),
+        ),
+        (
+            Protocol::OpenAi,
+            "http://127.0.0.1:1",
+            "qwen",
+            Thinking::Off,
+            ThinkingForm::Usual,
+            json!({"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": false}}),
+        ),
+        (
+            Protocol::OpenAi,
+            "http://127.0.0.1:1",
+            "qwen",
+            Thinking::Tokens(5000),
+            ThinkingForm::Usual,
+            json!({"reasoning_effort": "medium",
+                "chat_template_kwargs": {"enable_thinking": true, "reasoning_effort": "medium"}}),
+        ),
+        (Protocol::OpenAi, "http://127.0.0.1:1", "qwen", high, ThinkingForm::Other, json!({})),
+        (
+            Protocol::Responses,
+            "https://h",
+            "o4",
+            Thinking::Low,
+            ThinkingForm::Usual,
+            json!({"reasoning": {"effort": "low", "summary": "auto"}}),
+        ),
+        (
+            Protocol::Responses,
+            "https://h",
+            "o4",
+            Thinking::Off,
+            ThinkingForm::Usual,
+            json!({"reasoning": {"effort": "none"}}),
+        ),
+        (Protocol::Responses, "https://h", "o4", Thinking::Low, ThinkingForm::Other, json!({})),
+        (
+            Protocol::Anthropic,
+            "https://h",
+            "c",
+            Thinking::Tokens(4000),
+            ThinkingForm::Usual,
+            json!({"max_tokens": 12_192, "thinking": {"type": "enabled", "budget_tokens": 4000}}),
+        ),
+        (
+            Protocol::Anthropic,
+            "https://h",
+            "c",
+            high,
+            ThinkingForm::Usual,
+            json!({"max_tokens": 32_768, "thinking": {"type": "adaptive", "display": "summarized"},
+                "output_config": {"effort": "high"}}),
+        ),
+        (
+            Protocol::Anthropic,
+            "https://h",
+            "c",
+            high,
+            ThinkingForm::Other,
+            json!({"max_tokens": 32_768, "thinking": {"type": "enabled", "budget_tokens": 24_576}}),
+        ),
+        (
+            Protocol::Anthropic,
+            "https://h",
+            "c",
+            Thinking::Off,
+            ThinkingForm::Usual,
+            json!({"max_tokens": 8192, "thinking": {"type": "disabled"}}),
+        ),
+        (Protocol::Anthropic, "https://h", "c", high, ThinkingForm::Unsaid, json!({"max_tokens": 8192})),
+        (
+            Protocol::Gemini,
+            "https://h",
+            "gemini-2.5-flash",
+            Thinking::Medium,
+            ThinkingForm::Usual,
+            json!({"generationConfig": {"thinkingConfig": {"includeThoughts": true, "thinkingBudget": 8192}}}),
+        ),
+        (
+            Protocol::Gemini,
+            "https://h",
+            "models/gemini-3.8-flash",
+            Thinking::Off,
+            ThinkingForm::Usual,
+            json!({"generationConfig": {"thinkingConfig": {"includeThoughts": false, "thinkingLevel": "minimal"}}}),
+        ),
+        (Protocol::Gemini, "https://h", "gemini-3.8-flash", high, ThinkingForm::Other, json!({})),
+    ];
+    let request = Request { messages: vec![Item::User("q".into())], ..Request::default() };
+    for (protocol, address, model, thinking, form, expected) in table {
+        let send = |thinking| {
+            let endpoint = Endpoint { protocol, thinking, ..Endpoint::new("m", address, model) };
+            let without = Without { thinking: form, ..Without::default() };
+            serde_json::from_slice::<Value>(&body(&request, &endpoint, without).expect("a body")).expect("JSON")
+        };
+        let (Value::Object(plain), Value::Object(mut sent)) = (send(None), send(Some(thinking))) else {
+            panic!("objects")
+        };
+        // What is there without it too isn't told of it.
+        sent.retain(|key, value| key == "max_tokens" || plain.get(key) != Some(value));
+        assert_eq!(Value::Object(sent), expected, "{} {model} {thinking:?} {form:?}", protocol.word());
+    }
+}
+
+/// An answer needs room beside its thoughts, and a model that thinks takes no temperature.
+#[test]
+fn thoughts_leave_room_for_the_answer() {
+    for (limit, tokens, budget) in
+        [(10_000, 4000, Some(4000)), (3000, 4000, Some(1500)), (2048, 9000, Some(1024)), (1024, 2000, None)]
+    {
+        let endpoint = Endpoint {
+            protocol: Protocol::Anthropic,
+            thinking: Some(Thinking::Tokens(tokens)),
+            max_output_tokens: Some(limit),
+            temperature: Some(0.5),
+            ..Endpoint::new("m", "https://h", "c")
+        };
+        let request = Request { messages: vec![Item::User("q".into())], ..Request::default() };
+        let sent: Value =
+            serde_json::from_slice(&body(&request, &endpoint, Without::default()).expect("a body")).expect("JSON");
+        assert_eq!(sent["max_tokens"], limit);
+        assert_eq!(sent["thinking"]["budget_tokens"].as_u64(), budget, "{limit} {tokens}");
+        assert_eq!(sent["temperature"].is_null(), budget.is_some());
+    }
 }

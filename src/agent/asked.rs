@@ -1,0 +1,169 @@
+//! A question that is being answered, as its provider sees it: pieces go to the face and to the record, questions to the
+//! person.
+
+use std::collections::BTreeMap;
+
+use super::person::Person;
+use super::purse::{Purse, Settled};
+use super::recorder::Recorder;
+use super::secrets::{Finding, Secrets};
+use crate::model::{Cancel, ChatEvent, Crossing, ModelError, Response, Sending, Sink};
+use crate::proto::{Event, Failure};
+use crate::turn::{Hidden, Settling};
+
+/// What a question needs to be asked.
+pub(super) struct Parts<'a> {
+    pub(super) sink: &'a mut dyn FnMut(Event),
+    pub(super) record: Record<'a>,
+    pub(super) cancel: &'a Cancel,
+    pub(super) person: &'a mut dyn Person,
+    pub(super) consents: &'a mut BTreeMap<String, bool>,
+    pub(super) secrets: &'a mut Secrets,
+    pub(super) purse: &'a mut Purse,
+    /// Bytes of an answer.
+    pub(super) bytes_max: usize,
+}
+
+/// A question on its way.
+pub(super) struct Asked<'a> {
+    /// The answer as far as it has come.
+    pub(super) text: String,
+    /// The thoughts of the request that runs.
+    thoughts: String,
+    /// What of the text is safe to be kept by now.
+    settling: Settling,
+    /// How much of the text came of requests that are counted.
+    counted_bytes: usize,
+    pub(super) secrets: &'a mut Secrets,
+    purse: &'a mut Purse,
+    pub(super) sink: &'a mut dyn FnMut(Event),
+    pub(super) record: Record<'a>,
+    pub(super) cancel: &'a Cancel,
+    pub(super) person: &'a mut dyn Person,
+    consents: &'a mut BTreeMap<String, bool>,
+    bytes_max: usize,
+    /// Tools ran since the last piece: the next one begins a paragraph.
+    pub(super) is_between_rounds: bool,
+    /// The answer was stopped for its length.
+    pub(super) is_too_long: bool,
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn new(parts: Parts<'a>) -> Self {
+        let Parts { sink, record, cancel, person, consents, secrets, purse, bytes_max } = parts;
+        Self {
+            text: String::new(),
+            thoughts: String::new(),
+            settling: Settling::default(),
+            counted_bytes: 0,
+            secrets,
+            purse,
+            sink,
+            record,
+            cancel,
+            person,
+            consents,
+            bytes_max,
+            is_between_rounds: false,
+            is_too_long: false,
+        }
+    }
+
+    /// Takes a piece of the answer.
+    fn piece(&mut self, piece: String) {
+        self.text.push_str(&piece);
+        let settled = self.settling.push(&self.secrets.redactor, &piece);
+        (self.sink)(Event::Text(piece));
+        self.keep(settled);
+    }
+
+    fn keep(&mut self, (piece, hidden): (String, Vec<Hidden>)) {
+        let place = || "the answer, as it is kept".to_owned();
+        self.secrets.note(hidden.into_iter().map(|hidden| Finding { place: place(), hidden }), false);
+        if !piece.is_empty() {
+            self.record.keep(self.sink, |it| it.answer_piece(&piece));
+        }
+    }
+
+    /// Keeps what was held back: nothing more comes.
+    pub(super) fn settle_rest(&mut self) {
+        let rest = self.settling.finish(&self.secrets.redactor);
+        self.keep(rest);
+    }
+
+    /// Counts a request that is over, and tells what it came to; to be called after each.
+    pub(super) fn settle(&mut self, end: &Result<Response, Box<ModelError>>) {
+        self.settle_rest();
+        let thoughts = self.secrets.redactor.redact(&std::mem::take(&mut self.thoughts)).text.into_owned();
+        let came = (&self.text[self.counted_bytes..], thoughts.as_str());
+        let (settled, trouble) = self.purse.settle(end.as_ref().map_err(|error| &**error), came, self.record.recorder);
+        self.counted_bytes = self.text.len();
+        if let Some(Settled { spent, notices }) = settled {
+            (self.sink)(Event::Usage(Box::new(spent)));
+            notices.into_iter().for_each(|notice| (self.sink)(Event::Notice(notice)));
+        }
+        self.record.keep(self.sink, |_| trouble.map_or(Ok(()), Err));
+    }
+}
+
+impl Sink for Asked<'_> {
+    fn event(&mut self, event: ChatEvent) {
+        match event {
+            ChatEvent::Text(piece) => {
+                if std::mem::take(&mut self.is_between_rounds) && !self.text.trim_end().is_empty() {
+                    self.piece("\n\n".to_owned());
+                }
+                self.piece(piece);
+                if self.text.len() > self.bytes_max && !std::mem::replace(&mut self.is_too_long, true) {
+                    self.cancel.cancel();
+                }
+            }
+            ChatEvent::Thought(piece) => {
+                self.thoughts.push_str(&piece);
+                (self.sink)(Event::Thought(piece));
+            }
+            ChatEvent::Pause => self.record.keep(self.sink, |it| it.answer_pauses()),
+            ChatEvent::Notice(text) => (self.sink)(Event::Notice(text)),
+        }
+    }
+
+    fn cancel(&self) -> &Cancel {
+        self.cancel
+    }
+
+    fn permit(&mut self, sending: &Sending<'_>) -> Result<Option<u64>, Failure> {
+        self.purse.permit(sending, self.record.recorder)
+    }
+
+    fn consent(&mut self, crossing: &Crossing) -> bool {
+        if let Some(said) = self.consents.get(&crossing.to) {
+            return *said;
+        }
+        let yes = self.person.consent(crossing);
+        // To stop the whole question says nothing of the next one.
+        if !self.cancel.is_cancelled() {
+            self.consents.insert(crossing.to.clone(), yes);
+        }
+        yes
+    }
+}
+
+/// Tells the recorder, and the user once where that fails.
+pub(super) struct Record<'a> {
+    pub(super) recorder: &'a mut dyn Recorder,
+    pub(super) has_failed: bool,
+}
+
+impl Record<'_> {
+    pub(super) fn keep(
+        &mut self,
+        sink: &mut dyn FnMut(Event),
+        tell: impl FnOnce(&mut dyn Recorder) -> Result<(), Failure>,
+    ) {
+        if let Err(failure) = tell(self.recorder)
+            && !std::mem::replace(&mut self.has_failed, true)
+        {
+            sink(Event::Notice(format!("[history] this conversation is not being stored: {}", failure.message)));
+        }
+    }
+}

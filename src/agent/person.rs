@@ -1,0 +1,38 @@
+//! The person behind a question, as the agent needs them: whoever shows events also asks what must be asked.
+
+use crate::model::Crossing;
+use crate::proto::tool::{Answer, Outcome, Question};
+
+/// Somebody who can be asked while a question is answered. What isn't overridden is answered with no.
+pub trait Person {
+    /// Whether anybody is there; where nobody is, each call that would be asked about is denied.
+    fn can_ask(&self) -> bool {
+        false
+    }
+
+    /// Whether a question may go on to a farther model.
+    fn consent(&mut self, _: &Crossing) -> bool {
+        false
+    }
+
+    /// Whether a call may run.
+    fn approve(&mut self, _: &Question) -> Answer {
+        Answer::No(String::new())
+    }
+
+    /// What they say to a question of the model's; nothing where nothing was said.
+    fn reply(&mut self, _: &str, _: &[String]) -> Option<String> {
+        None
+    }
+
+    /// Runs a command that they approved in their own shell; nothing where there is none.
+    fn run_in_own_shell(&mut self, _: &str) -> Option<Outcome> {
+        None
+    }
+}
+
+/// Nobody is there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nobody;
+
+impl Person for Nobody {}

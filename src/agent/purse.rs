@@ -1,0 +1,246 @@
+//! What requests cost: judged before each is sent, told and recorded after. Whoever asks a provider calls `permit` from its
+//! sink and `settle` with the end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{MoneyOptions, Recorder};
+use crate::model::{Count, ModelError, Reach, Response, Sending};
+use crate::money::{ANSWER_TOKENS_MAX, Price, Request, Spending, Sum};
+use crate::proto::{Failure, FailureKind, Spent, Usage};
+use crate::turn::estimate_tokens;
+
+/// Characters that are taken as one token where nothing was learnt.
+const CHARS_PER_TOKEN: f64 = 4.0;
+/// A shorter request says little of how a model counts: what stands around messages weighs too much.
+const LEARNT_FROM_TOKENS: f64 = 64.0;
+/// How much the newest request weighs in what is learnt.
+const NEWEST_WEIGHT: f64 = 0.25;
+/// No model counts so much otherwise; beyond it a server's figures are wrong.
+const FACTORS: std::ops::RangeInclusive<f64> = 0.1..=10.0;
+/// An estimate may be short of what it is; a budget takes so much more.
+const ESTIMATE_MARGIN: f64 = 1.25;
+/// The same for a count with the model's vocabulary, which doesn't know all that stands around messages.
+const COUNT_MARGIN: f64 = 1.05;
+/// Tokens around one message, at most.
+const AROUND_MESSAGE: u64 = 16;
+
+/// Prices, budget, and what the present question has cost.
+#[derive(Debug, Default)]
+pub(super) struct Purse {
+    options: MoneyOptions,
+    turn: Sum,
+    /// Limits that were told to be nearly used up.
+    told: BTreeSet<&'static str>,
+    factors: BTreeMap<String, f64>,
+    sent: Option<Sent>,
+    /// What kept something from being recorded, until it is told.
+    trouble: Option<Failure>,
+}
+
+/// A request that is on its way.
+#[derive(Debug)]
+struct Sent {
+    model: String,
+    served_as: String,
+    chars: u64,
+    estimated_in: u64,
+    /// Where a list may have its price.
+    host: Option<String>,
+}
+
+/// What a request came to, and what is to be told.
+pub(super) struct Settled {
+    pub(super) spent: Spent,
+    pub(super) notices: Vec<String>,
+}
+
+impl Purse {
+    /// Goes on with other prices and budgets.
+    pub(super) fn configure(&mut self, options: MoneyOptions) {
+        self.options = options;
+    }
+
+    /// A new question begins.
+    pub(super) fn begin_turn(&mut self) {
+        self.turn = Sum::default();
+        self.sent = None;
+    }
+
+    /// Judges a request before it is sent; may limit its answer's tokens.
+    pub(super) fn permit(
+        &mut self,
+        sending: &Sending<'_>,
+        recorder: &mut dyn Recorder,
+    ) -> Result<Option<u64>, Failure> {
+        let (chars, bytes) = sending.request.length();
+        let factor = self.factor(sending.model, recorder);
+        let mut sent = Sent {
+            model: sending.model.to_owned(),
+            served_as: sending.served_as.to_owned(),
+            chars,
+            estimated_in: whole(chars as f64 / CHARS_PER_TOKEN * factor.unwrap_or(1.0)),
+            host: (sending.reach == Reach::Internet).then(|| sending.host.to_owned()),
+        };
+        if !self.options.budget.is_set() {
+            // The price can wait until the answer is there.
+            self.sent = Some(sent);
+            return Ok(None);
+        }
+        let price = self.price_of(&sent, recorder);
+        let spending = Spending { turn: self.turn, ..recorder.spending()? };
+        let judge = |input_tokens: u64| {
+            let request = Request {
+                model: sending.model,
+                input_tokens,
+                output_tokens_max: sending.output_tokens_max,
+                price,
+                is_near: sending.reach != Reach::Internet,
+            };
+            self.options.budget.judge(&spending, &request).map(|allowed| (input_tokens, allowed.output_tokens_max))
+        };
+        // A token is a byte at least: where even that fits nothing needs to be counted.
+        let around = AROUND_MESSAGE * (sending.request.messages.len() as u64 + 1);
+        let most = bytes.saturating_add(around);
+        let fits = judge(most).ok().filter(|(_, output)| output.is_none_or(|output| output == ANSWER_TOKENS_MAX));
+        let (input, output) = match fits {
+            Some(fits) => fits,
+            None => {
+                let input = match (sending.count)() {
+                    Some(Count { tokens, is_exact: true, .. }) => tokens,
+                    Some(Count { tokens, .. }) => whole(tokens as f64 * COUNT_MARGIN),
+                    None => whole(sent.estimated_in as f64 * ESTIMATE_MARGIN),
+                };
+                let input = input.min(most);
+                sent.estimated_in = input;
+                judge(input).map_err(|over| Failure {
+                    kind: FailureKind::Budget,
+                    message: over.message,
+                    hint: over.hint,
+                })?
+            }
+        };
+        let output_most = sending.output_tokens_max.or(output).unwrap_or_default();
+        let usage = Usage { uncached_in: input, visible_out: output_most, ..Usage::default() };
+        let worst = sent.spent(usage, Vec::new(), true, price);
+        // Other sessions see it from now on, and a crash leaves it behind.
+        let reserved = recorder.reserve(&Spent { cost: price.map(|price| price.most(input, output_most)), ..worst });
+        self.note(reserved);
+        self.sent = Some(sent);
+        Ok(output)
+    }
+
+    /// Counts a request that is over; nothing where nothing was spent. `text` and `thoughts` are what came of it. Beside
+    /// it comes what kept it from being recorded.
+    pub(super) fn settle(
+        &mut self,
+        end: Result<&Response, &ModelError>,
+        (text, thoughts): (&str, &str),
+        recorder: &mut dyn Recorder,
+    ) -> (Option<Settled>, Option<Failure>) {
+        let settled = self.sent.take().and_then(|sent| {
+            let (usage, tools) = match end {
+                Ok(response) => (response.usage.clone(), response.calls.iter().map(|call| call.name.clone()).collect()),
+                // Where nothing came we can't know whether anything was read; mostly it wasn't.
+                Err(_) if text.is_empty() && thoughts.is_empty() => {
+                    self.note(recorder.release());
+                    return None;
+                }
+                Err(_) => (None, Vec::new()),
+            };
+            let is_estimate = usage.is_none();
+            let usage = usage.unwrap_or_else(|| Usage {
+                uncached_in: sent.estimated_in,
+                visible_out: estimate_tokens(text) as u64,
+                reasoning_out: estimate_tokens(thoughts) as u64,
+                ..Usage::default()
+            });
+            if !is_estimate {
+                self.learn(&sent, usage.total_in(), recorder);
+            }
+            let spent = sent.spent(usage, tools, is_estimate, self.price_of(&sent, recorder));
+            self.turn.add(spent.cost, spent.usage.total_in().saturating_add(spent.usage.total_out()));
+            self.note(recorder.spent(&spent, thoughts));
+            Some(Settled { spent, notices: self.warnings(recorder) })
+        });
+        (settled, self.trouble.take())
+    }
+
+    fn note(&mut self, result: Result<(), Failure>) {
+        if let Err(failure) = result {
+            self.trouble.get_or_insert(failure);
+        }
+    }
+
+    /// Estimates a text's tokens for a model, and says how.
+    pub(super) fn estimate(&mut self, text: &str, model: &str, recorder: &mut dyn Recorder) -> Count {
+        let factor = self.factor(model, recorder);
+        let tokens = whole(text.chars().count() as f64 / CHARS_PER_TOKEN * factor.unwrap_or(1.0));
+        let method = match factor {
+            Some(factor) => {
+                format!("estimated: a token for {:.1} characters, learnt from {model}", CHARS_PER_TOKEN / factor)
+            }
+            None => "estimated: a token for 4 characters; nothing was learnt of this model yet".to_owned(),
+        };
+        Count { tokens, method, is_exact: false }
+    }
+
+    fn warnings(&mut self, recorder: &mut dyn Recorder) -> Vec<String> {
+        if !self.options.budget.is_set() {
+            return Vec::new();
+        }
+        // What can't be known is told before the next request, which it keeps from being sent.
+        let Ok(spending) = recorder.spending() else { return Vec::new() };
+        let warnings = self.options.budget.warnings(&Spending { turn: self.turn, ..spending });
+        let keys = warnings.iter().map(|warning| warning.key).collect();
+        let new = warnings.into_iter().filter(|warning| !self.told.contains(warning.key));
+        let texts = new.map(|warning| warning.text).collect();
+        // What is no longer near its limit, as in a new conversation, is told again another time.
+        self.told = keys;
+        texts
+    }
+
+    fn price_of(&self, sent: &Sent, recorder: &dyn Recorder) -> Option<Price> {
+        self.options.prices.find(&sent.model, sent.host.as_deref(), &sent.served_as, recorder.today())
+    }
+
+    fn factor(&mut self, model: &str, recorder: &mut dyn Recorder) -> Option<f64> {
+        if !self.factors.contains_key(model)
+            && let Some(factor) = recorder.token_factor(model)
+        {
+            self.factors.insert(model.to_owned(), factor);
+        }
+        self.factors.get(model).copied()
+    }
+
+    fn learn(&mut self, sent: &Sent, tokens: u64, recorder: &mut dyn Recorder) {
+        let base = sent.chars as f64 / CHARS_PER_TOKEN;
+        let found = tokens as f64 / base.max(1.0);
+        if base < LEARNT_FROM_TOKENS || !FACTORS.contains(&found) {
+            return;
+        }
+        let known = self.factors.get(&sent.model);
+        let factor = known.map_or(found, |known| known * (1.0 - NEWEST_WEIGHT) + found * NEWEST_WEIGHT);
+        self.factors.insert(sent.model.clone(), factor);
+        let learnt = recorder.learn_token_factor(&sent.model, factor);
+        self.note(learnt);
+    }
+}
+
+impl Sent {
+    fn spent(&self, usage: Usage, tools: Vec<String>, is_estimate: bool, price: Option<Price>) -> Spent {
+        Spent {
+            model: self.model.clone(),
+            served_as: self.served_as.clone(),
+            tools,
+            is_estimate,
+            estimated_in: self.estimated_in,
+            cost: price.map(|price| price.cost(&usage)),
+            usage,
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a float's cast saturates")]
+fn whole(tokens: f64) -> u64 {
+    tokens.ceil() as u64
+}

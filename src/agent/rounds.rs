@@ -1,0 +1,172 @@
+//! From a question to an answer in text: asks the model, carries out the calls that it makes, asks again with what came
+//! of them. Knows how often and how long; not what a tool does.
+
+use super::Limits;
+use super::asked::Asked;
+use super::hands::Hands;
+use crate::model::{Fault, Item, ModelError, Provider, Request, Response, ToolCall, ToolResult};
+use crate::proto::tool::{Outcome, ToolError};
+use crate::proto::{Event, Failure, FailureKind};
+
+/// Calls that one answer may make; a model that makes more has lost its way.
+const CALLS_MAX: usize = 32;
+
+/// Why a turn ended without a whole answer.
+pub(super) enum Broken {
+    Cancelled,
+    Failed(Failure),
+}
+
+/// One question on its way.
+pub(super) struct Turn<'t, 'a> {
+    pub(super) provider: &'t dyn Provider,
+    pub(super) asked: &'t mut Asked<'a>,
+    pub(super) hands: Option<&'t mut Hands>,
+    pub(super) limits: &'t Limits,
+    /// What is told a model that has no tools.
+    pub(super) command_prompt: &'t str,
+    pub(super) tool_prompt: &'t str,
+    pub(super) conversation: Option<i64>,
+}
+
+/// What a turn left behind.
+pub(super) struct Turned {
+    pub(super) end: Result<Response, Broken>,
+    /// The calls and what came of them, between question and answer.
+    pub(super) trail: Vec<Item>,
+    /// The model turned out to have no tools.
+    pub(super) has_no_tools: bool,
+}
+
+impl Turn<'_, '_> {
+    /// Asks until the answer is text.
+    pub(super) fn run(mut self, mut request: Request) -> Turned {
+        let question_at = request.messages.len();
+        let mut seen: Vec<(String, usize)> = Vec::new();
+        let mut rounds = 0;
+        let mut has_no_tools = false;
+        let end = loop {
+            self.asked.secrets.hide_in(&mut request);
+            if let Some(told) = self.asked.secrets.take_told() {
+                (self.asked.sink)(Event::Notice(told));
+            }
+            let end = self.provider.chat(&request, self.asked);
+            self.asked.settle(&end);
+            let response = match end {
+                Ok(response) => response,
+                Err(error) if self.lacks_tools(&request, &error) => {
+                    let model = &error.model;
+                    let notice = format!("[model] {model} takes no tools: it proposes commands for you to run instead");
+                    (self.asked.sink)(Event::Notice(notice));
+                    request.tools.clear();
+                    swap_prompt(&mut request, self.tool_prompt, self.command_prompt);
+                    has_no_tools = true;
+                    continue;
+                }
+                Err(_) if self.asked.is_too_long => break Err(too_long(self.limits)),
+                Err(error) if error.fault == Fault::Cancelled => break Err(Broken::Cancelled),
+                Err(error) => break Err(Broken::Failed(error.to_failure())),
+            };
+            let Response { text, calls, state, .. } = &response;
+            let Some(hands) = self.hands.as_deref_mut().filter(|_| !calls.is_empty() && !request.tools.is_empty())
+            else {
+                break Ok(response);
+            };
+            let called = Item::Assistant { text: text.clone(), calls: calls.clone(), state: state.clone() };
+            request.messages.push(called);
+            rounds += 1;
+            let is_last = rounds >= self.limits.rounds_max;
+            for (number, call) in calls.iter().enumerate() {
+                let outcome = if number < CALLS_MAX {
+                    carry_out(hands, call, self.conversation, self.asked)
+                } else {
+                    ToolError::new("too-many", format!("more than {CALLS_MAX} calls in one answer"), "").into()
+                };
+                request.messages.push(result(call, &outcome, is_last));
+                note(&mut seen, call, &outcome);
+            }
+            if self.asked.cancel.is_cancelled() {
+                break Err(Broken::Cancelled);
+            }
+            if seen.iter().any(|(_, times)| *times >= self.limits.repeats_max) {
+                break Err(repeats(self.limits));
+            }
+            if is_last {
+                let notice =
+                    format!("[tools] {rounds} rounds of tools are the limit: the model is asked to answer now");
+                (self.asked.sink)(Event::Notice(notice));
+                request.tools.clear();
+            }
+            self.asked.is_between_rounds = true;
+        };
+        let trail = request.messages.split_off(question_at.min(request.messages.len()));
+        Turned { end, trail, has_no_tools }
+    }
+
+    /// Whether a server said no because of the tools that went with the question.
+    fn lacks_tools(&self, request: &Request, error: &ModelError) -> bool {
+        let said = match &error.fault {
+            Fault::Server { said, .. } | Fault::Rejected { said, .. } | Fault::NotFound { said } => said.to_lowercase(),
+            _ => return false,
+        };
+        !request.tools.is_empty() && self.asked.text.is_empty() && (said.contains("tool") || said.contains("function"))
+    }
+}
+
+fn carry_out(hands: &mut Hands, call: &ToolCall, conversation: Option<i64>, asked: &mut Asked<'_>) -> Outcome {
+    if asked.cancel.is_cancelled() {
+        return ToolError::new("stopped", "the user stopped it", "").into();
+    }
+    let Asked { sink, cancel, person, record, secrets, .. } = asked;
+    let outcome = hands.call(call, conversation, cancel, *person, *sink);
+    let hide = |text: &str| secrets.redactor.redact(text).text.into_owned();
+    let (kept, came) =
+        (ToolCall { arguments: hide(&call.arguments), ..call.clone() }, hide(&outcome.to_value().to_string()));
+    record.keep(*sink, |it| it.tool(&kept, &came, outcome.success));
+    outcome
+}
+
+/// What the model reads of a call.
+fn result(call: &ToolCall, outcome: &Outcome, is_last: bool) -> Item {
+    let mut content = match (&outcome.error, outcome.success && outcome.metadata.is_empty()) {
+        (None, true) => outcome.output.clone(),
+        _ => outcome.to_value().to_string(),
+    };
+    if is_last {
+        content.push_str("\n[No more tools can be called for this question. Answer now with what you have.]");
+    }
+    Item::Tool(ToolResult { id: call.id.clone(), name: call.name.clone(), content, is_error: !outcome.success })
+}
+
+/// Counts how often a call gave the same.
+fn note(seen: &mut Vec<(String, usize)>, call: &ToolCall, outcome: &Outcome) {
+    let Outcome { success, output, error, .. } = outcome;
+    let error = error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
+    let key = format!("{}\0{}\0{success}\0{output}\0{error}", call.name, call.arguments);
+    match seen.iter_mut().find(|(known, _)| *known == key) {
+        Some((_, times)) => *times += 1,
+        None => seen.push((key, 1)),
+    }
+}
+
+fn swap_prompt(request: &mut Request, from: &str, to: &str) {
+    if let Some(system) = &mut request.system {
+        *system = system.replace(from, to);
+    }
+}
+
+fn repeats(limits: &Limits) -> Broken {
+    Broken::Failed(Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("the model made the same call {} times with the same result", limits.repeats_max),
+        hint: "ask in another way, or another model".to_owned(),
+    })
+}
+
+fn too_long(limits: &Limits) -> Broken {
+    Broken::Failed(Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("the answer is longer than {} bytes and was stopped", limits.response_bytes_max),
+        hint: "limits.response_bytes in the config sets how long it may be".to_owned(),
+    })
+}

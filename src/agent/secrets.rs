@@ -1,0 +1,113 @@
+//! What of a question and its answer is hidden, from the model and from the record, and where that was. Knows no rules.
+
+use std::collections::VecDeque;
+
+use crate::model::{Item, Request};
+use crate::turn::{Hidden, Redactor};
+
+/// What was hidden is listed up to so many, the newest.
+const FINDINGS_MAX: usize = 500;
+/// Of what a question hid, so many are told one by one.
+const TOLD_MAX: usize = 3;
+
+/// A secret that was hidden.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Where it stood, such as `the output of env`.
+    pub place: String,
+    /// What it was.
+    pub hidden: Hidden,
+}
+
+/// Hides secrets and keeps what it hid, never the secrets themselves.
+#[derive(Debug, Default)]
+pub(super) struct Secrets {
+    pub redactor: Redactor,
+    /// The values that the redactor knows.
+    values: Vec<(String, String)>,
+    findings: VecDeque<Finding>,
+    /// What is still to be told with the next question.
+    untold: Vec<Finding>,
+}
+
+impl Secrets {
+    /// Knows these values from now on; tells whether that changes anything.
+    pub fn know(&mut self, values: Vec<(String, String)>) -> bool {
+        if values == self.values {
+            return false;
+        }
+        self.redactor = Redactor::new(values.iter().map(|(name, value)| (name, value)));
+        self.values = values;
+        true
+    }
+
+    /// Gives a text that is to be sent, without its secrets.
+    pub fn hide(&mut self, place: &str, text: &str) -> String {
+        let redacted = self.redactor.redact(text);
+        self.note(redacted.hidden.into_iter().map(|hidden| Finding { place: place.to_owned(), hidden }), true);
+        redacted.text.into_owned()
+    }
+
+    /// Keeps what was hidden; it is told with the next question where the model would have seen it. What is known already
+    /// isn't kept again: a conversation is sent anew with each question.
+    pub fn note(&mut self, findings: impl IntoIterator<Item = Finding>, is_told: bool) {
+        for finding in findings {
+            if self.findings.contains(&finding) {
+                continue;
+            }
+            if is_told {
+                self.untold.push(finding.clone());
+            }
+            self.findings.push_back(finding);
+            if self.findings.len() > FINDINGS_MAX {
+                self.findings.pop_front();
+            }
+        }
+    }
+
+    /// Hides in all that a request carries; but for what a provider wants back to the byte, which came from there.
+    pub fn hide_in(&mut self, request: &mut Request) {
+        let mut hide = |place: &str, text: &mut String| {
+            let redacted = self.redactor.redact(text);
+            if redacted.hidden.is_empty() {
+                return;
+            }
+            let (out, hidden) = (redacted.text.into_owned(), redacted.hidden);
+            *text = out;
+            self.note(hidden.into_iter().map(|hidden| Finding { place: place.to_owned(), hidden }), true);
+        };
+        if let Some(system) = &mut request.system {
+            hide("the instructions", system);
+        }
+        for item in &mut request.messages {
+            match item {
+                Item::System(text) => hide("the instructions", text),
+                Item::User(text) => hide("an earlier question", text),
+                Item::Assistant { text, calls, .. } => {
+                    hide("an earlier answer", text);
+                    calls.iter_mut().for_each(|call| hide("a call of a tool", &mut call.arguments));
+                }
+                Item::Tool(result) => hide("what a tool gave", &mut result.content),
+            }
+        }
+    }
+
+    /// What was hidden since the last call, in one line.
+    pub fn take_told(&mut self) -> Option<String> {
+        let untold = std::mem::take(&mut self.untold);
+        if untold.is_empty() {
+            return None;
+        }
+        let one = |Finding { place, hidden }: &Finding| format!("{} in {place}, line {}", hidden.kind, hidden.line);
+        let mut told: Vec<String> = untold.iter().take(TOLD_MAX).map(one).collect();
+        if untold.len() > TOLD_MAX {
+            told.push(format!("{} more", untold.len() - TOLD_MAX));
+        }
+        Some(format!("[redact] hidden from the model: {}", told.join("; ")))
+    }
+
+    /// What was hidden, the oldest first.
+    pub fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter()
+    }
+}

@@ -1,0 +1,223 @@
+//! Puts the hands of a model together: tools, policy, receipts, sandbox, in one workspace.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::ChannelKind;
+use super::safety::{estop, receipt_options};
+use super::tools::{allowed_tools, tool_limits, tools};
+use crate::agent::{Hands, HandsOptions};
+use crate::config::{self, Env, Settings, state_directory};
+use crate::gate::{self, Allowed, Gate};
+use crate::host::Root;
+use crate::policy::Rules;
+use crate::proto::{Failure, FailureKind, Role};
+use crate::receipts;
+use crate::sandbox::{self, Grant, Mode, Sandbox, Tier};
+use crate::store::{ConversationId, Hit, Store};
+use crate::tools::{Found, Memory, Spill, Start};
+
+/// Files that lie at the top of a project.
+const PROJECT_FILES: [&str; 12] = [
+    "Cargo.toml",
+    "CMakeLists.txt",
+    "Gemfile",
+    "Makefile",
+    "build.gradle",
+    "composer.json",
+    "deno.json",
+    "go.mod",
+    "mix.exs",
+    "package.json",
+    "pom.xml",
+    "pyproject.toml",
+];
+
+/// The workspace for where there is no project.
+#[must_use]
+pub fn workspace_dir(_settings: &Settings, env: &Env) -> PathBuf {
+    variable(env, "HOME").map(PathBuf::from).unwrap_or_else(|| "/".into()).join("reedclaw-workspace")
+}
+
+/// Where hands work for somebody in `cwd`: the top of the git repository, else of the project, else that directory where it
+/// is the user's own; never the home directory or what contains it, for which the configured workspace stands.
+#[must_use]
+pub fn workspace_for(env: &Env, cwd: &Path, configured: &Path) -> PathBuf {
+    let home = variable(env, "HOME").map(PathBuf::from).unwrap_or_else(|| "/".into());
+    let is_own = |path: &&Path| {
+        use std::os::unix::fs::MetadataExt;
+        let is_users = path.metadata().is_ok_and(|data| data.uid() == nix::unistd::geteuid().as_raw());
+        is_users && !home.starts_with(path) && path.components().count() > 2
+    };
+    let holds = |path: &Path, name: &str| path.join(name).symlink_metadata().is_ok();
+    let is_project = |path: &&Path| PROJECT_FILES.iter().any(|name| holds(path, name));
+    let top = cwd.ancestors().find(|path| holds(path, ".git"));
+    let top = top.or_else(|| cwd.ancestors().take_while(is_own).find(is_project));
+    top.or(Some(cwd)).filter(is_own).unwrap_or(configured).to_owned()
+}
+
+/// Hands, and what was wrong with tools that they lack.
+pub struct Handed {
+    /// The hands.
+    pub hands: Hands,
+    /// What is to be told: tools of plugins that can't be used.
+    pub problems: Vec<Failure>,
+}
+
+/// Makes hands that work in `workspace`, with the tools that the channel has; with all where none is named.
+///
+/// # Errors
+/// The workspace can't be opened, there is no state directory for receipts, or what is allowed can't be read.
+pub fn hands(
+    settings: &Settings,
+    env: &Env,
+    workspace: &Path,
+    store: &Arc<Mutex<Store>>,
+    channel: Option<ChannelKind>,
+) -> Result<Handed, Failure> {
+    let failed = |message: String, hint: &str| Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("tools can't be used: {message}"),
+        hint: hint.to_owned(),
+    };
+    let home = variable(env, "HOME").map(PathBuf::from);
+    // A workspace that is named in the config and isn't there yet is made with the first question.
+    if workspace == workspace_dir(settings, env) {
+        let _ = DirBuilder::new().recursive(true).mode(0o700).create(workspace);
+    }
+    let root = Root::open(workspace, home.as_deref())
+        .map_err(|error| failed(format!("{}: {error}", workspace.display()), "reedclaw init makes the workspace"))?;
+    let state = state_directory(env).ok_or_else(|| failed("no HOME says where the state directory is".into(), ""))?;
+    let allowed = Allowed::open(&state, root.path())
+        .map_err(|error| failed(format!("what is allowed for good: {error}"), "remove or mend that file"))?;
+    let log = receipt_options(settings, env)?
+        .map(receipts::Log::open)
+        .transpose()
+        .map_err(|error| failed(format!("the receipts: {error}"), "see reedclaw doctor"))?;
+    let estop = estop(env)?;
+    let mode = Mode::Prefer;
+    let rules = rules(
+        settings,
+        root.path(),
+        home.as_deref(),
+        &state,
+        config::data_directory(env).map(|it| it.join("plugins")).as_deref(),
+    );
+    let options = gate::Options {
+        rules,
+        sandbox: Box::new(move || {
+            let tier = sandbox(mode).tier();
+            (tier.name(), mode == Mode::Prefer && tier == Tier::None)
+        }),
+        log,
+        stop: Arc::new(move || estop.check().err().map(|stopped| stopped.why)),
+        allowed,
+        path: variable(env, "PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned(),
+    };
+    let start = starter(env, root.path(), vec![state.clone()], mode);
+    let (mut registry, problems) = tools(settings, env, &start);
+    if let Some(names) = channel.and_then(|channel| allowed_tools(settings, channel)) {
+        registry.keep_only(names);
+    }
+    let hands = Hands::new(HandsOptions {
+        registry,
+        gate: Gate::new(options),
+        spill: Spill::new(&state),
+        root,
+        limits: tool_limits(settings),
+        memory: Box::new(StoredMemory { store: Arc::clone(store) }),
+    });
+    Ok(Handed { hands, problems })
+}
+
+/// Variables that a model's commands see, where they are set.
+const PASSED_ON: [&str; 12] = [
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "LC_TIME",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TMPDIR",
+    "TZ",
+    "USER",
+];
+/// What lies in a workspace and runs later, by somebody else's hand.
+const PROTECTED: [&str; 5] = [".git/hooks", ".git/config", ".git/modules", ".envrc", ".reedclaw.lua"];
+/// What is set for them, so that nothing waits for a person.
+const SET: [(&str, &str); 8] = [
+    ("DEBIAN_FRONTEND", "noninteractive"),
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("MANPAGER", "cat"),
+    ("PAGER", "cat"),
+    ("SYSTEMD_PAGER", ""),
+    ("TERM", "dumb"),
+];
+
+/// The sandbox of this process: chosen when the first program is to be judged, for that takes some milliseconds.
+fn sandbox(mode: Mode) -> &'static Sandbox {
+    static CHOSEN: OnceLock<Sandbox> = OnceLock::new();
+    CHOSEN.get_or_init(|| Sandbox::detect(mode, PathBuf::from("/proc/self/exe")))
+}
+
+/// How a model's commands are started.
+pub(super) fn starter(env: &Env, workspace: &Path, own: Vec<PathBuf>, mode: Mode) -> Start {
+    let passed = PASSED_ON.iter().filter_map(|name| {
+        let name = std::ffi::OsStr::new(name);
+        env.get(name).map(|value| (name.to_owned(), value.clone()))
+    });
+    let variables = passed.chain(SET.map(|(name, value)| (name.into(), value.into()))).collect();
+    let home = variable(env, "HOME").map(PathBuf::from).unwrap_or_else(|| "/".into());
+    let masked = sandbox::credentials(&home).into_iter().chain(own).collect();
+    let read_only = PROTECTED.iter().map(|name| workspace.join(name)).collect();
+    let grant = Grant { env: variables, masked, read_only, ..Grant::new(workspace.to_owned()) };
+    Arc::new(move |program, arguments, network| {
+        let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        let grant = Grant { network, ..grant.clone() };
+        let failed = |error: sandbox::SandboxError| format!("{}; {}", error.message, error.hint);
+        sandbox(mode).command(program.as_ref(), &arguments, &grant).map_err(failed)
+    })
+}
+
+fn variable<'e>(env: &'e Env, name: &str) -> Option<&'e str> {
+    env.get(std::ffi::OsStr::new(name)).and_then(|value| value.to_str()).filter(|value| !value.is_empty())
+}
+
+fn rules(_settings: &Settings, workspace: &Path, home: Option<&Path>, state: &Path, plugins: Option<&Path>) -> Rules {
+    let text = |path: &Path| path.display().to_string();
+    let mut rules = Rules::new(&text(workspace), &home.map(text).unwrap_or_else(|| "/".into()));
+    rules.own_paths.push(text(state));
+    rules.own_paths.extend(plugins.map(text));
+    rules
+}
+
+/// Earlier conversations, as the memory tool searches them.
+struct StoredMemory {
+    store: Arc<Mutex<Store>>,
+}
+
+impl Memory for StoredMemory {
+    fn search(&mut self, query: &str, limit: usize) -> Result<Vec<Found>, String> {
+        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let hits = store.recall(query, limit).map_err(|error| error.to_string())?;
+        let mut titles: BTreeMap<ConversationId, String> = BTreeMap::new();
+        let place = |hit: Hit| {
+            let id = hit.conversation;
+            let title = titles
+                .entry(id)
+                .or_insert_with(|| store.conversation(id).ok().flatten().map(|found| found.title).unwrap_or_default());
+            let role = if hit.role == Role::User { "user" } else { "assistant" };
+            Found { conversation: id.0, title: title.clone(), role: role.to_owned(), text: hit.excerpt }
+        };
+        Ok(hits.into_iter().map(place).collect())
+    }
+}

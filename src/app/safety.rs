@@ -1,0 +1,36 @@
+//! What guards tools: where receipts are kept, and the emergency stop. Both belong to the user's state directory.
+
+use crate::config::{self, Env, Settings};
+use crate::estop::Estop;
+use crate::proto::{Failure, FailureKind};
+use crate::receipts;
+
+/// The emergency stop of this user.
+///
+/// # Errors
+/// No home says where the state directory is; then no tool may run.
+pub fn estop(env: &Env) -> Result<Estop, Failure> {
+    config::state_directory(env).map(Estop::new).ok_or_else(no_state)
+}
+
+/// Where receipts are and how they are kept; none where the config wants none.
+///
+/// # Errors
+/// No home says where the state directory is; then no tool may run.
+pub fn receipt_options(settings: &Settings, env: &Env) -> Result<Option<receipts::Options>, Failure> {
+    let receipts = &settings.receipts;
+    if !receipts.enabled {
+        return Ok(None);
+    }
+    let state = config::state_directory(env).ok_or_else(no_state)?;
+    let path = receipts.path.clone().unwrap_or_else(|| receipts::default_path(&state));
+    Ok(Some(receipts::Options { hmac: receipts.hmac, syslog: true, ..receipts::Options::new(path, state) }))
+}
+
+fn no_state() -> Failure {
+    Failure {
+        kind: FailureKind::Unavailable,
+        message: "no HOME is set, so there is no state directory".into(),
+        hint: "set HOME, or XDG_STATE_HOME to an absolute path; without it no tool runs".into(),
+    }
+}

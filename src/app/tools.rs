@@ -1,0 +1,87 @@
+//! Settings to tools: which there are, which of them a channel has, how far they go.
+
+use std::time::Duration;
+
+use super::ChannelKind;
+use crate::config::{self, Env, Settings};
+use crate::host;
+use crate::proto::{Failure, FailureKind};
+use crate::tools::plugin::{PluginState, PluginTool, Plugins, Standing};
+use crate::tools::{Http, HttpOptions, Limits, Pdf, Registry, Shell, Start, Tool};
+
+/// Names of tools that need settings, beside those that every registry has.
+pub const OWN_TOOLS: [&str; 3] = ["http", "pdf_extract", "shell"];
+
+/// Where plugins are.
+///
+/// # Errors
+/// No home says where the user's directories are.
+pub fn plugins(env: &Env) -> Result<Plugins, Failure> {
+    let directories = config::data_directory(env).zip(config::state_directory(env));
+    directories.map(|(data, state)| Plugins::new(&data, &state)).ok_or_else(|| Failure {
+        kind: FailureKind::Unavailable,
+        message: "no HOME is set, so plugins have no place".into(),
+        hint: "set HOME".into(),
+    })
+}
+
+/// Every tool, and what was wrong with those that can't be used; `start` starts their programs.
+#[must_use]
+pub fn tools(settings: &Settings, env: &Env, start: &Start) -> (Registry, Vec<Failure>) {
+    let mut registry = Registry::new();
+    let options = HttpOptions {
+        post: settings.tools.http_post,
+        ports: settings.tools.http_ports.clone(),
+        allow_private: settings.tools.http_allow_private,
+    };
+    let reader = vec![host::executable().display().to_string(), "pdf-text".to_owned()];
+    let own: [Box<dyn Tool>; 3] =
+        [Box::new(Http::new(options)), Box::new(Pdf::new(start.clone(), reader)), Box::new(Shell::new(start.clone()))];
+    for tool in own {
+        let added = registry.add(tool);
+        debug_assert_eq!(added, Ok(()));
+    }
+    let states = plugins(env).map(|plugins| plugins.all()).unwrap_or_default();
+    let problems = states.iter().flat_map(|state| add_plugin(&mut registry, state, start));
+    let problems: Vec<Failure> = problems.collect();
+    (registry, problems)
+}
+
+/// Adds a plugin's tools; says which can't be used, and why.
+fn add_plugin(registry: &mut Registry, state: &PluginState, start: &Start) -> Vec<Failure> {
+    let off = |why: &str, hint: String| Failure {
+        kind: FailureKind::Refused,
+        message: format!("the plugin {} is off: {why}", state.name),
+        hint,
+    };
+    let again = || format!("reedclaw plugin install {} shows it and asks", state.directory.display());
+    match &state.standing {
+        Standing::Unknown(_) => return vec![off("nobody has allowed it", again())],
+        Standing::Changed(_) => return vec![off("it has changed since you allowed it", again())],
+        Standing::Broken(why) => return vec![off(why, format!("reedclaw plugin remove {}", state.name))],
+        Standing::Allowed(_) => {}
+    }
+    let tools = PluginTool::of(state, start).into_iter();
+    let added = tools.map(|tool| registry.add(Box::new(tool)));
+    added.filter_map(|added| added.err().map(|why| off(&why, "its tool has a name that is taken".into()))).collect()
+}
+
+/// The only tools that a channel has; all where none are named.
+#[must_use]
+pub fn allowed_tools(settings: &Settings, channel: ChannelKind) -> Option<&[String]> {
+    match channel {
+        ChannelKind::Shell => settings.tools.allow_shell.as_deref(),
+        ChannelKind::Agent => settings.tools.allow_agent.as_deref(),
+    }
+}
+
+/// How far tools go.
+pub(super) fn tool_limits(settings: &Settings) -> Limits {
+    let limits = &settings.limits;
+    Limits {
+        tool: Duration::from_millis(limits.tool_ms),
+        shell: Duration::from_millis(limits.shell_ms),
+        http: Duration::from_millis(limits.http_ms),
+        output_bytes: limits.output_bytes,
+    }
+}

@@ -1,0 +1,95 @@
+//! `reedclaw cost`: what today's and this month's questions came to, by model, without a session.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::PoisonError;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde::Serialize;
+
+use super::command::report;
+use crate::app::{App, Request, spent_rows};
+use crate::host;
+use crate::proto::Failure;
+use crate::render::text::table;
+use crate::store::{Period, SpentSum};
+
+/// Columns of the table; it is read by people, and in a pipe nothing is cut.
+const COLUMNS: usize = 10_000;
+
+/// The subcommand, as clap knows it.
+pub(super) fn definition() -> Command {
+    Command::new("cost").about("What today's and this month's questions cost, by model").arg(
+        Arg::new("json")
+            .long("json")
+            .action(ArgAction::SetTrue)
+            .help("One JSON object a line, for each model and period"),
+    )
+}
+
+/// Carries it out; `config` is what `--config` named.
+pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
+    match act(matches.get_flag("json"), config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            report(&failure);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// One line for programs. Tokens don't contain each other; `cost_usd` is of the requests that have a price.
+#[derive(Serialize)]
+struct Line<'a> {
+    period: &'a str,
+    model: &'a str,
+    requests: u64,
+    unpriced_requests: u64,
+    input_tokens: u64,
+    cache_read_tokens: u64,
+    cache_write_tokens: u64,
+    output_tokens: u64,
+    reasoning_tokens: u64,
+    cost_usd: f64,
+}
+
+fn act(is_json: bool, config: Option<PathBuf>) -> Result<(), Failure> {
+    let app = App::start(&Request { config, ..Request::default() })?;
+    app.problems.iter().for_each(report);
+    let store = app.store.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = host::now_unix_ms();
+    let models = app.agent.models();
+    let is_near = |name: &str| models.iter().any(|info| info.name == name && info.is_near);
+    let mut out = String::new();
+    let mut rows = Vec::new();
+    for (name, period) in [("today", Period::Day(now)), ("this month", Period::Month(now))] {
+        let by_model = store.spent_by_model(period)?;
+        if is_json {
+            by_model.iter().for_each(|(model, sum)| out.push_str(&line(name, model, sum)));
+        } else {
+            rows.extend(spent_rows(name, &by_model, &is_near));
+        }
+    }
+    out.push_str(&table(&rows, COLUMNS));
+    // A reader that has gone knows why.
+    let _ = io::stdout().lock().write_all(out.as_bytes());
+    Ok(())
+}
+
+fn line(period: &str, model: &str, sum: &SpentSum) -> String {
+    let line = Line {
+        period: if period == "today" { "day" } else { "month" },
+        model,
+        requests: sum.requests,
+        unpriced_requests: sum.unpriced,
+        input_tokens: sum.uncached_in,
+        cache_read_tokens: sum.cache_read,
+        cache_write_tokens: sum.cache_write,
+        output_tokens: sum.visible_out,
+        reasoning_tokens: sum.reasoning_out,
+        cost_usd: sum.cost.usd(),
+    };
+    // Text and numbers in named fields: nothing that could fail.
+    serde_json::to_string(&line).unwrap_or_default() + "\n"
+}

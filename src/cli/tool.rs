@@ -1,0 +1,189 @@
+//! `reedclaw tool`: a model's tools without a model. They are listed, or one is called, by the same way as a model's
+//! calls go: judged, asked for, written down.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde_json::{Value, json};
+
+use super::agent::watch_interrupts;
+use super::command::report;
+use super::person::AtTty;
+use crate::agent::{Cancel, Person};
+use crate::app::{self, App, ChannelKind, Request};
+use crate::config::Settings;
+use crate::model::ToolCall;
+use crate::proto::tool::{Answer, Question};
+use crate::proto::{Failure, FailureKind};
+use crate::render::text::{escape_visible, table};
+use crate::tools::{Spec, Start};
+
+/// Exit statuses of a call.
+const DONE: u8 = 0;
+const FAILED: u8 = 1;
+const DENIED: u8 = 3;
+/// Bytes of an output that are given: nobody reads the rest later, so all of it comes.
+const OUTPUT_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Columns of the list where the terminal doesn't say.
+const COLUMNS: usize = 100;
+
+/// The subcommand, as clap knows it.
+pub(super) fn definition() -> Command {
+    Command::new("tool")
+        .about("The model's tools")
+        .subcommand_required(true)
+        .subcommand(Command::new("list").about("Lists the tools, with other names and where they may be used").arg(
+            Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON array, with the tools' schemas"),
+        ))
+        .subcommand(
+            Command::new("run")
+                .about("Calls a tool as a model would: judged, asked for, written down; its result as JSON")
+                .after_help("Exit status: 0 done, 1 failed, 2 usage, 3 denied.")
+                .arg(Arg::new("name").value_name("NAME").required(true).help("The tool, by one of its names"))
+                .arg(
+                    Arg::new("json")
+                        .long("json")
+                        .value_name("ARGS")
+                        .default_value("{}")
+                        .hide_default_value(true)
+                        .allow_hyphen_values(true)
+                        .help("Its arguments, a JSON object; {} where it isn't given"),
+                )
+                .arg(
+                    Arg::new("workspace")
+                        .long("workspace")
+                        .value_name("DIR")
+                        .value_parser(clap::value_parser!(PathBuf))
+                        .help("Where it works, in place of the configured workspace"),
+                )
+                .arg(
+                    Arg::new("yes")
+                        .long("yes")
+                        .action(ArgAction::SetTrue)
+                        .help("Says yes, once, to what may be asked; never to what is blocked"),
+                ),
+        )
+}
+
+/// Carries it out; `config` is what `--config` named.
+pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
+    let done = match matches.subcommand() {
+        Some(("list", matches)) => list(matches.get_flag("json"), config),
+        Some(("run", matches)) => call(matches, config),
+        _ => Ok(2),
+    };
+    ExitCode::from(done.unwrap_or_else(|failure| {
+        report(&failure);
+        FAILED
+    }))
+}
+
+fn start(config: Option<PathBuf>) -> Result<App, Failure> {
+    let app = App::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
+    app.problems.iter().for_each(report);
+    Ok(app)
+}
+
+fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
+    let App { settings, env, .. } = start(config)?;
+    // A list starts nothing.
+    let start: Start = std::sync::Arc::new(|_, _, _| Err("nothing is started for a list".to_owned()));
+    let (registry, problems) = app::tools(&settings, &env, &start);
+    problems.iter().for_each(report);
+    let text = if is_json {
+        let tool = |spec: &Spec| {
+            json!({
+                "name": spec.name,
+                "aliases": spec.aliases,
+                "description": spec.description,
+                "schema": spec.schema,
+                "channels": channels(&settings, spec),
+            })
+        };
+        Value::from(registry.specs().map(tool).collect::<Vec<_>>()).to_string() + "\n"
+    } else {
+        let row = |spec: &Spec| {
+            let names = std::iter::once(spec.name.as_str()).chain(spec.aliases.iter().copied());
+            let channels = match channels(&settings, spec)[..] {
+                [] => "nowhere".to_owned(),
+                [only] => format!("{only} only"),
+                _ => String::new(),
+            };
+            vec![names.collect::<Vec<_>>().join(", "), channels, escape_visible(&spec.description)]
+        };
+        let columns = crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
+        table(&registry.specs().map(row).collect::<Vec<_>>(), columns)
+    };
+    put(&text)?;
+    Ok(DONE)
+}
+
+/// The channels in which a model has a tool.
+fn channels(settings: &Settings, spec: &Spec) -> Vec<&'static str> {
+    let has = |channel| app::allowed_tools(settings, channel).is_none_or(|names| spec.is_in(names));
+    let all = [(ChannelKind::Shell, "shell"), (ChannelKind::Agent, "agent")];
+    all.into_iter().filter(|(channel, _)| has(*channel)).map(|(_, word)| word).collect()
+}
+
+fn call(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
+    let mut app = start(config)?;
+    app.settings.limits.output_bytes = OUTPUT_BYTES_MAX;
+    let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
+    let workspace = match matches.get_one::<PathBuf>("workspace") {
+        Some(named) => canonical(named)?,
+        None => app::workspace_dir(&app.settings, &app.env),
+    };
+    let app::Handed { mut hands, problems } = app::hands(&app.settings, &app.env, &workspace, &app.store, None)?;
+    problems.iter().for_each(report);
+    let cancel = Cancel::new();
+    watch_interrupts(&cancel);
+    let tty = AtTty::new(std::io::stdin().is_terminal(), cancel.clone(), app.color());
+    let mut person = Caller { tty, says_yes: matches.get_flag("yes") };
+    let wish = ToolCall { id: "cli".into(), name: text("name"), arguments: text("json") };
+    let outcome = hands.call(&wish, None, &cancel, &mut person, &mut |_| {});
+    put(&(outcome.to_value().to_string() + "\n"))?;
+    Ok(match &outcome.error {
+        _ if outcome.success => DONE,
+        Some(error) if error.code == "denied" => DENIED,
+        _ => FAILED,
+    })
+}
+
+/// Who called: somebody at the terminal, who may have said yes beforehand.
+struct Caller {
+    tty: AtTty,
+    says_yes: bool,
+}
+
+impl Person for Caller {
+    fn can_ask(&self) -> bool {
+        self.says_yes || self.tty.can_ask()
+    }
+
+    fn approve(&mut self, question: &Question) -> Answer {
+        if self.says_yes { Answer::Once } else { self.tty.approve(question) }
+    }
+
+    fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
+        self.tty.reply(question, choices)
+    }
+}
+
+fn canonical(path: &Path) -> Result<PathBuf, Failure> {
+    std::fs::canonicalize(path).map_err(|error| Failure {
+        kind: FailureKind::User,
+        message: format!("the workspace {} can't be used: {error}", path.display()),
+        hint: "--workspace names a directory that is there".into(),
+    })
+}
+
+fn put(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("standard output can't be written: {error}"),
+        hint: String::new(),
+    })
+}

@@ -1,0 +1,286 @@
+//! The emergency stop: a file in the state directory. As long as it is there no tool starts, and what runs is cancelled.
+//!
+//! It owns that file and the thread that looks for it. It must not know what is cancelled, or who asked. What can't be
+//! understood means stopped: a file that can't be looked at, a link, a directory, a state directory of somebody else.
+//!
+//! ```
+//! # let dir = tempfile::tempdir()?;
+//! use reedclaw::estop::Estop;
+//! let estop = Estop::new(dir.path().join("reedclaw"));
+//! estop.check()?; // before every call
+//! let (sender, receiver) = std::sync::mpsc::channel();
+//! let watch = estop.watch(move |stopped| drop(sender.send(stopped.clone()))); // while it runs
+//! estop.stop()?;
+//! assert!(receiver.recv()?.why.contains("emergency stop"));
+//! drop(watch);
+//! estop.clear()?; // only where a person said so
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::base::time;
+use crate::host;
+use crate::proto::{Failure, FailureKind};
+
+/// The name of the file in the state directory.
+pub const FILE_NAME: &str = "ESTOP";
+/// How often a watcher looks. A stop must reach what runs within 500 ms; a look costs some microseconds.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Bytes of the file that are read, to tell since when it is there.
+const NOTE_BYTES_MAX: u64 = 200;
+/// Write permission of everybody: with it on the state directory anybody could clear a stop.
+const EVERYBODY_WRITES: u32 = 0o002;
+
+/// The emergency stop of a state directory.
+#[derive(Clone, Debug)]
+pub struct Estop {
+    directory: PathBuf,
+}
+
+/// Tools are stopped.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct Stopped {
+    /// Why, and where that is seen; one line.
+    pub why: String,
+}
+
+impl From<Stopped> for Failure {
+    fn from(stopped: Stopped) -> Self {
+        Self {
+            kind: FailureKind::Refused,
+            message: stopped.why,
+            hint: "reedclaw estop --clear, at a terminal, lets tools run again".into(),
+        }
+    }
+}
+
+impl Estop {
+    /// The stop of this state directory, which need not be there.
+    #[must_use]
+    pub fn new(state: PathBuf) -> Self {
+        Self { directory: state }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.directory.join(FILE_NAME)
+    }
+
+    /// Says whether tools may run.
+    ///
+    /// # Errors
+    /// They may not, and why.
+    pub fn check(&self) -> Result<(), Stopped> {
+        let odd =
+            |path: &Path, what: &str| Err(Stopped { why: format!("tools are stopped: {} {what}", path.display()) });
+        match self.directory.metadata() {
+            // A directory that was never made holds no stop.
+            Err(problem) if problem.kind() == io::ErrorKind::NotFound && self.directory.symlink_metadata().is_err() => {
+                return Ok(());
+            }
+            Err(problem) => return odd(&self.directory, &format!("can't be looked at: {problem}")),
+            Ok(data) if !data.is_dir() => return odd(&self.directory, "is not a directory"),
+            Ok(data) if data.uid() != nix::unistd::geteuid().as_raw() => {
+                return odd(&self.directory, "belongs to somebody else");
+            }
+            Ok(data) if data.mode() & EVERYBODY_WRITES != 0 => {
+                return odd(&self.directory, "can be written by everybody (chmod o-w)");
+            }
+            Ok(_) => {}
+        }
+        let path = self.path();
+        match path.symlink_metadata() {
+            Err(problem) if problem.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(problem) => odd(&path, &format!("can't be looked at: {problem}")),
+            Ok(data) if data.is_file() => {
+                Err(Stopped { why: format!("tools are stopped by the emergency stop{}", note(&path)) })
+            }
+            Ok(_) => odd(&path, "is there, and is no plain file"),
+        }
+    }
+
+    /// Stops all tools of this user, in every session.
+    ///
+    /// # Errors
+    /// The file can't be made.
+    pub fn stop(&self) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+        let path = self.path();
+        let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            // Whatever is there stops already.
+            Err(problem) if problem.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+            file => file?,
+        };
+        // It is there, and that is what counts; what stands in it is for a person.
+        let now = time::utc(host::now_unix_ms());
+        let _ = writeln!(file, "since {now}, by process {}", std::process::id()).and_then(|()| file.sync_all());
+        File::open(&self.directory)?.sync_all()
+    }
+
+    /// Lets tools run again. Only where a person at a terminal said so.
+    ///
+    /// # Errors
+    /// What is there can't be removed.
+    pub fn clear(&self) -> io::Result<()> {
+        match fs::remove_file(self.path()) {
+            Err(problem) if problem.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(problem) => Err(problem),
+            Ok(()) => File::open(&self.directory)?.sync_all(),
+        }
+    }
+
+    /// Calls `cancel` once when tools are stopped, within 500 ms, on a thread of its own. Dropping what it gives ends the
+    /// watch; `cancel` isn't called after that.
+    pub fn watch(&self, cancel: impl FnOnce(&Stopped) + Send + 'static) -> Watch {
+        let (end, ended) = mpsc::channel::<()>();
+        let estop = self.clone();
+        let look = move || {
+            let stopped = loop {
+                match estop.check() {
+                    Err(stopped) => break stopped,
+                    Ok(()) => match ended.recv_timeout(LOOK_EVERY) {
+                        Err(RecvTimeoutError::Timeout) => {}
+                        _ => return,
+                    },
+                }
+            };
+            cancel(&stopped);
+        };
+        Watch { end: Some(end), thread: Some(std::thread::spawn(look)) }
+    }
+}
+
+/// Since when and by whom, as the file says.
+fn note(path: &Path) -> String {
+    let mut text = String::new();
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
+    let read = opened.and_then(|file| file.take(NOTE_BYTES_MAX).read_to_string(&mut text));
+    let line = text.lines().next().unwrap_or_default();
+    if read.is_ok() && !line.is_empty() { format!(", {line}") } else { String::new() }
+}
+
+/// A watch that goes on until this is dropped.
+#[derive(Debug)]
+pub struct Watch {
+    end: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.end.take();
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // A panic in `cancel` has been told by its own thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::time::Instant;
+
+    use super::*;
+
+    fn estop() -> (tempfile::TempDir, Estop) {
+        let dir = tempfile::tempdir().unwrap();
+        let estop = Estop::new(dir.path().join("state/reedclaw"));
+        (dir, estop)
+    }
+
+    #[test]
+    fn it_stops_until_it_is_cleared() {
+        let (_dir, estop) = estop();
+        assert_eq!(estop.check(), Ok(()));
+        estop.clear().unwrap();
+        estop.stop().unwrap();
+        estop.stop().unwrap();
+        let why = estop.check().unwrap_err().why;
+        assert!(why.starts_with("tools are stopped by the emergency stop, since 2"), "{why}");
+        assert_eq!(fs::metadata(&estop.directory).unwrap().permissions().mode() & 0o777, 0o700);
+        estop.clear().unwrap();
+        assert_eq!(estop.check(), Ok(()));
+    }
+
+    #[test]
+    fn whatever_is_odd_means_stopped() {
+        let (dir, estop) = estop();
+        fs::create_dir_all(&estop.directory).unwrap();
+        let path = estop.path();
+        for (what, make) in [
+            ("an empty file", (|path| fs::write(path, "").unwrap()) as fn(&Path)),
+            ("a link to nowhere", |path| symlink("/nowhere", path).unwrap()),
+            ("a link to a file", |path| symlink("/etc/passwd", path).unwrap()),
+            ("a pipe", |path| nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap()),
+            ("a file that nobody may read", |path| {
+                fs::write(path, "since \u{1}").unwrap();
+                fs::set_permissions(path, fs::Permissions::from_mode(0o0)).unwrap();
+            }),
+        ] {
+            assert_eq!(estop.check(), Ok(()), "{what}");
+            make(&path);
+            assert!(estop.check().is_err(), "{what}");
+            estop.clear().unwrap();
+        }
+        fs::create_dir(&path).unwrap();
+        assert!(estop.check().is_err() && estop.clear().is_err());
+        fs::remove_dir(&path).unwrap();
+        fs::set_permissions(&estop.directory, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(estop.check().is_err());
+        fs::remove_dir(&estop.directory).unwrap();
+        symlink(dir.path().join("gone"), &estop.directory).unwrap();
+        assert!(estop.check().is_err(), "a state directory that leads nowhere");
+        fs::remove_file(&estop.directory).unwrap();
+        fs::write(&estop.directory, "").unwrap();
+        assert!(estop.check().is_err(), "a state directory that is a file");
+    }
+
+    #[test]
+    fn a_state_directory_of_somebody_else_means_stopped() {
+        // Root owns `/`; as root, some directory of another user has to be made.
+        let dir = tempfile::tempdir().unwrap();
+        let directory = if nix::unistd::geteuid().is_root() {
+            std::os::unix::fs::chown(dir.path(), Some(65_534), None).unwrap();
+            dir.path()
+        } else {
+            Path::new("/")
+        };
+        assert!(Estop::new(directory.to_owned()).check().unwrap_err().why.contains("somebody else"));
+    }
+
+    #[test]
+    fn a_watch_cancels_in_time_and_once() {
+        let (_dir, estop) = estop();
+        let (sender, receiver) = mpsc::channel();
+        let watch = estop.watch(move |stopped| sender.send(stopped.clone()).unwrap());
+        assert_eq!(receiver.recv_timeout(LOOK_EVERY * 3), Err(RecvTimeoutError::Timeout));
+        let began = Instant::now();
+        estop.stop().unwrap();
+        assert!(receiver.recv().is_ok());
+        assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
+        drop(watch);
+        // Stopped before it begins: at once.
+        let (sender, receiver) = mpsc::channel();
+        let watch = estop.watch(move |_| sender.send(()).unwrap());
+        receiver.recv().unwrap();
+        drop(watch);
+        // Ended before a stop: never.
+        estop.clear().unwrap();
+        let (sender, receiver) = mpsc::channel::<()>();
+        drop(estop.watch(move |_| sender.send(()).unwrap()));
+        estop.stop().unwrap();
+        assert_eq!(receiver.recv(), Err(mpsc::RecvError));
+    }
+}

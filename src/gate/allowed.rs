@@ -1,0 +1,207 @@
+//! The commands that a person has allowed for good, per project: the very same line, in the same directory, by the same
+//! program. They are kept in the state directory, never in the project. Knows nothing of risks.
+
+use std::fs::DirBuilder;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use ring::digest::{SHA256, digest};
+use serde::{Deserialize, Serialize};
+
+use crate::base::hex;
+
+/// Longest file of rules that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Most rules of a project.
+const RULES_MAX: usize = 1_000;
+
+/// Why rules can't be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {why}", path.display())]
+pub struct AllowedError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong, in words.
+    pub why: String,
+}
+
+/// One allowed command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// The line, to the byte.
+    pub command: String,
+    /// The directory that it runs in, from the project's root.
+    pub cwd: String,
+    /// The program that its first word stood for.
+    pub program: String,
+    /// SHA-256 of that program, hexadecimal.
+    pub sha256: String,
+}
+
+/// What is in the file.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    root: String,
+    rules: Vec<Rule>,
+}
+
+/// The rules of one project.
+#[derive(Debug)]
+pub struct Allowed {
+    path: PathBuf,
+    root: PathBuf,
+    rules: Vec<Rule>,
+}
+
+impl Allowed {
+    /// Reads the rules of the project at `root`, which is canonical.
+    ///
+    /// # Errors
+    /// There is a file and it can't be used: nothing is allowed then.
+    pub fn open(state_dir: &Path, root: &Path) -> Result<Self, AllowedError> {
+        let name = hex::encode(&digest(&SHA256, root.as_os_str().as_encoded_bytes()).as_ref()[..16]);
+        let path = state_dir.join("allowed").join(format!("{name}.json"));
+        let failed = |why: String| AllowedError { path: path.clone(), why };
+        let content = match std::fs::metadata(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Content::default(),
+            Err(error) => return Err(failed(error.to_string())),
+            Ok(data) if data.len() > FILE_BYTES_MAX => return Err(failed("it is too long".into())),
+            Ok(_) => {
+                let text = std::fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
+                serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?
+            }
+        };
+        Ok(Self { path, root: root.to_owned(), rules: content.rules })
+    }
+
+    /// The rules, in the order in which they were made.
+    #[must_use]
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Whether the very same call is allowed.
+    #[must_use]
+    pub fn allows(&self, command: &str, cwd: &Path, program: &Path) -> bool {
+        let mut same = self.rules.iter().filter(|rule| rule.command == command).peekable();
+        if same.peek().is_none() {
+            return false;
+        }
+        let Some(wanted) = self.rule(command, cwd, program) else { return false };
+        same.any(|rule| *rule == wanted)
+    }
+
+    /// Allows a command for good.
+    ///
+    /// # Errors
+    /// The program can't be read, the directory isn't the project's, or the file can't be written.
+    pub fn add(&mut self, command: &str, cwd: &Path, program: &Path) -> Result<(), AllowedError> {
+        let failed = |why: &str| AllowedError { path: self.path.clone(), why: why.to_owned() };
+        let rule = self.rule(command, cwd, program).ok_or_else(|| failed("the program can't be read"))?;
+        if self.rules.len() >= RULES_MAX {
+            return Err(failed("there are too many rules"));
+        }
+        if self.rules.contains(&rule) {
+            return Ok(());
+        }
+        // The program may be another than it was: the old rule is of no use.
+        self.rules.retain(|old| (&old.command, &old.cwd) != (&rule.command, &rule.cwd));
+        self.rules.push(rule);
+        self.save()
+    }
+
+    /// Takes back the rules of a command, or of the number that a list gives it (from 1). Gives how many there were.
+    ///
+    /// # Errors
+    /// The file can't be written.
+    pub fn remove(&mut self, which: &str) -> Result<usize, AllowedError> {
+        let before = self.rules.len();
+        match which.parse::<usize>() {
+            Ok(number) if (1..=before).contains(&number) => {
+                self.rules.remove(number - 1);
+            }
+            _ => self.rules.retain(|rule| rule.command != which),
+        }
+        let removed = before - self.rules.len();
+        if removed > 0 {
+            self.save()?;
+        }
+        Ok(removed)
+    }
+
+    fn rule(&self, command: &str, cwd: &Path, program: &Path) -> Option<Rule> {
+        let cwd = cwd.strip_prefix(&self.root).ok()?.to_str()?.to_owned();
+        let real = std::fs::canonicalize(program).ok()?;
+        let bytes = std::fs::read(&real).ok()?;
+        let sha256 = hex::encode(digest(&SHA256, &bytes).as_ref());
+        Some(Rule { command: command.to_owned(), cwd, program: real.to_str()?.to_owned(), sha256 })
+    }
+
+    /// Writes the rules: all of them or none.
+    fn save(&self) -> Result<(), AllowedError> {
+        let failed = |error: std::io::Error| AllowedError { path: self.path.clone(), why: error.to_string() };
+        let directory = self.path.parent().unwrap_or(Path::new("/"));
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        let content = Content { root: self.root.display().to_string(), rules: self.rules.clone() };
+        let text = serde_json::to_string_pretty(&content).unwrap_or_default() + "\n";
+        let temporary = self.path.with_extension(format!("{}.tmp", std::process::id()));
+        let write = || {
+            let mut options = std::fs::OpenOptions::new();
+            let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            std::fs::rename(&temporary, &self.path)
+        };
+        write().map_err(|error| {
+            let _ = std::fs::remove_file(&temporary);
+            failed(error)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_very_same_call_is_allowed() {
+        let top = tempfile::tempdir().expect("a directory");
+        let (state, root) = (top.path().join("state"), top.path().join("project"));
+        let (program, other) = (top.path().join("tool"), top.path().join("other"));
+        std::fs::create_dir_all(root.join("sub")).expect("directories");
+        std::fs::write(&program, "one").expect("a program");
+        std::fs::write(&other, "one").expect("a program");
+        let mut allowed = Allowed::open(&state, &root).expect("none yet");
+        allowed.add("tool test", &root, &program).expect("added");
+        let allowed = Allowed::open(&state, &root).expect("read back");
+        assert!(allowed.allows("tool test", &root, &program));
+        assert!(!allowed.allows("tool test ", &root, &program), "another line");
+        assert!(!allowed.allows("tool test", &root.join("sub"), &program), "another directory");
+        assert!(!allowed.allows("tool test", &root, &other), "another program");
+        assert!(!allowed.allows("tool test", top.path(), &program), "outside");
+        assert!(!Allowed::open(&state, top.path()).expect("another project").allows("tool test", &root, &program));
+        std::fs::write(&program, "two").expect("a changed program");
+        assert!(!allowed.allows("tool test", &root, &program), "a program that changed");
+    }
+
+    #[test]
+    fn rules_are_taken_back_by_number_or_line_and_a_broken_file_allows_nothing() {
+        let top = tempfile::tempdir().expect("a directory");
+        let program = top.path().join("tool");
+        std::fs::write(&program, "one").expect("a program");
+        let mut allowed = Allowed::open(top.path(), top.path()).expect("none yet");
+        for command in ["tool a", "tool b", "tool c"] {
+            allowed.add(command, top.path(), &program).expect("added");
+        }
+        assert_eq!(allowed.remove("2").expect("removed"), 1);
+        assert_eq!(allowed.remove("tool a").expect("removed"), 1);
+        assert_eq!(allowed.remove("tool x").expect("none"), 0);
+        let commands: Vec<_> = allowed.rules().iter().map(|rule| rule.command.as_str()).collect();
+        assert_eq!(commands, ["tool c"]);
+        std::fs::write(&allowed.path, "{\"root\": 1").expect("a broken file");
+        assert!(Allowed::open(top.path(), top.path()).is_err());
+    }
+}

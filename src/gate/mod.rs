@@ -1,0 +1,383 @@
+//! The one way by which a model's wish becomes an act: judged by the policy, asked for where it must be, written to the
+//! receipts before it happens and after. Only here is a [`Permit`] made, and no tool runs without one. It asks nobody
+//! itself: a question is data, and an answer counts for the very call that it was put about.
+
+mod allowed;
+mod disk;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::policy::{self, Context, Rules};
+use crate::proto::action::{Action, Decision, Effect, Reason, Risk, Verdict};
+use crate::proto::tool::{Outcome, Question, ToolError};
+use crate::receipts::{self, Log, Opened};
+use disk::Disk;
+
+pub use allowed::{Allowed, AllowedError, Rule};
+
+/// Rules of the policy whose commands may be allowed for good though their risk is high: nothing is wrong with them but
+/// that they aren't known.
+const MAY_ALWAYS_RULES: &[&str] = &["unlisted-command"];
+
+/// A call, planned by its tool without touching anything.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// The tool's name.
+    pub tool: String,
+    /// Its arguments, valid against its schema.
+    pub arguments: Value,
+    /// What it would do.
+    pub action: Action,
+    /// What would change, for a person to read.
+    pub preview: String,
+    /// The conversation that it belongs to.
+    pub conversation: Option<i64>,
+}
+
+/// A call that was judged. It is admitted or refused, once.
+#[derive(Debug)]
+#[must_use]
+pub struct Ticket {
+    call: Call,
+    verdict: Verdict,
+    digest: String,
+    cwd: PathBuf,
+    /// The person has allowed the very same call for good.
+    is_allowed: bool,
+}
+
+/// Who says that a call may run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Approver {
+    /// Nobody was asked: the policy lets it run, or a rule of the person's does.
+    Policy,
+    /// A person, who was asked about the call with this fingerprint.
+    Person {
+        /// [`Question::digest`].
+        digest: String,
+        /// The command of it is allowed from now on, too.
+        always: bool,
+    },
+}
+
+/// Leave to run one call: what is in it is what runs. Only the gate makes one.
+#[derive(Debug)]
+#[must_use]
+pub struct Permit {
+    call: Call,
+    verdict: Verdict,
+    cwd: PathBuf,
+    opened: Option<Opened>,
+}
+
+impl Permit {
+    /// The tool's name.
+    #[must_use]
+    pub fn tool(&self) -> &str {
+        &self.call.tool
+    }
+
+    /// The arguments.
+    #[must_use]
+    pub fn arguments(&self) -> &Value {
+        &self.call.arguments
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn action(&self) -> &Action {
+        &self.call.action
+    }
+
+    /// What would change, as it was shown.
+    #[must_use]
+    pub fn preview(&self) -> &str {
+        &self.call.preview
+    }
+
+    /// The directory that it was judged in.
+    #[must_use]
+    pub fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    /// Whether the network was part of what was judged and allowed.
+    #[must_use]
+    pub fn has_network(&self) -> bool {
+        self.verdict.effects.iter().any(|effect| matches!(effect, Effect::Net { .. }))
+    }
+}
+
+/// The emergency stop: why everything is stopped, where it is.
+pub type Stop = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+
+/// What a gate is made of.
+pub struct Options {
+    /// The user's rules.
+    pub rules: Rules,
+    /// The name of the sandbox, for the receipts, and whether it is weaker than it should be. Asked only where a program is
+    /// to be started.
+    pub sandbox: Box<dyn Fn() -> (&'static str, bool) + Send>,
+    /// Where receipts go; none are written where the user has switched them off.
+    pub log: Option<Log>,
+    /// Says why everything is stopped, where it is.
+    pub stop: Stop,
+    /// What is allowed for good in this project.
+    pub allowed: Allowed,
+    /// `PATH`, to say which program a word stands for.
+    pub path: String,
+}
+
+/// The gate.
+pub struct Gate {
+    options: Options,
+}
+
+impl Gate {
+    /// Makes the gate.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self { options }
+    }
+
+    /// The rules by which it judges.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.options.rules
+    }
+
+    /// Says why everything is stopped, where it is.
+    #[must_use]
+    pub fn stop(&self) -> &Stop {
+        &self.options.stop
+    }
+
+    /// What is allowed for good in this project.
+    pub fn allowed(&mut self) -> &mut Allowed {
+        &mut self.options.allowed
+    }
+
+    /// Judges a call that would start in `cwd`. Nothing is touched.
+    pub fn judge(&self, call: Call, cwd: &Path, can_ask: bool) -> Ticket {
+        let mut verdict = self.verdict(&call, cwd, can_ask);
+        let is_allowed = verdict.decision != Decision::Run
+            && may_always(&call, &verdict)
+            && self.program(&call, cwd).is_some_and(|program| {
+                command(&call).is_some_and(|command| self.options.allowed.allows(command, cwd, &program))
+            });
+        if is_allowed {
+            verdict.decision = Decision::Run;
+        }
+        let digest = fingerprint(&call, cwd);
+        Ticket { call, verdict, digest, cwd: cwd.to_owned(), is_allowed }
+    }
+
+    fn verdict(&self, call: &Call, cwd: &Path, can_ask: bool) -> Verdict {
+        let cwd = cwd.to_str().unwrap_or("/");
+        let is_weakly_sandboxed = starts_program(&call.action) && (self.options.sandbox)().1;
+        let context = Context { rules: &self.options.rules, cwd, can_ask, is_weakly_sandboxed, files: &Disk };
+        policy::judge(&call.action, &context)
+    }
+
+    /// Lets a judged call run: it is judged once more, and its intent is in the receipts before this returns.
+    ///
+    /// # Errors
+    /// It may not run: the verdict is no, or is another by now; nobody was asked who should have been; the answer was to
+    /// another call; everything is stopped; the receipt can't be written. That is in the receipts then.
+    pub fn admit(&mut self, ticket: Ticket, approver: &Approver) -> Result<Permit, Box<Outcome>> {
+        if let Some(why) = (self.options.stop)() {
+            return Err(self.refuse(ticket, "estop", &why).into());
+        }
+        let now = self.judge(ticket.call.clone(), &ticket.cwd, true);
+        let has_said = match approver {
+            Approver::Policy => false,
+            Approver::Person { digest, .. } if *digest == ticket.digest => true,
+            Approver::Person { .. } => {
+                return Err(self.refuse(ticket, "other-call", "the answer was to another call").into());
+            }
+        };
+        if now.verdict.decision == Decision::Deny || ticket.verdict.decision == Decision::Deny {
+            let text = reasons(&ticket.verdict);
+            return Err(self.refuse(ticket, "policy", &text).into());
+        }
+        if now.verdict.risk > ticket.verdict.risk || (now.verdict.decision == Decision::Ask && !has_said) {
+            return Err(self.refuse(ticket, "not-approved", "it needs the user's word").into());
+        }
+        let (word, always) = match approver {
+            Approver::Policy if ticket.is_allowed => ("allowed", false),
+            Approver::Policy => ("policy", false),
+            Approver::Person { always, .. } => ("person", *always),
+        };
+        if always && may_always(&ticket.call, &ticket.verdict) {
+            let added = match (command(&ticket.call), self.program(&ticket.call, &ticket.cwd)) {
+                (Some(command), Some(program)) => self.options.allowed.add(command, &ticket.cwd, &program),
+                _ => Ok(()),
+            };
+            if let Err(error) = added {
+                return Err(self.refuse(ticket, "allow-rule", &format!("the rule can't be kept: {error}")).into());
+            }
+        }
+        let entry = self.entry(&ticket, Some(word));
+        let opened = match &mut self.options.log {
+            None => None,
+            Some(log) => match log.intent(&entry) {
+                Ok(opened) => Some(opened),
+                Err(error) => {
+                    let hint = "nothing runs without a receipt; see reedclaw doctor";
+                    return Err(Box::new(ToolError::new("no-receipt", error.to_string(), hint).into()));
+                }
+            },
+        };
+        let Ticket { call, verdict, cwd, .. } = ticket;
+        Ok(Permit { call, verdict, cwd, opened })
+    }
+
+    /// Refuses a judged call, and writes that down; gives what the model reads.
+    pub fn refuse(&mut self, ticket: Ticket, code: &'static str, why: &str) -> Outcome {
+        let rule = ticket.verdict.reasons.first().map_or(code, |reason| reason.rule);
+        let mut outcome: Outcome = ToolError::new("denied", why, hint_of(code)).into();
+        outcome.metadata.insert("risk".into(), ticket.verdict.risk.word().into());
+        outcome.metadata.insert("rule".into(), rule.into());
+        let entry = self.entry(&ticket, (code == "no").then_some("person"));
+        if let Some(log) = &mut self.options.log {
+            // It doesn't run anyway: that the receipt is missing is told where receipts are checked.
+            if let Ok(id) = log.denied(&entry) {
+                outcome.receipt_id = Some(id.as_str().to_owned());
+            }
+        }
+        outcome
+    }
+
+    /// Writes down what came of a call.
+    pub fn settle(&mut self, permit: Permit, outcome: &mut Outcome) {
+        let (Some(log), Some(opened)) = (&mut self.options.log, permit.opened) else { return };
+        let hash = receipts::hash(outcome.to_value().to_string().as_bytes());
+        let result =
+            if outcome.success { receipts::Outcome::done(hash) } else { receipts::Outcome::failed(Some(hash)) };
+        match log.settle(opened, &result) {
+            Ok(id) => outcome.receipt_id = Some(id.as_str().to_owned()),
+            Err(error) => {
+                outcome.metadata.insert("receipt".into(), format!("it could not be written: {error}").into());
+            }
+        }
+    }
+
+    fn entry(&self, ticket: &Ticket, approver: Option<&str>) -> receipts::Entry {
+        let Ticket { call, verdict, .. } = ticket;
+        receipts::Entry {
+            conversation_id: call.conversation.and_then(|id| u64::try_from(id).ok()),
+            tool: call.tool.clone(),
+            args_hash: receipts::hash(call.arguments.to_string().as_bytes()),
+            risk: verdict.risk.word().to_owned(),
+            approver: approver.map(str::to_owned),
+            rule: verdict.reasons.first().map(|reason| reason.rule.to_owned()),
+            sandbox: starts_program(&call.action).then(|| (self.options.sandbox)().0.to_owned()),
+        }
+    }
+
+    fn program(&self, call: &Call, cwd: &Path) -> Option<PathBuf> {
+        let first = command(call)?.split_whitespace().next()?;
+        find_program(first, &self.options.path, cwd)
+    }
+
+    /// Makes the question about a call.
+    #[must_use]
+    pub fn question(&self, ticket: &Ticket) -> Question {
+        let Ticket { call, verdict, digest, cwd, .. } = ticket;
+        Question {
+            digest: digest.clone(),
+            tool: call.tool.clone(),
+            action: call.action.clone(),
+            verdict: verdict.clone(),
+            preview: call.preview.clone(),
+            cwd: cwd.display().to_string(),
+            program: self.program(call, cwd).map(|program| program.display().to_string()),
+            may_always: may_always(call, verdict) && self.program(call, cwd).is_some(),
+        }
+    }
+}
+
+impl Ticket {
+    /// What the policy says.
+    #[must_use]
+    pub fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// The call.
+    #[must_use]
+    pub fn call(&self) -> &Call {
+        &self.call
+    }
+}
+
+/// Why a verdict is what it is, in one line.
+#[must_use]
+pub fn reasons(verdict: &Verdict) -> String {
+    let weightiest = verdict.reasons.iter().filter(|reason| reason.risk == verdict.risk);
+    let texts: Vec<&str> = weightiest.map(|reason| reason.text.as_str()).take(3).collect();
+    format!("{}: {}", verdict.risk, texts.join("; "))
+}
+
+fn hint_of(code: &str) -> &'static str {
+    match code {
+        "estop" => "all tools are stopped; answer in text and say so",
+        "no" => "the user said no: don't ask for the same again, do without it or ask what they want",
+        "policy" => "it is never allowed like this; do without it or say what the user could do",
+        _ => "do without it",
+    }
+}
+
+fn command(call: &Call) -> Option<&str> {
+    match &call.action {
+        Action::Shell { command } => Some(command),
+        _ => None,
+    }
+}
+
+/// Whether "always" may be said to a call: one plain command, understood, that reaches neither the network nor a place
+/// that is guarded, and whose program isn't one that runs whatever it is told.
+fn may_always(call: &Call, verdict: &Verdict) -> bool {
+    let is_plain =
+        |effect: &Effect| !matches!(effect, Effect::Net { .. } | Effect::Define { .. } | Effect::Signal { .. });
+    let commands = verdict.effects.iter().filter(|effect| matches!(effect, Effect::Exec { .. })).count();
+    let is_known = |reason: &Reason| reason.risk < Risk::High || MAY_ALWAYS_RULES.contains(&reason.rule);
+    command(call).is_some_and(|command| !command.contains('\n'))
+        && verdict.risk < Risk::Blocked
+        && commands == 1
+        && verdict.effects.iter().all(is_plain)
+        && verdict.reasons.iter().all(is_known)
+}
+
+/// The fingerprint of exactly this call.
+fn fingerprint(call: &Call, cwd: &Path) -> String {
+    let Call { tool, arguments, preview, .. } = call;
+    // serde_json's maps are sorted, so equal arguments are equal text.
+    let parts = [tool.as_str(), &arguments.to_string(), preview, &cwd.display().to_string()];
+    let mut bytes = Vec::new();
+    for part in parts {
+        bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());
+        bytes.extend_from_slice(part.as_bytes());
+    }
+    receipts::hash(&bytes)
+}
+
+fn starts_program(action: &Action) -> bool {
+    matches!(action, Action::Shell { .. } | Action::External { .. })
+}
+
+/// The first program of that name on a path of directories.
+fn find_program(name: &str, path: &str, cwd: &Path) -> Option<PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+    let is_program =
+        |file: &Path| file.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0);
+    if name.contains('/') {
+        return Some(cwd.join(name)).filter(|file| is_program(file));
+    }
+    path.split(':').map(|directory| cwd.join(directory).join(name)).find(|file| is_program(file))
+}

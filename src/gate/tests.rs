@@ -1,0 +1,151 @@
+//! The gate against a real log in a temporary directory: nothing runs without its word, and every attempt is written down.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::json;
+
+use super::*;
+use crate::proto::action::Autonomy;
+
+struct Scene {
+    top: tempfile::TempDir,
+    gate: Gate,
+    is_stopped: Arc<AtomicBool>,
+}
+
+fn scene(autonomy: Autonomy) -> Scene {
+    let top = tempfile::tempdir().expect("a directory");
+    let root = std::fs::canonicalize(top.path()).expect("a path");
+    std::fs::create_dir(root.join("ws")).expect("a workspace");
+    let mut rules = Rules::new(root.join("ws").to_str().expect("text"), root.to_str().expect("text"));
+    rules.autonomy = autonomy;
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&is_stopped);
+    let gate = Gate::new(Options {
+        rules,
+        sandbox: Box::new(|| ("test", false)),
+        log: Some(Log::open(receipts::Options::new(root.join("receipts.jsonl"), root.clone())).expect("a log")),
+        stop: Arc::new(move || flag.load(Ordering::SeqCst).then(|| "everything is stopped".to_owned())),
+        allowed: Allowed::open(&root, &root.join("ws")).expect("no rules"),
+        path: "/usr/bin:/bin".into(),
+    });
+    Scene { top, gate, is_stopped }
+}
+
+impl Scene {
+    fn cwd(&self) -> PathBuf {
+        std::fs::canonicalize(self.top.path().join("ws")).expect("the workspace")
+    }
+
+    fn judge(&self, action: Action) -> Ticket {
+        let arguments = json!({"of": format!("{action:?}")});
+        let call = Call { tool: "tool".into(), arguments, action, preview: String::new(), conversation: None };
+        self.gate.judge(call, &self.cwd(), true)
+    }
+
+    fn receipts(&self) -> Vec<(String, String)> {
+        let text = std::fs::read_to_string(self.top.path().join("receipts.jsonl")).unwrap_or_default();
+        let field = |line: &Value, name: &str| line[name].as_str().unwrap_or_default().to_owned();
+        text.lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
+            .map(|line| (field(&line, "kind"), field(&line, "status")))
+            .collect()
+    }
+}
+
+fn write(path: &str) -> Action {
+    Action::Write { path: path.to_owned() }
+}
+
+fn person(ticket: &Ticket) -> Approver {
+    Approver::Person { digest: ticket.digest.clone(), always: false }
+}
+
+#[test]
+fn what_runs_is_written_down_before_and_after() {
+    let mut scene = scene(Autonomy::Supervised);
+    let ticket = scene.judge(Action::Inert { name: "time".into() });
+    let permit = scene.gate.admit(ticket, &Approver::Policy).expect("harmless");
+    assert_eq!(scene.receipts().iter().map(|it| it.0.as_str()).collect::<Vec<_>>(), ["intent"]);
+    let mut outcome = Outcome::of("now");
+    scene.gate.settle(permit, &mut outcome);
+    assert!(outcome.receipt_id.is_some());
+    assert_eq!(scene.receipts()[1], ("outcome".to_owned(), "allowed".to_owned()));
+}
+
+#[test]
+fn what_must_be_asked_does_not_run_unasked_nor_on_the_answer_to_another_call() {
+    let mut scene = scene(Autonomy::Supervised);
+    let ticket = scene.judge(write("a.txt"));
+    assert_eq!(ticket.verdict().decision, Decision::Ask);
+    let refused = scene.gate.admit(ticket, &Approver::Policy).expect_err("nobody was asked");
+    assert!(!refused.success && refused.receipt_id.is_some());
+    let (ticket, other) = (scene.judge(write("a.txt")), scene.judge(write("b.txt")));
+    assert!(scene.gate.admit(ticket, &person(&other)).is_err(), "an answer to another call");
+    let ticket = scene.judge(write("a.txt"));
+    let approver = person(&ticket);
+    assert!(scene.gate.admit(ticket, &approver).is_ok());
+    let kinds: Vec<String> = scene.receipts().into_iter().map(|it| it.0).collect();
+    assert_eq!(kinds, ["denied", "denied", "intent"]);
+}
+
+#[test]
+fn a_yes_does_not_help_what_is_never_allowed() {
+    let mut scene = scene(Autonomy::Full);
+    for action in [Action::Shell { command: "rm -rf /".into() }, Action::Read { path: "/etc/passwd".into() }] {
+        let ticket = scene.judge(action);
+        assert_eq!(ticket.verdict().decision, Decision::Deny);
+        let approver = person(&ticket);
+        assert!(scene.gate.admit(ticket, &approver).is_err());
+    }
+    assert_eq!(
+        scene.receipts(),
+        [("denied".to_owned(), "denied".to_owned()), ("denied".to_owned(), "denied".to_owned())]
+    );
+}
+
+#[test]
+fn a_stop_stops_what_was_approved_already() {
+    let mut scene = scene(Autonomy::Full);
+    let ticket = scene.judge(Action::Inert { name: "time".into() });
+    scene.is_stopped.store(true, Ordering::SeqCst);
+    let refused = scene.gate.admit(ticket, &Approver::Policy).expect_err("stopped");
+    assert_eq!(refused.error.map(|it| it.message), Some("everything is stopped".to_owned()));
+}
+
+#[test]
+fn without_a_receipt_nothing_runs() {
+    let mut scene = scene(Autonomy::Full);
+    let ticket = scene.judge(write("a.txt"));
+    std::fs::remove_file(scene.top.path().join("receipts.jsonl")).ok();
+    std::fs::create_dir_all(scene.top.path().join("receipts.jsonl")).expect("a directory in its place");
+    let refused = scene.gate.admit(ticket, &Approver::Policy).expect_err("no receipt");
+    assert_eq!(refused.error.map(|it| it.code), Some("no-receipt"));
+}
+
+#[test]
+fn what_came_between_judging_and_running_counts() {
+    let mut scene = scene(Autonomy::Full);
+    let ticket = scene.judge(write("link/a.txt"));
+    assert_eq!(ticket.verdict().decision, Decision::Run);
+    std::os::unix::fs::symlink("/etc", scene.cwd().join("link")).expect("a link");
+    assert!(scene.gate.admit(ticket, &Approver::Policy).is_err(), "it leads elsewhere by now");
+}
+
+#[test]
+fn always_means_the_very_same_command_and_is_not_offered_for_more() {
+    let mut scene = scene(Autonomy::Supervised);
+    let shell = |command: &str| Action::Shell { command: command.to_owned() };
+    let ticket = scene.judge(shell("mkdir new"));
+    assert_eq!(ticket.verdict().decision, Decision::Ask, "{:?}", ticket.verdict());
+    let question = scene.gate.question(&ticket);
+    assert!(question.may_always && question.program.is_some(), "{question:?}");
+    let approver = Approver::Person { digest: question.digest, always: true };
+    assert!(scene.gate.admit(ticket, &approver).is_ok());
+    assert_eq!(scene.judge(shell("mkdir new")).verdict().decision, Decision::Run);
+    assert_eq!(scene.judge(shell("mkdir newer")).verdict().decision, Decision::Ask);
+    for command in ["curl http://example.com", "mkdir a; mkdir b", "sh script.sh", "X=1 mkdir a", "mkdir $(cat x)"] {
+        let ticket = scene.judge(shell(command));
+        assert!(!scene.gate.question(&ticket).may_always, "{command}");
+    }
+}

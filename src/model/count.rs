@@ -1,0 +1,151 @@
+//! How many tokens a model makes of a text: the server's own count where it is a llama.cpp server, OpenAI's vocabularies
+//! for OpenAI's models. Nothing where neither is so: then it can only be estimated, which is not done here.
+
+use std::io::Read;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::cancel::Cancel;
+use super::endpoint::{Ask, Endpoint, Protocol};
+use super::provider::{Count, Countable};
+use super::{wire, worker};
+use crate::tokens::Encoding;
+
+/// Longest wait for a count: a question waits for it.
+const WAIT: Duration = Duration::from_secs(2);
+/// How often a wait looks at whether it was cancelled.
+const STEP: Duration = Duration::from_millis(25);
+/// Bytes of a server's answer that are read: the tokens of a very long conversation, as a list of numbers.
+const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Tokens that stand around each message, and at the end, in OpenAI's form.
+const AROUND_MESSAGE: u64 = 4;
+const AT_END: u64 = 3;
+
+/// Counts for one server, of which it remembers whether it can.
+#[derive(Debug, Default)]
+pub(super) struct Counter {
+    /// Whether it is llama.cpp's; unknown until it has said so.
+    is_llama: Mutex<Option<bool>>,
+}
+
+impl Counter {
+    /// Counts, where it is known how.
+    pub(super) fn count(&self, endpoint: &Endpoint, what: Countable<'_>, cancel: &Cancel) -> Option<Count> {
+        let encoding = Encoding::of_model(&endpoint.model);
+        // A model of that name elsewhere than at OpenAI may be another.
+        if let Some(encoding) = encoding.filter(|_| endpoint.reach() == super::Reach::Internet) {
+            return Some(by_vocabulary(encoding, &endpoint.model, what));
+        }
+        if endpoint.protocol == Protocol::OpenAi
+            && self.is_llama(endpoint, cancel)
+            && let Some(tokens) = by_server(endpoint, what, cancel)
+        {
+            return Some(Count { tokens, method: "counted by the server".to_owned(), is_exact: true });
+        }
+        encoding.map(|encoding| Count { is_exact: false, ..by_vocabulary(encoding, &endpoint.model, what) })
+    }
+
+    /// Asks a server that may be llama.cpp's what it is, once; one on the internet isn't asked for what its protocol lacks.
+    fn is_llama(&self, endpoint: &Endpoint, cancel: &Cancel) -> bool {
+        if endpoint.reach() == super::Reach::Internet {
+            return false;
+        }
+        let mut known = self.is_llama.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = *known {
+            return known;
+        }
+        // No answer says nothing: it is asked again.
+        let Some(props) = ask(endpoint, "/props", None, cancel) else { return false };
+        *known.insert(props.get("default_generation_settings").is_some() || props.get("chat_template").is_some())
+    }
+}
+
+fn by_vocabulary(encoding: Encoding, model: &str, what: Countable<'_>) -> Count {
+    let method = encoding.name().to_owned();
+    match what {
+        Countable::Text(text) => Count { tokens: encoding.count(text), method, is_exact: Encoding::is_sure(model) },
+        // What stands around messages and tools differs from model to model.
+        Countable::Request(request) => {
+            let texts = request.texts();
+            let tokens = texts.iter().map(|text| encoding.count(text) + AROUND_MESSAGE).sum::<u64>() + AT_END;
+            Count { tokens, method, is_exact: false }
+        }
+    }
+}
+
+/// The server's own count: of a request, as its template makes it.
+fn by_server(endpoint: &Endpoint, what: Countable<'_>, cancel: &Cancel) -> Option<u64> {
+    let (text, with_start) = match what {
+        Countable::Text(text) => (text.to_owned(), false),
+        Countable::Request(request) => {
+            let body = wire::body(request, endpoint, wire::Without::default()).ok()?;
+            let body: Value = serde_json::from_slice(&body).ok()?;
+            let template = json!({"messages": body.get("messages")?, "tools": body.get("tools")});
+            let prompt = ask(endpoint, "/apply-template", Some(template), cancel)?;
+            (prompt.get("prompt")?.as_str()?.to_owned(), true)
+        }
+    };
+    let wanted = json!({"content": text, "add_special": with_start, "parse_special": with_start});
+    let tokens = ask(endpoint, "/tokenize", Some(wanted), cancel)?;
+    Some(tokens.get("tokens")?.as_array()?.len() as u64)
+}
+
+/// One request beside the protocol, on a thread of its own, so that a cancel ends the wait at once.
+fn ask(endpoint: &Endpoint, path: &'static str, body: Option<Value>, cancel: &Cancel) -> Option<Value> {
+    let address = endpoint.address(Ask::Root(path)).ok()?;
+    let agent = worker::agent(endpoint, &address);
+    let headers = endpoint.protocol.headers(endpoint.key.as_ref());
+    let (sender, answer) = sync_channel(1);
+    let hang_up = agent.clone();
+    thread::Builder::new()
+        .name("model-count".to_owned())
+        .spawn(move || {
+            let _ = sender.send(exchange(&agent, &address.url, headers, body));
+        })
+        .ok()?;
+    let until = Instant::now() + WAIT;
+    while !cancel.is_cancelled() && Instant::now() < until {
+        match answer.recv_timeout(STEP) {
+            Ok(answer) => return answer,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return None,
+        }
+    }
+    hang_up.shutdown();
+    None
+}
+
+fn exchange(
+    agent: &ureq::Agent,
+    url: &str,
+    headers: Vec<(&'static str, String)>,
+    body: Option<Value>,
+) -> Option<Value> {
+    let response = match body {
+        Some(body) => {
+            let mut request = agent.post(url).header("content-type", "application/json");
+            for (name, value) in headers {
+                request = request.header(name, value);
+            }
+            request.send(serde_json::to_vec(&body).ok()?).ok()?
+        }
+        None => {
+            let mut request = agent.get(url);
+            for (name, value) in headers {
+                request = request.header(name, value);
+            }
+            request.call().ok()?
+        }
+    };
+    if !response.status().is_success() {
+        // It has answered, and doesn't know the path; what is no JSON says as much.
+        return Some(Value::Null);
+    }
+    let mut bytes = Vec::new();
+    response.into_body().into_reader().take(ANSWER_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    Some(serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+}

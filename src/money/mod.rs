@@ -1,0 +1,8 @@
+//! What tokens cost, and whether a request may be paid: prices, sums and budgets. Pure: where prices and sums come from, and
+//! what day it is, the caller knows.
+
+mod budget;
+mod prices;
+
+pub use budget::{ANSWER_TOKENS_MAX, Allowed, Budget, Limit, Over, Request, Spending, Sum, Warning};
+pub use prices::{Listed, LongPrice, Price, Prices, day_of};

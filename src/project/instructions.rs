@@ -1,0 +1,107 @@
+//! `AGENTS.md`, from the root of a repository down to a directory in it. A link that leads out of the repository, a pipe
+//! and what is no text are passed over: they could be anything of the user's.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::{clean, is_hidden};
+
+/// The name that the file has in every directory.
+const NAME: &str = "AGENTS.md";
+/// Bytes of one file that are read.
+const FILE_BYTES_MAX: u64 = 64 * 1024;
+/// Directories between root and working directory that are looked into.
+const DEPTH_MAX: usize = 32;
+
+/// A file of instructions.
+pub(super) struct Instructions {
+    /// The directory below the root, empty for the root.
+    place: String,
+    text: String,
+}
+
+/// Where such files may be, the root's first.
+pub(super) fn places(root: &Path, cwd: &Path) -> Vec<PathBuf> {
+    let mut directories: Vec<&Path> = cwd.ancestors().take_while(|directory| directory.starts_with(root)).collect();
+    directories.reverse();
+    directories.iter().take(DEPTH_MAX).map(|directory| directory.join(NAME)).collect()
+}
+
+/// Reads them, the root's first.
+pub(super) fn read(root: &Path, cwd: &Path) -> Vec<Instructions> {
+    let read = |path: PathBuf| {
+        let place = path.parent()?.strip_prefix(root).ok()?.display().to_string();
+        Some(Instructions { place: clean(&place), text: text(root, &path)? })
+    };
+    places(root, cwd).into_iter().filter_map(read).collect()
+}
+
+fn text(root: &Path, path: &Path) -> Option<String> {
+    let real = path.canonicalize().ok().filter(|real| real.starts_with(root))?;
+    if !real.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    File::open(&real).ok()?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    let text: String = String::from_utf8_lossy(&bytes).chars().filter(|c| !is_hidden(*c)).collect();
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Writes them within `chars_max` characters: each gets its part, and it is said where one is cut.
+pub(super) fn told(found: &[Instructions], chars_max: usize) -> String {
+    let mut told = String::new();
+    let mut left = chars_max;
+    for (at, Instructions { place, text }) in found.iter().enumerate() {
+        let place = if place.is_empty() { NAME.to_owned() } else { format!("{place}/{NAME}") };
+        let head = format!("\n{place}:\n");
+        let part = (left / (found.len() - at)).saturating_sub(head.chars().count());
+        let length = text.chars().count();
+        let body = if length <= part {
+            format!("{text}\n")
+        } else {
+            const GAP: usize = 40;
+            let kept: String = text.chars().take(part.saturating_sub(GAP)).collect();
+            format!("{kept}\n(… {} more characters)\n", length - kept.chars().count())
+        };
+        left = left.saturating_sub(head.chars().count() + body.chars().count());
+        told.push_str(&head);
+        told.push_str(&body);
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn nothing_from_outside_the_repository_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap().join("repo");
+        fs::create_dir_all(root.join("a/b/c")).unwrap();
+        fs::write(dir.path().join("secret"), "SECRET").unwrap();
+        fs::write(dir.path().join(NAME), "ABOVE").unwrap();
+        std::os::unix::fs::symlink(dir.path().join("secret"), root.join(NAME)).unwrap();
+        nix::unistd::mkfifo(&root.join("a").join(NAME), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        fs::write(root.join("rules"), "RULES").unwrap();
+        std::os::unix::fs::symlink("../../rules", root.join("a/b").join(NAME)).unwrap();
+        fs::create_dir(root.join("a/b/c").join(NAME)).unwrap();
+        let found = read(&root, &root.join("a/b/c"));
+        let texts: Vec<(&str, &str)> = found.iter().map(|it| (it.place.as_str(), it.text.as_str())).collect();
+        assert_eq!(texts, [("a/b", "RULES")]);
+    }
+
+    #[test]
+    fn long_ones_share_the_room_and_say_that_they_are_cut() {
+        let file = |place: &str, length: usize| Instructions { place: place.into(), text: "x".repeat(length) };
+        let text = told(&[file("", 10), file("a", 5000), file("b", 5000)], 1000);
+        assert!(text.starts_with("\nAGENTS.md:\nxxxxxxxxxx\n\na/AGENTS.md:\n"), "{text}");
+        assert_eq!(text.matches(" more characters)").count(), 2);
+        assert!(text.chars().count() <= 1000, "{}", text.len());
+        assert_eq!(told(&[], 1000), "");
+    }
+}

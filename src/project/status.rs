@@ -1,0 +1,222 @@
+//! Git's state in one line. A repository can name programs that git runs: monitors, hooks, filters, those of submodules.
+//! None of them runs here, nothing is fetched and no lock is taken.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Longest wait for git: a person who has asked something hardly notices.
+const WAIT: Duration = Duration::from_millis(300);
+/// Bytes of its output that are read: some thousands of changed files.
+const OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
+/// Variables that git needs to find its own config.
+const VARIABLES: [&str; 3] = ["HOME", "XDG_CONFIG_HOME", "PATH"];
+
+/// Why there is no state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// No git is there, or it doesn't want to.
+    NoGit,
+    /// It took too long.
+    Slow,
+}
+
+/// Asks git.
+pub(super) fn read(root: &Path, env: &[(OsString, OsString)]) -> Result<String, Trouble> {
+    let git = find_git(root, env).ok_or(Trouble::NoGit)?;
+    let names = run(&git, root, env, &["config", "--list", "--name-only", "-z"].map(str::to_owned))?;
+    let mut words: Vec<String> =
+        ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"].map(str::to_owned).into();
+    // A filter runs where git compares a file with what it has: an empty one is none.
+    for filter in filters(&names) {
+        // A name with this sign can't be given by an option, so it can't be taken away by one.
+        if filter.contains('=') {
+            return Err(Trouble::NoGit);
+        }
+        for (key, value) in [("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")] {
+            words.extend(["-c".to_owned(), format!("filter.{filter}.{key}={value}")]);
+        }
+    }
+    let status = "status --porcelain=v2 --branch -z --no-renames --ignore-submodules=all --untracked-files=normal";
+    words.extend(status.split(' ').map(str::to_owned));
+    Ok(told(&run(&git, root, env, &words)?))
+}
+
+/// The first git on `PATH` that isn't the repository's own.
+fn find_git(root: &Path, env: &[(OsString, OsString)]) -> Option<PathBuf> {
+    let path = env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
+    let is_program = |path: &PathBuf| {
+        path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+            && path.canonicalize().is_ok_and(|real| !real.starts_with(root))
+    };
+    let directories = std::env::split_paths(path.unwrap_or(OsStr::new("/usr/bin:/bin")));
+    directories.filter(|directory| directory.is_absolute()).map(|directory| directory.join("git")).find(is_program)
+}
+
+/// Runs git within the time; its output where it succeeds.
+fn run(git: &Path, root: &Path, env: &[(OsString, OsString)], words: &[String]) -> Result<String, Trouble> {
+    let mut command = Command::new(git);
+    command.args(words).current_dir(root).env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.envs(env.iter().filter(|(name, _)| VARIABLES.iter().any(|wanted| name == wanted)).cloned());
+    command.envs([
+        ("LC_ALL", "C"),
+        ("GIT_OPTIONAL_LOCKS", "0"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_NO_LAZY_FETCH", "1"),
+        ("GIT_ALLOW_PROTOCOL", "none"),
+    ]);
+    let mut child = command.spawn().map_err(|_| Trouble::NoGit)?;
+    let output = child.stdout.take().ok_or(Trouble::NoGit)?;
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = output.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
+        let _ = sender.send(read.map(|_| bytes));
+    });
+    let heard = receiver.recv_timeout(WAIT);
+    if heard.is_err() {
+        let _ = child.kill();
+    }
+    // It has closed its output, been killed, or has more to say than is read: then it ends by itself.
+    let status = child.wait();
+    match heard {
+        Ok(Ok(bytes)) if status.is_ok_and(|status| status.success()) || bytes.len() as u64 == OUTPUT_BYTES_MAX => {
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        }
+        Err(RecvTimeoutError::Timeout) => Err(Trouble::Slow),
+        _ => Err(Trouble::NoGit),
+    }
+}
+
+/// The filters that any config names.
+fn filters(names: &str) -> Vec<&str> {
+    let mut filters: Vec<&str> = names.split('\0').filter_map(filter_of).collect();
+    filters.sort_unstable();
+    filters.dedup();
+    filters
+}
+
+fn filter_of(name: &str) -> Option<&str> {
+    name.strip_prefix("filter.")?.rsplit_once('.').map(|(filter, _)| filter)
+}
+
+/// Says it in words.
+fn told(porcelain: &str) -> String {
+    let (mut branch, mut ahead) = (String::from("no branch"), String::new());
+    let (mut staged, mut changed, mut untracked, mut conflicts) = (0, 0, 0, 0);
+    for line in porcelain.split('\0') {
+        if let Some(name) = line.strip_prefix("# branch.head ") {
+            branch = if name == "(detached)" { "no branch".to_owned() } else { format!("branch {name}") };
+        } else if let Some((plus, minus)) = line.strip_prefix("# branch.ab ").and_then(|it| it.split_once(' ')) {
+            let count = |text: &str| text[1..].parse::<u64>().unwrap_or(0);
+            ahead = match (count(plus), count(minus)) {
+                (0, 0) => String::new(),
+                (ahead, 0) => format!(", {ahead} ahead"),
+                (0, behind) => format!(", {behind} behind"),
+                (ahead, behind) => format!(", {ahead} ahead, {behind} behind"),
+            };
+        } else if line.starts_with("u ") {
+            conflicts += 1;
+        } else if line.starts_with("? ") {
+            untracked += 1;
+        } else if let Some(state) = line.strip_prefix("1 ").or_else(|| line.strip_prefix("2 ")) {
+            staged += u64::from(!state.starts_with('.'));
+            changed += u64::from(state.as_bytes().get(1) != Some(&b'.'));
+        }
+    }
+    let counts = [(conflicts, "in conflict"), (staged, "staged"), (changed, "changed"), (untracked, "untracked")];
+    let counts: Vec<String> =
+        counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    let counts = if counts.is_empty() { "nothing changed".to_owned() } else { counts.join(", ") };
+    format!("{branch}{ahead}; {counts}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::tests::{options, repository};
+    use super::*;
+
+    #[test]
+    fn porcelain_becomes_words() {
+        let table = [
+            ("# branch.oid x\0# branch.head main\0", "branch main; nothing changed"),
+            ("# branch.head (detached)\0? a\0", "no branch; 1 untracked"),
+            (
+                "# branch.head m\0# branch.ab +2 -1\x001 M. N x a\x001 .M N x b\x001 MM N x c\0u UU x\0",
+                "branch m, 2 ahead, 1 behind; 1 in conflict, 2 staged, 2 changed",
+            ),
+            ("# branch.head m\0# branch.ab +0 -3\0", "branch m, 3 behind; nothing changed"),
+            ("", "no branch; nothing changed"),
+        ];
+        for (porcelain, line) in table {
+            assert_eq!(told(porcelain), line);
+        }
+        assert_eq!(
+            filters("core.bare\0filter.a.b.clean\0filter.lfs.process\0filter.lfs.smudge\0filter\0"),
+            ["a.b", "lfs"]
+        );
+    }
+
+    #[test]
+    fn no_program_of_the_repository_runs() {
+        let dir = repository(&[("a.txt", "one\n"), (".gitattributes", "*.txt filter=evil\n")]);
+        let trace = dir.path().join("../").join(format!("{}-ran", dir.path().file_name().unwrap().to_string_lossy()));
+        let evil = dir.path().join("evil.sh");
+        fs::write(&evil, format!("#!/bin/sh\necho \"$0 $*\" >>{}\ncat\n", trace.display())).unwrap();
+        fs::set_permissions(&evil, fs::Permissions::from_mode(0o755)).unwrap();
+        let config = dir.path().join(".git/config");
+        let evil = evil.display();
+        let more = format!(
+            "[core]\n\tfsmonitor = {evil}\n\thooksPath = {}\n[filter \"evil\"]\n\tclean = {evil}\n\tprocess = {evil}\n\t\
+             required = true\n[include]\n\tpath = more\n",
+            dir.path().display()
+        );
+        fs::write(&config, fs::read_to_string(&config).unwrap() + &more).unwrap();
+        fs::write(dir.path().join(".git/more"), format!("[filter \"second\"]\n\tclean = {evil}\n")).unwrap();
+        fs::write(dir.path().join(".gitattributes"), "a.txt filter=evil\nb.txt filter=second\n").unwrap();
+        // The same size and another time: git must compare the content.
+        fs::write(dir.path().join("a.txt"), "two\n").unwrap();
+        fs::write(dir.path().join("git"), "#!/bin/sh\nexit 7\n").unwrap();
+        let env = options(0).env;
+        let line = read(&dir.path().canonicalize().unwrap(), &env).unwrap();
+        assert_eq!(line, "branch main; 2 changed, 2 untracked");
+        assert!(!trace.exists(), "{}", fs::read_to_string(&trace).unwrap_or_default());
+        // The trap works: plain git runs it.
+        let plain = Command::new("git").args(["status", "--short"]).current_dir(dir.path()).output().unwrap();
+        assert!(trace.exists(), "{plain:?}");
+        fs::remove_file(&trace).unwrap();
+    }
+
+    #[test]
+    fn a_git_of_the_repository_and_one_of_a_relative_path_are_passed_over() {
+        let dir = repository(&[("bin/git", "#!/bin/sh\n")]);
+        fs::set_permissions(dir.path().join("bin/git"), fs::Permissions::from_mode(0o755)).unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let env = |path: String| vec![(OsString::from("PATH"), OsString::from(path))];
+        assert_eq!(find_git(&root, &env(format!("{}/bin:bin:.", root.display()))), None);
+        assert!(
+            find_git(&root, &env(format!("{}/bin:/usr/bin", root.display())))
+                .is_some_and(|git| git.starts_with("/usr"))
+        );
+        assert_eq!(read(&root, &env("/nonexistent".into())), Err(Trouble::NoGit));
+    }
+
+    #[test]
+    fn a_slow_git_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let git = dir.path().join("git");
+        fs::write(&git, "#!/bin/sh\nexec sleep 60\n").unwrap();
+        fs::set_permissions(&git, fs::Permissions::from_mode(0o755)).unwrap();
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(
+            read(root.path(), &[("PATH".into(), format!("{}:/bin:/usr/bin", dir.path().display()).into())]),
+            Err(Trouble::Slow)
+        );
+    }
+}

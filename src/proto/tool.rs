@@ -1,0 +1,159 @@
+//! One tool call, as faces see it: the question whether it may run, what the person says to it, and what came of it.
+//! Plain data.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::action::{Action, Verdict};
+
+/// A call that the person is asked about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// The fingerprint of exactly this call: an answer counts for it and for nothing else.
+    pub digest: String,
+    /// The tool.
+    pub tool: String,
+    /// What it would do.
+    pub action: Action,
+    /// What the policy says of it.
+    pub verdict: Verdict,
+    /// What would change or be sent, whole; text from outside, to be escaped by whoever shows it.
+    pub preview: String,
+    /// The directory it would run in.
+    pub cwd: String,
+    /// The program that its first word stands for, where it is a command and that can be said.
+    pub program: Option<String>,
+    /// Whether "always" may be said to it.
+    pub may_always: bool,
+}
+
+/// What a person says to a [`Question`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Run it, this once.
+    Once,
+    /// Run it, and the very same command in this project from now on.
+    Always,
+    /// Run this in its place; it is judged anew.
+    Edited(String),
+    /// Run it in my own shell.
+    InMyShell,
+    /// Don't. The model is told why, where something was said.
+    No(String),
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Whether it did what it should.
+    pub success: bool,
+    /// What it gave, for the model; text from outside.
+    pub output: String,
+    /// Why it failed.
+    pub error: Option<ToolError>,
+    /// Facts about the output: sizes, an exit status, where the rest of it is.
+    pub metadata: Map<String, Value>,
+    /// The receipt that tells of it.
+    pub receipt_id: Option<String>,
+}
+
+/// What happens to a call, for any face to draw.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolEvent {
+    /// The call, as its model names it.
+    pub id: String,
+    /// The tool.
+    pub tool: String,
+    /// How far it is.
+    pub step: Step,
+}
+
+/// How far a call is. Each one begins with `Requested` and ends with `Done`, unless its tool isn't known.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// The model wants it.
+    Requested {
+        /// What it is about to do, in a line. It quotes the model: whoever shows it escapes it.
+        intent: String,
+    },
+    /// A person said yes.
+    Approved,
+    /// It doesn't run.
+    Denied {
+        /// Why.
+        why: String,
+    },
+    /// It is over, run or not.
+    Done {
+        /// What came of it.
+        outcome: Outcome,
+        /// How long it took, questions to the person included.
+        duration: Duration,
+    },
+}
+
+/// Why a call failed, so that a model can mend it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolError {
+    /// What kind of trouble, a stable identifier such as `not-found`.
+    pub code: &'static str,
+    /// What failed, and on what.
+    pub message: String,
+    /// What to try next; may be empty.
+    pub hint: String,
+}
+
+impl ToolError {
+    /// Makes one.
+    #[must_use]
+    pub fn new(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: hint.into() }
+    }
+}
+
+impl From<ToolError> for Outcome {
+    fn from(error: ToolError) -> Self {
+        Self { error: Some(error), ..Self::default() }
+    }
+}
+
+impl Outcome {
+    /// A call that did what it should.
+    #[must_use]
+    pub fn of(output: impl Into<String>) -> Self {
+        Self { success: true, output: output.into(), ..Self::default() }
+    }
+
+    /// Adds a fact.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.metadata.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The whole of it as JSON: `{success, output, error?, metadata?, receipt_id?}`.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        let mut whole = Map::new();
+        whole.insert("success".into(), self.success.into());
+        whole.insert("output".into(), self.output.clone().into());
+        if let Some(ToolError { code, message, hint }) = &self.error {
+            let mut error = Map::new();
+            error.insert("code".into(), (*code).into());
+            error.insert("message".into(), message.clone().into());
+            if !hint.is_empty() {
+                error.insert("hint".into(), hint.clone().into());
+            }
+            whole.insert("error".into(), error.into());
+        }
+        if !self.metadata.is_empty() {
+            whole.insert("metadata".into(), self.metadata.clone().into());
+        }
+        if let Some(id) = &self.receipt_id {
+            whole.insert("receipt_id".into(), id.clone().into());
+        }
+        whole.into()
+    }
+}

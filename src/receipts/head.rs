@@ -1,0 +1,100 @@
+//! The head file and the anchors: where the log ended, kept in other places than the log, so that a cut end is noticed.
+//! They name only what is on the disk, or a power failure would look like a cut.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+
+use super::lock::open_private;
+use super::wire::Head;
+use super::{Options, ReceiptError};
+
+/// The system's log takes datagrams here.
+const SYSLOG_SOCKET: &str = "/dev/log";
+/// Facility `authpriv` (10), severity `notice` (5): RFC 3164, section 4.1.1.
+const SYSLOG_PRIORITY: u8 = 10 * 8 + 5;
+/// Largest file of anchors that is read; some 400,000 anchors.
+const ANCHORS_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Writes the head file, whole or not at all.
+pub(super) fn write(options: &Options, head: &Head) -> Result<(), ReceiptError> {
+    let path = options.head_path();
+    let bytes = serde_json::to_vec(head).map_err(io::Error::other);
+    bytes
+        .and_then(|bytes| replace(&path, &bytes))
+        .map_err(|problem| ReceiptError::io("write the head file", &path, &problem))
+}
+
+/// Puts a file in the place of another, by way of a draft beside it.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut draft = path.to_owned().into_os_string();
+    draft.push(format!(".{}.tmp", std::process::id()));
+    let written = (|| {
+        let mut how = OpenOptions::new();
+        how.write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+        let mut file = how.open(&draft)?;
+        file.write_all(bytes)?;
+        file.sync_data()?;
+        fs::rename(&draft, path)
+    })();
+    if written.is_err() {
+        let _ = fs::remove_file(&draft);
+    }
+    written
+}
+
+/// Reads the head file; none where it isn't there or can't be understood, and then why.
+pub(super) fn read(options: &Options) -> Result<Option<Head>, String> {
+    let path = options.head_path();
+    match fs::read(&path) {
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|problem| format!("the head file {} can't be understood: {problem}", path.display())),
+        Err(problem) if problem.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(problem) => Err(format!("the head file {} can't be read: {problem}", path.display())),
+    }
+}
+
+/// Adds an anchor, and tells the system's log where that is wanted and listens.
+pub(super) fn anchor(options: &Options, head: &Head) -> Result<(), ReceiptError> {
+    let path = options.anchors_path();
+    let file = open_private(&path, OpenOptions::new().append(true).create(true))?;
+    let line = serde_json::to_string(head).map_err(io::Error::other).map(|line| line + "\n");
+    line.and_then(|line| append(&file, line.as_bytes()))
+        .map_err(|problem| ReceiptError::io("write an anchor to", &path, &problem))?;
+    if options.syslog {
+        // Nobody may listen, and a log that is full must not hold up a tool: the file has the anchor already.
+        let _ = tell_syslog(head);
+    }
+    Ok(())
+}
+
+fn append(mut file: &File, line: &[u8]) -> io::Result<()> {
+    file.write_all(line)?;
+    file.sync_data()
+}
+
+fn tell_syslog(head: &Head) -> io::Result<()> {
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    let Head { log_id, seq, hash, .. } = head;
+    let text = format!("<{SYSLOG_PRIORITY}>reedclaw: receipts log={log_id} seq={seq} hash={hash}");
+    socket.send_to(text.as_bytes(), SYSLOG_SOCKET).map(drop)
+}
+
+/// The anchors of all logs, and how many lines are none.
+pub(super) fn anchors(options: &Options) -> Result<(Vec<Head>, usize), String> {
+    let path = options.anchors_path();
+    let mut text = String::new();
+    let read = File::open(&path).and_then(|file| file.take(ANCHORS_BYTES_MAX).read_to_string(&mut text));
+    match read {
+        Ok(_) => {}
+        Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
+        Err(problem) => return Err(format!("the anchors {} can't be read: {problem}", path.display())),
+    }
+    let heads: Vec<Option<Head>> = text.lines().map(|line| serde_json::from_str(line).ok()).collect();
+    let unread = heads.iter().filter(|head| head.is_none()).count();
+    Ok((heads.into_iter().flatten().collect(), unread))
+}

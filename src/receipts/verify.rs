@@ -1,0 +1,340 @@
+//! Checks a log: every hash, number and seal, the head file, the anchors, a head that somebody noted. Changes nothing.
+
+use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::path::PathBuf;
+
+use super::keys::{self, Key};
+use super::lock::{self, open_private};
+use super::read::{self, Lines, Open, OpenIntent};
+use super::record::{Kind, NO_HASH, Parsed, Record};
+use super::wire::Head;
+use super::{Options, ReceiptError, head};
+
+/// What is checked beside the log and what lies with it.
+#[derive(Clone, Debug, Default)]
+pub struct Check {
+    /// A hash that must be that of a receipt.
+    pub expect_head: Option<String>,
+    /// The verification key, where it isn't in the state directory.
+    pub key: Option<PathBuf>,
+}
+
+/// How a log is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// All of it holds.
+    Whole,
+    /// A receipt was changed, removed, added or moved.
+    Broken {
+        /// The number of the first that doesn't hold.
+        receipt: u64,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The last line was not written to its end; the next receipt moves it away.
+    Torn {
+        /// Its length.
+        bytes: u64,
+    },
+    /// The end is missing, or all was written anew: something else remembers more than the log has.
+    Cut {
+        /// What remembers what.
+        why: String,
+    },
+}
+
+impl Verdict {
+    /// The exit code: 0 whole, 1 broken, 2 a torn end, 3 cut off.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Whole => 0,
+            Self::Broken { .. } => 1,
+            Self::Torn { .. } => 2,
+            Self::Cut { .. } => 3,
+        }
+    }
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// How the log is.
+    pub verdict: Verdict,
+    /// Receipts that hold.
+    pub receipts: u64,
+    /// The log's id; none where it is empty.
+    pub log_id: Option<String>,
+    /// The hash of the last receipt that holds.
+    pub head: Option<String>,
+    /// Calls of which nobody knows how they ended.
+    pub unknown: Vec<OpenIntent>,
+    /// What is worth a look and wrong of itself: recoveries, a clock that went back, seals that nobody could check.
+    pub notes: Vec<String>,
+}
+
+/// Checks a log.
+///
+/// # Errors
+/// The log can't be read. One that isn't there is empty.
+pub fn verify(options: &Options, check: &Check) -> Result<Report, ReceiptError> {
+    let mut walk = Walk::new(options, check);
+    let log = walk.snapshot()?;
+    let mut verdict = None;
+    if let Some((file, size)) = log {
+        let mut lines = Lines::of(file, size);
+        while verdict.is_none() {
+            let next = lines.next().map_err(|problem| ReceiptError::io("read", &options.path, &problem))?;
+            let Some((line, is_whole)) = next else { break };
+            verdict = match is_whole {
+                true => walk.receipt(line).err(),
+                false => Some(Verdict::Torn { bytes: line.len() as u64 }),
+            };
+        }
+    }
+    if !matches!(verdict, Some(Verdict::Broken { .. } | Verdict::Cut { .. })) {
+        verdict = walk.missing(verdict.is_some()).map(|why| Verdict::Cut { why }).or(verdict);
+    }
+    walk.tell_seals();
+    Ok(Report {
+        verdict: verdict.unwrap_or(Verdict::Whole),
+        receipts: walk.receipts,
+        head: walk.log_id.is_some().then_some(walk.previous),
+        log_id: walk.log_id,
+        unknown: walk.open.unknown(options, None),
+        notes: walk.notes,
+    })
+}
+
+/// A walk over the log, and what was known of it before.
+struct Walk<'a> {
+    options: &'a Options,
+    check: &'a Check,
+    /// What the head file says.
+    head: Option<Head>,
+    /// What the anchors say: of this log, by number, once its id is known; and of others in its place.
+    anchors: Vec<Head>,
+    anchored: HashMap<u64, Vec<String>>,
+    receipts: u64,
+    previous: String,
+    log_id: Option<String>,
+    timestamp: String,
+    open: Open,
+    key: Option<Key>,
+    sealed: u64,
+    expected_at: Option<u64>,
+    notes: Vec<String>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(options: &'a Options, check: &'a Check) -> Self {
+        Self {
+            options,
+            check,
+            head: None,
+            anchors: Vec::new(),
+            anchored: HashMap::new(),
+            receipts: 0,
+            previous: NO_HASH.to_owned(),
+            log_id: None,
+            timestamp: String::new(),
+            open: Open::default(),
+            key: None,
+            sealed: 0,
+            expected_at: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Opens the log and reads what is known of it, all of one moment: a receipt that comes later is not missing.
+    fn snapshot(&mut self) -> Result<Option<(std::fs::File, u64)>, ReceiptError> {
+        let lock_path = self.options.lock_path();
+        let lock = open_private(&lock_path, OpenOptions::new().read(true)).ok();
+        // A disk that can't be written may have no lock, and then no writer either.
+        let _held = lock.as_ref().map(|lock| lock::take(lock, &lock_path, true)).transpose()?;
+        match head::read(self.options) {
+            Ok(head) => self.head = head,
+            Err(why) => self.notes.push(why),
+        }
+        match head::anchors(self.options) {
+            Ok((anchors, unread)) => {
+                self.anchors = anchors;
+                if unread > 0 {
+                    let path = self.options.anchors_path();
+                    self.notes.push(format!("{unread} lines of {} are no anchors", path.display()));
+                }
+            }
+            Err(why) => self.notes.push(why),
+        }
+        read::open(self.options)
+    }
+
+    /// Checks the next line.
+    fn receipt(&mut self, line: &[u8]) -> Result<(), Verdict> {
+        let number = self.receipts + 1;
+        let broken = |why: String| Verdict::Broken { receipt: number, why };
+        let Some(parsed) = Parsed::read(line) else {
+            return Err(broken("it isn't written as a receipt is".into()));
+        };
+        if !parsed.hash_holds() {
+            return Err(broken("it was changed: its hash is that of other content".into()));
+        }
+        let record = &parsed.record;
+        if record.seq != number {
+            return Err(broken(format!("it is missing or was moved: in its line stands receipt {}", record.seq)));
+        }
+        if self.log_id.as_deref().is_some_and(|log_id| log_id != record.log_id) {
+            return Err(broken(format!("it belongs to another log, {}", record.log_id)));
+        }
+        if record.previous_hash != self.previous {
+            return Err(broken("the receipt before it is another one than when it was written".into()));
+        }
+        if self.log_id.is_none() {
+            self.begin(&record.log_id);
+        }
+        self.seal(&parsed).map_err(broken)?;
+        if !self.open.note(record) {
+            return Err(broken("it settles a call that isn't open".into()));
+        }
+        let anchored = self.anchored.get(&number);
+        if let Some(anchored) = anchored.and_then(|all| all.iter().find(|hash| *hash != parsed.receipt_hash)) {
+            let why = format!("receipt {number} is another one than the anchored {anchored}: the log was written anew");
+            return Err(Verdict::Cut { why });
+        }
+        if self.check.expect_head.as_deref() == Some(parsed.receipt_hash) {
+            self.expected_at = Some(number);
+        }
+        self.note(record);
+        self.receipts = number;
+        parsed.receipt_hash.clone_into(&mut self.previous);
+        Ok(())
+    }
+
+    /// Takes up what is known of the log, now that its id is.
+    fn begin(&mut self, log_id: &str) {
+        self.log_id = Some(log_id.to_owned());
+        let of_log = self.anchors.iter().chain(&self.head).filter(|head| head.log_id == log_id);
+        // After a cut two anchors may give one number to two receipts, of which one is lost.
+        for head in of_log {
+            self.anchored.entry(head.seq).or_default().push(head.hash.clone());
+        }
+        let usual = self.options.verification_key_path(log_id);
+        let path = self.check.key.as_ref().unwrap_or(&usual);
+        match keys::read(path) {
+            Ok(key) if key.log_id() == log_id => self.key = Some(key),
+            Ok(_) => self.notes.push(format!("{} is the key of another log", path.display())),
+            Err(why) if self.check.key.is_some() => {
+                self.notes.push(format!("the key {} can't be used: {why}", path.display()));
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn seal(&mut self, parsed: &Parsed) -> Result<(), String> {
+        let record = &parsed.record;
+        let Some(seal) = &record.seal else {
+            let is_due = self.sealed > 0 || self.key.as_ref().is_some_and(|key| record.seq >= key.first_seq());
+            return if is_due { Err("it has no seal, and must have one".into()) } else { Ok(()) };
+        };
+        self.sealed += 1;
+        if seal.epoch != keys::epoch_of(record.seq) {
+            return Err("its seal is of another epoch".into());
+        }
+        let Some(key) = &mut self.key else { return Ok(()) };
+        key.advance(seal.epoch);
+        if parsed.seal_holds(key.bytes()) { Ok(()) } else { Err("its seal isn't that of the log's key".into()) }
+    }
+
+    fn note(&mut self, record: &Record) {
+        let number = record.seq;
+        if *record.timestamp < *self.timestamp {
+            self.notes.push(format!("the clock went back before receipt {number}, to {}", record.timestamp));
+        }
+        if record.kind == Kind::Recovery {
+            let rule = record.rule.as_deref().unwrap_or_default();
+            self.notes.push(format!("receipt {number} is a recovery ({rule})"));
+        }
+        record.timestamp.as_ref().clone_into(&mut self.timestamp);
+    }
+
+    /// Says what remembers more than the log has. A line that is torn may be the one that is remembered.
+    fn missing(&self, is_torn: bool) -> Option<String> {
+        let have = self.receipts + u64::from(is_torn);
+        let place = self.options.path.to_string_lossy();
+        let known = self.head.iter().chain(&self.anchors).filter(|head| head.path == place);
+        let (own, others): (Vec<&Head>, Vec<&Head>) =
+            known.partition(|head| self.log_id.as_deref() == Some(head.log_id.as_str()));
+        if let Some(most) = own.iter().map(|head| head.seq).max().filter(|most| *most > have) {
+            return Some(format!("it had {most} receipts and has {}: the end is missing", self.receipts));
+        }
+        if let Some(other) = others.last() {
+            let Head { log_id, seq, .. } = other;
+            // Of a log whose only line is torn nobody knows the id.
+            if !(is_torn && self.receipts == 0 && *seq <= have) {
+                return Some(format!("another log stood here, {log_id} with {seq} receipts"));
+            }
+        }
+        match &self.check.expect_head {
+            Some(hash) if self.expected_at.is_none() => Some(format!("no receipt has the hash {hash}")),
+            _ => None,
+        }
+    }
+
+    fn tell_seals(&mut self) {
+        if self.sealed > 0 && self.key.is_none() {
+            let path = self.options.verification_key_path(self.log_id.as_deref().unwrap_or_default());
+            self.notes
+                .push(format!("the seals were not checked: the verification key isn't here ({})", path.display()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::receipts::{Entry, Log, hash};
+
+    /// Every byte of 1,000 receipts, each changed in a bit: the check of that line fails, whatever the change makes of it.
+    #[test]
+    fn a_changed_byte_anywhere_is_found() {
+        for hmac in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let options = Options { hmac, ..Options::new(dir.path().join("r"), dir.path().into()) };
+            let log = Log::open(options.clone()).unwrap();
+            for number in 0..1_000 {
+                let entry = Entry { conversation_id: Some(number), ..Entry::new("file_read", hash(b"{}"), "low") };
+                log.denied(&entry).unwrap();
+            }
+            drop(log);
+            let text = std::fs::read(&options.path).unwrap();
+            let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
+            let check = Check::default();
+            let mut walk = Walk::new(&options, &check);
+            for (number, line) in lines.iter().enumerate() {
+                let mut changed = line[..line.len() - 1].to_vec();
+                for at in 0..changed.len() {
+                    let was = changed[at];
+                    changed[at] ^= 1 << (at % 8);
+                    // A line feed in the middle makes two lines, of which the first is checked.
+                    let first = changed.split(|byte| *byte == b'\n').next().unwrap();
+                    let found = walk.receipt(first);
+                    assert!(
+                        matches!(found, Err(Verdict::Broken { receipt, .. }) if receipt == number as u64 + 1),
+                        "byte {at} of receipt {}: {found:?}",
+                        number + 1
+                    );
+                    changed[at] = was;
+                }
+                // Without its line feed it runs into the next one.
+                if let Some(next) = lines.get(number + 1) {
+                    changed.push(b'\n' ^ 1);
+                    changed.extend_from_slice(next);
+                    assert!(walk.receipt(changed.trim_ascii_end()).is_err());
+                }
+                walk.receipt(&line[..line.len() - 1]).unwrap();
+            }
+            assert_eq!(walk.receipts, 1_000);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The small files beside the log, as they are written: head, anchors, keys.
+
+use serde::{Deserialize, Serialize};
+
+/// Where a log ended. As the head file, and as a line of the anchors.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Head {
+    /// The hash of its last receipt.
+    pub(super) hash: String,
+    pub(super) log_id: String,
+    /// The log's path: an anchor of another log in its place shows that the log was replaced.
+    pub(super) path: String,
+    /// The number of its last receipt.
+    pub(super) seq: u64,
+    pub(super) timestamp: String,
+}
+
+/// A key of a log, at one epoch.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct StoredKey {
+    pub(super) epoch: u64,
+    /// The first receipt that is sealed.
+    pub(super) from_seq: u64,
+    /// 32 bytes in hexadecimal text.
+    pub(super) key: String,
+    pub(super) key_id: String,
+    pub(super) log_id: String,
+}

@@ -1,0 +1,164 @@
+//! What questions cost, at the prompt: sums, single requests, the right edge; tokens of a text; the last thoughts. It must
+//! not know prices, nor how sums are stored.
+
+use super::conversations::age;
+use super::run::Repl;
+use crate::agent::Cancel;
+use crate::app::{cost_told, spent_rows};
+use crate::host;
+use crate::proto::{Failure, FailureKind, Spent};
+use crate::render::sanitise;
+use crate::render::text::table;
+use crate::store::{ConversationId, Period, SpentSum, StoreError, StoredRequest};
+
+/// Requests that `:cost detail` shows.
+const REQUESTS: usize = 50;
+
+/// What the last answer leaves behind beside its text.
+#[derive(Debug, Default)]
+pub(super) struct Spending {
+    /// What the right edge shows, for this conversation.
+    edge: Option<(ConversationId, String)>,
+    /// What the model thought, raw.
+    thoughts: String,
+}
+
+impl Repl {
+    /// Tells what this conversation, this day and this month have cost; or each request of the conversation.
+    pub(super) fn cost(&self, argument: &str) {
+        let told = match argument {
+            "" => self.cost_sums(),
+            "detail" => self.cost_detail(),
+            _ => {
+                let hint = ":cost, or :cost detail".to_owned();
+                let message = ":cost knows no such word".to_owned();
+                return self.console.failure(&Failure { kind: FailureKind::User, message, hint });
+            }
+        };
+        match told {
+            Ok(text) => self.console.write(&text),
+            Err(problem) => self.console.failure(&problem.into()),
+        }
+    }
+
+    fn cost_sums(&self) -> Result<String, StoreError> {
+        let now = host::now_unix_ms();
+        let periods = [
+            ("conversation", self.agent.conversation().map(Period::Conversation)),
+            ("today", Some(Period::Day(now))),
+            ("this month", Some(Period::Month(now))),
+        ];
+        let mut rows = Vec::new();
+        for (name, period) in periods {
+            let by_model = match period {
+                Some(period) => self.store().spent_by_model(period)?,
+                None => Vec::new(),
+            };
+            rows.extend(spent_rows(name, &by_model, &|model| self.is_near(model)));
+        }
+        Ok(table(&rows, self.console.width_columns()))
+    }
+
+    fn cost_detail(&self) -> Result<String, StoreError> {
+        let requests = match self.agent.conversation() {
+            Some(id) => self.store().requests(id)?,
+            None => Vec::new(),
+        };
+        if requests.is_empty() {
+            return Ok("nothing was asked in this conversation yet\n".to_owned());
+        }
+        let now = host::now_unix_ms();
+        let left_out = requests.len().saturating_sub(REQUESTS);
+        let rows: Vec<Vec<String>> =
+            requests.iter().skip(left_out).map(|request| self.detail_row(request, now)).collect();
+        let mut text = table(&rows, self.console.width_columns());
+        if left_out > 0 {
+            text.insert_str(0, &format!("the first {left_out} requests are left out\n"));
+        }
+        Ok(text)
+    }
+
+    fn detail_row(&self, StoredRequest { time, spent, .. }: &StoredRequest, now: i64) -> Vec<String> {
+        let read = spent.usage.total_in();
+        let read = match (spent.is_estimate, spent.estimated_in) {
+            (true, _) => format!("about {read} read"),
+            (false, 0) => format!("{read} read"),
+            (false, estimated) => format!("{read} read, {estimated} estimated ({})", off(estimated, read)),
+        };
+        let written = match (spent.usage.total_out(), spent.usage.reasoning_out) {
+            (all, 0) => format!("{all} written"),
+            (all, thoughts) => format!("{all} written, {thoughts} thoughts"),
+        };
+        let cached = match spent.usage.cache_read {
+            0 => String::new(),
+            cached => format!("{cached} cached"),
+        };
+        let sum = SpentSum {
+            requests: 1,
+            unpriced: u64::from(spent.cost.is_none()),
+            cost: spent.cost.unwrap_or_default(),
+            ..SpentSum::default()
+        };
+        let cost = cost_told(&[(spent.model.clone(), sum)], &|model| self.is_near(model));
+        vec![age(now - time), spent.model.clone(), read, cached, written, cost, spent.tools.join(", ")]
+    }
+
+    fn is_near(&self, model: &str) -> bool {
+        self.agent.models().iter().any(|info| info.name == model && info.is_near)
+    }
+
+    /// Tells how many tokens a text has for the model that answers.
+    pub(super) fn tokens(&mut self, text: &str) {
+        let count = self.agent.count_tokens(text, &Cancel::new());
+        let about = if count.is_exact { "" } else { "about " };
+        let exact = if count.is_exact { ", exact" } else { ", not exact" };
+        let unit = if count.tokens == 1 { "token" } else { "tokens" };
+        let counted = if count.method.starts_with("estimated") || count.method.starts_with("counted") {
+            sanitise(&count.method).into_owned()
+        } else {
+            format!("counted by {}", count.method)
+        };
+        self.console.line(&format!("{about}{} {unit} ({counted}{exact})", count.tokens));
+    }
+
+    /// Shows what the model thought before the last answer.
+    pub(super) fn thoughts(&self) {
+        match self.spending.thoughts.trim() {
+            "" => self.console.notice("the model told no thoughts before the last answer"),
+            thoughts => {
+                self.console.outside(thoughts);
+                self.console.write("\n");
+            }
+        }
+    }
+
+    /// Keeps what an answer came to and what the model thought before it.
+    pub(super) fn keep_spending(&mut self, last: Option<&Spent>, thoughts: String) {
+        self.spending.thoughts = thoughts;
+        let (Some(conversation), Some(last)) = (self.agent.conversation(), last) else { return };
+        if !self.settings.console.usage {
+            return;
+        }
+        let by_model = self.store().spent_by_model(Period::Conversation(conversation));
+        // What can't be read isn't shown; `:cost` tells why.
+        let Ok(by_model) = by_model else { return };
+        let held = last.usage.total_in().saturating_add(last.usage.total_out());
+        let percent = held.saturating_mul(100) / (self.settings.context.token_budget as u64).max(1);
+        let cost = cost_told(&by_model, &|model| self.is_near(model));
+        let context = if self.console.options().accessible { "context " } else { "" };
+        self.spending.edge = Some((conversation, format!("{context}{percent} % {cost}")));
+    }
+
+    /// What the right edge shows, until the conversation is another.
+    pub(super) fn edge_text(&self) -> Option<String> {
+        let (conversation, text) = self.spending.edge.as_ref()?;
+        (Some(*conversation) == self.agent.conversation()).then(|| text.clone())
+    }
+}
+
+/// By how much an estimate was off, in words.
+fn off(estimated: u64, actual: u64) -> String {
+    #[allow(clippy::cast_precision_loss, reason = "it is shown as a whole number")]
+    let percent = (estimated as f64 / (actual as f64).max(1.0) - 1.0) * 100.0;
+    if percent.abs() < 0.5 { "right".to_owned() } else { format!("{percent:+.0} %") }
+}

@@ -1,0 +1,29 @@
+//! `:redact`: what was hidden from the model, by kind and place; never what it was.
+
+use super::meta::{self, Action};
+use super::run::Repl;
+use crate::render::text::table;
+
+impl Repl {
+    /// Lists what was hidden in this session.
+    pub(super) fn show_redacted(&self) {
+        let finding = |found: &crate::agent::Finding| {
+            let hidden = &found.hidden;
+            let place = format!("{}, line {}", found.place, hidden.line);
+            vec![hidden.kind.clone(), format!("{} characters", hidden.length_chars), place]
+        };
+        let rows: Vec<Vec<String>> = self.agent.findings().map(finding).collect();
+        if rows.is_empty() {
+            return self.console.notice("nothing was hidden in this session");
+        }
+        self.console.write(&table(&rows, self.console.width_columns()));
+    }
+
+    /// A meta line as the history keeps it: one whose text is sent or stored without its secrets, others as they are.
+    pub(super) fn kept_meta(&self, line: &str, text: &str) -> String {
+        match meta::parse(text) {
+            Ok((found, _)) if matches!(found.action, Action::Ask | Action::Title) => self.agent.redacted(line),
+            _ => line.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The words that bubblewrap is called with. Pure but for looking at what is there.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::RawFd;
+use std::path::{Path, PathBuf};
+
+use super::masks::outermost;
+use super::wire::Spec;
+
+/// Where bubblewrap is looked for: not on PATH, which others may have a say in.
+const PLACES: [&str; 4] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap"];
+/// What of `/run` a program needs: the resolver's configuration, and on NixOS the programs. The rest are sockets of
+/// services, some of which would start a program outside for whoever asks.
+const KEPT_OF_RUN: [&str; 5] = [
+    "/run/systemd/resolve/stub-resolv.conf",
+    "/run/systemd/resolve/resolv.conf",
+    "/run/NetworkManager/resolv.conf",
+    "/run/current-system",
+    "/run/opengl-driver",
+];
+/// What a sandbox has for itself, empty.
+const OWN: [&str; 3] = ["/tmp", "/var/tmp", "/run"];
+
+/// Finds bubblewrap.
+pub(super) fn find() -> Option<&'static Path> {
+    PLACES.iter().map(Path::new).find(|path| path.is_file())
+}
+
+/// All words behind `bwrap` and before the program. `filters` are descriptors with a seccomp program each.
+pub(super) fn arguments(spec: &Spec, filters: &[RawFd]) -> Vec<OsString> {
+    let mut words = Words(Vec::new());
+    for flag in ["user", "pid", "ipc", "uts", "cgroup-try"] {
+        words.add(&format!("--unshare-{flag}"), &[]);
+    }
+    if !spec.network {
+        words.add("--unshare-net", &[]);
+    }
+    words.add("--die-with-parent", &[]);
+    words.add("--cap-drop", &["ALL".as_ref()]);
+    words.add("--ro-bind", &["/".as_ref(), "/".as_ref()]);
+    words.add("--dev", &["/dev".as_ref()]);
+    words.add("--proc", &["/proc".as_ref()]);
+    for own in OWN {
+        // On some systems one of them leads to another.
+        if Path::new(own).symlink_metadata().is_ok_and(|data| data.is_dir()) {
+            words.add("--tmpfs", &[own.as_ref()]);
+        }
+    }
+    for kept in KEPT_OF_RUN {
+        words.add("--ro-bind-try", &[kept.as_ref(), kept.as_ref()]);
+    }
+    let mut emptied = Vec::new();
+    for masked in outermost(spec.masked.iter().map(PathBuf::from).collect()) {
+        // What isn't there can't be made either: all around it is read-only.
+        match masked.symlink_metadata() {
+            _ if OWN.iter().any(|own| masked.starts_with(own)) => {}
+            Ok(data) if data.is_dir() => {
+                words.add("--tmpfs", &[masked.as_ref()]);
+                emptied.push(masked);
+            }
+            Ok(_) => words.add("--ro-bind", &["/dev/null".as_ref(), masked.as_ref()]),
+            Err(_) => {}
+        }
+    }
+    spec.readable.iter().for_each(|path| words.add("--ro-bind-try", &[path, path]));
+    emptied.iter().for_each(|path| words.add("--remount-ro", &[path.as_ref()]));
+    spec.writable.iter().for_each(|path| words.add("--bind", &[path, path]));
+    let kept: Vec<&Path> = spec.read_only.iter().map(Path::new).filter(|it| it.symlink_metadata().is_ok()).collect();
+    ways(&kept, spec).iter().for_each(|path| words.add("--bind", &[path.as_ref(), path.as_ref()]));
+    kept.iter().for_each(|path| words.add("--ro-bind", &[path.as_ref(), path.as_ref()]));
+    words.add("--chdir", &[&spec.cwd]);
+    for filter in filters {
+        words.add("--add-seccomp-fd", &[filter.to_string().as_ref()]);
+    }
+    words.add("--", &[]);
+    words.0
+}
+
+/// The directories between what may be written and what in it may not, the outer ones first. They become mounts, too: else
+/// one could be moved away and another put in its place.
+fn ways<'a>(kept: &[&'a Path], spec: &Spec) -> BTreeSet<&'a Path> {
+    let is_inside =
+        |above: &&Path| spec.writable.iter().any(|open| above.starts_with(open) && above.as_os_str() != open);
+    kept.iter().flat_map(|path| path.ancestors().skip(1).take_while(is_inside)).collect()
+}
+
+struct Words(Vec<OsString>);
+
+impl Words {
+    fn add(&mut self, flag: &str, values: &[&OsStr]) {
+        self.0.push(flag.into());
+        self.0.extend(values.iter().map(|value| (*value).to_owned()));
+    }
+}

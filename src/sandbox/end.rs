@@ -1,0 +1,88 @@
+//! Ending what was started in a sandbox, with all that it started.
+
+use std::collections::HashSet;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Longest wait for killed processes to be gone: one in the middle of a disk operation ends only after it.
+const KILLED_TIME: Duration = Duration::from_secs(2);
+/// How often is looked whether they are.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Ends a program that [`Sandbox::command`](super::Sandbox::command) started, and everything in its session or below it:
+/// SIGTERM, and SIGKILL for what is left after `patience`. `leader` is the program's process id, not waited for yet: the
+/// caller reaps it afterwards. True where nothing is left.
+#[must_use]
+pub fn end(leader: u32, patience: Duration) -> bool {
+    let Ok(leader) = i32::try_from(leader) else { return false };
+    let began = Instant::now();
+    signal(&found(leader), &[Signal::SIGTERM, Signal::SIGCONT]);
+    while began.elapsed() < patience {
+        if found(leader).is_empty() {
+            return true;
+        }
+        std::thread::park_timeout(LOOK_EVERY);
+    }
+    let began = Instant::now();
+    loop {
+        // What was started since the last look is found by this one.
+        let left = found(leader);
+        if left.is_empty() || began.elapsed() > KILLED_TIME {
+            return left.is_empty();
+        }
+        signal(&left, &[Signal::SIGKILL]);
+        std::thread::park_timeout(LOOK_EVERY);
+    }
+}
+
+fn signal(processes: &[i32], signals: &[Signal]) {
+    for process in processes {
+        for signal in signals {
+            // It may be gone by now.
+            let _ = kill(Pid::from_raw(*process), *signal);
+        }
+    }
+}
+
+/// The processes of a leader's session, and those below it, that have not ended.
+fn found(leader: i32) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let all: Vec<Process> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter_map(Process::read)
+        .collect();
+    let mut ours: HashSet<i32> =
+        all.iter().filter(|it| it.session == leader || it.id == leader).map(|it| it.id).collect();
+    loop {
+        let more: Vec<i32> =
+            all.iter().filter(|it| ours.contains(&it.parent) && !ours.contains(&it.id)).map(|it| it.id).collect();
+        if more.is_empty() {
+            break;
+        }
+        ours.extend(more);
+    }
+    all.iter().filter(|it| ours.contains(&it.id) && !it.has_ended).map(|it| it.id).collect()
+}
+
+struct Process {
+    id: i32,
+    parent: i32,
+    session: i32,
+    has_ended: bool,
+}
+
+impl Process {
+    fn read(id: i32) -> Option<Self> {
+        let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        // The name, in brackets, may hold anything; what counts stands behind the last one (proc(5)).
+        let mut fields = text.rsplit_once(") ")?.1.split(' ');
+        let has_ended = matches!(fields.next()?, "Z" | "X");
+        let parent = fields.next()?.parse().ok()?;
+        let session = fields.nth(1)?.parse().ok()?;
+        Some(Self { id, parent, session, has_ended })
+    }
+}

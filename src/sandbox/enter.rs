@@ -1,0 +1,134 @@
+//! The helper: a process of one thread that restricts itself and becomes the program. What fails here ends it before
+//! anything has been started.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::Signal;
+use nix::unistd;
+
+use super::wire::{LimitsWire, Spec};
+use super::{Tier, bubblewrap, filter, landlock};
+
+/// Does what the helper is for, given the arguments behind [`HELPER_WORD`](super::HELPER_WORD): the description of the
+/// sandbox, the program, its arguments. It comes back only with what went wrong.
+pub fn enter(arguments: &[OsString], calls: Calls) -> String {
+    match become_program(arguments, calls) {
+        Ok(never) => match never {},
+        Err(why) => why,
+    }
+}
+
+/// System calls that have no safe wrapper: they are of the one file that may make them.
+#[derive(Clone, Copy, Debug)]
+pub struct Calls {
+    /// Closes this descriptor and all higher ones.
+    pub close_from: fn(u32) -> io::Result<()>,
+    /// Gives up every capability, for what this process becomes too.
+    pub drop_capabilities: fn() -> io::Result<()>,
+}
+
+/// The type of what doesn't come back.
+enum Never {}
+
+fn become_program(arguments: &[OsString], calls: Calls) -> Result<Never, String> {
+    let [spec, program, arguments @ ..] = arguments else { return Err("no program is given".into()) };
+    let spec: Spec =
+        serde_json::from_slice(spec.as_encoded_bytes()).map_err(|error| format!("not understood: {error}"))?;
+    (calls.close_from)(spec.descriptors).map_err(|error| format!("close_range: {error}"))?;
+    prctl::set_pdeathsig(Signal::SIGKILL).map_err(|error| format!("prctl: {error}"))?;
+    if unistd::getppid().as_raw().cast_unsigned() != spec.parent {
+        return Err("whoever started it has ended".into());
+    }
+    if !spec.leads_session {
+        unistd::setsid().map_err(|error| format!("setsid: {error}"))?;
+    }
+    limit(&spec.limits)?;
+    match spec.tier {
+        Tier::None => {
+            prctl::set_no_new_privs().map_err(|error| format!("prctl: {error}"))?;
+            exec(program, arguments)
+        }
+        Tier::Landlock => {
+            landlock::restrict(&spec)?;
+            // Root's would get round it: who may measure the machine reads the memory of every process.
+            (calls.drop_capabilities)().map_err(|error| format!("capset: {error}"))?;
+            for filter in filter::make(spec.tier, spec.network)? {
+                seccompiler::apply_filter(&filter).map_err(|error| format!("seccomp: {error}"))?;
+            }
+            exec(program, arguments)
+        }
+        Tier::Bubblewrap => {
+            let bwrap = bubblewrap::find().ok_or("bwrap is gone")?;
+            // Kept open over exec; bubblewrap reads and closes them.
+            let filters: Vec<OwnedFd> = filter::make(spec.tier, spec.network)?
+                .iter()
+                .map(|program| in_memory(&filter::bytes(program)))
+                .collect::<Result<_, _>>()?;
+            let descriptors: Vec<_> = filters.iter().map(AsRawFd::as_raw_fd).collect();
+            let mut words = bubblewrap::arguments(&spec, &descriptors);
+            words.push(program.clone());
+            words.extend_from_slice(arguments);
+            exec(bwrap.as_os_str(), &words)
+        }
+    }
+}
+
+fn exec(program: &OsStr, arguments: &[OsString]) -> Result<Never, String> {
+    let error = Command::new(program).args(arguments).exec();
+    Err(format!("{}: {error}", Path::new(program).display()))
+}
+
+/// A file in memory that stays open over exec, at its beginning.
+fn in_memory(bytes: &[u8]) -> Result<OwnedFd, String> {
+    let told = |error: std::io::Error| format!("memfd: {error}");
+    let mut file = File::from(memfd_create(c"filter", MFdFlags::empty()).map_err(|error| told(error.into()))?);
+    file.write_all(bytes).map_err(told)?;
+    std::io::Seek::rewind(&mut file).map_err(told)?;
+    Ok(file.into())
+}
+
+/// Sets the limits, none above what holds already.
+fn limit(limits: &LimitsWire) -> Result<(), String> {
+    let set = |what: Resource, wanted: u64| {
+        let (soft, hard) = getrlimit(what).map_err(|error| format!("getrlimit: {error}"))?;
+        let (soft, hard) = (wanted.min(soft), wanted.min(hard));
+        setrlimit(what, soft, hard).map_err(|error| format!("setrlimit: {error}"))
+    };
+    set(Resource::RLIMIT_CORE, 0)?;
+    set(Resource::RLIMIT_FSIZE, limits.file_bytes)?;
+    set(Resource::RLIMIT_NPROC, own_threads().saturating_add(limits.processes))?;
+    if let Some(seconds) = limits.cpu_seconds {
+        set(Resource::RLIMIT_CPU, seconds)?;
+    }
+    if let Some(bytes) = limits.memory_bytes {
+        set(Resource::RLIMIT_AS, bytes)?;
+    }
+    Ok(())
+}
+
+/// The threads that the user has now: the kernel counts them all against the limit.
+fn own_threads() -> u64 {
+    let own = unistd::getuid().as_raw().to_string();
+    let Ok(entries) = fs::read_dir("/proc") else { return 0 };
+    let of_process = |status: String| {
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+        let is_own = field("Uid:").and_then(|ids| ids.split_whitespace().next()).is_some_and(|uid| uid == own);
+        let threads = field("Threads:").and_then(|count| count.trim().parse::<u64>().ok());
+        if is_own { threads.unwrap_or(1) } else { 0 }
+    };
+    entries
+        .flatten()
+        .filter(|entry| entry.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit))
+        .filter_map(|entry| fs::read_to_string(entry.path().join("status")).ok())
+        .map(of_process)
+        .sum()
+}

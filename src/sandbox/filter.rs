@@ -1,0 +1,179 @@
+//! System calls that nothing of ours needs and an escape would: refused by seccomp, for this process and all it starts.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch, sock_filter,
+};
+
+use super::Tier;
+
+/// Refused whatever their arguments: looking into other processes, mounts and namespaces, the kernel's own doors, keys,
+/// the clock. `io_uring` makes calls that no filter sees.
+const REFUSED: &[i64] = &[
+    libc::SYS_acct,
+    libc::SYS_add_key,
+    libc::SYS_adjtimex,
+    libc::SYS_bpf,
+    libc::SYS_chroot,
+    libc::SYS_clock_adjtime,
+    libc::SYS_clock_settime,
+    libc::SYS_delete_module,
+    libc::SYS_finit_module,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fsopen,
+    libc::SYS_fspick,
+    libc::SYS_init_module,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_io_uring_setup,
+    libc::SYS_kcmp,
+    libc::SYS_kexec_file_load,
+    libc::SYS_kexec_load,
+    libc::SYS_keyctl,
+    libc::SYS_mount,
+    libc::SYS_mount_setattr,
+    libc::SYS_move_mount,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+    libc::SYS_open_tree,
+    libc::SYS_perf_event_open,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pivot_root,
+    libc::SYS_process_madvise,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_ptrace,
+    libc::SYS_quotactl,
+    libc::SYS_reboot,
+    libc::SYS_request_key,
+    libc::SYS_setdomainname,
+    libc::SYS_sethostname,
+    libc::SYS_setns,
+    libc::SYS_settimeofday,
+    libc::SYS_swapoff,
+    libc::SYS_swapon,
+    libc::SYS_syslog,
+    libc::SYS_umount2,
+    libc::SYS_unshare,
+    libc::SYS_userfaultfd,
+    libc::SYS_vhangup,
+];
+/// Namespaces that a `clone` could make: user, mount, process, network, IPC, UTS, cgroup.
+const NAMESPACES: [i32; 7] = [
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWCGROUP,
+];
+/// The bit of the numbers of x32, a second way to make each call.
+const X32_BIT: u32 = 0x4000_0000;
+
+/// Makes the filters: what is refused for good, and what is as if the kernel were older.
+///
+/// # Errors
+/// This machine's architecture is none that filters can be made for.
+pub(super) fn make(tier: Tier, network: bool) -> Result<Vec<BpfProgram>, String> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|problem| format!("seccomp: {problem}"))?;
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED.iter().map(|number| (*number, Vec::new())).collect();
+    let told = |problem: seccompiler::BackendError| format!("seccomp: {problem}");
+    rules.extend(sockets(tier, network).map_err(told)?);
+    let inner: Result<Vec<SeccompRule>, _> = NAMESPACES
+        .iter()
+        .map(|flag| {
+            let flag = u64::from(flag.cast_unsigned());
+            rule(&[(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(flag), flag)])
+        })
+        .collect();
+    rules.insert(libc::SYS_clone, inner.map_err(told)?);
+    // Keys that are pushed into a terminal's input would be typed as the person's.
+    let terminal = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| {
+        let low = u64::from(u32::MAX);
+        rule(&[(1, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(low), request)])
+    });
+    rules.insert(libc::SYS_ioctl, terminal.into_iter().collect::<Result<_, _>>().map_err(told)?);
+    // Limits of another process: none of processor time kills it.
+    let other = rule(&[(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)]).map_err(told)?;
+    rules.insert(libc::SYS_prlimit64, vec![other]);
+    if tier == Tier::Landlock {
+        // Its session is how all of it is found at the end.
+        rules.insert(libc::SYS_setsid, Vec::new());
+    }
+    // The flags of clone3 lie in memory, which a filter can't read; told that there is none, libraries use clone.
+    let newer = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    let refused = u32::try_from(libc::EPERM).unwrap_or_default();
+    let unknown = u32::try_from(libc::ENOSYS).unwrap_or_default();
+    let programs = [(rules, refused), (newer, unknown)].map(|(rules, error)| {
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(error), arch)?;
+        BpfProgram::try_from(filter)
+    });
+    let mut programs: Vec<BpfProgram> = programs.into_iter().collect::<Result<_, _>>().map_err(told)?;
+    if arch == TargetArch::x86_64
+        && let Some(first) = programs.first_mut()
+    {
+        first.splice(0..0, refuse_x32(refused));
+    }
+    Ok(programs)
+}
+
+/// What kinds of sockets are refused.
+fn sockets(tier: Tier, network: bool) -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
+    let not_one_of = |families: &[i32]| {
+        let conditions: Vec<_> = families
+            .iter()
+            .map(|family| (0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, u64::from(family.cast_unsigned())))
+            .collect();
+        rule(&conditions)
+    };
+    let rules = match (tier, network) {
+        // Unix sockets reach services that would act for the user, outside: no network doesn't close them, nor do rights
+        // on files. So where the sandbox doesn't hide them there are none, and with a network, which opens abstract
+        // ones, neither.
+        (_, true) => vec![not_one_of(&[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK])?],
+        (Tier::Bubblewrap, false) => {
+            vec![not_one_of(&[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK])?]
+        }
+        (Tier::Landlock | Tier::None, false) => Vec::new(),
+    };
+    Ok(BTreeMap::from([(libc::SYS_socket, rules)]))
+}
+
+/// A rule that holds where all conditions do: argument, length, comparison, value.
+fn rule(conditions: &[(u8, SeccompCmpArgLen, SeccompCmpOp, u64)]) -> Result<SeccompRule, seccompiler::BackendError> {
+    let conditions: Result<Vec<_>, _> = conditions
+        .iter()
+        .map(|(argument, length, compare, value)| {
+            SeccompCondition::new(*argument, length.clone(), compare.clone(), *value)
+        })
+        .collect();
+    SeccompRule::new(conditions?)
+}
+
+/// Instructions that refuse the calls of x32, in front of a program: load the number; below the bit go on; refuse.
+fn refuse_x32(error: u32) -> [sock_filter; 3] {
+    /// `BPF_LD | BPF_W | BPF_ABS`, `BPF_JMP | BPF_JGE | BPF_K`, `BPF_RET | BPF_K` of linux/filter.h.
+    const CODES: [u16; 3] = [0x20, 0x35, 0x06];
+    [
+        sock_filter { code: CODES[0], jt: 0, jf: 0, k: 0 },
+        sock_filter { code: CODES[1], jt: 0, jf: 1, k: X32_BIT },
+        sock_filter { code: CODES[2], jt: 0, jf: 0, k: libc::SECCOMP_RET_ERRNO | error },
+    ]
+}
+
+/// A program as bytes, as the kernel and bubblewrap read it.
+pub(super) fn bytes(program: &BpfProgram) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(program.len() * 8);
+    for step in program {
+        bytes.extend_from_slice(&step.code.to_ne_bytes());
+        bytes.extend_from_slice(&[step.jt, step.jf]);
+        bytes.extend_from_slice(&step.k.to_ne_bytes());
+    }
+    bytes
+}

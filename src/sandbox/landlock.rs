@@ -1,0 +1,103 @@
+//! Landlock: what may be read, written and run, as an allow-list that the kernel holds for this process and all that it
+//! starts. Fully enforced, or it doesn't count.
+
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
+};
+
+use super::masks::outermost;
+use super::wire::Spec;
+
+/// The oldest Landlock that holds all that is promised: signals are of Linux 6.12.
+const ABI_NEEDED: ABI = ABI::V6;
+/// Closed as a whole: devices, sockets of services, what others keep in temporary directories.
+const CLOSED: [&str; 4] = ["/dev", "/run", "/tmp", "/var/tmp"];
+/// Open all the same, for reading.
+const OPEN_TO_READ: [&str; 5] = [
+    "/dev/fd",
+    "/run/systemd/resolve/stub-resolv.conf",
+    "/run/systemd/resolve/resolv.conf",
+    "/run/NetworkManager/resolv.conf",
+    "/run/current-system",
+];
+/// Open all the same, for reading and writing.
+const OPEN_TO_WRITE: [&str; 8] =
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts"];
+/// Entries of a directory that are opened one by one, because something in it is closed. The rest stays closed.
+const ENTRIES_MAX: usize = 10_000;
+
+/// Restricts this process.
+///
+/// # Errors
+/// Why it can't be done; nothing may be started then.
+pub(super) fn restrict(spec: &Spec) -> Result<(), String> {
+    let told = |problem: &dyn std::fmt::Display| {
+        format!("Landlock doesn't hold all that is promised (Linux 6.12 does): {problem}")
+    };
+    let mut rules = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(ABI_NEEDED))
+        .and_then(|rules| rules.scope(Scope::from_all(ABI_NEEDED)))
+        .and_then(|rules| if spec.network { Ok(rules) } else { rules.handle_access(AccessNet::from_all(ABI_NEEDED)) })
+        .and_then(Ruleset::create)
+        .map_err(|problem| told(&problem))?;
+    let (read, write) = (AccessFs::from_read(ABI_NEEDED), writing());
+    let mut closed: Vec<PathBuf> = spec.masked.iter().map(PathBuf::from).collect();
+    closed.extend(CLOSED.map(PathBuf::from));
+    let mut opened = Vec::new();
+    open(Path::new("/"), &outermost(closed), &mut opened);
+    let reads = opened.iter().map(PathBuf::as_path).chain(OPEN_TO_READ.iter().map(Path::new));
+    for path in reads.chain(spec.readable.iter().map(Path::new)) {
+        rules = allow(rules, path, read).map_err(|problem| told(&problem))?;
+    }
+    let writes = OPEN_TO_WRITE.iter().map(Path::new).chain(spec.writable.iter().map(Path::new));
+    for path in writes.chain(spec.tmp.iter().map(Path::new)) {
+        rules = allow(rules, path, read | write).map_err(|problem| told(&problem))?;
+    }
+    let status = rules.restrict_self().map_err(|problem| told(&problem))?;
+    match status.ruleset {
+        RulesetStatus::FullyEnforced if status.no_new_privs => Ok(()),
+        other => Err(told(&format!("{other:?}"))),
+    }
+}
+
+/// What writing means: all but making devices, which would be a way to the disk itself.
+fn writing() -> BitFlags<AccessFs> {
+    AccessFs::from_write(ABI_NEEDED) & !(AccessFs::MakeChar | AccessFs::MakeBlock)
+}
+
+/// Collects what can be opened below a directory so that nothing closed is: the directory as a whole, or what of it
+/// neither is closed nor holds something closed.
+fn open(path: &Path, closed: &[PathBuf], opened: &mut Vec<PathBuf>) {
+    if closed.iter().any(|closed| closed == path) {
+        return;
+    }
+    if !closed.iter().any(|closed| closed.starts_with(path)) {
+        opened.push(path.to_owned());
+        return;
+    }
+    // A link is reached by what it leads to.
+    let Ok(entries) = fs::read_dir(path) else { return };
+    for entry in entries.flatten().take(ENTRIES_MAX) {
+        if entry.file_type().is_ok_and(|kind| !kind.is_symlink() && !kind.is_socket()) {
+            open(&entry.path(), closed, opened);
+        }
+    }
+}
+
+/// Adds a rule for what is there; what isn't can't be opened.
+fn allow(
+    rules: RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, landlock::RulesetError> {
+    let Ok(data) = path.metadata() else { return Ok(rules) };
+    let Ok(opened) = PathFd::new(path) else { return Ok(rules) };
+    let access = if data.is_dir() { access } else { access & AccessFs::from_file(ABI_NEEDED) };
+    rules.add_rule(PathBeneath::new(opened, access))
+}

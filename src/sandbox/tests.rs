@@ -1,0 +1,84 @@
+//! The sandbox without a kernel: what is masked, and the words for bubblewrap.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+fn words(sandbox: &Sandbox, grant: &Grant) -> String {
+    let spec = sandbox.spec(grant).unwrap();
+    let words = bubblewrap::arguments(&spec, &[7, 8]);
+    words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// The places of two pieces in a text, in order.
+#[track_caller]
+fn in_order(text: &str, first: &str, second: &str) {
+    let at = |piece: &str| text.find(piece).unwrap_or_else(|| panic!("no {piece} in {text}"));
+    assert!(at(first) < at(second), "{first} isn't before {second} in {text}");
+}
+
+#[test]
+fn bubblewrap_is_told_the_masks_before_what_is_open() {
+    let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    // Where the project itself lies below /tmp, that is hidden as a whole.
+    let is_hidden = dir.path().starts_with("/tmp");
+    let path = |name: &str| dir.path().join(name);
+    for name in ["work/.git/hooks", ".ssh", "data/plugin"] {
+        fs::create_dir_all(path(name)).unwrap();
+    }
+    fs::write(path(".netrc"), "").unwrap();
+    let sandbox = Sandbox::made(Mode::Prefer, Tier::Bubblewrap, Vec::new(), "/proc/self/exe".into());
+    let grant = Grant {
+        masked: vec![path(".ssh"), path(".ssh/inner"), path("data"), path(".netrc"), path(".aws")],
+        readable: vec![path("data/plugin")],
+        read_only: vec![path("work/.git/hooks"), path("work/.git/config")],
+        ..Grant::new(path("work"))
+    };
+    let text = words(&sandbox, &grant);
+    let root = dir.path().display();
+    if !is_hidden {
+        in_order(&text, &format!("--tmpfs {root}/data"), &format!("--ro-bind-try {root}/data/plugin"));
+        in_order(&text, &format!("--ro-bind-try {root}/data/plugin"), &format!("--remount-ro {root}/data"));
+        assert!(text.contains(&format!("--tmpfs {root}/.ssh ")) && !text.contains(".ssh/inner"), "{text}");
+        assert!(text.contains(&format!("--ro-bind /dev/null {root}/.netrc")), "{text}");
+    }
+    assert!(!text.contains(".aws") && !text.contains(".git/config"), "what isn't there can't be made: {text}");
+    in_order(&text, "--ro-bind / /", "--tmpfs /tmp");
+    in_order(&text, "--tmpfs /tmp", &format!("--bind {root}/work {root}/work "));
+    in_order(&text, &format!("--bind {root}/work {root}/work "), &format!("--bind {root}/work/.git {root}/work/.git "));
+    in_order(&text, &format!("--bind {root}/work/.git "), &format!("--ro-bind {root}/work/.git/hooks"));
+    assert!(text.contains("--unshare-net") && text.contains("--cap-drop ALL"), "{text}");
+    assert!(text.ends_with(&format!("--chdir {root}/work --add-seccomp-fd 7 --add-seccomp-fd 8 --")), "{text}");
+    assert!(!words(&sandbox, &Grant { network: true, ..grant }).contains("--unshare-net"));
+}
+
+#[test]
+fn a_path_becomes_free_of_links_as_far_as_it_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    fs::create_dir(dir.join("real")).unwrap();
+    symlink(dir.join("real"), dir.join("link")).unwrap();
+    assert_eq!(masks::resolve(&dir.join("link/missing/deep")), dir.join("real/missing/deep"));
+    assert_eq!(masks::resolve(&dir.join("link/../real")), dir.join("real"));
+    assert_eq!(masks::resolve(Path::new("/nowhere/at/all")), Path::new("/nowhere/at/all"));
+    let paths = ["/a/b", "/a", "/ab", "/a/c/d", "/c"].map(PathBuf::from);
+    assert_eq!(masks::outermost(paths.into()), ["/a", "/ab", "/c"].map(PathBuf::from));
+}
+
+#[test]
+fn each_tier_has_its_filters() {
+    for tier in [Tier::Bubblewrap, Tier::Landlock] {
+        for network in [false, true] {
+            let filters = filter::make(tier, network).unwrap();
+            assert_eq!(filters.len(), 2);
+            // The kernel takes 4,096 instructions of eight bytes.
+            assert!(filters.iter().all(|it| it.len() < 4_096 && filter::bytes(it).len() == it.len() * 8));
+        }
+    }
+}
+
+#[test]
+fn tiers_are_in_order() {
+    assert!(Tier::Bubblewrap > Tier::Landlock && Tier::Landlock > Tier::None);
+}

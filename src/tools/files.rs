@@ -1,0 +1,214 @@
+//! `file_list`, `file_read` and `file_write`: files of the workspace, each opened beneath its handle.
+
+use ring::digest::{SHA256, digest};
+use serde_json::{Value, json};
+
+use super::{Place, Plan, Spec, Spill, Tool, Work, number, text};
+use crate::base::hex;
+use crate::gate::Permit;
+use crate::host::{DirEntry, EntryKind, PathError};
+use crate::proto::action::Action;
+use crate::proto::tool::{Outcome, ToolError};
+use crate::render::diff::unified;
+
+/// Longest file that is read or compared, in bytes.
+const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Entries of a directory that are listed.
+const ENTRIES_MAX: usize = 1_000;
+
+/// What a model reads of a path that can't be used.
+pub(super) fn path_error(path: &str, error: &PathError) -> ToolError {
+    let (code, hint) = match error {
+        PathError::Outside | PathError::Tilde => ("outside", "only paths inside the workspace can be used"),
+        PathError::Missing => ("not-found", "file_list shows what is there"),
+        PathError::Directory => ("is-directory", "file_list lists a directory"),
+        PathError::NotDirectory => ("not-directory", "file_list shows what is there"),
+        PathError::Changed => ("changed", "read the file again, then propose the change anew"),
+        PathError::Long(_) => ("too-long", ""),
+        _ => ("path", ""),
+    };
+    ToolError::new(code, format!("{path}: {error}"), hint)
+}
+
+pub(super) fn path_schema(what: &str) -> Value {
+    json!({"type": "string", "minLength": 1, "description": format!("{what}, from the workspace")})
+}
+
+/// `file_list`.
+pub(super) struct List;
+
+impl Tool for List {
+    fn spec(&self) -> Spec {
+        let description = "Lists a directory of the workspace: directories first, each with a slash, then files with \
+                           their sizes.";
+        Spec {
+            name: "file_list".into(),
+            aliases: &[],
+            description: description.into(),
+            schema: json!({
+                "type": "object",
+                "properties": {"path": path_schema("a directory; the workspace itself where absent")},
+                "additionalProperties": false,
+            }),
+        }
+    }
+
+    fn plan(&self, arguments: &Value, _: Place<'_>) -> Result<Plan, ToolError> {
+        Ok(Plan::of(Action::List { path: directory(arguments).to_owned() }))
+    }
+
+    fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
+        let path = directory(permit.arguments());
+        let entries = match work.place.root.list(path) {
+            Ok(entries) => entries,
+            Err(error) => return path_error(path, &error).into(),
+        };
+        let line = |it: &DirEntry| match it.kind {
+            EntryKind::Directory => format!("{}/", it.name),
+            EntryKind::File => format!("{}  {} bytes", it.name, it.bytes),
+            EntryKind::Link => format!("{}  link", it.name),
+            EntryKind::Other => format!("{}  neither file nor directory", it.name),
+        };
+        let mut lines: Vec<String> = entries.iter().take(ENTRIES_MAX).map(line).collect();
+        if entries.len() > ENTRIES_MAX {
+            lines.push(format!("[{} more]", entries.len() - ENTRIES_MAX));
+        }
+        if entries.is_empty() {
+            lines.push("[it is empty]".to_owned());
+        }
+        Outcome::of(lines.join("\n")).with("entries", entries.len())
+    }
+}
+
+fn directory(arguments: &Value) -> &str {
+    match text(arguments, "path") {
+        "" => ".",
+        path => path,
+    }
+}
+
+/// `file_read`.
+pub(super) struct Read;
+
+impl Tool for Read {
+    fn spec(&self) -> Spec {
+        let description = "Reads a UTF-8 text file of the workspace, whole or some of its lines; also the whole of an \
+                           output that was shortened, by its name (output:NUMBER).";
+        Spec {
+            name: "file_read".into(),
+            aliases: &[],
+            description: description.into(),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "path": path_schema("a file"),
+                    "start_line": {"type": "integer", "minimum": 1},
+                    "end_line": {"type": "integer", "minimum": 1, "description": "the last line that is read"},
+                },
+                "required": ["path"],
+                "additionalProperties": false,
+            }),
+        }
+    }
+
+    fn plan(&self, arguments: &Value, _: Place<'_>) -> Result<Plan, ToolError> {
+        let path = text(arguments, "path").to_owned();
+        let is_output = Spill::is_name(&path);
+        let action = if is_output { Action::Inert { name: "file_read".into() } } else { Action::Read { path } };
+        Ok(Plan::of(action))
+    }
+
+    fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
+        let path = text(permit.arguments(), "path");
+        let content = if Spill::is_name(path) {
+            work.place.spill.read(path).ok_or_else(|| ToolError::new("not-found", format!("there is no {path}"), ""))
+        } else {
+            read_text(path, work.place)
+        };
+        let content = match content {
+            Ok(content) => content,
+            Err(error) => return error.into(),
+        };
+        let total = content.lines().count();
+        let from = number(permit.arguments(), "start_line").unwrap_or(1);
+        let to = number(permit.arguments(), "end_line").unwrap_or(total).min(total);
+        if from > to && total > 0 {
+            let message = format!("{path} has {total} lines; {from} to {to} are none of them");
+            return ToolError::new("bad-range", message, "").into();
+        }
+        let lines = content.split_inclusive('\n').skip(from - 1).take((to + 1).saturating_sub(from));
+        Outcome::of(lines.collect::<String>()).with("start_line", from).with("end_line", to).with("lines", total)
+    }
+}
+
+fn read_text(path: &str, place: Place<'_>) -> Result<String, ToolError> {
+    let content = place.root.read(path, FILE_BYTES_MAX).map_err(|error| path_error(path, &error))?;
+    String::from_utf8(content.bytes).map_err(|_| ToolError::new("not-text", format!("{path} is not UTF-8 text"), ""))
+}
+
+/// `file_write`.
+pub(super) struct Write;
+
+impl Tool for Write {
+    fn spec(&self) -> Spec {
+        let description = "Writes a UTF-8 text file of the workspace as a whole, in place of the old one or as a new \
+                           one; missing directories are made. The user sees the difference first.";
+        Spec {
+            name: "file_write".into(),
+            aliases: &[],
+            description: description.into(),
+            schema: json!({
+                "type": "object",
+                "properties": {"path": path_schema("a file"), "content": {"type": "string"}},
+                "required": ["path", "content"],
+                "additionalProperties": false,
+            }),
+        }
+    }
+
+    fn plan(&self, arguments: &Value, place: Place<'_>) -> Result<Plan, ToolError> {
+        let path = text(arguments, "path");
+        let old = match place.root.read(path, FILE_BYTES_MAX) {
+            Ok(old) => Some(old.bytes),
+            Err(PathError::Missing) => None,
+            // The policy has the word on where a path leads.
+            Err(PathError::Outside | PathError::Tilde) => return Ok(write_plan(path, String::new())),
+            Err(error) => return Err(path_error(path, &error)),
+        };
+        let shown = old.as_deref().map(String::from_utf8_lossy);
+        let difference = unified(path, shown.as_deref(), text(arguments, "content"));
+        Ok(write_plan(path, format!("{}\n{difference}", basis(old.as_deref()))))
+    }
+
+    fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
+        let (path, content) = (text(permit.arguments(), "path"), text(permit.arguments(), "content"));
+        let failed = |error: &PathError| Outcome::from(path_error(path, error));
+        let old = match work.place.root.read(path, FILE_BYTES_MAX) {
+            Ok(old) => Some(old.bytes),
+            Err(PathError::Missing) => None,
+            Err(error) => return failed(&error),
+        };
+        // What was shown is what is done: the file must be the one that the difference was made from.
+        if permit.preview().lines().next() != Some(basis(old.as_deref()).as_str()) {
+            return failed(&PathError::Changed);
+        }
+        match work.place.root.write(path, content.as_bytes(), Some(old.as_deref())) {
+            Ok(()) => {
+                Outcome::of(format!("{} bytes are written to {path}", content.len())).with("bytes", content.len())
+            }
+            Err(error) => failed(&error),
+        }
+    }
+}
+
+fn write_plan(path: &str, preview: String) -> Plan {
+    Plan { preview, ..Plan::of(Action::Write { path: path.to_owned() }) }
+}
+
+/// What a difference was made from.
+fn basis(old: Option<&[u8]>) -> String {
+    match old {
+        Some(old) => format!("# {} bytes, SHA-256 {}", old.len(), hex::encode(digest(&SHA256, old).as_ref())),
+        None => "# a new file".to_owned(),
+    }
+}

@@ -1,0 +1,172 @@
+//! What a model may ask for: each tool says what it is, plans a call without touching anything, and runs it with a
+//! permit of the gate. A tool sees neither the session nor the model.
+
+mod ask;
+mod bash;
+mod files;
+mod http;
+mod memory;
+mod pdf;
+pub mod plugin;
+mod program;
+mod registry;
+mod shell;
+mod spawner;
+mod spill;
+mod time;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::gate::Permit;
+use crate::host::Root;
+use crate::proto::action::Action;
+use crate::proto::tool::{Outcome, ToolError};
+
+pub use http::{Http, HttpOptions};
+pub use pdf::{PAGE_END, Pdf, pages_of_pdf};
+pub use registry::Registry;
+pub use shell::{Shell, Start};
+pub use spill::Spill;
+
+/// What a tool is, for the model and for lists.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// Its name.
+    pub name: String,
+    /// Other names that calls and lists may use; the model is shown only `name`.
+    pub aliases: &'static [&'static str],
+    /// What it does, for the model.
+    pub description: String,
+    /// The JSON schema of its arguments: an object.
+    pub schema: Value,
+}
+
+impl Spec {
+    /// Whether one of its names is in a list.
+    #[must_use]
+    pub fn is_in(&self, names: &[String]) -> bool {
+        names.iter().any(|name| *name == self.name || self.aliases.contains(&name.as_str()))
+    }
+}
+
+/// A call as its tool understands it; nothing has been touched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// What it would do.
+    pub action: Action,
+    /// What would change, for a person to read; may be empty.
+    pub preview: String,
+    /// The directory that it would run in, where that isn't the workspace.
+    pub cwd: Option<PathBuf>,
+}
+
+impl Plan {
+    /// A plan without a preview, in the workspace.
+    #[must_use]
+    pub fn of(action: Action) -> Self {
+        Self { action, preview: String::new(), cwd: None }
+    }
+}
+
+/// Where a call would take place.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    /// The workspace.
+    pub root: &'a Root,
+    /// Whole outputs that a model has seen the ends of.
+    pub spill: &'a Spill,
+}
+
+/// A tool.
+pub trait Tool: Send {
+    /// What it is; the same at each call.
+    fn spec(&self) -> Spec;
+
+    /// Understands a call whose arguments are valid against the schema. Touches nothing.
+    ///
+    /// # Errors
+    /// The call can't be meant so; the model reads why and may mend it.
+    fn plan(&self, arguments: &Value, place: Place<'_>) -> Result<Plan, ToolError>;
+
+    /// Does what the permit says.
+    fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome;
+}
+
+/// What a tool has for its work.
+pub struct Work<'a> {
+    /// Where it takes place.
+    pub place: Place<'a>,
+    /// How long things may take and how much may come of them.
+    pub limits: &'a Limits,
+    /// Whether it is to stop: the person's Ctrl-C, the emergency stop.
+    pub is_stopped: &'a (dyn Fn() -> bool + Sync),
+    /// The person, to be asked something.
+    pub person: &'a mut dyn Replies,
+    /// Earlier conversations.
+    pub memory: &'a mut dyn Memory,
+}
+
+/// Who answers a model's questions.
+pub trait Replies {
+    /// Puts a question of the model's to the person; nothing where nobody can be asked, or nothing was said.
+    fn reply(&mut self, question: &str, choices: &[String]) -> Option<String>;
+}
+
+/// Earlier conversations.
+pub trait Memory {
+    /// Searches them: at most `limit` places, the best first.
+    ///
+    /// # Errors
+    /// What went wrong, in words.
+    fn search(&mut self, query: &str, limit: usize) -> Result<Vec<Found>, String>;
+}
+
+/// A place in an earlier conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The conversation.
+    pub conversation: i64,
+    /// Its title.
+    pub title: String,
+    /// Who said it: `user` or `assistant`.
+    pub role: String,
+    /// What was said around the words sought.
+    pub text: String,
+}
+
+/// How long things may take and how much may come of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// A tool without a limit of its own.
+    pub tool: Duration,
+    /// A command.
+    pub shell: Duration,
+    /// A request to another machine.
+    pub http: Duration,
+    /// Bytes of an output that the model is shown; of a longer one it sees head and tail.
+    pub output_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            tool: Duration::from_secs(30),
+            shell: Duration::from_secs(15),
+            http: Duration::from_secs(20),
+            output_bytes: 32 * 1024,
+        }
+    }
+}
+
+/// An argument that is text; empty where it is absent.
+fn text<'a>(arguments: &'a Value, name: &str) -> &'a str {
+    arguments.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// An argument that is a whole number.
+fn number(arguments: &Value, name: &str) -> Option<usize> {
+    arguments.get(name).and_then(Value::as_u64).and_then(|value| usize::try_from(value).ok())
+}

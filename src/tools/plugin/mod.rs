@@ -1,0 +1,132 @@
+//! Tools that somebody else made: a directory with a manifest and programs. Each plugin is allowed by a person, to the byte;
+//! what has changed since is off. Knows neither where the person is asked nor how a program is kept in bounds.
+
+mod folder;
+mod manifest;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::program::{self, Bounds};
+use super::{Place, Plan, Spec, Start, Tool, Work};
+use crate::gate::Permit;
+use crate::proto::action::Action;
+use crate::proto::tool::{Outcome, ToolError};
+use crate::render::strip_controls;
+
+pub use folder::{Bundle, PluginError, PluginState, Plugins, Standing};
+pub use manifest::{Manifest, ToolEntry};
+
+/// Bytes that a program may print.
+const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+
+/// One tool of a plugin.
+pub struct PluginTool {
+    plugin: String,
+    version: String,
+    directory: PathBuf,
+    /// What the person allowed.
+    sha256: String,
+    has_network: bool,
+    entry: ToolEntry,
+    start: Start,
+}
+
+impl PluginTool {
+    /// Makes the tools of a plugin that a person has allowed; none of another.
+    pub fn of(state: &PluginState, start: &Start) -> Vec<Self> {
+        let Standing::Allowed(bundle) = &state.standing else { return Vec::new() };
+        let manifest = bundle.manifest();
+        let tool = |entry: &ToolEntry| Self {
+            plugin: manifest.name.clone(),
+            version: manifest.version.clone(),
+            directory: state.directory.clone(),
+            sha256: bundle.sha256(),
+            has_network: manifest.has_network(),
+            entry: entry.clone(),
+            start: start.clone(),
+        };
+        manifest.tools.iter().map(tool).collect()
+    }
+}
+
+impl Tool for PluginTool {
+    fn spec(&self) -> Spec {
+        Spec {
+            name: self.entry.full_name.clone(),
+            aliases: &[],
+            description: self.entry.told(&self.plugin),
+            schema: self.entry.schema.clone(),
+        }
+    }
+
+    fn plan(&self, arguments: &Value, _: Place<'_>) -> Result<Plan, ToolError> {
+        let network = if self.has_network { ", with the network" } else { "" };
+        let preview = format!(
+            "the plugin {} {} runs {}{network}\n{arguments:#}",
+            self.plugin,
+            self.version,
+            self.entry.command.join(" ")
+        );
+        let action = Action::External { name: self.entry.full_name.clone() };
+        Ok(Plan { action, preview, cwd: None })
+    }
+
+    fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
+        // What the person allowed, and not what lies there now.
+        match Bundle::read(&self.directory) {
+            Ok(bundle) if bundle.sha256() == self.sha256 => {}
+            _ => {
+                let message = format!("the plugin {} has changed since the user allowed it", self.plugin);
+                return ToolError::new("changed", message, "the user can allow it again: reedclaw plugin install")
+                    .into();
+            }
+        }
+        let (program, arguments) = match self.entry.command.split_first() {
+            Some((program, arguments)) => (self.directory.join(program), arguments),
+            None => return ToolError::new("internal", "it has no command", "").into(),
+        };
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let command = match (self.start)(&program.display().to_string(), &arguments, self.has_network) {
+            Ok(command) => command,
+            Err(why) => return ToolError::new("sandbox", why, "tell the user").into(),
+        };
+        let own_name = &self.entry.full_name[self.plugin.len() + 1..];
+        let input = json!({"tool": own_name, "arguments": permit.arguments(), "workspace": work.place.root.path()});
+        let bounds = Bounds { time: work.limits.tool, output_bytes_max: OUTPUT_BYTES_MAX, is_stopped: work.is_stopped };
+        match program::run(command, input.to_string().into_bytes(), bounds) {
+            Ok(output) => outcome(&output),
+            Err(error) => error.into(),
+        }
+    }
+}
+
+/// Reads what a program printed: `{"output": …, "success"?, "error"?, "metadata"?}`, or any JSON, which is the output then.
+fn outcome(printed: &str) -> Outcome {
+    let value: Value = match serde_json::from_str(printed.trim()) {
+        Ok(value) => value,
+        Err(error) => {
+            return ToolError::new("bad-output", format!("what it printed is no JSON: {error}"), "").into();
+        }
+    };
+    let text = |value: &Value| match value {
+        Value::String(text) => strip_controls(text.as_bytes()),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    };
+    let fields = value.as_object().filter(|it| it.contains_key("output") || it.contains_key("error"));
+    let Some(fields) = fields else { return Outcome::of(text(&value)) };
+    let mut outcome = Outcome::of(fields.get("output").map(text).unwrap_or_default());
+    if let Some(error) = fields.get("error").filter(|error| !error.is_null()) {
+        let message = error.get("message").unwrap_or(error);
+        outcome.error = Some(ToolError::new("plugin", text(message), ""));
+    }
+    outcome.success = fields.get("success").and_then(Value::as_bool).unwrap_or(outcome.error.is_none());
+    if let Some(Value::Object(metadata)) = fields.get("metadata") {
+        outcome.metadata = metadata.clone();
+    }
+    outcome
+}

@@ -1,0 +1,141 @@
+//! The tools that there are: found by name, their arguments held against their schemas, long outputs shortened.
+
+use serde_json::{Map, Value};
+
+use super::{Place, Plan, Spec, Tool, Work, ask, files, memory, time};
+use crate::gate::Permit;
+use crate::proto::tool::{Outcome, ToolError};
+use crate::turn::schema::Schema;
+
+/// The tools, by name.
+pub struct Registry {
+    tools: Vec<Entry>,
+}
+
+struct Entry {
+    spec: Spec,
+    schema: Schema,
+    tool: Box<dyn Tool>,
+}
+
+impl Registry {
+    /// The tools that are built in and need nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut registry = Self { tools: Vec::new() };
+        let built_in: [Box<dyn Tool>; 6] = [
+            Box::new(time::Time),
+            Box::new(files::List),
+            Box::new(files::Read),
+            Box::new(files::Write),
+            Box::new(memory::Search),
+            Box::new(ask::Ask),
+        ];
+        for tool in built_in {
+            let added = registry.add(tool);
+            debug_assert_eq!(added, Ok(()));
+        }
+        registry
+    }
+
+    /// Adds a tool.
+    ///
+    /// # Errors
+    /// Its name is taken, or its schema isn't understood.
+    pub fn add(&mut self, tool: Box<dyn Tool>) -> Result<(), String> {
+        let spec = tool.spec();
+        let mut names = std::iter::once(spec.name.as_str()).chain(spec.aliases.iter().copied());
+        if let Some(taken) = names.find(|name| self.find(name).is_some()) {
+            return Err(format!("there is a tool called {taken} already"));
+        }
+        let schema = Schema::new(spec.schema.clone())?;
+        self.tools.push(Entry { spec, schema, tool });
+        self.tools.sort_by(|left, right| left.spec.name.cmp(&right.spec.name));
+        Ok(())
+    }
+
+    /// Leaves only the tools whose name or alias is in the list.
+    pub fn keep_only(&mut self, names: &[String]) {
+        self.tools.retain(|entry| entry.spec.is_in(names));
+    }
+
+    /// What there is, by name.
+    pub fn specs(&self) -> impl Iterator<Item = &Spec> {
+        self.tools.iter().map(|entry| &entry.spec)
+    }
+
+    /// Understands a call of a model: finds its tool by name or alias, holds the arguments against the schema, and
+    /// plans. Gives the tool's own name and the arguments too.
+    ///
+    /// # Errors
+    /// There is no such tool, or the call isn't right; the model reads why and may mend it.
+    pub fn plan(&self, name: &str, arguments: &str, place: Place<'_>) -> Result<(String, Value, Plan), ToolError> {
+        let entry = self.find(name).ok_or_else(|| self.unknown(name))?;
+        let text = if arguments.trim().is_empty() { "{}" } else { arguments };
+        let wrong =
+            |what: String| ToolError::new("bad-arguments", what, format!("the schema is {}", entry.spec.schema));
+        let value = serde_json::from_str(text).map_err(|error| wrong(format!("the arguments are no JSON: {error}")))?;
+        let value = without_nulls(value);
+        let problems = entry.schema.problems(&value);
+        if !problems.is_empty() {
+            return Err(wrong(problems.join("; ")));
+        }
+        let plan = entry.tool.plan(&value, place)?;
+        Ok((entry.spec.name.clone(), value, plan))
+    }
+
+    /// Runs what a permit says.
+    pub fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
+        let found = self.tools.iter_mut().find(|entry| entry.spec.name == permit.tool());
+        match found {
+            Some(entry) => shortened(entry.tool.run(permit, work), work),
+            None => self.unknown(permit.tool()).into(),
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<&Entry> {
+        self.tools.iter().find(|entry| entry.spec.name == name || entry.spec.aliases.contains(&name))
+    }
+
+    fn unknown(&self, name: &str) -> ToolError {
+        let names: Vec<&str> = self.specs().map(|spec| spec.name.as_str()).collect();
+        let hint = format!("there is {}", names.join(", "));
+        ToolError::new("no-such-tool", format!("there is no tool called {name}"), hint)
+    }
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A `null` for an argument that may be absent says the same as its absence; models send both.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => fields.into_iter().filter(|(_, value)| !value.is_null()).collect::<Map<_, _>>().into(),
+        other => other,
+    }
+}
+
+/// Gives the model head and tail of a long output, and keeps the whole of it where the model can read on.
+fn shortened(mut outcome: Outcome, work: &Work<'_>) -> Outcome {
+    let limit = work.limits.output_bytes;
+    if outcome.output.len() <= limit {
+        return outcome;
+    }
+    let whole = std::mem::take(&mut outcome.output);
+    let head = &whole[..whole.floor_char_boundary(limit * 2 / 3)];
+    let tail = &whole[whole.ceil_char_boundary(whole.len() - limit / 3)..];
+    let left_out = whole.len() - head.len() - tail.len();
+    let (where_it_is, name) = match work.place.spill.keep(&whole) {
+        Ok(name) => (format!("; file_read {name} reads all of it, by lines"), Some(name)),
+        Err(why) => (format!("; it could not be kept: {why}"), None),
+    };
+    outcome.output = format!("{head}\n[{left_out} bytes are left out here{where_it_is}]\n{tail}");
+    outcome.metadata.insert("bytes".into(), whole.len().into());
+    if let Some(name) = name {
+        outcome.metadata.insert("whole_output".into(), name.into());
+    }
+    outcome
+}

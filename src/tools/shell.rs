@@ -1,0 +1,279 @@
+//! `shell`: a command in the model's own bash, within the sandbox. What still runs when its time is over goes on as a job.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::bash::{Bash, Output, Ran};
+use super::spawner::Spawner;
+use super::{Place, Plan, Spec, Tool, Work, number, text};
+use crate::gate::Permit;
+use crate::proto::action::Action;
+use crate::proto::tool::{Outcome, ToolError};
+use crate::render::strip_controls;
+
+/// Commands that go on after their time, at once.
+const JOBS_MAX: usize = 8;
+/// What programs say that want a terminal, or a password from one.
+const WANTS_TERMINAL: &[&str] = &[
+    "a terminal is required",
+    "no tty present",
+    "not a tty",
+    "must be run from a terminal",
+    "could not open /dev/tty",
+    "cannot open /dev/tty",
+    "can't open /dev/tty",
+    "no such device or address: /dev/tty",
+    "/dev/tty: no such device or address",
+    "terminal is dumb",
+    "output is not to a terminal",
+    "failed tty get",
+    "error opening terminal",
+    "could not read username",
+    "could not read password",
+    "host key verification failed",
+    "stdin is not a terminal",
+    "standard input is not a terminal",
+];
+
+/// Starts programs for a model: the program, its arguments, whether it may use the network. It fails, in words, where they
+/// can't be held as they must be.
+pub type Start = Arc<dyn Fn(&str, &[&str], bool) -> Result<Command, String> + Send + Sync>;
+
+/// The tool.
+pub struct Shell {
+    start: Start,
+    spawner: Spawner,
+    bash: Option<Bash>,
+    /// Whether that bash may use the network.
+    has_network: bool,
+    /// Where bash is.
+    cwd: Option<PathBuf>,
+    jobs: Vec<Job>,
+    next_job: usize,
+}
+
+/// A command that goes on.
+struct Job {
+    number: usize,
+    mark: String,
+    command: String,
+    bash: Bash,
+}
+
+impl Shell {
+    /// Makes the tool; bash is started with the first command.
+    #[must_use]
+    pub fn new(start: Start) -> Self {
+        Self {
+            start,
+            spawner: Spawner::new(),
+            bash: None,
+            has_network: false,
+            cwd: None,
+            jobs: Vec::new(),
+            next_job: 1,
+        }
+    }
+
+    fn command(&mut self, permit: &Permit, command: &str, work: &Work<'_>) -> Outcome {
+        let limit = number(permit.arguments(), "timeout_ms")
+            .or(number(permit.arguments(), "timeoutMs"))
+            .map_or(work.limits.shell, |ms| {
+                Duration::from_millis(ms as u64).min(work.limits.shell.max(Duration::from_secs(600)))
+            });
+        let failed = |error: std::io::Error| Outcome::from(ToolError::new("shell", format!("bash: {error}"), ""));
+        // A bash with the network mustn't stay for a command that was judged without it.
+        if self.has_network != permit.has_network() {
+            self.bash = None;
+        }
+        let mut bash = match self.bash.take() {
+            Some(bash) => bash,
+            None => {
+                let command = match (self.start)("bash", &Bash::arguments(), permit.has_network()) {
+                    Ok(command) => command,
+                    Err(why) => return ToolError::new("sandbox", why, "").into(),
+                };
+                match Bash::start(command, &self.spawner) {
+                    Ok(bash) => bash,
+                    Err(error) => return failed(error),
+                }
+            }
+        };
+        self.has_network = permit.has_network();
+        let started = Instant::now();
+        let (mark, ran) = match bash.run(command, permit.cwd(), started + limit, work.is_stopped) {
+            Ok(ran) => ran,
+            Err(error) => return failed(error),
+        };
+        let (output, note) = match ran {
+            Ran::Done(output) => {
+                self.bash = Some(bash);
+                self.cwd.clone_from(&output.cwd);
+                (output, Note::None)
+            }
+            Ran::Gone(output) => (output, Note::Gone),
+            Ran::Stopped(output) => (output, Note::Stopped),
+            Ran::Running(output) => (output, self.go_on(mark, command, bash)),
+        };
+        outcome(&output, &note, started.elapsed())
+    }
+
+    /// Lets a command go on as a job.
+    fn go_on(&mut self, mark: String, command: &str, mut bash: Bash) -> Note {
+        if self.jobs.len() >= JOBS_MAX {
+            bash.kill();
+            return Note::TooMany;
+        }
+        let number = self.next_job;
+        self.next_job += 1;
+        self.jobs.push(Job { number, mark, command: command.to_owned(), bash });
+        Note::Job(number)
+    }
+
+    fn job(&mut self, number: usize, kill: bool, work: &Work<'_>) -> Outcome {
+        let Some(at) = self.jobs.iter().position(|job| job.number == number) else {
+            let numbers: Vec<String> =
+                self.jobs.iter().map(|job| format!("{} ({})", job.number, job.command)).collect();
+            let there = if numbers.is_empty() { "none runs".to_owned() } else { numbers.join(", ") };
+            return ToolError::new("no-job", format!("there is no job {number}"), there).into();
+        };
+        let mut job = self.jobs.remove(at);
+        if kill {
+            job.bash.kill();
+            return Outcome::of(format!("job {number} was ended"));
+        }
+        let started = Instant::now();
+        match job.bash.wait(&job.mark, started + work.limits.shell, work.is_stopped) {
+            Ok(Ran::Done(output)) => outcome(&output, &Note::None, started.elapsed()),
+            Ok(Ran::Gone(output)) => outcome(&output, &Note::Gone, started.elapsed()),
+            Ok(Ran::Stopped(output)) => outcome(&output, &Note::Stopped, started.elapsed()),
+            Ok(Ran::Running(output)) => {
+                self.jobs.push(job);
+                outcome(&output, &Note::Job(number), started.elapsed())
+            }
+            Err(error) => ToolError::new("shell", format!("bash: {error}"), "").into(),
+        }
+    }
+}
+
+impl Tool for Shell {
+    fn spec(&self) -> Spec {
+        let description = "Runs a command line with bash in the workspace; directory and variables stay for the next \
+                           one. It has no terminal and no input. What runs longer than its time goes on as a job: \
+                           {\"job\": N} waits for more of it, with \"kill\": true ends it.";
+        Spec {
+            name: "shell".into(),
+            aliases: &["shell_run"],
+            description: description.into(),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "command": {"type": "string", "minLength": 1, "maxLength": 65536},
+                    "cwd": {"type": "string", "description": "a directory of the workspace; where the last one left \
+                        it, if absent"},
+                    "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 600_000},
+                    "timeoutMs": {"type": "integer", "minimum": 1, "maximum": 600_000},
+                    "job": {"type": "integer", "minimum": 1},
+                    "kill": {"type": "boolean"},
+                },
+                "additionalProperties": false,
+            }),
+        }
+    }
+
+    fn plan(&self, arguments: &Value, place: Place<'_>) -> Result<Plan, ToolError> {
+        let (command, job) = (text(arguments, "command"), number(arguments, "job"));
+        if command.trim().is_empty() == job.is_none() {
+            return Err(ToolError::new("bad-arguments", "either a command or a job is needed", ""));
+        }
+        if job.is_some() {
+            return Ok(Plan::of(Action::Inert { name: "shell".into() }));
+        }
+        let cwd = match text(arguments, "cwd") {
+            "" => self.cwd.clone().filter(|cwd| cwd.is_dir()),
+            path => Some(directory(path, place)?),
+        };
+        Ok(Plan { cwd, ..Plan::of(Action::Shell { command: command.to_owned() }) })
+    }
+
+    fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
+        match (permit.action(), number(permit.arguments(), "job")) {
+            (Action::Shell { command }, _) => self.command(permit, command, work),
+            (_, Some(number)) => {
+                let kill = permit.arguments().get("kill").and_then(Value::as_bool).unwrap_or(false);
+                self.job(number, kill, work)
+            }
+            _ => ToolError::new("bad-arguments", "either a command or a job is needed", "").into(),
+        }
+    }
+}
+
+/// A directory of the workspace, as an absolute path.
+fn directory(path: &str, place: Place<'_>) -> Result<PathBuf, ToolError> {
+    let wrong = |error| ToolError::new("bad-directory", format!("{path}: {error}"), "a directory of the workspace");
+    place.root.list(path).map_err(|error| wrong(error.to_string()))?;
+    let beneath = place.root.beneath(path).map_err(|error| wrong(error.to_string()))?;
+    Ok(normal(&place.root.path().join(beneath)))
+}
+
+/// A path without its `.` parts and a slash at its end.
+fn normal(path: &Path) -> PathBuf {
+    path.components().filter(|part| !matches!(part, std::path::Component::CurDir)).collect()
+}
+
+/// What else there is to say of a command.
+enum Note {
+    None,
+    Gone,
+    Stopped,
+    Job(usize),
+    TooMany,
+}
+
+fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
+    let (out, err) = (strip_controls(&output.out), strip_controls(&output.err));
+    let mut shown = out.trim_end_matches('\n').to_owned();
+    if !err.trim().is_empty() {
+        let separator = if shown.is_empty() { "" } else { "\n" };
+        shown.push_str(&format!("{separator}[stderr]\n{}", err.trim_end_matches('\n')));
+    }
+    if output.dropped > 0 {
+        shown.push_str(&format!("\n[{} bytes were too many to be kept]", output.dropped));
+    }
+    let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    let mut outcome = Outcome::of(shown).with("duration_ms", took_ms);
+    if let Some(status) = output.status {
+        outcome = outcome.with("exit_code", status);
+    }
+    if let Some(cwd) = &output.cwd {
+        outcome = outcome.with("cwd", cwd.display().to_string());
+    }
+    let lower = err.to_lowercase();
+    let error = match note {
+        Note::Stopped => ToolError::new("stopped", "it was stopped, and all that it had started", ""),
+        Note::Job(number) => {
+            let seconds = took.as_secs();
+            let hint = format!("{{\"job\": {number}}} waits for more of it, with \"kill\": true ends it");
+            outcome = outcome.with("job", *number);
+            ToolError::new("still-running", format!("it still runs after {seconds} s, as job {number}"), hint)
+        }
+        Note::TooMany => ToolError::new("timeout", "its time was over and it was ended: too many jobs run", ""),
+        _ if output.status != Some(0) && WANTS_TERMINAL.iter().any(|sign| lower.contains(sign)) => {
+            let hint = "the user can run it in their own shell; ask them to";
+            ToolError::new("needs-terminal", "it wants a terminal, which it has not", hint)
+        }
+        Note::Gone => ToolError::new("shell-ended", "it ended the shell; the next command gets a new one", ""),
+        Note::None if output.status == Some(0) => return outcome,
+        Note::None => {
+            let status = output.status.map_or_else(|| "no status".to_owned(), |status| format!("status {status}"));
+            ToolError::new("exit", format!("it ended with {status}"), "")
+        }
+    };
+    outcome.success = false;
+    outcome.error = Some(error);
+    outcome
+}

@@ -1,0 +1,300 @@
+//! Secrets in text: known values in each form in which they travel, and what looks like a secret by its shape. Pure; must
+//! not know where keys come from or where a text goes.
+//!
+//! ```
+//! use reedclaw::turn::Redactor;
+//!
+//! let redactor = Redactor::new([("key of cloud", "s3cr3t-value")]);
+//! let redacted = redactor.redact("curl -H 'x-api-key: s3cr3t-value'");
+//! assert_eq!(redacted.text, "curl -H 'x-api-key: [redacted: key of cloud]'");
+//! assert_eq!((redacted.hidden[0].line, redacted.hidden[0].length_chars), (1, 12));
+//! ```
+
+mod known;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use known::Known;
+use rules::{RULES, Seen, Text};
+
+/// What opens the mark that stands for a secret; behind it comes what it was.
+pub(super) const MARK: &str = "[redacted: ";
+/// A text that waits for its end is looked at anew only when it has grown by a quarter, from so many bytes on.
+const PATIENT_BYTES: usize = 4 * 1024;
+
+/// Finds and hides secrets. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Redactor {
+    known: Arc<Vec<Known>>,
+    filter: Arc<Filter>,
+}
+
+/// A text without its secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redacted<'a> {
+    /// The text, with a mark for each secret.
+    pub text: Cow<'a, str>,
+    /// What was hidden, in order.
+    pub hidden: Vec<Hidden>,
+}
+
+/// A secret that was hidden; never the secret itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hidden {
+    /// What it was: a known key by its name, else a kind such as `GitHub token`.
+    pub kind: String,
+    /// The line of the text in which it began, from 1.
+    pub line: usize,
+    /// How many characters it had.
+    pub length_chars: usize,
+}
+
+impl Default for Redactor {
+    fn default() -> Self {
+        Self::new::<&str, &str>([])
+    }
+}
+
+impl Redactor {
+    /// Knows these values, each with the name that stands for it, beside what is a secret by its shape. A value of fewer
+    /// than six characters, and a word that people write where no key is needed (`none`, `ollama`), is no secret.
+    pub fn new<N: AsRef<str>, V: AsRef<str>>(values: impl IntoIterator<Item = (N, V)>) -> Self {
+        let mut known: Vec<Known> =
+            values.into_iter().flat_map(|(name, value)| known::forms(name.as_ref(), value.as_ref())).collect();
+        // Of two that begin alike the longer one is meant.
+        known.sort_by(|one, other| other.value.len().cmp(&one.value.len()).then_with(|| one.value.cmp(&other.value)));
+        known.dedup_by(|one, other| one.value == other.value);
+        let filter = Filter::new(&known);
+        Self { known: Arc::new(known), filter: Arc::new(filter) }
+    }
+
+    /// Hides the secrets of a text. What is hidden already stays as it is.
+    #[must_use]
+    pub fn redact<'a>(&self, text: &'a str) -> Redacted<'a> {
+        let (spans, _) = self.scan(Text { bytes: text.as_bytes(), before: None, is_whole: true });
+        let (text, hidden) = replace(text, &spans, 0);
+        Redacted { text, hidden }
+    }
+
+    /// Finds what is to be hidden, in order, and how far the text is decided: what lies behind may yet become a secret, or
+    /// belong to one.
+    fn scan(&self, text: Text<'_>) -> (Vec<Span>, usize) {
+        let mut spans: Vec<Span> = Vec::new();
+        let mut settled = text.bytes.len();
+        let mut at = 0;
+        while let Some(found) = self.filter.next(&text, at) {
+            at = found + 1;
+            // A text is cut between characters, and each secret begins with one.
+            if text.bytes[found] & 0xc0 == 0x80 {
+                continue;
+            }
+            self.look(&text, found, &mut |kind, seen| match seen {
+                Seen::No => {}
+                Seen::More => settled = settled.min(found),
+                Seen::Hide(range) => spans.push(Span { kind: kind.to_owned(), anchor: found, range }),
+            });
+        }
+        let spans = merge(spans);
+        // A span that isn't decided wholly is held back with all that led to it.
+        for span in spans.iter().rev() {
+            if span.range.end > settled {
+                settled = settled.min(span.anchor);
+            }
+        }
+        (spans, settled)
+    }
+
+    fn look(&self, text: &Text<'_>, at: usize, tell: &mut dyn FnMut(&str, Seen)) {
+        let rest = &text.bytes[at..];
+        for index in self.filter.known_from(rest[0]) {
+            let known = &self.known[usize::from(*index)];
+            let seen = known.look(text, at);
+            let ends = seen != Seen::No;
+            tell(&known.name, seen);
+            if ends {
+                break;
+            }
+        }
+        for index in self.filter.rules_from(rest[0]) {
+            let (rule, anchor) = rules::anchor(*index);
+            let fits = rest.len().min(anchor.len());
+            let is_same = if rule.is_folded {
+                rest[..fits].eq_ignore_ascii_case(&anchor.as_bytes()[..fits])
+            } else {
+                rest[..fits] == anchor.as_bytes()[..fits]
+            };
+            if !is_same || (rule.at_edge && text.is_word_before(at)) {
+                continue;
+            }
+            if fits == anchor.len() {
+                tell(rule.kind, (rule.look)(text, at + fits));
+            } else if !text.is_whole {
+                tell(rule.kind, Seen::More);
+            }
+        }
+    }
+}
+
+/// Hides the secrets of a text that comes in pieces, wherever it is cut: what may become one is held back. The pieces that
+/// come out are together what [`Redactor::redact`] makes of the whole.
+#[derive(Clone, Debug, Default)]
+pub struct Settling {
+    held: String,
+    before: Option<u8>,
+    /// Nothing new is decided before the text is so long.
+    look_at_bytes: usize,
+    lines: usize,
+}
+
+impl Settling {
+    /// Takes a piece; gives what is decided by now.
+    pub fn push(&mut self, redactor: &Redactor, piece: &str) -> (String, Vec<Hidden>) {
+        self.held.push_str(piece);
+        if self.held.len() < self.look_at_bytes {
+            return (String::new(), Vec::new());
+        }
+        let out = self.settle(redactor, false);
+        self.look_at_bytes =
+            if self.held.len() < PATIENT_BYTES { 0 } else { self.held.len().saturating_add(self.held.len() / 4) };
+        out
+    }
+
+    /// Gives the rest: nothing more comes.
+    pub fn finish(&mut self, redactor: &Redactor) -> (String, Vec<Hidden>) {
+        let out = self.settle(redactor, true);
+        *self = Self::default();
+        out
+    }
+
+    fn settle(&mut self, redactor: &Redactor, is_whole: bool) -> (String, Vec<Hidden>) {
+        let text = Text { bytes: self.held.as_bytes(), before: self.before, is_whole };
+        let (mut spans, settled) = redactor.scan(text);
+        spans.retain(|span| span.range.end <= settled);
+        let rest = self.held.split_off(settled);
+        let decided = std::mem::replace(&mut self.held, rest);
+        let (out, hidden) = replace(&decided, &spans, self.lines);
+        self.lines += memchr::memchr_iter(b'\n', decided.as_bytes()).count();
+        self.before = decided.as_bytes().last().copied().or(self.before);
+        (out.into_owned(), hidden)
+    }
+}
+
+/// A part of a text that is to be hidden.
+#[derive(Clone, Debug)]
+struct Span {
+    kind: String,
+    /// Where that began by which it was found.
+    anchor: usize,
+    range: Range<usize>,
+}
+
+/// Joins spans that overlap: the one that begins first gives the kind, of equal ones that which says more.
+fn merge(mut spans: Vec<Span>) -> Vec<Span> {
+    let says_little = |span: &Span| matches!(span.kind.as_str(), "secret" | "password");
+    spans.sort_by_key(|span| (span.range.start, std::cmp::Reverse(span.range.end), says_little(span)));
+    let mut merged: Vec<Span> = Vec::with_capacity(spans.len());
+    for span in spans {
+        match merged.last_mut() {
+            Some(last) if span.range.start < last.range.end => {
+                last.range.end = last.range.end.max(span.range.end);
+                last.anchor = last.anchor.min(span.anchor);
+            }
+            _ => merged.push(span),
+        }
+    }
+    merged
+}
+
+fn replace<'a>(text: &'a str, spans: &[Span], lines_before: usize) -> (Cow<'a, str>, Vec<Hidden>) {
+    if spans.is_empty() {
+        return (Cow::Borrowed(text), Vec::new());
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut hidden = Vec::with_capacity(spans.len());
+    let (mut at, mut line) = (0, lines_before + 1);
+    for Span { kind, range, .. } in spans {
+        let between = &text[at..range.start];
+        line += memchr::memchr_iter(b'\n', between.as_bytes()).count();
+        let secret = &text[range.clone()];
+        hidden.push(Hidden { kind: kind.clone(), line, length_chars: secret.chars().count() });
+        line += memchr::memchr_iter(b'\n', secret.as_bytes()).count();
+        out.push_str(between);
+        out.push_str(MARK);
+        out.push_str(kind);
+        out.push(']');
+        at = range.end;
+    }
+    out.push_str(&text[at..]);
+    (Cow::Owned(out), hidden)
+}
+
+/// Says quickly where nothing can begin: a bit for each hash of three bytes, small and capital letters alike.
+#[derive(Debug)]
+struct Filter {
+    bits: Box<[u64; 1024]>,
+    /// The known values and the anchors of rules by their first byte.
+    known: Vec<Vec<u16>>,
+    longest: usize,
+}
+
+impl Filter {
+    fn new(known: &[Known]) -> Self {
+        let mut filter = Self { bits: Box::new([0; 1024]), known: vec![Vec::new(); 256], longest: 0 };
+        for (index, known) in (0u16..).zip(known) {
+            filter.note(known.value.as_bytes());
+            filter.known[usize::from(known.value.as_bytes()[0])].push(index);
+        }
+        RULES.iter().flat_map(|rule| rule.anchors).for_each(|anchor| filter.note(anchor.as_bytes()));
+        filter
+    }
+
+    fn note(&mut self, text: &[u8]) {
+        let hash = hash(text[0], text[1], text[2]);
+        self.bits[hash >> 6] |= 1 << (hash & 63);
+        self.longest = self.longest.max(text.len());
+    }
+
+    /// The next place from `at` on where something may begin.
+    fn next(&self, text: &Text<'_>, at: usize) -> Option<usize> {
+        let bytes = text.bytes;
+        // At the end of a text that goes on, every place may become one.
+        let tail = if text.is_whole { bytes.len() } else { bytes.len().saturating_sub(self.longest - 1) };
+        let body = bytes.get(at..(tail + 2).min(bytes.len())).unwrap_or_default();
+        let fits = |three: &[u8]| {
+            let hash = hash(three[0], three[1], three[2]);
+            self.bits[hash >> 6] >> (hash & 63) & 1 == 1
+        };
+        let in_body = body.windows(3).position(fits).map(|found| at + found);
+        in_body.or_else(|| (!text.is_whole && at.max(tail) < bytes.len()).then(|| at.max(tail)))
+    }
+
+    fn known_from(&self, first: u8) -> &[u16] {
+        &self.known[usize::from(first)]
+    }
+
+    fn rules_from(&self, first: u8) -> &'static [u16] {
+        static BY_FIRST: OnceLock<Vec<Vec<u16>>> = OnceLock::new();
+        let table = BY_FIRST.get_or_init(|| {
+            let mut table = vec![Vec::new(); 256];
+            for (index, (rule, anchor)) in (0u16..).zip(rules::anchors()) {
+                let first = anchor.as_bytes()[0];
+                table[usize::from(first)].push(index);
+                if rule.is_folded && first.is_ascii_lowercase() {
+                    table[usize::from(first.to_ascii_uppercase())].push(index);
+                }
+            }
+            table
+        });
+        &table[usize::from(first)]
+    }
+}
+
+fn hash(one: u8, two: u8, three: u8) -> usize {
+    let folded = u32::from(one | 0x20) | u32::from(two | 0x20) << 8 | u32::from(three | 0x20) << 16;
+    (folded.wrapping_mul(0x9e37_79b1) >> 16) as usize
+}

@@ -1,0 +1,132 @@
+//! What a question carries: the older turns as a summary, shown, undone, and there again in another session.
+
+use crate::pty::Session;
+use crate::server::{Server, answer, refusal};
+
+const NARROW: &str = "system_prompt = \"short\", editor = {autosuggest = false}, context = {token_budget = 1000, \
+    exec_output_tokens = 100, project = false}";
+
+#[test]
+fn older_turns_become_a_summary_that_is_shown_undone_and_resumed() {
+    let server = Server::start();
+    let home = tempfile::tempdir().expect("a home");
+    let spawn = || server.shell("", NARROW).home(home.path()).size(50, 100);
+    let session = Session::spawn(spawn());
+    session.expect_prompt();
+    for number in 0..4 {
+        server.reply(answer(&format!("answer {number} {}", "word ".repeat(160))));
+        session.run(&format!("what is number {number}?"));
+    }
+    session.run("clear");
+    server.reply(answer("The person counts.\u{1b}]0;owned\u{7}"));
+    session.run("what comes now?");
+    session.expect_text("summarises the oldest 3 turns");
+    session.expect_text("3 turns are a summary");
+    let asked = server.request(6);
+    asked.expect_turns();
+    let first = asked.content(1);
+    assert!(first.starts_with("[summary of the conversation before]\nThe person counts."), "{first}");
+    assert!(first.ends_with("what is number 3?") && asked.roles().len() == 4, "{first}");
+    session.run("clear");
+    session.run(":context");
+    session.expect("its parts", |screen| {
+        let text = screen.contents();
+        let parts = [
+            "summary of the first 3 turns",
+            "turn: what is number 3?",
+            "together",
+            "from 800 on",
+            "The person counts.",
+        ];
+        parts.iter().all(|part| text.contains(part))
+    });
+    session.line("exit");
+    session.expect_exit();
+
+    // Another session goes on with the summary; undone, all turns are sent.
+    let session = Session::spawn(spawn());
+    session.expect_prompt();
+    session.run(":resume");
+    session.run("what is it in the other session?");
+    assert!(server.request(7).content(1).starts_with("[summary of the conversation before]\nThe person counts."));
+    session.run("clear");
+    session.run(":context restore");
+    session.expect_text("the first 3 turns are sent to the letter again");
+    session.run("what is whole again?");
+    let asked = server.request(8);
+    assert_eq!((asked.content(1).as_str(), asked.roles().len()), ("what is number 0?", 14));
+    session.run("clear");
+    session.run(":context nonsense");
+    session.expect_text(":context doesn't know nonsense");
+    server.reply(refusal("500 Oops", "no summary today"));
+    session.run(":context compact");
+    session.expect_text("no summary today");
+    server.reply(answer("Once more."));
+    session.run(":context compact");
+    session.expect_text("are a summary of about");
+    session.run(":context compact");
+    session.expect_text("nothing is old enough");
+}
+
+/// Makes a repository with a file of instructions in it.
+fn repository(dir: &std::path::Path) {
+    let git = |words: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command.args(words).current_dir(dir).env_clear().env("PATH", crate::need::TEST_PATH).env("HOME", dir);
+        assert!(command.output().expect("git").status.success(), "{words:?}");
+    };
+    git(&["init", "-q", "-b", "trunk"]);
+    std::fs::write(dir.join("AGENTS.md"), "Speak of lemons.\napi_key=Zx81Zx81Zx81\n").expect("a file");
+    std::fs::write(dir.join("lemon.rs"), "").expect("a file");
+    git(&["add", "."]);
+    git(&["-c", "user.name=x", "-c", "user.email=x@y", "commit", "-qm", "first"]);
+}
+
+#[test]
+fn a_question_in_a_repository_carries_what_is_known_of_it_once() {
+    let server = Server::start();
+    let home = tempfile::tempdir().expect("a home");
+    let project = home.path().join("work");
+    std::fs::create_dir(&project).expect("a directory");
+    repository(&project);
+    let spawn = server.shell("", "editor = {autosuggest = false}").home(home.path()).size(40, 110);
+    let session = Session::spawn(spawn);
+    session.expect_prompt();
+    session.run("what is it outside?");
+    assert_eq!(server.request(1).content(-1), "what is it outside?");
+    session.run("cd work");
+    session.run("what is it here?");
+    session.expect_text("of this repository your question carries");
+    session.expect_text("hidden from the model: secret in the project's names and AGENTS.md");
+    let asked = server.request(2);
+    let content = asked.content(-1);
+    for part in [
+        "[project] ",
+        "not the person's",
+        "AGENTS.md  lemon.rs",
+        "Speak of lemons.",
+        "[git] branch trunk; nothing changed",
+    ] {
+        assert!(content.contains(part), "{part}: {content}");
+    }
+    assert!(content.contains("api_key=[redacted: secret]"), "{content}");
+    assert!(content.ends_with("what is it here?"), "{content}");
+    // What hasn't changed isn't sent again, and what stands in front stays to the byte.
+    session.run("echo x >> lemon.rs");
+    session.run("what is it now?");
+    let again = server.request(3);
+    assert_eq!(again.content(3), content);
+    let now = again.content(-1);
+    assert!(now.starts_with("[git] branch trunk; 1 changed\n\n[exec output]\n") && !now.contains("lemons"), "{now}");
+    session.run(" clear");
+    session.run(":context");
+    session.expect_text("project and memory");
+    session.run(":context project off");
+    session.expect_text("carry nothing of the project");
+    session.run(":new");
+    session.run("what is it without?");
+    assert_eq!(server.request(4).content(-1), "what is it without?");
+    session.run(":context project on");
+    session.run("what is it with?");
+    assert!(server.request(5).content(-1).contains("Speak of lemons."));
+}
