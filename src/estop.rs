@@ -22,6 +22,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -143,6 +144,9 @@ impl Estop {
     pub fn watch(&self, cancel: impl FnOnce(&Stopped) + Send + 'static) -> Watch {
         let (end, ended) = mpsc::channel::<()>();
         let estop = self.clone();
+        // Kept where both can take it: where no thread can be had, nobody would look, and that means stopped.
+        let cancel = Arc::new(Mutex::new(Some(cancel)));
+        let kept = Arc::clone(&cancel);
         let look = move || {
             let stopped = loop {
                 match estop.check() {
@@ -153,9 +157,21 @@ impl Estop {
                     },
                 }
             };
-            cancel(&stopped);
+            call(&kept, &stopped);
         };
-        Watch { end: Some(end), thread: Some(std::thread::spawn(look)) }
+        let thread = std::thread::Builder::new().name("estop".into()).spawn(look);
+        if let Err(error) = &thread {
+            call(&cancel, &Stopped { why: format!("tools are stopped: nobody can watch the emergency stop: {error}") });
+        }
+        Watch { end: Some(end), thread: thread.ok() }
+    }
+}
+
+/// Calls what hasn't been called yet.
+fn call(cancel: &Mutex<Option<impl FnOnce(&Stopped)>>, stopped: &Stopped) {
+    let cancel = cancel.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(cancel) = cancel {
+        cancel(stopped);
     }
 }
 

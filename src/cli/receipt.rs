@@ -86,7 +86,7 @@ fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<ExitCode, Fail
         Some(("list", matches)) => {
             let limit = matches.get_one::<usize>("limit").copied().unwrap_or_default();
             let rows = receipts::newest(&options, limit)?;
-            if rows.is_empty() {
+            if rows.is_empty() && limit > 0 {
                 eprintln!("reedclaw: there are no receipts yet");
             }
             // To the byte where a program reads it; a terminal would obey some of them.

@@ -3,12 +3,16 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use nix::sys::signal::Signal;
+
 use crate::sandbox::{self, Calls, HELPER_FAILED};
 use crate::shell::sys;
 
 /// Restricts this process and becomes the program; comes back only where that fails, and says why on standard error.
 #[must_use]
 pub fn become_sandboxed(arguments: &[OsString]) -> ExitCode {
+    // What this process, or who started it, ignores is none of the program's business.
+    Signal::iterator().filter(|it| !matches!(it, Signal::SIGKILL | Signal::SIGSTOP)).for_each(sys::default_action);
     let why = sandbox::enter(
         arguments,
         Calls { close_from: sys::close_descriptors_from, drop_capabilities: sys::drop_capabilities },

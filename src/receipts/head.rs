@@ -2,7 +2,7 @@
 //! They name only what is on the disk, or a power failure would look like a cut.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::{Options, ReceiptError};
 const SYSLOG_SOCKET: &str = "/dev/log";
 /// Facility `authpriv` (10), severity `notice` (5): RFC 3164, section 4.1.1.
 const SYSLOG_PRIORITY: u8 = 10 * 8 + 5;
-/// Largest file of anchors that is read; some 400,000 anchors.
+/// Bytes of the newest anchors that are read; some 300,000 anchors.
 const ANCHORS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Writes the head file, whole or not at all.
@@ -88,8 +88,15 @@ fn tell_syslog(head: &Head) -> io::Result<()> {
 pub(super) fn anchors(options: &Options) -> Result<(Vec<Head>, usize), String> {
     let path = options.anchors_path();
     let mut text = String::new();
-    let read = File::open(&path).and_then(|file| file.take(ANCHORS_BYTES_MAX).read_to_string(&mut text));
+    let read = File::open(&path).and_then(|mut file| {
+        let skipped = file.metadata()?.len().saturating_sub(ANCHORS_BYTES_MAX);
+        file.seek(SeekFrom::Start(skipped))?;
+        file.take(ANCHORS_BYTES_MAX).read_to_string(&mut text)?;
+        Ok(skipped > 0)
+    });
     match read {
+        // The first line of a piece is none.
+        Ok(is_piece) if is_piece => drop(text.drain(..text.find('\n').map_or(0, |at| at + 1))),
         Ok(_) => {}
         Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
         Err(problem) => return Err(format!("the anchors {} can't be read: {problem}", path.display())),

@@ -101,6 +101,32 @@ fn a_record_that_is_deleted_swapped_or_doubled_is_named() {
 }
 
 #[test]
+fn a_record_that_is_written_anew_breaks_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = options(dir.path());
+    let mut lines = lines_of(&closed(&options, 5));
+    let mut record = record::Parsed::read(lines[1].trim_ascii_end()).unwrap().record.into_owned();
+    record.risk = Some("high".into());
+    lines[1] = record.line().0;
+    fs::write(&options.path, lines.concat()).unwrap();
+    assert!(matches!(verdict(&options), Verdict::Broken { receipt: 3, .. }), "{:?}", verdict(&options));
+}
+
+#[test]
+fn an_outcome_settles_an_open_call_and_none_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = options(dir.path());
+    write(&Log::open(options.clone()).unwrap(), 1);
+    let lines = lines_of(&fs::read(&options.path).unwrap());
+    let mut again = record::Parsed::read(lines[1].trim_ascii_end()).unwrap();
+    again.record.seq = 3;
+    again.record.previous_hash = again.receipt_hash.to_owned().into();
+    let forged = again.record.into_owned().line().0;
+    fs::write(&options.path, [lines.concat(), forged].concat()).unwrap();
+    assert!(matches!(verdict(&options), Verdict::Broken { receipt: 3, .. }), "{:?}", verdict(&options));
+}
+
+#[test]
 fn a_log_that_is_cut_at_any_byte_is_told_and_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let options = options(dir.path());

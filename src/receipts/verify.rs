@@ -298,11 +298,11 @@ mod tests {
     /// Every byte of 1,000 receipts, each changed in a bit: the check of that line fails, whatever the change makes of it.
     #[test]
     fn a_changed_byte_anywhere_is_found() {
-        for hmac in [false, true] {
+        for (hmac, receipts) in [(false, 1_000), (true, 100)] {
             let dir = tempfile::tempdir().unwrap();
             let options = Options { hmac, ..Options::new(dir.path().join("r"), dir.path().into()) };
             let log = Log::open(options.clone()).unwrap();
-            for number in 0..1_000 {
+            for number in 0..receipts {
                 let entry = Entry { conversation_id: Some(number), ..Entry::new("file_read", hash(b"{}"), "low") };
                 log.denied(&entry).unwrap();
             }
@@ -334,7 +334,7 @@ mod tests {
                 }
                 walk.receipt(&line[..line.len() - 1]).unwrap();
             }
-            assert_eq!(walk.receipts, 1_000);
+            assert_eq!(walk.receipts, receipts);
         }
     }
 }
