@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What one question costs: `reedclaw agent -m`, beside curl and any other client, against a model server of our own.
 
-  benches/agent.py [--program target/release/reedclaw] [--runs 20] [--tokens 5000] [--extra NAME='cmd {prompt}'] [--name NAME]
+  benches/agent.py [--program target/release/reedclaw] [--runs 20] [--tokens 5000] [--extra NAME='cmd {url} {prompt}'] [--name NAME]
 
 The server answers with TOKENS tokens at once, each its own event, or one by one with a delay. Measured: processor time
 and peak memory of an instant answer into a pipe and drawn on a pseudo-terminal (an answer in Markdown), the time from
@@ -140,7 +140,7 @@ def main():
     def command(client, count, delay, drawn):
         prompt = "say tokens=%d delay=%d drawn=%d" % (count, delay, drawn)
         body = json.dumps({"model": "m", "stream": True, "messages": [{"role": "user", "content": prompt}]})
-        return [word.replace("{prompt}", prompt).replace("{json}", body) for word in shlex.split(clients[client])]
+        return [word.replace("{prompt}", prompt).replace("{json}", body).replace("{url}", server.url) for word in shlex.split(clients[client])]
 
     cases = {"pipe": (options.tokens, 0, 0, False), "terminal": (options.tokens, 0, 1, True), "slow": (40, 10, 0, False)}
     figures = {client: {} for client in clients}

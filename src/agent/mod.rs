@@ -25,6 +25,7 @@ mod rounds;
 mod secrets;
 #[cfg(test)]
 mod tests;
+mod title;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,6 +45,7 @@ pub use hands::{Hands, HandsOptions};
 pub use person::{Nobody, Person};
 pub use recorder::{Ending, Forgetful, Recorder, SummaryUpTo};
 pub use secrets::Finding;
+pub use title::Titler;
 
 use asked::{Asked, Record};
 use purse::Purse;
@@ -234,6 +236,16 @@ impl Agent {
     /// What was hidden in this session, the oldest first.
     pub fn findings(&self) -> impl Iterator<Item = &Finding> {
         self.secrets.findings()
+    }
+
+    /// What makes titles: where the model that answers is a router which has one for summaries.
+    #[must_use]
+    pub fn titler(&self) -> Option<Titler> {
+        let name = self.current_model()?;
+        let spec = self.models.specs().iter().find(|spec| spec.name() == name)?;
+        let Spec::Router { rules, .. } = spec else { return None };
+        let provider = rules.contains_key(Task::Summary.word()).then(|| self.models.get(name).cloned())??;
+        Some(Titler::new(provider, self.purse.options().clone()))
     }
 
     /// Counts a text's tokens as the model does that answers, or estimates them; may ask its server.

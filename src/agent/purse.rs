@@ -60,6 +60,11 @@ impl Purse {
         self.options = options;
     }
 
+    /// Prices and budgets.
+    pub(super) fn options(&self) -> &MoneyOptions {
+        &self.options
+    }
+
     /// A new question begins.
     pub(super) fn begin_turn(&mut self) {
         self.turn = Sum::default();
@@ -105,13 +110,13 @@ impl Purse {
         let (input, output) = match fits {
             Some(fits) => fits,
             None => {
-                let input = match (sending.count)() {
-                    Some(Count { tokens, is_exact: true, .. }) => tokens,
-                    Some(Count { tokens, .. }) => whole(tokens as f64 * COUNT_MARGIN),
-                    None => whole(sent.estimated_in as f64 * ESTIMATE_MARGIN),
+                let (tokens, margin) = match (sending.count)() {
+                    Some(Count { tokens, is_exact: true, .. }) => (tokens, 1.0),
+                    Some(Count { tokens, .. }) => (tokens, COUNT_MARGIN),
+                    None => (sent.estimated_in, ESTIMATE_MARGIN),
                 };
-                let input = input.min(most);
-                sent.estimated_in = input;
+                sent.estimated_in = tokens;
+                let input = whole(tokens as f64 * margin).min(most);
                 judge(input).map_err(|over| Failure {
                     kind: FailureKind::Budget,
                     message: over.message,

@@ -48,13 +48,26 @@ pub struct StoreRecorder {
     open: Option<OpenMessage>,
     /// The row of a request that is on its way.
     reserved: Option<RequestId>,
+    /// A problem of the store is left to another who tells it.
+    is_quiet: bool,
 }
 
 impl StoreRecorder {
     /// Makes a recorder; the conversation begins with the first question.
     #[must_use]
     pub fn new(store: Arc<Mutex<Store>>) -> Self {
-        Self { store, conversation: None, open: None, reserved: None }
+        Self { store, conversation: None, open: None, reserved: None, is_quiet: false }
+    }
+
+    /// Makes one for work in the background of a session, in a conversation of it.
+    #[must_use]
+    pub fn in_background(store: Arc<Mutex<Store>>, conversation: ConversationId) -> Self {
+        Self { conversation: Some(conversation), is_quiet: true, ..Self::new(store) }
+    }
+
+    /// The store's problem, where it is ours to tell.
+    fn told(is_quiet: bool, store: &mut Store) -> Result<(), Failure> {
+        if is_quiet { Ok(()) } else { store.take_problem().map_or(Ok(()), |problem| Err(problem.into())) }
     }
 
     /// A panic elsewhere leaves whole rows behind, so a poisoned lock is as good as another.
@@ -70,7 +83,7 @@ impl Recorder for StoreRecorder {
         let begin = || store.begin_conversation(now, model.unwrap_or_default());
         let conversation = *self.conversation.get_or_insert_with(begin);
         self.open = Some(store.ask(conversation, now, text, model));
-        store.take_problem().map_or(Ok(()), |problem| Err(problem.into()))
+        Self::told(self.is_quiet, &mut store)
     }
 
     fn turn_to(&mut self, conversation: Option<ConversationId>) {
@@ -99,7 +112,7 @@ impl Recorder for StoreRecorder {
         if let Some(open) = &mut self.open {
             store.push_piece(open, text, now_unix_ms());
         }
-        store.take_problem().map_or(Ok(()), |problem| Err(problem.into()))
+        Self::told(self.is_quiet, &mut store)
     }
 
     fn answer_pauses(&mut self) -> Result<(), Failure> {
@@ -107,28 +120,28 @@ impl Recorder for StoreRecorder {
         if let Some(open) = &mut self.open {
             store.write_pieces(open, now_unix_ms());
         }
-        store.take_problem().map_or(Ok(()), |problem| Err(problem.into()))
+        Self::told(self.is_quiet, &mut store)
     }
 
     fn spent(&mut self, spent: &Spent, thoughts: &str) -> Result<(), Failure> {
         self.release()?;
         let mut store = Self::store(&self.store);
         store.add_request(self.conversation, now_unix_ms(), spent, thoughts);
-        store.take_problem().map_or(Ok(()), |problem| Err(problem.into()))
+        Self::told(self.is_quiet, &mut store)
     }
 
     fn reserve(&mut self, spent: &Spent) -> Result<(), Failure> {
         self.release()?;
         let mut store = Self::store(&self.store);
         self.reserved = Some(store.add_request(self.conversation, now_unix_ms(), spent, ""));
-        store.take_problem().map_or(Ok(()), |problem| Err(problem.into()))
+        Self::told(self.is_quiet, &mut store)
     }
 
     fn release(&mut self) -> Result<(), Failure> {
         let Some(reserved) = self.reserved.take() else { return Ok(()) };
         let mut store = Self::store(&self.store);
         store.drop_request(reserved, now_unix_ms());
-        store.take_problem().map_or(Ok(()), |problem| Err(problem.into()))
+        Self::told(self.is_quiet, &mut store)
     }
 
     fn spending(&mut self) -> Result<Spending, Failure> {
@@ -148,7 +161,7 @@ impl Recorder for StoreRecorder {
     fn learn_token_factor(&mut self, model: &str, factor: f64) -> Result<(), Failure> {
         let mut store = Self::store(&self.store);
         store.learn_token_factor(model, factor, now_unix_ms());
-        store.take_problem().map_or(Ok(()), |problem| Err(problem.into()))
+        Self::told(self.is_quiet, &mut store)
     }
 
     fn today(&self) -> i64 {
@@ -165,6 +178,6 @@ impl Recorder for StoreRecorder {
         if let Some(open) = self.open.take() {
             store.finish_message(open, state, now_unix_ms());
         }
-        store.take_problem().map_or(Ok(()), |problem| Err(problem.into()))
+        Self::told(self.is_quiet, &mut store)
     }
 }

@@ -111,7 +111,7 @@ impl Repl {
     pub(super) fn tokens(&mut self, text: &str) {
         let count = self.agent.count_tokens(text, &Cancel::new());
         let about = if count.is_exact { "" } else { "about " };
-        let exact = if count.is_exact { ", exact" } else { ", not exact" };
+        let exact = if count.is_exact { ", exact" } else { "" };
         let unit = if count.tokens == 1 { "token" } else { "tokens" };
         let counted = if count.method.starts_with("estimated") || count.method.starts_with("counted") {
             sanitise(&count.method).into_owned()

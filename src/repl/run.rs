@@ -19,7 +19,7 @@ use super::tooling::Tooling;
 use super::writer::{Ticket, WRITE_AFTER, Writer, WriterThread};
 use super::{editor, state};
 use crate::agent::Agent;
-use crate::app::App;
+use crate::app::{App, make_title};
 use crate::config::{HookContext, Told};
 use crate::console::Console;
 use crate::host;
@@ -459,6 +459,7 @@ impl Repl {
         };
         self.state.write().unwrap_or_else(PoisonError::into_inner).model_asked = ends_with_question(&reply.text);
         if reply.whole {
+            make_title(&self.agent, &self.store);
             self.tell_hooks(Told::Answer(&reply.text));
             let (commands, dropped) = turn::proposals(&reply.text);
             dropped.iter().for_each(|notice| self.console.notice(notice));

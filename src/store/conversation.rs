@@ -208,6 +208,18 @@ impl Store {
             .map_err(|problem| self.fail("write", &problem))
     }
 
+    /// Gives a conversation a title that has none. False where it has one, or there is no such conversation.
+    ///
+    /// # Errors
+    /// The database can't be written.
+    pub fn suggest_title(&self, conversation: ConversationId, title: &str) -> Result<bool, StoreError> {
+        let id = self.moved.conversation(conversation.0);
+        self.home_of(id)
+            .execute("UPDATE conversation SET title = ?2 WHERE id = ?1 AND title IS NULL", params![id, title])
+            .map(|changed| changed > 0)
+            .map_err(|problem| self.fail("write", &problem))
+    }
+
     /// Deletes all conversations, also from the file's free space; lines stay. Tells how many there were.
     ///
     /// # Errors

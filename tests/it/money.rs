@@ -255,7 +255,7 @@ fn tokens_are_counted_the_way_that_the_model_has() {
     let session = Session::spawn(server.shell("model = \"gpt-4o\"", ""));
     session.run(":tokens hello world");
     // It has the name of OpenAI's and is another.
-    session.expect_line("about 2 tokens (counted by o200k_base, not exact)");
+    session.expect_line("about 2 tokens (counted by o200k_base)");
     let session = Session::spawn(server.shell("", ""));
     server.reply(priced([400, 0, 5, 0]));
     session.run(":tokens 12345678");
@@ -263,6 +263,43 @@ fn tokens_are_counted_the_way_that_the_model_has() {
     session.run("what do you count?");
     session.run("clear");
     session.run(":tokens 12345678");
-    session.expect_text("learnt from tiny, not exact)");
+    session.expect_text("learnt from tiny)");
     assert!(!session.screen_text().contains("about 2 tokens"), "{}", session.screen_text());
+}
+
+/// Nobody waits for the title, and it isn't asked of the model that answers.
+#[test]
+fn a_new_conversation_is_named_by_the_model_for_summaries() {
+    let (big, small) = (Server::start(), Server::start());
+    small.reply(vec![Step::Gate(1), head(), piece("\"Blue skies\"\n"), end_with([20, 0, 4, 0])]);
+    let config = format!(
+        "return {{default_model = 'auto', console = {{usage = false}}, models = {{
+            big = {{endpoint = '{}'}}, small = {{endpoint = '{}'}},
+            auto = {{kind = 'router', rules = {{default = 'big', summary = 'small'}}}}}}}}\n",
+        big.endpoint(),
+        small.endpoint()
+    );
+    let session = Session::spawn(crate::pty::Spawn::reedclaw().file(".config/reedclaw/config.lua", &config));
+    session.run("why is the sky blue?");
+    session.expect_line("ok");
+    let asked = small.request(1);
+    assert!(asked.content(-1).contains("why is the sky blue?") && asked.content(-1).ends_with("ok"), "{}", asked.raw);
+    // The shell goes on meanwhile.
+    session.run("echo on-$((1+1))");
+    session.expect_line("on-2");
+    session.run(":title");
+    session.expect_text("why is the sky blue?");
+    small.open(1);
+    let path = session.home().join(".local/share/reedclaw/reedclaw.db");
+    session.expect_outside("the title", || {
+        let database = Connection::open(&path).ok()?;
+        let title = "SELECT title FROM conversation WHERE title = 'Blue skies'";
+        let counted = "SELECT count(*) FROM request WHERE model = 'small' AND uncached_in = 20 AND conversation = 1";
+        let is_counted = database.query_row(counted, [], |row| row.get::<_, i64>(0)).ok()? == 1;
+        database.query_row(title, [], |_| Ok(())).ok().filter(|()| is_counted)
+    });
+    session.run("and why is the grass green?");
+    session.run(":title");
+    session.expect_text("Blue skies");
+    assert_eq!((big.requests(), small.requests()), (2, 1));
 }

@@ -1,0 +1,111 @@
+//! A conversation's title, asked of the model that a router has for summaries. Meant for a thread on which nobody waits.
+
+use std::sync::Arc;
+
+use super::purse::Purse;
+use super::{MoneyOptions, Recorder};
+use crate::model::{Cancel, ChatEvent, Crossing, Item, Metadata, Provider, Request, Sending, Sink, Task};
+use crate::proto::Failure;
+
+/// Characters of question and answer that are read: a title needs no more.
+const READ_CHARS: usize = 2_000;
+/// Tokens that may be written, thoughts among them.
+const OUTPUT_TOKENS_MAX: u64 = 300;
+/// Characters of a title: a line of a list.
+const TITLE_CHARS_MAX: usize = 60;
+const INSTRUCTIONS: &str = "You name conversations. Answer with a title for the one below, in its language: two to six \
+    words, no quotes, no full stop, nothing else.";
+
+/// Makes titles.
+pub struct Titler {
+    provider: Arc<dyn Provider>,
+    money: MoneyOptions,
+}
+
+impl Titler {
+    pub(super) fn new(provider: Arc<dyn Provider>, money: MoneyOptions) -> Self {
+        Self { provider, money }
+    }
+
+    /// Asks for the title of a conversation that begins like this. Nothing where no answer comes, none that is a title, or
+    /// a budget forbids it.
+    pub fn title(&self, question: &str, answer: &str, recorder: &mut dyn Recorder) -> Option<String> {
+        let part = |text: &str| text.chars().take(READ_CHARS).collect::<String>();
+        let begin = format!("Question:\n{}\n\nAnswer:\n{}", part(question), part(answer));
+        let request = Request {
+            system: Some(INSTRUCTIONS.to_owned()),
+            messages: vec![Item::User(begin)],
+            max_output_tokens: Some(OUTPUT_TOKENS_MAX),
+            metadata: Metadata { task: Task::Summary, ..Metadata::default() },
+            whole: true,
+            ..Request::default()
+        };
+        let mut purse = Purse::default();
+        purse.configure(self.money.clone());
+        let mut quiet = Quiet { purse, recorder, cancel: Cancel::new(), thoughts: String::new() };
+        let end = self.provider.chat(&request, &mut quiet);
+        let Quiet { mut purse, recorder, thoughts, .. } = quiet;
+        let text = end.as_ref().map_or("", |response| &response.text);
+        // What couldn't be recorded is the store's to tell.
+        let _ = purse.settle(end.as_ref().map_err(|error| &**error), (text, &thoughts), recorder);
+        title_of(text)
+    }
+}
+
+/// The title in an answer: its first line that says something, without marks around it.
+fn title_of(text: &str) -> Option<String> {
+    let marks = |c: char| c.is_whitespace() || "\"'`*#.:«»“”„".contains(c);
+    let line = text.lines().map(|line| line.trim_matches(marks)).find(|line| !line.is_empty())?;
+    let line = line.strip_prefix("Title:").unwrap_or(line).trim_matches(marks);
+    let clean: String = line.chars().filter(|c| !c.is_control()).collect();
+    // A model that talks has not made a title.
+    (clean.chars().count() <= TITLE_CHARS_MAX && !clean.is_empty()).then_some(clean)
+}
+
+/// Hears the answer for nobody.
+struct Quiet<'a> {
+    purse: Purse,
+    recorder: &'a mut dyn Recorder,
+    cancel: Cancel,
+    thoughts: String,
+}
+
+impl Sink for Quiet<'_> {
+    fn event(&mut self, event: ChatEvent) {
+        if let ChatEvent::Thought(piece) = event {
+            self.thoughts.push_str(&piece);
+        }
+    }
+
+    fn cancel(&self) -> &Cancel {
+        &self.cancel
+    }
+
+    fn permit(&mut self, sending: &Sending<'_>) -> Result<Option<u64>, Failure> {
+        self.purse.permit(sending, self.recorder)
+    }
+
+    /// Nobody is asked, so nothing goes farther than the person has said.
+    fn consent(&mut self, _: &Crossing) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_one_short_line() {
+        for (text, title) in [
+            ("Disk full on /var", Some("Disk full on /var")),
+            ("\n\n**\"Mounting a disk.\"**\nIt is about disks.", Some("Mounting a disk")),
+            ("Title: Größe von Ordnern", Some("Größe von Ordnern")),
+            ("", None),
+            (" \n\"\"\n", None),
+            ("Of course! Here is a title for the conversation that you have asked me to name:", None),
+        ] {
+            assert_eq!(title_of(text).as_deref(), title, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The title of a new conversation, made in the background: nobody waits for it, and a session that ends goes without.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use super::StoreRecorder;
+use crate::agent::Agent;
+use crate::store::{MessageState, Store};
+
+/// Has a title made for the agent's conversation, where it holds one whole turn and there is a model for summaries. A title
+/// that the person gives meanwhile stays.
+pub fn make_title(agent: &Agent, store: &Arc<Mutex<Store>>) {
+    let (Some(titler), Some(conversation)) = (agent.titler(), agent.conversation()) else { return };
+    let turns = store.lock().unwrap_or_else(PoisonError::into_inner).turns(conversation).unwrap_or_default();
+    let [turn] = &turns[..] else { return };
+    if turn.state != MessageState::Complete {
+        return;
+    }
+    let (turn, store) = (turn.clone(), Arc::clone(store));
+    // Where there is no thread left there is no title.
+    let _ = thread::Builder::new().name("title".to_owned()).spawn(move || {
+        let mut recorder = StoreRecorder::in_background(Arc::clone(&store), conversation);
+        if let Some(title) = titler.title(&turn.question, &turn.answer, &mut recorder) {
+            let store = store.lock().unwrap_or_else(PoisonError::into_inner);
+            // One that can't be written is missed as little as one that wasn't made.
+            let _ = store.suggest_title(conversation, &title);
+        }
+    });
+}
