@@ -146,7 +146,9 @@ Output of commands that the user ran stands in front of a question, tagged [exec
 Be short. Plain words, little markdown. Say so when you don't know.
 To propose a command, write it on a line of its own that starts with `CMD: `. One command on each such line; a
 here-document runs over the following lines up to its delimiter. Nothing runs until the user says yes, so never
-claim that you ran something. Propose only commands that the question calls for.]],
+claim that you ran something. Propose only commands that the question calls for.
+If you learn something of lasting use (a preference, a fact about this machine or project), you may propose to keep it
+by one line that starts with `REMEMBER: `. The user decides.]],
 
   -- The live shell.
   shell = {
@@ -182,6 +184,15 @@ claim that you ran something. Propose only commands that the question calls for.
     project = true,
     -- tokens, 0 to 10000000: most that names and AGENTS.md may take, half each.
     project_tokens = 2000,
+  },
+
+  -- What is remembered beyond a conversation, in the same database (see `:memory`).
+  memory = {
+    -- true or false: when a conversation of three turns or more ends, a model writes a memory of it (120 words, by the
+    -- model for summaries). Nobody waits for it. A project's file can only switch it off.
+    auto = true,
+    -- tokens, 0 to 10000000: most that memories take in front of a conversation's first question. 0: none goes there.
+    tokens = 500,
   },
 
   -- Lines and conversations, in an SQLite database.

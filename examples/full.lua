@@ -64,6 +64,8 @@ return {
   },
 
   receipts = { enabled = true, path = home .. "/receipts/reedclaw.jsonl", hmac = true },
+  memory = { auto = false, tokens = 300 },
+
   history = { dir = home .. "/.reedclaw-history", entries_max = 50000, ignore_space = false },
 
   prompt = "shell",

@@ -161,11 +161,11 @@ impl Agent {
 }
 
 /// Hears a text that nobody sees come: notices pass, and nothing goes to a farther model for it.
-struct Quiet<'a> {
-    cancel: &'a Cancel,
-    sink: &'a mut dyn FnMut(Event),
-    purse: &'a mut Purse,
-    recorder: &'a mut dyn Recorder,
+pub(super) struct Quiet<'a> {
+    pub(super) cancel: &'a Cancel,
+    pub(super) sink: &'a mut dyn FnMut(Event),
+    pub(super) purse: &'a mut Purse,
+    pub(super) recorder: &'a mut dyn Recorder,
 }
 
 impl Sink for Quiet<'_> {

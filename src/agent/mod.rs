@@ -21,6 +21,7 @@ mod hands;
 mod person;
 mod purse;
 mod recorder;
+mod remember;
 mod rounds;
 mod secrets;
 #[cfg(test)]
@@ -44,6 +45,7 @@ pub use compact::ContextReport;
 pub use hands::{Hands, HandsOptions};
 pub use person::{Nobody, Person};
 pub use recorder::{Ending, Forgetful, Recorder, SummaryUpTo};
+pub use remember::{MemoryJob, Written};
 pub use secrets::Finding;
 pub use title::Titler;
 

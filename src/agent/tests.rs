@@ -531,3 +531,25 @@ fn a_form_of_thinking_that_is_refused_gives_way_to_the_other() {
         assert!(request.contains(form), "{form}: {request}");
     }
 }
+
+#[test]
+fn how_far_a_model_is_says_how_far_its_memories_go() {
+    let options = Options {
+        models: vec![
+            Endpoint::new("near", "http://127.0.0.1:1", "x").into(),
+            Endpoint::new("house", "http://192.168.1.9:1", "x").into(),
+            Endpoint::new("cloud", "https://example.com", "x").into(),
+        ],
+        default_model: Some("house".into()),
+        ..Options::default()
+    };
+    let mut agent = Agent::new(options, Box::new(Forgetful));
+    let reach = [Some("near"), Some("house"), Some("cloud"), Some("gone"), None].map(|name| agent.reach(name));
+    assert_eq!(reach, [0, 1, 2, 2, 1]);
+    let turn = PastTurn { question: "q".into(), answer: "a".into(), is_whole: true };
+    assert!(
+        agent.begin_memory(std::slice::from_ref(&turn), "gone", Box::new(Forgetful)).is_none(),
+        "no other model has seen it"
+    );
+    assert!(agent.begin_memory(&[], "near", Box::new(Forgetful)).is_none());
+}

@@ -27,8 +27,8 @@ use money::money_options;
 pub use money::{cost_told, spent_rows};
 pub use record::{StoreRecorder, past_summary, past_turns};
 pub use safety::{estop, receipt_options};
-pub use tools::{OWN_TOOLS, allowed_tools, plugins, tools};
 pub use title::make_title;
+pub use tools::{OWN_TOOLS, allowed_tools, plugins, tools};
 
 /// Problems of a config that are told before the first prompt, which must stay in sight.
 const PROBLEMS_SHOWN_MAX: usize = 20;

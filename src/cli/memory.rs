@@ -13,7 +13,7 @@ use crate::base::time::utc;
 use crate::proto::{Failure, FailureKind, Role};
 use crate::render::sanitise;
 use crate::store::export::{self, Format};
-use crate::store::{ConversationId, Store, StoredConversation};
+use crate::store::{ConversationId, Store, StoredConversation, StoredMemory};
 
 /// Conversations or hits that are printed unless told otherwise.
 const ROWS: &str = "50";
@@ -41,7 +41,10 @@ pub(super) fn definition() -> Command {
                 .about("Prints a conversation, with what was rewound")
                 .arg(Arg::new("id").value_name("ID").required(true).value_parser(value_parser!(i64))),
         )
-        .subcommand(Command::new("clear").about("Deletes all conversations; lines of the history stay").arg(
+        .subcommand(
+            Command::new("notes").about("Lists what is remembered beyond conversations, and what waits in the inbox"),
+        )
+        .subcommand(Command::new("clear").about("Deletes all conversations; lines of the history and notes stay").arg(
             Arg::new("yes").long("yes").action(ArgAction::SetTrue).help("Without it nothing is deleted, only told"),
         ))
         .subcommand(
@@ -93,6 +96,7 @@ fn act(matches: &ArgMatches, config: Option<PathBuf>) -> Result<ExitCode, Failur
             search(&mut store, &words.join(" "), limit(matches))
         }
         Some(("show", matches)) => show(&store, matches.get_one::<i64>("id").copied().unwrap_or_default()),
+        Some(("notes", _)) => notes(&store),
         Some(("clear", matches)) => clear(&mut store, matches.get_flag("yes")),
         Some(("export", matches)) => {
             let file = matches.get_one::<PathBuf>("file");
@@ -139,6 +143,21 @@ fn show(store: &Store, id: i64) -> Result<ExitCode, Failure> {
     let written = export::write_conversation(&found, &store.record(found.id)?, Format::Markdown, &mut text);
     written.map_err(|error| cannot_write("standard output", &error))?;
     print_lines(std::iter::once(String::from_utf8_lossy(&text).trim_end().to_owned()))
+}
+
+fn notes(store: &Store) -> Result<ExitCode, Failure> {
+    let line = |it: StoredMemory| {
+        let state = if it.taken { "" } else { "(in the inbox) " };
+        let text: Vec<&str> = it.text.split_whitespace().collect();
+        format!(
+            "{:>6}  {}  {}  {state}{}",
+            it.id,
+            utc(it.time),
+            it.place.as_deref().unwrap_or("everywhere"),
+            text.join(" ")
+        )
+    };
+    print_lines(store.memories(true)?.into_iter().chain(store.memories(false)?).map(line))
 }
 
 fn clear(store: &mut Store, is_sure: bool) -> Result<ExitCode, Failure> {

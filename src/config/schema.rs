@@ -265,6 +265,13 @@ pub const ROWS: &[Row] = &[
         Only(false),
     ),
     row("context.project_tokens", Kind::Integer(0, TOKENS_MAX), "tokens of the names and of AGENTS.md", Less),
+    row("memory.auto", Kind::Bool, "remember a conversation of three turns or more when it ends", Only(false)),
+    row(
+        "memory.tokens",
+        Kind::Integer(0, TOKENS_MAX),
+        "tokens of memories in front of a conversation; 0 is none",
+        Less,
+    ),
     row("history.dir", Kind::Path, "directory of the database", Not("say where the history goes")),
     row("history.entries_max", Kind::Integer(0, 100_000_000), "lines kept", Not("make the history forget")),
     row("history.ignore_space", Kind::Bool, "a line that starts with a space is not kept", Only(true)),

@@ -30,6 +30,8 @@ pub struct Settings {
     pub shell: ShellSettings,
     /// What the model gets to see.
     pub context: ContextSettings,
+    /// What is remembered beyond conversations.
+    pub memory: MemorySettings,
     /// Lines and conversations on disk.
     pub history: HistorySettings,
     /// What tools did, on disk.
@@ -190,6 +192,15 @@ pub struct ContextSettings {
     pub project: bool,
     /// Most tokens of the project's files and instructions.
     pub project_tokens: usize,
+}
+
+/// What is remembered beyond conversations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemorySettings {
+    /// Whether a conversation that ends is remembered by itself.
+    pub auto: bool,
+    /// Most tokens of memories in front of a conversation.
+    pub tokens: usize,
 }
 
 /// Lines and conversations on disk.
@@ -378,6 +389,7 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
             confirm_cmd: values.bool(&["shell", "confirm_cmd"])?,
         },
         context: context(&values, problems)?,
+        memory: MemorySettings { auto: values.bool(&["memory", "auto"])?, tokens: values.size(&["memory", "tokens"])? },
         history: HistorySettings {
             dir: values.path(&["history", "dir"]),
             entries_max: values.size(&["history", "entries_max"])?,

@@ -5,6 +5,7 @@ use nu_ansi_term::Style;
 use super::keys::KEYS;
 use super::meta::{self, Action, METAS, MetaError};
 use super::run::{Flow, Repl};
+use crate::agent::Agent;
 use crate::proto::{Failure, FailureKind, HumanLine, Verdict};
 use crate::render::text::table;
 
@@ -29,11 +30,11 @@ impl Repl {
             Action::Exec => return self.run_command(&HumanLine::typed(argument.to_owned()), !hidden),
             Action::Ask => return self.ask((!hidden).then_some(argument), argument),
             Action::Clear => {
-                self.agent.clear();
+                self.end_conversation(Agent::clear);
                 self.console.notice("the conversation starts empty; its record is kept");
             }
             Action::Reset => {
-                self.agent.reset();
+                self.end_conversation(Agent::reset);
                 self.console.notice("the conversation starts over, with the default model");
             }
             Action::Model => self.switch_model(argument),
@@ -53,7 +54,9 @@ impl Repl {
             Action::Route => self.forget_routes(argument),
             Action::Copy => self.copy(argument),
             Action::Run => return self.run_block(argument),
+            Action::Save if argument.is_empty() => self.save_memory(),
             Action::Save => self.save_block(argument),
+            Action::Memory => self.memory(argument),
             Action::Config => return self.config(argument),
             Action::Context => return self.context(argument),
             Action::Redact => self.show_redacted(),

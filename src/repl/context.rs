@@ -59,8 +59,10 @@ impl Repl {
         self.configured.project_context.on.unwrap_or(self.settings.context.project)
     }
 
-    /// Lets the next question carry what is known of the repository around it, and says so once for each.
-    pub(super) fn attach_notes(&mut self) {
+    /// Lets the next question carry what is remembered, where it begins a conversation, and what is known of the repository
+    /// around it, and says so once for each.
+    pub(super) fn attach_notes(&mut self, question: &str) {
+        let memories = self.memories_for(question);
         let notes = self.carries_project().then(|| {
             let cwd = state::read(&self.state).cwd.clone();
             let env = &self.configured.request.env;
@@ -70,7 +72,9 @@ impl Repl {
             };
             self.configured.project_context.surroundings.notes(&cwd, &options)
         });
-        let Some(notes) = notes.flatten() else { return self.agent.attach(&[]) };
+        let Some(notes) = notes.flatten() else {
+            return self.agent.attach(&[("a memory", memories)]);
+        };
         if self.configured.project_context.told.as_ref() != Some(&notes.root) {
             let files = match notes.instructions {
                 0 => String::new(),
@@ -86,7 +90,8 @@ impl Repl {
             ));
             self.configured.project_context.told = Some(notes.root);
         }
-        self.agent.attach(&[("the project's names and AGENTS.md", notes.about), ("git's state", notes.state)]);
+        let names = "the project's names and AGENTS.md";
+        self.agent.attach(&[("a memory", memories), (names, notes.about), ("git's state", notes.state)]);
     }
 
     fn show_context(&mut self) {

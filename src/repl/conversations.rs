@@ -7,6 +7,7 @@ use std::path::Path;
 use super::answer::drawing;
 use super::run::Repl;
 use super::state;
+use crate::agent::Agent;
 use crate::app::{past_summary, past_turns};
 use crate::host;
 use crate::proto::{Failure, FailureKind, LineKind};
@@ -26,7 +27,7 @@ const TITLES_SEARCHED: usize = 500;
 impl Repl {
     /// Begins a new conversation.
     pub(super) fn new_conversation(&mut self) {
-        self.agent.clear();
+        self.end_conversation(Agent::clear);
         self.console.notice("a new conversation begins; :sessions lists the ones before");
     }
 
@@ -57,6 +58,9 @@ impl Repl {
         match self.find_conversation(wanted) {
             Err(failure) => self.console.failure(&failure),
             Ok(found) => {
+                if self.agent.conversation() != Some(found.id) {
+                    self.note_ended();
+                }
                 if self.go_on_in(found.id)
                     && let Some(last) = self.stored_turns(found.id).and_then(|mut turns| turns.pop())
                 {
@@ -226,7 +230,7 @@ impl Repl {
     }
 
     /// The conversation at hand and its turns; told where there is none.
-    fn present_turns(&self) -> Option<(ConversationId, Vec<StoredTurn>)> {
+    pub(super) fn present_turns(&self) -> Option<(ConversationId, Vec<StoredTurn>)> {
         let Some(id) = self.agent.conversation() else {
             self.tell_no_conversation();
             return None;
@@ -314,7 +318,7 @@ fn turns_told(turns: u32) -> String {
     if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") }
 }
 
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -13,7 +13,7 @@ use super::history::HistorySlot;
 use super::hooks::{HookCompleter, SharedHooks};
 use super::keys::{self, COMPLETION_MENU, HISTORY_MENU};
 use super::menu::CompletionMenu;
-use super::meta::{Argument, CONFIG_WORDS, CONTEXT_WORDS, HISTORY_WORDS, METAS};
+use super::meta::{Argument, CONFIG_WORDS, CONTEXT_WORDS, HISTORY_WORDS, MEMORY_WORDS, METAS};
 use super::prompt::Heading;
 use super::slots::{ShellCompletion, ToldHighlighter, ToldValidator};
 use super::state::SharedState;
@@ -136,6 +136,7 @@ fn meta_entries(shape: &Shape<'_>) -> Vec<MetaEntry> {
             Argument::Mode => ["auto", "shell", "ask", "shadow"].map(str::to_owned).into(),
             Argument::Forget => vec!["forget".to_owned()],
             Argument::Context => CONTEXT_WORDS.map(str::to_owned).to_vec(),
+            Argument::Memory => MEMORY_WORDS.map(str::to_owned).to_vec(),
             Argument::Show => vec!["show".to_owned()],
             Argument::Clear => vec!["clear".to_owned()],
             Argument::Detail => vec!["detail".to_owned()],

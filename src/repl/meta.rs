@@ -35,6 +35,10 @@ pub enum Argument {
     Context,
     /// The word `detail`, or none.
     Detail,
+    /// The number of a block and a file; none saves the conversation's memory.
+    Save,
+    /// One of `MEMORY_WORDS`; none lists what is remembered.
+    Memory,
 }
 
 /// What `:config` can be told.
@@ -42,6 +46,9 @@ pub const CONFIG_WORDS: [&str; 6] = ["show", "reload", "edit", "path", "trust", 
 
 /// What `:context` can be told.
 pub const CONTEXT_WORDS: [&str; 3] = ["compact", "restore", "project"];
+
+/// What `:memory` can be told.
+pub const MEMORY_WORDS: [&str; 8] = ["add", "drop", "edit", "forget", "inbox", "save", "show", "take"];
 
 /// What `:history` can be told, beside words to look for.
 pub const HISTORY_WORDS: [&str; 3] = ["prune", "delete", "export"];
@@ -99,6 +106,8 @@ pub enum Action {
     Route,
     /// Shows what the next question carries; summarises it, or undoes that.
     Context,
+    /// Lists, adds, changes and forgets what is remembered.
+    Memory,
     /// Lists what was hidden.
     Redact,
     /// Stops every tool, or lets them run again.
@@ -125,7 +134,7 @@ pub struct Meta {
 }
 
 /// The table.
-pub const METAS: [Meta; 29] = [
+pub const METAS: [Meta; 30] = [
     row(&["quit", "q"], "", Argument::None, "ends the session, as exit does", Action::Quit),
     row(&["clear"], "", Argument::None, "forgets the conversation's questions and answers", Action::Clear),
     row(
@@ -196,7 +205,6 @@ pub const METAS: [Meta; 29] = [
         "runs block of code N of the last answer in the shell, if you say so",
         Action::Run,
     ),
-    row(&["save"], "N FILE", Argument::Text, "writes block of code N of the last answer to a new FILE", Action::Save),
     row(&["thoughts"], "", Argument::None, "shows what the model thought before the last answer", Action::Thoughts),
     row(
         &["cost"],
@@ -206,6 +214,13 @@ pub const METAS: [Meta; 29] = [
         Action::Cost,
     ),
     row(&["tokens"], "TEXT", Argument::Text, "counts the tokens of TEXT for the model that answers", Action::Tokens),
+    row(
+        &["save"],
+        "[N FILE]",
+        Argument::Save,
+        "writes block of code N of the last answer to a new FILE; alone it remembers the conversation, as :memory save",
+        Action::Save,
+    ),
     row(&["why"], "", Argument::None, "tells why the last line went where it went", Action::Why),
     row(
         &["mode"],
@@ -228,6 +243,13 @@ pub const METAS: [Meta; 29] = [
         Argument::Context,
         "shows what the next question carries and costs; compact summarises older turns, restore undoes it; project on or off",
         Action::Context,
+    ),
+    row(
+        &["memory"],
+        "[WHAT]",
+        Argument::Memory,
+        "lists what is remembered; save, add TEXT, edit N, show N, forget N; inbox, take N, drop N for what a model proposes",
+        Action::Memory,
     ),
     row(
         &["redact"],

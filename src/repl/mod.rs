@@ -20,6 +20,7 @@ pub mod highlight;
 pub mod history;
 mod hooks;
 pub mod keys;
+mod memory;
 mod menu;
 pub mod meta;
 mod offer;

@@ -11,6 +11,7 @@ use super::cost::Spending;
 use super::editor::Shape;
 use super::hooks::{KEY_COMMAND, SharedHooks};
 use super::keys::{FLIP, WAKE};
+use super::memory::Memories;
 use super::programs::ProgramsThread;
 use super::prompt::{Facts, Heading, ReedPrompt, split_titles, with_tilde};
 use super::route::Failed;
@@ -78,6 +79,7 @@ pub struct Repl {
     pub(super) settings: crate::config::Settings,
     pub(super) configured: Configured,
     pub(super) hooks: SharedHooks,
+    pub(super) memories: Memories,
     pub(super) home: Option<PathBuf>,
     session_id: i64,
     host_name: Option<String>,
@@ -138,6 +140,11 @@ fn first_state(app: &App, hooks: &SharedHooks, first_names: crate::proto::Names)
 /// Exit code after the terminal has gone: 128 + SIGHUP.
 const HUNG_UP: i32 = 129;
 
+/// Whether a shell reads lines by other rules than bash.
+fn has_other_grammar(program: Option<&Path>) -> bool {
+    program.is_some_and(|program| Dialect::of(program) != Some(Dialect::Bash))
+}
+
 impl Repl {
     /// Puts the loop together.
     #[must_use]
@@ -174,6 +181,7 @@ impl Repl {
             settings,
             configured,
             hooks,
+            memories: Memories::default(),
             home,
             session_id: host::now_unix_ms(),
             host_name: host::host_name(),
@@ -206,6 +214,7 @@ impl Repl {
                 break ending;
             }
         };
+        self.note_ended();
         // At the end, where nobody waits. It fails where adding a line fails too, which has been told.
         let entries_max = u64::try_from(self.settings.history.entries_max).unwrap_or(u64::MAX);
         let _ = self.store().prune(entries_max);
@@ -226,6 +235,7 @@ impl Repl {
             return flow;
         }
         self.tell_store_problem();
+        self.take_memory();
         if is_fresh {
             self.tell_directory();
         }
@@ -452,7 +462,8 @@ impl Repl {
         }
         self.proposals.clear();
         self.take_hands();
-        self.attach_notes();
+        self.pause_memory();
+        self.attach_notes(question);
         let reply = match self.answer(question) {
             Ok(reply) => reply,
             Err(flow) => return flow,
@@ -460,6 +471,8 @@ impl Repl {
         self.state.write().unwrap_or_else(PoisonError::into_inner).model_asked = ends_with_question(&reply.text);
         if reply.whole {
             make_title(&self.agent, &self.store);
+            self.take_wishes(&reply.text);
+            self.catch_up_memory();
             self.tell_hooks(Told::Answer(&reply.text));
             let (commands, dropped) = turn::proposals(&reply.text);
             dropped.iter().for_each(|notice| self.console.notice(notice));

@@ -233,7 +233,8 @@ impl Store {
                  UPDATE message SET indexed = 0;
                  DELETE FROM message;
                  UPDATE request SET conversation = NULL, thoughts = '';
-                 DELETE FROM summary;",
+                 DELETE FROM summary;
+                 DELETE FROM to_remember;",
             )?;
             let count = transaction.execute("DELETE FROM conversation", [])?;
             transaction.commit().map(|()| count)

@@ -14,7 +14,7 @@ use super::{FILE_NAME, Permissions, Store, StoreError, schema};
 const FAULTS_MAX: usize = 20;
 /// The tables whose rows have a number of their own, and those that have none.
 const NUMBERED: [&str; 5] = ["history", "conversation", "message", "request", "memory"];
-const UNNUMBERED: [&str; 4] = ["route_answer", "route_weight", "token_factor", "summary"];
+const UNNUMBERED: [&str; 5] = ["route_answer", "route_weight", "token_factor", "summary", "to_remember"];
 /// The text indexes.
 const INDEXES: [&str; 2] = ["history_text", "message_text"];
 

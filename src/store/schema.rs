@@ -143,7 +143,8 @@ CREATE TABLE token_factor (
 
 /// What stands for the first turns of a conversation, and what is remembered beyond conversations. `place` is the directory
 /// or repository that a memory belongs to, NULL where it belongs everywhere; one that a model proposed waits, `taken` 0,
-/// until the user takes it.
+/// until the user takes it. `reach` is how far it may go: 0 this machine, 1 the private
+/// network, 2 anywhere. `to_remember` are conversations that ended and have no memory yet, with the model that answered.
 const CONTEXT: &str = "
 CREATE TABLE summary (
     conversation INTEGER PRIMARY KEY,
@@ -158,7 +159,15 @@ CREATE TABLE memory (
     origin TEXT NOT NULL,
     conversation INTEGER,
     taken INTEGER NOT NULL,
+    reach INTEGER NOT NULL,
     content TEXT NOT NULL
+) STRICT;
+CREATE TABLE to_remember (
+    conversation INTEGER PRIMARY KEY,
+    time INTEGER NOT NULL,
+    place TEXT,
+    model TEXT NOT NULL,
+    tries INTEGER NOT NULL
 ) STRICT;
 ";
 

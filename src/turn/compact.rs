@@ -69,6 +69,12 @@ impl Summary {
     }
 }
 
+/// A turn as material for a summary. One message may be larger than what writes the summary can read.
+pub(super) fn material(question: &str, answer: &str, tokens_max: usize) -> String {
+    let chars_max = tokens_max * 2;
+    format!("Person:\n{}\n\nAssistant:\n{}\n\n", shorten(question, chars_max), shorten(answer, chars_max))
+}
+
 impl Conversation {
     /// The older part, where the next question would pass the threshold and a summary may be made.
     #[must_use]
@@ -98,13 +104,10 @@ impl Conversation {
         if older.is_empty() {
             return None;
         }
-        // One message may be larger than what writes the summary can read.
-        let message_chars_max = budget * 2;
         let mut text =
             self.summary.as_ref().map(|summary| format!("Summary so far:\n{}\n\n", summary.text)).unwrap_or_default();
         for Pair { question, answer, .. } in older {
-            let (question, answer) = (shorten(question, message_chars_max), shorten(answer, message_chars_max));
-            text.push_str(&format!("Person:\n{question}\n\nAssistant:\n{answer}\n\n"));
+            text.push_str(&material(question, answer, budget));
         }
         let before = self.summary.as_ref().map_or(0, |summary| summary.pairs);
         let tokens = older.iter().map(Pair::tokens).sum::<usize>() + self.summary.as_ref().map_or(0, Summary::tokens);

@@ -20,6 +20,7 @@ mod jobs;
 mod licences;
 mod llama;
 mod login;
+mod memory;
 mod meta;
 mod money;
 mod need;

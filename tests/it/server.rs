@@ -213,10 +213,12 @@ impl Server {
     /// The shell under test with this server as its only model, `tiny`; `model` and `rest` are lines of its config.
     pub fn shell(&self, model: &str, rest: &str) -> Spawn {
         let endpoint = self.endpoint();
-        // Most tests look at whole lines, and the right edge is one's own affair: a later `console` takes its place.
-        let plain = "console = {usage = false},";
-        let config =
-            format!("return {{\nmodels = {{tiny = {{endpoint = \"{endpoint}\", {model}}}}},\n{plain}\n{rest}\n}}\n");
+        // Most tests look at whole lines, and the right edge is one's own affair: a later `console` takes its place. What
+        // is asked beside the test's own questions would be one of the requests that it counts.
+        let quiet = if rest.contains("memory = {") { "" } else { "memory = {auto = false}," };
+        let config = format!(
+            "return {{\nconsole = {{usage = false}}, {quiet}\nmodels = {{tiny = {{endpoint = \"{endpoint}\", {model}}}}},\n{rest}\n}}\n"
+        );
         Spawn::reedclaw().file(".config/reedclaw/config.lua", &config)
     }
 }

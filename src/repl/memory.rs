@@ -1,0 +1,348 @@
+//! What is remembered beyond a conversation: `:memory`, what goes in front of a conversation's first question, what a model
+//! would remember, and the memory of a conversation that ends, which nobody waits for.
+
+use std::sync::Arc;
+
+use super::conversations::{age, one_line};
+use super::run::Repl;
+use super::state;
+use crate::agent::{Agent, MemoryJob, Written};
+use crate::app::{StoreRecorder, past_turns};
+use crate::host;
+use crate::project::Repository;
+use crate::proto::{Event, Failure, FailureKind, Role};
+use crate::render::sanitise;
+use crate::render::text::table;
+use crate::store::{MemoryOrigin, StoreError, StoredMemory, StoredMessage, ToRemember};
+use crate::turn::{self, Asked, memory_note, relevant, wishes_to_remember};
+
+/// Turns from which on a conversation is remembered by itself: of a shorter one there is little to say.
+const TURNS_MIN: usize = 3;
+/// Characters of a memory; more is a document.
+const TEXT_CHARS_MAX: usize = 4_000;
+/// Memories that are looked at for a question, the newest.
+const LOOKED_AT_MAX: usize = 5_000;
+
+/// What the session knows of memories.
+#[derive(Debug, Default)]
+pub(super) struct Memories {
+    /// The memory that is being written.
+    job: Option<(ToRemember, MemoryJob)>,
+    /// Those that went in front of this conversation.
+    carried: Vec<i64>,
+    /// What an earlier session left to be remembered has been looked for.
+    has_caught_up: bool,
+}
+
+impl Repl {
+    /// Carries out `:memory`.
+    pub(super) fn memory(&mut self, argument: &str) {
+        let (word, rest) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
+        let rest = rest.trim();
+        let (number, text) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        match (word, number.parse::<i64>()) {
+            ("", _) => self.list_memories(true),
+            ("inbox", _) if rest.is_empty() => self.list_memories(false),
+            ("save", _) if rest.is_empty() => self.save_memory(),
+            ("add", _) if !rest.is_empty() => self.add_memory(rest),
+            ("edit", Ok(id)) => self.edit_memory(id, text.trim()),
+            ("show", Ok(id)) => self.show_memory(id),
+            ("forget", Ok(id)) if text.is_empty() => {
+                self.change_memory(id, "forgotten", |store| store.forget_memory(id, true))
+            }
+            ("take", Ok(id)) if text.is_empty() => self.change_memory(id, "taken", |store| store.take_memory(id)),
+            ("drop", Ok(id)) if text.is_empty() => {
+                self.change_memory(id, "dropped", |store| store.forget_memory(id, false))
+            }
+            _ => self.console.failure(&failure(
+                format!(":memory doesn't know {argument}"),
+                "save, add TEXT, edit N [TEXT], show N, forget N, inbox, take N, drop N, or nothing for the list",
+            )),
+        }
+    }
+
+    fn list_memories(&self, taken: bool) {
+        let found = match self.store().memories(taken) {
+            Ok(found) => found,
+            Err(problem) => return self.console.failure(&problem.into()),
+        };
+        if found.is_empty() {
+            let nothing = if taken { "nothing is remembered yet" } else { "the inbox is empty" };
+            return self.console.notice(nothing);
+        }
+        let now = host::now_unix_ms();
+        let row = |memory: &StoredMemory| {
+            let mark = if self.memories.carried.contains(&memory.id) { "*" } else { " " };
+            let place = memory.place.as_deref().map_or("everywhere".to_owned(), |place| sanitise(place).into_owned());
+            let from = match memory.origin {
+                MemoryOrigin::User => "yours".to_owned(),
+                MemoryOrigin::Model => "model's".to_owned(),
+                MemoryOrigin::Summary => memory.conversation.map_or("summary".to_owned(), |id| format!("of {}", id.0)),
+            };
+            vec![format!("{mark} {}", memory.id), age(now - memory.time), from, place, one_line(&memory.text)]
+        };
+        self.console.write(&table(&found.iter().map(row).collect::<Vec<_>>(), self.console.width_columns()));
+        self.console.notice(if taken {
+            "* went in front of this conversation; :memory edit N, forget N, add TEXT; :memory inbox lists what a model would add"
+        } else {
+            "a model would remember these; :memory take N remembers one, :memory drop N deletes it"
+        });
+    }
+
+    fn show_memory(&self, id: i64) {
+        match self.stored_memory(id) {
+            Ok(Some(memory)) => self.console.outside(&format!("{}\n", memory.text)),
+            Ok(None) => self.tell_no_memory(id),
+            Err(problem) => self.console.failure(&problem.into()),
+        }
+    }
+
+    fn stored_memory(&self, id: i64) -> Result<Option<StoredMemory>, StoreError> {
+        let store = self.store();
+        let all = store.memories(true)?.into_iter().chain(store.memories(false)?);
+        Ok(all.into_iter().find(|memory| memory.id == id))
+    }
+
+    fn tell_no_memory(&self, id: i64) {
+        self.console.failure(&failure(format!("no memory has the number {id}"), ":memory and :memory inbox list them"));
+    }
+
+    fn add_memory(&self, text: &str) {
+        let Some(text) = self.fitting(text) else { return };
+        self.keep_memory(StoredMemory { origin: MemoryOrigin::User, place: None, reach: 2, ..self.new_memory(text) });
+    }
+
+    /// Without a text it puts the present one into the editor.
+    fn edit_memory(&mut self, id: i64, text: &str) {
+        let known = match self.stored_memory(id) {
+            Ok(Some(known)) => known,
+            Ok(None) => return self.tell_no_memory(id),
+            Err(problem) => return self.console.failure(&problem.into()),
+        };
+        if text.is_empty() {
+            let line = format!(":memory edit {id} {}", sanitise(&one_line(&known.text)));
+            return self.insert(&line);
+        }
+        let Some(text) = self.fitting(text) else { return };
+        self.change_memory(id, "changed", |store| store.edit_memory(id, &text, host::now_unix_ms()));
+    }
+
+    fn change_memory(
+        &self,
+        id: i64,
+        done: &str,
+        change: impl FnOnce(&mut crate::store::Store) -> Result<bool, StoreError>,
+    ) {
+        let changed = change(&mut self.store());
+        match changed {
+            Ok(true) => self.console.notice(&format!("memory {id} is {done}")),
+            Ok(false) => self.tell_no_memory(id),
+            Err(problem) => self.console.failure(&problem.into()),
+        }
+    }
+
+    /// A text without its secrets, where it isn't too long.
+    fn fitting(&self, text: &str) -> Option<String> {
+        let text = self.agent.redacted(text);
+        if text.chars().count() <= TEXT_CHARS_MAX {
+            return Some(text);
+        }
+        let message = format!("a memory has at most {TEXT_CHARS_MAX} characters");
+        self.console.failure(&failure(message, "several short ones are found better"));
+        None
+    }
+
+    /// A memory of this place, which goes no farther than the model that answers.
+    fn new_memory(&self, text: String) -> StoredMemory {
+        StoredMemory {
+            id: 0,
+            time: host::now_unix_ms(),
+            place: self.memory_place(),
+            origin: MemoryOrigin::Summary,
+            conversation: None,
+            taken: true,
+            reach: self.agent.reach(None),
+            text,
+        }
+    }
+
+    fn keep_memory(&self, memory: StoredMemory) {
+        let kept = self.store().remember(&memory);
+        match kept {
+            Ok(Some(id)) => self.console.notice(&format!("[memory] {id}: {}", one_line(&memory.text))),
+            Ok(None) => self.console.notice("that is remembered already"),
+            Err(problem) => self.console.failure(&problem.into()),
+        }
+    }
+
+    /// `:memory save`: the present conversation, while the user waits.
+    pub(super) fn save_memory(&mut self) {
+        let Some((id, turns)) = self.present_turns() else { return };
+        let turns = past_turns(turns);
+        let mut written = None;
+        self.with_model(|agent, cancel, draw, _| match agent.write_memory(&turns, cancel, draw) {
+            Ok(text) => written = Some(text),
+            Err(failure) => draw(Event::Failed { text: String::new(), failure }),
+        });
+        match written {
+            Some(Some(text)) => self.keep_memory(StoredMemory { conversation: Some(id), ..self.new_memory(text) }),
+            Some(None) => self.console.notice("the model found nothing worth remembering"),
+            None => {}
+        }
+    }
+
+    /// The repository around the working directory, else that directory.
+    fn memory_place(&self) -> Option<String> {
+        let cwd = state::read(&self.state).cwd.clone();
+        let place = Repository::find(&cwd).map_or(cwd, |repository| repository.root);
+        place.to_str().map(str::to_owned)
+    }
+
+    /// What is remembered for a question that begins a conversation.
+    pub(super) fn memories_for(&mut self, question: &str) -> String {
+        if !self.agent.is_new() {
+            return String::new();
+        }
+        self.memories.carried.clear();
+        let tokens_max = self.settings.memory.tokens;
+        // A store that can't be read is told elsewhere; the question goes without.
+        let stored = if tokens_max == 0 { Vec::new() } else { self.store().memories(true).unwrap_or_default() };
+        let newest = &stored[stored.len().saturating_sub(LOOKED_AT_MAX)..];
+        let reach = self.agent.reach(None);
+        let all: Vec<turn::Memory<'_>> = newest
+            .iter()
+            .map(|it| turn::Memory {
+                id: it.id,
+                place: it.place.as_deref(),
+                reach: it.reach,
+                is_own: it.origin == MemoryOrigin::User,
+                time: it.time,
+                text: &it.text,
+            })
+            .collect();
+        let cwd = state::read(&self.state).cwd.display().to_string();
+        let chosen = relevant(&all, Asked { question, cwd: &cwd, reach }, tokens_max);
+        if !chosen.is_empty() {
+            let count = chosen.len();
+            let told = if count == 1 { "1 memory goes".to_owned() } else { format!("{count} memories go") };
+            self.console.notice(&format!("[memory] {told} in front of this conversation; :memory marks them"));
+        }
+        self.memories.carried = chosen.iter().map(|memory| memory.id).collect();
+        memory_note(&chosen)
+    }
+
+    /// Puts what an answer asks to be remembered into the inbox.
+    pub(super) fn take_wishes(&mut self, answer: &str) {
+        let (wishes, has_more) = wishes_to_remember(answer);
+        let conversation = self.agent.conversation();
+        let mut kept = 0;
+        for wish in wishes {
+            let new = self.new_memory(self.agent.redacted(&wish));
+            let memory = StoredMemory { origin: MemoryOrigin::Model, conversation, taken: false, ..new };
+            let done = self.store().remember(&memory);
+            match done {
+                Ok(id) => kept += u32::from(id.is_some()),
+                Err(problem) => return self.console.failure(&problem.into()),
+            }
+        }
+        let more = if has_more { " and more than are taken from one answer" } else { "" };
+        if kept > 0 {
+            let things = if kept == 1 { "1 thing".to_owned() } else { format!("{kept} things") };
+            self.console.notice(&format!("[memory] the model would remember {things}{more}; :memory inbox shows what"));
+        }
+    }
+
+    /// Lets the conversation end as `end` ends it, and be remembered while the prompt is free again.
+    pub(super) fn end_conversation(&mut self, end: impl FnOnce(&mut Agent)) {
+        let is_remembered = self.note_ended();
+        end(&mut self.agent);
+        if is_remembered {
+            self.remember_next();
+        }
+    }
+
+    /// Notes that the conversation ends here, where it is to be remembered; without waiting for anything.
+    pub(super) fn note_ended(&mut self) -> bool {
+        let Some(conversation) = self.agent.conversation().filter(|_| self.settings.memory.auto) else { return false };
+        let place = self.memory_place();
+        let mut store = self.store();
+        let messages = store.messages(conversation).unwrap_or_default();
+        let is_answer =
+            |it: &StoredMessage| it.message.role == Role::Assistant && !it.message.content.trim().is_empty();
+        let models: Vec<String> = messages.into_iter().filter(is_answer).filter_map(|it| it.model).collect();
+        let Some(model) = models.last().filter(|_| models.len() >= TURNS_MIN).cloned() else { return false };
+        // A store that can't be written is told with the next line of the history.
+        store.note_ended(&ToRemember { conversation, place, model }, host::now_unix_ms()).is_ok()
+    }
+
+    /// Begins to write the memory of the conversation that ended last, unless one is being written.
+    fn remember_next(&mut self) {
+        if self.memories.job.is_some() || !self.settings.memory.auto {
+            return;
+        }
+        let next = {
+            let store = self.store();
+            let next = store.next_to_remember().ok().flatten();
+            next.and_then(|next| Some((store.turns(next.conversation).ok()?, next)))
+        };
+        let Some((turns, next)) = next else { return };
+        if self.agent.conversation() == Some(next.conversation) {
+            return;
+        }
+        let recorder = StoreRecorder::in_background(Arc::clone(&self.store), next.conversation);
+        match self.agent.begin_memory(&past_turns(turns), &next.model, Box::new(recorder)) {
+            Some(job) => self.memories.job = Some((next, job)),
+            // Its model has left the config, and no other one has seen it.
+            None => drop(self.store().no_longer_to_remember(next.conversation)),
+        }
+    }
+
+    /// A question goes first: what is being written is written another time.
+    pub(super) fn pause_memory(&mut self) {
+        self.take_memory();
+        self.memories.job = None;
+        if let Some(conversation) = self.agent.conversation() {
+            // It goes on after all.
+            let _ = self.store().no_longer_to_remember(conversation);
+        }
+    }
+
+    /// What an earlier session left is remembered once a first answer has shown that the model is there.
+    pub(super) fn catch_up_memory(&mut self) {
+        if !std::mem::replace(&mut self.memories.has_caught_up, true) {
+            self.remember_next();
+        }
+    }
+
+    /// Keeps the memory that has been written meanwhile, if one has.
+    pub(super) fn take_memory(&mut self) {
+        let Some((of, job)) = self.memories.job.take() else { return };
+        let conversation = of.conversation;
+        let noted = match job.poll() {
+            Written::Pending => {
+                self.memories.job = Some((of, job));
+                return;
+            }
+            Written::Stopped => Ok(()),
+            Written::Failed(why) => {
+                self.console.notice(&format!("[memory] conversation {} isn't remembered: {why}", conversation.0));
+                self.store().note_not_remembered(conversation)
+            }
+            Written::Done(text) => {
+                if let Some(text) = text {
+                    let reach = self.agent.reach(Some(&of.model));
+                    let new = self.new_memory(text);
+                    self.keep_memory(StoredMemory { conversation: Some(conversation), place: of.place, reach, ..new });
+                }
+                self.store().no_longer_to_remember(conversation)
+            }
+        };
+        if let Err(problem) = noted {
+            self.console.failure(&problem.into());
+        }
+    }
+}
+
+fn failure(message: String, hint: &str) -> Failure {
+    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
+}
