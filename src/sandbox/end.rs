@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+/// The name of bubblewrap's own processes.
+const BUBBLEWRAP: &str = "bwrap";
 /// Longest wait for killed processes to be gone: one in the middle of a disk operation ends only after it.
 const KILLED_TIME: Duration = Duration::from_secs(2);
 /// How often is looked whether they are.
@@ -19,7 +21,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 pub fn end(leader: u32, patience: Duration) -> bool {
     let Ok(leader) = i32::try_from(leader) else { return false };
     let began = Instant::now();
-    signal(&found(leader), &[Signal::SIGTERM, Signal::SIGCONT]);
+    // bubblewrap itself would take its programs with it at once; it ends behind them.
+    let asked: Vec<Process> = found(leader).into_iter().filter(|it| it.name != BUBBLEWRAP).collect();
+    signal(&asked, &[Signal::SIGTERM, Signal::SIGCONT]);
     while began.elapsed() < patience {
         if found(leader).is_empty() {
             return true;
@@ -38,17 +42,17 @@ pub fn end(leader: u32, patience: Duration) -> bool {
     }
 }
 
-fn signal(processes: &[i32], signals: &[Signal]) {
+fn signal(processes: &[Process], signals: &[Signal]) {
     for process in processes {
         for signal in signals {
             // It may be gone by now.
-            let _ = kill(Pid::from_raw(*process), *signal);
+            let _ = kill(Pid::from_raw(process.id), *signal);
         }
     }
 }
 
 /// The processes of a leader's session, and those below it, that have not ended.
-fn found(leader: i32) -> Vec<i32> {
+fn found(leader: i32) -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let all: Vec<Process> = entries
         .flatten()
@@ -65,11 +69,12 @@ fn found(leader: i32) -> Vec<i32> {
         }
         ours.extend(more);
     }
-    all.iter().filter(|it| ours.contains(&it.id) && !it.has_ended).map(|it| it.id).collect()
+    all.into_iter().filter(|it| ours.contains(&it.id) && !it.has_ended).collect()
 }
 
 struct Process {
     id: i32,
+    name: String,
     parent: i32,
     session: i32,
     has_ended: bool,
@@ -79,10 +84,12 @@ impl Process {
     fn read(id: i32) -> Option<Self> {
         let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
         // The name, in brackets, may hold anything; what counts stands behind the last one (proc(5)).
-        let mut fields = text.rsplit_once(") ")?.1.split(' ');
+        let (before, behind) = text.rsplit_once(") ")?;
+        let name = before.split_once('(')?.1.to_owned();
+        let mut fields = behind.split(' ');
         let has_ended = matches!(fields.next()?, "Z" | "X");
         let parent = fields.next()?.parse().ok()?;
         let session = fields.nth(1)?.parse().ok()?;
-        Some(Self { id, parent, session, has_ended })
+        Some(Self { id, name, parent, session, has_ended })
     }
 }

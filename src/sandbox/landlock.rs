@@ -25,9 +25,8 @@ const OPEN_TO_READ: [&str; 5] = [
     "/run/NetworkManager/resolv.conf",
     "/run/current-system",
 ];
-/// Open all the same, for reading and writing.
-const OPEN_TO_WRITE: [&str; 8] =
-    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts"];
+/// Open all the same, for reading and writing. Not `/dev/pts`: it holds the terminals of the person, with what is typed.
+const OPEN_TO_WRITE: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 /// Entries of a directory that are opened one by one, because something in it is closed. The rest stays closed.
 const ENTRIES_MAX: usize = 10_000;
 

@@ -55,22 +55,18 @@ const OF_HOME: &[&str] = &[
 const OF_MACHINE: &[&str] =
     &["/etc/gshadow", "/etc/gshadow-", "/etc/shadow", "/etc/shadow-", "/etc/ssh", "/etc/ssl/private"];
 
-/// Files that a shell runs when it starts, below a home.
-const START_UP: &[&str] = &[
-    ".bash_aliases",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_profile",
-    ".bashrc",
-    ".config/autostart",
-    ".config/fish",
-    ".config/systemd",
-    ".inputrc",
-    ".profile",
-    ".zlogin",
-    ".zprofile",
-    ".zshenv",
-    ".zshrc",
+/// Below a project: what makes other programs, outside, run what it says.
+const OF_PROJECT: &[&str] = &[
+    ".cargo/config.toml",
+    ".cursor",
+    ".envrc",
+    ".git/config",
+    ".git/hooks",
+    ".git/info/attributes",
+    ".idea",
+    ".mcp.json",
+    ".reedclaw.lua",
+    ".vscode",
 ];
 
 /// Where credentials usually are, for the user with this home.
@@ -79,10 +75,10 @@ pub fn credentials(home: &Path) -> Vec<PathBuf> {
     OF_HOME.iter().map(|name| home.join(name)).chain(OF_MACHINE.iter().map(PathBuf::from)).collect()
 }
 
-/// The files of a home that a shell runs when it starts: for a workspace that holds some, to be read-only.
+/// What of a project makes other programs run what it says: to be read-only in its sandbox.
 #[must_use]
-pub fn start_up_files(home: &Path) -> Vec<PathBuf> {
-    START_UP.iter().map(|name| home.join(name)).collect()
+pub fn protected(project: &Path) -> Vec<PathBuf> {
+    OF_PROJECT.iter().map(|name| project.join(name)).collect()
 }
 
 /// A path without links, as far as it is there.

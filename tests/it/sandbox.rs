@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use reedclaw::sandbox::{Grant, HELPER_FAILED, Limits, Mode, Sandbox, Tier, credentials, end};
+use reedclaw::sandbox::{Grant, HELPER_FAILED, Limits, Mode, Sandbox, Tier, credentials, end, protected};
 
 use crate::need::{TEST_PATH, require, require_that};
 use crate::pty::program;
@@ -243,8 +243,7 @@ fn protected_files_of_the_workspace_stay_under_bubblewrap() {
         }
         fs::create_dir_all(world.path("work/.git/hooks")).expect("a folder");
         fs::write(world.path("work/.git/config"), "[core]\n").expect("a file");
-        let read_only = vec![world.path("work/.git/hooks"), world.path("work/.git/config"), world.path("work/.envrc")];
-        let grant = Grant { read_only, ..world.grant() };
+        let grant = Grant { read_only: protected(&world.path("work")), ..world.grant() };
         for script in [
             "echo x > .git/hooks/pre-commit",
             "echo x >> .git/config",
@@ -483,7 +482,7 @@ fn all_of_it_is_ended() {
         assert_eq!(first_line(&mut child), "ready");
         assert!(end(child.id(), Duration::from_secs(10)));
         let status = child.wait().expect("its end");
-        assert!(status.signal() != Some(9), "{status:?}");
+        assert_eq!(status.code(), Some(5), "{:?}", world.sandbox.tier());
     });
 }
 
@@ -598,6 +597,17 @@ fn a_terminal_can_be_its_own() {
         let seen = String::from_utf8_lossy(&seen);
         assert!(seen.contains("terminal-2") && seen.contains("not-typed-2"), "{seen}");
         assert_eq!(child.wait().expect("its end").code(), Some(4), "{seen}");
+    });
+}
+
+#[test]
+fn the_terminals_of_the_person_are_closed() {
+    on_each_tier(|world| {
+        let pty = nix::pty::openpty(None, None).expect("a terminal");
+        let name = nix::unistd::ttyname(&pty.slave).expect("its name");
+        world.refuses(&format!("echo drawn > {}", name.display()));
+        world.refuses(&format!("read -t 1 -N 1 < {}", name.display()));
+        world.refuses(&format!("cat /proc/{}/fd/0 < /dev/null", std::process::id()));
     });
 }
 
