@@ -32,7 +32,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::{
-    Countable, Item, Metadata, Mock, Models, Provider, Reach, Request, Response, Spec, StopReason, Task,
+    Countable, Item, Metadata, Mock, Models, Provider, Reach, Request, Response, Spec, StopReason, Task, ToolCall,
+    ToolResult,
 };
 use crate::money::{Budget, Prices};
 use crate::proto::{CommandOutcome, Event, Failure, FailureKind};
@@ -44,7 +45,7 @@ pub use crate::turn::{Options as ConversationOptions, Part, PastSummary, PastTur
 pub use compact::ContextReport;
 pub use hands::{Hands, HandsOptions};
 pub use person::{Nobody, Person};
-pub use recorder::{Ending, Forgetful, Recorder, SummaryUpTo};
+pub use recorder::{Ending, Forgetful, PastCall, Recorder, SummaryUpTo};
 pub use remember::{MemoryJob, Written};
 pub use secrets::Finding;
 pub use title::Titler;
@@ -326,7 +327,10 @@ impl Agent {
         if has_no_tools {
             self.toolless.insert(provider.name().to_owned());
         }
-        keep_trail(&mut self.trails, sent, trail);
+        // Without an answer the question isn't sent again, and nor are its calls.
+        if !kept.trim().is_empty() {
+            keep_trail(&mut self.trails, sent, trail);
+        }
         close(&mut self.conversation, end, (text, &kept), sink, record);
     }
 
@@ -421,6 +425,11 @@ impl Agent {
         }
         self.conversation.restore(turns, summary);
         self.recorder.turn_to(Some(conversation));
+        self.trails.clear();
+        // Without its calls an answer still says what came of them.
+        for (question, calls) in self.recorder.calls().unwrap_or_default() {
+            keep_trail(&mut self.trails, question, calls.into_iter().flat_map(as_items).collect());
+        }
     }
 
     /// Records into a copy of the present conversation from now on; what the model was told stays as it is.
@@ -473,16 +482,31 @@ fn instructions(system: &str, more: &str) -> String {
     format!("{}\n{more}", system.trim_end())
 }
 
-/// Puts the calls of earlier questions where they were made.
+/// Puts the calls of earlier questions where they were made. A question as it was recorded is the end of the one that was
+/// sent.
 fn with_trails(request: &mut Request, trails: &[(String, Vec<Item>)]) {
-    for (question, trail) in trails {
-        let is_it = |item: &Item| matches!(item, Item::User(text) if text == question);
-        // The last one that is alike, but not the question that is asked now.
-        let before = request.messages.len().saturating_sub(1);
+    // Not the question that is asked now; and of questions that are alike, each trail has its own, from the last one on.
+    let mut before = request.messages.len().saturating_sub(1);
+    for (question, trail) in trails.iter().rev() {
+        let is_it = |item: &Item| {
+            let Item::User(text) = item else { return false };
+            text.strip_suffix(question.as_str()).is_some_and(|notes| notes.is_empty() || notes.ends_with('\n'))
+        };
         if let Some(at) = request.messages[..before].iter().rposition(is_it) {
             request.messages.splice(at + 1..at + 1, trail.iter().cloned());
+            before = at;
         }
     }
+}
+
+/// A recorded call as the model is sent it. Arguments that were cut are no JSON any more, which a server would refuse.
+fn as_items(call: PastCall) -> [Item; 2] {
+    let PastCall { id, tool: name, arguments, result, is_done, .. } = call;
+    let is_whole = serde_json::from_str::<serde_json::Value>(&arguments).is_ok_and(|value| value.is_object());
+    let arguments = if is_whole { arguments } else { serde_json::json!({"shortened": arguments}).to_string() };
+    let result = ToolResult { id: id.clone(), name: name.clone(), content: result, is_error: !is_done };
+    let calls = vec![ToolCall { id, name, arguments }];
+    [Item::Assistant { text: String::new(), calls, state: None }, Item::Tool(result)]
 }
 
 /// Keeps the calls of a question for the ones that follow, within limits.

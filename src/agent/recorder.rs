@@ -1,6 +1,5 @@
 //! What the agent tells whoever keeps the conversation. Knows nothing of how it is kept.
 
-use crate::model::ToolCall;
 use crate::money::Spending;
 use crate::proto::{Failure, Spent};
 use crate::store::ConversationId;
@@ -18,6 +17,23 @@ pub enum Ending<'a> {
 
 /// A summary, and the first turn behind it.
 pub type SummaryUpTo<'a> = (&'a str, Option<(&'a str, &'a str)>);
+
+/// A call of a tool that is over; its texts are without secrets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PastCall {
+    /// Its name for the model.
+    pub id: String,
+    /// The tool.
+    pub tool: String,
+    /// The arguments, JSON as the model wrote it.
+    pub arguments: String,
+    /// What came of it, JSON.
+    pub result: String,
+    /// Whether it did what it should.
+    pub is_done: bool,
+    /// The receipt that tells of it.
+    pub receipt: Option<String>,
+}
 
 /// Keeps a conversation as it happens, so that a crash loses nothing. Called in order: one `question`, any number of
 /// `answer_piece` and `spent`, one `finished`.
@@ -52,12 +68,20 @@ pub trait Recorder: Send {
         Ok(())
     }
 
-    /// A tool was called, and this came of it, as JSON; both without secrets.
+    /// A tool was called, and this came of it.
     ///
     /// # Errors
     /// What kept it from being recorded.
-    fn tool(&mut self, _: &ToolCall, _: &str, _is_done: bool) -> Result<(), Failure> {
+    fn tool(&mut self, _: &PastCall) -> Result<(), Failure> {
         Ok(())
+    }
+
+    /// The calls that the recorded conversation's answers took, by the question, in order; those without calls left out.
+    ///
+    /// # Errors
+    /// What keeps them from being known.
+    fn calls(&mut self) -> Result<Vec<(String, Vec<PastCall>)>, Failure> {
+        Ok(Vec::new())
     }
 
     /// A request is about to be sent that may come to so much; `spent` or `release` says what became of it. A second one

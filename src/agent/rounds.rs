@@ -4,6 +4,7 @@
 use super::Limits;
 use super::asked::Asked;
 use super::hands::Hands;
+use super::recorder::PastCall;
 use crate::model::{Fault, Item, ModelError, Provider, Request, Response, ToolCall, ToolResult};
 use crate::proto::tool::{Outcome, ToolError};
 use crate::proto::{Event, Failure, FailureKind};
@@ -120,9 +121,15 @@ fn carry_out(hands: &mut Hands, call: &ToolCall, conversation: Option<i64>, aske
     let Asked { sink, cancel, person, record, secrets, .. } = asked;
     let outcome = hands.call(call, conversation, cancel, *person, *sink);
     let hide = |text: &str| secrets.redactor.redact(text).text.into_owned();
-    let (kept, came) =
-        (ToolCall { arguments: hide(&call.arguments), ..call.clone() }, hide(&outcome.to_value().to_string()));
-    record.keep(*sink, |it| it.tool(&kept, &came, outcome.success));
+    let past = PastCall {
+        id: call.id.clone(),
+        tool: call.name.clone(),
+        arguments: hide(&call.arguments),
+        result: hide(&outcome.to_value().to_string()),
+        is_done: outcome.success,
+        receipt: outcome.receipt_id.clone(),
+    };
+    record.keep(*sink, |it| it.tool(&past));
     outcome
 }
 

@@ -553,3 +553,80 @@ fn how_far_a_model_is_says_how_far_its_memories_go() {
     );
     assert!(agent.begin_memory(&[], "near", Box::new(Forgetful)).is_none());
 }
+
+/// Remembers calls.
+struct Remembering(Vec<(String, Vec<PastCall>)>);
+
+impl Recorder for Remembering {
+    fn question(&mut self, _: &str, _: Option<&str>) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn answer_piece(&mut self, _: &str) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn calls(&mut self) -> Result<Vec<(String, Vec<PastCall>)>, Failure> {
+        Ok(self.0.clone())
+    }
+
+    fn finished(&mut self, _: Ending<'_>) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_conversation_that_goes_on_has_its_calls_where_they_were_made() {
+    let server = serve(vec![vec![sse_head(), said("three"), done()]]);
+    let call = |id: &str, arguments: &str| PastCall {
+        id: id.into(),
+        tool: "file_list".into(),
+        arguments: arguments.into(),
+        result: format!("of {id}"),
+        is_done: true,
+        receipt: None,
+    };
+    // Two questions are alike: each has its own. Arguments that were cut are no JSON.
+    let calls = vec![
+        ("again".to_owned(), vec![call("first", "{}"), call("second", "{\"path\":\"x")]),
+        ("again".to_owned(), vec![call("third", "{\"path\":\".\"}")]),
+        ("taken back".to_owned(), vec![call("gone", "{}")]),
+    ];
+    let options = Options {
+        models: vec![Endpoint::new("local", &server.url, "x").into()],
+        conversation: ConversationOptions::default(),
+        ..Options::default()
+    };
+    let mut agent = Agent::new(options, Box::new(Remembering(calls)));
+    let turn =
+        |question: &str, answer: &str| PastTurn { question: question.into(), answer: answer.into(), is_whole: true };
+    agent.go_on_in(ConversationId(1), vec![turn("again", "one"), turn("and again", "no"), turn("again", "two")], None);
+    agent.ask("again", &Cancel::new(), &mut |_| {});
+    let request = server.requests.recv().expect("a request");
+    let body: serde_json::Value =
+        serde_json::from_str(request.split_once("\r\n\r\n").expect("a body").1).expect("JSON");
+    let told = |message: &serde_json::Value| {
+        let part = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        let call = &message["tool_calls"][0];
+        format!("{} {}{}", part(&message["role"]), part(&message["content"]), part(&call["function"]["arguments"]))
+    };
+    let messages: Vec<String> = body["messages"].as_array().expect("messages").iter().map(told).collect();
+    assert_eq!(
+        messages,
+        [
+            "user again",
+            "assistant {}",
+            "tool of first",
+            "assistant {\"shortened\":\"{\\\"path\\\":\\\"x\"}",
+            "tool of second",
+            "assistant one",
+            "user and again",
+            "assistant no",
+            "user again",
+            "assistant {\"path\":\".\"}",
+            "tool of third",
+            "assistant two",
+            "user again",
+        ]
+    );
+}

@@ -195,7 +195,9 @@ fn resume(agent: &mut Agent, store: &Mutex<Store>, which: Resume) -> Result<(), 
     if turns.is_empty() {
         return Err(missing(format!("there is no conversation {}", id.0), "`last` is the newest one"));
     }
-    agent.go_on_in(id, past_turns(turns), past_summary(&store, id)?);
+    let summary = past_summary(&store, id)?;
+    drop(store);
+    agent.go_on_in(id, past_turns(turns), summary);
     Ok(())
 }
 

@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::agent::{Ending, PastSummary, PastTurn, Recorder, SummaryUpTo};
+use crate::agent::{Ending, PastCall, PastSummary, PastTurn, Recorder, SummaryUpTo};
 use crate::host::now_unix_ms;
 use crate::money::{Spending, Sum};
 use crate::proto::{Failure, Spent};
 use crate::store::{
-    ConversationId, MessageState, OpenMessage, Period, RequestId, Store, StoreError, StoredSummary, StoredTurn,
+    ConversationId, MessageState, OpenMessage, Period, RequestId, Store, StoreError, StoredCall, StoredSummary,
+    StoredTurn,
 };
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
@@ -128,6 +129,28 @@ impl Recorder for StoreRecorder {
         let mut store = Self::store(&self.store);
         store.add_request(self.conversation, now_unix_ms(), spent, thoughts);
         Self::told(self.is_quiet, &mut store)
+    }
+
+    fn tool(&mut self, call: &PastCall) -> Result<(), Failure> {
+        let PastCall { id, tool, arguments, result, is_done, receipt } = call.clone();
+        let mut store = Self::store(&self.store);
+        if let Some(open) = &self.open {
+            let time = now_unix_ms();
+            let call = StoredCall { time, call_id: id, tool, arguments, result, success: is_done, receipt };
+            store.add_call(open, &call);
+        }
+        store.take_problem().map_or(Ok(()), |problem| Err(problem.into()))
+    }
+
+    fn calls(&mut self) -> Result<Vec<(String, Vec<PastCall>)>, Failure> {
+        let Some(conversation) = self.conversation else { return Ok(Vec::new()) };
+        let past = |call: StoredCall| {
+            let StoredCall { call_id: id, tool, arguments, result, success: is_done, receipt, .. } = call;
+            PastCall { id, tool, arguments, result, is_done, receipt }
+        };
+        let turns = Self::store(&self.store).turns(conversation)?;
+        let with_calls = turns.into_iter().filter(|turn| !turn.calls.is_empty() && !turn.answer.trim().is_empty());
+        Ok(with_calls.map(|turn| (turn.question, turn.calls.into_iter().map(past).collect())).collect())
     }
 
     fn reserve(&mut self, spent: &Spent) -> Result<(), Failure> {

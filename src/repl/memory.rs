@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::conversations::{age, one_line};
-use super::run::Repl;
+use super::run::{Flow, Repl};
 use super::state;
 use crate::agent::{Agent, MemoryJob, Written};
 use crate::app::{StoreRecorder, past_turns};
@@ -36,14 +36,14 @@ pub(super) struct Memories {
 
 impl Repl {
     /// Carries out `:memory`.
-    pub(super) fn memory(&mut self, argument: &str) {
+    pub(super) fn memory(&mut self, argument: &str) -> Flow {
         let (word, rest) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
         let rest = rest.trim();
         let (number, text) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         match (word, number.parse::<i64>()) {
             ("", _) => self.list_memories(true),
             ("inbox", _) if rest.is_empty() => self.list_memories(false),
-            ("save", _) if rest.is_empty() => self.save_memory(),
+            ("save", _) if rest.is_empty() => return self.save_memory(),
             ("add", _) if !rest.is_empty() => self.add_memory(rest),
             ("edit", Ok(id)) => self.edit_memory(id, text.trim()),
             ("show", Ok(id)) => self.show_memory(id),
@@ -59,6 +59,7 @@ impl Repl {
                 "save, add TEXT, edit N [TEXT], show N, forget N, inbox, take N, drop N, or nothing for the list",
             )),
         }
+        Flow::Continue
     }
 
     fn list_memories(&self, taken: bool) {
@@ -176,11 +177,11 @@ impl Repl {
     }
 
     /// `:memory save`: the present conversation, while the user waits.
-    pub(super) fn save_memory(&mut self) {
-        let Some((id, turns)) = self.present_turns() else { return };
+    pub(super) fn save_memory(&mut self) -> Flow {
+        let Some((id, turns)) = self.present_turns() else { return Flow::Continue };
         let turns = past_turns(turns);
         let mut written = None;
-        self.with_model(|agent, cancel, draw, _| match agent.write_memory(&turns, cancel, draw) {
+        let done = self.with_model(|agent, cancel, draw, _| match agent.write_memory(&turns, cancel, draw) {
             Ok(text) => written = Some(text),
             Err(failure) => draw(Event::Failed { text: String::new(), failure }),
         });
@@ -189,6 +190,7 @@ impl Repl {
             Some(None) => self.console.notice("the model found nothing worth remembering"),
             None => {}
         }
+        done.err().unwrap_or(Flow::Continue)
     }
 
     /// The repository around the working directory, else that directory.

@@ -140,11 +140,6 @@ fn first_state(app: &App, hooks: &SharedHooks, first_names: crate::proto::Names)
 /// Exit code after the terminal has gone: 128 + SIGHUP.
 const HUNG_UP: i32 = 129;
 
-/// Whether a shell reads lines by other rules than bash.
-fn has_other_grammar(program: Option<&Path>) -> bool {
-    program.is_some_and(|program| Dialect::of(program) != Some(Dialect::Bash))
-}
-
 impl Repl {
     /// Puts the loop together.
     #[must_use]

@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 
 use super::history::truncate_log;
 use super::overlay::OVERLAY_ID_MIN;
-use super::{Store, StoreError, summary};
+use super::{Store, StoreError, StoredCall, calls, summary};
 use crate::proto::{Message, Role};
 
 /// A piece waits at most so long before it is written, measured when the next one comes; where none comes, the caller
@@ -43,8 +43,8 @@ pub enum MessageState {
 #[derive(Debug)]
 #[must_use]
 pub struct OpenMessage {
-    id: i64,
-    conversation: ConversationId,
+    pub(super) id: i64,
+    pub(super) conversation: ConversationId,
     time: i64,
     pending: String,
     written_at: i64,
@@ -84,6 +84,8 @@ pub struct StoredMessage {
     pub model: Option<String>,
     /// The conversation was rewound past it: it is kept, and no part of it any more.
     pub rewound: bool,
+    /// The calls of tools that it took.
+    pub calls: Vec<StoredCall>,
 }
 
 /// A question and its answer.
@@ -97,6 +99,8 @@ pub struct StoredTurn {
     pub state: MessageState,
     /// When the question was asked, Unix milliseconds.
     pub time: i64,
+    /// The calls of tools that the answer took.
+    pub calls: Vec<StoredCall>,
 }
 
 impl Store {
@@ -152,9 +156,10 @@ impl Store {
                 VALUES (?1, ?1, ?2, ?3, ?4)";
             let id = transaction.prepare_cached(sql)?.insert(params![now, model, parent, turns])?;
             let mut insert = transaction.prepare_cached(INSERT_MESSAGE)?;
-            for StoredMessage { time, message, state, model, .. } in &kept {
+            for StoredMessage { time, message, state, model, calls, .. } in &kept {
                 let (role, state) = (role_text(message.role), state_text(*state));
-                insert.execute(params![id, time, role, message.content, state, model, false, true])?;
+                let copied = insert.insert(params![id, time, role, message.content, state, model, false, true])?;
+                calls::copy(&transaction, id, copied, calls)?;
             }
             drop(insert);
             summary::copy(&transaction, parent, id, turns)?;
@@ -234,7 +239,8 @@ impl Store {
                  DELETE FROM message;
                  UPDATE request SET conversation = NULL, thoughts = '';
                  DELETE FROM summary;
-                 DELETE FROM to_remember;",
+                 DELETE FROM to_remember;
+                 DELETE FROM tool_call;",
             )?;
             let count = transaction.execute("DELETE FROM conversation", [])?;
             transaction.commit().map(|()| count)
@@ -317,12 +323,16 @@ impl Store {
     /// The database can't be read.
     pub fn turns(&self, conversation: ConversationId) -> Result<Vec<StoredTurn>, StoreError> {
         let mut turns: Vec<StoredTurn> = Vec::new();
-        for StoredMessage { time, message: Message { role, content }, state, .. } in self.messages(conversation)? {
+        for StoredMessage { time, message: Message { role, content }, state, calls, .. } in
+            self.messages(conversation)?
+        {
             match role {
-                Role::User => turns.push(StoredTurn { question: content, answer: String::new(), state, time }),
+                Role::User => {
+                    turns.push(StoredTurn { question: content, answer: String::new(), state, time, calls: Vec::new() });
+                }
                 Role::Assistant => {
                     if let Some(turn) = turns.last_mut() {
-                        (turn.answer, turn.state) = (content, state);
+                        (turn.answer, turn.state, turn.calls) = (content, state, calls);
                     }
                 }
                 Role::System => {}
@@ -332,6 +342,7 @@ impl Store {
     }
 
     fn record_with_ids(&self, conversation: ConversationId) -> Result<Vec<(i64, StoredMessage)>, StoreError> {
+        let calls = self.calls(conversation)?;
         let conversation = self.moved.conversation(conversation.0);
         let fail = |problem: rusqlite::Error| self.fail("read", &problem);
         let mut found = read_messages(&self.main, conversation).map_err(fail)?;
@@ -344,6 +355,12 @@ impl Store {
                     }
                     None => found.push((id, rest)),
                 }
+            }
+        }
+        for (message, call) in calls {
+            // Calls and messages are in the same order, and most calls are of the message before.
+            if let Some((_, stored)) = found.iter_mut().rfind(|(id, _)| *id == message) {
+                stored.calls.push(call);
             }
         }
         Ok(found)
@@ -423,7 +440,10 @@ fn read_messages(connection: &Connection, conversation: i64) -> rusqlite::Result
             };
             let message = Message { role: role_of(row.get_ref(2)?.as_str()?), content: row.get(3)? };
             let (model, rewound) = (row.get(5)?, row.get(6)?);
-            Ok((row.get(0)?, StoredMessage { seq: 0, time: row.get(1)?, message, state, model, rewound }))
+            Ok((
+                row.get(0)?,
+                StoredMessage { seq: 0, time: row.get(1)?, message, state, model, rewound, calls: Vec::new() },
+            ))
         })?
         .collect()
 }

@@ -13,7 +13,7 @@ use super::{FILE_NAME, Permissions, Store, StoreError, schema};
 /// Faults that one check lists at most.
 const FAULTS_MAX: usize = 20;
 /// The tables whose rows have a number of their own, and those that have none.
-const NUMBERED: [&str; 5] = ["history", "conversation", "message", "request", "memory"];
+const NUMBERED: [&str; 6] = ["history", "conversation", "message", "request", "memory", "tool_call"];
 const UNNUMBERED: [&str; 5] = ["route_answer", "route_weight", "token_factor", "summary", "to_remember"];
 /// The text indexes.
 const INDEXES: [&str; 2] = ["history_text", "message_text"];
@@ -136,7 +136,9 @@ fn look(connection: &Connection, found: &mut Checkup) -> rusqlite::Result<()> {
     // Of the text indexes more is said below.
     let is_fault = |told: &String| told != "ok" && !told.to_lowercase().contains("fts5");
     found.faults.extend(told.collect::<Result<Vec<_>, _>>()?.into_iter().filter(is_fault));
-    for (table, what) in [("history", "lines"), ("conversation", "conversations"), ("message", "messages")] {
+    let tables =
+        [("history", "lines"), ("conversation", "conversations"), ("message", "messages"), ("tool_call", "tool calls")];
+    for (table, what) in tables {
         if has_table(connection, table)? {
             let sql = format!("SELECT count(*) FROM {table}");
             let rows: i64 = connection.query_row(&sql, [], |row| row.get(0))?;
@@ -287,7 +289,7 @@ mod tests {
         filled(dir.path(), 5);
         let found = check(dir.path());
         assert_eq!(found.faults, [""; 0]);
-        assert_eq!(found.facts[1..], ["lines: 5", "conversations: 1", "messages: 10"]);
+        assert_eq!(found.facts[1..], ["lines: 5", "conversations: 1", "messages: 10", "tool calls: 0"]);
         assert_eq!(repair(dir.path(), 7).unwrap(), Repair { kept: 16, lost: 0, damaged: None });
     }
 

@@ -6,11 +6,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::conversation::{role_text, state_text};
 use super::history::kind_text;
-use super::{Row, StoredConversation, StoredMessage};
+use super::{Row, StoredCall, StoredConversation, StoredMessage};
 use crate::base::time::utc;
 use crate::proto::Role;
 
@@ -90,7 +90,10 @@ pub fn write_conversation(
                 "title": title, "parent": parent,
             });
             writeln!(out, "{object}")?;
-            for StoredMessage { seq, time, message, state, model, rewound } in record {
+            for StoredMessage { seq, time, message, state, model, rewound, calls } in record {
+                for (number, call) in (1..).zip(calls) {
+                    writeln!(out, "{}", call_object(id.0, *seq, number, call))?;
+                }
                 let object = json!({
                     "type": "message", "conversation": id.0, "seq": seq, "time": utc(*time), "time_ms": time,
                     "role": role_text(message.role), "content": message.content, "state": state_text(*state),
@@ -103,7 +106,10 @@ pub fn write_conversation(
             let fork = parent.map(|(id, turns)| format!(", forked from {} at turn {turns}", id.0)).unwrap_or_default();
             let turns = if *turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") };
             writeln!(out, "# {title}\n\nConversation {}, {}, {turns}{fork}\n", id.0, utc(*started))?;
-            for StoredMessage { message, state, rewound, .. } in record {
+            for StoredMessage { message, state, rewound, calls, .. } in record {
+                for call in calls {
+                    writeln!(out, "{}\n", call_text(call))?;
+                }
                 let mark = if *rewound { " (rewound)" } else { "" };
                 match message.role {
                     Role::Assistant => {
@@ -117,6 +123,35 @@ pub fn write_conversation(
         }
     }
     Ok(())
+}
+
+/// A call as an object; it stands before the answer that it led to.
+fn call_object(conversation: i64, seq: u32, number: u32, call: &StoredCall) -> Value {
+    let StoredCall { time, call_id, tool, arguments, result, success, receipt } = call;
+    // What was cut is no JSON any more, and stays text.
+    let value = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
+    json!({
+        "type": "tool_call", "conversation": conversation, "message": seq, "seq": number, "time": utc(*time),
+        "time_ms": time, "call_id": call_id, "tool": tool, "arguments": value(arguments), "result": value(result),
+        "success": success, "receipt": receipt,
+    })
+}
+
+/// A call to read: what was wanted, what came of it.
+fn call_text(call: &StoredCall) -> String {
+    let StoredCall { tool, arguments, result, success, receipt, .. } = call;
+    let told = match serde_json::from_str::<Value>(result) {
+        Ok(value) => {
+            let text = |part: &Value| part.as_str().unwrap_or_default().to_owned();
+            let (output, error) = (text(&value["output"]), text(&value["error"]["message"]));
+            [error, output].into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join("\n")
+        }
+        Err(_) => result.clone(),
+    };
+    let end = if *success { "" } else { " (not done)" };
+    let receipt = receipt.as_ref().map(|id| format!(", {id}")).unwrap_or_default();
+    let told = if told.is_empty() { String::new() } else { format!("\n\n{}", fenced(told.trim_end())) };
+    format!("### Tool {tool}{end}{receipt}\n\n{}{told}", fenced(arguments))
 }
 
 fn quoted(text: &str) -> String {
@@ -144,6 +179,19 @@ mod tests {
             [("a\n\"b\"", "# yes\n", MessageState::Complete), ("c", "ha", MessageState::Partial)]
         {
             let mut open = store.ask(talk, 1_000, question, Some("big"));
+            if question == "c" {
+                let of = |success, result: &str, receipt: Option<&str>| StoredCall {
+                    time: 1_000,
+                    call_id: "call_1".into(),
+                    tool: "file_list".into(),
+                    arguments: "{\"path\":\"```\"}".into(),
+                    result: result.into(),
+                    success,
+                    receipt: receipt.map(str::to_owned),
+                };
+                store.add_call(&open, &of(true, "{\"success\":true,\"output\":\"a.txt\\n\"}", Some("receipt-1")));
+                store.add_call(&open, &of(false, "cut {", None));
+            }
             store.push_piece(&mut open, answer, 1_000);
             store.finish_message(open, state, 1_000);
         }
@@ -156,13 +204,18 @@ mod tests {
         };
         let objects: Vec<serde_json::Value> =
             written(Format::JsonLines).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert_eq!((objects.len(), &objects[0]["title"]), (5, &"a \"b\"".into()));
+        assert_eq!((objects.len(), &objects[0]["title"]), (7, &"a \"b\"".into()));
         assert_eq!((&objects[1]["content"], &objects[2]["model"]), (&"a\n\"b\"".into(), &"big".into()));
-        assert_eq!((&objects[4]["state"], &objects[4]["rewound"]), (&"partial".into(), &true.into()));
+        assert_eq!((&objects[6]["state"], &objects[6]["rewound"]), (&"partial".into(), &true.into()));
+        assert_eq!((&objects[4]["arguments"]["path"], &objects[4]["receipt"]), (&"```".into(), &"receipt-1".into()));
+        assert_eq!((&objects[5]["result"], &objects[5]["success"]), (&"cut {".into(), &false.into()));
+        assert_eq!((&objects[5]["message"], &objects[5]["seq"]), (&4.into(), &2.into()));
         assert_eq!(
             written(Format::Markdown),
             "# a \"b\"\n\nConversation 1, 1970-01-01T00:00:00Z, 1 turn\n\n## Question\n\n> a\n> \"b\"\n\n# yes\n\n\
-             ## Question (rewound)\n\n> c\n\nha\n\n*[the answer broke off here]*\n\n"
+             ## Question (rewound)\n\n> c\n\n### Tool file_list, receipt-1\n\n````\n{\"path\":\"```\"}\n````\n\n\
+             ```\na.txt\n```\n\n### Tool file_list (not done)\n\n````\n{\"path\":\"```\"}\n````\n\n\
+             ```\ncut {\n```\n\nha\n\n*[the answer broke off here]*\n\n"
         );
 
         let line = "echo '```'".to_owned();

@@ -6,6 +6,7 @@
 //! It must not know the clock (times come from the caller, in Unix milliseconds), the settings, the line editor or
 //! the model.
 
+mod calls;
 mod conversation;
 pub mod doctor;
 mod error;
@@ -28,6 +29,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
+pub use calls::StoredCall;
 pub use conversation::{ConversationId, MessageState, OpenMessage, StoredConversation, StoredMessage, StoredTurn};
 pub use error::{StoreError, StoreErrorKind};
 pub use history::{Entry, HistoryId, Row, Search, TextMatch, keeps};

@@ -9,7 +9,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 
 use super::conversation::{APPEND, INSERT_MESSAGE, TOUCH};
 use super::history::stored_ms;
-use super::{Store, schema};
+use super::{Store, calls, schema};
 
 /// Ids from here on belong to rows in memory; no file reaches them by counting.
 pub(super) const OVERLAY_ID_MIN: i64 = 1 << 40;
@@ -126,7 +126,7 @@ impl Drop for Store {
 
 impl Overlay {
     fn over(connection: Connection, now: i64) -> rusqlite::Result<Self> {
-        for table in ["history", "conversation", "message", "request"] {
+        for table in ["history", "conversation", "message", "request", "tool_call"] {
             let sql = "INSERT INTO sqlite_sequence(name, seq) VALUES (?1, ?2)";
             connection.execute(sql, params![table, OVERLAY_ID_MIN])?;
         }
@@ -163,6 +163,7 @@ fn move_rows(main: &mut Connection, overlay: &Overlay, moved: &mut Moved) -> rus
         }
     }
     move_messages(&target, overlay, moved)?;
+    move_calls(&target, overlay, moved)?;
     move_requests(&target, overlay, moved)?;
     move_summaries(&target, overlay, moved)?;
     target.commit()
@@ -197,6 +198,19 @@ fn move_messages(target: &Connection, overlay: &Overlay, moved: &mut Moved) -> r
         target.execute(INSERT_MESSAGE, rusqlite::params_from_iter(values))?;
         moved.message.insert(id, target.last_insert_rowid());
         target.execute(TOUCH, [conversation, time])?;
+    }
+    Ok(())
+}
+
+fn move_calls(target: &Connection, overlay: &Overlay, moved: &Moved) -> rusqlite::Result<()> {
+    let mut insert = target.prepare(calls::INSERT)?;
+    let mut select = overlay.connection.prepare(&format!("SELECT {} FROM tool_call ORDER BY id", calls::COLUMNS))?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let mut values: Vec<Value> = (0..9).map(|column| row.get(column)).collect::<Result<_, _>>()?;
+        values[0] = Value::Integer(moved.conversation(row.get(0)?));
+        values[1] = Value::Integer(moved.message(row.get(1)?));
+        insert.execute(rusqlite::params_from_iter(values))?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ pub const BUSY_TIMEOUT_MS: u64 = 250;
 
 /// Each step takes a database from the version that is its index to the next one. Never edit a step that was
 /// released; add one.
-const MIGRATIONS: [&str; 5] = [V1, V2, V3, REQUESTS, CONTEXT];
+const MIGRATIONS: [&str; 6] = [V1, V2, V3, REQUESTS, CONTEXT, CALLS];
 
 /// The version of the schema that this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
@@ -169,6 +169,26 @@ CREATE TABLE to_remember (
     model TEXT NOT NULL,
     tries INTEGER NOT NULL
 ) STRICT;
+";
+
+/// The calls of tools that an answer took. `message` is that answer; `arguments` and `result` are JSON, cut where they are
+/// long; `receipt` is the id of the receipt that tells of it.
+const CALLS: &str = "
+CREATE TABLE tool_call (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    conversation INTEGER NOT NULL,
+    message INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    time INTEGER NOT NULL,
+    call_id TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    arguments TEXT NOT NULL,
+    result TEXT NOT NULL,
+    success INTEGER NOT NULL,
+    receipt TEXT
+) STRICT;
+CREATE INDEX tool_call_conversation ON tool_call(conversation, message, seq);
+CREATE INDEX tool_call_message ON tool_call(message, seq);
 ";
 
 /// Sets up a connection to a file: bounded waiting, write-ahead log, and deleted rows overwritten with zeros (a

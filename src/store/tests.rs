@@ -285,14 +285,15 @@ fn a_session_that_saw_an_empty_file_before_another_filled_it_migrates_nothing_tw
 }
 
 #[test]
-fn a_database_of_the_version_before_gets_summaries_and_memories_and_keeps_its_rows() {
+fn a_database_of_an_earlier_version_gets_summaries_and_memories_and_keeps_its_rows() {
     let dir = tempfile::tempdir().unwrap();
     drop(Store::open(dir.path()).unwrap());
     let path = dir.path().join(FILE_NAME);
     let connection = Connection::open(&path).unwrap();
-    let without = "DROP TABLE summary; DROP TABLE memory; DROP TABLE to_remember; INSERT INTO conversation (started, model) VALUES (5, 'old');";
+    let without = "DROP TABLE tool_call; DROP TABLE summary; DROP TABLE memory; DROP TABLE to_remember;
+        INSERT INTO conversation (started, model) VALUES (5, 'old');";
     connection.execute_batch(without).unwrap();
-    connection.pragma_update(None, "user_version", schema::VERSION - 1).unwrap();
+    connection.pragma_update(None, "user_version", 4).unwrap();
     drop(connection);
     let mut store = Store::open(dir.path()).unwrap();
     let old = store.conversations(9).unwrap()[0].id;

@@ -25,6 +25,7 @@ mod meta;
 mod money;
 mod need;
 mod offer;
+mod ops;
 mod procs;
 mod project;
 mod provider;
