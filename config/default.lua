@@ -217,6 +217,33 @@ by one line that starts with `REMEMBER: `. The user decides.]],
     hmac = false,
   },
 
+  -- path: the directory that a model works in; `~`, `$VAR` and `${VAR}` expand; absolute.
+  workspace_dir = "~/reedclaw-workspace",
+
+  -- What a model may do. What you type yourself is never judged. `:policy` shows what holds, `:policy explain CMD` and
+  -- `reedclaw policy explain CMD` say what a command would be judged, and run nothing.
+  security = {
+    -- "readonly", "supervised" or "full". "readonly": what only looks runs, nothing else does. "supervised": what only
+    -- looks runs, you are asked for the rest. "full": what stays in the workspace runs too; you are asked for what
+    -- reaches farther. What is blocked is blocked in each of them.
+    autonomy = "supervised",
+    -- true or false: nothing outside the workspace is written, and file tools don't read there either.
+    workspace_only = true,
+    -- list of absolute paths, `~` is your home: a model reads and writes nothing below them. At most 1000.
+    forbidden_paths = { "/etc", "/sys", "/boot", "~/.ssh" },
+    -- list of strings: commands that a model never runs, whatever for and in whatever disguise. At most 1000.
+    forbidden_commands = { "rm", "shutdown", "reboot", "mkfs", "dd" },
+    -- "ask" or "deny": what "supervised" does with high risk.
+    high = "ask",
+    -- list of strings: hosts that a model may ask with GET unasked, such as "docs.rs"; ".rust-lang.org" means all below.
+    allow_domains = {},
+    -- path: a file that gets a line for each decision, beside the receipts. None given: there is none.
+    -- audit_log = "~/reedclaw-audit.log",
+    -- "require", "prefer" or "off". "require": commands of a model run in a whole sandbox or not at all. "prefer": in the
+    -- best that there is; a weak one raises the risk by one step. "off": without one.
+    sandbox = "prefer",
+  },
+
   -- "default", "shell" or a function (the hook, see below). "default": virtual environment, directory, git branch, last
   -- status if not 0, and the model. "shell": your own prompt, as your shell draws it.
   prompt = "default",

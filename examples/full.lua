@@ -66,6 +66,17 @@ return {
   receipts = { enabled = true, path = home .. "/receipts/reedclaw.jsonl", hmac = true },
   memory = { auto = false, tokens = 300 },
 
+  workspace_dir = "~/reedclaw-workspace",
+  security = {
+    autonomy = "supervised",
+    workspace_only = true,
+    forbidden_paths = { "/etc", "/sys", "/boot", "~/.ssh", "/srv/secrets" },
+    forbidden_commands = { "rm", "shutdown", "reboot", "mkfs", "dd", "scp" },
+    high = "ask",
+    allow_domains = { "docs.rs", ".rust-lang.org" },
+    audit_log = "~/reedclaw-audit.log",
+    sandbox = "prefer",
+  },
   history = { dir = home .. "/.reedclaw-history", entries_max = 50000, ignore_space = false },
 
   prompt = "shell",

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::ChannelKind;
+use super::guard::policy_rules;
 use super::safety::{estop, receipt_options};
 use super::tools::{allowed_tools, tool_limits, tools};
 use crate::agent::{Hands, HandsOptions};
-use crate::config::{self, Env, Settings, state_directory};
+use crate::config::{Env, SandboxChoice, Settings, config_directory, data_directory, state_directory};
 use crate::gate::{self, Allowed, Gate};
 use crate::host::Root;
 use crate::policy::Rules;
@@ -39,8 +40,9 @@ const PROJECT_FILES: [&str; 12] = [
 
 /// The workspace for where there is no project.
 #[must_use]
-pub fn workspace_dir(_settings: &Settings, env: &Env) -> PathBuf {
-    variable(env, "HOME").map(PathBuf::from).unwrap_or_else(|| "/".into()).join("reedclaw-workspace")
+pub fn workspace_dir(settings: &Settings, env: &Env) -> PathBuf {
+    let usual = || variable(env, "HOME").map(PathBuf::from).unwrap_or_else(|| "/".into()).join("reedclaw-workspace");
+    settings.workspace_dir.clone().unwrap_or_else(usual)
 }
 
 /// Where hands work for somebody in `cwd`: the top of the git repository, else of the project, else that directory where it
@@ -69,6 +71,7 @@ pub struct Handed {
 }
 
 /// Makes hands that work in `workspace`, with the tools that the channel has; with all where none is named.
+/// `config` is the file that was read, if one was.
 ///
 /// # Errors
 /// The workspace can't be opened, there is no state directory for receipts, or what is allowed can't be read.
@@ -78,6 +81,7 @@ pub fn hands(
     workspace: &Path,
     store: &Arc<Mutex<Store>>,
     channel: Option<ChannelKind>,
+    config: Option<&Path>,
 ) -> Result<Handed, Failure> {
     let failed = |message: String, hint: &str| Failure {
         kind: FailureKind::Unavailable,
@@ -99,14 +103,12 @@ pub fn hands(
         .transpose()
         .map_err(|error| failed(format!("the receipts: {error}"), "see reedclaw doctor"))?;
     let estop = estop(env)?;
-    let mode = Mode::Prefer;
-    let rules = rules(
-        settings,
-        root.path(),
-        home.as_deref(),
-        &state,
-        config::data_directory(env).map(|it| it.join("plugins")).as_deref(),
-    );
+    let mode = match settings.security.sandbox {
+        SandboxChoice::Require => Mode::Require,
+        SandboxChoice::Prefer => Mode::Prefer,
+        SandboxChoice::Off => Mode::Off,
+    };
+    let rules = Rules { workspace: root.path().display().to_string(), ..policy_rules(settings, env, config) };
     let options = gate::Options {
         rules,
         sandbox: Box::new(move || {
@@ -118,7 +120,7 @@ pub fn hands(
         allowed,
         path: variable(env, "PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned(),
     };
-    let start = starter(env, root.path(), vec![state.clone()], mode);
+    let start = starter(env, root.path(), mode);
     let (mut registry, problems) = tools(settings, env, &start);
     if let Some(names) = channel.and_then(|channel| allowed_tools(settings, channel)) {
         registry.keep_only(names);
@@ -149,8 +151,6 @@ const PASSED_ON: [&str; 12] = [
     "TZ",
     "USER",
 ];
-/// What lies in a workspace and runs later, by somebody else's hand.
-const PROTECTED: [&str; 5] = [".git/hooks", ".git/config", ".git/modules", ".envrc", ".reedclaw.lua"];
 /// What is set for them, so that nothing waits for a person.
 const SET: [(&str, &str); 8] = [
     ("DEBIAN_FRONTEND", "noninteractive"),
@@ -170,15 +170,16 @@ fn sandbox(mode: Mode) -> &'static Sandbox {
 }
 
 /// How a model's commands are started.
-pub(super) fn starter(env: &Env, workspace: &Path, own: Vec<PathBuf>, mode: Mode) -> Start {
+pub(super) fn starter(env: &Env, workspace: &Path, mode: Mode) -> Start {
     let passed = PASSED_ON.iter().filter_map(|name| {
         let name = std::ffi::OsStr::new(name);
         env.get(name).map(|value| (name.to_owned(), value.clone()))
     });
     let variables = passed.chain(SET.map(|(name, value)| (name.into(), value.into()))).collect();
     let home = variable(env, "HOME").map(PathBuf::from).unwrap_or_else(|| "/".into());
+    let own = [config_directory(env), data_directory(env), state_directory(env)].into_iter().flatten();
     let masked = sandbox::credentials(&home).into_iter().chain(own).collect();
-    let read_only = PROTECTED.iter().map(|name| workspace.join(name)).collect();
+    let read_only = sandbox::protected(workspace);
     let grant = Grant { env: variables, masked, read_only, ..Grant::new(workspace.to_owned()) };
     Arc::new(move |program, arguments, network| {
         let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
@@ -190,14 +191,6 @@ pub(super) fn starter(env: &Env, workspace: &Path, own: Vec<PathBuf>, mode: Mode
 
 fn variable<'e>(env: &'e Env, name: &str) -> Option<&'e str> {
     env.get(std::ffi::OsStr::new(name)).and_then(|value| value.to_str()).filter(|value| !value.is_empty())
-}
-
-fn rules(_settings: &Settings, workspace: &Path, home: Option<&Path>, state: &Path, plugins: Option<&Path>) -> Rules {
-    let text = |path: &Path| path.display().to_string();
-    let mut rules = Rules::new(&text(workspace), &home.map(text).unwrap_or_else(|| "/".into()));
-    rules.own_paths.push(text(state));
-    rules.own_paths.extend(plugins.map(text));
-    rules
 }
 
 /// Earlier conversations, as the memory tool searches them.

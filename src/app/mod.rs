@@ -1,6 +1,7 @@
 //! The composition root: settings become each room's options, and rooms are started. It starts degraded where a room
 //! fails, with a problem to tell.
 
+mod guard;
 mod hands;
 mod money;
 mod record;
@@ -22,6 +23,7 @@ use crate::shell;
 use crate::shell::spawn::{Dialect, Start};
 use crate::store::{self, ConversationId, Store};
 
+pub use guard::{policy_rules, verdict_lines};
 pub use hands::{Handed, hands, workspace_dir, workspace_for};
 use money::money_options;
 pub use money::{cost_told, spent_rows};

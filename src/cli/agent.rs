@@ -115,7 +115,14 @@ fn ask(matches: &ArgMatches, config: Option<PathBuf>, face: &mut Face, cancel: &
     }
     if !app.agent.models().is_empty() {
         let workspace = app::workspace_dir(&app.settings, &app.env);
-        match app::hands(&app.settings, &app.env, &workspace, &app.store, Some(ChannelKind::Agent)) {
+        match app::hands(
+            &app.settings,
+            &app.env,
+            &workspace,
+            &app.store,
+            Some(ChannelKind::Agent),
+            app.config.path.as_deref(),
+        ) {
             Ok(handed) => {
                 handed.problems.iter().for_each(tell);
                 drop(app.agent.take_up(Some(handed.hands)));

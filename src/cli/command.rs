@@ -64,6 +64,7 @@ pub fn definition() -> Command {
         .subcommand(super::tool::definition())
         .subcommand(super::plugin::definition())
         .subcommand(super::pdf::definition())
+        .subcommand(super::policy::definition())
         .subcommand(Command::new("help").about("Prints this help"))
 }
 
@@ -98,6 +99,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         Some(("pdf-text", _)) => super::pdf::run(),
         Some(("plugin", inner)) => super::plugin::run(inner),
         Some(("tool", inner)) => super::tool::run(inner, config_of(&matches)),
+        Some(("policy", inner)) => super::policy::run(inner, config_of(&matches)),
         Some(("onboard", inner)) => super::onboard::run(inner, config_of(&matches)),
         Some(("receipt", inner)) => super::receipt::run(inner, config_of(&matches)),
         Some(("estop", inner)) => super::estop::run(inner),

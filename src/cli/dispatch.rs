@@ -9,9 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use crate::sandbox::HELPER_WORD;
 
 /// First words that are ours.
-pub const SUBCOMMANDS: [&str; 16] = [
-    "route", "history", "agent", "config", "memory", "cost", "doctor", "provider", "onboard", "receipt", "estop",
-    "init", "tool", "plugin", "pdf-text", "help",
+pub const SUBCOMMANDS: [&str; 17] = [
+    "route", "history", "agent", "config", "memory", "cost", "doctor", "provider", "onboard", "policy", "receipt",
+    "estop", "init", "tool", "plugin", "pdf-text", "help",
 ];
 
 /// What is known of the standard streams.

@@ -16,6 +16,7 @@ mod onboard;
 mod pdf;
 mod person;
 mod plugin;
+mod policy;
 mod provider;
 mod receipt;
 mod route;

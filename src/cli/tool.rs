@@ -135,7 +135,8 @@ fn call(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
         Some(named) => canonical(named)?,
         None => app::workspace_dir(&app.settings, &app.env),
     };
-    let app::Handed { mut hands, problems } = app::hands(&app.settings, &app.env, &workspace, &app.store, None)?;
+    let app::Handed { mut hands, problems } =
+        app::hands(&app.settings, &app.env, &workspace, &app.store, None, app.config.path.as_deref())?;
     problems.iter().for_each(report);
     let cancel = Cancel::new();
     watch_interrupts(&cancel);

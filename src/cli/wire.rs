@@ -1,8 +1,11 @@
-//! The events of an answer as JSON lines, for `reedclaw agent --json`; `config/schema/events.json` says the same for
-//! others. What stands here is a promise: fields may be added, none changes its meaning.
+//! The events of an answer as JSON lines, for `reedclaw agent --json` (`config/schema/events.json` says the same for
+//! others), and verdicts of the policy, for `reedclaw policy explain --json`. What stands here is a promise:
+//! fields may be added, none changes its meaning.
 
 use serde::Serialize;
+use serde_json::json;
 
+use crate::proto::action::{Effect, Verdict};
 use crate::proto::tool::{Step, ToolEvent};
 use crate::proto::{Event, FailureKind, Money, Spent};
 
@@ -91,6 +94,33 @@ impl<'a> Line<'a> {
     }
 }
 
+/// A verdict of the policy, for `reedclaw policy explain --json`.
+pub(super) fn verdict_object(verdict: &Verdict) -> serde_json::Value {
+    let reasons: Vec<serde_json::Value> = verdict
+        .reasons
+        .iter()
+        .map(|reason| json!({"rule": reason.rule, "risk": reason.risk.word(), "text": reason.text}))
+        .collect();
+    let effects: Vec<serde_json::Value> = verdict.effects.iter().map(effect_object).collect();
+    json!({
+        "verdict": verdict.risk.word(),
+        "decision": verdict.decision.word(),
+        "reasons": reasons,
+        "effects": effects,
+    })
+}
+
+fn effect_object(effect: &Effect) -> serde_json::Value {
+    match effect {
+        Effect::Exec { argv } => json!({"effect": "exec", "argv": argv}),
+        Effect::Write { path, how } => json!({"effect": "write", "how": how.word(), "path": path}),
+        Effect::Read { path } => json!({"effect": "read", "path": path}),
+        Effect::Net { host } => json!({"effect": "net", "host": host}),
+        Effect::Signal { target } => json!({"effect": "signal", "target": target}),
+        Effect::Define { name } => json!({"effect": "define", "name": name}),
+    }
+}
+
 fn kind(kind: FailureKind) -> &'static str {
     match kind {
         FailureKind::User => "user",
@@ -107,7 +137,7 @@ fn kind(kind: FailureKind) -> &'static str {
 mod tests {
     use std::collections::BTreeSet;
 
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     use std::time::Duration;
 

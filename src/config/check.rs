@@ -255,6 +255,7 @@ impl Check<'_> {
                 _ => Err(wrong()),
             },
             Kind::Words => self.words(value, key).ok_or_else(wrong).map(Setting::Words),
+            Kind::Paths => paths(value).ok_or_else(wrong).map(Setting::Words),
             Kind::WordMap => self.word_map(value, key).ok_or_else(wrong).map(Setting::WordMap),
             Kind::Argv => argv(value).ok_or_else(|| format!("the value is not {allowed}")).map(Setting::Argv),
             Kind::Ports => ports(value).ok_or_else(wrong).map(Setting::Ports),
@@ -414,6 +415,24 @@ fn text(value: &Value, wrong: &dyn Fn() -> String) -> Result<String, String> {
     }
     let text = text.to_str().map_err(|_| format!("{} is not UTF-8 text", shown(value)))?;
     Ok(text.to_owned())
+}
+
+/// Reads a list of absolute paths; one that isn't costs the whole list, for half of it would forbid less than was meant.
+fn paths(value: &Value) -> Option<Vec<String>> {
+    let Value::Table(table) = value else { return None };
+    let length = table.raw_len();
+    let all = table.pairs::<Value, Value>().take(ENTRIES_MAX + 1).count();
+    if length != all || all > ENTRIES_MAX {
+        return None;
+    }
+    let path = |index| {
+        let Ok(Value::String(text)) = table.raw_get::<Value>(index) else { return None };
+        let text = text.to_str().ok()?.to_owned();
+        let is_whole = text.starts_with('/') || text == "~" || text.starts_with("~/");
+        let is_fine = is_whole && text.len() <= TEXT_BYTES_MAX && !text.contains(char::is_control);
+        is_fine.then_some(text)
+    };
+    (1..=length).map(path).collect()
 }
 
 fn argv(value: &Value) -> Option<Vec<String>> {

@@ -47,10 +47,10 @@ pub use reference::{limits, reference};
 pub use schema::{Kind, Project, ROWS, Row};
 pub use settings::{
     BudgetSettings, ColorChoice, ConsoleSettings, ContextSettings, EditMode, EditorSettings, Hidden, HistorySettings,
-    KeySource, LimitSettings, ModelSettings, PromptStyle, ReceiptSettings, RouteMode, RouteSettings, Settings,
-    ShellSettings, ThinkingSettings, ToolLimitSettings, ToolSettings,
+    KeySource, LimitSettings, ModelSettings, PromptStyle, ReceiptSettings, RouteMode, RouteSettings, SandboxChoice,
+    SecuritySettings, Settings, ShellSettings, ThinkingSettings, ToolLimitSettings, ToolSettings,
 };
-pub use trust::{Trust, Trusted, Verdict, data_directory, state_directory};
+pub use trust::{Trust, Trusted, Verdict, config_directory, data_directory, state_directory};
 
 /// The environment, as a value.
 pub type Env = BTreeMap<OsString, OsString>;

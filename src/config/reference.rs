@@ -120,6 +120,7 @@ fn told(project: Project) -> String {
         Project::Less => "may make it smaller".into(),
         Project::Adds => "may add to it".into(),
         Project::Drops => "may make it shorter".into(),
+        Project::Stricter(words) => format!("may only go towards `{}`", words[0]),
         Project::NewLocal => "may add a model on this machine".into(),
     }
 }

@@ -3,7 +3,9 @@
 
 use std::fmt;
 
-use Project::{Adds, Drops, Less, May, NewLocal, Not, Only};
+use Project::{Adds, Drops, Less, May, NewLocal, Not, Only, Stricter};
+
+use crate::proto::action::Autonomy;
 
 /// What a setting's value must be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,6 +35,8 @@ pub enum Kind {
     ChoiceOrInteger(&'static [&'static str], u64, u64),
     /// A list of words.
     Words,
+    /// A list of absolute paths; a leading `~` is the home.
+    Paths,
     /// A table from words to strings.
     WordMap,
     /// A key itself, never echoed; it holds, with a warning.
@@ -58,6 +62,8 @@ pub enum Project {
     Adds,
     /// A list that may only lose entries; where none is given it stands for everything.
     Drops,
+    /// One of a few strings, from the strictest to the loosest, that may only become stricter.
+    Stricter(&'static [&'static str]),
     /// The address of a model that the user doesn't have, on this machine.
     NewLocal,
 }
@@ -92,6 +98,10 @@ const SERVER_KINDS: &[(&str, Option<&str>)] = &[
     ("anthropic", Some("https://api.anthropic.com")),
     ("gemini", Some("https://generativelanguage.googleapis.com")),
 ];
+/// What `supervised` does with high risk, from the strictest.
+const HIGH: &[&str] = &["deny", "ask"];
+/// Whether commands of a model need a sandbox, from the strictest.
+const SANDBOX: &[&str] = &["require", "prefer", "off"];
 /// Every kind of model; the first is the one that holds where none is given.
 const KINDS: &[&str] = &["openai-compatible", "openai-responses", "anthropic", "gemini", "mock", "reliable", "router"];
 
@@ -283,6 +293,35 @@ pub const ROWS: &[Row] = &[
     ),
     row("receipts.path", Kind::Path, "the file of receipts", Not("say where receipts go")),
     row("receipts.hmac", Kind::Bool, "seal each receipt with a key that moves on", Only(true)),
+    row(
+        "workspace_dir",
+        Kind::Path,
+        "the directory that a model works in",
+        Not("choose the directory that a model works in"),
+    ),
+    row(
+        "security.autonomy",
+        Kind::Choice(Autonomy::WORDS),
+        "how much a model may do unasked",
+        Stricter(Autonomy::WORDS),
+    ),
+    row("security.workspace_only", Kind::Bool, "everything outside the workspace is out of bounds", Only(true)),
+    row("security.forbidden_paths", Kind::Paths, "paths below which a model reads and writes nothing", Adds),
+    row("security.forbidden_commands", Kind::Words, "commands that a model never runs, in any disguise", Adds),
+    row("security.high", Kind::Choice(HIGH), "what `supervised` does with high risk", Stricter(HIGH)),
+    row(
+        "security.allow_domains",
+        Kind::Words,
+        "hosts that a model may ask with GET; one with a dot in front means all below it",
+        Not("let a model speak to hosts"),
+    ),
+    row(
+        "security.audit_log",
+        Kind::Path,
+        "a file that gets a line for each decision, beside the receipts",
+        Not("say where decisions are written"),
+    ),
+    row("security.sandbox", Kind::Choice(SANDBOX), "whether commands of a model need a sandbox", Stricter(SANDBOX)),
     row("prompt", Kind::Choice(&["default", "shell"]), "ReedClaw's prompt or your shell's own", May),
     row(
         "route.mode",
@@ -430,6 +469,7 @@ impl fmt::Display for Kind {
             Self::Bool => f.write_str("true or false"),
             Self::AlwaysTrue(_) => f.write_str("true"),
             Self::Words => f.write_str("a list of words such as { \"deploy\", \"vpn\" }"),
+            Self::Paths => f.write_str("a list of absolute paths such as { \"/srv\", \"~/.ssh\" }"),
             Self::WordMap => f.write_str("a table of strings such as { gs = \"git status\" }"),
             Self::Secret => f.write_str("a key"),
             Self::Argv => f.write_str("a list of strings such as { \"pass\", \"show\", \"openai\" }"),

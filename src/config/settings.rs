@@ -9,6 +9,7 @@ use super::prices::PriceSettings;
 use super::problem::{Problems, quoted};
 use super::schema::usual_endpoint;
 use super::tighten::Own;
+use crate::proto::action::Autonomy;
 
 /// What a model speaks that doesn't say.
 const DEFAULT_KIND: &str = "openai-compatible";
@@ -36,6 +37,10 @@ pub struct Settings {
     pub history: HistorySettings,
     /// What tools did, on disk.
     pub receipts: ReceiptSettings,
+    /// The directory that a model works in, absolute; none where no HOME says where.
+    pub workspace_dir: Option<PathBuf>,
+    /// What a model may do.
+    pub security: SecuritySettings,
     /// Whose prompt is shown.
     pub prompt: PromptStyle,
     /// Where lines go.
@@ -225,6 +230,38 @@ pub struct ReceiptSettings {
     pub hmac: bool,
 }
 
+/// What a model may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecuritySettings {
+    /// How much it may do unasked.
+    pub autonomy: Autonomy,
+    /// Whether everything outside the workspace is out of bounds.
+    pub workspace_only: bool,
+    /// Paths below which it reads and writes nothing; a leading `~` is the home.
+    pub forbidden_paths: Vec<String>,
+    /// Commands that it never runs.
+    pub forbidden_commands: Vec<String>,
+    /// Whether high risk is denied under `supervised`, in place of asked.
+    pub denies_high: bool,
+    /// Hosts that it may ask with GET.
+    pub allow_domains: Vec<String>,
+    /// A file that gets a line for each decision, absolute, where given.
+    pub audit_log: Option<PathBuf>,
+    /// Whether its commands need a sandbox.
+    pub sandbox: SandboxChoice,
+}
+
+/// Whether commands of a model need a sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SandboxChoice {
+    /// Without one they don't run.
+    Require,
+    /// The best that there is.
+    Prefer,
+    /// None.
+    Off,
+}
+
 /// Whose prompt is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PromptStyle {
@@ -379,10 +416,7 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
         budget: budget(&values)?,
         shell: ShellSettings {
             program: values.path(&["shell", "program"]),
-            known_commands: match values.get(&["shell", "known_commands"]) {
-                Some(Setting::Words(words)) => words.clone(),
-                _ => return Err("shell.known_commands".into()),
-            },
+            known_commands: values.words(&["shell", "known_commands"])?,
             capture_output: values.bool(&["shell", "capture_output"])?,
             capture_head_bytes: values.size(&["shell", "capture_head_bytes"])?,
             capture_tail_bytes: values.size(&["shell", "capture_tail_bytes"])?,
@@ -400,6 +434,8 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
             path: values.path(&["receipts", "path"]),
             hmac: values.bool(&["receipts", "hmac"])?,
         },
+        workspace_dir: values.path(&["workspace_dir"]),
+        security: security(&values)?,
         prompt: match values.text(&["prompt"])?.as_str() {
             "shell" => PromptStyle::Shell,
             _ => PromptStyle::Default,
@@ -691,6 +727,23 @@ fn default_model(
     }
 }
 
+fn security(values: &Values<'_>) -> Result<SecuritySettings, String> {
+    Ok(SecuritySettings {
+        autonomy: Autonomy::of(&values.text(&["security", "autonomy"])?).unwrap_or_default(),
+        workspace_only: values.bool(&["security", "workspace_only"])?,
+        forbidden_paths: values.words(&["security", "forbidden_paths"])?,
+        forbidden_commands: values.words(&["security", "forbidden_commands"])?,
+        denies_high: values.text(&["security", "high"])? == "deny",
+        allow_domains: values.words(&["security", "allow_domains"])?,
+        audit_log: values.path(&["security", "audit_log"]),
+        sandbox: match values.text(&["security", "sandbox"])?.as_str() {
+            "require" => SandboxChoice::Require,
+            "off" => SandboxChoice::Off,
+            _ => SandboxChoice::Prefer,
+        },
+    })
+}
+
 fn context(values: &Values<'_>, problems: &mut Problems) -> Result<ContextSettings, String> {
     let key = ["context", "exec_output_tokens"];
     let token_budget = values.size(&["context", "token_budget"])?;
@@ -742,6 +795,13 @@ impl Values<'_> {
         match self.get(key) {
             Some(Setting::Path(path)) => Some(path.clone()),
             _ => None,
+        }
+    }
+
+    fn words(&self, key: &[&str]) -> Result<Vec<String>, String> {
+        match self.get(key) {
+            Some(Setting::Words(words)) => Ok(words.clone()),
+            _ => Err(key.join(".")),
         }
     }
 

@@ -406,8 +406,9 @@ fn the_environment_is_the_one_given() {
 
     let loaded = load(&LoadRequest::default()).expect("a load without HOME");
     assert_eq!(loaded.settings.history.dir, None);
-    assert_eq!(lines(&loaded).len(), 1);
-    assert!(lines(&loaded)[0].contains("needs $HOME, which is not set"), "{:?}", lines(&loaded));
+    let told = lines(&loaded);
+    assert_eq!((loaded.settings.workspace_dir, told.len()), (None, 2));
+    assert!(told.iter().all(|line| line.contains("needs $HOME, which is not set")), "{told:?}");
 }
 
 #[test]
@@ -551,6 +552,7 @@ fn some_value(kind: Kind) -> String {
         Kind::Bool => "false".into(),
         Kind::AlwaysTrue(_) => "true".into(),
         Kind::Words | Kind::Argv => "{ 'evil' }".into(),
+        Kind::Paths => "{ '/evil' }".into(),
         Kind::WordMap => "{ ls = 'evil' }".into(),
         Kind::Ports => "{ 22 }".into(),
     }

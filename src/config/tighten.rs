@@ -131,6 +131,11 @@ fn allowed(
             Ok(Setting::Ports(value))
         }
         (Policy::Drops, ..) => Err("add to this".into()),
+        (Policy::Stricter(words), Some(Setting::Text(held)), Setting::Text(value)) => {
+            let place = |word: &String| words.iter().position(|own| own == word);
+            if place(&value) <= place(held) { Ok(Setting::Text(value)) } else { Err(format!("loosen this to {value}")) }
+        }
+        (Policy::Stricter(_), ..) => Err("set this".into()),
         (Policy::NewLocal, _, Setting::Text(address)) => {
             // A model of the user's may have a key, and that must not go where a project says.
             if own.0.keys().any(|have| have.len() == 3 && have[..2] == key[..2]) {
@@ -240,6 +245,11 @@ mod tests {
             ("tools.http_post", Setting::Bool(false)),
             ("tools.http_ports", Setting::Ports(vec![80, 443])),
             ("limits.tool_rounds", Setting::Integer(25)),
+            ("security.autonomy", text("supervised")),
+            ("security.high", text("ask")),
+            ("security.sandbox", text("prefer")),
+            ("security.workspace_only", Setting::Bool(true)),
+            ("security.forbidden_commands", Setting::Words(vec!["rm".into()])),
         ]);
         let words = |words: &[&str]| Setting::Words(words.iter().map(|word| (*word).to_owned()).collect());
         for (path, value, holds) in [
@@ -265,6 +275,14 @@ mod tests {
             ("history.ignore_space", Setting::Bool(false), false),
             ("history.entries_max", Setting::Integer(0), false),
             ("history.dir", Setting::Path("/p".into()), false),
+            ("workspace_dir", Setting::Path("/p".into()), false),
+            ("security.autonomy", text("readonly"), true),
+            ("security.autonomy", text("full"), false),
+            ("security.high", text("deny"), true),
+            ("security.sandbox", text("off"), false),
+            ("security.workspace_only", Setting::Bool(false), false),
+            ("security.forbidden_commands", Setting::Words(vec!["scp".into()]), true),
+            ("security.allow_domains", Setting::Words(vec!["evil.example".into()]), false),
             ("editor.abbreviations", Setting::WordMap([("ls".into(), "evil".into())].into()), false),
             ("tools.http_post", Setting::Bool(true), false),
             ("tools.http_ports", Setting::Ports(vec![443]), true),

@@ -28,6 +28,14 @@ pub fn state_directory(env: &Env) -> Option<PathBuf> {
     Some(state.join("reedclaw"))
 }
 
+/// The user's config directory: `$XDG_CONFIG_HOME/reedclaw`, else `~/.config/reedclaw`; none where no home says.
+#[must_use]
+pub fn config_directory(env: &Env) -> Option<PathBuf> {
+    let variable = |name: &str| env.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute());
+    let config = variable("XDG_CONFIG_HOME").or_else(|| variable("HOME").map(|home| home.join(".config")))?;
+    Some(config.join("reedclaw"))
+}
+
 /// The user's data directory: `$XDG_DATA_HOME/reedclaw`, else `~/.local/share/reedclaw`; none where no home says.
 #[must_use]
 pub fn data_directory(env: &Env) -> Option<PathBuf> {

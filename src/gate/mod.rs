@@ -16,9 +16,9 @@ use crate::policy::{self, Context, Rules};
 use crate::proto::action::{Action, Decision, Effect, Reason, Risk, Verdict};
 use crate::proto::tool::{Outcome, Question, ToolError};
 use crate::receipts::{self, Log, Opened};
-use disk::Disk;
 
 pub use allowed::{Allowed, AllowedError, Rule};
+pub use disk::Disk;
 
 /// Rules of the policy whose commands may be allowed for good though their risk is high: nothing is wrong with them but
 /// that they aren't known.

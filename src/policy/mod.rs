@@ -11,7 +11,38 @@
 //! assert_eq!(judge(&Action::Shell { command }, &Context::new(&rules)).risk, Risk::Blocked);
 //! ```
 
-use crate::proto::action::{Action, Autonomy, Decision, Reason, Risk, Verdict};
+mod arithmetic;
+mod braces;
+mod builtin;
+mod develop;
+mod effects;
+mod exec;
+mod expand;
+mod files;
+mod interpret;
+mod net;
+mod options;
+mod parse;
+mod place;
+mod run;
+mod sed;
+mod streams;
+mod strings;
+mod syntax;
+mod system;
+mod text;
+mod word;
+mod wrap;
+
+#[cfg(test)]
+mod tests;
+
+use crate::proto::action::{Action, Autonomy, Decision, Effect, Risk, Verdict, WriteKind};
+use place::Map;
+use run::Run;
+
+/// Longest command line that is looked at, in bytes.
+pub const SCRIPT_BYTES_MAX: usize = 64 * 1024;
 
 /// What holds for a session: the user's settings and where things are. Paths are absolute and without `.` and `..`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,8 +122,6 @@ impl<'a> Context<'a> {
 pub trait Files {
     /// Where a path leads once every link on it is followed; for what isn't there yet, where its directory leads.
     fn canonical(&self, path: &str) -> Option<String>;
-    /// The paths that a pattern matches, absolute.
-    fn matches(&self, pattern: &str) -> Option<Vec<String>>;
 }
 
 /// A disk of which nothing is known.
@@ -102,25 +131,166 @@ impl Files for NoFiles {
     fn canonical(&self, _path: &str) -> Option<String> {
         None
     }
-
-    fn matches(&self, _pattern: &str) -> Option<Vec<String>> {
-        None
-    }
 }
 
 /// Judges an action.
 #[must_use]
 pub fn judge(action: &Action, context: &Context<'_>) -> Verdict {
-    let (risk, rule, text) = match action {
-        Action::Inert { name } => (Risk::Low, "inert", format!("{name} touches nothing outside")),
-        Action::Shell { command } if command.trim() == "rm -rf /" => {
-            (Risk::Blocked, "delete-root", "deletes / and all below it".to_owned())
+    let map = Map::new(context.rules, context.files);
+    let mut run = Run::new(&map, context);
+    match action {
+        Action::Shell { command } => shell(&mut run, command),
+        Action::Inert { name } => run.note(Risk::Low, "inert", format!("{name} touches nothing outside")),
+        Action::External { name } => {
+            run.note(Risk::High, "external", format!("{name} is a tool that somebody else made"))
         }
-        _ => (Risk::High, "not-understood", "what this does isn't known".to_owned()),
+        Action::Http { method, url } => http(&mut run, method, url),
+        Action::Read { path } | Action::List { path } | Action::Write { path } | Action::Delete { path } => {
+            file(&mut run, action, path);
+        }
+    }
+    let is_command = matches!(action, Action::Shell { .. } | Action::External { .. });
+    finish(run, context, is_command)
+}
+
+/// Puts the verdict together.
+fn finish(mut run: Run<'_, '_>, context: &Context<'_>, is_command: bool) -> Verdict {
+    let mut risk = run.reasons.iter().map(|reason| reason.risk).max().unwrap_or(Risk::Low);
+    if is_command && context.is_weakly_sandboxed && risk == Risk::Medium {
+        run.note(Risk::High, "weak-sandbox", "the sandbox is weaker than it should be: one step more risk");
+        risk = Risk::High;
+    }
+    if run.reasons.is_empty() {
+        run.note(Risk::Low, "reads", "it only looks, and only where it may");
+    }
+    run.reasons.sort_by_key(|reason| std::cmp::Reverse(reason.risk));
+    Verdict { risk, decision: decide(risk, context), reasons: run.reasons, effects: run.effects }
+}
+
+fn shell(run: &mut Run<'_, '_>, command: &str) {
+    if command.len() > SCRIPT_BYTES_MAX {
+        return run.block("too-long", format!("the command is longer than {SCRIPT_BYTES_MAX} bytes"));
+    }
+    if let Some(c) = command.chars().find(|c| is_odd(*c)) {
+        return run.block("odd-character", format!("the command holds the character U+{:04X}", u32::from(c)));
+    }
+    run.text(command);
+    let came = run.written.values().flatten().any(|text| text.contains(text::NET));
+    if came && !run.reasons.iter().any(|reason| reason.risk == Risk::Blocked) {
+        // What a pipe or a file gets from the network may be read by what stands before: once more, with that known.
+        let written = std::mem::take(&mut run.written);
+        let mut again = Run::new(run.map, run.context);
+        again.written = written;
+        again.text(command);
+        for reason in again.reasons.into_iter().filter(|reason| reason.risk == Risk::Blocked) {
+            run.block(reason.rule, reason.text);
+        }
+    }
+}
+
+/// Characters that no command needs and that hide what it is: controls, marks of direction, ones without width, and those
+/// that stand for something here.
+fn is_odd(c: char) -> bool {
+    matches!(c,
+        '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{7f}'..='\u{9f}'
+        | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+        || text::is_reserved(c)
+}
+
+fn http(run: &mut Run<'_, '_>, method: &str, url: &str) {
+    let host = host_of(url);
+    run.effect(Effect::Net { host: host.clone() });
+    let is_allowed = run.map.rules.allow_domains.iter().any(|own| is_host(&host, own));
+    match (method, host.is_empty()) {
+        (_, true) => run.block("address", format!("{url} isn't an address that can be asked")),
+        ("GET" | "HEAD", _) if is_allowed => {
+            run.note(Risk::Low, "allowed-domain", format!("{host} is in security.allow_domains"))
+        }
+        ("GET" | "HEAD", _) => run.note(Risk::High, "network", format!("speaks to {host}")),
+        _ => run.note(Risk::High, "network", format!("sends {method} to {host}")),
+    }
+}
+
+/// The host of an address, in small letters; empty where there is none.
+fn host_of(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return String::new() };
+    if !matches!(scheme.to_ascii_lowercase().as_str(), "http" | "https") {
+        return String::new();
+    }
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    // A name and a password in front are a disguise.
+    if authority.contains('@')
+        || url.contains('\\')
+        || authority.contains(|c: char| c.is_whitespace() || c.is_control())
+    {
+        return String::new();
+    }
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
     };
-    let risk = if context.is_weakly_sandboxed && risk == Risk::Medium { Risk::High } else { risk };
-    let decision = decide(risk, context);
-    Verdict { risk, decision, reasons: vec![Reason { rule, risk, text }], effects: Vec::new() }
+    host.trim_end_matches('.').to_ascii_lowercase()
+}
+
+/// Whether a host is one of the config's: the same, or below one that begins with a dot or `*.`.
+fn is_host(host: &str, own: &str) -> bool {
+    let own = own.trim_start_matches('*').to_ascii_lowercase();
+    match own.strip_prefix('.') {
+        Some(parent) => host.strip_suffix(parent).is_some_and(|rest| rest.ends_with('.') && rest.len() > 1),
+        None => host == own,
+    }
+}
+
+/// A tool's own file: what lies outside is refused, for reading too.
+fn file(run: &mut Run<'_, '_>, action: &Action, path: &str) {
+    if path.is_empty() || path.contains('\0') || path.len() > 4095 || path.split('/').any(|part| part.len() > 255) {
+        return run.block("path", "that isn't a path");
+    }
+    if path.chars().any(text::is_reserved) {
+        return run.block("odd-character", "the path holds a character that no path needs");
+    }
+    let home = &run.map.rules.home;
+    let path = match path.strip_prefix('~') {
+        Some(below) if below.is_empty() || below.starts_with('/') => format!("{home}{below}"),
+        Some(_) => return run.block("path", format!("{path}: another user's home isn't looked up")),
+        None => path.to_owned(),
+    };
+    let writes = matches!(action, Action::Write { .. } | Action::Delete { .. });
+    for path in run.absolute(&path) {
+        run.effect(match action {
+            Action::Write { .. } => Effect::Write { path: path.clone(), how: WriteKind::Write },
+            Action::Delete { .. } => Effect::Write { path: path.clone(), how: WriteKind::Delete },
+            _ => Effect::Read { path: path.clone() },
+        });
+        let zone = run.map.zone(&path);
+        match zone {
+            place::Zone::Workspace | place::Zone::Protected if !writes => {
+                run.note(Risk::Low, "reads", format!("reads {path}"));
+            }
+            place::Zone::Workspace => match action {
+                Action::Delete { .. } => run.note(Risk::High, "delete", format!("deletes {path}")),
+                _ => run.note(Risk::Medium, "write", format!("writes {path}")),
+            },
+            place::Zone::Protected => {
+                run.note(Risk::High, "protected", format!("{path} makes other programs run things"));
+            }
+            place::Zone::Own => run.block("own-files", format!("{path} is ReedClaw's own")),
+            place::Zone::Forbidden => run.block("forbidden-path", format!("{path} is in security.forbidden_paths")),
+            place::Zone::Credentials => run.block("credentials", format!("{path} holds keys or passwords")),
+            place::Zone::Startup if writes => {
+                run.block("startup-file", format!("{path} runs when a shell or session starts"));
+            }
+            place::Zone::Device | place::Zone::System if writes => {
+                run.block("system-path", format!("{path} is the system's"));
+            }
+            place::Zone::Device | place::Zone::Sink => run.block("device", format!("{path} is a device")),
+            _ if run.map.rules.workspace_only => {
+                run.block("outside-workspace", format!("{path} is outside the workspace"));
+            }
+            _ => run.note(Risk::High, "outside", format!("{path} is outside the workspace")),
+        }
+    }
 }
 
 /// What follows from a risk.

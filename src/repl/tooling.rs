@@ -31,9 +31,10 @@ impl Repl {
         if self.tooling.workspace.as_ref() == Some(&workspace) {
             return;
         }
+        let config = self.configured.path.as_deref();
         let next = match self.tooling.parked.remove(&workspace) {
             Some(hands) => Some(hands),
-            None => match hands(&self.settings, env, &workspace, &self.store, Some(ChannelKind::Shell)) {
+            None => match hands(&self.settings, env, &workspace, &self.store, Some(ChannelKind::Shell), config) {
                 Ok(handed) => {
                     handed.problems.iter().for_each(|problem| self.console.failure(problem));
                     Some(handed.hands)

@@ -74,8 +74,14 @@ fn default_of(defaults: &Table, path: &str) -> Option<String> {
         Value::Nil => return None,
         Value::String(text) => format!("\"{}\"", text.to_string_lossy()),
         Value::Table(table) => {
-            assert!(table.is_empty(), "{path}: write down how the README shows this default");
-            "{}".to_owned()
+            assert_eq!(
+                table.raw_len(),
+                table.pairs::<Value, Value>().count(),
+                "{path}: write down how the README shows it"
+            );
+            let words = table.sequence_values::<String>().map(|word| format!("\"{}\"", word.expect("a word")));
+            let words: Vec<String> = words.collect();
+            if words.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", words.join(", ")) }
         }
         other => other.to_string().expect("a plain value"),
     };

@@ -79,8 +79,8 @@ const ROOMS: &[Room] = &[
         "repl",
         10,
         &[
-            "base", "proto", "money", "route", "turn", "render", "host", "estop", "project", "shell", "store", "app",
-            "agent", "console", "config",
+            "base", "proto", "money", "policy", "route", "turn", "render", "host", "estop", "project", "shell",
+            "store", "gate", "app", "agent", "console", "config",
         ],
         "the prompt brings the rooms together; it asks no provider itself",
     ),

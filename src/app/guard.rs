@@ -1,0 +1,55 @@
+//! The rules of the policy, from the settings and the environment.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use crate::config::{Env, Settings};
+use crate::policy::{High, Rules};
+use crate::proto::action::{Decision, Verdict};
+
+/// Makes the rules that hold for what a model does. `config` is the file that was read, if one was.
+#[must_use]
+pub fn policy_rules(settings: &Settings, env: &Env, config: Option<&Path>) -> Rules {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let variable = |name: &str| env.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute());
+    // Without a home nothing is one: no path is below a name that can't be.
+    let home = variable("HOME").unwrap_or_else(|| "/nonexistent".into());
+    let own = |name: &str, usual: &str| variable(name).unwrap_or_else(|| home.join(usual)).join("reedclaw");
+    let mut own_paths: Vec<PathBuf> = vec![
+        own("XDG_CONFIG_HOME", ".config"),
+        own("XDG_DATA_HOME", ".local/share"),
+        own("XDG_STATE_HOME", ".local/state"),
+    ];
+    own_paths.extend(config.map(Path::to_owned));
+    own_paths.extend(settings.history.dir.clone());
+    own_paths.extend(settings.security.audit_log.clone());
+    let workspace = settings.workspace_dir.clone().unwrap_or_else(|| home.join("reedclaw-workspace"));
+    let security = &settings.security;
+    Rules {
+        autonomy: security.autonomy,
+        workspace_only: security.workspace_only,
+        forbidden_paths: security.forbidden_paths.clone(),
+        forbidden_commands: security.forbidden_commands.clone(),
+        high: if security.denies_high { High::Deny } else { High::Ask },
+        allow_domains: security.allow_domains.clone(),
+        own_paths: own_paths.iter().map(|path| text(path)).collect(),
+        ..Rules::new(&text(&workspace), &text(&home))
+    }
+}
+
+/// Writes a verdict for a person, as lines: what is decided, why, and what it would do.
+#[must_use]
+pub fn verdict_lines(verdict: &Verdict) -> Vec<String> {
+    let decision = match verdict.decision {
+        Decision::Run => "runs unasked",
+        Decision::Ask => "you are asked",
+        Decision::Deny => "doesn't run",
+    };
+    let mut lines = vec![format!("{} risk: {decision}", verdict.risk)];
+    lines.extend(verdict.reasons.iter().map(|reason| format!("  {}: {} ({})", reason.risk, reason.text, reason.rule)));
+    if !verdict.effects.is_empty() {
+        lines.push("what it would do:".to_owned());
+        lines.extend(verdict.effects.iter().map(|effect| format!("  {effect}")));
+    }
+    lines
+}

@@ -1,0 +1,179 @@
+//! `reedclaw policy explain`: what a command would be judged, and why, for a person or as JSON, one command or a stream
+//! of them. Nothing is run, and no file is opened.
+
+use std::io::{BufRead, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde_json::{Value, json};
+
+use super::command::report;
+use super::wire::verdict_object;
+use crate::app::policy_rules;
+use crate::config::{self, Effective, LoadRequest, Look, Trust, Verdict};
+use crate::gate::Disk;
+use crate::host;
+use crate::policy::{Context, Files, NoFiles, Rules, judge};
+use crate::proto::action::{Action, Autonomy};
+use crate::proto::{Failure, FailureKind};
+use crate::render::sanitise;
+
+/// Longest line of a batch, in bytes: a command of 64 KiB with every byte escaped fits.
+const LINE_BYTES_MAX: usize = 512 * 1024;
+
+/// The subcommand, as clap knows it.
+pub(super) fn definition() -> Command {
+    let directory = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name("DIR").value_parser(clap::value_parser!(PathBuf)).help(help)
+    };
+    let explain =
+        Command::new("explain")
+            .about("Says what a command of a model would be judged, and why; runs nothing")
+            .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Answers with one JSON object"))
+            .arg(Arg::new("batch").long("batch").action(ArgAction::SetTrue).conflicts_with("command").help(
+                "Reads objects like {\"command\": \"…\"} from standard input, one a line; one JSON object a line",
+            ))
+            .arg(directory(
+                "workspace",
+                "The workspace, in place of the one of the config; it is the working directory too",
+            ))
+            .arg(directory("home", "The home, in place of yours; of the disk nothing is looked at then"))
+            .arg(
+                Arg::new("autonomy")
+                    .long("autonomy")
+                    .value_name("LEVEL")
+                    .value_parser(clap::builder::PossibleValuesParser::new(Autonomy::WORDS))
+                    .help("The autonomy, in place of the one of the config"),
+            )
+            .arg(
+                Arg::new("command")
+                    .value_name("COMMAND")
+                    .required_unless_present("batch")
+                    .num_args(1..)
+                    .trailing_var_arg(true)
+                    .help("The command; several words are joined by spaces"),
+            );
+    Command::new("policy").about("What a model may do").subcommand_required(true).subcommand(explain)
+}
+
+/// Carries it out; `explicit` is what `--config` named.
+pub(super) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> ExitCode {
+    let Some(("explain", matches)) = matches.subcommand() else { return ExitCode::from(2) };
+    let (rules, is_of_disk) = match rules(matches, explicit) {
+        Ok(found) => found,
+        Err(failure) => {
+            report(&failure);
+            return ExitCode::FAILURE;
+        }
+    };
+    let files: &dyn Files = if is_of_disk { &Disk } else { &NoFiles };
+    let context = Context { files, ..Context::new(&rules) };
+    if matches.get_flag("batch") {
+        return batch(&context);
+    }
+    let words: Vec<String> = matches.get_many::<String>("command").unwrap_or_default().cloned().collect();
+    let verdict = judge(&Action::Shell { command: words.join(" ") }, &context);
+    if matches.get_flag("json") {
+        println!("{}", verdict_object(&verdict));
+    } else {
+        for line in crate::app::verdict_lines(&verdict) {
+            println!("{}", sanitise(&line));
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// The rules of the config, a trusted project's file laid over it, with what the command line says.
+fn rules(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<(Rules, bool), Failure> {
+    let mut env = host::environment();
+    let home = matches.get_one::<PathBuf>("home");
+    let path = explicit.clone();
+    if home.is_some_and(|home| !home.is_absolute()) {
+        return Err(relative("home"));
+    }
+    let cwd = host::working_directory();
+    let loaded = config::load(&LoadRequest { explicit, env: env.clone(), cwd: cwd.clone() })?;
+    let trusted =
+        home.is_none().then(|| Look::around(&cwd, env.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from).as_deref()));
+    let trusted = trusted.flatten().and_then(|look| look.read(&env).ok()).map(|overlay| Trust::of(&env).judge(overlay));
+    let settings = match trusted {
+        Some(Verdict::Trusted(trusted)) => loaded.layers.with(&trusted, &env).settings,
+        _ => Effective::plain(&loaded.layers).settings,
+    };
+    if let Some(home) = home {
+        // The settings are this user's; where things lie is said for another home.
+        for name in ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"] {
+            env.remove(std::ffi::OsStr::new(name));
+        }
+        env.insert("HOME".into(), home.clone().into_os_string());
+    }
+    let mut rules = policy_rules(&settings, &env, path.as_deref().or(loaded.path.as_deref()));
+    if let Some(workspace) = matches.get_one::<PathBuf>("workspace") {
+        if !workspace.is_absolute() {
+            return Err(relative("workspace"));
+        }
+        rules.workspace = workspace.to_string_lossy().into_owned();
+    }
+    if let Some(autonomy) = matches.get_one::<String>("autonomy").and_then(|word| Autonomy::of(word)) {
+        rules.autonomy = autonomy;
+    }
+    Ok((rules, home.is_none()))
+}
+
+fn relative(option: &str) -> Failure {
+    Failure {
+        kind: FailureKind::User,
+        message: format!("--{option} needs an absolute path"),
+        hint: "write it from the root, such as /home/you/work".into(),
+    }
+}
+
+/// Judges each line of standard input. A line that can't be read is answered with what is wrong, and the next one is read.
+fn batch(context: &Context<'_>) -> ExitCode {
+    let mut output = std::io::BufWriter::new(std::io::stdout().lock());
+    for line in std::io::stdin().lock().split(b'\n') {
+        let line = match line {
+            Ok(line) => line,
+            Err(error) => {
+                eprintln!("reedclaw: standard input can't be read: {error}");
+                return ExitCode::FAILURE;
+            }
+        };
+        let answer = match command_of(&line) {
+            Ok(command) => verdict_object(&judge(&Action::Shell { command }, context)),
+            Err(why) => json!({"error": why}),
+        };
+        // Each answer at once, for one who waits for it; who reads may have had enough.
+        if writeln!(output, "{answer}").and_then(|()| output.flush()).is_err() {
+            return ExitCode::SUCCESS;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// The command in a line of a batch.
+fn command_of(line: &[u8]) -> Result<String, String> {
+    if line.len() > LINE_BYTES_MAX {
+        return Err(format!("the line is longer than {LINE_BYTES_MAX} bytes"));
+    }
+    let value: Value = serde_json::from_slice(line).map_err(|error| format!("the line is no JSON: {error}"))?;
+    match value.get("command") {
+        Some(Value::String(command)) => Ok(command.clone()),
+        Some(_) => Err("\"command\" isn't a string".into()),
+        None => Err("the object has no \"command\"".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_a_batch_is_an_object_with_a_command() {
+        assert_eq!(command_of(br#"{"command": "ls -l", "id": 7}"#), Ok("ls -l".to_owned()));
+        for wrong in ["", "{", "[]", "{}", r#"{"command": 7}"#, "ls"] {
+            assert!(command_of(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,589 @@
+//! Programs of a developer's day: git, builds, package managers.
+
+use super::exec::output;
+use super::options::Options;
+use super::run::{Run, Value};
+use super::text::{self, NAME};
+use crate::proto::action::{Risk, WriteKind};
+
+/// Programs that build, test, format and check what is in the workspace.
+const BUILDERS: &str = " make gmake ninja cmake ctest meson bazel bazelisk buck scons gcc g++ cc c++ clang clang++ gfortran ld ar \
+    as nasm ranlib strip objcopy rustc rustfmt clippy-driver cargo go gofmt goimports golangci-lint javac java kotlinc scalac \
+    mvn gradle sbt ant lein tsc tsx esbuild vite webpack rollup parcel eslint prettier jest vitest mocha karma cypress \
+    playwright npm yarn pnpm bun node-gyp pytest py.test tox nox mypy black ruff flake8 isort pylint pyright coverage poetry \
+    pipenv pdm hatch uv sphinx-build mkdocs rake bundle rspec rubocop mix dotnet msbuild swift xcodebuild flutter dart ghc \
+    cabal stack zig nim crystal dune opam-exec ocamlfind protoc flex bison yacc lex autoconf automake autoreconf configure \
+    libtool pkg-config gcov lcov clang-format clang-tidy cppcheck ctags cscope shfmt stylua buf sqlc wasm-pack \
+    trunk just task invoke pre-commit commitlint hugo jekyll zola tsdoc typedoc jsdoc storybook next nuxt astro turbo nx \
+    lerna rushx ts-node ";
+/// Package managers of the system and of languages.
+const INSTALLERS: &str = " apt apt-get aptitude dpkg dnf yum rpm pacman yay paru zypper apk emerge xbps-install brew port snap \
+    flatpak nix nix-env nix-shell guix pip pip3 gem cpan cpanm luarocks conda mamba micromamba rustup sdkman nvm fnm volta \
+    asdf mise composer go-install cargo-binstall ghcup pkg pkgin slackpkg eopkg opkg appimage apt-key add-apt-repository ";
+/// Words of git that only tell.
+const GIT_TELLS: &str = " status log diff show blame shortlog describe rev-parse rev-list ls-files ls-tree cat-file grep reflog \
+    whatchanged name-rev merge-base for-each-ref count-objects fsck help version var check-ignore check-attr show-ref \
+    diff-tree diff-index diff-files range-diff cherry show-branch bugreport annotate verify-commit verify-tag ls-remote ";
+/// Words of git that change what is in the workspace.
+const GIT_CHANGES: &str = " add commit mv restore checkout switch stash merge rebase cherry-pick revert tag branch notes am \
+    apply bisect worktree init gc repack prune maintenance sparse-checkout read-tree write-tree update-index format-patch \
+    archive bundle rerere commit-tree update-ref symbolic-ref pack-refs mergetool difftool ";
+
+impl Run<'_, '_> {
+    /// Runs a developer's program; `None` where it isn't one.
+    pub(super) fn developer_program(&mut self, name: &str, words: &[String]) -> Option<Value> {
+        if super::strings::prints_settings(name) && prints_settings(words) {
+            self.note(Risk::High, "settings", format!("{name} prints settings for the shell"));
+            return Some(super::strings::settings());
+        }
+        match name {
+            "git" => return Some(self.git(words)),
+            "make" | "gmake" | "just" | "rake" | "ninja" => self.make(name, words),
+            "cargo" | "go" | "npm" | "yarn" | "pnpm" | "bun" | "uv" | "poetry" | "bundle" | "dotnet" | "mix"
+            | "pipenv" | "pdm" | "stack" | "cabal" | "gradle" | "mvn" => self.build_tool(name, words),
+            _ if text::listed(BUILDERS, name) => {
+                self.note(Risk::Medium, "build", format!("{name} builds or checks"));
+                self.output_options(words);
+            }
+            _ if text::listed(INSTALLERS, name) => self.installer(name, words),
+            "history" => return Some(output()),
+            _ => return None,
+        }
+        Some(output())
+    }
+
+    /// Files that `-o` and its like name.
+    fn output_options(&mut self, words: &[String]) {
+        let options = Options::read(
+            words,
+            "oIDLlWfmCUx",
+            "output out outdir output-dir target-dir output-file prefix outfile out-dir outDir destination",
+        );
+        let names = [
+            "output",
+            "out",
+            "outdir",
+            "output-dir",
+            "target-dir",
+            "output-file",
+            "outfile",
+            "out-dir",
+            "outDir",
+            "destination",
+        ];
+        let mut targets: Vec<String> = options.values("o", "output").map(str::to_owned).collect();
+        for name in names {
+            targets.extend(options.given.iter().filter(|(own, _)| own == name).filter_map(|(_, value)| value.clone()));
+        }
+        targets.dedup();
+        targets.iter().filter(|path| *path != "-").for_each(|path| self.writes(path, WriteKind::Write));
+    }
+
+    fn make(&mut self, name: &str, words: &[String]) {
+        self.note(Risk::Medium, "build", format!("{name} builds"));
+        let options = Options::read(words, "fCjloWI", "file directory makefile eval jobs justfile working-directory");
+        for code in options.values("E", "eval").map(str::to_owned).collect::<Vec<_>>() {
+            self.makefile(&code);
+        }
+        for file in
+            options.values("f", "file").chain(options.values("", "makefile")).map(str::to_owned).collect::<Vec<_>>()
+        {
+            self.reads(&file);
+            for text in self.content(&file) {
+                if text.contains(text::NET) {
+                    self.block("fed-code", "make runs what came over the network");
+                }
+                self.makefile(&text);
+            }
+        }
+        if options.values("f", "file").next().is_none() {
+            for file in ["Makefile", "makefile", "GNUmakefile", "justfile"] {
+                let known = self.content(file).into_iter().filter(|text| !text.chars().all(text::is_open));
+                known.collect::<Vec<_>>().iter().for_each(|text| self.makefile(text));
+            }
+        }
+        for word in &options.operands {
+            if let Some((name, value)) = word.split_once('=') {
+                self.environment_rules(name, &[value.to_owned()], false);
+                if text::listed("SHELL CC CXX LD AR MAKE RM INSTALL PYTHON", name) {
+                    self.embedded_command(value);
+                }
+                if matches!(name, "DESTDIR" | "PREFIX" | "prefix") {
+                    self.writes(&format!("{value}/{NAME}"), WriteKind::Write);
+                }
+            }
+        }
+        for directory in options.values("C", "directory").map(str::to_owned).collect::<Vec<_>>() {
+            self.lists(&directory);
+        }
+        if options.operands.iter().any(|word| matches!(word.as_str(), "install" | "uninstall" | "publish" | "deploy")) {
+            self.note(Risk::High, "install", "may write outside the workspace");
+        }
+    }
+
+    fn makefile(&mut self, text: &str) {
+        for line in text.lines() {
+            let recipe = line.strip_prefix('\t').or_else(|| line.split_once([';']).map(|(_, recipe)| recipe));
+            if let Some(recipe) = recipe {
+                let recipe = recipe.trim_start_matches(['@', '-', '+', ' ']).replace("$$", "$");
+                self.embedded_command(&recipe);
+            }
+            if let Some((_, code)) = line.split_once("$(shell ") {
+                let code = code.trim_end().trim_end_matches(')').to_owned();
+                self.embedded_command(&code);
+            }
+        }
+    }
+
+    /// Text that is a command for certain, though where it runs isn't.
+    pub(super) fn embedded_command(&mut self, code: &str) {
+        if code.contains("$(shell ") {
+            let inner = code.replace("$(shell ", "$(");
+            self.code_elsewhere(&inner);
+        } else {
+            self.code_elsewhere(code);
+        }
+    }
+
+    fn build_tool(&mut self, name: &str, words: &[String]) {
+        let verb = words.iter().find(|word| !word.starts_with(['-', '+'])).map(String::as_str).unwrap_or_default();
+        let at = words.iter().position(|word| word == verb).map_or(words.len(), |at| at + 1);
+        let rest = &words[at.min(words.len())..];
+        let risk = match (name, verb) {
+            (
+                _,
+                "install" | "i" | "add" | "ci" | "update" | "upgrade" | "sync" | "lock" | "remove" | "uninstall"
+                | "get" | "fetch" | "restore" | "tool" | "self" | "self-update" | "python" | "pip",
+            ) => Risk::High,
+            (
+                _,
+                "publish" | "login" | "logout" | "adduser" | "deploy" | "owner" | "yank" | "unpublish" | "push"
+                | "release",
+            ) => Risk::High,
+            (_, "exec" | "x" | "dlx" | "create" | "init" | "generate")
+                if matches!(name, "npm" | "yarn" | "pnpm" | "bun" | "go") =>
+            {
+                Risk::High
+            }
+            _ => Risk::Medium,
+        };
+        let rule = if risk == Risk::High { "install" } else { "build" };
+        self.note(risk, rule, format!("{name} {verb} builds, or works on packages"));
+        if matches!(
+            (name, verb),
+            ("uv" | "poetry" | "pipenv" | "pdm" | "hatch", "run")
+                | ("bundle" | "pnpm" | "yarn" | "npm" | "mise", "exec")
+                | ("stack" | "cabal", "exec")
+        ) {
+            let rest = super::wrap::leading(rest, "pw", "package python with project").to_vec();
+            if let Some(at) = words.iter().position(|word| matches!(word.as_str(), "-c" | "--call")) {
+                let code = words.get(at + 1).cloned().unwrap_or_default();
+                self.code_elsewhere(&code);
+            }
+            self.exec_program(rest);
+        }
+        if name == "go" && verb == "generate" {
+            self.note(Risk::High, "script", "go generate runs what the files ask for");
+        }
+        for (at, word) in words.iter().enumerate() {
+            for option in ["-exec", "-toolexec", "--exec", "--config", "--script-shell", "-vettool"] {
+                let inline = word.strip_prefix(option).and_then(|value| value.strip_prefix('='));
+                let value = inline
+                    .map(str::to_owned)
+                    .or_else(|| (word == option).then(|| words.get(at + 1).cloned().unwrap_or_default()));
+                if let Some(value) = value {
+                    self.note(Risk::High, "wrapper", format!("{option} says what is run"));
+                    let code = value
+                        .split_once("=")
+                        .filter(|_| option == "--config")
+                        .map_or(value.clone(), |(_, code)| code.trim_matches(['"', '\'', '[', ']']).to_owned());
+                    self.embedded_command(&code);
+                }
+            }
+        }
+        self.output_options(rest);
+    }
+
+    fn installer(&mut self, name: &str, words: &[String]) {
+        let verb = words.iter().find(|word| !word.starts_with('-')).map(String::as_str).unwrap_or_default();
+        let tells = text::listed(
+            "list search show info policy freeze check query depends outdated config help which history rdepends madison changelog",
+            verb,
+        ) || words
+            .first()
+            .is_some_and(|word| text::listed("-l -L -s -S -Q -Qi -qa -qi -ql -V --version -Ss --list -Qs -Ql", word));
+        self.installer_runs(name, words);
+        let essential = "systemd libc6 bash coreutils sudo linux-image glibc apt dpkg base init login";
+        if (matches!(verb, "remove" | "purge" | "autoremove" | "erase" | "del")
+            || words.iter().any(|word| {
+                word.starts_with("-R") && name == "pacman"
+                    || matches!(word.as_str(), "--purge" | "--force-all" | "-P" | "-r" if name == "dpkg")
+            }))
+            && words.iter().any(|word| text::listed(essential, word) || word == "*" || word.starts_with("linux-image"))
+        {
+            self.block("system-path", format!("{name} removes what the system needs"));
+        }
+        if tells {
+            self.note(Risk::Low, "looks", format!("{name} tells about packages"));
+            return;
+        }
+        self.note(Risk::High, "install", format!("{name} installs or removes packages"));
+        for option in ["-t", "--target", "--prefix", "--root", "--install-dir"] {
+            if let Some(at) = words.iter().position(|word| word == option)
+                && let Some(path) = words.get(at + 1).filter(|path| path.contains('/') && name.starts_with("pip"))
+            {
+                self.writes(&path.clone(), WriteKind::Write);
+            }
+        }
+    }
+
+    /// What options of package managers run.
+    fn installer_runs(&mut self, name: &str, words: &[String]) {
+        for word in words {
+            for hook in [
+                "DPkg::Pre-Invoke::=",
+                "APT::Update::Pre-Invoke::=",
+                "Dpkg::Pre-Invoke::=",
+                "DPkg::Post-Invoke::=",
+                "APT::Update::Post-Invoke::=",
+            ] {
+                if let Some(code) = word.strip_prefix(hook) {
+                    self.code_elsewhere(code);
+                }
+            }
+        }
+        if matches!(name, "nix-shell" | "nix" | "guix")
+            && let Some(at) = words.iter().position(|word| matches!(word.as_str(), "--run" | "--command" | "-c"))
+        {
+            let code = words[at + 1..].join(" ");
+            self.code_elsewhere(&code);
+        }
+    }
+
+    fn git(&mut self, words: &[String]) -> Value {
+        const GLOBAL: &str = "git-dir work-tree namespace exec-path super-prefix config-env attr-source";
+        let rest = super::wrap::leading(words, "Cc", GLOBAL);
+        let globals = &words[..words.len() - rest.len()];
+        let options = Options::read(globals, "Cc", GLOBAL);
+        for pair in options.values("c", "").map(str::to_owned).collect::<Vec<_>>() {
+            let (key, value) = pair.split_once('=').unwrap_or((&pair, ""));
+            self.git_config(key, value);
+        }
+        if options.values("", "exec-path").next().is_some() || options.has("", "config-env") {
+            self.note(Risk::High, "environment", "git takes its programs or settings from elsewhere");
+        }
+        let directory = options.values("C", "").last().unwrap_or(".").to_owned();
+        if directory != "." {
+            self.lists(&directory);
+        }
+        let Some((verb, rest)) = rest.split_first() else { return output() };
+        let before = self.state.cwd.clone();
+        if directory != "." {
+            self.state.cwd = self.absolute(&directory);
+        }
+        let printed = self.git_verb(verb, rest);
+        self.state.cwd = before;
+        printed
+    }
+
+    /// A setting of git: some are commands.
+    fn git_config(&mut self, key: &str, value: &str) {
+        let key = key.to_ascii_lowercase();
+        let runs = [
+            "pager",
+            "editor",
+            "fsmonitor",
+            "sshcommand",
+            "askpass",
+            "external",
+            "command",
+            "helper",
+            "process",
+            "clean",
+            "smudge",
+            "textconv",
+            "cmd",
+            "driver",
+            "program",
+            "gitproxy",
+            "path",
+            "packobjectshook",
+            "uploadpack",
+        ];
+        let is_pager_off = matches!(
+            value,
+            "cat"
+                | "less"
+                | ""
+                | "false"
+                | "true"
+                | "delta"
+                | "vim"
+                | "nano"
+                | "code --wait"
+                | "vi"
+                | "nvim"
+                | "store"
+                | "cache"
+                | "manager"
+        );
+        if key.starts_with("alias.") {
+            self.note(Risk::High, "git-config", format!("git gets the alias {key}"));
+            match value.strip_prefix('!') {
+                Some(code) => _ = self.code_elsewhere(code),
+                None => _ = self.code_elsewhere(&format!("git {value}")),
+            }
+        } else if key.ends_with("hookspath") {
+            self.note(Risk::High, "git-config", "git takes its hooks from another directory");
+        } else if runs.iter().any(|end| key.ends_with(end)) && !is_pager_off {
+            self.note(Risk::High, "git-config", format!("git runs what {key} says"));
+            if !value.is_empty() {
+                let code = value.trim_start_matches('!');
+                self.code_elsewhere(code);
+            }
+        }
+    }
+
+    fn git_verb(&mut self, verb: &str, rest: &[String]) -> Value {
+        let options = Options::read(
+            rest,
+            "oxmFCcubnOSt",
+            "output exec upload-pack receive-pack extcmd open-files-in-pager template message file output-directory ext-diff tool",
+        );
+        self.git_options(verb, &options);
+        match verb {
+            "rev-parse" if rest.iter().any(|word| word == "--show-toplevel") => {
+                return vec![format!("{}\n", self.map.rules.workspace)];
+            }
+            "rev-parse" | "describe" | "log"
+                if rest.iter().any(|word| {
+                    matches!(
+                        word.as_str(),
+                        "--short" | "HEAD" | "--abbrev-ref" | "--tags" | "--format=%h" | "--format=%H"
+                    )
+                }) =>
+            {
+                return vec![format!("{NAME}\n")];
+            }
+            _ if text::listed(GIT_TELLS, verb) => {
+                for path in rest.iter().filter(|word| word.starts_with('/')) {
+                    self.reads(path);
+                }
+                if verb == "ls-remote" {
+                    self.git_remote(&options.operands);
+                }
+            }
+            "clone" | "fetch" | "pull" | "push" | "submodule" | "remote" | "lfs" | "svn" | "send-email"
+            | "request-pull" | "daemon" => self.git_far(verb, &options, rest),
+            "config" => self.git_set(&options, rest),
+            "clean" => self.git_clean(&Options::read(rest, "e", "exclude")),
+            "rm" => {
+                let tree = options.has("r", "");
+                for path in options.operands.iter().filter(|_| {
+                    !options.has("", "cached") && !rest.iter().any(|word| word == "-n" || word == "--dry-run")
+                }) {
+                    if tree {
+                        self.whole_tree(path, WriteKind::DeleteTree)
+                    } else {
+                        self.writes(path, WriteKind::Delete)
+                    }
+                }
+            }
+            _ => self.git_changes(verb, rest, &options),
+        }
+        output()
+    }
+
+    /// Words of git that change the repository.
+    fn git_changes(&mut self, verb: &str, rest: &[String], options: &Options) {
+        match verb {
+            "reset" => {
+                let risk = if options.has("", "hard") { Risk::High } else { Risk::Medium };
+                self.note(risk, "git", "git reset takes changes back");
+            }
+            "filter-branch" | "filter-repo" => {
+                self.note(Risk::High, "git", "rewrites the history");
+                for word in rest.iter().filter(|word| word.contains(' ')) {
+                    self.code_elsewhere(word);
+                }
+            }
+            "bisect" if rest.first().is_some_and(|word| word == "run") => {
+                self.exec_program(rest[1..].to_vec());
+            }
+            "worktree" if rest.first().is_some_and(|word| word == "add") => {
+                if let Some(path) = options.operands.get(1) {
+                    self.writes(path, WriteKind::Write);
+                }
+            }
+            "hook" | "credential" | "credential-store" => {
+                self.note(Risk::High, "git", format!("git {verb} runs hooks or gives keys"))
+            }
+            _ if text::listed(GIT_CHANGES, verb) => {
+                let is_forced =
+                    rest.iter().any(|word| matches!(word.as_str(), "-D" | "--force" | "-f" | "drop" | "clear"));
+                self.note(
+                    if is_forced { Risk::High } else { Risk::Medium },
+                    "git",
+                    format!("git {verb} changes the repository"),
+                );
+                if verb == "init" {
+                    options.operands.iter().for_each(|path| self.writes(path, WriteKind::Write));
+                }
+                if matches!(verb, "mv") {
+                    options.operands.iter().for_each(|path| self.writes(path, WriteKind::Move));
+                }
+            }
+            _ => self.note(Risk::High, "git", format!("git {verb} isn't known")),
+        }
+    }
+
+    /// Files that options of git name, and programs that they run.
+    fn git_options(&mut self, verb: &str, options: &Options) {
+        for path in options
+            .given
+            .iter()
+            .filter(|(name, _)| matches!(name.as_str(), "output" | "output-directory"))
+            .filter_map(|(_, value)| value.clone())
+        {
+            self.writes(&path, WriteKind::Write);
+        }
+        if matches!(verb, "archive" | "format-patch" | "bundle") {
+            for path in options.values("o", "").map(str::to_owned).collect::<Vec<_>>() {
+                self.writes(&path, WriteKind::Write);
+            }
+        }
+        for name in ["exec", "upload-pack", "receive-pack", "extcmd", "open-files-in-pager"] {
+            for code in options
+                .given
+                .iter()
+                .filter(|(own, _)| own == name)
+                .filter_map(|(_, value)| value.clone())
+                .collect::<Vec<_>>()
+            {
+                self.code_elsewhere(&code);
+            }
+        }
+        if verb == "rebase" || verb == "difftool" {
+            for code in options.values("x", "").map(str::to_owned).collect::<Vec<_>>() {
+                self.code_elsewhere(&code);
+            }
+        }
+        if verb == "grep"
+            && let Some(code) = options.values("O", "").next().map(str::to_owned)
+        {
+            self.code_elsewhere(&code);
+        }
+    }
+
+    fn git_far(&mut self, verb: &str, options: &Options, rest: &[String]) {
+        if verb == "submodule" || verb == "lfs" {
+            self.note(Risk::High, "network", format!("git {verb} may use the network"));
+            if let Some(at) = rest.iter().position(|word| word == "foreach") {
+                let code =
+                    rest[at + 1..].iter().filter(|word| *word != "--recursive").cloned().collect::<Vec<_>>().join(" ");
+                self.code_elsewhere(&code);
+            }
+            return;
+        }
+        if verb == "remote" && rest.first().is_none_or(|word| matches!(word.as_str(), "-v" | "show" | "get-url")) {
+            return self.note(Risk::Low, "looks", "git tells about remotes");
+        }
+        self.git_remote(&options.operands);
+        for pair in options.values("c", "").map(str::to_owned).collect::<Vec<_>>() {
+            let (key, value) = pair.split_once('=').unwrap_or((&pair, ""));
+            self.git_config(key, value);
+        }
+        if verb == "clone" {
+            if let Some(path) = options.operands.get(1) {
+                self.writes(path, WriteKind::Write);
+            }
+            if options.values("u", "").next().is_some() {
+                self.note(Risk::High, "git-config", "git runs another program at the far end");
+            }
+        }
+    }
+
+    fn git_remote(&mut self, operands: &[String]) {
+        let mut is_told = false;
+        for word in operands {
+            if let Some(code) = word.strip_prefix("ext::") {
+                self.code_elsewhere(code);
+            }
+            if word.contains("://") || word.contains('@') {
+                let host = word.split_once("://").map_or(word.as_str(), |(_, rest)| rest);
+                let host =
+                    host.split(['/', ':']).next().unwrap_or_default().rsplit('@').next().unwrap_or_default().to_owned();
+                self.net(&host);
+                is_told = true;
+            }
+        }
+        if !is_told {
+            self.net("");
+        }
+    }
+
+    fn git_set(&mut self, options: &Options, rest: &[String]) {
+        let words: Vec<&String> =
+            options.operands.iter().filter(|word| !matches!(word.as_str(), "set" | "get" | "unset" | "list")).collect();
+        let tells = rest.iter().any(|word| text::listed("-l --list --get --get-all --get-regexp get list", word));
+        for (at, word) in rest.iter().enumerate() {
+            if matches!(word.as_str(), "-f" | "--file")
+                && let Some(path) = rest.get(at + 1).filter(|_| !tells && words.len() > 1)
+            {
+                self.writes(&path.clone(), WriteKind::Write);
+            }
+        }
+        if tells
+            || words.len() < 2
+                && !rest.iter().any(|word| {
+                    word.starts_with("--unset") || word.starts_with("--remove") || word == "-e" || word == "--edit"
+                })
+        {
+            return;
+        }
+        self.note(Risk::High, "git-config", "changes settings of git");
+        if let [key, value, ..] = words.as_slice() {
+            self.git_config(key, value);
+        }
+    }
+
+    fn git_clean(&mut self, options: &Options) {
+        if options.has("n", "dry-run") {
+            return;
+        }
+        self.note(Risk::High, "delete", "git clean deletes what git doesn't know");
+        if options.operands.is_empty() {
+            let inside =
+                self.state.cwd.iter().all(|cwd| {
+                    matches!(self.map.zone(cwd), super::place::Zone::Workspace | super::place::Zone::Temporary)
+                });
+            if !inside {
+                self.block("outside-workspace", "git clean outside the workspace");
+            }
+        }
+        for path in &options.operands {
+            self.writes(&format!("{path}/{NAME}"), WriteKind::Delete);
+        }
+    }
+}
+
+/// Whether such a program is asked to print settings.
+fn prints_settings(words: &[String]) -> bool {
+    words.first().is_none_or(|word| matches!(word.as_str(), "-s" | "-b" | "-c" | "-" | "-k"))
+        || words.iter().any(|word| {
+            text::listed("init hook env shellenv docker-env completion completions activate shell.bash virtualenv-init --path shell --init --alias --eval --start setup-completion gen-completions --shell daemon", word) || word.starts_with("--bash")
+                || word.starts_with("--completion")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_hold_whole_words() {
+        assert!(text::listed(BUILDERS, "cargo") && text::listed(GIT_TELLS, "status"));
+        assert!(!text::listed(BUILDERS, "carg") && !text::listed(BUILDERS, "") && !text::listed(INSTALLERS, "ap"));
+        assert!(!prints_settings(&["install".to_owned()]));
+    }
+}

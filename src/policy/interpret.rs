@@ -1,0 +1,715 @@
+//! Programs that run code of another language: what their code would do, as far as its calls and its strings tell.
+
+use super::exec::{nothing, output};
+use super::options::Options;
+use super::run::{Run, Value};
+use super::text::{self, ANY, DECODED, DECODED_MARK, FILE, NET, OUTPUT, has_open};
+use crate::proto::action::{Risk, WriteKind};
+
+/// An interpreter: its name, the letters behind which code stands, long options behind which it does, letters and long
+/// options that take another value, a word in front of the code.
+struct Language {
+    names: &'static [&'static str],
+    code_letters: &'static str,
+    code_long: &'static [&'static str],
+    value_letters: &'static str,
+}
+
+const LANGUAGES: &[Language] = &[
+    language(&["python", "python2", "python3", "pypy", "pypy3", "ipython", "micropython"], "c", &[], "mWXQ"),
+    language(&["perl"], "eE", &[], "IMm"),
+    language(&["ruby", "jruby", "irb"], "e", &[], "rIECFKTWx"),
+    language(&["node", "nodejs"], "ep", &["eval", "print"], "rC"),
+    language(&["bun"], "ep", &["eval", "print"], "r"),
+    language(&["deno"], "", &[], ""),
+    language(&["php"], "rRBE", &["run", "process-code", "process-begin"], "dcz"),
+    language(&["lua", "luajit"], "e", &[], "l"),
+    language(&["tclsh", "wish", "expect"], "c", &[], ""),
+    language(&["Rscript", "R"], "e", &[], ""),
+    language(&["julia"], "eE", &["eval", "print"], "LJptm"),
+    language(&["osascript"], "e", &[], "l"),
+    language(&["guile", "gosh", "racket", "csi", "chicken"], "ce", &["eval"], "lL"),
+    language(&["sbcl", "clisp", "ecl"], "x", &["eval"], ""),
+    language(&["ghc", "runghc", "ghci", "stack-exec"], "e", &[], ""),
+    language(&["groovy", "scala", "kotlin", "jshell", "elixir", "erl", "swift", "raku", "perl6"], "e", &["eval"], "r"),
+    language(
+        &["psql", "mysql", "mariadb", "sqlite3", "mongo", "mongosh", "redis-cli"],
+        "ce",
+        &["command", "execute", "eval"],
+        "hpPUudDF",
+    ),
+];
+
+const fn language(
+    names: &'static [&'static str],
+    code_letters: &'static str,
+    code_long: &'static [&'static str],
+    value_letters: &'static str,
+) -> Language {
+    Language { names, code_letters, code_long, value_letters }
+}
+
+/// Calls that hand text to a shell or start a program.
+const RUNS: &[&str] = &[
+    "system",
+    "popen",
+    "subprocess",
+    "exec",
+    "spawn",
+    "shell_exec",
+    "passthru",
+    "qx",
+    "%x",
+    "`",
+    "os.execute",
+    "child_process",
+    "Deno.Command",
+    "Deno.run",
+    "run(",
+    "call(",
+    "check_output",
+    "open(",
+    "pcntl_exec",
+    "Process.",
+    "do shell script",
+    "shell-command",
+    "call-process",
+    "start-process",
+    "\\!",
+    ".shell",
+    ".system",
+    "run-process",
+    "posix_spawn",
+    "pty",
+    "Command",
+    "getoutput",
+    "$`",
+];
+/// Calls that remove a tree.
+const REMOVES_TREE: &[&str] = &[
+    "rmtree",
+    "rm_rf",
+    "rm_r",
+    "remove_tree",
+    "rmSync",
+    "rmdirSync",
+    "fs.rm",
+    "rimraf",
+    "removeSync",
+    "emptyDirSync",
+    "remove_entry",
+    "rmdir",
+    "deltree",
+    "delete_recursive",
+    "remove_all",
+    "removedirs",
+    "file delete",
+    "unlink(recursive",
+];
+/// Calls that change a file.
+const CHANGES: &[&str] = &[
+    "unlink",
+    "remove",
+    "write_text",
+    "write_bytes",
+    "writeFile",
+    "appendFile",
+    "File.write",
+    "IO.write",
+    "file_put_contents",
+    "rename",
+    "chmod",
+    "chown",
+    "symlink",
+    "truncate",
+    "shutil.copy",
+    "shutil.move",
+    "copyFile",
+    "createWriteStream",
+    "outputFile",
+    "fputs",
+    "File.open",
+    "FileUtils",
+    "os.replace",
+    "os.link",
+    "mkdir",
+    "touch",
+    "fopen",
+    "io.open",
+    "open ",
+    "open(",
+    "writefile",
+    "Deno.write",
+    "Bun.write",
+    "os.rename",
+    "os.remove",
+    "delete",
+];
+/// Calls that speak to the network.
+const NETS: &[&str] = &[
+    "socket",
+    "urllib",
+    "requests",
+    "http",
+    "fetch(",
+    "fsockopen",
+    "TCPSocket",
+    "net.connect",
+    "LWP",
+    "open-uri",
+    "curl",
+    "httpx",
+    "axios",
+    "XMLHttpRequest",
+    "/inet/",
+    "net/http",
+];
+/// Calls that run text as code.
+const EVALS: &[&str] = &[
+    "exec(",
+    "eval(",
+    "eval ",
+    "exec ",
+    "Function(",
+    "compile(",
+    "loadstring",
+    "runInThisContext",
+    "instance_eval",
+    "assert(",
+];
+/// Calls that decode text.
+const DECODES: &[&str] = &[
+    "b64decode",
+    "base64",
+    "fromhex",
+    "unhexlify",
+    "atob",
+    "Buffer.from",
+    "unpack",
+    "pack(",
+    "rot13",
+    "zlib",
+    "marshal",
+    "codecs",
+    "decode(",
+    "bytes(",
+    "chr(",
+    "fromCharCode",
+    "hex2bin",
+    "str_rot13",
+    "gzinflate",
+    "join(",
+    "[::-1]",
+    "reverse",
+];
+/// Ways to say the home.
+const HOMES: &[&str] = &["expanduser", "Path.home", "homedir", "Dir.home", "HOME", "ENV{HOME}", "getenv"];
+
+fn has_any(code: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| code.contains(word))
+}
+
+fn language_of(name: &str) -> Option<&'static Language> {
+    LANGUAGES
+        .iter()
+        .find(|language| language.names.contains(&name) || super::builtin::is_versioned(name, language.names))
+}
+
+/// Whether a name is an interpreter's.
+pub(super) fn is_interpreter(name: &str) -> bool {
+    language_of(name).is_some()
+}
+
+impl Run<'_, '_> {
+    /// Runs an interpreter; `None` where the program isn't one.
+    pub(super) fn interpreter(&mut self, name: &str, words: &[String]) -> Option<Value> {
+        match name {
+            "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => return Some(self.awk(words)),
+            "sed" | "gsed" | "ssed" => return Some(self.sed(words)),
+            _ => {}
+        }
+        let language = language_of(name)?;
+        Some(self.language(name, language, words))
+    }
+
+    fn language(&mut self, name: &str, language: &Language, words: &[String]) -> Value {
+        let words = match (name, words.split_first()) {
+            ("deno", Some((verb, rest))) if verb == "eval" => {
+                rest.iter().for_each(|code| self.other_code(name, code));
+                return output();
+            }
+            ("deno" | "bun", Some((verb, rest))) if verb == "run" => rest,
+            _ => words,
+        };
+        let mut codes: Vec<String> = Vec::new();
+        let mut operands: Vec<String> = Vec::new();
+        let mut in_place = false;
+        let mut at = 0;
+        while let Some(word) = words.get(at) {
+            at += 1;
+            if let Some(long) = word.strip_prefix("--") {
+                let (long, value) = long.split_once('=').map_or((long, None), |(long, value)| (long, Some(value)));
+                if language.code_long.contains(&long) {
+                    codes.push(value.map_or_else(|| words.get(at).cloned().unwrap_or_default(), str::to_owned));
+                    at += usize::from(value.is_none());
+                } else if matches!(long, "require" | "import" | "loader") {
+                    at += usize::from(value.is_none());
+                } else if long.is_empty() {
+                    operands.extend(words[at..].iter().cloned());
+                    break;
+                }
+                continue;
+            }
+            if word.len() < 2 || !word.starts_with('-') {
+                operands.extend(words[at - 1..].iter().cloned());
+                break;
+            }
+            if name.starts_with("python") && word == "-m" {
+                return self.python_module(
+                    words.get(at).cloned().unwrap_or_default(),
+                    words.get(at + 1..).unwrap_or_default(),
+                );
+            }
+            let letters = &word[1..];
+            for (place, letter) in letters.char_indices() {
+                let rest = &letters[place + letter.len_utf8()..];
+                in_place |= letter == 'i' && matches!(name, "perl" | "ruby");
+                if language.code_letters.contains(letter) {
+                    codes.push(if rest.is_empty() {
+                        words.get(at).cloned().unwrap_or_default()
+                    } else {
+                        rest.to_owned()
+                    });
+                    at += usize::from(rest.is_empty());
+                    break;
+                }
+                if letter == 'i' && in_place {
+                    break;
+                }
+                if language.value_letters.contains(letter) {
+                    at += usize::from(rest.is_empty());
+                    break;
+                }
+            }
+        }
+        self.language_runs(name, codes, operands, in_place)
+    }
+
+    fn language_runs(&mut self, name: &str, codes: Vec<String>, operands: Vec<String>, in_place: bool) -> Value {
+        let is_database = text::listed("psql mysql mariadb sqlite3 mongo mongosh redis-cli", name);
+        if in_place {
+            operands.iter().for_each(|path| self.writes(path, WriteKind::Write));
+        }
+        if self.streams.is_net && codes.is_empty() {
+            self.block("network-shell", format!("{name} is tied to the network"));
+        }
+        if !codes.is_empty() {
+            let mut code = codes.join("\n");
+            // What stands behind the code is handed to it.
+            if operands.len() < 16 && !in_place {
+                for word in &operands {
+                    code.push_str(&format!("\n\"{word}\""));
+                }
+            }
+            self.other_code(name, &code);
+            return folded(&codes).unwrap_or_else(output);
+        }
+        if is_database {
+            self.note(Risk::High, "database", format!("{name} may change a database"));
+            if name == "sqlite3" {
+                operands
+                    .iter()
+                    .take(1)
+                    .filter(|path| *path != ":memory:")
+                    .for_each(|path| self.writes(path, WriteKind::Write));
+            }
+            operands.iter().skip(1).for_each(|code| self.other_code(name, code));
+            if let Some(data) = self.streams.input.clone() {
+                data.iter().for_each(|code| self.other_code(name, code));
+            }
+            return output();
+        }
+        match operands.first().filter(|file| *file != "-" && *file != "/dev/stdin") {
+            Some(file) => {
+                self.reads(file);
+                self.note(Risk::High, "script", format!("{name} runs the script {file}"));
+                for code in self.content(file) {
+                    self.other_code(name, &code);
+                }
+            }
+            None => match self.streams.input.clone() {
+                Some(data) => data.iter().for_each(|code| self.other_code(name, code)),
+                None => self.note(Risk::High, "interactive", format!("{name} waits for code")),
+            },
+        }
+        output()
+    }
+
+    fn python_module(&mut self, module: String, words: &[String]) -> Value {
+        match module.as_str() {
+            "json.tool" | "this" | "timeit" | "calendar" | "tokenize" | "ast" | "dis" | "platform" | "site" => {}
+            "pytest" | "unittest" | "venv" | "virtualenv" | "compileall" | "py_compile" | "build" | "mypy"
+            | "black" | "ruff" | "flake8" | "isort" | "pylint" | "coverage" | "doctest" | "tox" | "nox" | "pdb"
+            | "cProfile" | "sphinx" | "zipfile" | "tarfile" | "django" => {
+                self.note(Risk::Medium, "build", format!("runs {module}"));
+                if matches!(module.as_str(), "venv" | "virtualenv") {
+                    words
+                        .iter()
+                        .filter(|word| !word.starts_with('-'))
+                        .for_each(|path| self.writes(path, WriteKind::Write));
+                }
+                if matches!(module.as_str(), "zipfile" | "tarfile")
+                    && let Some(at) = words.iter().position(|word| word == "-e" || word == "--extract")
+                {
+                    words.iter().skip(at + 2).for_each(|path| self.writes(path, WriteKind::Write));
+                }
+            }
+            "pip" | "ensurepip" | "pipx" => self.note(Risk::High, "install", "installs packages"),
+            _ => self.note(Risk::High, "unknown-program", format!("runs the module {module}")),
+        }
+        output()
+    }
+
+    /// Looks at code of another language.
+    pub(super) fn other_code(&mut self, name: &str, code: &str) {
+        if code.contains([NET, DECODED, DECODED_MARK]) {
+            return self.block("fed-code", format!("{name} runs what came over the network or out of a decoder"));
+        }
+        let body = code.trim();
+        if !body.is_empty() && body.chars().all(|c| text::is_open(c) || c.is_whitespace()) {
+            return match text::weightiest(body) {
+                FILE => self.note(Risk::High, "script", format!("{name} runs a script whose contents aren't known")),
+                _ => self.block_unknown("unknown-code", format!("{name} runs code that isn't known before it runs")),
+            };
+        }
+        self.note(Risk::High, "code", format!("{name} runs code, of which calls and strings are looked at"));
+        let literals = literals(code, name);
+        let (runs, nets, evals) = (has_any(code, RUNS), has_any(code, NETS), has_any(code, EVALS));
+        if has_any(code, &["socket", "TCPSocket", "fsockopen", "net.connect", "Socket", "createConnection", "/inet/"])
+            && (has_any(
+                code,
+                &["dup2", "/bin/sh", "/bin/bash", "pty.spawn", "sh -i", "cmd.exe", "getline", "\"sh\"", "'sh'"],
+            ) || has_any(code, &["subprocess", "child_process", "exec"]) && runs)
+        {
+            self.block("network-shell", format!("{name} ties a shell to the network"));
+        }
+        if evals && (nets || has_any(code, DECODES)) {
+            self.block("fed-code", format!("{name} runs what came over the network or out of a decoder"));
+        }
+        if code.contains("fork")
+            && has_any(code, &["while", "for(", "for (", "loop", "for _", "until", "for;", "fork()&&fork", "for i"])
+            && !code.contains("wait")
+        {
+            self.block("fork-bomb", "starts processes in an endless loop");
+        }
+        if code.contains("kill") && has_any(code, &["-1,", "-1)", ", -1", ",-1", "-9, -1"]) {
+            self.block("kill-all", "sends a signal to every process");
+        }
+        if has_any(code, &["reboot(", "SYS_reboot", "poweroff("]) {
+            self.block("power", "ends the system");
+        }
+        if nets && name != "vim" {
+            self.net("");
+        }
+        if matches!(name, "tclsh" | "wish" | "expect" | "gdb") {
+            for line in code.lines().filter_map(|line| line.split_once("exec ").or_else(|| line.split_once("shell "))) {
+                self.embedded(line.1);
+            }
+        }
+        self.code_effects(code, &literals, runs);
+    }
+
+    fn code_effects(&mut self, code: &str, literals: &[String], runs: bool) {
+        if runs {
+            for text in literals {
+                if text.len() > 1 && text.chars().any(|c| c.is_ascii_alphabetic()) && !text.contains("://") {
+                    self.embedded(text);
+                }
+            }
+        }
+        let removes = has_any(code, REMOVES_TREE);
+        let changes = has_any(code, CHANGES) || code.contains('>');
+        if !removes && !changes {
+            return;
+        }
+        let names_home = has_any(code, HOMES);
+        if removes && names_home && !literals.iter().any(|text| text.contains('/') && text.len() > 2) {
+            let home = self.map.rules.home.clone();
+            self.whole_tree(&home, WriteKind::DeleteTree);
+        }
+        let reads_only = !removes && only_reads(code);
+        for literal in literals.iter().filter(|text| is_path(text, removes)) {
+            let path = literal.trim_start_matches(['>', '<', '+', ' ']);
+            let path = match path.strip_prefix('~') {
+                Some(below) if below.is_empty() || below.starts_with('/') => format!("{}{below}", self.map.rules.home),
+                _ => path.to_owned(),
+            };
+            let path = text::alive(&path);
+            if removes {
+                self.whole_tree(&path, WriteKind::DeleteTree);
+            } else if reads_only && !literal.starts_with('>') {
+                self.reads(&path);
+            } else {
+                self.writes(&path, WriteKind::Write);
+            }
+        }
+    }
+
+    /// A string of another language that its shell may run: only what it is blocked for counts.
+    fn embedded(&mut self, text: &str) {
+        let before = self.reasons.len();
+        self.code_elsewhere(text);
+        let mut at = 0;
+        self.reasons.retain(|reason| {
+            at += 1;
+            at <= before
+                || reason.risk == Risk::Blocked
+                    && !matches!(reason.rule, "unknown-command" | "unknown-code" | "unknown-tree" | "outside-workspace")
+        });
+        self.note(Risk::High, "code", "code that runs other programs");
+    }
+
+    fn awk(&mut self, words: &[String]) -> Value {
+        let options = Options::read(words, "fvFieElE", "file assign field-separator include exec source");
+        let mut operands = options.operands.clone();
+        let mut codes: Vec<String> = options.values("e", "source").map(str::to_owned).collect();
+        let files: Vec<String> = options.values("fE", "file").map(str::to_owned).collect();
+        for file in &files {
+            self.reads(file);
+            self.note(Risk::High, "script", format!("awk runs the script {file}"));
+            codes.extend(self.content(file));
+        }
+        if codes.is_empty() && !operands.is_empty() {
+            codes.push(operands.remove(0));
+        }
+        if options.values("i", "include").any(|file| file == "inplace") {
+            operands.iter().for_each(|path| self.writes(path, WriteKind::Write));
+        }
+        operands.iter().filter(|path| !path.contains('=')).for_each(|path| self.reads(path));
+        for code in &codes {
+            self.awk_code(code);
+        }
+        let data = self.streams.input.take();
+        if let Some(printed) = codes.iter().find_map(|code| awk_prints(code)) {
+            return vec![printed];
+        }
+        match data {
+            Some(data) => data.iter().map(|text| if text.contains(NET) { NET } else { OUTPUT }.to_string()).collect(),
+            None => output(),
+        }
+    }
+
+    fn awk_code(&mut self, code: &str) {
+        if has_open(code.trim()) && code.trim().chars().all(text::is_open) {
+            return self.other_code("awk", code);
+        }
+        // Comparisons such as `$1 > 5` write nothing: a file's name is a string or a variable behind `print`.
+        let literals = literals(code, "awk");
+        let pipes = code.contains('|') && !code.replace("||", "").is_empty() && code.replace("||", "").contains('|');
+        if code.contains("system") || pipes {
+            self.note(Risk::High, "code", "awk runs other programs");
+            literals.iter().for_each(|text| self.embedded(text));
+            if code.contains("system") && literals.is_empty()
+                || code.contains("system($")
+                || pipes && code.contains("| getline") && literals.is_empty()
+            {
+                self.block_unknown("unknown-code", "awk runs commands that aren't known before it runs");
+            }
+        }
+        if code.contains("/inet/") {
+            self.net("");
+            self.block("network-shell", "awk is tied to the network");
+        }
+        let mut rest = code;
+        while let Some(at) = rest.find('>') {
+            let behind = rest[at + 1..].trim_start_matches(['>', ' ']);
+            if let Some(quoted) = behind.strip_prefix('"') {
+                let name: String = quoted.chars().take_while(|c| *c != '"').collect();
+                self.writes(&name, WriteKind::Write);
+            } else if rest[..at].contains("print")
+                && !behind.starts_with(['=', '$'])
+                && behind.starts_with(|c: char| c.is_alphabetic())
+            {
+                self.note(Risk::High, "unknown-path", "awk writes a file whose name isn't known");
+            }
+            rest = &rest[at + 1..];
+        }
+        self.note(Risk::Low, "filter", "awk filters text");
+    }
+
+    fn sed(&mut self, words: &[String]) -> Value {
+        let options = Options::read(words, "efl", "expression file line-length");
+        let mut operands = options.operands.clone();
+        let mut codes: Vec<String> = options.values("e", "expression").map(str::to_owned).collect();
+        for file in options.values("f", "file").map(str::to_owned).collect::<Vec<_>>() {
+            self.reads(&file);
+            codes.extend(self.content(&file));
+        }
+        if codes.is_empty() && !operands.is_empty() {
+            codes.push(operands.remove(0));
+        }
+        let in_place = options.has("i", "in-place");
+        for path in &operands {
+            if in_place { self.writes(path, WriteKind::Write) } else { self.reads(path) }
+        }
+        let parsed: Vec<super::sed::Script> = codes.iter().map(|code| super::sed::read(code)).collect();
+        for script in &parsed {
+            script.writes.iter().for_each(|path| self.writes(path, WriteKind::Write));
+            script.reads.iter().for_each(|path| self.reads(path));
+            for code in &script.runs {
+                self.note(Risk::High, "code", "sed runs commands");
+                match code.trim().is_empty() {
+                    true => self.block_unknown("unknown-code", "sed runs its input as commands"),
+                    false => _ = self.code_elsewhere(code),
+                }
+            }
+        }
+        if in_place {
+            return nothing();
+        }
+        let data = match operands.as_slice() {
+            [] => self.streams.input.take().unwrap_or_else(|| vec![ANY.to_string()]),
+            paths => paths.iter().flat_map(|path| self.content(path)).collect(),
+        };
+        data.iter()
+            .map(|text| match text::is_known(text) && text.len() <= text::TEXT_BYTES_MAX {
+                true => super::sed::apply(&parsed, text).unwrap_or_else(|| OUTPUT.to_string()),
+                false if text.contains(DECODED_MARK) => DECODED.to_string(),
+                false if is_path_text(text) => ANY.to_string(),
+                false => text::weightiest(text).to_string(),
+            })
+            .collect()
+    }
+}
+
+fn is_path_text(text: &str) -> bool {
+    !has_open(text)
+}
+
+/// Whether code that opens files only reads them.
+fn only_reads(code: &str) -> bool {
+    let changes: Vec<&&str> = CHANGES
+        .iter()
+        .filter(|word| {
+            code.contains(**word) && !matches!(**word, "open(" | "open " | "fopen" | "io.open" | "File.open")
+        })
+        .collect();
+    let modes =
+        ["'w", "\"w", "'a'", "\"a\"", "'ab", "\"ab", "'x'", "'r+", "\"r+", "'>", "\">", "mode=", "+<", "'a+", "\"a+"];
+    changes.is_empty() && !has_any(code, &modes)
+}
+
+/// Whether a string may be a path that is meant.
+fn is_path(text: &str, removes: bool) -> bool {
+    let plain = text.trim_start_matches(['>', '<', '+', ' ']);
+    !plain.is_empty()
+        && plain.len() < 256
+        && !plain.contains("://")
+        && !plain.contains(['\n', ' ', '(', ')'])
+        && (plain.starts_with(['/', '~'])
+            || plain.contains('/')
+            || removes && plain.len() > 1
+            || plain == "."
+            || plain == "*")
+}
+
+/// The strings of code, those joined by `+` or `.` as one too, those in a list also as one line.
+fn literals(code: &str, name: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let (mut joined, mut line) = (String::new(), String::new());
+    for (gap, literal) in strings(code, if name == "awk" { "\"" } else { "\"'`" }) {
+        if matches!(gap.as_str(), "+" | "." | "" | "..") {
+            joined.push_str(&literal);
+        } else {
+            found.push(std::mem::replace(&mut joined, literal.clone()));
+        }
+        if matches!(gap.as_str(), "," | "" | "+" | "." | ",[" | "=>" | "],[") {
+            if gap.contains(',') {
+                line.push(' ');
+            }
+            line.push_str(&literal);
+        } else {
+            found.push(std::mem::replace(&mut line, literal.clone()));
+        }
+        found.push(literal);
+    }
+    found.extend([joined, line]);
+    // `\!` of a database, `!` of an editor, `qw(…)` of perl.
+    for mark in ["\\!", ".shell ", ".system "] {
+        if let Some((_, line)) = code.split_once(mark) {
+            found.push(line.lines().next().unwrap_or_default().to_owned());
+        }
+    }
+    if let Some((_, list)) = code.split_once("qw(") {
+        found.push(list.split(')').next().unwrap_or_default().to_owned());
+    }
+    found.retain(|text| !text.is_empty());
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// The strings of code, each with what stands in front of it but white space; at most 200.
+fn strings(code: &str, quotes: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut between = String::new();
+    let mut rest = code.chars();
+    while let Some(c) = rest.next() {
+        // `qx(…)`, `%x{…}`, `qq[…]`
+        let is_named = ["qx", "%x", "qq", "%q"].iter().any(|name| between.ends_with(name));
+        let end = match c {
+            c if quotes.contains(c) => c,
+            '{' if is_named => '}',
+            '(' if is_named => ')',
+            '[' if is_named => ']',
+            '/' if is_named => '/',
+            c => {
+                if !c.is_whitespace() {
+                    between.push(c);
+                }
+                continue;
+            }
+        };
+        let mut literal = String::new();
+        while let Some(c) = rest.next() {
+            if c == end {
+                break;
+            }
+            literal.push(c);
+            if c == '\\' {
+                literal.extend(rest.next());
+            }
+        }
+        if literal.contains('\\') {
+            literal = text::unescaped(&literal, true);
+        }
+        found.push((std::mem::take(&mut between), literal));
+        if found.len() >= 200 {
+            break;
+        }
+    }
+    found
+}
+
+/// What code prints that only prints one string: `print("…")`, `puts '…'`, `console.log('…')`.
+fn folded(codes: &[String]) -> Option<Value> {
+    let [code] = codes else { return None };
+    let code = code.trim().trim_end_matches(';');
+    let call = ["print(", "print ", "puts ", "console.log(", "echo ", "say ", "printf("]
+        .iter()
+        .find_map(|call| code.strip_prefix(call))?;
+    let call = call.trim_end_matches(')');
+    let quote = call.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let inner = call.strip_prefix(quote)?.strip_suffix(quote)?;
+    (!inner.contains(quote) && !inner.contains(['$', '#'])).then(|| vec![text::unescaped(inner, true) + "\n"])
+}
+
+/// What awk prints that prints one string before it reads.
+fn awk_prints(code: &str) -> Option<String> {
+    let body = code.trim().strip_prefix("BEGIN")?.trim().strip_prefix('{')?.trim();
+    let body = body.strip_prefix("printf").or_else(|| body.strip_prefix("print"))?.trim().trim_start_matches('(');
+    let inner = body.strip_prefix('"')?;
+    let (text, behind) = inner.split_once('"')?;
+    let behind = behind.trim().trim_end_matches(['}', ';', ')', ' ']);
+    behind.is_empty().then(|| text::unescaped(text, true) + "\n")
+}

@@ -1,0 +1,248 @@
+//! Programs that speak to other machines.
+
+use super::exec::{base, nothing, output};
+use super::options::Options;
+use super::run::{Run, Value};
+use super::text::{NET, listed};
+use crate::proto::action::{Risk, WriteKind};
+
+fn from_net() -> Value {
+    vec![NET.to_string()]
+}
+
+/// The host of an address; the whole text where it isn't one.
+fn host_of(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    host.split(':').next().unwrap_or_default()
+}
+
+impl Run<'_, '_> {
+    /// Runs a program that speaks to other machines; `None` where it isn't one.
+    pub(super) fn net_program(&mut self, name: &str, words: &[String]) -> Option<Value> {
+        Some(match name {
+            "curl" | "curlie" => self.curl(words),
+            "wget" | "wget2" => self.wget(words),
+            "aria2c" | "axel" | "http" | "https" | "xh" | "lynx" | "w3m" | "links" | "elinks" | "ftp" | "lftp"
+            | "tftp" | "youtube-dl" | "yt-dlp" | "fetch" | "GET" | "POST" | "lwp-request" | "lwp-download" | "dog" => {
+                self.fetcher(name, words)
+            }
+            "nc" | "ncat" | "netcat" | "nc.traditional" | "nc.openbsd" | "socat" | "telnet" | "cryptcat"
+            | "websocat" => self.pipe_net(name, words),
+            "scp" | "sftp" | "rcp" => self.scp(words),
+            "ping" | "ping6" | "traceroute" | "tracepath" | "mtr" | "dig" | "nslookup" | "host" | "whois" | "nmap"
+            | "arping" | "drill" | "rclone" | "s3cmd" | "aws" | "gcloud" | "az" | "gsutil" | "gh" | "glab" | "hub"
+            | "terraform" | "ansible" | "ansible-playbook" | "vault" | "doctl" | "flyctl" | "fly" | "heroku"
+            | "vercel" | "netlify" | "firebase" | "wrangler" | "mail" | "mailx" | "sendmail" | "mutt" | "msmtp"
+            | "swaks" | "ssh-copy-id" | "ssh-keyscan" | "mosquitto_pub" | "kafkacat" | "grpcurl" | "speedtest"
+            | "iperf3" | "tcpdump" | "tshark" => {
+                self.net("");
+                let is_fetch = listed("dig nslookup host gh aws gsutil gcloud ssh-keyscan drill", name);
+                if matches!(name, "aws" | "gsutil" | "rclone") {
+                    let operands = Options::read(words, "", "").operands;
+                    if let Some(path) = operands.last().filter(|path| path.starts_with(['/', '~', '.'])) {
+                        self.writes(path, WriteKind::Write);
+                    }
+                }
+                if is_fetch { from_net() } else { output() }
+            }
+            _ => return None,
+        })
+    }
+
+    fn curl(&mut self, words: &[String]) -> Value {
+        const SHORT: &str = "AbcCdDeEFHhKmoPQrTtuUwxXYyz";
+        const LONG: &str = "user-agent cookie cookie-jar data data-raw data-binary data-urlencode dump-header form header config max-time output output-dir request url user upload-file write-out proxy retry connect-timeout cacert cert key proto tlsv1 range resolve retry-delay limit-rate referer json trace trace-ascii stderr interface ciphers";
+        let options = Options::read(words, SHORT, LONG);
+        let mut urls: Vec<String> = options.operands.clone();
+        urls.extend(options.values("", "url").map(str::to_owned));
+        for url in &urls {
+            self.net(host_of(url));
+            if let Some(path) = url.strip_prefix("file://") {
+                self.reads(path);
+            }
+        }
+        self.curl_sends(&options);
+        let directory = options.values("", "output-dir").next().map(str::to_owned);
+        let mut targets: Vec<String> = options.values("o", "output").map(str::to_owned).collect();
+        let mut others: Vec<String> = options.values("Dc", "dump-header").map(str::to_owned).collect();
+        for option in ["cookie-jar", "trace", "trace-ascii", "stderr", "libcurl", "etag-save"] {
+            others.extend(options.values("", option).map(str::to_owned));
+        }
+        if options.has("O", "remote-name")
+            || options.has("", "remote-name-all")
+            || options.has("J", "remote-header-name")
+        {
+            targets.extend(urls.iter().map(|url| base(url.split(['?', '#']).next().unwrap_or_default()).to_owned()));
+        }
+        if let Some(directory) = &directory {
+            targets.iter_mut().for_each(|path| *path = format!("{directory}/{path}"));
+        }
+        others.iter().filter(|path| *path != "-").for_each(|path| self.writes(path, WriteKind::Write));
+        self.fetched(&targets)
+    }
+
+    /// Files that `curl` sends.
+    fn curl_sends(&mut self, options: &Options) {
+        for data in options
+            .values("dF", "data")
+            .chain(options.values("", "data-binary"))
+            .chain(options.values("", "form"))
+            .chain(options.values("", "data-urlencode"))
+            .chain(options.values("", "json"))
+        {
+            let file = data
+                .rsplit_once(['@', '<'])
+                .filter(|(before, _)| before.is_empty() || before.ends_with('=') || !before.contains('.'))
+                .map(|(_, file)| file);
+            if let Some(file) = file {
+                let file = file.split(';').next().unwrap_or_default();
+                self.reads(file);
+            }
+        }
+        for path in options.values("T", "upload-file") {
+            self.reads(path);
+        }
+        for path in options.values("K", "config") {
+            self.reads(path);
+            self.note(Risk::High, "unknown-option", "curl gets options from a file");
+        }
+    }
+
+    /// Files that come over the network; what comes to the output is as foreign.
+    fn fetched(&mut self, targets: &[String]) -> Value {
+        let mut is_away = false;
+        for path in targets {
+            if path == "-" || path == "/dev/stdout" {
+                return from_net();
+            }
+            is_away = true;
+            self.writes(path, WriteKind::Write);
+            self.store(path, &from_net(), false);
+        }
+        if is_away { nothing() } else { from_net() }
+    }
+
+    fn wget(&mut self, words: &[String]) -> Value {
+        const SHORT: &str = "oaeiBtOwTQPUlARDIX";
+        const LONG: &str = "output-document output-file append-output execute input-file directory-prefix user-agent header post-data post-file timeout tries user password method body-data body-file accept reject domains level wait limit-rate use-askpass";
+        let options = Options::read(words, SHORT, LONG);
+        for url in &options.operands {
+            self.net(host_of(url));
+        }
+        if options.operands.is_empty() {
+            self.net("");
+        }
+        for path in options
+            .values("", "post-file")
+            .chain(options.values("", "body-file"))
+            .chain(options.values("i", "input-file"))
+        {
+            self.reads(path);
+        }
+        for code in options.values("", "use-askpass").map(str::to_owned).collect::<Vec<_>>() {
+            self.code_elsewhere(&code);
+        }
+        for path in options.values("oa", "output-file").map(str::to_owned).collect::<Vec<_>>() {
+            self.writes(&path, WriteKind::Write);
+        }
+        let targets: Vec<String> = options.values("O", "output-document").map(str::to_owned).collect();
+        if !targets.is_empty() {
+            return self.fetched(&targets);
+        }
+        let directory = options.values("P", "directory-prefix").next().unwrap_or(".").to_owned();
+        let names: Vec<String> = options
+            .operands
+            .iter()
+            .map(|url| format!("{directory}/{}", base(url.split(['?', '#']).next().unwrap_or_default())))
+            .collect();
+        self.fetched(&names);
+        if options.has("", "spider") { output() } else { nothing() }
+    }
+
+    fn fetcher(&mut self, name: &str, words: &[String]) -> Value {
+        let options = Options::read(words, "oOdPe", "output out dir download");
+        for url in &options.operands {
+            self.net(host_of(url));
+        }
+        if matches!(name, "lftp" | "ftp") {
+            for code in options.values("e", "").map(str::to_owned).collect::<Vec<_>>() {
+                if let Some((_, shell)) = code.split_once('!') {
+                    self.code_elsewhere(shell);
+                }
+            }
+        }
+        if listed("lynx w3m links elinks GET POST lwp-request dog", name) {
+            return from_net();
+        }
+        let mut targets: Vec<String> = options.values("oO", "output").map(str::to_owned).collect();
+        if matches!(name, "aria2c" | "axel" | "lwp-download") && targets.is_empty() {
+            targets.extend(options.operands.iter().map(|url| base(url).to_owned()));
+        }
+        if let Some(directory) = options.values("dP", "dir").next() {
+            targets.iter_mut().for_each(|path| *path = format!("{directory}/{path}"));
+        }
+        self.fetched(&targets)
+    }
+
+    fn pipe_net(&mut self, name: &str, words: &[String]) -> Value {
+        let options = Options::read(words, "ecpsqwiIGOTXx", "exec sh-exec lua-exec");
+        let host = options.operands.iter().find(|word| !word.starts_with('-')).cloned().unwrap_or_default();
+        self.net(&host);
+        let runs = name != "socat"
+            && name != "telnet"
+            && (options.has("e", "exec")
+                || options.has("", "sh-exec")
+                || options.has("c", "") && options.values("c", "").any(|code| code.contains("sh")));
+        let executes = words.iter().any(|word| {
+            let word = word.to_ascii_uppercase();
+            word.contains("EXEC:") || word.contains("SYSTEM:") || word.contains("SHELL:")
+        });
+        if runs || executes {
+            self.block("network-shell", format!("{name} ties a program to the network"));
+        }
+        for word in words.iter().filter(|_| name == "socat") {
+            for kind in ["OPEN:", "CREATE:", "FILE:", "GOPEN:"] {
+                if let Some(path) = word.strip_prefix(kind) {
+                    self.writes(path.split(',').next().unwrap_or_default(), WriteKind::Write);
+                }
+            }
+        }
+        self.streams.input = None;
+        if options.has("z", "") { output() } else { from_net() }
+    }
+
+    fn scp(&mut self, words: &[String]) -> Value {
+        let options = Options::read(words, "cFiJloPSDXbBR", "");
+        for code in options.values("S", "").map(str::to_owned).collect::<Vec<_>>() {
+            self.exec_program(vec![code]);
+        }
+        for option in options.values("o", "").map(str::to_owned).collect::<Vec<_>>() {
+            if let Some(code) = option.strip_prefix("ProxyCommand=") {
+                self.code_elsewhere(code);
+            }
+        }
+        let mut operands = options.operands;
+        let target = operands.pop().unwrap_or_default();
+        let mut is_far = false;
+        for source in &operands {
+            if super::files::is_remote(source) {
+                is_far = true;
+            } else {
+                self.reads(source);
+            }
+        }
+        self.net(target.split(':').next().filter(|_| !is_far).unwrap_or_default());
+        if !super::files::is_remote(&target) && !operands.is_empty() {
+            self.writes(&target, WriteKind::Write);
+            let names: Vec<String> =
+                operands.iter().map(|source| base(source.rsplit(':').next().unwrap_or_default()).to_owned()).collect();
+            for name in names.iter().filter(|_| is_far) {
+                self.store(&target, &from_net(), false);
+                self.store(&format!("{target}/{name}"), &from_net(), false);
+            }
+        }
+        output()
+    }
+}

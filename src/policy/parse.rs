@@ -1,0 +1,707 @@
+//! Bash's grammar: a script → its tree. One pass without going back, so its time grows with the text alone; a mistake is
+//! noted and reading goes on behind it, for what stands there may still run. Words are read in `word`.
+
+use std::rc::Rc;
+
+use super::syntax::{
+    Assign, AssignValue, Command, Item, Joint, Kind, Part, Pipeline, Redirect, RedirectOp, Script, Trouble, Word,
+};
+
+/// Constructs open at once.
+pub(super) const DEPTH_MAX: usize = 64;
+
+/// Words that end a list of commands.
+const ENDERS: [&str; 8] = ["then", "do", "done", "fi", "else", "elif", "esac", "}"];
+
+/// Builtins whose arguments may be assignments of arrays.
+const DECLARERS: [&str; 5] = ["declare", "typeset", "local", "export", "readonly"];
+
+/// Reads a script that stands `depth` constructs deep in another one; also says what was wrong with it.
+pub(super) fn parse(text: &str, depth: usize) -> (Script, Option<Trouble>) {
+    let mut parser = Parser::new(text, depth);
+    let mut script = Script::default();
+    while parser.at < text.len() {
+        let before = parser.at;
+        script.items.append(&mut parser.list().items);
+        if parser.at < text.len() {
+            // Something that ends what never began.
+            parser.wrong(Trouble::Syntax);
+            if parser.at == before {
+                parser.bump();
+            }
+        }
+    }
+    (script, parser.trouble)
+}
+
+/// The reader.
+pub(super) struct Parser<'a> {
+    pub(super) text: &'a str,
+    pub(super) at: usize,
+    pub(super) depth: usize,
+    pub(super) trouble: Option<Trouble>,
+    /// Where the line with a here-document ends, and where what follows its bodies begins.
+    here: Option<(usize, usize)>,
+}
+
+impl<'a> Parser<'a> {
+    pub(super) fn new(text: &'a str, depth: usize) -> Self {
+        let trouble = (depth > DEPTH_MAX).then_some(Trouble::Depth);
+        Self { text, at: if trouble.is_some() { text.len() } else { 0 }, depth, trouble, here: None }
+    }
+
+    pub(super) fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    pub(super) fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    pub(super) fn starts(&self, with: &str) -> bool {
+        self.rest().starts_with(with)
+    }
+
+    pub(super) fn eat(&mut self, text: &str) -> bool {
+        let has = self.starts(text);
+        if has {
+            self.at += text.len();
+        }
+        has
+    }
+
+    /// Goes over one character, and at the end of a line over the here-documents that belong to it.
+    pub(super) fn bump(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        if c == '\n'
+            && let Some((_, behind)) = self.here.take_if(|(line_end, _)| *line_end == self.at)
+        {
+            self.at = behind;
+            return Some(c);
+        }
+        self.at += c.len_utf8();
+        Some(c)
+    }
+
+    pub(super) fn wrong(&mut self, trouble: Trouble) {
+        self.trouble = self.trouble.max(Some(trouble));
+    }
+
+    /// Goes one construct deeper; where that is too deep, the rest isn't read and the trouble says so.
+    pub(super) fn deeper<T: Default>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+        if self.depth >= DEPTH_MAX {
+            self.wrong(Trouble::Depth);
+            self.at = self.text.len();
+            return T::default();
+        }
+        self.depth += 1;
+        let value = read(self);
+        self.depth -= 1;
+        value
+    }
+
+    /// Takes in what a parser for a piece of this text found wrong.
+    pub(super) fn adopt(&mut self, trouble: Option<Trouble>) {
+        self.trouble = self.trouble.max(trouble);
+    }
+
+    fn skip_blanks(&mut self) {
+        loop {
+            match self.peek() {
+                Some(' ' | '\t' | '\r') => self.at += 1,
+                Some('\\') if self.starts("\\\n") => self.at += 2,
+                Some('#') => {
+                    let line = self.rest();
+                    self.at += line.find('\n').unwrap_or(line.len());
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn skip_newlines(&mut self) {
+        self.skip_blanks();
+        while self.peek() == Some('\n') {
+            self.bump();
+            self.skip_blanks();
+        }
+    }
+
+    /// The plain word that stands next, for reserved words.
+    fn word_ahead(&self) -> &'a str {
+        let rest = self.rest();
+        let end = rest.find([' ', '\t', '\n', '\r', ';', '&', '|', '<', '>', '(', ')']).unwrap_or(rest.len());
+        &rest[..end]
+    }
+
+    fn eat_word(&mut self, word: &str) -> bool {
+        self.skip_newlines();
+        let has = self.word_ahead() == word;
+        if has {
+            self.at += word.len();
+        } else {
+            self.wrong(Trouble::Syntax);
+        }
+        has
+    }
+
+    /// Reads commands up to something that ends a list.
+    pub(super) fn list(&mut self) -> Script {
+        let mut script = Script::default();
+        loop {
+            self.skip_newlines();
+            match self.peek() {
+                None | Some(')') => return script,
+                Some(';') => {
+                    if !self.starts(";;") && !self.starts(";&") {
+                        // bash would refuse an empty command.
+                        self.wrong(Trouble::Syntax);
+                        self.at += 1;
+                        continue;
+                    }
+                    return script;
+                }
+                Some('&' | '|') if !self.starts("&>") => {
+                    self.wrong(Trouble::Syntax);
+                    self.at += 1;
+                    continue;
+                }
+                _ => {}
+            }
+            if ENDERS.contains(&self.word_ahead()) {
+                return script;
+            }
+            let before = self.at;
+            let mut item = self.joined();
+            self.skip_blanks();
+            match self.peek() {
+                Some(';') if !self.starts(";;") && !self.starts(";&") => self.at += 1,
+                Some('&') => {
+                    item.background = true;
+                    self.at += 1;
+                }
+                _ => {}
+            }
+            script.items.push(item);
+            if self.at == before {
+                self.wrong(Trouble::Syntax);
+                self.bump();
+            }
+        }
+    }
+
+    /// Reads commands where bash wants one at least.
+    fn filled_list(&mut self) -> Script {
+        let script = self.list();
+        if script.items.is_empty() {
+            self.wrong(Trouble::Syntax);
+        }
+        script
+    }
+
+    fn joined(&mut self) -> Item {
+        let mut item = Item { first: self.pipeline(), rest: Vec::new(), background: false };
+        loop {
+            self.skip_blanks();
+            let joint = if self.eat("&&") {
+                Joint::And
+            } else if self.eat("||") {
+                Joint::Or
+            } else {
+                return item;
+            };
+            self.skip_newlines();
+            item.rest.push((joint, self.pipeline()));
+        }
+    }
+
+    fn pipeline(&mut self) -> Pipeline {
+        let mut pipeline = Pipeline::default();
+        loop {
+            self.skip_blanks();
+            match self.word_ahead() {
+                "!" => self.at += 1,
+                "time" => {
+                    self.at += 4;
+                    self.skip_blanks();
+                    while matches!(self.word_ahead(), "-p" | "--") {
+                        self.at += 2;
+                        self.skip_blanks();
+                    }
+                }
+                _ => break,
+            }
+        }
+        loop {
+            pipeline.commands.push(self.command());
+            self.skip_blanks();
+            if self.starts("||") || !(self.eat("|&") || self.eat("|")) {
+                return pipeline;
+            }
+            self.skip_newlines();
+        }
+    }
+
+    fn command(&mut self) -> Command {
+        self.skip_blanks();
+        let kind = self.deeper(|parser| Some(parser.compound())).flatten();
+        let Some(kind) = kind else { return self.simple() };
+        let mut redirects = Vec::new();
+        while let Some(redirect) = {
+            self.skip_blanks();
+            self.redirect()
+        } {
+            redirects.push(redirect);
+        }
+        Command { kind, redirects }
+    }
+
+    fn compound(&mut self) -> Option<Kind> {
+        if self.starts("((")
+            && let Some(length) = super::word::arithmetic_length(&self.rest()[2..])
+        {
+            let inner = &self.rest()[2..2 + length];
+            self.at += length + 4;
+            return Some(Kind::Arithmetic(self.expression(inner)));
+        }
+        if self.eat("(") {
+            let script = self.list();
+            self.close(")");
+            return Some(Kind::Subshell(script));
+        }
+        let word = self.word_ahead();
+        match word {
+            "{" | "if" | "while" | "until" | "for" | "select" | "case" | "function" | "[[" | "coproc" => {
+                self.at += word.len();
+            }
+            _ => return None,
+        }
+        Some(match word {
+            "{" => {
+                let script = self.list();
+                self.eat_word("}");
+                Kind::Group(script)
+            }
+            "if" => self.conditional(),
+            "while" | "until" => {
+                let test = self.filled_list();
+                Kind::While { test, body: self.body() }
+            }
+            "for" | "select" => self.for_loop(),
+            "case" => self.case(),
+            "function" => {
+                self.skip_blanks();
+                let name = self.word_ahead().to_owned();
+                self.at += name.len();
+                self.skip_blanks();
+                if self.eat("(") {
+                    self.skip_blanks();
+                    self.close(")");
+                }
+                self.function(name)
+            }
+            "[[" => self.test(),
+            _ => self.coprocess(),
+        })
+    }
+
+    fn close(&mut self, text: &str) {
+        if !self.eat(text) {
+            self.wrong(Trouble::Syntax);
+        }
+    }
+
+    fn body(&mut self) -> Script {
+        self.skip_newlines();
+        if self.peek() == Some('{') {
+            // An old form of bash: `for x in a; { …; }`.
+            self.at += 1;
+            let script = self.list();
+            self.eat_word("}");
+            return script;
+        }
+        self.eat_word("do");
+        let script = self.filled_list();
+        self.eat_word("done");
+        script
+    }
+
+    fn conditional(&mut self) -> Kind {
+        let mut tests = Vec::new();
+        let mut otherwise = None;
+        loop {
+            let test = self.filled_list();
+            self.eat_word("then");
+            tests.push((test, self.filled_list()));
+            match self.word_ahead() {
+                "elif" => self.at += 4,
+                "else" => {
+                    self.at += 4;
+                    otherwise = Some(self.filled_list());
+                    break;
+                }
+                _ => break,
+            }
+        }
+        self.eat_word("fi");
+        Kind::If { tests, otherwise }
+    }
+
+    fn for_loop(&mut self) -> Kind {
+        self.skip_blanks();
+        if self.starts("((") {
+            self.at += 2;
+            let length = super::word::arithmetic_length(self.rest()).unwrap_or(0);
+            let inner = &self.rest()[..length];
+            self.at += length;
+            let head = self.expression(inner);
+            self.close("))");
+            self.skip_blanks();
+            if self.peek() == Some(';') {
+                self.at += 1;
+            }
+            return Kind::ArithmeticFor { head, body: self.body() };
+        }
+        let name = self.word_ahead().to_owned();
+        self.at += name.len();
+        self.skip_newlines();
+        let mut words = None;
+        if self.word_ahead() == "in" {
+            self.at += 2;
+            words = Some(self.words());
+        }
+        self.skip_blanks();
+        if self.peek() == Some(';') {
+            self.at += 1;
+        }
+        Kind::For { name, words, body: self.body() }
+    }
+
+    fn words(&mut self) -> Vec<Word> {
+        let mut words = Vec::new();
+        loop {
+            self.skip_blanks();
+            match self.word() {
+                Some(word) => words.push(word),
+                None => return words,
+            }
+        }
+    }
+
+    fn case(&mut self) -> Kind {
+        self.skip_blanks();
+        let word = self.word().unwrap_or_default();
+        self.eat_word("in");
+        let mut arms = Vec::new();
+        loop {
+            self.skip_newlines();
+            if self.word_ahead() == "esac" || self.peek().is_none() {
+                break;
+            }
+            let before = self.at;
+            self.eat("(");
+            let mut patterns = Vec::new();
+            loop {
+                self.skip_blanks();
+                patterns.extend(self.word());
+                self.skip_blanks();
+                if !self.eat("|") {
+                    break;
+                }
+            }
+            if !self.eat(")") {
+                // No pattern, then: perhaps commands.
+                self.wrong(Trouble::Syntax);
+                self.at = before;
+            }
+            let script = self.list();
+            arms.push((patterns, script));
+            let _ = self.eat(";;&") || self.eat(";;") || self.eat(";&");
+            if self.at == before {
+                break;
+            }
+        }
+        self.eat_word("esac");
+        Kind::Case { word, arms }
+    }
+
+    fn function(&mut self, name: String) -> Kind {
+        self.skip_newlines();
+        let body = self.command();
+        Kind::Function { name, body: Rc::new(body) }
+    }
+
+    fn test(&mut self) -> Kind {
+        let mut words = Vec::new();
+        loop {
+            self.skip_newlines();
+            match self.peek() {
+                None => {
+                    self.wrong(Trouble::Syntax);
+                    break;
+                }
+                Some(_) if self.word_ahead() == "]]" => {
+                    self.at += 2;
+                    break;
+                }
+                Some('(' | ')' | '<' | '>' | '|' | '&' | ';') => self.at += 1,
+                Some(_) => match self.word() {
+                    Some(word) => words.push(word),
+                    None => self.at += 1,
+                },
+            }
+        }
+        Kind::Test(words)
+    }
+
+    fn coprocess(&mut self) -> Kind {
+        self.skip_blanks();
+        // `coproc NAME { …; }`
+        let rest = self.rest();
+        let name = self.word_ahead();
+        let behind = rest[name.len()..].trim_start_matches([' ', '\t']);
+        if !name.is_empty() && name != "{" && (behind.starts_with('{') || behind.starts_with('(')) {
+            self.at += name.len();
+        }
+        Kind::Coprocess(Box::new(self.command()))
+    }
+
+    fn simple(&mut self) -> Command {
+        let (mut assigns, mut words, mut redirects) = (Vec::new(), Vec::new(), Vec::new());
+        let mut declares = false;
+        loop {
+            self.skip_blanks();
+            if let Some(redirect) = self.redirect() {
+                redirects.push(redirect);
+                continue;
+            }
+            if (words.is_empty() || declares)
+                && let Some(assign) = self.assignment()
+            {
+                assigns.push(assign);
+                continue;
+            }
+            let ahead = self.word_ahead();
+            let Some(word) = self.word() else {
+                if self.peek() == Some('(') {
+                    if words.len() == 1 && assigns.is_empty() {
+                        self.at += 1;
+                        self.skip_blanks();
+                        self.close(")");
+                        let name = words.first().and_then(plain).unwrap_or_default();
+                        let kind = self.deeper(|parser| Some(parser.function(name)));
+                        let nothing = Kind::Simple { assigns: Vec::new(), words: Vec::new() };
+                        return Command { kind: kind.unwrap_or(nothing), redirects };
+                    }
+                    self.wrong(Trouble::Syntax);
+                    self.at += 1;
+                    continue;
+                }
+                break;
+            };
+            if words.is_empty() {
+                declares = DECLARERS.contains(&ahead);
+            }
+            // `command declare x=(…)`, `builtin export …`
+            declares |= words.len() == 1 && DECLARERS.contains(&ahead);
+            words.push(word);
+        }
+        Command { kind: Kind::Simple { assigns, words }, redirects }
+    }
+
+    /// Reads `name=…`, `name[…]=…`, `name+=…` where one stands next.
+    fn assignment(&mut self) -> Option<Assign> {
+        let rest = self.rest();
+        let length = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+        if length == 0 || rest.starts_with(|c: char| c.is_ascii_digit()) {
+            return None;
+        }
+        let start = self.at;
+        let name = rest[..length].to_owned();
+        self.at += length;
+        let mut index = None;
+        if self.peek() == Some('[') {
+            let Some(length) = super::word::bracket_length(&self.rest()[1..]) else {
+                self.at = start;
+                return None;
+            };
+            let inner = &self.rest()[1..=length];
+            self.at += length + 2;
+            if !self.starts("=") && !self.starts("+=") {
+                self.at = start;
+                return None;
+            }
+            index = Some(self.expression(inner));
+        }
+        let append = self.eat("+=");
+        if !append && !self.eat("=") {
+            self.at = start;
+            return None;
+        }
+        let value = if self.eat("(") {
+            AssignValue::Array(self.array())
+        } else {
+            AssignValue::Scalar(self.word().unwrap_or_default())
+        };
+        Some(Assign { name, index, append, value })
+    }
+
+    fn array(&mut self) -> Vec<(Option<Word>, Word)> {
+        let mut items = Vec::new();
+        loop {
+            self.skip_newlines();
+            match self.peek() {
+                Some(')') => {
+                    self.at += 1;
+                    return items;
+                }
+                None => {
+                    self.wrong(Trouble::Syntax);
+                    return items;
+                }
+                _ => {}
+            }
+            let mut index = None;
+            if self.peek() == Some('[')
+                && let Some(length) = super::word::bracket_length(&self.rest()[1..])
+                && self.rest()[length + 2..].starts_with('=')
+            {
+                let inner = &self.rest()[1..=length];
+                self.at += length + 3;
+                index = Some(self.expression(inner));
+            }
+            match self.word() {
+                Some(word) => items.push((index, word)),
+                None if index.is_some() => items.push((index, Word::default())),
+                None => {
+                    self.wrong(Trouble::Syntax);
+                    self.bump();
+                }
+            }
+        }
+    }
+
+    /// Reads a redirection where one stands next.
+    fn redirect(&mut self) -> Option<Redirect> {
+        let rest = self.rest();
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let mut length = digits;
+        if digits == 0 && rest.starts_with('{') {
+            let inner = rest[1..].find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+            if inner > 0 && rest[1 + inner..].starts_with('}') {
+                length = inner + 2;
+            }
+        }
+        let operator = &rest[length..];
+        if operator.starts_with("<(") || operator.starts_with(">(") {
+            return None;
+        }
+        let ops = [
+            ("<<<", RedirectOp::Here),
+            ("<<-", RedirectOp::Here),
+            ("<<", RedirectOp::Here),
+            ("<&", RedirectOp::DuplicateIn),
+            ("<>", RedirectOp::Both),
+            ("<", RedirectOp::Read),
+            (">>", RedirectOp::Append),
+            (">&", RedirectOp::DuplicateOut),
+            (">|", RedirectOp::Write),
+            (">", RedirectOp::Write),
+        ];
+        let found = if length == 0 && operator.starts_with("&>>") {
+            ("&>>", RedirectOp::Append)
+        } else if length == 0 && operator.starts_with("&>") {
+            ("&>", RedirectOp::Write)
+        } else {
+            *ops.iter().find(|(text, _)| operator.starts_with(text))?
+        };
+        let fd = (length > 0).then(|| rest[..length].trim_matches(['{', '}']).to_owned());
+        self.at += length + found.0.len();
+        self.skip_blanks();
+        let target = match found.0 {
+            "<<" | "<<-" => self.here_document(found.0 == "<<-"),
+            "<<<" => {
+                let mut word = self.word().unwrap_or_default();
+                word.parts.push(Part::Dead("\n".to_owned()));
+                word
+            }
+            _ => match self.word() {
+                Some(word) => word,
+                None => {
+                    self.wrong(Trouble::Syntax);
+                    Word::default()
+                }
+            },
+        };
+        Some(Redirect { fd, op: found.1, target })
+    }
+
+    /// Reads the delimiter here and the body behind the end of this line.
+    fn here_document(&mut self, strip_tabs: bool) -> Word {
+        let start = self.at;
+        let Some(word) = self.word() else {
+            self.wrong(Trouble::Syntax);
+            return Word::default();
+        };
+        let written = &self.text[start..self.at];
+        let quoted = written.contains(['\'', '"', '\\']);
+        let delimiter = if quoted { super::word::unquoted(&word) } else { written.to_owned() };
+        let (line_end, from) = match self.here {
+            Some(here) => here,
+            None => {
+                let Some(length) = super::word::line_length(self.rest()) else {
+                    self.wrong(Trouble::Syntax);
+                    self.here = Some((self.text.len(), self.text.len()));
+                    return Word::default();
+                };
+                (self.at + length, self.at + length + 1)
+            }
+        };
+        let mut body = String::new();
+        let mut at = from;
+        let mut is_closed = false;
+        while at < self.text.len() {
+            let rest = &self.text[at..];
+            let length = rest.find('\n').unwrap_or(rest.len());
+            let line = if strip_tabs { rest[..length].trim_start_matches('\t') } else { &rest[..length] };
+            at = (at + length + 1).min(self.text.len());
+            if line == delimiter {
+                is_closed = true;
+                break;
+            }
+            // In a substitution the last line may carry its end: `EOF)`.
+            if let Some(tail) = line.strip_prefix(&delimiter)
+                && self.depth > 0
+                && tail.trim_start().starts_with(')')
+            {
+                at -= tail.len() + usize::from(rest.len() > length);
+                is_closed = true;
+                break;
+            }
+            body.push_str(line);
+            body.push('\n');
+        }
+        if !is_closed {
+            self.wrong(Trouble::Syntax);
+        }
+        self.here = Some((line_end, at));
+        if quoted {
+            return Word { parts: vec![Part::Dead(body)] };
+        }
+        let mut inner = Parser::new(&body, self.depth + 1);
+        let parts = inner.double(None);
+        self.adopt(inner.trouble);
+        Word { parts: vec![Part::Double(parts)] }
+    }
+}
+
+/// The text of a word that is nothing but text.
+fn plain(word: &Word) -> Option<String> {
+    word.parts
+        .iter()
+        .map(|part| match part {
+            Part::Plain(text) | Part::Dead(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect()
+}

@@ -1,0 +1,472 @@
+//! The policy as tables and properties. `blocked.txt` and `benign.txt` hold command lines; they are parsed, never run.
+
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::proto::action::Reason;
+
+/// The rules that the tables are judged by: what a command would do decides, not its name.
+fn rules() -> Rules {
+    Rules {
+        autonomy: Autonomy::Full,
+        forbidden_paths: ["/etc", "/sys", "/boot", "~/.ssh"].map(str::to_owned).into(),
+        own_paths: ["config", "local/state", "local/share"].map(|part| format!("/home/u/.{part}/reedclaw")).into(),
+        ..Rules::new("/home/u/work", "/home/u")
+    }
+}
+
+fn verdict(command: &str, rules: &Rules) -> Verdict {
+    judge(&Action::Shell { command: command.to_owned() }, &Context::new(rules))
+}
+
+fn risk(command: &str) -> Risk {
+    verdict(command, &rules()).risk
+}
+
+/// The lines of a table with their categories.
+fn lines(table: &'static str) -> Vec<(&'static str, String)> {
+    let mut category = "";
+    let mut found = Vec::new();
+    for line in table.lines() {
+        match line.strip_prefix("## ") {
+            Some(name) => category = name,
+            None if line.is_empty() || category.is_empty() => {}
+            None => found.push((category, line.replace('␤', "\n"))),
+        }
+    }
+    found
+}
+
+fn blocked() -> Vec<(&'static str, String)> {
+    lines(include_str!("blocked.txt"))
+}
+
+fn benign() -> Vec<(&'static str, String)> {
+    lines(include_str!("benign.txt"))
+}
+
+#[test]
+fn what_destroys_is_blocked_in_every_disguise() {
+    let lines = blocked();
+    assert!(lines.len() >= 1000, "{}", lines.len());
+    let rules = rules();
+    let missed: Vec<_> = lines.iter().filter(|(_, line)| verdict(line, &rules).risk != Risk::Blocked).collect();
+    assert!(missed.is_empty(), "{} of {}: {missed:#?}", missed.len(), lines.len());
+}
+
+#[test]
+fn what_only_looks_like_it_is_not() {
+    let lines = benign();
+    assert!(lines.len() >= 600, "{}", lines.len());
+    let rules = rules();
+    let wrong: Vec<_> = lines
+        .iter()
+        .map(|(category, line)| (category, line, verdict(line, &rules)))
+        .filter(|(.., verdict)| verdict.risk == Risk::Blocked)
+        .map(|(category, line, verdict)| (category, line, verdict.reasons))
+        .collect();
+    assert!(wrong.is_empty(), "{} of {}: {wrong:#?}", wrong.len(), lines.len());
+}
+
+#[test]
+fn risks_are_what_they_should_be() {
+    for (command, expected) in [
+        ("ls -la", Risk::Low),
+        ("cat src/main.rs | grep -n fn | head", Risk::Low),
+        ("git status && git diff", Risk::Low),
+        ("find . -name '*.rs' | xargs wc -l", Risk::Low),
+        ("echo hi > /dev/null", Risk::Low),
+        ("sed -n 1,5p x", Risk::Low),
+        ("[ -f x ] && cat x", Risk::Low),
+        ("echo hi > x", Risk::Medium),
+        ("cargo build", Risk::Medium),
+        ("make -j8 test", Risk::Medium),
+        ("git add -A && git commit -m x", Risk::Medium),
+        ("mkdir -p a/b && touch a/b/c", Risk::Medium),
+        ("sed -i s/a/b/ x", Risk::Medium),
+        ("rm x", Risk::High),
+        ("rm -rf target", Risk::High),
+        ("curl https://example.com", Risk::High),
+        ("sudo ls", Risk::High),
+        ("cargo install x", Risk::High),
+        ("cat /etc/hosts", Risk::High),
+        ("some-program", Risk::High),
+        ("./script.sh", Risk::High),
+        ("PATH=.:$PATH ls", Risk::High),
+        ("echo x > .git/hooks/pre-commit", Risk::High),
+        ("echo x > .GIT/Hooks/pre-commit", Risk::High),
+        ("echo x > .envrc", Risk::High),
+        ("echo x > sub/.vscode/tasks.json", Risk::High),
+        ("git config alias.x status", Risk::High),
+        ("echo 'unclosed", Risk::High),
+        ("if then fi", Risk::High),
+        ("python3 -c 'print(1)'", Risk::High),
+    ] {
+        let verdict = verdict(command, &rules());
+        assert_eq!(verdict.risk, expected, "{command}: {:?}", verdict.reasons);
+    }
+}
+
+#[test]
+fn a_mistake_in_the_grammar_hides_nothing() {
+    for command in [
+        "rm -rf / ; if",
+        "rm -rf / ; )",
+        "( rm -rf /",
+        "{ rm -rf /",
+        ") ; rm -rf /",
+        "}; rm -rf ~",
+        "fi; rm -rf /",
+        ";; rm -rf /",
+        "| rm -rf /",
+        "&& rm -rf /",
+        "echo $(rm -rf /",
+        "echo \"$(rm -rf /)",
+        "cat <<EOF\n$(rm -rf /)",
+        "for x in; rm -rf /",
+        "rm -rf / 'unclosed",
+        "case x in rm -rf /",
+        "[[ x == ( ]] ; rm -rf /",
+        "echo ${x!y}; rm -rf /",
+    ] {
+        assert_eq!(risk(command), Risk::Blocked, "{command}");
+    }
+}
+
+#[test]
+fn limits_block() {
+    let deep = format!("{}rm x{}", "$(".repeat(200), ")".repeat(200));
+    for (command, rule) in [
+        ("a".repeat(SCRIPT_BYTES_MAX + 1), "too-long"),
+        (format!("echo {deep}"), "too-deep"),
+        ("ls; ".repeat(5000), "too-complex"),
+        ("echo \u{202e}x".to_owned(), "odd-character"),
+        ("echo a\0b".to_owned(), "odd-character"),
+        ("echo \u{fdd0}".to_owned(), "odd-character"),
+        ("l\u{200b}s".to_owned(), "odd-character"),
+    ] {
+        let verdict = verdict(&command, &rules());
+        assert_eq!(
+            (verdict.risk, verdict.reasons[0].rule),
+            (Risk::Blocked, rule),
+            "{}",
+            &command[..command.len().min(20)]
+        );
+    }
+}
+
+#[test]
+fn forbidden_commands_count_by_name_in_every_disguise() {
+    let rules = Rules { forbidden_commands: ["rm", "dd", "mkfs"].map(str::to_owned).into(), ..rules() };
+    for command in [
+        "rm x",
+        "/bin/rm x",
+        "sudo rm x",
+        "r''m x",
+        "x=rm; $x y",
+        "sh -c 'rm x'",
+        "echo x | xargs rm",
+        "find . -name x -exec rm {} +",
+        "$(echo rm) x",
+        "echo rm x | sh",
+        "python3 -c 'import os; os.system(\"rm x\")'",
+        "mkfs.ext4 disk.img",
+        "git config alias.y '!rm x'",
+        "nice env rm --help",
+        "busybox rm x",
+        "f() { rm x; }; f",
+        "dd if=a of=b",
+    ] {
+        let verdict = verdict(command, &rules);
+        assert_eq!(verdict.risk, Risk::Blocked, "{command}");
+        assert!(verdict.reasons.iter().any(|reason| reason.rule == "forbidden-command"), "{command}: {verdict:?}");
+    }
+    for command in
+        ["echo rm", "git rm x", "cargo rm x", "ls rm", "grep rm x", "docker rm x", "rmdir x", "cat <<E\nrm x\nE"]
+    {
+        assert_ne!(verdict(command, &rules).risk, Risk::Blocked, "{command}");
+    }
+}
+
+#[test]
+fn decisions_follow_the_table() {
+    let table = [
+        (Autonomy::Readonly, [Decision::Run, Decision::Deny, Decision::Deny, Decision::Deny]),
+        (Autonomy::Supervised, [Decision::Run, Decision::Ask, Decision::Ask, Decision::Deny]),
+        (Autonomy::Full, [Decision::Run, Decision::Run, Decision::Ask, Decision::Deny]),
+    ];
+    for (autonomy, decisions) in table {
+        let mut rules = Rules { autonomy, ..rules() };
+        for (risk, expected) in Risk::ALL.into_iter().zip(decisions) {
+            assert_eq!(decide(risk, &Context::new(&rules)), expected, "{autonomy} {risk}");
+            let alone = decide(risk, &Context { can_ask: false, ..Context::new(&rules) });
+            assert_eq!(
+                alone,
+                if expected == Decision::Ask { Decision::Deny } else { expected },
+                "{autonomy} {risk} alone"
+            );
+        }
+        rules.high = High::Deny;
+        let high = decide(Risk::High, &Context::new(&rules));
+        assert_eq!(high, if autonomy == Autonomy::Full { Decision::Ask } else { Decision::Deny }, "{autonomy}");
+    }
+}
+
+#[test]
+fn a_weak_sandbox_is_one_step_more_risk() {
+    let rules = rules();
+    let weak = |command: &str| {
+        let action = Action::Shell { command: command.to_owned() };
+        judge(&action, &Context { is_weakly_sandboxed: true, ..Context::new(&rules) })
+    };
+    assert_eq!(weak("ls").risk, Risk::Low);
+    assert_eq!((weak("make").risk, weak("make").reasons[0].rule), (Risk::High, "weak-sandbox"));
+    assert_eq!(weak("curl http://x").risk, Risk::High);
+    assert_eq!(weak("rm -rf /").risk, Risk::Blocked);
+}
+
+#[test]
+fn files_are_judged_component_by_component() {
+    let rules = rules();
+    let read = |path: &str| judge(&Action::Read { path: path.to_owned() }, &Context::new(&rules)).risk;
+    let write = |path: &str| judge(&Action::Write { path: path.to_owned() }, &Context::new(&rules)).risk;
+    for path in
+        ["a", "./a", "a/../b", "/home/u/work/a", "~/work/a", "a b", "..a", "*", "$HOME", "%2e%2e/x", "~/work/../work/a"]
+    {
+        assert_eq!((read(path), write(path)), (Risk::Low, Risk::Medium), "{path}");
+    }
+    for path in [
+        "..",
+        "../x",
+        "a/../../x",
+        "/",
+        "/etc/passwd",
+        "/home/u/work-evil/x",
+        "/home/u/workx",
+        "~",
+        "~/.ssh/id_rsa",
+        "~bob/x",
+        "/home/u",
+        "/home/u/work/../x",
+        "",
+        "/proc/self/environ",
+        "/dev/null",
+        "/tmp/x",
+        "a\0b",
+        "~/.config/reedclaw/config.lua",
+        "/home/u/WORK/x",
+        "//etc/passwd",
+        "/home/u/./work/../../u/x",
+    ] {
+        assert_eq!((read(path), write(path)), (Risk::Blocked, Risk::Blocked), "{path:?}");
+    }
+    for path in [
+        ".git/hooks/x",
+        ".git/config",
+        ".GIT/CONFIG",
+        "sub/.git/modules/x/config",
+        ".envrc",
+        ".ENVRC",
+        ".vscode/x",
+        ".idea/x",
+        ".cursor/rules",
+        ".mcp.json",
+        ".reedclaw.lua",
+    ] {
+        assert_eq!((read(path), write(path)), (Risk::Low, Risk::High), "{path}");
+    }
+    assert_eq!(judge(&Action::Delete { path: "a".into() }, &Context::new(&rules)).risk, Risk::High);
+}
+
+#[test]
+fn a_link_leads_where_it_leads() {
+    struct Links;
+    impl Files for Links {
+        fn canonical(&self, path: &str) -> Option<String> {
+            Some(path.replace("/home/u/work/out", "/etc"))
+        }
+    }
+    let rules = rules();
+    let context = Context { files: &Links, ..Context::new(&rules) };
+    assert_eq!(judge(&Action::Write { path: "out/passwd".into() }, &context).risk, Risk::Blocked);
+    assert_eq!(judge(&Action::Shell { command: "echo x > out/passwd".into() }, &context).risk, Risk::Blocked);
+    assert_eq!(judge(&Action::Write { path: "in/passwd".into() }, &context).risk, Risk::Medium);
+}
+
+#[test]
+fn addresses_are_compared_by_labels() {
+    let rules =
+        Rules { allow_domains: ["docs.rs", ".rust-lang.org", "*.crates.io"].map(str::to_owned).into(), ..rules() };
+    let ask = |method: &str, url: &str| {
+        judge(&Action::Http { method: method.to_owned(), url: url.to_owned() }, &Context::new(&rules)).risk
+    };
+    for url in [
+        "https://docs.rs/x",
+        "https://DOCS.rs./",
+        "http://docs.rs:80/",
+        "https://doc.rust-lang.org/",
+        "https://static.crates.io/x",
+    ] {
+        assert_eq!(ask("GET", url), Risk::Low, "{url}");
+        assert_eq!(ask("POST", url), Risk::High, "{url}");
+    }
+    for url in [
+        "https://docs.rs.evil.example/",
+        "https://evildocs.rs/",
+        "https://rust-lang.org/",
+        "https://evil.example/docs.rs",
+    ] {
+        assert_eq!(ask("GET", url), Risk::High, "{url}");
+    }
+    for url in [
+        "https://docs.rs@evil.example/",
+        "file:///etc/passwd",
+        "docs.rs",
+        "https://",
+        "ftp://docs.rs/",
+        "https://docs.rs\\@evil/",
+    ] {
+        assert_ne!(ask("GET", url), Risk::Low, "{url}");
+    }
+}
+
+#[test]
+fn verdicts_give_reasons_and_effects() {
+    let verdict = verdict("cd src && rm -rf ../target && curl http://h/x", &rules());
+    let effects: Vec<String> = verdict.effects.iter().map(ToString::to_string).collect();
+    assert!(
+        effects.contains(&"deletes /home/u/work/target".to_owned())
+            || effects.iter().any(|effect| effect.contains("target")),
+        "{effects:?}"
+    );
+    assert!(effects.contains(&"speaks to h".to_owned()), "{effects:?}");
+    assert!(verdict.reasons.iter().all(|reason: &Reason| !reason.text.is_empty()));
+    assert!(verdict.reasons.is_sorted_by_key(|reason| std::cmp::Reverse(reason.risk)));
+}
+
+#[test]
+fn no_disguise_lowers_a_verdict() {
+    let rules = rules();
+    let wrap = |line: &str| format!("'{}'", line.replace('\'', "'\\''"));
+    // What is handed no arguments has none: a line about `$1` is another one there.
+    for (category, line) in blocked()
+        .into_iter()
+        .filter(|(_, line)| !line.contains(['$']) || !["$1", "$@", "$*"].iter().any(|it| line.contains(it)))
+    {
+        for disguised in [
+            format!("true; {line}"),
+            format!("{line}\nls"),
+            format!("ls\n{line}"),
+            format!("eval {}", wrap(&line)),
+            format!("bash -c {}", wrap(&line)),
+            format!("env nice sh -c {}", wrap(&line)),
+            format!("{{ {line}\n}}"),
+            format!("( {line}\n)"),
+            format!("if true; then {line}\nfi"),
+            format!("f() {{ {line}\n}}; f"),
+            format!("x=$({line}\n)"),
+            format!("cat <<'E' | bash\n{line}\nE"),
+        ] {
+            assert_eq!(verdict(&disguised, &rules).risk, Risk::Blocked, "{category}: {disguised}");
+        }
+    }
+}
+
+#[test]
+fn quotes_in_words_lower_no_verdict() {
+    // Lines of one plain command: each word may be quoted letter by letter.
+    let rules = rules();
+    for (_, line) in blocked().iter().filter(|(category, _)| matches!(*category, "delete" | "power" | "modes")) {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '/' | '-' | '.' | ',');
+        if !line.chars().all(plain) {
+            continue;
+        }
+        for quote in ["''", "\"\"", "\\", "$nothing_at_all", "$(true)", "``"] {
+            let first = line.chars().next().map_or(0, char::len_utf8);
+            let disguised = format!("{}{quote}{}", &line[..first], &line[first..]);
+            assert_eq!(verdict(&disguised, &rules).risk, Risk::Blocked, "{disguised}");
+        }
+    }
+}
+
+#[test]
+fn nothing_takes_long() {
+    let rules = rules();
+    let pieces = [
+        "((",
+        "$((",
+        "$(",
+        "`",
+        "${",
+        "{a,b}",
+        "<<E\n",
+        "[[ ",
+        "case x in ",
+        "a[",
+        "@(",
+        "\"$(",
+        "<(",
+        "$[",
+        "if ",
+        "f(){ ",
+        "'",
+        "x=$x$x;",
+        "for i in 1 2 3 4; do ",
+        "while read a; do ",
+        "eval \"",
+        "|",
+        "${x:-",
+        "{1..99}",
+        "*",
+        "f(){ f|f& };f;",
+        "{{{",
+        "}}}",
+    ];
+    for piece in pieces {
+        for length in [4096, 60_000] {
+            let command = piece.repeat(length / piece.len());
+            let began = Instant::now();
+            let _ = verdict(&command, &rules);
+            let took = began.elapsed();
+            assert!(took < Duration::from_secs(8), "{piece:?} × {length} bytes: {took:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_panics(text in "[a-z $(){}|;&<>'\"`\\\\*?\\[\\]/~=#!:,.\n-]{0,80}") {
+        let _ = risk(&text);
+    }
+
+    #[test]
+    fn nothing_of_any_character_panics(text in "\\PC{0,60}") {
+        let _ = risk(&text);
+    }
+
+    #[test]
+    fn a_blocked_line_stays_blocked_between_benign_ones(
+        at in 0..10_000_usize, before in 0..10_000_usize, behind in 0..10_000_usize
+    ) {
+        let (blocked, benign) = (blocked(), benign());
+        let plain = |at: usize| {
+            // What ends or redirects the session changes what comes behind.
+            let (category, line) = &benign[at % benign.len()];
+            if *category == "text in quotes" { line.clone() } else { "ls".to_owned() }
+        };
+        let line = &blocked[at % blocked.len()].1;
+        let command = format!("{}\n{line}\n{}", plain(before), plain(behind));
+        prop_assert_eq!(risk(&command), Risk::Blocked, "{}", command);
+    }
+
+    #[test]
+    fn pieces_of_blocked_lines_panic_nowhere(at in 0..10_000_usize, from in 0..60_usize, length in 0..60_usize) {
+        let blocked = blocked();
+        let piece: String = blocked[at % blocked.len()].1.chars().skip(from).take(length).collect();
+        let _ = risk(&piece);
+    }
+}

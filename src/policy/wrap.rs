@@ -1,0 +1,558 @@
+//! Programs that run other programs: `sudo`, `env`, `xargs`, `ssh`, `docker run` and their like. The plain ones are rows
+//! of `wrappers.tsv`; an option that a row lacks may or may not take the next word, so both are looked at.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use super::exec::{nothing, output};
+use super::options::Options;
+use super::run::{Run, Value};
+use super::text::{self, ANY, STAR};
+use crate::proto::action::Risk;
+
+/// A row of the table.
+struct Wrapper {
+    short_with_value: &'static str,
+    short: &'static str,
+    long_with_value: Vec<&'static str>,
+    long: Vec<&'static str>,
+    words_before: usize,
+    kind: &'static str,
+}
+
+static WRAPPERS: LazyLock<BTreeMap<&'static str, Wrapper>> = LazyLock::new(|| {
+    let rows = include_str!("wrappers.tsv").lines().filter(|line| !line.starts_with('#'));
+    let list = |cell: &'static str| cell.split(',').filter(|name| !name.is_empty()).collect();
+    let row = |line: &'static str| {
+        let cells: Vec<&'static str> = line.split('\t').collect();
+        let [name, short_with_value, short, long_with_value, long, before, kind] = cells[..] else { return None };
+        let words_before = before.parse().ok()?;
+        let (long_with_value, long) = (list(long_with_value), list(long));
+        Some((name, Wrapper { short_with_value, short, long_with_value, long, words_before, kind }))
+    };
+    rows.filter_map(row).collect()
+});
+
+/// The container programs whose `run` and `exec` are alike.
+const CONTAINERS: [&str; 4] = ["docker", "podman", "nerdctl", "finch"];
+
+impl Run<'_, '_> {
+    /// Runs a program that runs another one; `None` where it isn't such a program.
+    pub(super) fn wrapper(&mut self, name: &str, words: &[String]) -> Option<Value> {
+        if let Some(row) = WRAPPERS.get(name) {
+            return Some(self.plain_wrapper(name, row, words));
+        }
+        Some(match name {
+            "xargs" => self.xargs(words),
+            "parallel" => self.parallel(words),
+            "gdb" | "lldb" => self.debugger(words),
+            "watch" | "hyperfine" | "entr" | "watchexec" | "nodemon" | "chokidar" | "expect" | "su" | "runuser"
+            | "sg" | "newgrp" | "script" | "flock" | "tmux" | "screen" | "at" | "batch" | "crontab" | "capsh"
+            | "ifup" | "start-stop-daemon" | "machinectl" | "run-parts" | "pee" | "perf" | "man" | "less" | "more"
+            | "vi" | "vim" | "nvim" | "view" | "ex" | "ed" | "emacs" | "nano" => self.line_wrapper(name, words),
+            "ssh" | "mosh" | "rsh" | "dbclient" | "autossh" | "slogin" => self.ssh(words),
+            "npx" | "bunx" | "pnpx" | "uvx" | "pipx" => {
+                self.net("");
+                output()
+            }
+            "kubectl" | "oc" | "k3s" | "lxc" | "vagrant" | "docker-compose" => self.cluster(words),
+            _ if CONTAINERS.contains(&name) => self.container(words),
+            _ => return None,
+        })
+    }
+
+    fn plain_wrapper(&mut self, name: &str, row: &Wrapper, words: &[String]) -> Value {
+        match row.kind {
+            "none" => return self.streams.input.clone().unwrap_or_else(output),
+            "privileged" => self.note(Risk::High, "privilege", format!("{name} runs it with other rights")),
+            "remote" => self.net(""),
+            _ => {}
+        }
+        let mut starts = vec![0];
+        let mut at = 0;
+        let mut is_env = row.kind == "env";
+        let mut directory = None;
+        while let Some(word) = words.get(at) {
+            if word == "--" {
+                at += 1;
+                break;
+            }
+            if name == "env" && (word == "-S" || word.starts_with("-S") || word.starts_with("--split-string")) {
+                return self.split_string(word, &words[at + 1..]);
+            }
+            if (is_env || name == "sudo") && word.contains('=') && !word.starts_with('-') {
+                if let Some((name, value)) = word.split_once('=') {
+                    self.environment_rules(name, &[value.to_owned()], false);
+                    is_env = row.kind == "env";
+                }
+                at += 1;
+                continue;
+            }
+            let Some((takes, known)) = option_arity(row, word) else { break };
+            if name == "env" && (word == "-C" || word == "--chdir") {
+                directory = words.get(at + 1).cloned();
+            } else if let Some(path) = word.strip_prefix("--chdir=") {
+                directory = Some(path.to_owned());
+            }
+            at += 1 + usize::from(takes);
+            if !known {
+                self.note(Risk::High, "unknown-option", format!("{word} isn't an option of {name} that is known"));
+                starts.push(at + 1);
+            }
+        }
+        starts[0] = at;
+        if name == "sudo" && words[..at.min(words.len())].iter().any(|word| word == "-e" || word == "--edit") {
+            for path in &words[at.min(words.len())..] {
+                self.writes(path, crate::proto::action::WriteKind::Write);
+            }
+            return nothing();
+        }
+        let mut printed = nothing();
+        for start in starts {
+            let Some(rest) = words.get(start + row.words_before..).filter(|rest| !rest.is_empty()) else {
+                if matches!(name, "sudo" | "doas" | "chroot" | "nsenter" | "unshare" | "pkexec") {
+                    printed = self.exec_program(vec!["sh".to_owned()]);
+                }
+                continue;
+            };
+            let cwd = self.state.cwd.clone();
+            if let Some(path) = &directory {
+                self.state.cwd = self.absolute(path);
+            }
+            printed = self.wrapped(name, rest);
+            self.state.cwd = cwd;
+        }
+        printed
+    }
+
+    fn wrapped(&mut self, name: &str, rest: &[String]) -> Value {
+        let mut rest = rest.to_vec();
+        if matches!(name, "busybox" | "toybox") && rest[0] == "sh" {
+            rest[0] = "ash".to_owned();
+        }
+        // A function isn't known to the program that is started, but to `builtin` and `command` neither.
+        self.exec_program(rest)
+    }
+
+    fn split_string(&mut self, word: &str, rest: &[String]) -> Value {
+        let inline = word.strip_prefix("-S").or_else(|| word.strip_prefix("--split-string=")).unwrap_or_default();
+        let mut rest = rest.to_vec();
+        let code = if inline.is_empty() && !rest.is_empty() { rest.remove(0) } else { inline.to_owned() };
+        let code = format!("env {code} {}", Self::line_of(&rest));
+        self.code_elsewhere(&code)
+    }
+
+    /// Programs that run a line, a script or what they read.
+    fn line_wrapper(&mut self, name: &str, words: &[String]) -> Value {
+        match name {
+            "watch" => {
+                let options = leading(words, "nq", "interval equexit");
+                let code = options.join(" ");
+                return self.code_elsewhere(&code);
+            }
+            "hyperfine" | "pee" | "sg" | "chokidar" | "nodemon" | "watchexec" | "entr" => {
+                for word in words.iter().filter(|word| word.contains(' ')) {
+                    self.code_elsewhere(word);
+                }
+                let rest = leading(words, "wrmepsSLPNc", "warmup runs exec ext watch");
+                if !rest.is_empty() && !rest[0].contains(' ') {
+                    self.exec_program(rest.to_vec());
+                }
+            }
+            "su" | "runuser" => return self.su(name, words),
+            "script" | "flock" | "capsh" | "newgrp" => return self.with_option_c(name, words),
+            "at" | "batch" => {
+                let options = Options::read(words, "fqtd", "");
+                self.note(Risk::High, "later", format!("{name} runs it later"));
+                for file in options.values("f", "").map(str::to_owned).collect::<Vec<_>>() {
+                    self.script_file(&file);
+                }
+                if let Some(data) = self.streams.input.clone() {
+                    data.iter().for_each(|code| _ = self.code_elsewhere(code));
+                }
+            }
+            "crontab" => self.crontab(words),
+            "tmux" | "screen" => self.multiplexer(words),
+            "expect" | "perf" | "machinectl" | "start-stop-daemon" | "run-parts" | "ifup" => {
+                self.note(Risk::High, "wrapper", format!("{name} runs other programs"));
+                for (at, word) in words.iter().enumerate() {
+                    if word.contains(' ') {
+                        let code = word.replace("spawn ", "").replace("system ", "").replace("exec ", "");
+                        self.code_elsewhere(&code);
+                    }
+                    if name == "machinectl" && word == "shell" {
+                        self.exec_program(words.get(at + 2..).unwrap_or_default().to_vec());
+                    }
+                    if text::listed("-- record stat shell --exec -a --startas -x", word) {
+                        let rest = leading(&words[at + 1..], "eop", "event output").to_vec();
+                        self.exec_program(rest);
+                    }
+                }
+            }
+            _ => return self.viewer(name, words),
+        }
+        nothing()
+    }
+
+    /// Editors and pagers, which run commands that they are given.
+    fn viewer(&mut self, name: &str, words: &[String]) -> Value {
+        let reads = matches!(name, "man" | "less" | "more" | "view");
+        if name == "man" {
+            for (at, word) in words.iter().enumerate() {
+                if matches!(word.as_str(), "-P" | "--pager" | "-H") {
+                    self.code_elsewhere(&words.get(at + 1).cloned().unwrap_or_default());
+                } else if let Some(code) = word.strip_prefix("--pager=") {
+                    self.code_elsewhere(code);
+                }
+            }
+            return output();
+        }
+        self.note(Risk::High, "interactive", format!("{name} waits for a person and can run commands"));
+        let mut is_code = false;
+        for word in words {
+            let code = if is_code { Some(word.as_str()) } else { word.strip_prefix('+') };
+            is_code = matches!(word.as_str(), "--cmd" | "-S" | "--eval" | "-eval" | "--command")
+                || word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
+            if let Some(code) = code {
+                if let Some(shell) = code.trim_start_matches([':', '%', '.', '$']).strip_prefix('!') {
+                    self.code_elsewhere(shell);
+                }
+                self.other_code("vim", code);
+            } else if !word.starts_with('-') && !is_code {
+                if reads { self.reads(word) } else { self.writes(word, crate::proto::action::WriteKind::Write) }
+            }
+        }
+        if let Some(data) = self.streams.input.clone()
+            && matches!(name, "ed" | "ex" | "vim" | "vi")
+        {
+            for line in data.iter().flat_map(|text| text.lines()).filter_map(|line| line.trim().strip_prefix('!')) {
+                self.code_elsewhere(line);
+            }
+        }
+        output()
+    }
+
+    fn debugger(&mut self, words: &[String]) -> Value {
+        self.note(Risk::High, "debugger", "a debugger can run anything");
+        for (at, word) in words.iter().enumerate() {
+            match word.trim_start_matches('-') {
+                "ex" | "iex" | "eval-command" | "o" | "one-line" => {
+                    let code = words.get(at + 1).cloned().unwrap_or_default();
+                    let code = code.trim_start_matches('!');
+                    self.code_elsewhere(code.strip_prefix("shell ").unwrap_or(code));
+                    self.other_code("gdb", code);
+                }
+                "args" | "" if word.starts_with("--") => {
+                    self.exec_program(words[at + 1..].to_vec());
+                }
+                _ => {}
+            }
+        }
+        output()
+    }
+
+    fn su(&mut self, name: &str, words: &[String]) -> Value {
+        self.note(Risk::High, "privilege", format!("{name} runs it with other rights"));
+        let options = Options::read(words, "cgGsuwT", "command group shell user session-command");
+        let codes: Vec<String> =
+            options.values("c", "command").chain(options.values("", "session-command")).map(str::to_owned).collect();
+        if codes.is_empty() {
+            let from = usize::from(!options.has("u", "user"));
+            let rest: Vec<String> = options.operands.iter().skip(from).cloned().collect();
+            if rest.is_empty() {
+                return self.exec_program(vec!["sh".to_owned()]);
+            }
+            return self.exec_program(rest);
+        }
+        let mut printed = nothing();
+        for code in codes {
+            printed = self.code_elsewhere(&code);
+        }
+        printed
+    }
+
+    /// `script -c CODE FILE`, `flock FILE CMD…`, `flock FILE -c CODE`.
+    fn with_option_c(&mut self, name: &str, words: &[String]) -> Value {
+        let at = words.iter().position(|word| text::listed("-c --command -qc -qec -ec -aqc -qefc -qfc", word));
+        if let Some(at) = at {
+            let code = words.get(at + 1).cloned().unwrap_or_default();
+            return self.code_elsewhere(&code);
+        }
+        if let Some(code) =
+            words.iter().find_map(|word| word.strip_prefix("--command=").or_else(|| word.strip_prefix("-c")))
+        {
+            return self.code_elsewhere(code);
+        }
+        match name {
+            "flock" => {
+                let rest = leading(words, "wE", "wait timeout conflict-exit-code");
+                self.exec_program(rest.get(1..).unwrap_or_default().to_vec())
+            }
+            "script" => {
+                let rest = leading(words, "EIOBTmo", "").to_vec();
+                rest.iter().for_each(|file| self.writes(file, crate::proto::action::WriteKind::Write));
+                self.exec_program(vec!["sh".to_owned()])
+            }
+            _ => self.exec_program(vec!["sh".to_owned()]),
+        }
+    }
+
+    fn crontab(&mut self, words: &[String]) {
+        let options = Options::read(words, "u", "");
+        if options.has("l", "") {
+            return;
+        }
+        if options.has("e", "") {
+            return self.note(Risk::High, "interactive", "crontab -e opens an editor");
+        }
+        self.block("persistence", "changes what runs at set times (crontab)");
+    }
+
+    fn multiplexer(&mut self, words: &[String]) {
+        self.note(Risk::High, "wrapper", "runs commands in another terminal");
+        let is_send = words.iter().any(|word| matches!(word.as_str(), "send-keys" | "send" | "stuff"));
+        for word in words {
+            if word.contains(' ') || is_send {
+                let code = word.trim_end_matches("\\n").trim_end_matches("^M").to_owned();
+                if code.contains(' ') {
+                    self.code_elsewhere(&code);
+                }
+            }
+        }
+        // Words behind the options are a command: `screen -dm rm …`, `tmux new-session -d rm …`.
+        let commands =
+            ["new-session", "new", "new-window", "neww", "split-window", "splitw", "run-shell", "run", "if-shell"];
+        let from = words.iter().position(|word| commands.contains(&word.as_str())).map_or(0, |at| at + 1);
+        let rest = leading(&words[from..], "sSnctFextyplTLhc", "").to_vec();
+        if (from > 0 || !is_send && words.iter().any(|word| word.starts_with('-')))
+            && rest.first().is_some_and(|first| {
+                !first.contains(' ')
+                    && !matches!(
+                        first.as_str(),
+                        "attach" | "a" | "ls" | "kill-session" | "kill-server" | "list-sessions"
+                    )
+            })
+        {
+            self.exec_program(rest);
+        }
+    }
+
+    fn xargs(&mut self, words: &[String]) -> Value {
+        const SHORT: &str = "aEIdLnPs";
+        const LONG: &str = "arg-file delimiter max-lines max-args max-procs max-chars process-slot-var";
+        let command = leading(words, SHORT, LONG).to_vec();
+        let given = &words[..words.len() - command.len()];
+        let options = Options::read(given, SHORT, LONG);
+        let data = match options.values("a", "arg-file").next() {
+            Some(file) => self.content(file),
+            None => self.streams.input.clone().unwrap_or_else(|| vec![ANY.to_string()]),
+        };
+        let replace = options.values("I", "replace").next().map(str::to_owned);
+        let replace = replace.or_else(|| options.has("i", "replace").then(|| "{}".to_owned()));
+        let command = if command.is_empty() { vec!["echo".to_owned()] } else { command };
+        let mut printed = nothing();
+        for text in data {
+            let by_nul = options.has("0", "null") && text.contains('\0');
+            let text = if by_nul { text } else { text.replace('\0', "\n") };
+            let items: Vec<String> = match (&replace, options.values("d", "delimiter").next()) {
+                (None, _) if by_nul => text.split('\0').map(str::to_owned).collect(),
+                (None, _) if options.has("0", "null") => vec![text],
+                (Some(_), _) if by_nul => text.split('\0').map(str::to_owned).collect(),
+                (Some(_), _) => text.lines().map(str::to_owned).collect(),
+                (None, Some(delimiter)) => {
+                    let delimiter = text::unescaped(delimiter, true);
+                    text.split(delimiter.as_str()).map(|item| item.trim_end_matches('\n').to_owned()).collect()
+                }
+                (None, None) => super::strings::shell_words(&text),
+            };
+            let items: Vec<String> = items.into_iter().filter(|item| !item.is_empty()).take(64).collect();
+            printed = match &replace {
+                Some(mark) => {
+                    let mut printed = nothing();
+                    for item in items.iter().take(8) {
+                        let argv = command.iter().map(|word| word.replace(mark.as_str(), item)).collect();
+                        printed = self.with_input(Some(nothing()), |run| run.exec_program(argv));
+                    }
+                    printed
+                }
+                None => self.with_input(Some(nothing()), |run| run.with_words(&command, &items)),
+            };
+        }
+        printed
+    }
+
+    fn parallel(&mut self, words: &[String]) -> Value {
+        let rest =
+            leading(words, "jNndDSLIaPsXm", "jobs delay retries timeout joblog results colsep sshlogin arg-file halt");
+        let split = rest.iter().position(|word| word.starts_with(":::"));
+        let command: Vec<String> = rest[..split.unwrap_or(rest.len())].to_vec();
+        let items: Vec<String> = match split {
+            Some(at) => rest[at + 1..].iter().filter(|word| !word.starts_with(":::")).cloned().collect(),
+            None => {
+                let data = self.streams.input.clone().unwrap_or_else(|| vec![ANY.to_string()]);
+                data.iter().flat_map(|text| text.lines()).map(str::to_owned).collect()
+            }
+        };
+        for item in items.iter().take(16) {
+            let mut code = command.join(" ");
+            code = if code.contains("{}") { code.replace("{}", item) } else { format!("{code} {item}") };
+            self.code_elsewhere(code.trim());
+        }
+        output()
+    }
+
+    fn ssh(&mut self, words: &[String]) -> Value {
+        let rest = leading(words, "bcDEeFIiJLlmOopQRSWwBMp", "ssh").to_vec();
+        let options = Options::read(&words[..words.len() - rest.len()], "bcDEeFIiJLlmOopQRSWwB", "");
+        for option in options.values("o", "") {
+            for name in ["ProxyCommand", "LocalCommand", "KnownHostsCommand"] {
+                if let Some(code) = option.strip_prefix(name) {
+                    self.code_elsewhere(code.trim_start_matches(['=', ' ']));
+                }
+            }
+        }
+        let host = rest.first().map(String::as_str).unwrap_or_default().to_owned();
+        self.net(host.rsplit('@').next().unwrap_or_default());
+        let code = rest.get(1..).unwrap_or_default().join(" ");
+        let input = self.streams.input.clone();
+        let cwd = format!("{}/{}", "/home", "remote");
+        self.elsewhere(1, &cwd, |run| {
+            if code.trim().is_empty() {
+                if let Some(data) = input {
+                    data.iter().for_each(|code| {
+                        if super::text::is_known(code) || code.trim().len() > 4 {
+                            run.code_elsewhere(code);
+                        }
+                    });
+                }
+            } else {
+                run.code_elsewhere(&code);
+            }
+        });
+        output()
+    }
+
+    /// Walks where paths are another machine's.
+    pub(super) fn elsewhere(&mut self, kind: usize, cwd: &str, walk: impl FnOnce(&mut Self)) {
+        let before = (self.elsewhere, self.state.cwd.clone());
+        self.elsewhere = self.elsewhere.max(kind);
+        self.state.cwd = vec![cwd.to_owned()];
+        walk(self);
+        (self.elsewhere, self.state.cwd) = before;
+    }
+
+    fn cluster(&mut self, words: &[String]) -> Value {
+        if words.first().is_some_and(|word| word == "completion") {
+            return super::strings::settings();
+        }
+        self.note(Risk::High, "elsewhere", "acts on machines elsewhere");
+        if let Some(at) = words.iter().position(|word| word == "--") {
+            let argv = words[at + 1..].to_vec();
+            self.elsewhere(2, "/work", |run| _ = run.exec_program(argv));
+        } else if let Some(at) = words.iter().position(|word| word == "-c" || word == "--command") {
+            let code = words.get(at + 1).cloned().unwrap_or_default();
+            self.elsewhere(2, "/work", |run| _ = run.code_elsewhere(&code));
+        }
+        output()
+    }
+
+    fn container(&mut self, words: &[String]) -> Value {
+        const VALUES: &str = "evpwuhlmcHD";
+        const LONG: &str = "env volume publish workdir user name network entrypoint mount hostname label memory cpus platform env-file device cap-add cap-drop security-opt pid ipc restart gpus shm-size tmpfs add-host link volumes-from log-driver log-opt dns ulimit userns uts context host config runtime pull cidfile group-add ip";
+        let verb = words.iter().find(|word| !word.starts_with('-')).map(String::as_str).unwrap_or_default().to_owned();
+        let from = words.iter().position(|word| *word == verb).map_or(words.len(), |at| at + 1);
+        if !matches!(verb.as_str(), "run" | "exec" | "create") {
+            self.note(Risk::High, "elsewhere", "acts on containers");
+            return output();
+        }
+        self.note(Risk::High, "container", "runs a container");
+        let rest = leading(&words[from..], VALUES, LONG).to_vec();
+        let options = Options::read(&words[from..words.len() - rest.len()], VALUES, LONG);
+        let mut is_open = options.has("", "privileged") || options.values("", "pid").any(|pid| pid == "host");
+        let mounts = mounts(&options);
+        let argv: Vec<String> = rest.get(1..).unwrap_or_default().to_vec();
+        let entry = options.values("", "entrypoint").next().map(str::to_owned);
+        let argv: Vec<String> = entry.into_iter().chain(argv).collect();
+        for (host, inside) in mounts.iter().filter(|(host, inside)| host.starts_with('/') && !inside.is_empty()) {
+            self.links.insert(inside.trim_end_matches('/').to_owned(), host.trim_end_matches('/').to_owned());
+            is_open |= host == "/";
+        }
+        let before = self.links.clone();
+        let kind = if is_open || !mounts.is_empty() { 1 } else { 2 };
+        self.elsewhere(kind, "/work", |run| _ = run.exec_program(argv));
+        self.links = before;
+        for (_, inside) in mounts {
+            self.links.remove(inside.trim_end_matches('/'));
+        }
+        output()
+    }
+}
+
+/// Directories of this machine that a container gets, and where it has them.
+fn mounts(options: &Options) -> Vec<(String, String)> {
+    let mut mounts: Vec<(String, String)> = Vec::new();
+    for volume in options.values("v", "volume") {
+        let mut parts = volume.split(':');
+        mounts.push((parts.next().unwrap_or_default().to_owned(), parts.next().unwrap_or_default().to_owned()));
+    }
+    for mount in options.values("", "mount") {
+        let part = |names: &[&str]| {
+            let found = mount.split(',').filter_map(|pair| pair.split_once('=')).find(|(name, _)| names.contains(name));
+            found.map(|(_, value)| value.to_owned()).unwrap_or_default()
+        };
+        mounts.push((part(&["source", "src"]), part(&["target", "dst", "destination"])));
+    }
+    mounts
+}
+
+/// The words from the first that isn't an option, nor the value of one.
+pub(super) fn leading<'w>(words: &'w [String], short: &str, long: &str) -> &'w [String] {
+    let mut at = 0;
+    while let Some(word) = words.get(at) {
+        if word == "--" {
+            return &words[at + 1..];
+        }
+        if let Some(name) = word.strip_prefix("--") {
+            at += 1 + usize::from(text::listed(long, name));
+        } else if word.len() > 1 && word.starts_with('-') {
+            let letters = &word[1..];
+            let value = letters.char_indices().find(|(_, letter)| short.contains(*letter));
+            at += 1 + usize::from(value.is_some_and(|(at, letter)| at + letter.len_utf8() == letters.len()));
+        } else {
+            break;
+        }
+    }
+    &words[at.min(words.len())..]
+}
+
+/// Whether a word is an option: whether it takes the next word, and whether it is known.
+fn option_arity(row: &Wrapper, word: &str) -> Option<(bool, bool)> {
+    if let Some(name) = word.strip_prefix("--") {
+        let (name, has_value) = name.split_once('=').map_or((name, false), |(name, _)| (name, true));
+        let is = |own: &&&str| own.starts_with(name);
+        return Some(match (row.long_with_value.iter().find(is), row.long.iter().find(is)) {
+            (Some(_), _) => (!has_value, true),
+            (None, Some(_)) => (false, true),
+            (None, None) => (false, has_value),
+        });
+    }
+    if !word.starts_with('-') || word.len() < 2 {
+        return None;
+    }
+    let letters = &word[1..];
+    if let Some((at, letter)) = letters.char_indices().find(|(_, letter)| row.short_with_value.contains(*letter)) {
+        let known = letters[..at].chars().all(|letter| row.short.contains(letter));
+        return Some((at + letter.len_utf8() == letters.len(), known));
+    }
+    Some((false, letters.chars().all(|letter| row.short.contains(letter))))
+}
+
+/// The paths that `find` may print below a start, as text: one line.
+pub(super) fn found_path(start: &str, name: Option<&str>) -> String {
+    let start = start.trim_end_matches('/');
+    let start = if start.is_empty() { "/" } else { start };
+    match name {
+        Some(name) => format!("{}/{}/{name}", start.trim_end_matches('/'), text::NAME),
+        None => format!("{}/{STAR}", start.trim_end_matches('/')),
+    }
+}
