@@ -18,6 +18,7 @@ use reedclaw::proto::{LineKind, Names};
 use reedclaw::receipts::{Check, Entry as Receipt, Log, Options as LogOptions, Verdict, hash, verify};
 use reedclaw::render::{Markdown, Options};
 use reedclaw::route::{Context, decide};
+use reedclaw::sandbox::{Grant, Mode, Sandbox, Tier, credentials};
 use reedclaw::shell::scan::Scanner;
 use reedclaw::store::{Entry, MessageState, Search, Store, TextMatch};
 use reedclaw::turn::{Redactor, Settling};
@@ -89,6 +90,25 @@ fn main() {
     recall(&plan);
     redact(&plan);
     receipts(&plan);
+    sandbox(&plan);
+}
+
+/// A program that does nothing, started and waited for, on each tier that works here.
+fn sandbox(plan: &Plan) {
+    let workspace = std::env::temp_dir().join(format!("reedclaw-sandbox-{}", std::process::id()));
+    if std::fs::create_dir_all(&workspace).is_err() {
+        return;
+    }
+    let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
+    let grant = Grant { masked: credentials(&home), ..Grant::new(workspace.clone()) };
+    for tier in [Tier::None, Tier::Landlock, Tier::Bubblewrap] {
+        let Ok(sandbox) = Sandbox::of_tier(Mode::Prefer, tier, env!("CARGO_BIN_EXE_reedclaw").into()) else { continue };
+        plan.measure(&format!("sandbox: true, {}", tier.name()), 200, 0, |_| {
+            let command = sandbox.command("/bin/true".as_ref(), &[], &grant);
+            black_box(command.is_ok_and(|mut command| command.status().is_ok_and(|status| status.success())));
+        });
+    }
+    let _ = std::fs::remove_dir_all(workspace);
 }
 
 fn redact(plan: &Plan) {

@@ -27,6 +27,7 @@ mod landlock;
 mod masks;
 #[cfg(test)]
 mod tests;
+mod tmp;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -41,6 +42,7 @@ pub use enter::{Calls, enter};
 pub use masks::{credentials, protected};
 
 use crate::proto::{Failure, FailureKind};
+use tmp::Tmp;
 use wire::Spec;
 
 /// The first argument that makes this executable the helper. No script is called like that.
@@ -179,7 +181,7 @@ pub struct Sandbox {
     notes: Vec<String>,
     helper: PathBuf,
     /// The directory that stands for `/tmp` where that can't be an own one.
-    tmp: Mutex<Option<PathBuf>>,
+    tmp: Mutex<Option<Tmp>>,
 }
 
 impl Sandbox {
@@ -310,14 +312,14 @@ impl Sandbox {
             Tier::Bubblewrap => Ok(Some("/tmp".into())),
             Tier::Landlock => {
                 let mut tmp = self.tmp.lock().unwrap_or_else(PoisonError::into_inner);
-                let path = match &*tmp {
-                    Some(path) if path.is_dir() => path.clone(),
-                    _ => nix::unistd::mkdtemp("/tmp/reedclaw-XXXXXX").map_err(|error| SandboxError {
+                let held = match tmp.take() {
+                    Some(held) if held.path().is_dir() => held,
+                    _ => Tmp::make(Path::new("/tmp")).map_err(|error| SandboxError {
                         message: format!("no temporary directory can be made in /tmp: {error}"),
                         hint: "free some disk space, or look at its permissions".into(),
                     })?,
                 };
-                *tmp = Some(path.clone());
+                let path = tmp.insert(held).path().to_owned();
                 spec.tmp = Some(path.clone().into_os_string());
                 Ok(Some(path))
             }
@@ -355,14 +357,6 @@ impl Sandbox {
         }
         let told = String::from_utf8_lossy(&output.stderr);
         Err(told.trim().lines().last().map_or_else(|| format!("a trial failed, {}", output.status), str::to_owned))
-    }
-}
-
-impl Drop for Sandbox {
-    fn drop(&mut self) {
-        if let Some(tmp) = self.tmp.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            let _ = std::fs::remove_dir_all(tmp);
-        }
     }
 }
 

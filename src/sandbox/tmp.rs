@@ -1,0 +1,89 @@
+//! The temporary directory of a sandbox that has no `/tmp` of its own. It is locked as long as it is used, so that what a
+//! killed process left behind is known and removed by the next one.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// How the names begin.
+const PREFIX: &str = "reedclaw-tmp-";
+/// Entries of the directory that are looked at for what was left behind.
+const LOOKED_AT_MAX: usize = 10_000;
+
+/// A directory that is removed when this is dropped.
+#[derive(Debug)]
+pub(super) struct Tmp {
+    path: PathBuf,
+    /// Its lock, which ends with the process.
+    _lock: File,
+}
+
+impl Tmp {
+    /// Makes one in `place` (0700), and removes those that nobody uses any more.
+    pub(super) fn make(place: &Path) -> io::Result<Self> {
+        sweep(place);
+        let path = nix::unistd::mkdtemp(&place.join(format!("{PREFIX}XXXXXX")))?;
+        let lock = open(&path)?;
+        // Another process may have looked in between, and held it for a moment or removed it.
+        lock.lock()?;
+        if path.is_dir() { Ok(Self { path, _lock: lock }) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Tmp {
+    fn drop(&mut self) {
+        // What can't be removed now is found by the next sweep.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_DIRECTORY).open(path)
+}
+
+/// Removes the directories of this user that nobody holds.
+fn sweep(place: &Path) {
+    let Ok(entries) = fs::read_dir(place) else { return };
+    let ours = entries.flatten().take(LOOKED_AT_MAX).filter(|entry| {
+        let name = entry.file_name();
+        name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
+    });
+    for path in ours.map(|entry| entry.path()) {
+        let Ok(left) = open(&path) else { continue };
+        let is_own = left.metadata().is_ok_and(|data| data.uid() == nix::unistd::geteuid().as_raw());
+        if is_own && left.try_lock().is_ok() {
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_behind_is_removed_and_what_is_used_is_not() {
+        let place = tempfile::tempdir().unwrap();
+        let used = Tmp::make(place.path()).unwrap();
+        fs::write(used.path().join("file"), "used").unwrap();
+        let left = place.path().join("reedclaw-tmp-abcdef");
+        fs::create_dir_all(left.join("deep")).unwrap();
+        for other in ["reedclaw-other", "tmp-reedclaw-tmp-"] {
+            fs::create_dir(place.path().join(other)).unwrap();
+        }
+        let kept = place.path().join("kept");
+        fs::create_dir(&kept).unwrap();
+        std::os::unix::fs::symlink(&kept, place.path().join("reedclaw-tmp-link")).unwrap();
+        let second = Tmp::make(place.path()).unwrap();
+        assert!(!left.exists() && kept.exists() && used.path().join("file").exists() && second.path().exists());
+        assert!(place.path().join("reedclaw-other").exists() && place.path().join("tmp-reedclaw-tmp-").exists());
+        let path = used.path().to_owned();
+        drop(used);
+        assert!(!path.exists());
+    }
+}
