@@ -13,6 +13,7 @@ use super::server::Server;
 
 /// One model as it is configured.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a config has a handful of models")]
 pub enum Spec {
     /// At a server.
     Server(Endpoint),
