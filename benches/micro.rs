@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reedclaw::config::{LoadRequest, load};
+use reedclaw::project;
 use reedclaw::proto::{LineKind, Names};
 use reedclaw::receipts::{Check, Entry as Receipt, Log, Options as LogOptions, Verdict, hash, verify};
 use reedclaw::render::{Markdown, Options};
@@ -109,6 +110,21 @@ fn sandbox(plan: &Plan) {
         });
     }
     let _ = std::fs::remove_dir_all(workspace);
+    project(&plan);
+}
+
+/// What a question in this very repository carries.
+fn project(plan: &Plan) {
+    let env = ["PATH", "HOME"].into_iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect();
+    let options = project::Options { tokens_max: 2000, env };
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    plan.measure("project: seen for the first time", 50, 0, |_| {
+        black_box(project::Surroundings::default().notes(&here, &options));
+    });
+    let mut surroundings = project::Surroundings::default();
+    plan.measure("project: unchanged", 50, 0, |_| {
+        black_box(surroundings.notes(&here, &options));
+    });
 }
 
 fn redact(plan: &Plan) {

@@ -114,6 +114,7 @@ impl Agent {
         )));
         let text = self.written(writer, &older.messages, cancel, sink)?;
         let now = self.conversation.compacted(older, &text);
+        self.summary_failures = 0;
         let recorded = self.recorder.summarised(Some((&text, self.conversation.first_live())));
         if let Err(failure) = recorded {
             sink(Event::Notice(format!("[history] the summary is not being stored: {}", failure.message)));

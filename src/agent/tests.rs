@@ -630,3 +630,38 @@ fn a_conversation_that_goes_on_has_its_calls_where_they_were_made() {
         ]
     );
 }
+
+#[test]
+fn no_way_into_a_request_leaves_a_secret_in_it() {
+    let server = serve((0..2).map(|_| vec![sse_head(), said("ok"), done()]).collect());
+    let key = "late-read-key-77";
+    let reader = crate::model::KeyReader::new(move |_| Ok(crate::model::Secret::new(key)));
+    let options = Options {
+        models: vec![Endpoint { key_reader: Some(reader), ..Endpoint::new("m", &server.url, "x") }.into()],
+        conversation: turn::Options { system_prompt: "Use password=hunter2.".into(), ..turn::Options::default() },
+        secrets: vec![("$T".into(), "from-the-environment".into())],
+        ..Options::default()
+    };
+    let log = Log::default();
+    let mut agent = Agent::new(options, Box::new(log.clone()));
+    // A conversation that was stored before anything was redacted.
+    let old =
+        PastTurn { question: "token=Zx81Zx81Zx81".into(), answer: "it is from-the-environment".into(), is_whole: true };
+    agent.go_on_in(ConversationId(1), vec![old], None);
+    agent.attach(&[("AGENTS.md", "[project] x\nsecret=Yy82Yy82Yy82".into())]);
+    // The key is read with this very question, so only the model's own side can know it.
+    let events = ask(&mut agent, &format!("is it {key}?"));
+    let request = server.requests.recv().expect("a request");
+    let body = request.split_once("\r\n\r\n").expect("a body").1;
+    for secret in ["hunter2", "Zx81Zx81Zx81", "from-the-environment", "Yy82Yy82Yy82", key] {
+        assert!(!body.contains(secret), "{secret}: {body}");
+    }
+    assert!(notices(&events).iter().any(|it| it.starts_with("[redact] hidden from the model: ")), "{events:?}");
+    let told = notices(&ask(&mut agent, &format!("and {key} now?"))).join("\n");
+    assert!(told.contains("key of m in your question, line 1") && !told.contains("hunter2"), "told once: {told}");
+    assert!(!log.0.borrow().iter().any(|it| it.contains(&format!("and {key}"))), "by now the record knows it too");
+    let places: Vec<&str> = agent.findings().map(|it| it.place.as_str()).collect();
+    for place in ["the instructions", "an earlier question", "an earlier answer", "AGENTS.md", "your question"] {
+        assert!(places.contains(&place), "{place}: {places:?}");
+    }
+}

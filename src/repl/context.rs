@@ -62,6 +62,9 @@ impl Repl {
     /// Lets the next question carry what is remembered, where it begins a conversation, and what is known of the repository
     /// around it, and says so once for each.
     pub(super) fn attach_notes(&mut self, question: &str) {
+        if self.agent.current_model().is_none() {
+            return;
+        }
         let memories = self.memories_for(question);
         let notes = self.carries_project().then(|| {
             let cwd = state::read(&self.state).cwd.clone();

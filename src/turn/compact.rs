@@ -80,7 +80,8 @@ impl Conversation {
     #[must_use]
     pub fn due_for_summary(&self, question: &str) -> Option<Older> {
         let percent = self.options.compact_at_percent;
-        let tokens = self.parts().iter().map(|part| part.tokens).sum::<usize>() + estimate_tokens(question);
+        let held = self.parts().iter().map(|part| part.tokens).sum::<usize>();
+        let tokens = held + estimate_tokens(&self.fresh_notes()) + estimate_tokens(question);
         let is_due = percent > 0 && self.may_compact && tokens > self.budget() * percent / 100;
         is_due.then(|| self.older())?
     }

@@ -149,7 +149,7 @@ impl Conversation {
     }
 
     /// The notes that the model doesn't have yet, or has in an older form.
-    fn fresh_notes(&self) -> String {
+    pub(super) fn fresh_notes(&self) -> String {
         let is_fresh = |note: &&String| {
             let heading = note.lines().next().unwrap_or_default();
             let kind = heading.split_inclusive(']').next().unwrap_or_default();
