@@ -121,8 +121,14 @@ pub fn hands(
         path: variable(env, "PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned(),
     };
     let start = starter(env, root.path(), mode);
-    let (mut registry, problems) = tools(settings, env, &start);
+    let (mut registry, mut problems) = tools(settings, env, &start);
     if let Some(names) = channel.and_then(|channel| allowed_tools(settings, channel)) {
+        let is_known = |name: &&String| registry.specs().any(|spec| spec.is_in(std::slice::from_ref(name)));
+        problems.extend(names.iter().filter(|name| !is_known(name)).map(|name| Failure {
+            kind: FailureKind::Config,
+            message: format!("tools_allow names {name}, and there is no such tool"),
+            hint: "reedclaw tool list lists them".into(),
+        }));
         registry.keep_only(names);
     }
     let hands = Hands::new(HandsOptions {
@@ -180,7 +186,10 @@ pub(super) fn starter(env: &Env, workspace: &Path, mode: Mode) -> Start {
     let own = [config_directory(env), data_directory(env), state_directory(env)].into_iter().flatten();
     let masked = sandbox::credentials(&home).into_iter().chain(own).collect();
     let read_only = sandbox::protected(workspace);
-    let grant = Grant { env: variables, masked, read_only, ..Grant::new(workspace.to_owned()) };
+    // The programs of plugins and our own, which reads PDFs, wherever they lie.
+    let plugins = data_directory(env).map(|data| data.join("plugins"));
+    let readable = plugins.into_iter().chain([crate::host::executable()]).filter(|path| path.exists()).collect();
+    let grant = Grant { env: variables, masked, read_only, readable, ..Grant::new(workspace.to_owned()) };
     Arc::new(move |program, arguments, network| {
         let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
         let grant = Grant { network, ..grant.clone() };

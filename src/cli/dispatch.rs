@@ -10,8 +10,8 @@ use crate::sandbox::HELPER_WORD;
 
 /// First words that are ours.
 pub const SUBCOMMANDS: [&str; 17] = [
-    "route", "history", "agent", "config", "memory", "cost", "doctor", "provider", "onboard", "policy", "receipt",
-    "estop", "init", "tool", "plugin", "pdf-text", "help",
+    "route", "history", "agent", "config", "memory", "cost", "doctor", "provider", "onboard", "receipt", "estop",
+    "init", "tool", "plugin", "pdf-text", "policy", "help",
 ];
 
 /// What is known of the standard streams.

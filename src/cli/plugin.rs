@@ -42,7 +42,10 @@ pub(super) fn definition() -> Command {
 /// Carries it out.
 pub(super) fn run(matches: &ArgMatches) -> ExitCode {
     let done = app::plugins(&host::environment()).and_then(|plugins| match matches.subcommand() {
-        Some(("list", _)) => Ok(list(&plugins)),
+        Some(("list", _)) => {
+            list(&plugins);
+            Ok(())
+        }
         Some(("install", matches)) => match matches.get_one::<PathBuf>("path") {
             Some(path) => install(&plugins, path),
             None => Ok(()),

@@ -63,8 +63,8 @@ impl Repl {
         self.configured.effective = layers;
         let old = std::mem::replace(&mut self.settings, settings);
         let models = |settings: &Settings| {
-            let Settings { models, default_model, context, system_prompt, .. } = settings.clone();
-            (models, default_model, context, system_prompt)
+            let Settings { models, default_model, context, system_prompt, limits, .. } = settings.clone();
+            (models, default_model, context, system_prompt, limits)
         };
         let other_models = models(&old) != models(&self.settings);
         if other_models {

@@ -1,25 +1,34 @@
 //! The model's tools in a session: where they work, what they gave.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::run::Repl;
 use super::state;
 use crate::agent::Hands;
 use crate::app::{ChannelKind, hands, workspace_dir, workspace_for};
+use crate::config::{SecuritySettings, Settings, ToolLimitSettings, ToolSettings};
 use crate::proto::{CommandOutcome, Failure, FailureKind};
 
 /// What a session keeps of tools.
 #[derive(Default)]
 pub(super) struct Tooling {
-    /// Where they work now.
-    workspace: Option<PathBuf>,
+    /// Where they work now, and under which settings.
+    at: Option<At>,
     /// Those of other projects that were asked about in this session.
-    parked: BTreeMap<PathBuf, Hands>,
+    parked: Vec<(At, Hands)>,
     /// What they gave, for `:show`.
     pub outputs: Vec<String>,
     /// How the last command in the user's shell ended.
     pub last_outcome: Option<CommandOutcome>,
+}
+
+/// Where tools work, and what was set when they were made: a project's file may change that.
+#[derive(Clone, PartialEq)]
+struct At {
+    workspace: PathBuf,
+    tools: ToolSettings,
+    limits: ToolLimitSettings,
+    security: SecuritySettings,
 }
 
 impl Repl {
@@ -28,12 +37,15 @@ impl Repl {
         let cwd = state::read(&self.state).cwd.clone();
         let env = &self.configured.request.env;
         let workspace = workspace_for(env, &cwd, &workspace_dir(&self.settings, env));
-        if self.tooling.workspace.as_ref() == Some(&workspace) {
+        let Settings { tools, limits, security, .. } = self.settings.clone();
+        let at = At { workspace: workspace.clone(), tools, limits, security };
+        if self.tooling.at.as_ref() == Some(&at) {
             return;
         }
         let config = self.configured.path.as_deref();
-        let next = match self.tooling.parked.remove(&workspace) {
-            Some(hands) => Some(hands),
+        let parked = &mut self.tooling.parked;
+        let next = match parked.iter().position(|(other, _)| *other == at) {
+            Some(found) => Some(parked.swap_remove(found).1),
             None => match hands(&self.settings, env, &workspace, &self.store, Some(ChannelKind::Shell), config) {
                 Ok(handed) => {
                     handed.problems.iter().for_each(|problem| self.console.failure(problem));
@@ -46,9 +58,12 @@ impl Repl {
             },
         };
         let before = self.agent.take_up(next);
-        if let (Some(before), Some(at)) = (before, self.tooling.workspace.replace(workspace)) {
-            self.tooling.parked.insert(at, before);
+        if let (Some(before), Some(old)) = (before, self.tooling.at.replace(at)) {
+            self.tooling.parked.push((old, before));
         }
+        // What was made for this project under other settings isn't taken up again.
+        let now = self.tooling.at.clone();
+        self.tooling.parked.retain(|(old, _)| now.as_ref().is_none_or(|now| now.workspace != old.workspace));
     }
 
     /// Shows what a tool gave, whole.

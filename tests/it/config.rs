@@ -164,7 +164,7 @@ fn a_config_of_the_directory_holds_but_grants_nothing_and_is_told() {
                   editor = { abbreviations = { ls = 'evil' } },\n  on_command = function() return 'evil' end,\n  \
                   system_prompt = tostring(os.getenv('SECRET')),\n}";
     let home = home(&[("p/config.lua", config)]);
-    let spawn = Spawn::reedclaw().home(home.path()).cwd(&home.path().join("p")).env("SECRET", "s3cret").size(40, 140);
+    let spawn = Spawn::reedclaw().home(home.path()).cwd(&home.path().join("p")).env("SECRET", "s3cret").size(100, 140);
     let session = Session::spawn(spawn);
     session.expect_text("you have no config of your own: ./config.lua of this directory holds, and can only tighten");
     session.expect_text("./config.lua:3: history.entries_max: refused: a project can't make the history forget");

@@ -1,0 +1,624 @@
+//! `reedclaw tool`: the tools of a model as anybody can call them, through the gate. A table of paths, each against a
+//! workspace of its own with everything in it that a path has ever been bent with.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nix::sys::stat::Mode;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::need::TEST_PATH;
+use crate::pty::{Key, Session, Spawn, program, status_code};
+use crate::server::{Server, Step};
+
+/// What nobody outside the workspace may get to see.
+const SECRET: &str = "s3cr3t-value";
+
+/// A home with a workspace `ws` and, beside it, what must stay untouched.
+fn home() -> TempDir {
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
+    let at = |path: &str| home.path().join(path);
+    for directory in ["ws/sub", "ws/.git/hooks", "ws-evil", "private"] {
+        fs::create_dir_all(at(directory)).expect("directories");
+    }
+    for (path, text) in [
+        ("ws/a.txt", "alpha"),
+        ("ws/sub/b.txt", "beta"),
+        ("ws/with space.txt", "space"),
+        ("ws/ünï.txt", "umlaut"),
+        ("ws/-dash", "dash"),
+        ("ws/*", "star"),
+        ("ws/$HOME", "dollar"),
+        ("ws/%2e%2e", "percent"),
+        ("ws/~tilde", "tilde"),
+        ("ws/empty", ""),
+        ("ws/.git/config", "[core]"),
+        ("ws-evil/x.txt", SECRET),
+        ("private/p.txt", SECRET),
+        ("secret.txt", SECRET),
+    ] {
+        fs::write(at(path), text).expect("a file");
+    }
+    fs::write(at("ws/binary"), b"\xff\xfe\xfd").expect("a file");
+    for (link, to) in [
+        ("ws/link-in", PathBuf::from("a.txt")),
+        ("ws/link-dir", "sub".into()),
+        ("ws/link-up", "../secret.txt".into()),
+        ("ws/link-abs-out", at("secret.txt")),
+        ("ws/link-abs-in", at("ws/a.txt")),
+        ("ws/link-loop", "link-loop".into()),
+        ("ws/link-out-dir", "../private".into()),
+        ("ws/link-root", "/".into()),
+        ("ws/link-proc", "/proc/self/root".into()),
+        ("ws/dangling", "nowhere".into()),
+        ("ws/dangling-out", "../new.txt".into()),
+    ] {
+        symlink(to, at(link)).expect("a link");
+    }
+    fs::hard_link(at("secret.txt"), at("ws/hard")).expect("a hard link");
+    fs::hard_link(at("ws/a.txt"), at("ws/hard-in")).expect("a hard link");
+    nix::unistd::mkfifo(&at("ws/fifo"), Mode::S_IRWXU).expect("a pipe");
+    home
+}
+
+fn command(home: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(program());
+    command.args(args).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
+    command.current_dir(home).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn run(home: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+    let output = command(home, args).output().expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// Calls a tool in the workspace; gives the exit status and the result.
+fn call(home: &Path, tool: &str, arguments: &Value, more: &[&str]) -> (Option<i32>, Value) {
+    let (workspace, arguments) = (home.join("ws").display().to_string(), arguments.to_string());
+    let args = ["tool", "run", tool, "--json", &arguments, "--workspace", &workspace];
+    let (code, out, err) = run(home, &[&args, more].concat());
+    let value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{tool} {arguments}: {error}\n{out}\n{err}"));
+    (code, value)
+}
+
+/// What a path in the table stands for: `{ws}` and `{home}` are where they are.
+fn meant(path: &str, home: &Path) -> String {
+    path.replace("{ws}", &home.join("ws").display().to_string()).replace("{home}", &home.display().to_string())
+}
+
+/// Fails where something outside the workspace isn't as it was made.
+#[track_caller]
+fn untouched(home: &Path, case: &str) {
+    for path in ["secret.txt", "private/p.txt", "ws-evil/x.txt"] {
+        assert_eq!(fs::read_to_string(home.join(path)).ok().as_deref(), Some(SECRET), "{case}: {path}");
+    }
+    let mut names: Vec<String> = Vec::new();
+    for directory in [home.to_owned(), home.join("private"), home.join("ws-evil")] {
+        let entries = fs::read_dir(directory).expect("a directory").flatten();
+        names.extend(entries.map(|it| it.file_name().to_string_lossy().into_owned()));
+    }
+    names.sort();
+    assert_eq!(names, [".local", "p.txt", "private", "secret.txt", "ws", "ws-evil", "x.txt"], "{case}");
+}
+
+/// Paths that are read, and what they hold.
+const READ: &[(&str, &str)] = &[
+    ("a.txt", "alpha"),
+    ("./a.txt", "alpha"),
+    ("sub/b.txt", "beta"),
+    ("sub//b.txt", "beta"),
+    ("sub/./b.txt", "beta"),
+    ("sub/../a.txt", "alpha"),
+    ("{ws}/a.txt", "alpha"),
+    ("{ws}//sub/b.txt", "beta"),
+    ("{ws}/sub/../a.txt", "alpha"),
+    ("{home}/./ws/a.txt", "alpha"),
+    ("~/ws/a.txt", "alpha"),
+    ("with space.txt", "space"),
+    ("ünï.txt", "umlaut"),
+    ("-dash", "dash"),
+    ("*", "star"),
+    ("$HOME", "dollar"),
+    ("%2e%2e", "percent"),
+    ("./~tilde", "tilde"),
+    ("empty", ""),
+    ("link-in", "alpha"),
+    ("link-dir/b.txt", "beta"),
+    ("hard-in", "alpha"),
+    (".git/config", "[core]"),
+];
+
+/// Paths that are never read: by the policy or, where it doesn't see through them, by the kernel.
+const NOT_READ: &[&str] = &[
+    "",
+    ".",
+    "..",
+    "sub",
+    "../secret.txt",
+    "./../secret.txt",
+    "sub/../../secret.txt",
+    "sub/b.txt/../../../secret.txt",
+    "link-dir/../../secret.txt",
+    "missing/../../secret.txt",
+    "{home}/secret.txt",
+    "{ws}/../secret.txt",
+    "{ws}/./../private/p.txt",
+    "{ws}-evil/x.txt",
+    "../ws-evil/x.txt",
+    "~/secret.txt",
+    "~",
+    "~/",
+    "~//secret.txt",
+    "~root/x",
+    "~tilde",
+    "/etc/passwd",
+    "//etc/passwd",
+    "/proc/self/environ",
+    "/proc/self/cwd/../secret.txt",
+    "/dev/zero",
+    "/dev/stdin",
+    "link-up",
+    "link-abs-out",
+    "link-abs-in",
+    "link-loop",
+    "link-out-dir/p.txt",
+    "link-root/etc/passwd",
+    "link-proc/etc/passwd",
+    "dangling",
+    "dangling-out",
+    "fifo",
+    "hard",
+    "binary",
+    "missing",
+    "a.txt/",
+    "a.txt/.",
+    "a.txt/x",
+    "a.txt\0",
+    "a.txt\0/../../secret.txt",
+    "\0",
+    "a.txt ",
+    " a.txt",
+    "a.txt\n",
+    "A.TXT",
+    "file:///etc/passwd",
+    "%2e%2e/secret.txt",
+    "..\\secret.txt",
+    "${HOME}/secret.txt",
+];
+
+/// Paths that are written.
+const WRITTEN: &[(&str, &str)] = &[
+    ("new.txt", "new.txt"),
+    ("a.txt", "a.txt"),
+    ("sub/new.txt", "sub/new.txt"),
+    ("made/deep/new.txt", "made/deep/new.txt"),
+    ("{ws}/new.txt", "new.txt"),
+    ("~/ws/new.txt", "new.txt"),
+    ("link-in", "a.txt"),
+    ("link-dir/new.txt", "sub/new.txt"),
+    ("hard-in", "hard-in"),
+    ("-new", "-new"),
+    ("new *?.txt", "new *?.txt"),
+    (".envrc", ".envrc"),
+];
+
+/// Paths that are never written.
+const NOT_WRITTEN: &[&str] = &[
+    "",
+    ".",
+    "..",
+    "sub",
+    "sub/",
+    "new/",
+    "../new.txt",
+    "sub/../../new.txt",
+    "made/../../new.txt",
+    "{home}/new.txt",
+    "{ws}/../new.txt",
+    "{ws}-evil/new.txt",
+    "~/new.txt",
+    "~x/new.txt",
+    "/etc/reedclaw-test",
+    "/dev/null",
+    "/proc/self/mem",
+    "link-up",
+    "link-abs-out",
+    "link-abs-in",
+    "link-loop",
+    "link-out-dir/new.txt",
+    "link-out-dir/p.txt",
+    "dangling-out",
+    "fifo",
+    "hard",
+    "a.txt/x",
+    "a\0b",
+    "\0",
+];
+
+/// Directories that are listed, and a name in each; those that aren't have none.
+const LISTED: &[(&str, Option<&str>)] = &[
+    (".", Some("a.txt")),
+    ("", None),
+    ("sub", Some("b.txt")),
+    ("./sub/", Some("b.txt")),
+    ("{ws}", Some("a.txt")),
+    ("~/ws/sub", Some("b.txt")),
+    ("link-dir", Some("b.txt")),
+    ("..", None),
+    ("../private", None),
+    ("{home}", None),
+    ("~", None),
+    ("/", None),
+    ("/etc", None),
+    ("link-out-dir", None),
+    ("link-root", None),
+    ("link-root/etc", None),
+    ("a.txt", None),
+    ("fifo", None),
+    ("missing", None),
+    ("\0", None),
+];
+
+fn is_refused(code: Option<i32>, result: &Value) -> bool {
+    matches!(code, Some(1 | 3)) && result["success"] == false && !result.to_string().contains(SECRET)
+}
+
+#[test]
+fn files_of_the_workspace_are_read_and_no_others() {
+    let home = home();
+    for (path, text) in READ {
+        let (code, result) = call(home.path(), "file_read", &json!({"path": meant(path, home.path())}), &["--yes"]);
+        assert_eq!((code, result["output"].as_str()), (Some(0), Some(*text)), "{path:?} {result}");
+    }
+    let long = ["x".repeat(256), "x/".repeat(2500)];
+    for path in NOT_READ.iter().copied().chain(long.iter().map(String::as_str)) {
+        let (code, result) = call(home.path(), "file_read", &json!({"path": meant(path, home.path())}), &["--yes"]);
+        assert!(is_refused(code, &result), "{path:?} {code:?} {result}");
+    }
+    untouched(home.path(), "reading");
+}
+
+#[test]
+fn files_of_the_workspace_are_written_and_no_others() {
+    for (path, at) in WRITTEN {
+        let home = home();
+        let arguments = json!({"path": meant(path, home.path()), "content": "new"});
+        let (code, result) = call(home.path(), "file_write", &arguments, &["--yes"]);
+        assert_eq!(code, Some(0), "{path:?} {result}");
+        assert_eq!(fs::read_to_string(home.path().join("ws").join(at)).expect(at), "new", "{path:?}");
+        untouched(home.path(), path);
+    }
+    // A hard link is left behind with what it held.
+    let home = home();
+    call(home.path(), "file_write", &json!({"path": "hard-in", "content": "new"}), &["--yes"]);
+    assert_eq!(fs::read_to_string(home.path().join("ws/a.txt")).expect("a file"), "alpha");
+    let long = ["x".repeat(256), "x/".repeat(2500)];
+    for path in NOT_WRITTEN.iter().copied().chain(long.iter().map(String::as_str)) {
+        let arguments = json!({"path": meant(path, home.path()), "content": "new"});
+        let (code, result) = call(home.path(), "file_write", &arguments, &["--yes"]);
+        assert!(is_refused(code, &result), "{path:?} {code:?} {result}");
+        untouched(home.path(), path);
+    }
+}
+
+#[test]
+fn directories_of_the_workspace_are_listed_and_no_others() {
+    let home = home();
+    for (path, name) in LISTED {
+        let (code, result) = call(home.path(), "file_list", &json!({"path": meant(path, home.path())}), &["--yes"]);
+        match name {
+            Some(name) => {
+                assert_eq!(code, Some(0), "{path:?} {result}");
+                assert!(result["output"].as_str().is_some_and(|text| text.contains(name)), "{path:?} {result}");
+            }
+            None => assert!(is_refused(code, &result), "{path:?} {code:?} {result}"),
+        }
+    }
+    untouched(home.path(), "listing");
+}
+
+/// Needs the real policy.
+#[test]
+fn the_policy_denies_what_is_out_of_bounds_and_asks_about_what_is_protected() {
+    let home = home();
+    fs::create_dir_all(home.path().join(".ssh")).expect("a directory");
+    fs::write(home.path().join(".ssh/id_ed25519"), SECRET).expect("a file");
+    for path in ["/etc/passwd", "/etc/../etc/passwd", "~/.ssh/id_ed25519", "../.ssh/id_ed25519", "/proc/self/environ"] {
+        let (code, result) = call(home.path(), "file_read", &json!({"path": path}), &["--yes"]);
+        assert_eq!(code, Some(3), "{path} {result}");
+        assert!(result["error"]["code"] == "denied" && result["receipt_id"].is_string(), "{path} {result}");
+    }
+    for path in ["/etc/reedclaw-test", "~/.bashrc", "~/.ssh/authorized_keys", "~/.local/state/reedclaw/ESTOP"] {
+        let (code, result) = call(home.path(), "file_write", &json!({"path": path, "content": "x"}), &["--yes"]);
+        assert_eq!(code, Some(3), "{path} {result}");
+    }
+    // What only looks runs unasked; what is written needs a yes, and nobody is there.
+    assert_eq!(call(home.path(), "file_read", &json!({"path": "a.txt"}), &[]).0, Some(0));
+    assert_eq!(call(home.path(), "file_write", &json!({"path": "a.txt", "content": "x"}), &[]).0, Some(3));
+    fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
+    let config = "return {security = {autonomy = \"full\"}}";
+    fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
+    assert_eq!(call(home.path(), "file_write", &json!({"path": "a.txt", "content": "x"}), &[]).0, Some(0));
+    for path in
+        [".git/hooks/pre-commit", ".GIT/Hooks/x", ".git/config", ".envrc", ".ENVRC", ".vscode/tasks.json", ".mcp.json"]
+    {
+        let (code, result) = call(home.path(), "file_write", &json!({"path": path, "content": "x"}), &[]);
+        assert_eq!(code, Some(3), "{path} {result}");
+    }
+}
+
+#[test]
+fn the_result_is_json_and_the_exit_status_says_how_it_went() {
+    let home = home();
+    let (code, result) = call(home.path(), "time", &json!({"zone": "UTC"}), &[]);
+    assert_eq!((code, &result["success"]), (Some(0), &json!(true)), "{result}");
+    assert!(result["receipt_id"].as_str().is_some_and(|id| id.starts_with("receipt-")), "{result}");
+    let error = |tool: &str, arguments: Value| {
+        let (code, result) = call(home.path(), tool, &arguments, &["--yes"]);
+        (code, result["error"]["code"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(error("no_such", json!({})), (Some(1), "no-such-tool".into()));
+    assert_eq!(error("file_read", json!({})), (Some(1), "bad-arguments".into()));
+    assert_eq!(error("file_read", json!({"path": 1})), (Some(1), "bad-arguments".into()));
+    assert_eq!(error("file_read", json!({"path": "a.txt", "surprise": 1})), (Some(1), "bad-arguments".into()));
+    assert_eq!(error("file_read", json!([])), (Some(1), "bad-arguments".into()));
+    let workspace = home.path().join("ws").display().to_string();
+    let (code, out, _) = run(home.path(), &["tool", "run", "time", "--json", "{", "--workspace", &workspace]);
+    assert!(code == Some(1) && out.contains("bad-arguments"), "{out}");
+    let (code, out, err) = run(home.path(), &["tool", "run", "time", "--workspace", "/nonexistent"]);
+    assert!(code == Some(1) && out.is_empty() && err.contains("/nonexistent"), "{out} {err}");
+    assert_eq!(run(home.path(), &["tool", "run"]).0, Some(2));
+    // What is asked is denied where nobody is there, and that is in the receipts too.
+    let (code, result) = call(home.path(), "file_write", &json!({"path": "a.txt", "content": "x"}), &[]);
+    assert_eq!((code, &result["error"]["code"]), (Some(3), &json!("denied")), "{result}");
+    let receipts = fs::read_to_string(home.path().join(".local/state/reedclaw/receipts.jsonl")).expect("receipts");
+    let kinds: Vec<Value> = receipts.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(kinds.iter().any(|it| it["tool"] == "file_write" && it["status"] == "denied"), "{receipts}");
+    // All of a long output comes: nobody reads the rest later.
+    fs::write(home.path().join("ws/long.txt"), "line\n".repeat(20_000)).expect("a file");
+    let (_, result) = call(home.path(), "file_read", &json!({"path": "long.txt"}), &["--yes"]);
+    assert_eq!(result["output"].as_str().map(str::len), Some(100_000));
+}
+
+#[test]
+fn tools_are_listed_with_where_they_may_be_used() {
+    let home = home();
+    fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
+    let config = "return {tools_allow = {agent = {\"time\"}, shell = {\"http_request\", \"time\"}}}";
+    fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
+    let (code, out, err) = run(home.path(), &["tool", "list", "--json"]);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    let tools: Vec<Value> = serde_json::from_str(&out).expect("JSON");
+    let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
+    for name in
+        ["ask_user", "file_list", "file_read", "file_write", "http", "memory_search", "pdf_extract", "shell", "time"]
+    {
+        assert!(names.contains(&name), "{name} is not in {names:?}");
+    }
+    let channels = |name: &str| tools.iter().find(|tool| tool["name"] == name).expect(name)["channels"].clone();
+    assert_eq!(channels("time"), json!(["shell", "agent"]));
+    assert_eq!(channels("http"), json!(["shell"]), "by its other name");
+    assert_eq!(channels("shell"), json!([]));
+    assert!(tools.iter().all(|tool| tool["schema"]["type"] == "object" && tool["description"].is_string()));
+    let (code, out, _) = run(home.path(), &["tool", "list"]);
+    assert!(code == Some(0) && out.contains("http, http_request") && out.contains("nowhere"), "{out}");
+}
+
+#[test]
+fn at_a_terminal_the_person_is_asked() {
+    let home = home();
+    let workspace = home.path().join("ws").display().to_string();
+    let ask = || {
+        let arguments = json!({"path": "a.txt", "content": "omega\n"}).to_string();
+        let args = ["tool", "run", "file_write", "--json", &arguments, "--workspace", &workspace];
+        let session = Session::spawn(Spawn::new(program()).args(&args).home(home.path()).size(40, 120));
+        session.expect_text("run once");
+        session.expect("the difference", |screen| {
+            let text = screen.contents();
+            text.contains("-alpha") && text.contains("+omega")
+        });
+        session
+    };
+    let session = ask();
+    session.press(Key::Enter);
+    assert_eq!(status_code(session.expect_exit()), 3);
+    assert_eq!(fs::read_to_string(home.path().join("ws/a.txt")).expect("a file"), "alpha");
+    let session = ask();
+    session.line("y");
+    assert_eq!(status_code(session.expect_exit()), 0);
+    assert_eq!(fs::read_to_string(home.path().join("ws/a.txt")).expect("a file"), "omega\n");
+}
+
+#[test]
+fn init_makes_what_is_missing_and_overwrites_nothing() {
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
+    let (code, out, err) = run(home.path(), &["init"]);
+    assert_eq!((code, err.as_str(), out.matches(": made").count()), (Some(0), "", 3), "{out}");
+    let config = home.path().join(".config/reedclaw/config.lua");
+    let text = fs::read_to_string(&config).expect("a config");
+    assert!(text.lines().filter(|line| line.trim().starts_with("--")).count() > 5, "{text}");
+    assert_eq!(fs::metadata(&config).expect("a config").permissions().mode() & 0o777, 0o600);
+    assert!(home.path().join(".local/share/reedclaw/reedclaw.db").is_file());
+    assert!(home.path().join("reedclaw-workspace").is_dir());
+    assert_eq!(run(home.path(), &["config", "validate"]).0, Some(0));
+    // It changes nothing: what holds is what held without it.
+    let shown = run(home.path(), &["config", "show"]).1;
+    fs::write(&config, "return {default_model = nil} -- mine\n").expect("written");
+    assert_eq!(run(home.path(), &["config", "show"]).1, shown);
+    fs::write(home.path().join("reedclaw-workspace/mine"), "mine").expect("written");
+    let (code, out, _) = run(home.path(), &["init"]);
+    assert_eq!((code, out.matches("is there already").count()), (Some(0), 3), "{out}");
+    assert!(fs::read_to_string(&config).expect("a config").contains("mine"));
+    assert!(home.path().join("reedclaw-workspace/mine").is_file());
+    // A link that leads nowhere is somebody's, too.
+    fs::remove_file(&config).expect("removed");
+    symlink(home.path().join("elsewhere"), &config).expect("a link");
+    run(home.path(), &["init"]);
+    assert!(!home.path().join("elsewhere").exists());
+    let other = home.path().join("other.lua").display().to_string();
+    assert!(run(home.path(), &["--config", &other, "init"]).1.contains("other.lua: made"));
+}
+
+/// A PDF with a page for each text.
+fn pdf(pages: &[&str]) -> Vec<u8> {
+    let kids: Vec<String> = (0..pages.len()).map(|at| format!("{} 0 R", 4 + 2 * at)).collect();
+    let mut objects = vec![
+        "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
+        format!("<< /Type /Pages /Kids [{}] /Count {} >>", kids.join(" "), pages.len()),
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>".to_owned(),
+    ];
+    for (at, text) in pages.iter().enumerate() {
+        let stream = format!("BT /F1 24 Tf 72 700 Td ({text}) Tj ET");
+        objects.push(format!(
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {} 0 R /Resources << /Font << /F1 3 0 R >> >> >>",
+            5 + 2 * at
+        ));
+        objects.push(format!("<< /Length {} >>\nstream\n{stream}\nendstream", stream.len()));
+    }
+    let mut file = "%PDF-1.4\n".to_owned();
+    let mut places = Vec::new();
+    for (at, object) in objects.iter().enumerate() {
+        places.push(file.len());
+        file.push_str(&format!("{} 0 obj\n{object}\nendobj\n", at + 1));
+    }
+    let table = file.len();
+    file.push_str(&format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1));
+    places.iter().for_each(|place| file.push_str(&format!("{place:010} 00000 n \n")));
+    file.push_str(&format!("trailer\n<< /Size {} /Root 1 0 R >>\nstartxref\n{table}\n%%EOF\n", objects.len() + 1));
+    file.into_bytes()
+}
+
+#[test]
+fn the_text_of_a_pdf_comes_by_pages() {
+    let home = home();
+    fs::write(home.path().join("ws/three.pdf"), pdf(&["First page", "Second page", "Third page"])).expect("a PDF");
+    let read = |arguments: Value| call(home.path(), "pdf_extract", &arguments, &["--yes"]);
+    let (code, result) = read(json!({"path": "three.pdf"}));
+    assert_eq!(code, Some(0), "{result}");
+    let text = result["output"].as_str().expect("text");
+    for part in ["[page 1]\nFirst page", "[page 2]\nSecond page", "[page 3]\nThird page"] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert_eq!(result["metadata"]["pages"], 3);
+    let (_, result) = read(json!({"path": "three.pdf", "pages": "2-"}));
+    assert!(!result["output"].as_str().expect("text").contains("First page") && result["metadata"]["shown"] == 2);
+    let (code, result) = call(home.path(), "pdf_read", &json!({"path": "three.pdf", "pages": "3"}), &["--yes"]);
+    assert_eq!((code, result["output"].as_str()), (Some(0), Some("[page 3]\nThird page\n")), "by its other name");
+
+    fs::write(home.path().join("ws/empty.pdf"), pdf(&[""])).expect("a PDF");
+    fs::write(home.path().join("ws/cut.pdf"), &pdf(&["x"])[..200]).expect("half a PDF");
+    // Pages that hold themselves, and a stream that says it is far longer than the file.
+    let round = String::from_utf8(pdf(&["x"])).expect("text").replace("/Kids [4 0 R]", "/Kids [2 0 R]");
+    fs::write(home.path().join("ws/round.pdf"), round).expect("a PDF");
+    fs::write(home.path().join("ws/noise.pdf"), [b"%PDF-1.7\n".as_slice(), &[0xab; 4000]].concat()).expect("noise");
+    fs::write(home.path().join("outside.pdf"), pdf(&[SECRET])).expect("a PDF");
+    symlink("../outside.pdf", home.path().join("ws/link.pdf")).expect("a link");
+    for (path, expected) in [
+        ("a.txt", "not-pdf"),
+        ("missing.pdf", "not-found"),
+        ("empty.pdf", "no-text"),
+        ("cut.pdf", "unreadable"),
+        ("noise.pdf", "unreadable"),
+    ] {
+        let (code, result) = read(json!({"path": path}));
+        assert_eq!((code, &result["error"]["code"]), (Some(1), &json!(expected)), "{path} {result}");
+    }
+    for path in ["round.pdf", "link.pdf", "../outside.pdf", "fifo"] {
+        let (code, result) = read(json!({"path": path}));
+        assert!(is_refused(code, &result), "{path} {result}");
+    }
+    let (code, result) = read(json!({"path": "three.pdf", "pages": "x"}));
+    assert!(code == Some(1) && result["error"]["code"] == "bad-arguments", "{result}");
+    let (code, result) = read(json!({"path": "three.pdf", "pages": "7"}));
+    assert!(code == Some(1) && result["error"]["code"] == "bad-range", "{result}");
+}
+
+#[test]
+fn this_machine_is_requested_only_where_the_config_says_so() {
+    let home = home();
+    let server = Server::start();
+    let address = server.endpoint();
+    let port = address.rsplit(':').next().expect("a port");
+    for url in [address.clone(), format!("http://localhost:{port}/"), format!("http://0x7f.1:{port}/")] {
+        let (code, result) = call(home.path(), "http", &json!({"url": url}), &["--yes"]);
+        assert!(is_refused(code, &result), "{url} {result}");
+    }
+    fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
+    let config = |tools: &str| {
+        let text = format!("return {{tools = {{{tools}}}}}");
+        fs::write(home.path().join(".config/reedclaw/config.lua"), text).expect("a config");
+    };
+    config(&format!("http_ports = {{{port}}}"));
+    let (code, result) = call(home.path(), "http", &json!({"url": address}), &["--yes"]);
+    assert!(is_refused(code, &result) && result["error"]["code"] == "refused", "{result}");
+    assert_eq!(server.requests(), 0, "nothing was dialled");
+    config(&format!("http_ports = {{{port}}}, http_allow_private = true"));
+    let page = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 12\r\n\r\n<p>hello</p>";
+    server.reply(vec![Step::Raw(page.into())]);
+    let (code, result) = call(home.path(), "http_request", &json!({"url": format!("{address}/x")}), &["--yes"]);
+    assert_eq!((code, result["output"].as_str(), &result["metadata"]["status"]), (Some(0), Some("hello"), &json!(200)));
+    let (code, result) = call(home.path(), "http", &json!({"url": address, "method": "POST"}), &["--yes"]);
+    assert_eq!((code, &result["error"]["code"]), (Some(1), &json!("bad-arguments")), "POST is off");
+    // Whatever a proxy of the environment is: it isn't asked.
+    server.reply(vec![Step::Raw(page.into())]);
+    let arguments = json!({"url": address}).to_string();
+    let workspace = home.path().join("ws").display().to_string();
+    let args = ["tool", "run", "http", "--json", &arguments, "--workspace", &workspace, "--yes"];
+    let mut proxied = command(home.path(), &args);
+    proxied.env("http_proxy", "http://127.0.0.1:1").env("ALL_PROXY", "http://127.0.0.1:1");
+    assert!(proxied.output().expect("it runs").status.success());
+}
+
+#[test]
+fn the_config_says_how_far_a_question_goes_and_with_which_tools() {
+    let home = home();
+    fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
+    let config = |more: &str| {
+        let text = format!(
+            "return {{models = {{m = {{kind = \"mock\", script = {:?}}}}}, {more}}}",
+            home.path().join("script.jsonl").display().to_string()
+        );
+        fs::write(home.path().join(".config/reedclaw/config.lua"), text).expect("a config");
+    };
+    // A model that calls a tool in each round, and so would never answer.
+    let rounds: Vec<Value> = ["UTC", "Europe/Berlin", "Asia/Tokyo", "America/Lima"]
+        .map(|zone| json!([{"tool_call": {"name": "time", "arguments": {"zone": zone}}}]))
+        .into_iter()
+        .chain([json!([{"text": "done"}])])
+        .collect();
+    fs::write(home.path().join("script.jsonl"), json!({"rounds": rounds}).to_string()).expect("a script");
+    let ask = || run(home.path(), &["agent", "-m", "what time is it?"]);
+    config("limits = {tool_rounds_once = 2}");
+    let (_, _, err) = ask();
+    assert!(err.contains("2 rounds of tools are the limit"), "{err}");
+    config("limits = {tool_rounds = 1}");
+    let (code, out, err) = ask();
+    assert_eq!(
+        (code, out.as_str()),
+        (Some(0), "done\n"),
+        "5 rounds are enough, and the session's limit isn't this one's: {err}"
+    );
+    let same = json!({"rounds": [[{"tool_call": {"name": "file_list", "arguments": {}}}]]});
+    fs::write(home.path().join("script.jsonl"), same.to_string()).expect("a script");
+    config("limits = {repeats = 2}");
+    let (code, _, err) = ask();
+    assert!(code == Some(1) && err.contains("the same call 2 times with the same result"), "{err}");
+    let shouts: Vec<Value> =
+        (0..10).flat_map(|_| [json!({"text": "x".repeat(500)}), json!({"delay_ms": 10})]).collect();
+    fs::write(home.path().join("script.jsonl"), json!({"steps": shouts}).to_string()).expect("a script");
+    config("limits = {response_bytes = 1024}");
+    let (code, _, err) = ask();
+    assert!(code == Some(1) && err.contains("longer than 1024 bytes"), "{err}");
+    // A tool that the channel doesn't have isn't there, and a name that is none is told.
+    let other = json!({"rounds": [[{"tool_call": {"name": "time", "arguments": {}}}], [{"text": "done"}]]});
+    fs::write(home.path().join("script.jsonl"), other.to_string()).expect("a script");
+    config("tools_allow = {agent = {\"file_list\", \"no_such\"}}");
+    let (_, _, err) = ask();
+    assert!(err.contains("there is no tool called time"), "{err}");
+    assert!(err.contains("tools_allow names no_such, and there is no such tool"), "{err}");
+}
