@@ -659,7 +659,10 @@ fn no_way_into_a_request_leaves_a_secret_in_it() {
     assert!(notices(&events).iter().any(|it| it.starts_with("[redact] hidden from the model: ")), "{events:?}");
     let told = notices(&ask(&mut agent, &format!("and {key} now?"))).join("\n");
     assert!(told.contains("key of m in your question, line 1") && !told.contains("hunter2"), "told once: {told}");
-    assert!(!log.0.borrow().iter().any(|it| it.contains(&format!("and {key}"))), "by now the record knows it too");
+    assert!(
+        !log.0.lock().expect("the log").iter().any(|it| it.contains(&format!("and {key}"))),
+        "by now the record knows it too"
+    );
     let places: Vec<&str> = agent.findings().map(|it| it.place.as_str()).collect();
     for place in ["the instructions", "an earlier question", "an earlier answer", "AGENTS.md", "your question"] {
         assert!(places.contains(&place), "{place}: {places:?}");

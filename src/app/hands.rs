@@ -13,7 +13,7 @@ use super::safety::{estop, receipt_options};
 use super::tools::{allowed_tools, tool_limits, tools};
 use crate::agent::{Hands, HandsOptions};
 use crate::config::{Env, SandboxChoice, Settings, config_directory, data_directory, state_directory};
-use crate::gate::{self, Allowed, Gate};
+use crate::gate::{self, Allowed, Gate, Rule};
 use crate::host::Root;
 use crate::policy::Rules;
 use crate::proto::{Failure, FailureKind, Role};
@@ -140,6 +140,31 @@ pub fn hands(
         memory: Box::new(StoredMemory { store: Arc::clone(store) }),
     });
     Ok(Handed { hands, problems })
+}
+
+/// What is allowed for good in `workspace`.
+///
+/// # Errors
+/// There is no state directory or no such workspace, or the file of rules can't be used.
+pub fn allowed_commands(env: &Env, workspace: &Path) -> Result<Allowed, Failure> {
+    let failed = |message: String, hint: &str| Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("what is allowed for good can't be told: {message}"),
+        hint: hint.to_owned(),
+    };
+    let state = state_directory(env).ok_or_else(|| failed("no HOME says where it is".into(), "set HOME"))?;
+    let root = workspace.canonicalize().map_err(|error| failed(format!("{}: {error}", workspace.display()), ""))?;
+    Allowed::open(&state, &root).map_err(|error| failed(error.to_string(), "remove or mend that file"))
+}
+
+/// Rules of what is allowed for good, as the rows of a table.
+#[must_use]
+pub fn allowed_rows(rules: &[Rule]) -> Vec<Vec<String>> {
+    let row = |(number, Rule { command, cwd, program, .. }): (usize, &Rule)| {
+        let place = if cwd.is_empty() { String::new() } else { format!("in {cwd}") };
+        vec![number.to_string(), command.clone(), place, program.clone()]
+    };
+    (1..).zip(rules).map(row).collect()
 }
 
 /// Variables that a model's commands see, where they are set.

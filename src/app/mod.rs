@@ -24,13 +24,13 @@ use crate::shell::spawn::{Dialect, Start};
 use crate::store::{self, ConversationId, Store};
 
 pub use guard::{policy_rules, verdict_lines};
-pub use hands::{Handed, hands, workspace_dir, workspace_for};
+pub use hands::{Handed, allowed_commands, allowed_rows, hands, workspace_dir, workspace_for};
 use money::money_options;
 pub use money::{cost_told, spent_rows};
 pub use record::{StoreRecorder, past_summary, past_turns};
 pub use safety::{estop, receipt_options};
 pub use title::make_title;
-pub use tools::{OWN_TOOLS, allowed_tools, plugins, tools};
+pub use tools::{OWN_TOOLS, allowed_tools, plugins, tool_channels, tool_rows, tools};
 
 /// Problems of a config that are told before the first prompt, which must stay in sight.
 const PROBLEMS_SHOWN_MAX: usize = 20;
@@ -85,6 +85,20 @@ pub enum ChannelKind {
     Shell,
     /// `reedclaw agent`, one question.
     Agent,
+}
+
+impl ChannelKind {
+    /// Every channel.
+    pub const ALL: [Self; 2] = [Self::Shell, Self::Agent];
+
+    /// The word for it, as the config has it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Shell => "shell",
+            Self::Agent => "agent",
+        }
+    }
 }
 
 /// Which stored conversation goes on.

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use super::ChannelKind;
+use crate::agent::Hands;
 use crate::config::{self, Env, Settings};
 use crate::host;
 use crate::proto::{Failure, FailureKind};
 use crate::tools::plugin::{PluginState, PluginTool, Plugins, Standing};
-use crate::tools::{Http, HttpOptions, Limits, Pdf, Registry, Shell, Start, Tool};
+use crate::tools::{Http, HttpOptions, Limits, Pdf, Registry, Shell, Spec, Start, Tool};
 
 /// Names of tools that need settings, beside those that every registry has.
 pub const OWN_TOOLS: [&str; 3] = ["http", "pdf_extract", "shell"];
@@ -72,6 +73,39 @@ pub fn allowed_tools(settings: &Settings, channel: ChannelKind) -> Option<&[Stri
     match channel {
         ChannelKind::Shell => settings.tools.allow_shell.as_deref(),
         ChannelKind::Agent => settings.tools.allow_agent.as_deref(),
+    }
+}
+
+/// The channels in which a model has a tool.
+#[must_use]
+pub fn tool_channels(settings: &Settings, spec: &Spec) -> Vec<&'static str> {
+    let has = |channel| allowed_tools(settings, channel).is_none_or(|names| spec.is_in(names));
+    ChannelKind::ALL.into_iter().filter(|channel| has(*channel)).map(ChannelKind::word).collect()
+}
+
+/// The tools of these hands as the rows of a table: names, how risky their calls are as a rule, where they may be used,
+/// what they do. What a plugin says of itself is in there.
+#[must_use]
+pub fn tool_rows(hands: &Hands, settings: &Settings) -> Vec<Vec<String>> {
+    let row = |spec: &Spec| {
+        let channels = match tool_channels(settings, spec)[..] {
+            [only] => format!("{only} only"),
+            _ => String::new(),
+        };
+        vec![spec.name.clone(), risk_class(&spec.name).to_owned(), channels, spec.description.clone()]
+    };
+    hands.registry().specs().map(row).collect()
+}
+
+/// How risky calls of a tool are as a rule; of each one the policy judges.
+fn risk_class(tool: &str) -> &'static str {
+    match tool {
+        "time" | "memory_search" | "ask_user" => "low",
+        "file_list" | "file_read" | "pdf_extract" => "low in the workspace",
+        "file_write" => "medium in the workspace",
+        "http" => "low for allowed domains",
+        "shell" => "by the command",
+        _ => "high",
     }
 }
 

@@ -60,6 +60,7 @@ pub fn definition() -> Command {
         .subcommand(super::onboard::definition())
         .subcommand(super::receipt::definition())
         .subcommand(super::estop::definition())
+        .subcommand(super::allow::definition())
         .subcommand(super::init::definition())
         .subcommand(super::tool::definition())
         .subcommand(super::plugin::definition())
@@ -103,6 +104,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         Some(("onboard", inner)) => super::onboard::run(inner, config_of(&matches)),
         Some(("receipt", inner)) => super::receipt::run(inner, config_of(&matches)),
         Some(("estop", inner)) => super::estop::run(inner),
+        Some(("allow", inner)) => super::allow::run(inner, config_of(&matches)),
         _ => {
             let _ = definition().print_help();
             ExitCode::SUCCESS

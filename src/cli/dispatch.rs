@@ -9,9 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use crate::sandbox::HELPER_WORD;
 
 /// First words that are ours.
-pub const SUBCOMMANDS: [&str; 17] = [
+pub const SUBCOMMANDS: [&str; 18] = [
     "route", "history", "agent", "config", "memory", "cost", "doctor", "provider", "onboard", "receipt", "estop",
-    "init", "tool", "plugin", "pdf-text", "policy", "help",
+    "allow", "init", "tool", "plugin", "pdf-text", "policy", "help",
 ];
 
 /// What is known of the standard streams.

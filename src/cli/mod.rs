@@ -1,6 +1,7 @@
 //! Command-line arguments: who gets them, the subcommands, and how an interactive session starts and ends.
 
 mod agent;
+mod allow;
 pub mod backing;
 pub mod command;
 mod config;

@@ -13,7 +13,6 @@ use super::command::report;
 use super::person::AtTty;
 use crate::agent::{Cancel, Person};
 use crate::app::{self, App, ChannelKind, Request};
-use crate::config::Settings;
 use crate::model::ToolCall;
 use crate::proto::tool::{Answer, Question};
 use crate::proto::{Failure, FailureKind};
@@ -99,14 +98,14 @@ fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
                 "aliases": spec.aliases,
                 "description": spec.description,
                 "schema": spec.schema,
-                "channels": channels(&settings, spec),
+                "channels": app::tool_channels(&settings, spec),
             })
         };
         Value::from(registry.specs().map(tool).collect::<Vec<_>>()).to_string() + "\n"
     } else {
         let row = |spec: &Spec| {
             let names = std::iter::once(spec.name.as_str()).chain(spec.aliases.iter().copied());
-            let channels = match channels(&settings, spec)[..] {
+            let channels = match app::tool_channels(&settings, spec)[..] {
                 [] => "nowhere".to_owned(),
                 [only] => format!("{only} only"),
                 _ => String::new(),
@@ -118,13 +117,6 @@ fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
     };
     put(&text)?;
     Ok(DONE)
-}
-
-/// The channels in which a model has a tool.
-fn channels(settings: &Settings, spec: &Spec) -> Vec<&'static str> {
-    let has = |channel| app::allowed_tools(settings, channel).is_none_or(|names| spec.is_in(names));
-    let all = [(ChannelKind::Shell, "shell"), (ChannelKind::Agent, "agent")];
-    all.into_iter().filter(|(channel, _)| has(*channel)).map(|(_, word)| word).collect()
 }
 
 fn call(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {

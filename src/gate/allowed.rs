@@ -64,17 +64,33 @@ impl Allowed {
     pub fn open(state_dir: &Path, root: &Path) -> Result<Self, AllowedError> {
         let name = hex::encode(&digest(&SHA256, root.as_os_str().as_encoded_bytes()).as_ref()[..16]);
         let path = state_dir.join("allowed").join(format!("{name}.json"));
-        let failed = |why: String| AllowedError { path: path.clone(), why };
-        let content = match std::fs::metadata(&path) {
+        let mut allowed = Self { path, root: root.to_owned(), rules: Vec::new() };
+        allowed.rules = allowed.read()?;
+        Ok(allowed)
+    }
+
+    /// What the file holds now: another session, or a person, may have changed it.
+    fn read(&self) -> Result<Vec<Rule>, AllowedError> {
+        let failed = |why: String| AllowedError { path: self.path.clone(), why };
+        let content = match std::fs::metadata(&self.path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Content::default(),
             Err(error) => return Err(failed(error.to_string())),
             Ok(data) if data.len() > FILE_BYTES_MAX => return Err(failed("it is too long".into())),
             Ok(_) => {
-                let text = std::fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
+                let text = std::fs::read_to_string(&self.path).map_err(|error| failed(error.to_string()))?;
                 serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?
             }
         };
-        Ok(Self { path, root: root.to_owned(), rules: content.rules })
+        Ok(content.rules)
+    }
+
+    /// Takes in what others have changed since.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; the rules are what they were.
+    pub fn refresh(&mut self) -> Result<(), AllowedError> {
+        self.rules = self.read()?;
+        Ok(())
     }
 
     /// The rules, in the order in which they were made.
@@ -83,10 +99,11 @@ impl Allowed {
         &self.rules
     }
 
-    /// Whether the very same call is allowed.
+    /// Whether the very same call is allowed, by the file as it is now: what was taken back elsewhere counts at once.
     #[must_use]
     pub fn allows(&self, command: &str, cwd: &Path, program: &Path) -> bool {
-        let mut same = self.rules.iter().filter(|rule| rule.command == command).peekable();
+        let rules = self.read().unwrap_or_default();
+        let mut same = rules.iter().filter(|rule| rule.command == command).peekable();
         if same.peek().is_none() {
             return false;
         }
@@ -101,6 +118,7 @@ impl Allowed {
     pub fn add(&mut self, command: &str, cwd: &Path, program: &Path) -> Result<(), AllowedError> {
         let failed = |why: &str| AllowedError { path: self.path.clone(), why: why.to_owned() };
         let rule = self.rule(command, cwd, program).ok_or_else(|| failed("the program can't be read"))?;
+        self.rules = self.read()?;
         if self.rules.len() >= RULES_MAX {
             return Err(failed("there are too many rules"));
         }
@@ -118,6 +136,7 @@ impl Allowed {
     /// # Errors
     /// The file can't be written.
     pub fn remove(&mut self, which: &str) -> Result<usize, AllowedError> {
+        self.rules = self.read()?;
         let before = self.rules.len();
         match which.parse::<usize>() {
             Ok(number) if (1..=before).contains(&number) => {
@@ -185,6 +204,24 @@ mod tests {
         assert!(!Allowed::open(&state, top.path()).expect("another project").allows("tool test", &root, &program));
         std::fs::write(&program, "two").expect("a changed program");
         assert!(!allowed.allows("tool test", &root, &program), "a program that changed");
+    }
+
+    #[test]
+    fn what_another_session_takes_back_or_adds_counts_at_once_and_isnt_lost() {
+        let top = tempfile::tempdir().expect("a directory");
+        let program = top.path().join("tool");
+        std::fs::write(&program, "one").expect("a program");
+        let open = || Allowed::open(top.path(), top.path()).expect("rules");
+        let (mut here, mut there) = (open(), open());
+        here.add("tool a", top.path(), &program).expect("added");
+        there.add("tool b", top.path(), &program).expect("added");
+        assert!(here.allows("tool b", top.path(), &program) && there.allows("tool a", top.path(), &program));
+        there.remove("tool a").expect("removed");
+        assert!(!here.allows("tool a", top.path(), &program));
+        here.add("tool c", top.path(), &program).expect("added");
+        assert!(!open().allows("tool a", top.path(), &program), "an old rule doesn't come back");
+        std::fs::write(&here.path, "{").expect("a broken file");
+        assert!(!here.allows("tool c", top.path(), &program) && here.add("tool d", top.path(), &program).is_err());
     }
 
     #[test]

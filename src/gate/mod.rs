@@ -4,6 +4,8 @@
 
 mod allowed;
 mod disk;
+mod listed;
+mod share;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +21,7 @@ use crate::receipts::{self, Log, Opened};
 
 pub use allowed::{Allowed, AllowedError, Rule};
 pub use disk::Disk;
+pub use share::{CommandBelow, CommandList, ListedCommand};
 
 /// Rules of the policy whose commands may be allowed for good though their risk is high: nothing is wrong with them but
 /// that they aren't known.

@@ -62,6 +62,8 @@ impl Repl {
             Action::Redact => self.show_redacted(),
             Action::Estop => return self.estop(argument),
             Action::Show => self.show_output(argument),
+            Action::Allow => self.allow(argument),
+            Action::Tools => self.list_tools(),
             Action::Help => self.help(),
         }
         Flow::Continue

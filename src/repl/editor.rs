@@ -13,7 +13,7 @@ use super::history::HistorySlot;
 use super::hooks::{HookCompleter, SharedHooks};
 use super::keys::{self, COMPLETION_MENU, HISTORY_MENU};
 use super::menu::CompletionMenu;
-use super::meta::{Argument, CONFIG_WORDS, CONTEXT_WORDS, HISTORY_WORDS, MEMORY_WORDS, METAS};
+use super::meta::{ALLOW_WORDS, Argument, CONFIG_WORDS, CONTEXT_WORDS, HISTORY_WORDS, MEMORY_WORDS, METAS};
 use super::prompt::Heading;
 use super::slots::{ShellCompletion, ToldHighlighter, ToldValidator};
 use super::state::SharedState;
@@ -139,6 +139,7 @@ fn meta_entries(shape: &Shape<'_>) -> Vec<MetaEntry> {
             Argument::Memory => MEMORY_WORDS.map(str::to_owned).to_vec(),
             Argument::Show => vec!["show".to_owned()],
             Argument::Clear => vec!["clear".to_owned()],
+            Argument::Allow => ALLOW_WORDS.map(str::to_owned).to_vec(),
             Argument::Detail => vec!["detail".to_owned()],
             Argument::History => HISTORY_WORDS.map(str::to_owned).to_vec(),
             Argument::Config => CONFIG_WORDS.map(str::to_owned).to_vec(),

@@ -39,6 +39,8 @@ pub enum Argument {
     Save,
     /// One of `MEMORY_WORDS`; none lists what is remembered.
     Memory,
+    /// One of `ALLOW_WORDS`; none lists.
+    Allow,
 }
 
 /// What `:config` can be told.
@@ -49,6 +51,8 @@ pub const CONTEXT_WORDS: [&str; 3] = ["compact", "restore", "project"];
 
 /// What `:memory` can be told.
 pub const MEMORY_WORDS: [&str; 8] = ["add", "drop", "edit", "forget", "inbox", "save", "show", "take"];
+/// What `:allow` can be told.
+pub const ALLOW_WORDS: [&str; 2] = ["list", "remove"];
 
 /// What `:history` can be told, beside words to look for.
 pub const HISTORY_WORDS: [&str; 3] = ["prune", "delete", "export"];
@@ -114,6 +118,10 @@ pub enum Action {
     Estop,
     /// Shows what a tool gave.
     Show,
+    /// Lists the tools.
+    Tools,
+    /// Lists what is allowed for good; takes back.
+    Allow,
     /// Lists the meta commands.
     Help,
 }
@@ -134,8 +142,8 @@ pub struct Meta {
 }
 
 /// The table.
-pub const METAS: [Meta; 30] = [
-    row(&["quit", "q"], "", Argument::None, "ends the session, as exit does", Action::Quit),
+pub const METAS: [Meta; 32] = [
+    row(&["quit", "q", "exit"], "", Argument::None, "ends the session, as exit does", Action::Quit),
     row(&["clear"], "", Argument::None, "forgets the conversation's questions and answers", Action::Clear),
     row(
         &["reset"],
@@ -266,6 +274,20 @@ pub const METAS: [Meta; 30] = [
         Action::Estop,
     ),
     row(&["show"], "[N]", Argument::Block, "shows all that a tool gave; the last one without a number", Action::Show),
+    row(
+        &["tools"],
+        "",
+        Argument::None,
+        "lists the tools that the model has here, and how risky they are",
+        Action::Tools,
+    ),
+    row(
+        &["allow", "allowlist"],
+        "[list] or remove N",
+        Argument::Allow,
+        "lists the commands that the model may run in this project without a question, or takes one back",
+        Action::Allow,
+    ),
     row(&["help"], "", Argument::None, "lists the meta commands and the keys", Action::Help),
 ];
 

@@ -4,6 +4,7 @@
 //! proposes becomes a command only by a person's key (`offer`).
 
 mod act;
+mod allow;
 mod answer;
 mod approve;
 #[allow(clippy::disallowed_methods, reason = "the file that a block of an answer is saved to")]

@@ -34,9 +34,7 @@ struct At {
 impl Repl {
     /// Gives the model tools for where the person is; a project keeps its own, with what runs in them.
     pub(super) fn take_hands(&mut self) {
-        let cwd = state::read(&self.state).cwd.clone();
-        let env = &self.configured.request.env;
-        let workspace = workspace_for(env, &cwd, &workspace_dir(&self.settings, env));
+        let (workspace, env) = (self.workspace(), &self.configured.request.env);
         let Settings { tools, limits, security, .. } = self.settings.clone();
         let at = At { workspace: workspace.clone(), tools, limits, security };
         if self.tooling.at.as_ref() == Some(&at) {
@@ -64,6 +62,13 @@ impl Repl {
         // What was made for this project under other settings isn't taken up again.
         let now = self.tooling.at.clone();
         self.tooling.parked.retain(|(old, _)| now.as_ref().is_none_or(|now| now.workspace != old.workspace));
+    }
+
+    /// Where tools work for a person who is where they are.
+    pub(super) fn workspace(&self) -> PathBuf {
+        let cwd = state::read(&self.state).cwd.clone();
+        let env = &self.configured.request.env;
+        workspace_for(env, &cwd, &workspace_dir(&self.settings, env))
     }
 
     /// Shows what a tool gave, whole.

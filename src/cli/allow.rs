@@ -1,0 +1,205 @@
+//! `reedclaw allow`: the commands that a model may run in a project without a question, listed, taken back, written to a
+//! list and taken from one.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::{Component, Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use nix::sys::termios::{FlushArg, tcflush};
+
+use super::command::{counted, report};
+use crate::app::{self, App, Request};
+use crate::gate::CommandList;
+use crate::host;
+use crate::proto::{Failure, FailureKind};
+use crate::render::text::{escape_visible, table};
+use crate::store::export;
+
+/// Columns of the list where the terminal doesn't say.
+const COLUMNS: usize = 100;
+const DONE: u8 = 0;
+const FAILED: u8 = 1;
+const USAGE: u8 = 2;
+
+/// The subcommand, as clap knows it.
+pub(super) fn definition() -> Command {
+    let workspace = || {
+        let help = "The project; where it isn't given, the one around the working directory";
+        Arg::new("workspace").long("workspace").value_name("DIR").value_parser(value_parser!(PathBuf)).help(help)
+    };
+    let file = |help: &'static str| {
+        Arg::new("file").value_name("FILE").required(true).value_parser(value_parser!(PathBuf)).help(help)
+    };
+    Command::new("allow")
+        .about("The commands that a model may run in this project without a question")
+        .subcommand_required(true)
+        .subcommand(Command::new("list").about("Lists them: number, command, program").arg(workspace()))
+        .subcommand(
+            Command::new("remove")
+                .about("Takes one back, by its number or by the line; it counts at once, in every session")
+                .arg(Arg::new("which").value_name("N").required(true))
+                .arg(workspace()),
+        )
+        .subcommand(
+            Command::new("export")
+                .about("Writes them to a new file: {\"allowedCommands\": […]}")
+                .arg(file("It isn't there yet"))
+                .arg(workspace()),
+        )
+        .subcommand(
+            Command::new("import")
+                .about("Adds those of such a file that may be allowed, by the programs of this machine; asks first")
+                .arg(file("What export wrote"))
+                .arg(Arg::new("yes").long("yes").action(ArgAction::SetTrue).help("Adds them without a question"))
+                .arg(workspace()),
+        )
+}
+
+/// Carries it out; `config` is what `--config` named.
+pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
+    let done = match matches.subcommand() {
+        Some(("list", matches)) => list(matches, config),
+        Some(("remove", matches)) => remove(matches, config),
+        Some(("export", matches)) => export(matches, config),
+        Some(("import", matches)) => import(matches, config),
+        _ => Ok(USAGE),
+    };
+    ExitCode::from(done.unwrap_or_else(|failure| {
+        report(&failure);
+        FAILED
+    }))
+}
+
+/// The session's parts, and the project that is meant.
+fn start(matches: &ArgMatches, config: Option<PathBuf>) -> Result<(App, PathBuf), Failure> {
+    let app = App::start(&Request { config, ..Request::default() })?;
+    app.problems.iter().for_each(report);
+    let configured = app::workspace_dir(&app.settings, &app.env);
+    let around = || app::workspace_for(&app.env, &host::working_directory(), &configured);
+    let workspace = matches.get_one::<PathBuf>("workspace").cloned().unwrap_or_else(around);
+    Ok((app, workspace))
+}
+
+fn list(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
+    let (app, workspace) = start(matches, config)?;
+    let allowed = app::allowed_commands(&app.env, &workspace)?;
+    if allowed.rules().is_empty() {
+        eprintln!("reedclaw: nothing is allowed for good in {}", escape_visible(&workspace.display().to_string()));
+        return Ok(DONE);
+    }
+    let escaped = |row: Vec<String>| row.iter().map(|cell| escape_visible(cell)).collect();
+    let rows: Vec<Vec<String>> = app::allowed_rows(allowed.rules()).into_iter().map(escaped).collect();
+    let columns = crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
+    let mut out = io::stdout().lock();
+    // A reader that has seen enough is no failure.
+    let _ = out.write_all(table(&rows, columns).as_bytes()).and_then(|()| out.flush());
+    Ok(DONE)
+}
+
+fn remove(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
+    let (app, workspace) = start(matches, config)?;
+    let which = matches.get_one::<String>("which").map(String::as_str).unwrap_or_default();
+    let mut allowed = app::allowed_commands(&app.env, &workspace)?;
+    match allowed.remove(which).map_err(|error| unavailable(error.to_string(), "nothing was changed"))? {
+        0 => Err(Failure {
+            kind: FailureKind::User,
+            message: format!("nothing is allowed by {}", escape_visible(which)),
+            hint: "reedclaw allow list lists them".into(),
+        }),
+        count => {
+            println!("{} taken back", counted(count, "command"));
+            Ok(DONE)
+        }
+    }
+}
+
+fn export(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
+    let (app, workspace) = start(matches, config)?;
+    let path = file_of(matches);
+    let allowed = app::allowed_commands(&app.env, &workspace)?;
+    let text = CommandList::of(allowed.rules()).to_json();
+    let place = escape_visible(&path.display().to_string());
+    export::create(&path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|error| unavailable(format!("{place} can't be written: {error}"), "name a new file"))?;
+    println!("{} in {place}", counted(allowed.rules().len(), "command"));
+    Ok(DONE)
+}
+
+/// Shows what of a list may be allowed here and what not, asks, and adds the first.
+fn import(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
+    let (app, workspace) = start(matches, config)?;
+    let path = file_of(matches);
+    let user = |message: String| Failure { kind: FailureKind::User, message, hint: String::new() };
+    let place = escape_visible(&path.display().to_string());
+    let text = host::read_text(&path).map_err(|why| user(format!("{place} can't be read: {why}")))?;
+    let list = CommandList::parse(&text).map_err(|why| user(format!("{place}: {why}")))?;
+    let mut handed = app::hands(&app.settings, &app.env, &workspace, &app.store, None, app.config.path.as_deref())?;
+    let root = handed.hands.workspace().to_owned();
+    let gate = handed.hands.gate();
+    let mut fits: Vec<(String, PathBuf)> = Vec::new();
+    let mut refused = 0;
+    for entry in &list.commands {
+        let (command, below) = entry.parts();
+        let cwd = root.join(below);
+        let told = if below.is_empty() { String::new() } else { format!(" (in {})", escape_visible(below)) };
+        match within(below).and_then(|()| gate.may_allow(command, &cwd)) {
+            Ok(program) => {
+                let program = escape_visible(&program.display().to_string());
+                println!("  {}{told}  by {program}", escape_visible(command));
+                fits.push((command.to_owned(), cwd));
+            }
+            Err(why) => {
+                refused += 1;
+                println!("  refused: {}{told}: {}", escape_visible(command), escape_visible(&why));
+            }
+        }
+    }
+    if fits.is_empty() {
+        println!("nothing to add in {}", escape_visible(&root.display().to_string()));
+        return Ok(if refused > 0 { FAILED } else { DONE });
+    }
+    let told =
+        format!("{} for good in {}", counted(fits.len(), "command"), escape_visible(&root.display().to_string()));
+    if !matches.get_flag("yes") && !is_wanted(&told) {
+        return Ok(USAGE);
+    }
+    for (command, cwd) in &fits {
+        gate.allow(command, cwd).map_err(|why| unavailable(format!("{}: {why}", escape_visible(command)), ""))?;
+    }
+    println!("allowed: {told}");
+    Ok(if refused > 0 { FAILED } else { DONE })
+}
+
+/// A directory of a list is below the project, by its name alone.
+fn within(below: &str) -> Result<(), String> {
+    let is_below = Path::new(below).components().all(|part| matches!(part, Component::Normal(_)));
+    if is_below { Ok(()) } else { Err("its directory isn't in the project".to_owned()) }
+}
+
+fn is_wanted(told: &str) -> bool {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        eprintln!("reedclaw: this would allow {told}\n  with --yes it does");
+        return false;
+    }
+    // What was typed before the question is no answer to it.
+    let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
+    eprint!("Allow {told}? [y/N] ");
+    let _ = io::stderr().flush();
+    let mut answer = String::new();
+    let _ = io::stdin().lock().read_line(&mut answer);
+    let is_yes = matches!(answer.trim(), "y" | "Y" | "yes");
+    if !is_yes {
+        eprintln!("nothing was changed");
+    }
+    is_yes
+}
+
+fn file_of(matches: &ArgMatches) -> PathBuf {
+    matches.get_one::<PathBuf>("file").cloned().unwrap_or_default()
+}
+
+fn unavailable(message: String, hint: &str) -> Failure {
+    Failure { kind: FailureKind::Unavailable, message, hint: hint.to_owned() }
+}
