@@ -4,6 +4,8 @@
 //!
 //! Links that stay beneath are followed; absolute ones and those that leave are refused, even where they come back.
 
+mod commit;
+
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,6 +17,8 @@ use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, OpenHow, ResolveFlag, openat2, readlink, renameat};
 use nix::sys::stat::{Mode, fchmod, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
+
+pub use commit::{Change, CommitError, Journals, Recovery};
 
 /// Longest path in bytes, as in Linux (`PATH_MAX`, its end included).
 const PATH_BYTES_MAX: usize = 4095;
@@ -66,6 +70,9 @@ pub enum PathError {
     /// It isn't what it was when it was read.
     #[error("the file has changed meanwhile")]
     Changed,
+    /// Another session is just changing files here.
+    #[error("another session is just changing files here")]
+    Busy,
     /// The system says no.
     #[error("{}", .0.desc())]
     System(Errno),
@@ -295,6 +302,31 @@ impl Root {
         Ok(unlinkat(&parent, name, UnlinkatFlags::NoRemoveDir)?)
     }
 
+    /// Gives where a file lies beneath, without links, `.` and `..`, so that two names of a place are one. The file needn't
+    /// be there, nor the directories that it would lie in.
+    ///
+    /// # Errors
+    /// Any [`PathError`]; a path that goes up from what isn't there leads outside.
+    pub fn resolve(&self, path: &str) -> Result<PathBuf, PathError> {
+        let relative = self.beneath(path)?;
+        let mut there = self.settled(&relative)?;
+        let mut missing = Vec::new();
+        loop {
+            match self.open_beneath(&there, OFlag::O_PATH) {
+                Ok(_) => break,
+                Err(PathError::Missing) => {}
+                Err(problem) => return Err(problem),
+            }
+            match there.components().next_back() {
+                Some(Component::Normal(name)) => missing.push(name.to_owned()),
+                _ => return Err(PathError::Outside),
+            }
+            there.pop();
+        }
+        let there = if there.as_os_str().is_empty() { there } else { self.settled(&there)? };
+        Ok(missing.iter().rev().fold(there, |path, name| path.join(name)))
+    }
+
     /// Follows the links of a path that exists; one that doesn't is given back as it is, and so is one behind no link.
     fn settled(&self, relative: &Path) -> Result<PathBuf, PathError> {
         if relative.as_os_str().as_bytes().ends_with(b"/") {
@@ -430,12 +462,17 @@ fn replace(parent: &OwnedFd, name: &Path, bytes: &[u8], mode: u32) -> Result<(),
         let _ = unlinkat(parent, temporary.as_str(), UnlinkatFlags::NoRemoveDir);
         return written;
     }
-    // The name is there already; that it survives a power cut too isn't worth an error.
-    let again = openat2(parent, ".", OpenHow::new().flags(OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC));
+    sync(parent);
+    Ok(())
+}
+
+/// Brings the names in a directory onto the disk. They are there already; that they survive a power cut too isn't worth
+/// an error.
+fn sync(directory: &OwnedFd) {
+    let again = openat2(directory, ".", OpenHow::new().flags(OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC));
     if let Ok(directory) = again {
         let _ = nix::unistd::fsync(&directory);
     }
-    Ok(())
 }
 
 fn create_temporary(parent: &OwnedFd) -> Result<(String, File), PathError> {

@@ -1,0 +1,501 @@
+//! Several files beneath a directory, changed as one: all of them or none, after a crash at any moment too. Each new
+//! content is written beside its file first; a journal, kept elsewhere, says what is to be renamed; from the moment that it
+//! counts, what a crash leaves undone is finished by the next one who looks. Knows nothing of what is changed, or why.
+
+use std::collections::BTreeMap;
+use std::fs::{DirBuilder, TryLockError};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+
+use nix::fcntl::{RenameFlags, renameat2};
+use nix::unistd::{Gid, Uid, fchown};
+use ring::digest::{SHA256, digest};
+use ring::rand::{SecureRandom, SystemRandom};
+
+use super::*;
+use crate::base::hex;
+
+/// Longest file that is looked at for a recovery, in bytes.
+const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Longest journal, in bytes: some thousand paths.
+const JOURNAL_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// First line of a journal: what it is, and its version.
+const HEAD: &str = "reedclaw-edits 1";
+/// Last line of a journal that is whole.
+const END: &str = "end";
+/// Threads that wait for the disk at once; it takes many at a time in hardly more than the time of one.
+const SYNCING_THREADS: usize = 8;
+
+/// One file of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change<'a> {
+    /// Which.
+    pub path: &'a str,
+    /// What it must hold for the change; nothing where there must be no file.
+    pub old: Option<&'a [u8]>,
+    /// What it is to hold; nothing where it is to go.
+    pub new: Option<&'a [u8]>,
+}
+
+/// Why nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {error}")]
+pub struct CommitError {
+    /// The file that it failed on.
+    pub path: String,
+    /// Why.
+    pub error: PathError,
+}
+
+/// What was done about a change that a crash cut off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// The directory that the files lie beneath.
+    pub root: PathBuf,
+    /// Files that hold now what the change gave them; empty where nothing had been changed yet.
+    pub finished: Vec<PathBuf>,
+    /// Files that somebody else has changed since: they were left as they are.
+    pub left: Vec<PathBuf>,
+}
+
+/// Where journals are kept: a directory that only its owner writes.
+#[derive(Clone, Debug)]
+pub struct Journals {
+    directory: PathBuf,
+}
+
+impl Journals {
+    /// Keeps them in `directory`, which is made with the first one.
+    #[must_use]
+    pub fn new(directory: PathBuf) -> Self {
+        Self { directory }
+    }
+
+    /// Finishes or takes back what sessions that ended in the middle have left, wherever that is.
+    #[must_use]
+    pub fn recover(&self) -> Vec<Recovery> {
+        let Ok(entries) = std::fs::read_dir(&self.directory) else { return Vec::new() };
+        let paths = entries.flatten().map(|entry| entry.path());
+        let journals = paths.filter(|path| path.extension().is_some_and(|it| it == "prepared" || it == "committed"));
+        let recovered = journals.filter_map(|path| {
+            let root = Root::open(&Journal::read(&path)?.root, None).ok()?;
+            self.lock(root.path()).ok()?.recover(&root)
+        });
+        recovered.collect()
+    }
+
+    /// Takes the lock of a directory; it ends with its process.
+    fn lock(&self, root: &Path) -> Result<Desk, PathError> {
+        let of = |error: std::io::Error| of_io(&error);
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.directory).map_err(of)?;
+        let name = hex::encode(&digest(&SHA256, root.as_os_str().as_bytes()).as_ref()[..16]);
+        let at = |extension: &str| self.directory.join(format!("{name}.{extension}"));
+        let lock = File::options().write(true).create(true).truncate(false).mode(0o600).open(at("lock")).map_err(of)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(PathError::Busy),
+            Err(TryLockError::Error(error)) => return Err(of(error)),
+        }
+        let directory = File::open(&self.directory).map_err(of)?;
+        Ok(Desk { _lock: lock, directory, prepared: at("prepared"), committed: at("committed") })
+    }
+}
+
+/// The journal of one directory, held by us alone.
+struct Desk {
+    _lock: File,
+    directory: File,
+    /// Nothing has been changed while it has this name.
+    prepared: PathBuf,
+    /// From here on everything is to be changed.
+    committed: PathBuf,
+}
+
+impl Desk {
+    fn prepare(&self, journal: &Journal) -> std::io::Result<File> {
+        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&self.prepared)?;
+        file.write_all(journal.text().as_bytes())?;
+        Ok(file)
+    }
+
+    /// After this everything is changed, whatever happens.
+    fn count(&self, journal: &File) -> std::io::Result<()> {
+        journal.sync_all()?;
+        std::fs::rename(&self.prepared, &self.committed)?;
+        self.directory.sync_all()
+    }
+
+    fn close(&self) -> std::io::Result<()> {
+        let is_gone = |gone: std::io::Result<()>| match gone {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+        is_gone(std::fs::remove_file(&self.prepared))?;
+        is_gone(std::fs::remove_file(&self.committed))?;
+        self.directory.sync_all()
+    }
+
+    /// Looks for what a crash left; gives what was done about it.
+    fn recover(&self, root: &Root) -> Option<Recovery> {
+        let is_committed = self.committed.exists();
+        let journal = Journal::read(if is_committed { &self.committed } else { &self.prepared });
+        let mut recovery = Recovery { root: root.path().to_owned(), finished: Vec::new(), left: Vec::new() };
+        if let Some(journal) = &journal {
+            if is_committed {
+                for entry in &journal.entries {
+                    let list = if root.finish(entry) { &mut recovery.finished } else { &mut recovery.left };
+                    list.push(entry.path.clone());
+                }
+            }
+            root.tidy(journal, !is_committed);
+        }
+        // A journal that can't be put away is looked at again, and says the same.
+        let _ = self.close();
+        journal.map(|_| recovery)
+    }
+}
+
+/// What is to be changed, as it is kept.
+struct Journal {
+    root: PathBuf,
+    /// Directories that the change makes, the outer ones first.
+    directories: Vec<PathBuf>,
+    entries: Vec<Entry>,
+}
+
+/// One file: where it is, the name of its new content beside it, and the hashes of what it holds before and after.
+struct Entry {
+    path: PathBuf,
+    temporary: String,
+    old: Option<String>,
+    new: Option<String>,
+}
+
+impl Journal {
+    fn text(&self) -> String {
+        let name = |path: &Path| hex::encode(path.as_os_str().as_bytes());
+        let mut text = format!("{HEAD}\nroot {}\n", name(&self.root));
+        for directory in &self.directories {
+            text.push_str(&format!("directory {}\n", name(directory)));
+        }
+        for Entry { path, temporary, old, new } in &self.entries {
+            let hash = |hash: &Option<String>| hash.clone().unwrap_or_else(|| "-".to_owned());
+            text.push_str(&format!("file {} {temporary} {} {}\n", name(path), hash(old), hash(new)));
+        }
+        text + END + "\n"
+    }
+
+    fn read(path: &Path) -> Option<Self> {
+        if std::fs::metadata(path).ok()?.len() > JOURNAL_BYTES_MAX {
+            return None;
+        }
+        Self::of(&std::fs::read_to_string(path).ok()?)
+    }
+
+    /// Reads a journal; nothing where it isn't whole.
+    fn of(text: &str) -> Option<Self> {
+        let mut lines = text.strip_prefix(HEAD)?.strip_prefix('\n')?.strip_suffix(&format!("{END}\n"))?.lines();
+        let name = |text: &str| {
+            let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
+            Some(PathBuf::from(std::ffi::OsString::from_vec(bytes?)))
+        };
+        let mut journal =
+            Self { root: name(lines.next()?.strip_prefix("root ")?)?, directories: Vec::new(), entries: Vec::new() };
+        let hash = |text: &str| (text != "-").then(|| text.to_owned());
+        for line in lines {
+            match line.split(' ').collect::<Vec<_>>()[..] {
+                ["directory", path] => journal.directories.push(name(path)?),
+                ["file", path, temporary, old, new] => journal.entries.push(Entry {
+                    path: name(path)?,
+                    temporary: temporary.to_owned(),
+                    old: hash(old),
+                    new: hash(new),
+                }),
+                _ => return None,
+            }
+        }
+        Some(journal)
+    }
+}
+
+fn byte(digits: &[u8]) -> Option<u8> {
+    hex::decode::<1>(std::str::from_utf8(digits).ok()?).map(|[byte]| byte)
+}
+
+fn hash(bytes: &[u8]) -> String {
+    hex::encode(digest(&SHA256, bytes).as_ref())
+}
+
+/// What tells one state of a file from another without reading it.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    bytes: i64,
+    changed: (i64, i64),
+}
+
+/// A file of a change whose new content lies ready.
+struct Staged {
+    parent: PathBuf,
+    name: PathBuf,
+    stamp: Option<Stamp>,
+    mode: u32,
+    content: Option<File>,
+}
+
+/// The directories that files of a change lie in.
+type Parents = BTreeMap<PathBuf, OwnedFd>;
+
+impl Root {
+    /// Changes several files as one. Missing directories are made; permissions are kept, and so is the owner where that
+    /// is allowed. No two changes may be of the same file.
+    ///
+    /// # Errors
+    /// A file isn't what it should be, or can't be written; every file is as it was then.
+    pub fn commit(&self, journals: &Journals, changes: &[Change<'_>]) -> Result<(), CommitError> {
+        self.commit_in_steps(journals, changes, &mut || ())
+    }
+
+    /// Calls `step` wherever a crash would leave another state behind.
+    fn commit_in_steps(
+        &self,
+        journals: &Journals,
+        changes: &[Change<'_>],
+        step: &mut dyn FnMut(),
+    ) -> Result<(), CommitError> {
+        let of_journal = |error: PathError| CommitError { path: journals.directory.display().to_string(), error };
+        let desk = journals.lock(&self.path).map_err(of_journal)?;
+        let _ = desk.recover(self);
+        let journal = self.journal(changes)?;
+        let file = desk.prepare(&journal).map_err(|error| of_journal(of_io(&error)))?;
+        step();
+        let mut parents = Parents::new();
+        let ready = self.stage(&journal, changes, &mut parents, step).and_then(|staged| {
+            desk.count(&file).map_err(|error| of_journal(of_io(&error)))?;
+            Ok(staged)
+        });
+        let staged = match ready {
+            Ok(staged) => staged,
+            Err(error) => {
+                self.tidy(&journal, true);
+                let _ = desk.close();
+                return Err(error);
+            }
+        };
+        step();
+        let mut done = 0;
+        let applied = staged.iter().zip(&journal.entries).zip(changes).try_for_each(|((staged, entry), change)| {
+            let applied = apply(&parents[&staged.parent], staged, entry);
+            applied.map_err(|error| CommitError { path: change.path.to_owned(), error })?;
+            done += 1;
+            step();
+            Ok(())
+        });
+        if applied.is_err() {
+            for (staged, change) in staged.iter().zip(changes).take(done) {
+                let parent = &parents[&staged.parent];
+                // What can't be put back either stays in the journal's sight no longer: the error says which file failed.
+                let _ = match change.old {
+                    Some(old) => replace(parent, &staged.name, old, staged.mode),
+                    None => unlinkat(parent, &staged.name, UnlinkatFlags::NoRemoveDir).map_err(PathError::from),
+                };
+            }
+            self.tidy(&journal, true);
+        }
+        parents.values().for_each(sync);
+        let _ = desk.close();
+        step();
+        applied
+    }
+
+    /// Makes the journal of a change.
+    fn journal(&self, changes: &[Change<'_>]) -> Result<Journal, CommitError> {
+        let mut nonce = [0; 8];
+        SystemRandom::new()
+            .fill(&mut nonce)
+            .map_err(|_| CommitError { path: String::new(), error: PathError::System(Errno::EIO) })?;
+        let nonce = hex::encode(&nonce);
+        let mut journal = Journal { root: self.path.clone(), directories: Vec::new(), entries: Vec::new() };
+        for (at, change) in changes.iter().enumerate() {
+            let path = self.resolve(change.path);
+            let path = path.map_err(|error| CommitError { path: change.path.to_owned(), error })?;
+            let missing = |path: &&Path| {
+                !path.as_os_str().is_empty()
+                    && matches!(self.open_beneath(path, OFlag::O_PATH), Err(PathError::Missing))
+            };
+            if change.new.is_some() {
+                let mut made: Vec<PathBuf> = path.ancestors().skip(1).take_while(missing).map(Path::to_owned).collect();
+                made.reverse();
+                made.retain(|path| !journal.directories.contains(path));
+                journal.directories.append(&mut made);
+            }
+            journal.entries.push(Entry {
+                path,
+                temporary: format!(".reedclaw-{nonce}-{at}.tmp"),
+                old: change.old.map(hash),
+                new: change.new.map(hash),
+            });
+        }
+        Ok(journal)
+    }
+
+    /// Writes every new content beside its file, onto the disk; every old one is looked at before and after.
+    fn stage(
+        &self,
+        journal: &Journal,
+        changes: &[Change<'_>],
+        parents: &mut Parents,
+        step: &mut dyn FnMut(),
+    ) -> Result<Vec<Staged>, CommitError> {
+        let failed = |at: usize, error: PathError| CommitError { path: changes[at].path.to_owned(), error };
+        let new_mode = 0o666 & !umask();
+        let mut staged = Vec::with_capacity(changes.len());
+        for (at, (entry, change)) in journal.entries.iter().zip(changes).enumerate() {
+            let one = self.stage_one(entry, change, parents, new_mode).map_err(|error| failed(at, error))?;
+            staged.push(one);
+            step();
+        }
+        let contents: Vec<(usize, &File)> =
+            staged.iter().enumerate().filter_map(|(at, one)| Some((at, one.content.as_ref()?))).collect();
+        sync_all(&contents).map_err(|(at, error)| failed(at, error))?;
+        for (at, one) in staged.iter().enumerate() {
+            if stamp(&parents[&one.parent], &one.name) != one.stamp {
+                return Err(failed(at, PathError::Changed));
+            }
+        }
+        step();
+        Ok(staged)
+    }
+
+    fn stage_one(
+        &self,
+        entry: &Entry,
+        change: &Change<'_>,
+        parents: &mut Parents,
+        new_mode: u32,
+    ) -> Result<Staged, PathError> {
+        let parent = entry.path.parent().unwrap_or(Path::new("")).to_owned();
+        let name = PathBuf::from(entry.path.file_name().ok_or(PathError::Directory)?);
+        if !parents.contains_key(&parent) {
+            parents.insert(parent.clone(), self.make_directories(&parent)?);
+        }
+        let dir = &parents[&parent];
+        let stamp = stamp(dir, &name);
+        let mut old = match self.open_in(dir, &name, OFlag::O_RDONLY | OFlag::O_NOFOLLOW) {
+            Ok(old) => Some(self.checked(File::from(old))?),
+            Err(PathError::Missing) => None,
+            Err(problem) => return Err(problem),
+        };
+        let mut found = None;
+        let mut data = None;
+        if let Some(old) = &mut old {
+            data = Some(old.metadata().map_err(|error| of_io(&error))?);
+            let mut bytes = Vec::new();
+            old.read_to_end(&mut bytes).map_err(|error| of_io(&error))?;
+            found = Some(bytes);
+        }
+        if found.as_deref() != change.old {
+            return Err(PathError::Changed);
+        }
+        let mode = data.as_ref().map_or(new_mode, |data| data.mode() & 0o7777);
+        let mut content = None;
+        if let Some(bytes) = change.new {
+            let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+            let how = OpenHow::new().flags(flags).mode(Mode::from_bits_truncate(0o600));
+            let mut file = File::from(openat2(dir, entry.temporary.as_str(), how)?);
+            file.write_all(bytes).map_err(|error| of_io(&error))?;
+            if let Some(data) = &data {
+                // Only root may give a file away; the others write as themselves.
+                let _ = fchown(&file, Some(Uid::from_raw(data.uid())), Some(Gid::from_raw(data.gid())));
+            }
+            fchmod(&file, Mode::from_bits_truncate(mode))?;
+            content = Some(file);
+        }
+        Ok(Staged { parent, name, stamp, mode, content })
+    }
+
+    /// Finishes one file of a change that counts; says whether it holds what it should.
+    fn finish(&self, entry: &Entry) -> bool {
+        let Some((parent, name)) = self.parent_of(&entry.path) else { return false };
+        let hash_of = |name: &Path| {
+            let file = self.open_in(&parent, name, OFlag::O_RDONLY | OFlag::O_NOFOLLOW).map(File::from);
+            let mut bytes = Vec::new();
+            match file {
+                Ok(file) => file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok().map(|_| Some(hash(&bytes))),
+                Err(PathError::Missing) => Some(None),
+                Err(_) => None,
+            }
+        };
+        let Some(now) = hash_of(&name) else { return false };
+        if now == entry.new {
+            return true;
+        }
+        let is_ready = now == entry.old && hash_of(Path::new(&entry.temporary)) == Some(entry.new.clone());
+        let finished = is_ready
+            && match entry.new {
+                Some(_) => renameat(&parent, entry.temporary.as_str(), &parent, &name).is_ok(),
+                None => unlinkat(&parent, &name, UnlinkatFlags::NoRemoveDir).is_ok(),
+            };
+        sync(&parent);
+        finished
+    }
+
+    /// Takes away what a change left beside its files, and the directories that it made where they are empty.
+    fn tidy(&self, journal: &Journal, with_directories: bool) {
+        for entry in &journal.entries {
+            if let Some((parent, _)) = self.parent_of(&entry.path) {
+                let _ = unlinkat(&parent, entry.temporary.as_str(), UnlinkatFlags::NoRemoveDir);
+            }
+        }
+        for directory in journal.directories.iter().rev().filter(|_| with_directories) {
+            if let Some((parent, name)) = self.parent_of(directory) {
+                let _ = unlinkat(&parent, &name, UnlinkatFlags::RemoveDir);
+            }
+        }
+    }
+
+    fn parent_of(&self, path: &Path) -> Option<(OwnedFd, PathBuf)> {
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let parent = self.open_beneath(parent, OFlag::O_PATH | OFlag::O_DIRECTORY).ok()?;
+        Some((parent, path.file_name()?.into()))
+    }
+}
+
+/// Gives one file its new content, or takes it away.
+fn apply(parent: &OwnedFd, staged: &Staged, entry: &Entry) -> Result<(), PathError> {
+    let (name, temporary) = (&staged.name, Path::new(&entry.temporary));
+    match (&entry.old, &entry.new) {
+        (_, None) => Ok(unlinkat(parent, name, UnlinkatFlags::NoRemoveDir)?),
+        (Some(_), Some(_)) => Ok(renameat(parent, temporary, parent, name)?),
+        (None, Some(_)) => match renameat2(parent, temporary, parent, name, RenameFlags::RENAME_NOREPLACE) {
+            // Not every file system can keep what is there.
+            Err(Errno::EINVAL | Errno::ENOSYS) => Ok(renameat(parent, temporary, parent, name)?),
+            Err(Errno::EEXIST) => Err(PathError::Changed),
+            other => Ok(other?),
+        },
+    }
+}
+
+fn stamp(parent: &OwnedFd, name: &Path) -> Option<Stamp> {
+    let data = fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
+    Some(Stamp { inode: data.st_ino, bytes: data.st_size, changed: (data.st_ctime, data.st_ctime_nsec) })
+}
+
+/// Waits until all are on the disk.
+fn sync_all(files: &[(usize, &File)]) -> Result<(), (usize, PathError)> {
+    let share = files.len().div_ceil(SYNCING_THREADS).max(1);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = files
+            .chunks(share)
+            .map(|files| {
+                scope.spawn(|| {
+                    files.iter().try_for_each(|(at, file)| file.sync_all().map_err(|error| (*at, of_io(&error))))
+                })
+            })
+            .collect();
+        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Err((0, PathError::System(Errno::EIO)))))
+    })
+}
+
+#[cfg(test)]
+mod tests;
