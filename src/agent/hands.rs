@@ -14,6 +14,8 @@ use crate::tools::{Limits, Memory, Place, Registry, Replies, Spill, Work};
 
 /// Commands that a person may put in place of a proposed one, one after the other, before it counts as no.
 const EDITS_MAX: usize = 20;
+/// Files that an intent names.
+const INTENT_PATHS_MAX: usize = 5;
 
 /// What hands are made of.
 pub struct HandsOptions {
@@ -110,6 +112,9 @@ impl Hands {
                 Call { tool: tool.clone(), arguments: value, action: plan.action, preview: plan.preview, conversation };
             let cwd = plan.cwd.unwrap_or_else(|| self.options.root.path().to_owned());
             let ticket = self.options.gate.judge(call, &cwd, person.can_ask());
+            if let Some(refusal) = plan.refusal.filter(|_| ticket.verdict().decision != Decision::Deny) {
+                return refusal;
+            }
             let deny = |step: &str| tell(Step::Denied { why: step.to_owned() });
             let approver = match ticket.verdict().decision {
                 Decision::Run => Approver::Policy,
@@ -218,6 +223,12 @@ fn intent(action: &Action) -> String {
         Action::List { path } => format!("Listing `{path}`"),
         Action::Write { path } => format!("Preparing to write `{path}`"),
         Action::Delete { path } => format!("Preparing to delete `{path}`"),
+        Action::Edit { writes, deletes } => {
+            let paths: Vec<String> = writes.iter().chain(deletes).map(|path| format!("`{path}`")).collect();
+            let (shown, more) = paths.split_at(paths.len().min(INTENT_PATHS_MAX));
+            let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+            format!("Preparing edits in {}{more}", shown.join(", "))
+        }
         Action::Http { method, url } => format!("Requesting {method} {url}"),
         Action::Inert { name } | Action::External { name } => format!("Calling {name}"),
     }

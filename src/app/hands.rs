@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::ChannelKind;
 use super::guard::policy_rules;
 use super::safety::{estop, receipt_options};
-use super::tools::{allowed_tools, tool_limits, tools};
+use super::tools::{allowed_tools, edit_journals, tool_limits, tools};
 use crate::agent::{Hands, HandsOptions};
 use crate::config::{Env, SandboxChoice, Settings, config_directory, data_directory, state_directory};
 use crate::gate::{self, Allowed, Gate, Rule};
-use crate::host::Root;
+use crate::host::{Recovery, Root};
 use crate::policy::Rules;
 use crate::proto::{Failure, FailureKind, Role};
 use crate::receipts;
@@ -122,6 +122,7 @@ pub fn hands(
     };
     let start = starter(env, root.path(), mode);
     let (mut registry, mut problems) = tools(settings, env, &start);
+    problems.extend(edit_journals(&state).recover().iter().filter_map(recovery_told));
     if let Some(names) = channel.and_then(|channel| allowed_tools(settings, channel)) {
         let is_known = |name: &&String| registry.specs().any(|spec| spec.is_in(std::slice::from_ref(name)));
         problems.extend(names.iter().filter(|name| !is_known(name)).map(|name| Failure {
@@ -140,6 +141,25 @@ pub fn hands(
         memory: Box::new(StoredMemory { store: Arc::clone(store) }),
     });
     Ok(Handed { hands, problems })
+}
+
+/// What is told of a change that a crash cut off; nothing where it hadn't begun.
+fn recovery_told(recovery: &Recovery) -> Option<Failure> {
+    let Recovery { root, finished, left } = recovery;
+    let names = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+    let finish = match &finished[..] {
+        [] => String::new(),
+        paths => format!("; it is finished now: {}", names(paths)),
+    };
+    let leave = match &left[..] {
+        [] => String::new(),
+        paths => format!("; left as they are, for they have changed since: {}", names(paths)),
+    };
+    (!finished.is_empty() || !left.is_empty()).then(|| Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("a change that you had accepted in {} was cut off{finish}{leave}", root.display()),
+        hint: "look at these files before you go on".into(),
+    })
 }
 
 /// What is allowed for good in `workspace`.

@@ -1,17 +1,27 @@
 //! Settings to tools: which there are, which of them a channel has, how far they go.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::ChannelKind;
 use crate::agent::Hands;
 use crate::config::{self, Env, Settings};
-use crate::host;
+use crate::host::{self, Journals};
 use crate::proto::{Failure, FailureKind};
 use crate::tools::plugin::{PluginState, PluginTool, Plugins, Standing};
-use crate::tools::{Http, HttpOptions, Limits, Pdf, Registry, Shell, Spec, Start, Tool};
+use crate::tools::{Http, HttpOptions, Limits, Pdf, Registry, Shell, Spec, Start, Tool, edit_tools};
 
 /// Names of tools that need settings, beside those that every registry has.
-pub const OWN_TOOLS: [&str; 3] = ["http", "pdf_extract", "shell"];
+pub const OWN_TOOLS: [&str; 8] = [
+    "edit_apply_batch",
+    "edit_create_file",
+    "edit_delete_file",
+    "edit_insert_at_line",
+    "edit_replace_exact",
+    "http",
+    "pdf_extract",
+    "shell",
+];
 
 /// Where plugins are.
 ///
@@ -38,7 +48,9 @@ pub fn tools(settings: &Settings, env: &Env, start: &Start) -> (Registry, Vec<Fa
     let reader = vec![host::executable().display().to_string(), "pdf-text".to_owned()];
     let own: [Box<dyn Tool>; 3] =
         [Box::new(Http::new(options)), Box::new(Pdf::new(start.clone(), reader)), Box::new(Shell::new(start.clone()))];
-    for tool in own {
+    // Without a state directory there is no place for the journal of an edit, and there are no hands either.
+    let edits = config::state_directory(env).map(|state| edit_tools(&edit_journals(&state))).unwrap_or_default();
+    for tool in own.into_iter().chain(edits) {
         let added = registry.add(tool);
         debug_assert_eq!(added, Ok(()));
     }
@@ -46,6 +58,11 @@ pub fn tools(settings: &Settings, env: &Env, start: &Start) -> (Registry, Vec<Fa
     let problems = states.iter().flat_map(|state| add_plugin(&mut registry, state, start));
     let problems: Vec<Failure> = problems.collect();
     (registry, problems)
+}
+
+/// Where the journals of edits are, below the state directory.
+pub(super) fn edit_journals(state: &Path) -> Journals {
+    Journals::new(state.join("edits"))
 }
 
 /// Adds a plugin's tools; says which can't be used, and why.
@@ -102,7 +119,10 @@ fn risk_class(tool: &str) -> &'static str {
     match tool {
         "time" | "memory_search" | "ask_user" => "low",
         "file_list" | "file_read" | "pdf_extract" => "low in the workspace",
-        "file_write" => "medium in the workspace",
+        "edit_delete_file" => "high",
+        "file_write" | "edit_replace_exact" | "edit_insert_at_line" | "edit_create_file" | "edit_apply_batch" => {
+            "medium in the workspace"
+        }
         "http" => "low for allowed domains",
         "shell" => "by the command",
         _ => "high",

@@ -148,6 +148,11 @@ pub fn judge(action: &Action, context: &Context<'_>) -> Verdict {
         Action::Read { path } | Action::List { path } | Action::Write { path } | Action::Delete { path } => {
             file(&mut run, action, path);
         }
+        Action::Edit { writes, deletes } => {
+            let writes = writes.iter().map(|path| (path, Action::Write { path: path.clone() }));
+            let deletes = deletes.iter().map(|path| (path, Action::Delete { path: path.clone() }));
+            writes.chain(deletes).for_each(|(path, action)| file(&mut run, &action, path));
+        }
     }
     let is_command = matches!(action, Action::Shell { .. } | Action::External { .. });
     finish(run, context, is_command)

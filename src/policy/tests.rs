@@ -281,6 +281,24 @@ fn files_are_judged_component_by_component() {
 }
 
 #[test]
+fn of_several_files_the_strictest_verdict_counts() {
+    let rules = rules();
+    let list = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
+    for (writes, deletes, risk) in [
+        (&["a", "b"][..], &[][..], Risk::Medium),
+        (&["a"], &["b"], Risk::High),
+        (&["a", ".git/hooks/x"], &[], Risk::High),
+        (&["a", "../x"], &[], Risk::Blocked),
+        (&["a"], &["~/.ssh/id_rsa"], Risk::Blocked),
+    ] {
+        let action = Action::Edit { writes: list(writes), deletes: list(deletes) };
+        let verdict = judge(&action, &Context::new(&rules));
+        assert_eq!(verdict.risk, risk, "{action:?}");
+        assert_eq!(verdict.effects.len(), writes.len() + deletes.len());
+    }
+}
+
+#[test]
 fn a_link_leads_where_it_leads() {
     struct Links;
     impl Files for Links {

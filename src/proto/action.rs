@@ -31,6 +31,13 @@ pub enum Action {
         /// As the model wrote it.
         path: String,
     },
+    /// Changes several files as one.
+    Edit {
+        /// Those that are made or changed, as the model wrote them.
+        writes: Vec<String>,
+        /// Those that are removed.
+        deletes: Vec<String>,
+    },
     /// Sends a request.
     Http {
         /// The method, in capitals.

@@ -21,20 +21,16 @@ pub fn question_rows(question: &Question, width_columns: usize, color: bool) -> 
         Action::Shell { command } => command.clone(),
         Action::Write { path } => format!("writes {path}"),
         Action::Delete { path } => format!("deletes {path}"),
+        Action::Edit { writes, deletes } => {
+            let paths: Vec<&str> = writes.iter().chain(deletes).map(String::as_str).collect();
+            format!("changes {}", paths.join(", "))
+        }
         Action::Read { path } | Action::List { path } => format!("reads {path}"),
         Action::Http { method, url } => format!("{method} {url}"),
         Action::Inert { name } | Action::External { name } => name.clone(),
     };
     rows.put(Color::Cyan.normal(), &what);
-    for line in question.preview.lines().filter(|line| !line.starts_with("# ")) {
-        let style = match line.as_bytes().first() {
-            Some(b'+') => Color::Green.normal(),
-            Some(b'-') => Color::Red.normal(),
-            Some(b'@') => Color::Cyan.normal(),
-            _ => Style::new(),
-        };
-        rows.put(style, if line.is_empty() { " " } else { line });
-    }
+    preview(&mut rows, &question.preview);
     let dim = Style::new().dimmed();
     let program = question.program.as_ref().map(|program| format!(", by {program}")).unwrap_or_default();
     rows.put(dim, &format!("in {}{program}", question.cwd));
@@ -49,6 +45,71 @@ pub fn question_rows(question: &Question, width_columns: usize, color: bool) -> 
         rows.put(dim, &format!("asked because: {} ({})", reason.text, reason.rule));
     }
     rows.rows
+}
+
+/// What would change; the lines of a difference with their numbers, in the new text or, where they go, in the old one.
+fn preview(rows: &mut Rows, text: &str) {
+    let mut hunk = Hunk::default();
+    // A CR at a line's end is shown like any other: a difference may be of nothing else.
+    let lines = text.strip_suffix('\n').unwrap_or(text).split('\n').filter(|line| !line.starts_with("# "));
+    for line in lines.filter(|_| !text.is_empty()) {
+        let mark = line.as_bytes().first();
+        let number = hunk.number(line);
+        let style = match mark {
+            Some(b'@') => Color::Cyan.normal(),
+            Some(b'+' | b'-') if number.is_none() => Style::new().bold(),
+            Some(b'+') => Color::Green.normal(),
+            Some(b'-') => Color::Red.normal(),
+            _ => Style::new(),
+        };
+        match number {
+            Some(number) => rows.put(style, &format!("{number:>5} {line}")),
+            None => rows.put(style, if line.is_empty() { " " } else { line }),
+        }
+    }
+}
+
+/// Where in the two texts of a difference a line stands.
+#[derive(Default)]
+struct Hunk {
+    old_line: usize,
+    new_line: usize,
+    old_left: usize,
+    new_left: usize,
+}
+
+impl Hunk {
+    /// The number of the next line, where it is one of a change.
+    fn number(&mut self, line: &str) -> Option<usize> {
+        if self.old_left == 0 && self.new_left == 0 {
+            if let Some(head) = Self::head(line) {
+                *self = head;
+            }
+            return None;
+        }
+        let (old, new) = match line.as_bytes().first() {
+            Some(b'-') => (1, 0),
+            Some(b'+') => (0, 1),
+            Some(b' ') => (1, 1),
+            // That there is no newline at the end.
+            _ => return None,
+        };
+        let number = if new == 0 { self.old_line } else { self.new_line };
+        (self.old_line, self.new_line) = (self.old_line + old, self.new_line + new);
+        (self.old_left, self.new_left) = (self.old_left.saturating_sub(old), self.new_left.saturating_sub(new));
+        Some(number)
+    }
+
+    /// Reads `@@ -1,6 +1,7 @@`.
+    fn head(line: &str) -> Option<Self> {
+        let (old, new) = line.strip_prefix("@@ -")?.strip_suffix(" @@")?.split_once(" +")?;
+        let range = |text: &str| {
+            let (line, count) = text.split_once(',')?;
+            Some((line.parse().ok()?, count.parse().ok()?))
+        };
+        let ((old_line, old_left), (new_line, new_left)) = (range(old)?, range(new)?);
+        Some(Self { old_line, new_line, old_left, new_left })
+    }
 }
 
 /// A question of the model's, its choices numbered.
@@ -138,6 +199,20 @@ mod tests {
                 "  asked because: a\\x1b[2Jb (x)",
             ]
         );
+    }
+
+    #[test]
+    fn the_lines_of_a_difference_have_numbers() {
+        let old = "a\nb\n-- c\nd\n";
+        let text = crate::render::diff::unified("f", Some(old), "a\nb\n++ x\r\nd\n");
+        let mut rows = Rows { width: 60, color: false, rows: Vec::new() };
+        preview(&mut rows, &format!("# not shown\n1 file\n{text}"));
+        let numbered = ["      1  a", "      2  b", "      3 --- c", "      3 +++ x\\r", "      4  d"];
+        let head = ["  1 file", "  --- f", "  +++ f", "  @@ -1,4 +1,4 @@"];
+        assert_eq!(rows.rows, [&head[..], &numbered[..]].concat());
+        let mut rows = Rows { width: 60, color: false, rows: Vec::new() };
+        preview(&mut rows, "");
+        assert_eq!(rows.rows, [""; 0]);
     }
 
     #[test]

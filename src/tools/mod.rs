@@ -3,6 +3,7 @@
 
 mod ask;
 mod bash;
+mod edit;
 mod files;
 mod http;
 mod memory;
@@ -25,6 +26,7 @@ use crate::host::Root;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
 
+pub use edit::edit_tools;
 pub use http::{Http, HttpOptions};
 pub use pdf::{PAGE_END, Pdf, pages_of_pdf};
 pub use registry::Registry;
@@ -61,13 +63,15 @@ pub struct Plan {
     pub preview: String,
     /// The directory that it would run in, where that isn't the workspace.
     pub cwd: Option<PathBuf>,
+    /// Why it can't be done, where that tells of a file: the model reads it only if the policy lets it have the action.
+    pub refusal: Option<Outcome>,
 }
 
 impl Plan {
     /// A plan without a preview, in the workspace.
     #[must_use]
     pub fn of(action: Action) -> Self {
-        Self { action, preview: String::new(), cwd: None }
+        Self { action, preview: String::new(), cwd: None, refusal: None }
     }
 }
 

@@ -395,9 +395,22 @@ fn tools_are_listed_with_where_they_may_be_used() {
     assert_eq!((code, err.as_str()), (Some(0), ""));
     let tools: Vec<Value> = serde_json::from_str(&out).expect("JSON");
     let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
-    for name in
-        ["ask_user", "file_list", "file_read", "file_write", "http", "memory_search", "pdf_extract", "shell", "time"]
-    {
+    for name in [
+        "ask_user",
+        "edit_apply_batch",
+        "edit_create_file",
+        "edit_delete_file",
+        "edit_insert_at_line",
+        "edit_replace_exact",
+        "file_list",
+        "file_read",
+        "file_write",
+        "http",
+        "memory_search",
+        "pdf_extract",
+        "shell",
+        "time",
+    ] {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
     let channels = |name: &str| tools.iter().find(|tool| tool["name"] == name).expect(name)["channels"].clone();
@@ -407,6 +420,108 @@ fn tools_are_listed_with_where_they_may_be_used() {
     assert!(tools.iter().all(|tool| tool["schema"]["type"] == "object" && tool["description"].is_string()));
     let (code, out, _) = run(home.path(), &["tool", "list"]);
     assert!(code == Some(0) && out.contains("http, http_request") && out.contains("nowhere"), "{out}");
+}
+
+#[test]
+fn edits_are_all_made_or_none() {
+    let home = home();
+    let (at, read) = (
+        |path: &str| home.path().join("ws").join(path),
+        |path: &str| fs::read_to_string(home.path().join("ws").join(path)).ok(),
+    );
+    let replace = |path: &str, old: &str, new: &str| json!({"toolName": "edit_replace_exact", "args": {"path": path, "old": old, "new": new}});
+    let batch = |edits: &[Value], more: &[&str]| call(home.path(), "edit_apply_batch", &json!({"edits": edits}), more);
+    let made = json!({"toolName": "edit_create_file", "args": {"path": "new/n.txt", "content": "n\n"}});
+    let edits = [replace("a.txt", "alpha", "omega"), replace("sub/b.txt", "eta", "ee"), made];
+    let (code, result) = batch(&edits, &[]);
+    assert_eq!((code, &result["error"]["code"]), (Some(3), &json!("denied")), "nobody was asked: {result}");
+    let (code, result) = batch(&edits, &["--yes"]);
+    assert_eq!((code, &result["metadata"]["canApply"]), (Some(0), &json!(true)), "{result}");
+    let stats = json!({"files": 3, "edits": 3, "linesAdded": 3, "linesRemoved": 2});
+    assert_eq!(result["metadata"]["stats"], stats, "{result}");
+    assert!(result["metadata"]["diff"].as_str().is_some_and(|diff| diff.contains("-alpha\n")), "{result}");
+    let now = |paths: [&str; 3]| paths.map(|path| read(path).unwrap_or_default());
+    let all = ["a.txt", "sub/b.txt", "new/n.txt"];
+    assert_eq!(now(all), ["omega", "bee", "n\n"]);
+    // One that doesn't fit, one that may not be written: none is made, and the second isn't told what is in the file.
+    let (code, result) = batch(&[replace("a.txt", "omega", "x"), replace("sub/b.txt", "beta", "x")], &["--yes"]);
+    assert_eq!(
+        (code, &result["error"]["code"], &result["metadata"]["canApply"]),
+        (Some(1), &json!("no-match"), &json!(false))
+    );
+    fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
+    let config = format!("return {{security = {{forbidden_paths = {{{:?}}}}}}}", at("closed").display().to_string());
+    fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
+    fs::create_dir(at("closed")).expect("a directory");
+    fs::write(at("closed/key"), SECRET).expect("a file");
+    for old in [SECRET, "no such text"] {
+        let (code, result) = batch(&[replace("a.txt", "omega", "x"), replace("closed/key", old, "x")], &["--yes"]);
+        assert_eq!((code, &result["error"]["code"]), (Some(3), &json!("denied")), "{result}");
+        assert!(!result.to_string().contains(SECRET), "{result}");
+    }
+    assert_eq!(now(all), ["omega", "bee", "n\n"]);
+    assert_eq!(read("closed/key").as_deref(), Some(SECRET));
+    let single = |tool: &str, args: Value| call(home.path(), tool, &args, &["--yes"]).0;
+    assert_eq!(single("edit_insert_at_line", json!({"path": "new/n.txt", "line": 2, "content": "m"})), Some(0));
+    assert_eq!(read("new/n.txt").as_deref(), Some("n\nm\n"));
+    assert_eq!(single("edit_delete_file", json!({"path": "new/n.txt"})), Some(0));
+    assert_eq!(read("new/n.txt"), None);
+    untouched_but_config(home.path());
+}
+
+/// As [`untouched`], with a config of the test's own.
+fn untouched_but_config(home: &Path) {
+    fs::remove_dir_all(home.join(".config")).expect("the config");
+    untouched(home, "edits");
+}
+
+#[test]
+fn a_change_that_a_crash_cut_off_is_finished_and_told() {
+    let home = home();
+    let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hash = |text: &str| {
+        let hash = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
+        hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    let ws = home.path().join("ws").canonicalize().expect("a path").display().to_string();
+    // The first file is new already, the second waits beside the old one.
+    fs::write(home.path().join("ws/sub/.reedclaw-1.tmp"), "new").expect("a file");
+    let journal = format!(
+        "reedclaw-edits 1\nroot {}\nfile {} .reedclaw-0.tmp {} {}\nfile {} .reedclaw-1.tmp {} {}\nend\n",
+        hex(&ws),
+        hex("a.txt"),
+        hash("before"),
+        hash("alpha"),
+        hex("sub/b.txt"),
+        hash("beta"),
+        hash("new"),
+    );
+    let edits = home.path().join(".local/state/reedclaw/edits");
+    fs::create_dir_all(&edits).expect("a directory");
+    fs::write(edits.join(format!("{}.committed", &hash(&ws)[..32])), journal).expect("a journal");
+    let (code, _, err) = run(home.path(), &["tool", "run", "time", "--workspace", &ws]);
+    assert!(code == Some(0) && err.contains("it is finished now: a.txt, sub/b.txt"), "{err}");
+    assert_eq!(fs::read_to_string(home.path().join("ws/sub/b.txt")).expect("a file"), "new");
+    let (_, _, err) = run(home.path(), &["tool", "run", "time", "--workspace", &ws]);
+    assert!(!err.contains("cut off") && !home.path().join("ws/sub/.reedclaw-1.tmp").exists(), "{err}");
+}
+
+#[test]
+fn before_an_edit_the_person_sees_what_and_how_much() {
+    let home = home();
+    fs::write(home.path().join("ws/a.txt"), "one\ntwo\nthree\n").expect("a file");
+    let workspace = home.path().join("ws").display().to_string();
+    let arguments = json!({"path": "a.txt", "old": "two", "new": "2"}).to_string();
+    let args = ["tool", "run", "edit_replace_exact", "--json", &arguments, "--workspace", &workspace];
+    let session = Session::spawn(Spawn::new(program()).args(&args).home(home.path()).size(40, 120));
+    session.expect_text("run once");
+    session.expect("the summary, and the difference with its line numbers", |screen| {
+        let text = screen.contents();
+        text.contains("1 file, 1 line added, 1 removed") && text.contains("    2 -two") && text.contains("    2 +2")
+    });
+    session.line("y");
+    assert_eq!(status_code(session.expect_exit()), 0);
+    assert_eq!(fs::read_to_string(home.path().join("ws/a.txt")).expect("a file"), "one\n2\nthree\n");
 }
 
 #[test]

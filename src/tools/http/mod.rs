@@ -115,7 +115,7 @@ impl Tool for Http {
             return Err(ToolError::new("bad-arguments", "that is no content type", "such as application/json"));
         }
         let preview = if method == "POST" { format!("sends {content_type}:\n{body}") } else { String::new() };
-        Ok(Plan { action: Action::Http { method, url: url.to_string() }, preview, cwd: None })
+        Ok(Plan { preview, ..Plan::of(Action::Http { method, url: url.to_string() }) })
     }
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {

@@ -72,7 +72,7 @@ impl Tool for PluginTool {
             self.entry.command.join(" ")
         );
         let action = Action::External { name: self.entry.full_name.clone() };
-        Ok(Plan { action, preview, cwd: None })
+        Ok(Plan { preview, ..Plan::of(action) })
     }
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {

@@ -1,0 +1,226 @@
+//! Files as they would be after some edits, each over the result of those before. Nothing is written; it says what would
+//! differ, and what the files were that it was made from.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use ring::digest::{SHA256, digest};
+use serde_json::{Value, json};
+
+use super::super::files::path_error;
+use super::super::{number, text};
+use super::Kind;
+use super::text as bytes;
+use crate::base::hex;
+use crate::host::{Change, PathError, Root};
+use crate::proto::tool::ToolError;
+use crate::render::diff::unified;
+
+/// Longest file that is edited, in bytes.
+const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Bytes of all files of a batch.
+const ALL_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Files of a batch: as many as the policy tells effects of.
+const FILES_MAX: usize = 200;
+
+/// What edits would come to.
+#[derive(Default)]
+pub(super) struct Draft {
+    files: Vec<Edited>,
+    edits: usize,
+}
+
+struct Edited {
+    path: String,
+    /// Where it lies, whatever it is called.
+    place: PathBuf,
+    old: Option<Vec<u8>>,
+    new: Option<Vec<u8>>,
+}
+
+impl Draft {
+    /// Makes one more edit.
+    pub(super) fn edit(&mut self, kind: Kind, arguments: &Value, root: &Root) -> Result<(), ToolError> {
+        let path = text(arguments, "path");
+        let at = self.file(path, root)?;
+        let now = self.files[at].new.as_deref();
+        let there = now.ok_or_else(|| path_error(path, &PathError::Missing));
+        let next = match kind {
+            Kind::Replace => {
+                let expected = number(arguments, "expectedOccurrences").unwrap_or(1);
+                Some(bytes::replaced(path, there?, text(arguments, "old"), text(arguments, "new"), expected)?)
+            }
+            Kind::Insert => {
+                let line = number(arguments, "line").unwrap_or(0);
+                Some(bytes::inserted(path, there?, line, text(arguments, "content"))?)
+            }
+            Kind::Create => {
+                let overwrites = arguments.get("overwrite").and_then(Value::as_bool).unwrap_or(false);
+                if let (Some(now), false) = (now, overwrites) {
+                    let lines = bytes::lines_of(now);
+                    let message = format!("{path} is there already: {} bytes, {lines} lines", now.len());
+                    let hint = format!("file_read {path}, then edit_replace_exact, or say overwrite: true");
+                    return Err(ToolError::new("exists", message, hint));
+                }
+                self.may_be_file(at)?;
+                Some(bytes::whole(now, text(arguments, "content")))
+            }
+            Kind::Delete => {
+                there?;
+                None
+            }
+        };
+        if next.as_deref() == now {
+            let message = format!("{path} would be what it is already");
+            return Err(ToolError::new("no-change", message, "leave this edit out"));
+        }
+        self.files[at].new = next;
+        self.edits += 1;
+        let held: usize = self.files.iter().map(|file| file.new.as_ref().map_or(0, Vec::len)).sum();
+        if held > ALL_BYTES_MAX {
+            return Err(ToolError::new("too-long", format!("the files come to more than {ALL_BYTES_MAX} bytes"), ""));
+        }
+        Ok(())
+    }
+
+    /// The number of a file, read with its first edit.
+    fn file(&mut self, path: &str, root: &Root) -> Result<usize, ToolError> {
+        if path.chars().any(char::is_control) {
+            return Err(ToolError::new("path", "the path holds a control character", ""));
+        }
+        let place = root.resolve(path).map_err(|error| path_error(path, &error))?;
+        if let Some(at) = self.files.iter().position(|file| file.place == place) {
+            return Ok(at);
+        }
+        if self.files.len() == FILES_MAX {
+            let message = format!("these are more than {FILES_MAX} files");
+            return Err(ToolError::new("too-many", message, "make several batches of it"));
+        }
+        let old = match root.read(path, FILE_BYTES_MAX) {
+            Ok(old) => Some(old.bytes),
+            Err(PathError::Missing) => None,
+            Err(error) => return Err(path_error(path, &error)),
+        };
+        self.files.push(Edited { path: path.to_owned(), place, new: old.clone(), old });
+        Ok(self.files.len() - 1)
+    }
+
+    /// Whether a new file has no file above or below it that an edit before has made.
+    fn may_be_file(&self, at: usize) -> Result<(), ToolError> {
+        let Edited { path, place, .. } = &self.files[at];
+        let others = || self.files.iter().filter(|it| it.new.is_some() && it.place != *place);
+        if others().any(|other| place.starts_with(&other.place)) {
+            return Err(path_error(path, &PathError::NotDirectory));
+        }
+        if others().any(|other| other.place.starts_with(place)) {
+            return Err(path_error(path, &PathError::Directory));
+        }
+        Ok(())
+    }
+
+    fn changed(&self) -> impl Iterator<Item = &Edited> {
+        self.files.iter().filter(|file| file.old != file.new)
+    }
+
+    /// What is to be written.
+    pub(super) fn changes(&self) -> Vec<Change<'_>> {
+        self.changed()
+            .map(|Edited { path, old, new, .. }| Change { path, old: old.as_deref(), new: new.as_deref() })
+            .collect()
+    }
+
+    /// What differs, by file.
+    pub(super) fn difference(&self) -> Difference {
+        let mut whole = Difference { edits: self.edits, ..Difference::default() };
+        let mut rows = String::new();
+        for file in self.changed() {
+            let (old, new) = (file.old.as_deref(), file.new.as_deref());
+            let (diff, added, removed) = file.difference();
+            let what = match (old, new) {
+                (None, _) => "new, ",
+                (_, None) => "deleted, ",
+                _ => "",
+            };
+            let endings = if file.is_crlf() { ", lines end with CR LF" } else { "" };
+            let _ = writeln!(rows, "  {}: {what}{added} added, {removed} removed{endings}", file.path);
+            let _ = writeln!(whole.basis, "# {}: {}", file.path, basis(old));
+            whole.files += 1;
+            whole.added += added;
+            whole.removed += removed;
+            whole.diff.push_str(&diff);
+        }
+        let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        let (files, added) = (counted(whole.files, "file"), counted(whole.added, "line"));
+        whole.summary = format!("{files}, {added} added, {} removed\n{rows}", whole.removed);
+        whole
+    }
+}
+
+impl Edited {
+    fn is_crlf(&self) -> bool {
+        let mut states = [&self.old, &self.new].into_iter().flatten().filter(|it| memchr::memchr(b'\n', it).is_some());
+        let mut any = false;
+        states.all(|it| {
+            any = true;
+            bytes::is_all_crlf(it)
+        }) && any
+    }
+
+    /// The difference in the unified form, lines that are new, lines that are gone.
+    fn difference(&self) -> (String, usize, usize) {
+        let Self { path, old, new, .. } = self;
+        if [old, new].into_iter().flatten().any(|it| bytes::is_binary(it)) {
+            let size =
+                |it: &Option<Vec<u8>>| it.as_ref().map_or("nothing".to_owned(), |it| format!("{} bytes", it.len()));
+            return (format!("Binary file {path}: from {} to {}\n", size(old), size(new)), 0, 0);
+        }
+        let shown = |it: &[u8]| {
+            let text = bytes::shown(it);
+            if self.is_crlf() { text.replace("\r\n", "\n") } else { text.into_owned() }
+        };
+        let (before, after) = (old.as_deref().map(shown), new.as_deref().map(shown));
+        let mut diff = unified(path, before.as_deref(), after.as_deref().unwrap_or_default());
+        if after.is_none() {
+            diff = diff.replacen(&format!("\n+++ {path}\n"), "\n+++ /dev/null\n", 1);
+        }
+        // Its first two lines are its head.
+        let count = |mark: char| diff.split('\n').skip(2).filter(|line| line.starts_with(mark)).count();
+        let (added, removed) = (count('+'), count('-'));
+        (diff, added, removed)
+    }
+}
+
+/// What differs between files as they are and as they would be.
+#[derive(Default)]
+pub(super) struct Difference {
+    /// The unified form, file by file.
+    pub(super) diff: String,
+    /// Files and lines, in words: one line, and one for each file.
+    pub(super) summary: String,
+    /// What it was made from.
+    basis: String,
+    files: usize,
+    edits: usize,
+    added: usize,
+    removed: usize,
+}
+
+impl Difference {
+    /// For a person to read; with what it was made from, so that the same text means the same change.
+    pub(super) fn preview(&self) -> String {
+        format!("{}{}{}", self.basis, self.summary, self.diff)
+    }
+
+    /// How much it is.
+    pub(super) fn stats(&self) -> Value {
+        json!({"files": self.files, "edits": self.edits, "linesAdded": self.added, "linesRemoved": self.removed})
+    }
+}
+
+/// What a difference was made from.
+fn basis(old: Option<&[u8]>) -> String {
+    match old {
+        Some(old) => format!("{} bytes, SHA-256 {}", old.len(), hex::encode(digest(&SHA256, old).as_ref())),
+        None => "a new file".to_owned(),
+    }
+}
