@@ -14,7 +14,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reedclaw::config::{LoadRequest, load};
+use reedclaw::gate::{Allowed, Approver, Call, Gate, Options as GateOptions};
+use reedclaw::host::{Journals, Root};
+use reedclaw::policy::{self, Rules, judge};
 use reedclaw::project;
+use reedclaw::proto::action::{Action, Autonomy};
 use reedclaw::proto::{LineKind, Names};
 use reedclaw::receipts::{Check, Entry as Receipt, Log, Options as LogOptions, Verdict, hash, verify};
 use reedclaw::render::{Markdown, Options};
@@ -22,6 +26,7 @@ use reedclaw::route::{Context, decide};
 use reedclaw::sandbox::{Grant, Mode, Sandbox, Tier, credentials};
 use reedclaw::shell::scan::Scanner;
 use reedclaw::store::{Entry, MessageState, Search, Store, TextMatch};
+use reedclaw::tools::{Found, Limits, Memory, Place, Registry, Replies, Spill, Work, edit_tools};
 use reedclaw::turn::{Redactor, Settling};
 
 /// How a run was asked for.
@@ -84,6 +89,7 @@ impl Plan {
 fn main() {
     let plan = Plan::read();
     route(&plan);
+    policy(&plan);
     scanner(&plan);
     markdown(&plan);
     config(&plan);
@@ -92,6 +98,8 @@ fn main() {
     redact(&plan);
     receipts(&plan);
     sandbox(&plan);
+    project(&plan);
+    edits(&plan);
 }
 
 /// A program that does nothing, started and waited for, on each tier that works here.
@@ -110,7 +118,78 @@ fn sandbox(plan: &Plan) {
         });
     }
     let _ = std::fs::remove_dir_all(workspace);
-    project(&plan);
+}
+
+struct Nobody;
+
+impl Replies for Nobody {
+    fn reply(&mut self, _: &str, _: &[String]) -> Option<String> {
+        None
+    }
+}
+
+impl Memory for Nobody {
+    fn search(&mut self, _: &str, _: usize) -> Result<Vec<Found>, String> {
+        Ok(Vec::new())
+    }
+}
+
+/// A batch of 200 edits in 50 files of 400 lines: understood and shown as a difference; then, with a yes, looked at once
+/// more and applied, onto the disk.
+fn edits(plan: &Plan) {
+    const FILES: usize = 50;
+    let top = std::env::temp_dir().join(format!("reedclaw-edits-{}", std::process::id()));
+    let workspace = top.join("ws");
+    if std::fs::create_dir_all(&workspace).is_err() {
+        return;
+    }
+    let lines: String = (0..400).map(|line| format!("    let value_{line} = state_0(value, {line});\n")).collect();
+    for file in 0..FILES {
+        let _ = std::fs::write(workspace.join(format!("file-{file}.rs")), &lines);
+    }
+    let Ok(root) = Root::open(&workspace, None) else { return };
+    let Ok(allowed) = Allowed::open(&top, root.path()) else { return };
+    let mut registry = Registry::new();
+    for tool in edit_tools(&Journals::new(top.join("edits"))) {
+        let _ = registry.add(tool);
+    }
+    let mut gate = Gate::new(GateOptions {
+        rules: Rules::new(&root.path().display().to_string(), "/home/u"),
+        sandbox: Box::new(|| ("none", false)),
+        log: None,
+        audit_log: None,
+        stop: Arc::new(|| None),
+        allowed,
+        path: String::new(),
+    });
+    let spill = Spill::new(&top);
+    let place = Place { root: &root, spill: &spill };
+    // From state to state, so that each turn finds what the one before has left.
+    let arguments = |turn: usize| {
+        let edit = |number: usize| {
+            let (file, line) = (number % FILES, 37 + 90 * (number / FILES));
+            let text = |state: usize| format!("value_{line} = state_{state}(");
+            serde_json::json!({"toolName": "edit_replace_exact", "args": {
+                "path": format!("file-{file}.rs"), "old": text(turn), "new": text(turn + 1)}})
+        };
+        serde_json::json!({"edits": (0..200).map(edit).collect::<Vec<_>>()}).to_string()
+    };
+    plan.measure("edits: 200 in 50 files, shown", 50, 0, |_| {
+        black_box(registry.plan("edit_apply_batch", &arguments(0), place).is_ok());
+    });
+    plan.measure("edits: 200 in 50 files, applied", 50, 0, |turn| {
+        let planned = registry.plan("edit_apply_batch", &arguments(turn), place).expect("the batch is valid");
+        let (tool, arguments, plan) = planned;
+        let call = Call { tool, arguments, action: plan.action, preview: plan.preview, conversation: None };
+        let ticket = gate.judge(call, root.path(), true);
+        let digest = gate.question(&ticket).digest;
+        let permit = gate.admit(ticket, &Approver::Person { digest, always: false }).expect("a yes is enough");
+        let mut work =
+            Work { place, limits: &Limits::default(), is_stopped: &|| false, person: &mut Nobody, memory: &mut Nobody };
+        let outcome = registry.run(&permit, &mut work);
+        assert!(outcome.success, "{outcome:?}");
+    });
+    let _ = std::fs::remove_dir_all(top);
 }
 
 /// What a question in this very repository carries.
@@ -202,6 +281,38 @@ fn route(plan: &Plan) {
     let paste = lines.join("\n");
     plan.measure("route: a paste of 1,700 lines", 2_000, 0, |_| {
         black_box(decide(&paste, &context));
+    });
+}
+
+/// Judging commands: each line of both tables in turn, and scripts of 4 KiB put together from them.
+fn policy(plan: &Plan) {
+    let rules = Rules { autonomy: Autonomy::Full, ..Rules::new("/home/u/work", "/home/u") };
+    let context = policy::Context::new(&rules);
+    let table = |text: &'static str| {
+        let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+        lines.map(|line| line.replace('␤', "\n")).collect::<Vec<String>>()
+    };
+    let benign = table(include_str!("../src/policy/benign.txt"));
+    let lines: Vec<Action> = table(include_str!("../src/policy/blocked.txt"))
+        .into_iter()
+        .chain(benign.iter().cloned())
+        .map(|command| Action::Shell { command })
+        .collect();
+    plan.measure("policy: one line", 20 * lines.len(), 0, |turn| {
+        black_box(judge(&lines[turn % lines.len()], &context));
+    });
+    let all = benign.join("\n");
+    let mut scripts = Vec::new();
+    let mut rest = all.as_str();
+    while rest.len() > 4096 {
+        let end = rest[..4096].rfind('\n').unwrap_or(4096);
+        scripts.push(Action::Shell { command: rest[..end].to_owned() });
+        rest = &rest[end..];
+    }
+    scripts.push(Action::Shell { command: "echo $(ls); ".repeat(340) });
+    scripts.push(Action::Shell { command: format!("echo {}", "word ".repeat(800)) });
+    plan.measure("policy: 4 KiB", 40 * scripts.len(), 4096, |turn| {
+        black_box(judge(&scripts[turn % scripts.len()], &context));
     });
 }
 

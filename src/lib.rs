@@ -26,6 +26,8 @@ pub mod turn;
     reason = "environment, clock, working directory, where a key is read from, the clipboard"
 )]
 pub mod host;
+#[allow(clippy::disallowed_methods, reason = "the log's file")]
+pub mod log;
 // floor 4
 #[allow(clippy::disallowed_methods, reason = "config files, records of trust")]
 pub mod config;

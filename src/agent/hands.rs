@@ -1,14 +1,17 @@
 //! The hands of a model: takes each of its calls through the gate, and gives back what came of it.
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
 
 use super::person::Person;
 use crate::gate::{Approver, Call, Gate, Ticket, reasons};
 use crate::host::Root;
+use crate::log::{self, Level};
 use crate::model::{Cancel, Tool, ToolCall};
 use crate::proto::Event;
-use crate::proto::action::{Action, Decision};
+use crate::proto::action::{Action, Decision, Risk};
 use crate::proto::tool::{Answer, Outcome, Step, ToolError, ToolEvent};
 use crate::tools::{Limits, Memory, Place, Registry, Replies, Spill, Work};
 
@@ -62,6 +65,11 @@ impl Hands {
         self.options.root.path()
     }
 
+    /// Whether there are any; the config may leave none.
+    pub(super) fn has_tools(&self) -> bool {
+        self.options.registry.specs().next().is_some()
+    }
+
     /// The tools as a model is told of them.
     pub(super) fn tools(&self) -> Vec<Tool> {
         let tool = |spec: &crate::tools::Spec| Tool {
@@ -82,10 +90,17 @@ impl Hands {
         sink: &mut dyn FnMut(Event),
     ) -> Outcome {
         let started = Instant::now();
-        let mut outcome = self.carried_out(wish, conversation, cancel, person, sink);
+        let mut logged = Logged { tool: "?".to_owned(), conversation };
+        let mut outcome = self.carried_out(wish, conversation, cancel, person, &mut |event| {
+            if let Event::Tool(event) = &event {
+                logged.step(event);
+            }
+            sink(event);
+        });
         if cancel.is_cancelled() && !outcome.success && outcome.error.is_none() {
             outcome.error = Some(ToolError::new("stopped", "the user stopped it", ""));
         }
+        logged.done(&outcome, started.elapsed());
         let tell = |step| Event::Tool(Box::new(ToolEvent { id: wish.id.clone(), tool: wish.name.clone(), step }));
         sink(tell(Step::Done { outcome: outcome.clone(), duration: started.elapsed() }));
         outcome
@@ -101,70 +116,114 @@ impl Hands {
     ) -> Outcome {
         let mut arguments = wish.arguments.clone();
         for _ in 0..EDITS_MAX {
-            let place = Place { root: &self.options.root, spill: &self.options.spill };
-            let (tool, value, plan) = match self.options.registry.plan(&wish.name, &arguments, place) {
-                Ok(planned) => planned,
+            let Judged { ticket, intent, refusal } = match self.judged(wish, &arguments, conversation, person.can_ask())
+            {
+                Ok(judged) => judged,
                 Err(error) => return error.into(),
             };
-            let tell = |step| Event::Tool(Box::new(ToolEvent { id: wish.id.clone(), tool: tool.clone(), step }));
-            sink(tell(Step::Requested { intent: intent(&plan.action) }));
-            let call =
-                Call { tool: tool.clone(), arguments: value, action: plan.action, preview: plan.preview, conversation };
-            let cwd = plan.cwd.unwrap_or_else(|| self.options.root.path().to_owned());
-            let ticket = self.options.gate.judge(call, &cwd, person.can_ask());
-            if let Some(refusal) = plan.refusal.filter(|_| ticket.verdict().decision != Decision::Deny) {
+            let (id, tool) = (wish.id.clone(), ticket.call().tool.clone());
+            let mut tell = |step| sink(Event::Tool(Box::new(ToolEvent { id: id.clone(), tool: tool.clone(), step })));
+            tell(Step::Requested { intent });
+            if let Some(refusal) = refusal.filter(|_| ticket.verdict().decision != Decision::Deny) {
                 return refusal;
             }
-            let deny = |step: &str| tell(Step::Denied { why: step.to_owned() });
-            let approver = match ticket.verdict().decision {
-                Decision::Run => Approver::Policy,
-                Decision::Deny => {
-                    let why = reasons(ticket.verdict());
-                    sink(deny(&why));
-                    return self.options.gate.refuse(ticket, "policy", &why);
-                }
-                Decision::Ask => {
-                    let question = self.options.gate.question(&ticket);
-                    match person.approve(&question) {
-                        Answer::Once => Approver::Person { digest: question.digest, always: false },
-                        Answer::Always => Approver::Person { digest: question.digest, always: question.may_always },
-                        Answer::InMyShell => {
-                            let approver = Approver::Person { digest: question.digest, always: false };
-                            return self.hand_over(ticket, &approver, person);
-                        }
-                        Answer::Edited(command) => match edited(&ticket, &command) {
-                            Some(edited) => {
-                                arguments = edited;
-                                continue;
-                            }
-                            None => return self.options.gate.refuse(ticket, "no", "the user said no"),
-                        },
-                        Answer::No(why) => {
-                            let said = if why.is_empty() {
-                                "the user said no".to_owned()
-                            } else {
-                                format!("the user said no: {why}")
-                            };
-                            sink(deny(&said));
-                            return self.options.gate.refuse(ticket, "no", &said);
-                        }
+            let call = ticket.call().clone();
+            let done = match self.decided(&ticket, person) {
+                Said::Run(approver) => {
+                    if approver != Approver::Policy {
+                        tell(Step::Approved);
                     }
+                    self.run(ticket, &approver, cancel, person)
+                }
+                Said::InMyShell(approver) => self.hand_over(ticket, &approver, person),
+                Said::Refused(code, why) => Err(Box::new(self.options.gate.refuse(ticket, code, &why))),
+                Said::Instead(edited) => {
+                    arguments = edited;
+                    continue;
                 }
             };
-            if let Approver::Person { .. } = approver {
-                sink(tell(Step::Approved));
-            }
-            return self.run(ticket, &approver, cancel, person);
+            return match done {
+                Ok(outcome) if wants_terminal(&outcome) => self.offer_own_shell(call, outcome, person),
+                Ok(outcome) => outcome,
+                Err(refused) => {
+                    let why = refused.error.as_ref().map(|it| it.message.clone()).unwrap_or_default();
+                    tell(Step::Denied { why });
+                    *refused
+                }
+            };
         }
         ToolError::new("denied", "the user changed it again and again", "ask the user what they want").into()
     }
 
-    fn run(&mut self, ticket: Ticket, approver: &Approver, cancel: &Cancel, person: &mut dyn Person) -> Outcome {
+    /// Plans a call and has it judged; gives what it is about in a line, too. Touches nothing.
+    fn judged(
+        &self,
+        wish: &ToolCall,
+        arguments: &str,
+        conversation: Option<i64>,
+        can_ask: bool,
+    ) -> Result<Judged, ToolError> {
+        let place = Place { root: &self.options.root, spill: &self.options.spill };
+        let (tool, arguments, plan) = self.options.registry.plan(&wish.name, arguments, place)?;
+        let intent = plan.intent.unwrap_or_else(|| intent(&plan.action));
+        let cwd = plan.cwd.unwrap_or_else(|| self.options.root.path().to_owned());
+        let call = Call { tool, arguments, action: plan.action, preview: plan.preview, conversation };
+        Ok(Judged { ticket: self.options.gate.judge(call, &cwd, can_ask), intent, refusal: plan.refusal })
+    }
+
+    /// What follows from the verdict; the person is asked where it says so.
+    fn decided(&self, ticket: &Ticket, person: &mut dyn Person) -> Said {
+        let verdict = ticket.verdict();
+        let no = |why: &str| Said::Refused("no", why.to_owned());
+        match verdict.decision {
+            Decision::Run => return Said::Run(Approver::Policy),
+            Decision::Deny if verdict.risk < Risk::Blocked && !person.can_ask() => {
+                let why = reasons(verdict);
+                let why = format!("it needs the user's word, and nobody can be asked here ({why})");
+                return Said::Refused("policy", why);
+            }
+            Decision::Deny => return Said::Refused("policy", reasons(verdict)),
+            Decision::Ask => {}
+        }
+        let question = self.options.gate.question(ticket);
+        let may_always = question.may_always;
+        let answer = person.approve(&question);
+        let approver = |always| Approver::Person { digest: question.digest, always };
+        match answer {
+            Answer::Once => Said::Run(approver(false)),
+            Answer::Always => Said::Run(approver(may_always)),
+            Answer::InMyShell => Said::InMyShell(approver(false)),
+            Answer::Edited(command) => edited(ticket, &command).map_or_else(|| no("the user said no"), Said::Instead),
+            Answer::No(why) if why.is_empty() => no("the user said no"),
+            Answer::No(why) => no(&format!("the user said no: {why}")),
+        }
+    }
+
+    /// Offers a command that wanted a terminal to the person's own shell, where there is one.
+    fn offer_own_shell(&mut self, mut call: Call, outcome: Outcome, person: &mut dyn Person) -> Outcome {
+        if !person.can_ask() {
+            return outcome;
+        }
+        call.preview = "It wants a terminal, which it has only in your own shell.".to_owned();
+        let cwd = self.options.root.path().to_owned();
+        let ticket = self.options.gate.judge(call, &cwd, true);
+        let question = self.options.gate.question(&ticket);
+        if person.approve(&question) != Answer::InMyShell {
+            return outcome;
+        }
+        let approver = Approver::Person { digest: question.digest, always: false };
+        self.hand_over(ticket, &approver, person).unwrap_or_else(|refused| *refused)
+    }
+
+    fn run(
+        &mut self,
+        ticket: Ticket,
+        approver: &Approver,
+        cancel: &Cancel,
+        person: &mut dyn Person,
+    ) -> Result<Outcome, Box<Outcome>> {
         let HandsOptions { registry, gate, root, spill, limits, memory } = &mut self.options;
-        let permit = match gate.admit(ticket, approver) {
-            Ok(permit) => permit,
-            Err(outcome) => return *outcome,
-        };
+        let permit = gate.admit(ticket, approver)?;
         let stop = gate.stop().clone();
         let is_stopped = || cancel.is_cancelled() || stop().is_some();
         let mut work = Work {
@@ -176,24 +235,91 @@ impl Hands {
         };
         let mut outcome = registry.run(&permit, &mut work);
         gate.settle(permit, &mut outcome);
-        outcome
+        Ok(outcome)
     }
 
     /// Lets the person's own shell run a command that they were asked about.
-    fn hand_over(&mut self, ticket: Ticket, approver: &Approver, person: &mut dyn Person) -> Outcome {
+    fn hand_over(
+        &mut self,
+        ticket: Ticket,
+        approver: &Approver,
+        person: &mut dyn Person,
+    ) -> Result<Outcome, Box<Outcome>> {
         let Action::Shell { command } = ticket.call().action.clone() else {
-            return self.options.gate.refuse(ticket, "no", "only a command can run in the user's shell");
+            let why = "only a command can run in the user's shell";
+            return Err(Box::new(self.options.gate.refuse(ticket, "no", why)));
         };
-        let permit = match self.options.gate.admit(ticket, approver) {
-            Ok(permit) => permit,
-            Err(outcome) => return *outcome,
-        };
+        let permit = self.options.gate.admit(ticket, approver)?;
         let mut outcome = person
             .run_in_own_shell(&command)
             .unwrap_or_else(|| ToolError::new("no-shell", "the user's shell can't run it here", "").into());
         self.options.gate.settle(permit, &mut outcome);
-        outcome
+        Ok(outcome)
     }
+}
+
+/// What the log hears of a call: which tool and how it went, never what it was about.
+struct Logged {
+    /// Ours, not the model's word for it.
+    tool: String,
+    conversation: Option<i64>,
+}
+
+impl Logged {
+    fn step(&mut self, event: &ToolEvent) {
+        self.tool.clone_from(&event.tool);
+        match &event.step {
+            Step::Requested { .. } => self.note(Level::Info, "tool_requested", &[]),
+            Step::Approved => self.note(Level::Info, "tool_approved", &[]),
+            Step::Denied { .. } | Step::Done { .. } => {}
+        }
+    }
+
+    fn done(&self, outcome: &Outcome, duration: Duration) {
+        let of = |name: &str| outcome.metadata.get(name).cloned().unwrap_or_default();
+        let ms = ("ms", u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).into());
+        match &outcome.error {
+            Some(error) if error.code == "denied" => {
+                self.note(Level::Warn, "tool_denied", &[("risk", of("risk")), ("rule", of("rule")), ms]);
+            }
+            Some(error) => self.note(Level::Warn, "tool_failed", &[("code", error.code.into()), ms]),
+            None if outcome.success => self.note(Level::Info, "tool_completed", &[ms]),
+            None => self.note(Level::Warn, "tool_failed", &[ms]),
+        }
+        if let Some(receipt) = &outcome.receipt_id {
+            self.note(Level::Info, "receipt_written", &[("receipt", receipt.as_str().into())]);
+        }
+    }
+
+    fn note(&self, level: Level, name: &str, fields: &[(&str, Value)]) {
+        let mut all = vec![("tool", self.tool.as_str().into()), ("conversation", self.conversation.into())];
+        all.extend_from_slice(fields);
+        // Whoever shows events tells the person.
+        log::told(level, name, &all);
+    }
+}
+
+/// A call that was planned and judged.
+struct Judged {
+    ticket: Ticket,
+    /// What it is about to do, in a line.
+    intent: String,
+    /// Why it can't be done, for a model that may know.
+    refusal: Option<Outcome>,
+}
+
+/// What follows from a verdict, and from the person's word where that was needed.
+enum Said {
+    Run(Approver),
+    InMyShell(Approver),
+    /// Why not: a code and words.
+    Refused(&'static str, String),
+    /// These arguments in place of the model's.
+    Instead(String),
+}
+
+fn wants_terminal(outcome: &Outcome) -> bool {
+    outcome.error.as_ref().is_some_and(|error| error.code == "needs-terminal")
 }
 
 /// The part of a person that a tool sees.

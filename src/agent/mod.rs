@@ -31,6 +31,7 @@ mod title;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::log::{self, Level};
 use crate::model::{
     Countable, Item, Metadata, Mock, Models, Provider, Reach, Request, Response, Spec, StopReason, Task, ToolCall,
     ToolResult,
@@ -294,6 +295,7 @@ impl Agent {
                 return sink(Event::Failed { text: String::new(), failure });
             }
         };
+        log::event(Level::Info, "provider_selected", &[("provider", provider.name().into())]);
         let Prompts { tools: tool_prompt, commands: command_prompt } = &self.prompts;
         let (messages, notices) = self.conversation.messages_for(question);
         notices.into_iter().for_each(|notice| sink(Event::Notice(notice)));
@@ -346,7 +348,9 @@ impl Agent {
 
     /// Whether a model is given tools.
     fn has_tools(&self, provider: &dyn Provider) -> bool {
-        self.hands.is_some() && provider.capabilities().tools && !self.toolless.contains(provider.name())
+        self.hands.as_ref().is_some_and(Hands::has_tools)
+            && provider.capabilities().tools
+            && !self.toolless.contains(provider.name())
     }
 
     /// Puts notes in front of the next question, each with the place that it is from. The model gets one only where it
@@ -437,6 +441,11 @@ impl Agent {
         self.recorder.turn_to(Some(conversation));
     }
 
+    /// Begins the conversation, where it hasn't begun yet, so that it is known before its first question is answered.
+    pub fn begin(&mut self) -> Option<ConversationId> {
+        self.recorder.begin(self.current.as_deref())
+    }
+
     /// The conversation that is recorded, once its first question was asked.
     #[must_use]
     pub fn conversation(&self) -> Option<ConversationId> {
@@ -467,6 +476,7 @@ fn close(
             sink(Event::Cancelled { text });
         }
         Err(Broken::Failed(failure)) => {
+            log::told(Level::Warn, "answer_failed", &[("kind", format!("{:?}", failure.kind).into())]);
             conversation.broke_off(kept);
             record.keep(sink, |it| it.finished(Ending::Failed(&failure)));
             sink(Event::Failed { text, failure });

@@ -40,6 +40,11 @@ pub struct PastCall {
 ///
 /// A failure to keep is told to the user once per question, and the answer goes on.
 pub trait Recorder: Send {
+    /// A question is about to be asked, of that model where one is chosen: begins a conversation where none has begun.
+    fn begin(&mut self, _: Option<&str>) -> Option<ConversationId> {
+        None
+    }
+
     /// A question was asked; of that model, where one is chosen.
     ///
     /// # Errors

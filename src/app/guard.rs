@@ -51,5 +51,6 @@ pub fn verdict_lines(verdict: &Verdict) -> Vec<String> {
         lines.push("what it would do:".to_owned());
         lines.extend(verdict.effects.iter().map(|effect| format!("  {effect}")));
     }
-    lines
+    // What is quoted from a command may hold line ends, and must not look like lines of ours.
+    lines.iter().map(|line| line.replace('\n', "\\n")).collect()
 }

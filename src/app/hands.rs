@@ -15,6 +15,7 @@ use crate::agent::{Hands, HandsOptions};
 use crate::config::{Env, SandboxChoice, Settings, config_directory, data_directory, state_directory};
 use crate::gate::{self, Allowed, Gate, Rule};
 use crate::host::{Recovery, Root};
+use crate::log::{self, Level};
 use crate::policy::Rules;
 use crate::proto::{Failure, FailureKind, Role};
 use crate::receipts;
@@ -95,6 +96,7 @@ pub fn hands(
     }
     let root = Root::open(workspace, home.as_deref())
         .map_err(|error| failed(format!("{}: {error}", workspace.display()), "reedclaw init makes the workspace"))?;
+    log::event(Level::Info, "workspace_path", &[("path", root.path().display().to_string().into())]);
     let state = state_directory(env).ok_or_else(|| failed("no HOME says where the state directory is".into(), ""))?;
     let allowed = Allowed::open(&state, root.path())
         .map_err(|error| failed(format!("what is allowed for good: {error}"), "remove or mend that file"))?;
@@ -118,6 +120,7 @@ pub fn hands(
         log,
         stop: Arc::new(move || estop.check().err().map(|stopped| stopped.why)),
         allowed,
+        audit_log: settings.security.audit_log.clone(),
         path: variable(env, "PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned(),
     };
     let start = starter(env, root.path(), mode);

@@ -1,6 +1,7 @@
 //! The composition root: settings become each room's options, and rooms are started. It starts degraded where a room
 //! fails, with a problem to tell.
 
+mod channel;
 mod guard;
 mod hands;
 mod money;
@@ -17,18 +18,20 @@ use std::time::Duration;
 use crate::agent::{self, Agent};
 use crate::config::{self, ColorChoice, Env, KeySource, ModelSettings, Settings, ThinkingSettings};
 use crate::host;
+use crate::log::{self, Level};
 use crate::model::{Endpoint, KeyReader, Protocol, Secret, Spec, Thinking};
 use crate::proto::{Failure, FailureKind};
 use crate::shell;
 use crate::shell::spawn::{Dialect, Start};
 use crate::store::{self, ConversationId, Store};
 
+pub use channel::{Channel, Runtime};
 pub use guard::{policy_rules, verdict_lines};
 pub use hands::{Handed, allowed_commands, allowed_rows, hands, workspace_dir, workspace_for};
 use money::money_options;
 pub use money::{cost_told, spent_rows};
 pub use record::{StoreRecorder, past_summary, past_turns};
-pub use safety::{estop, receipt_options};
+pub use safety::{estop, receipt_options, unknown_outcomes};
 pub use title::make_title;
 pub use tools::{OWN_TOOLS, allowed_tools, plugins, tool_channels, tool_rows, tools};
 
@@ -49,6 +52,8 @@ pub struct App {
     pub agent: Agent,
     /// The config behind the settings, for a session that changes them.
     pub config: ConfigParts,
+    /// Where questions come from.
+    pub channel: ChannelKind,
 }
 
 /// What a session keeps of the config.
@@ -119,7 +124,14 @@ impl App {
     pub fn start(request: &Request) -> Result<Self, Failure> {
         let env = host::environment();
         let load = config::LoadRequest { explicit: request.config.clone(), env, cwd: host::working_directory() };
+        log::event(
+            Level::Info,
+            "startup",
+            &[("version", env!("CARGO_PKG_VERSION").into()), ("channel", request.channel.word().into())],
+        );
         let config::Loaded { settings, problems, path, source, hooks, layers } = config::load(&load)?;
+        let place = path.as_ref().map(|path| path.display().to_string());
+        log::event(Level::Info, "config_path", &[("path", place.into()), ("problems", problems.len().into())]);
         let env = load.env.clone();
         let mut problems = config_problems(&problems);
         let store = open_store(&settings, &mut problems)?;
@@ -130,7 +142,7 @@ impl App {
         }
         let is_of_directory = source == Some(config::Source::Directory);
         let config = ConfigParts { request: load, layers, hooks, path, is_of_directory };
-        Ok(Self { settings, env, problems, store, agent, config })
+        Ok(Self { settings, env, problems, store, agent, config, channel: request.channel })
     }
 
     /// The options of the shell's session.
@@ -166,6 +178,21 @@ impl App {
     pub fn color(&self) -> bool {
         color(&self.settings, &self.env)
     }
+}
+
+/// Lets the log begin: what the variables of the environment say of it. `to_stderr` is false where a session draws there.
+pub fn start_log(env: &Env, to_stderr: bool) {
+    let variable = |name: &str| {
+        let value = env.get(std::ffi::OsStr::new(name)).and_then(|value| value.to_str());
+        value.filter(|value| !value.is_empty()).map(str::to_owned)
+    };
+    log::init(log::Options {
+        directory: config::state_directory(env),
+        to_stderr,
+        form: variable("REEDCLAW_LOG"),
+        level: variable("REEDCLAW_LOG_LEVEL"),
+        clock: Some(host::now_unix_ms),
+    });
 }
 
 /// Whether colours are used.

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::agent::{Ending, PastCall, PastSummary, PastTurn, Recorder, SummaryUpTo};
 use crate::host::now_unix_ms;
+use crate::log::{self, Level};
 use crate::money::{Spending, Sum};
 use crate::proto::{Failure, Spent};
 use crate::store::{
@@ -77,12 +78,32 @@ impl StoreRecorder {
     }
 }
 
+impl StoreRecorder {
+    /// The conversation at hand, begun where none has.
+    fn begun(
+        conversation: &mut Option<ConversationId>,
+        store: &mut Store,
+        now: i64,
+        model: Option<&str>,
+    ) -> ConversationId {
+        *conversation.get_or_insert_with(|| {
+            let begun = store.begin_conversation(now, model.unwrap_or_default());
+            log::event(Level::Info, "conversation_started", &[("conversation", begun.0.into())]);
+            begun
+        })
+    }
+}
+
 impl Recorder for StoreRecorder {
+    fn begin(&mut self, model: Option<&str>) -> Option<ConversationId> {
+        let mut store = Self::store(&self.store);
+        Some(Self::begun(&mut self.conversation, &mut store, now_unix_ms(), model))
+    }
+
     fn question(&mut self, text: &str, model: Option<&str>) -> Result<(), Failure> {
         let now = now_unix_ms();
         let mut store = Self::store(&self.store);
-        let begin = || store.begin_conversation(now, model.unwrap_or_default());
-        let conversation = *self.conversation.get_or_insert_with(begin);
+        let conversation = Self::begun(&mut self.conversation, &mut store, now, model);
         self.open = Some(store.ask(conversation, now, text, model));
         Self::told(self.is_quiet, &mut store)
     }
@@ -200,6 +221,9 @@ impl Recorder for StoreRecorder {
         let mut store = Self::store(&self.store);
         if let Some(open) = self.open.take() {
             store.finish_message(open, state, now_unix_ms());
+            let conversation = self.conversation.map(|id| id.0);
+            let fields = [("conversation", conversation.into()), ("durable", store.is_durable().into())];
+            log::event(Level::Info, "memory_persisted", &fields);
         }
         Self::told(self.is_quiet, &mut store)
     }

@@ -2,6 +2,7 @@
 
 use crate::config::{self, Env, Settings};
 use crate::estop::Estop;
+use crate::log::{self, Level};
 use crate::proto::{Failure, FailureKind};
 use crate::receipts;
 
@@ -25,6 +26,20 @@ pub fn receipt_options(settings: &Settings, env: &Env) -> Result<Option<receipts
     let state = config::state_directory(env).ok_or_else(no_state)?;
     let path = receipts.path.clone().unwrap_or_else(|| receipts::default_path(&state));
     Ok(Some(receipts::Options { hmac: receipts.hmac, syslog: true, ..receipts::Options::new(path, state) }))
+}
+
+/// The calls of earlier sessions of which nobody knows how they ended, one line each; each is told once.
+#[must_use]
+pub fn unknown_outcomes(settings: &Settings, env: &Env) -> Vec<String> {
+    let Ok(Some(options)) = receipt_options(settings, env) else { return Vec::new() };
+    // Where the log can't be read the first call of a tool says so, and doctor.
+    let unknown = receipts::take_unknown(&options).unwrap_or_default();
+    let line = |open: &receipts::OpenIntent| {
+        let fields = [("receipt", open.id.as_str().into()), ("tool", open.tool.as_str().into())];
+        log::told(Level::Warn, "outcome_unknown", &fields);
+        format!("unknown outcome: {} at {} was begun and never finished ({})", open.tool, open.timestamp, open.id)
+    };
+    unknown.iter().map(line).collect()
 }
 
 fn no_state() -> Failure {

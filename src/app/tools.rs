@@ -118,7 +118,9 @@ pub fn tool_rows(hands: &Hands, settings: &Settings) -> Vec<Vec<String>> {
 fn risk_class(tool: &str) -> &'static str {
     match tool {
         "time" | "memory_search" | "ask_user" => "low",
-        "file_list" | "file_read" | "pdf_extract" => "low in the workspace",
+        "file_list" | "file_read" | "find_files" | "pdf_extract" | "read_readme" | "search_text" => {
+            "low in the workspace"
+        }
         "edit_delete_file" => "high",
         "file_write" | "edit_replace_exact" | "edit_insert_at_line" | "edit_create_file" | "edit_apply_batch" => {
             "medium in the workspace"

@@ -1,4 +1,4 @@
-//! `reedclaw agent`: one question without a session. The answer goes to standard output, all else to standard error.
+//! `reedclaw agent`: one question without a session, or a chat at a terminal. The answer goes to standard output, all else to standard error.
 //! Starts no shell and runs no command; works with no terminal, no HOME and a broken config.
 
 use std::fs::File;
@@ -14,14 +14,16 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
 
+use super::chat::{Lines, Said};
 use super::person::AtTty;
 use super::wire::Line;
 use crate::agent::Cancel;
-use crate::app::{self, App, ChannelKind, Request, Resume};
+use crate::app::{self, App, Channel, ChannelKind, Request, Resume, Runtime};
 use crate::proto::tool::Step;
 use crate::proto::{Event, Failure, FailureKind};
 use crate::render::text::escape_visible;
 use crate::render::{Markdown, Options, sanitise, strip_controls};
+use crate::store::ConversationId;
 use crate::turn::Thinking;
 use crate::turn::schema::Schema;
 
@@ -44,12 +46,17 @@ const INTERRUPTED: u8 = 130;
 pub(super) fn definition() -> Command {
     let text = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
     Command::new("agent")
-        .about("Asks a model one question; the answer on standard output, all else on standard error")
+        .about("Asks a model one question, the answer on standard output, all else on standard error; or a chat")
         .after_help(
             "What comes through a pipe or from a file on standard input is attached to the question. Exit status: 0 \
              answered, 1 failed, 2 usage, 3 refused, 4 no provider, 5 budget, 130 interrupted.",
         )
-        .arg(text("message", "MESSAGE").short('m').required(true).allow_hyphen_values(true).help("The question"))
+        .arg(
+            text("message", "MESSAGE")
+                .short('m')
+                .allow_hyphen_values(true)
+                .help("The question; without it, at a terminal, a chat"),
+        )
         .arg(text("model", "NAME").help("Another model of the config than the default one"))
         .arg(
             text("conversation", "ID")
@@ -60,6 +67,7 @@ pub(super) fn definition() -> Command {
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
+                .requires("message")
                 .help("One JSON object a line: the events of the answer, as config/schema/events.json has them"),
         )
         .arg(
@@ -72,6 +80,7 @@ pub(super) fn definition() -> Command {
         .arg(
             text("output-schema", "FILE")
                 .value_parser(clap::value_parser!(PathBuf))
+                .requires("message")
                 .help("Answers with JSON that is valid against the JSON Schema in FILE, or fails"),
         )
 }
@@ -85,22 +94,26 @@ fn conversation(word: &str) -> Result<Resume, String> {
 
 /// Carries it out; `config` is what `--config` named.
 pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
-    let cancel = Cancel::new();
-    let mut face = Face::new(matches, cancel.clone());
-    let code = match ask(matches, config, &mut face, &cancel) {
+    let mut channel = AtCli::new(matches);
+    let code = match begin(matches, config, &mut channel) {
         Ok(code) => code,
         // Nothing was asked: what was given can't be used.
         Err(failure) => {
             let code = if failure.kind == FailureKind::User { USAGE } else { exit_code(failure.kind) };
-            face.take(Event::Failed { text: String::new(), failure });
+            channel.face.take(Event::Failed { text: String::new(), failure });
             code
         }
     };
-    ExitCode::from(face.finish(code))
+    ExitCode::from(channel.face.finish(code))
 }
 
-fn ask(matches: &ArgMatches, config: Option<PathBuf>, face: &mut Face, cancel: &Cancel) -> Result<u8, Failure> {
-    let schema = matches.get_one::<PathBuf>("output-schema").map(|path| read_schema(path)).transpose()?;
+/// Puts together what answers, and lets the channel begin.
+fn begin(matches: &ArgMatches, config: Option<PathBuf>, channel: &mut AtCli) -> Result<u8, Failure> {
+    if channel.message.is_none() && !Lines::has_terminal() {
+        let message = "there is no terminal to chat at".to_owned();
+        return Err(usage(message, "reedclaw agent --message MESSAGE asks one question"));
+    }
+    channel.schema = matches.get_one::<PathBuf>("output-schema").map(|path| read_schema(path)).transpose()?;
     let resume = matches.get_one::<Resume>("conversation").copied();
     let mut app =
         App::start(&Request { config, resume, channel: ChannelKind::Agent }).map_err(|failure| match failure.kind {
@@ -109,63 +122,154 @@ fn ask(matches: &ArgMatches, config: Option<PathBuf>, face: &mut Face, cancel: &
             _ => failure,
         })?;
     app.problems.iter().for_each(tell);
-    face.draw_for(&app);
+    channel.face.draw_for(&app);
+    if channel.message.is_none() {
+        // In a chat somebody sees each round, as in a session.
+        app.settings.limits.tool_rounds_once = app.settings.limits.tool_rounds;
+        app.agent.configure(app::agent_options(&app.settings, &app.env, ChannelKind::Agent));
+    }
     if let Some(name) = matches.get_one::<String>("model") {
         app.agent.use_model(name)?;
     }
-    if !app.agent.models().is_empty() {
-        let workspace = app::workspace_dir(&app.settings, &app.env);
-        match app::hands(
-            &app.settings,
-            &app.env,
-            &workspace,
-            &app.store,
-            Some(ChannelKind::Agent),
-            app.config.path.as_deref(),
-        ) {
-            Ok(handed) => {
-                handed.problems.iter().for_each(tell);
-                drop(app.agent.take_up(Some(handed.hands)));
+    let workspace = app::workspace_dir(&app.settings, &app.env);
+    let mut runtime = Runtime::new(app);
+    runtime.take_tools(&workspace).iter().for_each(tell);
+    runtime.run(channel)
+}
+
+/// The command line as a channel: one question, or a chat.
+struct AtCli {
+    face: Face,
+    /// The question; a chat without one.
+    message: Option<String>,
+    /// What the answer must fit.
+    schema: Option<Schema>,
+    /// Why the last answer doesn't.
+    misfit: Option<String>,
+    /// The answer was asked for again because of that.
+    is_second_try: bool,
+    /// How the last question ended, as an exit status.
+    code: u8,
+    cancel: Cancel,
+}
+
+impl AtCli {
+    fn new(matches: &ArgMatches) -> Self {
+        let cancel = Cancel::new();
+        Self {
+            face: Face::new(matches, cancel.clone()),
+            message: matches.get_one::<String>("message").cloned(),
+            schema: None,
+            misfit: None,
+            is_second_try: false,
+            code: FAILED,
+            cancel,
+        }
+    }
+
+    /// Asks, and gives the exit status.
+    fn ask(&mut self, runtime: &mut Runtime, question: &str) -> u8 {
+        self.code = FAILED;
+        let cancel = self.cancel.clone();
+        let color = io::stderr().is_terminal() && runtime.app.color();
+        let mut person = AtTty::new(io::stdin().is_terminal(), cancel.clone(), color);
+        runtime.answer(self, question, &cancel, &mut person);
+        self.code
+    }
+
+    /// Asks the one question, and once more where the answer doesn't fit.
+    fn once(&mut self, runtime: &mut Runtime, mut question: String) -> Result<u8, Failure> {
+        if let Some(attached) = attached(&mut self.face)? {
+            question = format!("[standard input]\n{}\n\n{question}", attached.trim_end());
+        }
+        if question.trim().is_empty() {
+            return Err(usage("the question is empty".into(), "reedclaw agent -m MESSAGE"));
+        }
+        watch_interrupts(&self.cancel);
+        if let Some(schema) = &self.schema {
+            self.face.is_held = true;
+            question.push_str(&format!(
+                "\n\nAnswer with one JSON value and nothing else: no words around it, no block of code. It must be \
+                 valid against this JSON Schema:\n{}",
+                schema.as_value()
+            ));
+        }
+        let code = self.ask(runtime, &question);
+        let Some(problems) = self.misfit.take() else { return Ok(code) };
+        let notice = format!("[schema] the answer doesn't fit and is asked for once more: {problems}");
+        self.face.take(Event::Notice(notice));
+        self.is_second_try = true;
+        let again =
+            format!("That doesn't fit the schema: {problems}. Answer with the corrected JSON value and nothing else.");
+        Ok(self.ask(runtime, &again))
+    }
+
+    /// Talks until the person ends it.
+    fn chat(&mut self, runtime: &mut Runtime) -> Result<u8, Failure> {
+        let mut lines = Lines::new(runtime.app.variable("TERM").is_some_and(|term| term != "dumb"));
+        watch_interrupts(&self.cancel);
+        say("a chat with the model; /help lists its commands, /exit or Ctrl-D ends it");
+        while let Said::Question(question) = lines.next_question(runtime)? {
+            // Ctrl-C stops this question and not the next.
+            self.cancel.rearm();
+            self.ask(runtime, &question);
+            if self.face.broken.is_some() {
+                return Ok(FAILED);
             }
-            Err(failure) => tell(&failure),
+        }
+        Ok(ANSWERED)
+    }
+
+    /// An answer as it is shown; nothing where it doesn't fit and is asked for once more.
+    fn judged(&mut self, end: Event) -> Option<Event> {
+        let Some(schema) = &self.schema else { return Some(end) };
+        match hold_against(schema, end) {
+            Ok(end) => Some(end),
+            Err((text, problems)) if self.is_second_try => {
+                let message = format!("the answer doesn't fit the schema, asked twice: {problems}");
+                let hint = "try another model, or a simpler schema".to_owned();
+                Some(Event::Failed { text, failure: Failure { kind: FailureKind::Unavailable, message, hint } })
+            }
+            Err((_, problems)) => {
+                self.misfit = Some(problems);
+                None
+            }
         }
     }
-    let mut question = matches.get_one::<String>("message").cloned().unwrap_or_default();
-    if let Some(attached) = attached(face)? {
-        question = format!("[standard input]\n{}\n\n{question}", attached.trim_end());
+}
+
+impl Channel for AtCli {
+    fn name(&self) -> &'static str {
+        ChannelKind::Agent.word()
     }
-    if question.trim().is_empty() {
-        return Err(usage("the question is empty".into(), "reedclaw agent -m MESSAGE"));
-    }
-    watch_interrupts(cancel);
-    let Some(schema) = schema else {
-        return Ok(face.ask(&mut app, &question, cancel, &mut Some));
-    };
-    face.is_held = true;
-    question.push_str(&format!(
-        "\n\nAnswer with one JSON value and nothing else: no words around it, no block of code. It must be valid \
-         against this JSON Schema:\n{}",
-        schema.as_value()
-    ));
-    let mut misfit = None;
-    let code = face.ask(&mut app, &question, cancel, &mut |end| match hold_against(&schema, end) {
-        Ok(end) => Some(end),
-        Err((_, problems)) => {
-            misfit = Some(problems);
-            None
+
+    fn start(&mut self, runtime: &mut Runtime) -> Result<u8, Failure> {
+        match self.message.take() {
+            Some(question) => self.once(runtime, question),
+            None => self.chat(runtime),
         }
-    });
-    let Some(problems) = misfit else { return Ok(code) };
-    face.take(Event::Notice(format!("[schema] the answer doesn't fit and is asked for once more: {problems}")));
-    let again =
-        format!("That doesn't fit the schema: {problems}. Answer with the corrected JSON value and nothing else.");
-    Ok(face.ask(&mut app, &again, cancel, &mut |end| {
-        Some(hold_against(&schema, end).unwrap_or_else(|(text, problems)| {
-            let message = format!("the answer doesn't fit the schema, asked twice: {problems}");
-            let hint = "try another model, or a simpler schema".to_owned();
-            Event::Failed { text, failure: Failure { kind: FailureKind::Unavailable, message, hint } }
-        }))
-    }))
+    }
+
+    fn send(&mut self, _: Option<ConversationId>, message: Event) {
+        let event = match message {
+            Event::Failed { text, failure } => Some(Event::Failed { text, failure: without_session(failure) }),
+            Event::Answered { .. } => self.judged(message),
+            other => Some(other),
+        };
+        let Some(event) = event else { return };
+        match &event {
+            Event::Answered { .. } => self.code = ANSWERED,
+            Event::Cancelled { .. } => self.code = INTERRUPTED,
+            Event::Failed { failure, .. } => self.code = exit_code(failure.kind),
+            _ => {}
+        }
+        self.face.take(event);
+    }
+
+    /// An answer that must fit a schema is shown when it does. A program reads each event.
+    fn supports_draft_updates(&self) -> bool {
+        self.face.is_json || !self.face.is_held
+    }
 }
 
 /// Gives an answer's JSON alone, or the answer and what is wrong with it; another end stays as it is.
@@ -213,42 +317,6 @@ impl Face {
             Markdown::new(Options { width_columns, color: app.color(), markdown: app.settings.console.markdown });
     }
 
-    /// Asks and shows what comes, and gives the exit status; `judge` may turn the end into another, or keep it back.
-    fn ask(
-        &mut self,
-        app: &mut App,
-        question: &str,
-        cancel: &Cancel,
-        judge: &mut dyn FnMut(Event) -> Option<Event>,
-    ) -> u8 {
-        let mut code = FAILED;
-        let color = io::stderr().is_terminal() && app.color();
-        let mut person = AtTty::new(io::stdin().is_terminal(), cancel.clone(), color);
-        app.agent.ask_with(
-            question,
-            cancel,
-            &mut |event| {
-                let event = match event {
-                    Event::Notice(_) | Event::Text(_) | Event::Thought(_) | Event::Usage(_) | Event::Tool(_) => {
-                        Some(event)
-                    }
-                    Event::Failed { text, failure } => Some(Event::Failed { text, failure: without_session(failure) }),
-                    end => judge(end),
-                };
-                let Some(event) = event else { return };
-                code = match &event {
-                    Event::Answered { .. } => ANSWERED,
-                    Event::Cancelled { .. } => INTERRUPTED,
-                    Event::Failed { failure, .. } => exit_code(failure.kind),
-                    Event::Notice(_) | Event::Text(_) | Event::Thought(_) | Event::Usage(_) | Event::Tool(_) => code,
-                };
-                self.take(event);
-            },
-            &mut person,
-        );
-        code
-    }
-
     fn take(&mut self, event: Event) {
         if self.is_json {
             return self.put(&Line::of(&event).to_json());
@@ -264,7 +332,6 @@ impl Face {
             Event::Thought(piece) => {
                 self.thinking.push(&piece, Instant::now());
             }
-            Event::Text(_) if self.is_held => {}
             Event::Text(piece) => {
                 let drawn = self.drawing.push(&piece);
                 self.put(&drawn);
@@ -410,13 +477,12 @@ fn usage(message: String, hint: &str) -> Failure {
 }
 
 /// Stops the question at the first Ctrl-C and the process at the second. Before, Ctrl-C ends the process by itself.
-/// Lets Ctrl-C cancel; a second one ends at once.
 pub(super) fn watch_interrupts(cancel: &Cancel) {
     let cancel = cancel.clone();
     let Ok(mut signals) = Signals::new([SIGINT]) else { return };
     std::thread::spawn(move || {
-        for (count, _) in signals.forever().enumerate() {
-            if count > 0 {
+        for _ in signals.forever() {
+            if cancel.is_cancelled() {
                 std::process::exit(i32::from(INTERRUPTED));
             }
             cancel.cancel();
@@ -425,11 +491,11 @@ pub(super) fn watch_interrupts(cancel: &Cancel) {
 }
 
 /// Says a line on standard error; where that is full or closed, nobody could be told.
-fn say(text: &str) {
+pub(super) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{}", sanitise(text));
 }
 
-fn tell(failure: &Failure) {
+pub(super) fn tell(failure: &Failure) {
     say(&format!("reedclaw: {}", failure.message));
     if !failure.hint.is_empty() {
         say(&format!("  {}", failure.hint));

@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, Command};
 
 use super::import;
+use crate::app;
+use crate::host;
 use crate::proto::Failure;
 
 /// The whole command line, for parsing and for `--help`.
@@ -72,6 +74,7 @@ pub fn definition() -> Command {
 /// Runs a subcommand, or prints help or the version.
 #[must_use]
 pub fn run(arguments: &[OsString]) -> ExitCode {
+    app::start_log(&host::environment(), true);
     let words = std::iter::once(OsString::from("reedclaw")).chain(arguments.iter().cloned());
     let matches = match definition().try_get_matches_from(words) {
         Ok(matches) => matches,

@@ -10,6 +10,7 @@ use super::command::report;
 use crate::app;
 use crate::estop::Estop;
 use crate::host;
+use crate::log::{self, Level};
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 
@@ -43,6 +44,7 @@ fn act(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         return clear(&estop);
     }
     estop.stop().map_err(|error| cannot(&estop, "made", &error))?;
+    log::told(Level::Warn, "estop_triggered", &[("by", "command".into())]);
     println!("{}\nreedclaw estop --clear lets them run again", sanitise(&status(&estop)));
     Ok(ExitCode::SUCCESS)
 }

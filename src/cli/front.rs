@@ -7,8 +7,9 @@ use std::process::ExitCode;
 
 use super::backing;
 use super::dispatch::Interactive;
-use crate::app::{App, Request};
+use crate::app::{self, App, Request};
 use crate::console::{Console, Options};
+use crate::log::{self, Level};
 use crate::repl::{Parts, Repl, first_names};
 use crate::shell::spawn::{Dialect, Start};
 use crate::shell::supervise::{Ending, end_by_signal, supervise};
@@ -66,6 +67,7 @@ fn front_end(how: &Interactive, ignored: sys::Ignored) -> Ending {
 }
 
 fn start(how: &Interactive, ignored: sys::Ignored) -> Result<(Repl, RawTerminal), String> {
+    app::start_log(&crate::host::environment(), false);
     let request = Request { config: how.config.clone().map(PathBuf::from), ..Request::default() };
     let app = App::start(&request).map_err(|failure| one_line(&failure.message, &failure.hint))?;
     let program = backing::find(app.settings.shell.program.clone());
@@ -89,6 +91,7 @@ fn start(how: &Interactive, ignored: sys::Ignored) -> Result<(Repl, RawTerminal)
             .is_some_and(|term| KEYBOARD_TERMS.iter().any(|known| term.starts_with(known))),
     });
     let parts = Parts { app, session, console, first_names: first_names() };
+    log::event(Level::Info, "channel_started", &[("channel", "shell".into())]);
     Ok((Repl::new(parts), raw))
 }
 

@@ -118,7 +118,7 @@ fn list(store: &Store, limit: usize) -> Result<ExitCode, Failure> {
     }))
 }
 
-fn search(store: &mut Store, query: &str, limit: usize) -> Result<ExitCode, Failure> {
+pub(super) fn search(store: &mut Store, query: &str, limit: usize) -> Result<ExitCode, Failure> {
     let hits = store.recall(query, limit)?;
     if hits.is_empty() {
         eprintln!("reedclaw: nothing was found; word* finds beginnings");

@@ -3,6 +3,7 @@
 mod agent;
 mod allow;
 pub mod backing;
+mod chat;
 pub mod command;
 mod config;
 mod cost;

@@ -144,9 +144,9 @@ fn show(bundle: &Bundle, own: &[&str]) {
 
 /// Asks at the terminal; anything but a plain yes is no, and keys from before don't count.
 fn says_yes(question: &str) -> bool {
+    let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
     print!("{question}");
     let _ = io::stdout().flush();
-    let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
     let mut said = String::new();
     io::stdin().lock().read_line(&mut said).is_ok() && matches!(said.trim(), "y" | "Y" | "yes")
 }

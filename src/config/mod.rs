@@ -19,6 +19,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 mod tighten;
+mod tools;
 mod trust;
 
 use std::collections::BTreeMap;
@@ -48,8 +49,9 @@ pub use schema::{Kind, Project, ROWS, Row};
 pub use settings::{
     BudgetSettings, ColorChoice, ConsoleSettings, ContextSettings, EditMode, EditorSettings, Hidden, HistorySettings,
     KeySource, LimitSettings, ModelSettings, PromptStyle, ReceiptSettings, RouteMode, RouteSettings, SandboxChoice,
-    SecuritySettings, Settings, ShellSettings, ThinkingSettings, ToolLimitSettings, ToolSettings,
+    SecuritySettings, Settings, ShellSettings, ThinkingSettings,
 };
+pub use tools::{ToolLimitSettings, ToolSettings};
 pub use trust::{Trust, Trusted, Verdict, config_directory, data_directory, state_directory};
 
 /// The environment, as a value.

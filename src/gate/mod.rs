@@ -9,11 +9,15 @@ mod share;
 #[cfg(test)]
 mod tests;
 
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::base::time::utc;
+use crate::host::now_unix_ms;
 use crate::policy::{self, Context, Rules};
 use crate::proto::action::{Action, Decision, Effect, Reason, Risk, Verdict};
 use crate::proto::tool::{Outcome, Question, ToolError};
@@ -25,7 +29,7 @@ pub use share::{CommandBelow, CommandList, ListedCommand};
 
 /// Rules of the policy whose commands may be allowed for good though their risk is high: nothing is wrong with them but
 /// that they aren't known.
-const MAY_ALWAYS_RULES: &[&str] = &["unlisted-command"];
+const MAY_ALWAYS_RULES: &[&str] = &["unknown-program"];
 
 /// A call, planned by its tool without touching anything.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +79,7 @@ pub struct Permit {
     call: Call,
     verdict: Verdict,
     cwd: PathBuf,
+    rules: Rules,
     opened: Option<Opened>,
 }
 
@@ -109,6 +114,14 @@ impl Permit {
         &self.cwd
     }
 
+    /// Whether a file that the call came upon may be read without asking anybody: for tools that look through many.
+    #[must_use]
+    pub fn may_read(&self, path: &Path) -> bool {
+        let (Some(path), Some(cwd)) = (path.to_str(), self.cwd.to_str()) else { return false };
+        let context = Context { rules: &self.rules, cwd, can_ask: false, is_weakly_sandboxed: false, files: &Disk };
+        policy::judge(&Action::Read { path: path.to_owned() }, &context).risk == Risk::Low
+    }
+
     /// Whether the network was part of what was judged and allowed.
     #[must_use]
     pub fn has_network(&self) -> bool {
@@ -134,6 +147,8 @@ pub struct Options {
     pub allowed: Allowed,
     /// `PATH`, to say which program a word stands for.
     pub path: String,
+    /// A file that gets a line for each decision, where the user wants one.
+    pub audit_log: Option<PathBuf>,
 }
 
 /// The gate.
@@ -236,8 +251,9 @@ impl Gate {
                 }
             },
         };
+        self.audit(&ticket, "allowed", word);
         let Ticket { call, verdict, cwd, .. } = ticket;
-        Ok(Permit { call, verdict, cwd, opened })
+        Ok(Permit { call, verdict, cwd, rules: self.options.rules.clone(), opened })
     }
 
     /// Refuses a judged call, and writes that down; gives what the model reads.
@@ -246,6 +262,7 @@ impl Gate {
         let mut outcome: Outcome = ToolError::new("denied", why, hint_of(code)).into();
         outcome.metadata.insert("risk".into(), ticket.verdict.risk.word().into());
         outcome.metadata.insert("rule".into(), rule.into());
+        self.audit(&ticket, "denied", code);
         let entry = self.entry(&ticket, (code == "no").then_some("person"));
         if let Some(log) = &mut self.options.log {
             // It doesn't run anyway: that the receipt is missing is told where receipts are checked.
@@ -254,6 +271,25 @@ impl Gate {
             }
         }
         outcome
+    }
+
+    /// Adds a line to the audit log: when, what, what was decided and by whom. The receipts are the record; that a line
+    /// of this can't be written stops nothing.
+    fn audit(&self, ticket: &Ticket, decision: &str, by: &str) {
+        let Some(path) = &self.options.audit_log else { return };
+        let Ticket { call, verdict, .. } = ticket;
+        let line = serde_json::json!({
+            "time": utc(now_unix_ms()),
+            "tool": call.tool,
+            "decision": decision,
+            "by": by,
+            "risk": verdict.risk.word(),
+            "rules": verdict.reasons.iter().map(|reason| reason.rule).collect::<Vec<_>>(),
+        });
+        let mut options = std::fs::OpenOptions::new();
+        if let Ok(mut file) = options.append(true).create(true).mode(0o600).open(path) {
+            let _ = file.write_all(format!("{line}\n").as_bytes());
+        }
     }
 
     /// Writes down what came of a call.

@@ -28,6 +28,7 @@ fn scene(autonomy: Autonomy) -> Scene {
         stop: Arc::new(move || flag.load(Ordering::SeqCst).then(|| "everything is stopped".to_owned())),
         allowed: Allowed::open(&root, &root.join("ws")).expect("no rules"),
         path: "/usr/bin:/bin".into(),
+        audit_log: Some(root.join("audit.log")),
     });
     Scene { top, gate, is_stopped }
 }
@@ -87,6 +88,11 @@ fn what_must_be_asked_does_not_run_unasked_nor_on_the_answer_to_another_call() {
     assert!(scene.gate.admit(ticket, &approver).is_ok());
     let kinds: Vec<String> = scene.receipts().into_iter().map(|it| it.0).collect();
     assert_eq!(kinds, ["denied", "denied", "intent"]);
+    let audit = std::fs::read_to_string(scene.top.path().join("audit.log")).expect("the audit log");
+    let lines: Vec<Value> = audit.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let decided: Vec<_> = lines.iter().map(|line| (&line["decision"], &line["by"], &line["risk"])).collect();
+    assert_eq!(decided.len(), 3, "{audit}");
+    assert_eq!(decided[2], (&json!("allowed"), &json!("person"), &json!("medium")));
 }
 
 #[test]

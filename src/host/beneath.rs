@@ -6,16 +6,18 @@
 
 mod commit;
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, OpenHow, ResolveFlag, openat2, readlink, renameat};
-use nix::sys::stat::{Mode, fchmod, fstatat, mkdirat};
+use nix::sys::stat::{FileStat, Mode, fchmod, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
 pub use commit::{Change, CommitError, Journals, Recovery};
@@ -223,6 +225,39 @@ impl Root {
         Ok(FileContent { bytes, mode: data.mode() & 0o7777 })
     }
 
+    /// Says where an existing path leads: from here, without links; and whether that is a directory.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn look(&self, path: &str) -> Result<(PathBuf, bool), PathError> {
+        let found = self.open_beneath(&self.beneath(path)?, OFlag::O_PATH)?;
+        let is_directory = nix::sys::stat::fstat(&found)?.st_mode & libc::S_IFMT == libc::S_IFDIR;
+        Ok((self.named(&found)?, is_directory))
+    }
+
+    /// Whether a name that a walk came upon lies beneath, with no link on the way to it.
+    #[must_use]
+    pub fn holds(&self, relative: &Path) -> bool {
+        self.open_walked(relative, OFlag::O_PATH | OFlag::O_NOFOLLOW).is_ok()
+    }
+
+    /// Opens a regular file that a walk came upon, for reading; no link is followed. `links` is what the walk keeps for all
+    /// its files.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn open_found(&self, relative: &Path, links: &Links) -> Result<File, PathError> {
+        let file = File::from(self.open_walked(relative, OFlag::O_RDONLY)?);
+        let data = file.metadata().map_err(|error| of_io(&error))?;
+        if !data.is_file() {
+            return Err(PathError::NotRegular);
+        }
+        if data.nlink() > 1 && !links.hold_all_of(self, &data) {
+            return Err(PathError::HardLinks);
+        }
+        Ok(file)
+    }
+
     /// Lists a directory, sorted by kind and name.
     ///
     /// # Errors
@@ -333,14 +368,16 @@ impl Root {
             return Err(PathError::Directory);
         }
         match self.open_beneath(relative, OFlag::O_PATH) {
-            Ok(found) => {
-                let named = readlink(format!("/proc/self/fd/{}", raw(&found)).as_str())?;
-                let named = PathBuf::from(named);
-                named.strip_prefix(&self.path).map(Path::to_owned).map_err(|_| PathError::Outside)
-            }
+            Ok(found) => self.named(&found),
             Err(PathError::Missing) => Ok(relative.to_owned()),
             Err(problem) => Err(problem),
         }
+    }
+
+    /// The path from here of what was opened.
+    fn named(&self, found: &OwnedFd) -> Result<PathBuf, PathError> {
+        let named = PathBuf::from(readlink(format!("/proc/self/fd/{}", raw(found)).as_str())?);
+        named.strip_prefix(&self.path).map(Path::to_owned).map_err(|_| PathError::Outside)
     }
 
     fn open_file(&self, relative: &Path) -> Result<File, PathError> {
@@ -365,8 +402,17 @@ impl Root {
 
     /// Whether all names of a file lie beneath; in doubt they don't.
     fn holds_all_names(&self, of: &std::fs::Metadata) -> bool {
-        let mut left = LINKS_SOUGHT_MAX;
         let mut found = 0;
+        self.each_name(&mut |data| {
+            found += u64::from((data.st_dev, data.st_ino) == (of.dev(), of.ino()));
+            found >= of.nlink()
+        });
+        found >= of.nlink()
+    }
+
+    /// Looks at each name beneath, until `is_enough` says so or there are too many.
+    fn each_name(&self, is_enough: &mut dyn FnMut(&FileStat) -> bool) {
+        let mut left = LINKS_SOUGHT_MAX;
         let mut waiting = vec![PathBuf::from(".")];
         while let Some(directory) = waiting.pop() {
             let Ok(dir) = self.open_beneath(&directory, OFlag::O_RDONLY | OFlag::O_DIRECTORY) else { continue };
@@ -374,33 +420,47 @@ impl Root {
             let names: Vec<_> = dir.iter().flatten().map(|entry| entry.file_name().to_owned()).collect();
             for name in names.iter().filter(|name| !matches!(name.to_bytes(), b"." | b"..")) {
                 if left == 0 {
-                    return false;
+                    return;
                 }
                 left -= 1;
                 let Ok(data) = fstatat(&dir, name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW) else { continue };
                 if data.st_mode & libc::S_IFMT == libc::S_IFDIR {
                     waiting.push(directory.join(std::ffi::OsStr::from_bytes(name.to_bytes())));
                 }
-                found += u64::from((data.st_dev, data.st_ino) == (of.dev(), of.ino()));
-                if found >= of.nlink() {
-                    return true;
+                if is_enough(&data) {
+                    return;
                 }
             }
         }
-        false
     }
 
     fn open_beneath(&self, relative: &Path, flags: OFlag) -> Result<OwnedFd, PathError> {
         self.open_in(&self.dir, relative, flags)
     }
 
-    /// Opens beneath a directory. No pipe hangs it, no terminal becomes ours.
+    fn open_walked(&self, relative: &Path, flags: OFlag) -> Result<OwnedFd, PathError> {
+        self.open_with(&self.dir, relative, flags, ResolveFlag::RESOLVE_NO_SYMLINKS)
+    }
+
+    /// Opens beneath a directory.
     fn open_in(&self, dir: &OwnedFd, relative: &Path, flags: OFlag) -> Result<OwnedFd, PathError> {
+        self.open_with(dir, relative, flags, ResolveFlag::empty())
+    }
+
+    /// Opens beneath a directory. No pipe hangs it, no terminal becomes ours.
+    fn open_with(
+        &self,
+        dir: &OwnedFd,
+        relative: &Path,
+        flags: OFlag,
+        beside: ResolveFlag,
+    ) -> Result<OwnedFd, PathError> {
         let flags = match flags.contains(OFlag::O_PATH) {
             true => flags | OFlag::O_CLOEXEC,
             false => flags | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY,
         };
-        let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS | ResolveFlag::RESOLVE_NO_XDEV;
+        let resolve =
+            beside | ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS | ResolveFlag::RESOLVE_NO_XDEV;
         let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
         let mut tries = 0;
         loop {
@@ -438,6 +498,30 @@ impl Root {
             };
         }
         Ok(dir)
+    }
+}
+
+/// How many names files with several have beneath a [`Root`]: counted once, with the first such file, for all that a walk
+/// comes upon.
+#[derive(Debug, Default)]
+pub struct Links {
+    counts: OnceLock<HashMap<(u64, u64), u64>>,
+}
+
+impl Links {
+    /// Whether all names of a file lie beneath; in doubt they don't.
+    fn hold_all_of(&self, root: &Root, of: &std::fs::Metadata) -> bool {
+        let counts = self.counts.get_or_init(|| {
+            let mut counts = HashMap::new();
+            root.each_name(&mut |data| {
+                if data.st_nlink > 1 && data.st_mode & libc::S_IFMT == libc::S_IFREG {
+                    *counts.entry((data.st_dev, data.st_ino)).or_insert(0) += 1;
+                }
+                false
+            });
+            counts
+        });
+        counts.get(&(of.dev(), of.ino())).is_some_and(|count| *count >= of.nlink())
     }
 }
 

@@ -7,6 +7,7 @@ use super::error::{Fault, ModelError};
 use super::provider::{Capabilities, ChatEvent, Count, Countable, Crossing, Provider, Reach, Sending, Sink};
 use super::request::{Request, Response};
 use super::retry::is_for_another;
+use crate::log::{self, Level};
 use crate::proto::Failure;
 
 /// Several models in order.
@@ -86,7 +87,16 @@ impl Provider for Reliable {
             match model.chat(request, &mut watched) {
                 Ok(response) => return Ok(response),
                 Err(error) if watched.has_begun || !is_for_another(&error.fault) => return Err(error),
-                Err(error) => last = Some((model, error)),
+                Err(error) => {
+                    let fault: String =
+                        format!("{:?}", error.fault).chars().take_while(|c| c.is_alphanumeric()).collect();
+                    log::told(
+                        Level::Warn,
+                        "provider_failed",
+                        &[("provider", model.name().into()), ("fault", fault.into())],
+                    );
+                    last = Some((model, error));
+                }
             }
         }
         Err(last.map_or_else(|| Box::new(empty(&self.name, "reliable", "of")), |(_, error)| error))

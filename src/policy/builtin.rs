@@ -1,5 +1,7 @@
 //! bash's own commands: those that change what the shell knows, and those that run text as code.
 
+use std::rc::Rc;
+
 use super::exec::{nothing, output, quote};
 use super::options::Options;
 use super::run::{Run, Value, Var};
@@ -68,7 +70,7 @@ impl Run<'_, '_> {
             }
             "unalias" => {
                 for word in words {
-                    self.state.aliases.remove(word);
+                    Rc::make_mut(&mut self.state.aliases).remove(word);
                 }
             }
             "set" => {
@@ -201,7 +203,7 @@ impl Run<'_, '_> {
         self.code_elsewhere(text);
         self.defining = outer;
         self.called.pop();
-        self.state.aliases.insert(name.to_owned(), text.to_owned());
+        Rc::make_mut(&mut self.state.aliases).insert(name.to_owned(), text.to_owned());
     }
 
     fn set(&mut self, words: &[String]) {
@@ -275,8 +277,8 @@ impl Run<'_, '_> {
     fn unset(&mut self, words: &[String]) {
         self.subscripts_in(words);
         for word in words {
-            self.state.vars.remove(word);
-            self.state.functions.remove(word);
+            Rc::make_mut(&mut self.state.vars).remove(word);
+            Rc::make_mut(&mut self.state.functions).remove(word);
         }
     }
 
@@ -311,7 +313,7 @@ impl Run<'_, '_> {
         };
         if let Some(array) = options.values("a", "").next() {
             let items = fields.iter().enumerate().map(|(at, field)| (at.to_string(), vec![(*field).to_owned()]));
-            self.state.vars.insert(array.to_owned(), Var::Array(items.collect()));
+            Rc::make_mut(&mut self.state.vars).insert(array.to_owned(), Var::Array(items.collect()));
             return nothing();
         }
         let names = if options.operands.is_empty() { vec!["REPLY".to_owned()] } else { options.operands };
@@ -338,7 +340,7 @@ impl Run<'_, '_> {
             [one] => one.lines().enumerate().map(|(at, line)| (at.to_string(), vec![line.to_owned()])).collect(),
             _ => vec![("0".to_owned(), data)],
         };
-        self.state.vars.insert(name, Var::Array(items));
+        Rc::make_mut(&mut self.state.vars).insert(name, Var::Array(items));
         nothing()
     }
 

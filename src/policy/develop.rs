@@ -32,7 +32,9 @@ const GIT_CHANGES: &str = " add commit mv restore checkout switch stash merge re
 impl Run<'_, '_> {
     /// Runs a developer's program; `None` where it isn't one.
     pub(super) fn developer_program(&mut self, name: &str, words: &[String]) -> Option<Value> {
-        if super::strings::prints_settings(name) && prints_settings(words) {
+        let always =
+            text::listed("register-python-argcomplete dircolors lesspipe keychain ssh-agent resize tset", name);
+        if always || super::strings::prints_settings(name) && prints_settings(words) {
             self.note(Risk::High, "settings", format!("{name} prints settings for the shell"));
             return Some(super::strings::settings());
         }
@@ -42,6 +44,7 @@ impl Run<'_, '_> {
             "cargo" | "go" | "npm" | "yarn" | "pnpm" | "bun" | "uv" | "poetry" | "bundle" | "dotnet" | "mix"
             | "pipenv" | "pdm" | "stack" | "cabal" | "gradle" | "mvn" => self.build_tool(name, words),
             _ if text::listed(BUILDERS, name) => {
+                self.works_here(name);
                 self.note(Risk::Medium, "build", format!("{name} builds or checks"));
                 self.output_options(words);
             }
@@ -79,7 +82,16 @@ impl Run<'_, '_> {
         targets.iter().filter(|path| *path != "-").for_each(|path| self.writes(path, WriteKind::Write));
     }
 
+    /// A program works on what is in the working directory: that should be the workspace.
+    fn works_here(&mut self, name: &str) {
+        let cwd = self.cwd();
+        if self.zone_of(&format!("{cwd}/{NAME}")) > super::place::Zone::Protected {
+            self.note(Risk::High, "outside", format!("{name} works outside the workspace, in {cwd}"));
+        }
+    }
+
     fn make(&mut self, name: &str, words: &[String]) {
+        self.works_here(name);
         self.note(Risk::Medium, "build", format!("{name} builds"));
         let options = Options::read(words, "fCjloWI", "file directory makefile eval jobs justfile working-directory");
         for code in options.values("E", "eval").map(str::to_owned).collect::<Vec<_>>() {
@@ -104,6 +116,9 @@ impl Run<'_, '_> {
         }
         for word in &options.operands {
             if let Some((name, value)) = word.split_once('=') {
+                if value.contains("$(shell") {
+                    self.embedded_command(value);
+                }
                 self.environment_rules(name, &[value.to_owned()], false);
                 if text::listed("SHELL CC CXX LD AR MAKE RM INSTALL PYTHON", name) {
                     self.embedded_command(value);
@@ -146,6 +161,7 @@ impl Run<'_, '_> {
     }
 
     fn build_tool(&mut self, name: &str, words: &[String]) {
+        self.works_here(name);
         let verb = words.iter().find(|word| !word.starts_with(['-', '+'])).map(String::as_str).unwrap_or_default();
         let at = words.iter().position(|word| word == verb).map_or(words.len(), |at| at + 1);
         let rest = &words[at.min(words.len())..];
@@ -272,6 +288,9 @@ impl Run<'_, '_> {
         if options.values("", "exec-path").next().is_some() || options.has("", "config-env") {
             self.note(Risk::High, "environment", "git takes its programs or settings from elsewhere");
         }
+        for path in options.values("", "work-tree").map(str::to_owned).collect::<Vec<_>>() {
+            self.writes(&format!("{path}/{NAME}"), WriteKind::Write);
+        }
         let directory = options.values("C", "").last().unwrap_or(".").to_owned();
         if directory != "." {
             self.lists(&directory);
@@ -327,7 +346,9 @@ impl Run<'_, '_> {
                 | "cache"
                 | "manager"
         );
-        if key.starts_with("alias.") {
+        if key.starts_with("pager.") && !is_pager_off {
+            self.code_elsewhere(value);
+        } else if key.starts_with("alias.") {
             self.note(Risk::High, "git-config", format!("git gets the alias {key}"));
             match value.strip_prefix('!') {
                 Some(code) => _ = self.code_elsewhere(code),
@@ -348,7 +369,7 @@ impl Run<'_, '_> {
         let options = Options::read(
             rest,
             "oxmFCcubnOSt",
-            "output exec upload-pack receive-pack extcmd open-files-in-pager template message file output-directory ext-diff tool",
+            "output exec config upload-pack receive-pack extcmd open-files-in-pager template message file output-directory ext-diff tool",
         );
         self.git_options(verb, &options);
         match verb {
@@ -396,6 +417,7 @@ impl Run<'_, '_> {
 
     /// Words of git that change the repository.
     fn git_changes(&mut self, verb: &str, rest: &[String], options: &Options) {
+        self.works_here("git");
         match verb {
             "reset" => {
                 let risk = if options.has("", "hard") { Risk::High } else { Risk::Medium };
@@ -489,7 +511,8 @@ impl Run<'_, '_> {
             return self.note(Risk::Low, "looks", "git tells about remotes");
         }
         self.git_remote(&options.operands);
-        for pair in options.values("c", "").map(str::to_owned).collect::<Vec<_>>() {
+        let config = options.given.iter().filter(|(name, _)| name == "c" || name == "config");
+        for pair in config.filter_map(|(_, value)| value.clone()).collect::<Vec<_>>() {
             let (key, value) = pair.split_once('=').unwrap_or((&pair, ""));
             self.git_config(key, value);
         }
@@ -497,8 +520,9 @@ impl Run<'_, '_> {
             if let Some(path) = options.operands.get(1) {
                 self.writes(path, WriteKind::Write);
             }
-            if options.values("u", "").next().is_some() {
+            for code in options.values("u", "").map(str::to_owned).collect::<Vec<_>>() {
                 self.note(Risk::High, "git-config", "git runs another program at the far end");
+                self.code_elsewhere(&code);
             }
         }
     }

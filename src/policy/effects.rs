@@ -200,6 +200,9 @@ impl Run<'_, '_> {
             return self.prompt_expansion(value);
         }
         self.note(Risk::High, "environment", format!("sets {name}, which changes what other programs run"));
+        if name.starts_with("GIT_TRACE") {
+            value.iter().filter(|path| path.starts_with('/')).for_each(|path| self.writes(path, WriteKind::Append));
+        }
         if runs || matches!(name, "BASH_ENV" | "ENV") || name.starts_with("GIT_CONFIG") {
             for way in value {
                 if name.ends_with("ENV") {

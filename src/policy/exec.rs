@@ -1,5 +1,7 @@
 //! One command: its name found out behind every disguise, and handed to the rules of that program.
 
+use std::rc::Rc;
+
 use super::builtin;
 use super::expand::Fields;
 use super::run::{Run, Streams, Value, Var};
@@ -93,8 +95,8 @@ impl Run<'_, '_> {
         printed
     }
 
-    fn call(&mut self, name: String, body: &Command, argv: &[String]) -> Value {
-        if let Some((_, spawns)) = self.calls.iter().find(|(own, _)| *own == name) {
+    fn call(&mut self, name: String, body: &Rc<Command>, argv: &[String]) -> Value {
+        if let Some((_, spawns)) = self.calls.iter().find(|(own, _)| Rc::ptr_eq(own, body)) {
             if self.spawns > *spawns {
                 self.block("fork-bomb", format!("{name} starts itself again and again"));
             }
@@ -104,7 +106,7 @@ impl Run<'_, '_> {
             self.block("too-deep", "functions call each other deeper than is looked at");
             return output();
         }
-        self.calls.push((name, self.spawns));
+        self.calls.push((Rc::clone(body), self.spawns));
         let positional = self.state.positional.take();
         self.state.positional = Some(argv[1..].iter().map(|word| vec![word.clone()]).collect());
         let printed = self.command(body);

@@ -261,7 +261,10 @@ impl Run<'_, '_> {
             }
             Change::Default { letter, colon, word } => self.default(parameter, held, *letter, *colon, word, quoted),
             Change::Transform(letter) => self.transform(*letter, held),
-            Change::Slice { offset, length } => self.slice(held, offset, length.as_ref()),
+            Change::Slice { offset, length } => {
+                let first = usize::from(matches!(parameter.name.as_str(), "@" | "*"));
+                self.slice(held, offset, length.as_ref(), first)
+            }
             change => {
                 let change = self.changer(change);
                 each(held, |text| change.apply(text))
@@ -425,7 +428,8 @@ impl Run<'_, '_> {
         }
     }
 
-    fn slice(&mut self, held: Held, offset: &Word, length: Option<&Word>) -> Held {
+    /// `first` is the number of the first element.
+    fn slice(&mut self, held: Held, offset: &Word, length: Option<&Word>, first: usize) -> Held {
         let offset = self.number(offset);
         let length = length.map(|word| self.number(word));
         let (Some(offset), Some(length)) = (offset, length.map_or(Some(None), |length| length.map(Some))) else {
@@ -433,8 +437,7 @@ impl Run<'_, '_> {
         };
         match held {
             Held::Many(values) => {
-                // Of `$@` the first has the number 1, of an array 0; offset 0 of `$@` begins with `$0`.
-                let offset = usize::try_from(offset).unwrap_or(0);
+                let offset = usize::try_from(offset).unwrap_or(0).saturating_sub(first);
                 let taken = values.into_iter().skip(offset);
                 Held::Many(match length {
                     Some(length) => taken.take(usize::try_from(length).unwrap_or(0)).collect(),
@@ -472,6 +475,12 @@ enum Changer {
 impl Changer {
     fn apply(&self, text: &str) -> String {
         if text.len() > text::TEXT_BYTES_MAX {
+            return ANY.to_string();
+        }
+        if let Self::Trim { pattern, .. } | Self::Replace { pattern, .. } = self
+            && pattern.contains(text::BRACKET)
+        {
+            // Which characters a bracket means isn't followed.
             return ANY.to_string();
         }
         match self {

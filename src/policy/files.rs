@@ -15,15 +15,14 @@ impl Run<'_, '_> {
     /// Runs a program about files; `None` where it isn't one.
     pub(super) fn file_program(&mut self, name: &str, words: &[String]) -> Option<Value> {
         match name {
-            "rm" | "srm" | "wipe" | "trash" | "trash-put" | "gio-trash" | "rmtrash" | "scrub" => {
-                self.remove(name, words)
-            }
+            "rm" | "srm" | "wipe" | "rimraf" | "del" | "del-cli" | "trash-cli" | "trash" | "trash-put" | "rmtrash"
+            | "scrub" => self.remove(name, words),
             "rmdir" | "unlink" => self.delete_each(&Options::read(words, "", "").operands),
             "shred" => {
                 let options = Options::read(words, "nsr", "iterations size random-source remove");
                 options.operands.iter().for_each(|path| self.destroys(path));
             }
-            "mv" | "rename" | "mmv" | "git-mv" => self.moves(words),
+            "mv" | "rename" | "mmv" => self.moves(words),
             "cp" | "install" | "ln" | "link" | "ditto" | "pax" => self.copies(name, words),
             "mkdir" | "touch" | "mkfifo" | "mknod" => {
                 let options = Options::read(words, "mrtdZ", "mode reference date time context");
@@ -90,7 +89,7 @@ impl Run<'_, '_> {
                     .for_each(|path| self.reads(path));
                 options.operands.first().iter().for_each(|path| self.writes(path, WriteKind::Write));
             }
-            "dos2unix" | "unix2dos" | "perltidy" | "exiv2" | "ex-in-place" => {
+            "dos2unix" | "unix2dos" | "perltidy" | "exiv2" => {
                 let paths = Options::read(words, "", "").operands;
                 paths.iter().for_each(|path| self.writes(path, WriteKind::Write));
             }
@@ -111,7 +110,7 @@ impl Run<'_, '_> {
 
     fn remove(&mut self, name: &str, words: &[String]) {
         let options = Options::read(words, "", "");
-        let is_tree = options.has("rR", "recursive") || name.starts_with("trash") || options.has_unknown();
+        let is_tree = options.has("rR", "recursive") || !matches!(name, "rm" | "srm" | "wipe" | "scrub");
         for path in &options.operands {
             if is_tree {
                 self.whole_tree(path, WriteKind::DeleteTree);
@@ -133,7 +132,7 @@ impl Run<'_, '_> {
             Some(directory) => directory.to_owned(),
             None => operands.pop().unwrap_or_default(),
         };
-        for source in &operands {
+        for source in operands.iter().filter(|source| !source.is_empty()) {
             for path in self.absolute(source) {
                 let place = super::place::Place::of(&path);
                 if self.map.is_vital(&place)
@@ -213,11 +212,9 @@ impl Run<'_, '_> {
         }
         if is_link {
             // The link is made in place of the name, not where the name led.
-            let leads: Vec<String> = self.absolute(&target);
             let kept = std::mem::take(&mut self.links);
             self.writes(&target, WriteKind::Write);
             self.links = kept;
-            drop(leads);
         } else {
             self.writes(&target, WriteKind::Write);
         }
@@ -253,7 +250,7 @@ impl Run<'_, '_> {
         let options = Options::read(
             words,
             match name {
-                "setfacl" => "mMxXb",
+                "setfacl" => "mMxX",
                 "chattr" => "vp",
                 "chcon" => "urtl",
                 _ => "",
@@ -347,7 +344,8 @@ impl Run<'_, '_> {
             self.note(Risk::High, "unknown-path", "unpacks to paths that the archive names");
         }
         let archive = options.values("f", "file").next().map(str::to_owned);
-        let directories: Vec<String> = options.values("C", "directory").map(str::to_owned).collect();
+        let mut directories: Vec<String> = options.values("C", "directory").map(str::to_owned).collect();
+        directories.extend(options.values("", "one-top-level").map(str::to_owned));
         if extracts {
             if directories.is_empty() {
                 self.writes(&format!("./{NAME}"), WriteKind::Write);

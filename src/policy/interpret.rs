@@ -30,7 +30,7 @@ const LANGUAGES: &[Language] = &[
     language(&["osascript"], "e", &[], "l"),
     language(&["guile", "gosh", "racket", "csi", "chicken"], "ce", &["eval"], "lL"),
     language(&["sbcl", "clisp", "ecl"], "x", &["eval"], ""),
-    language(&["ghc", "runghc", "ghci", "stack-exec"], "e", &[], ""),
+    language(&["ghc", "runghc", "ghci"], "e", &[], ""),
     language(&["groovy", "scala", "kotlin", "jshell", "elixir", "erl", "swift", "raku", "perl6"], "e", &["eval"], "r"),
     language(
         &["psql", "mysql", "mariadb", "sqlite3", "mongo", "mongosh", "redis-cli"],
@@ -94,6 +94,7 @@ const REMOVES_TREE: &[&str] = &[
     "rmSync",
     "rmdirSync",
     "fs.rm",
+    ".rm(",
     "rimraf",
     "removeSync",
     "emptyDirSync",
@@ -176,6 +177,7 @@ const EVALS: &[&str] = &[
     "runInThisContext",
     "instance_eval",
     "assert(",
+    "(eval",
 ];
 /// Calls that decode text.
 const DECODES: &[&str] = &[
@@ -202,6 +204,14 @@ const DECODES: &[&str] = &[
     "[::-1]",
     "reverse",
 ];
+/// Ways to put a command together from codes.
+const CODES: &[&str] =
+    &["b64decode", "fromhex", "unhexlify", "atob(", "fromCharCode", "chr(", "pack(", "rot13", "[::-1]", "hex2bin"];
+/// Calls that hand a whole line to a shell.
+const SHELLS: &[&str] =
+    &["system(", "popen(", "execSync(", "shell_exec(", "passthru(", "check_output(", "call(", "system "];
+/// Calls that start a program.
+const STARTS: &[&str] = &["system", "popen", "subprocess", "exec", "spawn", "qx", "%x", "`", "passthru", "Popen"];
 /// Ways to say the home.
 const HOMES: &[&str] = &["expanduser", "Path.home", "homedir", "Dir.home", "HOME", "ENV{HOME}", "getenv"];
 
@@ -311,6 +321,10 @@ impl Run<'_, '_> {
                     code.push_str(&format!("\n\"{word}\""));
                 }
             }
+            let foreign = self.streams.input.iter().flatten().any(|text| text.contains([NET, DECODED, DECODED_MARK]));
+            if foreign && has_any(&code, EVALS) {
+                self.block("fed-code", format!("{name} runs what came over the network or out of a decoder"));
+            }
             self.other_code(name, &code);
             return folded(&codes).unwrap_or_else(output);
         }
@@ -325,7 +339,8 @@ impl Run<'_, '_> {
             }
             operands.iter().skip(1).for_each(|code| self.other_code(name, code));
             if let Some(data) = self.streams.input.clone() {
-                data.iter().for_each(|code| self.other_code(name, code));
+                // Queries aren't code; what could start a program in them is looked for where they are known.
+                data.iter().filter(|text| !has_open(text)).for_each(|code| self.other_code(name, code));
             }
             return output();
         }
@@ -384,7 +399,17 @@ impl Run<'_, '_> {
         }
         self.note(Risk::High, "code", format!("{name} runs code, of which calls and strings are looked at"));
         let literals = literals(code, name);
-        let (runs, nets, evals) = (has_any(code, RUNS), has_any(code, NETS), has_any(code, EVALS));
+        let (nets, evals) = (has_any(code, NETS), has_any(code, EVALS));
+        let runs = has_any(code, RUNS) || has_any(code, &["getattr(", "__import__", ".send("]);
+        if has_any(code, SHELLS) && has_any(code, CODES) {
+            self.block("fed-code", format!("{name} runs a command that is put together from codes"));
+        }
+        if evals {
+            // Code in a string of code.
+            let inner =
+                literals.iter().filter(|text| text.len() > 8 && text.contains(['(', '`'])).cloned().collect::<Vec<_>>();
+            self.deeper(|run| inner.iter().for_each(|text| run.other_code(name, text)), ());
+        }
         if has_any(code, &["socket", "TCPSocket", "fsockopen", "net.connect", "Socket", "createConnection", "/inet/"])
             && (has_any(
                 code,
@@ -411,6 +436,11 @@ impl Run<'_, '_> {
         if nets && name != "vim" {
             self.net("");
         }
+        if matches!(name, "tclsh" | "wish") {
+            for line in code.lines().filter_map(|line| line.split_once("file delete ")) {
+                self.embedded(&format!("rm -r {}", line.1.replace("-force", "-f")));
+            }
+        }
         if matches!(name, "tclsh" | "wish" | "expect" | "gdb") {
             for line in code.lines().filter_map(|line| line.split_once("exec ").or_else(|| line.split_once("shell "))) {
                 self.embedded(line.1);
@@ -422,8 +452,11 @@ impl Run<'_, '_> {
     fn code_effects(&mut self, code: &str, literals: &[String], runs: bool) {
         if runs {
             for text in literals {
-                if text.len() > 1 && text.chars().any(|c| c.is_ascii_alphabetic()) && !text.contains("://") {
+                if text.len() > 1 && text.chars().any(|c| c.is_ascii_alphabetic()) {
                     self.embedded(text);
+                }
+                if has_any(code, STARTS) && deletes_what_follows(text) {
+                    self.block_unknown("unknown-tree", "deletes all below a path that the code puts together");
                 }
             }
         }
@@ -509,6 +542,9 @@ impl Run<'_, '_> {
         if code.contains("system") || pipes {
             self.note(Risk::High, "code", "awk runs other programs");
             literals.iter().for_each(|text| self.embedded(text));
+            if literals.iter().any(|text| deletes_what_follows(text)) {
+                self.block_unknown("unknown-tree", "deletes all below a path that the code puts together");
+            }
             if code.contains("system") && literals.is_empty()
                 || code.contains("system($")
                 || pipes && code.contains("| getline") && literals.is_empty()
@@ -556,6 +592,10 @@ impl Run<'_, '_> {
         for script in &parsed {
             script.writes.iter().for_each(|path| self.writes(path, WriteKind::Write));
             script.reads.iter().for_each(|path| self.reads(path));
+            let foreign = self.streams.input.iter().flatten().any(|text| text.contains([NET, DECODED, DECODED_MARK]));
+            if foreign && !script.runs.is_empty() {
+                self.block("fed-code", "sed runs what came over the network or out of a decoder");
+            }
             for code in &script.runs {
                 self.note(Risk::High, "code", "sed runs commands");
                 match code.trim().is_empty() {
@@ -584,6 +624,14 @@ impl Run<'_, '_> {
 
 fn is_path_text(text: &str) -> bool {
     !has_open(text)
+}
+
+/// Whether a string is a recursive delete that still lacks its target.
+fn deletes_what_follows(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    words.next().is_some_and(|word| super::exec::base(word) == "rm")
+        && text.split_whitespace().skip(1).all(|word| word.starts_with('-'))
+        && text.split_whitespace().skip(1).any(|word| word.contains(['r', 'R']))
 }
 
 /// Whether code that opens files only reads them.

@@ -15,6 +15,8 @@ pub(super) type Value = Vec<String>;
 
 /// Ways of one value that are followed.
 const VALUE_WAYS_MAX: usize = 8;
+/// Working directories that are followed.
+const CWD_WAYS_MAX: usize = 4;
 /// Commands that are looked at, those in loops each time.
 const STEPS_MAX: usize = 3000;
 /// Constructs, substitutions, calls and scripts inside each other.
@@ -29,7 +31,7 @@ const EFFECTS_MAX: usize = 200;
 const REASONS_MAX: usize = 40;
 
 /// A variable.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Var {
     Scalar(Value),
     Array(Vec<(String, Value)>),
@@ -73,9 +75,9 @@ impl Var {
 /// What a shell knows.
 #[derive(Clone, PartialEq)]
 pub(super) struct State {
-    pub(super) vars: BTreeMap<String, Var>,
-    pub(super) functions: BTreeMap<String, Rc<Command>>,
-    pub(super) aliases: BTreeMap<String, String>,
+    pub(super) vars: Rc<BTreeMap<String, Var>>,
+    pub(super) functions: Rc<BTreeMap<String, Rc<Command>>>,
+    pub(super) aliases: Rc<BTreeMap<String, String>>,
     /// `$1` and so on; `None` where they aren't known.
     pub(super) positional: Option<Vec<Value>>,
     /// `$0`
@@ -117,7 +119,7 @@ pub(super) struct Run<'m, 'a> {
     steps: usize,
     turns: usize,
     /// Functions that are being called, and how many background jobs and pipelines stood open at each call.
-    pub(super) calls: Vec<(String, usize)>,
+    pub(super) calls: Vec<(Rc<Command>, usize)>,
     pub(super) spawns: usize,
     /// Whether commands run on another machine or in a container.
     pub(super) elsewhere: usize,
@@ -125,16 +127,16 @@ pub(super) struct Run<'m, 'a> {
     pub(super) defining: bool,
     pub(super) met_unset: bool,
     pub(super) unset_is_empty: bool,
-    /// What `set -o`, `shopt` made different; aliases count always.
+    /// Aliases that are being followed.
     pub(super) called: Vec<String>,
 }
 
 impl<'m, 'a> Run<'m, 'a> {
     pub(super) fn new(map: &'m Map<'a>, context: &'m Context<'a>) -> Self {
         let state = State {
-            vars: BTreeMap::new(),
-            functions: BTreeMap::new(),
-            aliases: BTreeMap::new(),
+            vars: Rc::default(),
+            functions: Rc::default(),
+            aliases: Rc::default(),
             positional: None,
             name: "bash".to_owned(),
             cwd: vec![context.cwd.to_owned()],
@@ -304,27 +306,27 @@ impl<'m, 'a> Run<'m, 'a> {
             return;
         }
         for way in other.cwd {
-            if !self.state.cwd.contains(&way) && self.state.cwd.len() < 4 {
+            if !self.state.cwd.contains(&way) {
                 self.state.cwd.push(way);
             }
         }
-        let missing = Var::Scalar(vec![String::new()]);
-        for name in self.state.vars.keys().cloned().collect::<Vec<_>>() {
-            if !other.vars.contains_key(&name) {
-                merge_var(self.state.vars.get_mut(&name).expect("its own key"), &missing);
+        if self.state.cwd.len() > CWD_WAYS_MAX {
+            self.state.cwd = vec![ANY.to_string()];
+        }
+        if self.state.vars != other.vars {
+            merge_vars(Rc::make_mut(&mut self.state.vars), &other.vars);
+        }
+        if self.state.functions != other.functions {
+            let functions = Rc::make_mut(&mut self.state.functions);
+            for (name, body) in other.functions.iter() {
+                functions.entry(name.clone()).or_insert_with(|| Rc::clone(body));
             }
         }
-        for (name, var) in other.vars {
-            match self.state.vars.get_mut(&name) {
-                Some(own) => merge_var(own, &var),
-                None => _ = self.state.vars.insert(name, var),
+        if self.state.aliases != other.aliases {
+            let aliases = Rc::make_mut(&mut self.state.aliases);
+            for (name, text) in other.aliases.iter() {
+                aliases.entry(name.clone()).or_insert_with(|| text.clone());
             }
-        }
-        for (name, body) in other.functions {
-            self.state.functions.entry(name).or_insert(body);
-        }
-        for (name, text) in other.aliases {
-            self.state.aliases.entry(name).or_insert(text);
         }
     }
 
@@ -444,29 +446,18 @@ impl<'m, 'a> Run<'m, 'a> {
 
     /// Loops without an end that start jobs without waiting are fork bombs, whatever they start.
     fn endless(&mut self, is_endless: bool, body: &Script) {
-        let waits = |script: &Script| {
-            script.items.iter().any(|item| {
-                !item.background
-                    && [&item.first].into_iter().chain(item.rest.iter().map(|(_, pipeline)| pipeline)).any(|pipeline| {
-                        pipeline.commands.iter().any(|command| match &command.kind {
-                            Kind::Simple { words, .. } => words.first().is_some_and(|word| {
-                                !matches!(word::unquoted(word).as_str(), ":" | "true" | "echo" | "printf" | "let" | "")
-                            }),
-                            Kind::Group(_) | Kind::Subshell(_) | Kind::If { .. } | Kind::Case { .. } => true,
-                            _ => false,
-                        })
-                    })
-            })
-        };
-        if is_endless && body.items.iter().any(|item| item.background) && !waits(body) {
+        if is_endless && starts_jobs(body) && !waits(body) {
             self.block("fork-bomb", "an endless loop that starts jobs and never waits");
         }
     }
 
     fn repeat(&mut self, test: &Script, body: &Script) -> Value {
         let is_endless = matches!(test.items.as_slice(), [item] if match item.first.commands.as_slice() {
-            [Command { kind: Kind::Simple { words, .. }, .. }] =>
-                words.first().is_some_and(|word| matches!(word::unquoted(word).as_str(), "true" | ":")),
+            [Command { kind: Kind::Simple { words, .. }, .. }] => {
+                let words: Vec<String> = words.iter().map(word::unquoted).collect();
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                matches!(words[..], ["true" | ":" | "false"] | ["[", "1" | "true", "]"] | ["test", "1" | "true"])
+            }
             [Command { kind: Kind::Arithmetic(_), .. }] => true,
             _ => false,
         });
@@ -539,7 +530,7 @@ impl<'m, 'a> Run<'m, 'a> {
                     && words.is_empty()
                 {
                     for assign in assigns {
-                        self.state.vars.remove(&assign.name);
+                        Rc::make_mut(&mut self.state.vars).remove(&assign.name);
                     }
                 }
             }
@@ -552,12 +543,12 @@ impl<'m, 'a> Run<'m, 'a> {
             return;
         }
         self.effect(Effect::Define { name: format!("{name}()") });
-        self.state.functions.insert(name.to_owned(), Rc::clone(body));
+        Rc::make_mut(&mut self.state.functions).insert(name.to_owned(), Rc::clone(body));
         // The shell lives on: what nobody calls here may be called later.
         let outer = (self.defining, self.state.clone(), self.streams.clone());
         self.defining = true;
         self.state.positional = None;
-        self.calls.push((name.to_owned(), self.spawns));
+        self.calls.push((Rc::clone(body), self.spawns));
         self.streams = Streams { input: Some(vec![ANY.to_string()]), ..Streams::default() };
         self.command(body);
         self.calls.pop();
@@ -614,8 +605,8 @@ impl<'m, 'a> Run<'m, 'a> {
         if !declares {
             for (name, var) in kept {
                 match var {
-                    Some(var) => _ = self.state.vars.insert(name, var),
-                    None => _ = self.state.vars.remove(&name),
+                    Some(var) => _ = Rc::make_mut(&mut self.state.vars).insert(name, var),
+                    None => _ = Rc::make_mut(&mut self.state.vars).remove(&name),
                 }
             }
         }
@@ -642,7 +633,7 @@ impl<'m, 'a> Run<'m, 'a> {
                     (None, Some(Var::Array(mut items))) => {
                         items.retain(|(key, _)| key != "0");
                         items.insert(0, ("0".to_owned(), value));
-                        self.state.vars.insert(assign.name.clone(), Var::Array(items));
+                        Rc::make_mut(&mut self.state.vars).insert(assign.name.clone(), Var::Array(items));
                     }
                     (None, _) => self.assign_scalar(&assign.name, value),
                     (Some(key), before) => {
@@ -654,7 +645,7 @@ impl<'m, 'a> Run<'m, 'a> {
                         items.retain(|(own, _)| *own != key);
                         items.push((key, value));
                         items.sort_by_key(|(key, _)| key.parse::<u64>().unwrap_or(u64::MAX));
-                        self.state.vars.insert(assign.name.clone(), Var::Array(items));
+                        Rc::make_mut(&mut self.state.vars).insert(assign.name.clone(), Var::Array(items));
                     }
                 }
             }
@@ -685,11 +676,58 @@ impl<'m, 'a> Run<'m, 'a> {
                 next += 1;
             }
         }
-        self.state.vars.insert(assign.name.clone(), Var::Array(made));
+        made.sort_by_key(|(key, _)| key.parse::<u64>().unwrap_or(u64::MAX));
+        Rc::make_mut(&mut self.state.vars).insert(assign.name.clone(), Var::Array(made));
     }
 
     pub(super) fn assign_scalar(&mut self, name: &str, value: Value) {
-        self.state.vars.insert(name.to_owned(), Var::Scalar(limited(value)));
+        Rc::make_mut(&mut self.state.vars).insert(name.to_owned(), Var::Scalar(limited(value)));
+    }
+}
+
+/// Whether a list starts jobs in the background, in brackets too.
+fn starts_jobs(script: &Script) -> bool {
+    script.items.iter().any(|item| {
+        item.background
+            || item.first.commands.iter().any(|command| match &command.kind {
+                Kind::Group(inner) | Kind::Subshell(inner) => starts_jobs(inner),
+                _ => false,
+            })
+    })
+}
+
+/// Whether a list does something that takes its time before the next turn.
+fn waits(script: &Script) -> bool {
+    script.items.iter().filter(|item| !item.background).any(|item| {
+        let rest = item.rest.iter().map(|(_, pipeline)| pipeline);
+        [&item.first].into_iter().chain(rest).flat_map(|pipeline| &pipeline.commands).any(|command| {
+            match &command.kind {
+                Kind::Simple { words, .. } => words.first().is_some_and(|word| {
+                    !matches!(word::unquoted(word).as_str(), ":" | "true" | "echo" | "printf" | "let" | "")
+                }),
+                Kind::Group(inner) | Kind::Subshell(inner) => waits(inner),
+                Kind::If { .. } | Kind::Case { .. } => true,
+                _ => false,
+            }
+        })
+    })
+}
+
+/// Takes in the variables of a way that may have been gone instead.
+fn merge_vars(own: &mut BTreeMap<String, Var>, other: &BTreeMap<String, Var>) {
+    let missing = Var::Scalar(vec![String::new()]);
+    for (name, var) in own.iter_mut() {
+        let more = other.get(name).unwrap_or(&missing);
+        if var != more {
+            merge_var(var, more);
+        }
+    }
+    for (name, var) in other {
+        if !own.contains_key(name) {
+            let mut var = var.clone();
+            merge_var(&mut var, &missing);
+            own.insert(name.clone(), var);
+        }
     }
 }
 

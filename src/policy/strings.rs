@@ -22,7 +22,7 @@ const TELLERS: &str = " pwd whoami id uname uptime free nproc arch who w users g
     dmesg journalctl getent tput clear reset expr factor numfmt logname hostid hostname printf echo \
     whatis apropos info tldr figlet cowsay fortune toilet neofetch fastfetch screenfetch lsb_release dpkg-query \
     ss netstat sleep blkid sensors acpi upower xdpyinfo nvidia-smi \
-    true false type tsort shuf ";
+    true false type tsort shuf smartctl udevadm ";
 /// Programs that print settings for a shell to run.
 const SETTINGS_PRINTERS: &str = " ssh-agent direnv starship pyenv rbenv nodenv goenv opam minikube docker-machine brew \
     dircolors keychain fnm zoxide mise rtx asdf luarocks conda mamba register-python-argcomplete kubectl helm gh npm \
@@ -177,6 +177,17 @@ impl Run<'_, '_> {
             "zcat" | "gunzip" | "bzcat" | "xzcat" | "zstdcat" | "uncompress" => true,
             _ => false,
         };
+        if decodes && matches!(name, "gunzip" | "uncompress") && !operands.is_empty() && !options.has("c", "stdout") {
+            for path in operands {
+                let target = path.rsplit_once('.').map_or(path.as_str(), |(stem, _)| stem);
+                self.writes(target, crate::proto::action::WriteKind::Write);
+                let content: Value = self.content(path).iter().map(|text| decoded(name, text)).collect();
+                if content.iter().any(|text| text.contains(text::NET)) {
+                    self.store(target, &content, false);
+                }
+            }
+            return super::exec::nothing();
+        }
         if decodes {
             return data.iter().map(|text| decoded(name, text)).collect();
         }

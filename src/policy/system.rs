@@ -158,6 +158,10 @@ impl Run<'_, '_> {
                 unit(word) || matches!(*word, "runlevel0.target" | "runlevel6.target" | "runlevel1.target")
             })
             || has_open(verb);
+        let all = ["init.scope", "user.slice", "system.slice", "-.slice"];
+        if matches!(verb, "kill" | "stop") && plain.iter().any(|word| all.contains(word)) {
+            return self.block("kill-all", format!("{name} {verb} ends what the session needs"));
+        }
         if ends && name != "service" {
             return self.block("power", format!("{name} {verb} ends the system"));
         }
@@ -324,7 +328,12 @@ impl Run<'_, '_> {
         let essential = patterns.iter().any(|pattern| {
             matches!(pattern.as_str(), "systemd" | "init" | "dbus-daemon" | "Xorg" | "gnome-shell" | "systemd-logind")
         });
-        if patterns.iter().any(|pattern| is_everything(&pattern)) || patterns.is_empty() && by_user || essential {
+        let inverse = name == "pkill" && options.has("v", "inverse");
+        if inverse
+            || patterns.iter().any(|pattern| is_everything(&pattern))
+            || patterns.is_empty() && by_user
+            || essential
+        {
             self.block("kill-all", format!("{name} ends every process, or one that the session needs"));
         }
         for pattern in patterns {

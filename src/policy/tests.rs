@@ -86,6 +86,9 @@ fn risks_are_what_they_should_be() {
         ("git add -A && git commit -m x", Risk::Medium),
         ("mkdir -p a/b && touch a/b/c", Risk::Medium),
         ("sed -i s/a/b/ x", Risk::Medium),
+        ("cd ~/other && make", Risk::High),
+        ("git -C ~/other commit -m x", Risk::High),
+        ("cd /tmp/x && make", Risk::Medium),
         ("rm x", Risk::High),
         ("rm -rf target", Risk::High),
         ("curl https://example.com", Risk::High),
@@ -487,4 +490,24 @@ proptest! {
         let piece: String = blocked[at % blocked.len()].1.chars().skip(from).take(length).collect();
         let _ = risk(&piece);
     }
+}
+
+#[test]
+fn another_parser_finds_the_same_commands() {
+    use brush_parser::{ParserOptions, uncached_tokenize_str};
+    // Both count simple commands outside quotes: what one sees as text and the other as a command is a mistake.
+    fn words(command: &str) -> Option<usize> {
+        let options = ParserOptions::default();
+        let tokens = uncached_tokenize_str(command, &options.tokenizer_options()).ok()?;
+        brush_parser::parse_tokens(&tokens, &options).ok().map(|program| program.complete_commands.len())
+    }
+    let (mut both, mut one) = (0, Vec::new());
+    for (_, line) in blocked().into_iter().chain(benign()) {
+        let ours = super::parse::parse(&line, 0).1.is_none();
+        match (ours, words(&line).is_some()) {
+            (true, true) | (false, false) => both += 1,
+            _ => one.push(line),
+        }
+    }
+    assert!(one.len() * 100 < both, "{} of {both}: {one:#?}", one.len());
 }

@@ -293,7 +293,7 @@ impl Parser<'_> {
             Parameter { name: String::new(), index: None, indirect: false, length: false, change: Change::None };
         let second = self.rest()[self.peek().map_or(0, char::len_utf8)..].chars().next();
         let names = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || "_@*".contains(c));
-        if self.peek() == Some('!') && names(second) {
+        if self.peek() == Some('!') && (names(second) || self.starts("!#}")) {
             found.indirect = true;
             self.at += 1;
         } else if self.peek() == Some('#') && (names(second) || matches!(second, Some('?' | '-' | '$' | '!' | '#'))) {

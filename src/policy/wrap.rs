@@ -53,7 +53,33 @@ impl Run<'_, '_> {
             "ssh" | "mosh" | "rsh" | "dbclient" | "autossh" | "slogin" => self.ssh(words),
             "npx" | "bunx" | "pnpx" | "uvx" | "pipx" => {
                 self.net("");
-                output()
+                self.launcher(words)
+            }
+            "xterm"
+            | "uxterm"
+            | "rxvt"
+            | "urxvt"
+            | "gnome-terminal"
+            | "konsole"
+            | "alacritty"
+            | "kitty"
+            | "foot"
+            | "wezterm"
+            | "terminator"
+            | "x-terminal-emulator"
+            | "xfce4-terminal"
+            | "mate-terminal"
+            | "tilix"
+            | "st" => self.terminal(words),
+            "direnv" | "mise" | "rtx" | "asdf" | "conda" | "mamba" | "micromamba" | "corepack" | "volta" | "fnm"
+            | "rbenv" | "pyenv" | "nodenv" | "hatch" | "flatpak" | "snap" | "toolbox" | "distrobox" | "nvm" | "op"
+            | "doppler" | "dotenv"
+                if words
+                    .iter()
+                    .take(2)
+                    .any(|word| matches!(word.as_str(), "exec" | "run" | "x" | "yarn" | "pnpm" | "npm" | "enter")) =>
+            {
+                self.launcher(words)
             }
             "kubectl" | "oc" | "k3s" | "lxc" | "vagrant" | "docker-compose" => self.cluster(words),
             _ if CONTAINERS.contains(&name) => self.container(words),
@@ -217,6 +243,9 @@ impl Run<'_, '_> {
                 if let Some(shell) = code.trim_start_matches([':', '%', '.', '$']).strip_prefix('!') {
                     self.code_elsewhere(shell);
                 }
+                if let Some((_, shell)) = code.split_once(" !") {
+                    self.code_elsewhere(shell);
+                }
                 self.other_code("vim", code);
             } else if !word.starts_with('-') && !is_code {
                 if reads { self.reads(word) } else { self.writes(word, crate::proto::action::WriteKind::Write) }
@@ -247,6 +276,47 @@ impl Run<'_, '_> {
                 }
                 _ => {}
             }
+        }
+        output()
+    }
+
+    /// `NAME exec [OPTIONS] [WHAT] [--] COMMAND`: each word in front may be the command's first.
+    fn launcher(&mut self, words: &[String]) -> Value {
+        self.note(Risk::High, "wrapper", "runs another program");
+        if let Some(at) = words.iter().position(|word| matches!(word.as_str(), "-c" | "--call" | "--command")) {
+            let code = words.get(at + 1).cloned().unwrap_or_default();
+            self.code_elsewhere(&code);
+        }
+        let plain = |word: &String| !word.starts_with('-');
+        let starts: Vec<usize> = (0..words.len().min(8)).filter(|at| plain(&words[*at])).collect();
+        for at in starts {
+            let name = super::exec::base(&words[at]).to_owned();
+            let known =
+                super::files::is_destroyer(&name) || super::system::is_power(&name) || super::exec::is_shell(&name);
+            if known
+                || WRAPPERS.contains_key(name.as_str())
+                || text::listed("rimraf del-cli del trash-cli yarn pnpm", &name)
+            {
+                self.exec_program(words[at..].to_vec());
+            }
+        }
+        output()
+    }
+
+    /// A terminal that runs a command.
+    fn terminal(&mut self, words: &[String]) -> Value {
+        self.note(Risk::High, "wrapper", "opens a terminal");
+        let at = words
+            .iter()
+            .position(|word| matches!(word.as_str(), "-e" | "-x" | "--" | "--command" | "start" | "--execute"));
+        let rest = at.map_or(&[][..], |at| &words[at + 1..]);
+        match rest {
+            [code] => _ = self.code_elsewhere(code),
+            [] => {}
+            words => _ = self.exec_program(words.to_vec()),
+        }
+        if let Some(code) = words.iter().find_map(|word| word.strip_prefix("--command=")) {
+            self.code_elsewhere(code);
         }
         output()
     }
@@ -413,7 +483,8 @@ impl Run<'_, '_> {
         }
         let host = rest.first().map(String::as_str).unwrap_or_default().to_owned();
         self.net(host.rsplit('@').next().unwrap_or_default());
-        let code = rest.get(1..).unwrap_or_default().join(" ");
+        let code = rest.get(1..).unwrap_or_default();
+        let code = code.strip_prefix(&["--".to_owned()][..]).unwrap_or(code).join(" ");
         let input = self.streams.input.clone();
         let cwd = format!("{}/{}", "/home", "remote");
         self.elsewhere(1, &cwd, |run| {

@@ -30,6 +30,7 @@ mod read;
 mod record;
 #[cfg(test)]
 mod tests;
+mod unknown;
 mod verify;
 mod wire;
 
@@ -40,6 +41,7 @@ pub use error::{ReceiptError, ReceiptErrorKind};
 pub use log::{Log, Opened};
 pub use read::{OpenIntent, Stored, find, newest};
 pub use record::{Kind, Record, Seal, Status};
+pub use unknown::take_unknown;
 pub use verify::{Check, Report, Verdict, verify};
 
 /// The name of the log in the state directory, unless the config names another file.

@@ -223,6 +223,16 @@ impl Open {
         }
     }
 
+    /// Takes in an intent that was read before.
+    pub(super) fn carry(&mut self, intent: OpenIntent) {
+        self.0.insert(intent.id.clone(), intent);
+    }
+
+    /// Every intent without an outcome.
+    pub(super) fn all(&self) -> Vec<OpenIntent> {
+        self.0.values().cloned().collect()
+    }
+
     /// Those whose session has ended, the oldest first. A call of a session that is alive is still running.
     pub(super) fn unknown(self, options: &Options, own: Option<u64>) -> Vec<OpenIntent> {
         if self.0.is_empty() {

@@ -301,6 +301,34 @@ fn an_intent_without_an_outcome_is_told_once_its_session_is_gone() {
 }
 
 #[test]
+fn what_a_killed_session_left_open_is_told_once_and_only_when_it_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = options(dir.path());
+    assert_eq!(take_unknown(&options).unwrap(), [], "no log");
+    let (one, two) = (Log::open(options.clone()).unwrap(), Log::open(options.clone()).unwrap());
+    let (first, settled) = (one.intent(&entry(1)).unwrap(), two.intent(&entry(2)).unwrap());
+    let id = first.id().to_string();
+    assert_eq!(take_unknown(&options).unwrap(), [], "both may still run");
+    two.settle(settled, &Outcome::done(hash(b""))).unwrap();
+    drop((one, first));
+    let ids = |told: Vec<OpenIntent>| told.into_iter().map(|open| open.id).collect::<Vec<_>>();
+    assert_eq!(ids(take_unknown(&options).unwrap()), std::slice::from_ref(&id));
+    assert_eq!(take_unknown(&options).unwrap(), [], "once");
+    let left = two.intent(&entry(3)).unwrap();
+    let later = left.id().to_string();
+    drop((two, left));
+    // A line that isn't whole is read when it is.
+    let whole = fs::read(&options.path).unwrap();
+    fs::write(&options.path, &whole[..whole.len() - 9]).unwrap();
+    assert_eq!(take_unknown(&options).unwrap(), []);
+    fs::write(&options.path, &whole).unwrap();
+    assert_eq!(ids(take_unknown(&options).unwrap()), std::slice::from_ref(&later));
+    // Another log is read from its start, a broken note too.
+    fs::write(options.state.join("receipts-told.json"), "{").unwrap();
+    assert_eq!(ids(take_unknown(&options).unwrap()), [id, later]);
+}
+
+#[test]
 fn a_clock_that_goes_back_breaks_nothing_and_is_told() {
     static NOW: AtomicI64 = AtomicI64::new(1_795_000_000_000);
     let dir = tempfile::tempdir().unwrap();

@@ -26,3 +26,23 @@ pub(super) struct StoredKey {
     pub(super) key_id: String,
     pub(super) log_id: String,
 }
+
+/// How far the log was read for calls of unknown outcome.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Seen {
+    /// The log's file.
+    pub(super) inode: u64,
+    /// What of it was read.
+    pub(super) bytes: u64,
+    /// The calls in there that were still running.
+    pub(super) running: Vec<Running>,
+}
+
+/// A call that was still running.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Running {
+    pub(super) seq: u64,
+    pub(super) id: String,
+    pub(super) timestamp: String,
+    pub(super) tool: String,
+}

@@ -64,6 +64,7 @@ impl Repl {
             Action::Show => self.show_output(argument),
             Action::Allow => self.allow(argument),
             Action::Tools => self.list_tools(),
+            Action::Policy => self.policy(argument),
             Action::Help => self.help(),
         }
         Flow::Continue

@@ -134,6 +134,7 @@ fn meta_entries(shape: &Shape<'_>) -> Vec<MetaEntry> {
         values: match meta.argument {
             Argument::Model => models(),
             Argument::Mode => ["auto", "shell", "ask", "shadow"].map(str::to_owned).into(),
+            Argument::Policy => vec!["explain".to_owned()],
             Argument::Forget => vec!["forget".to_owned()],
             Argument::Context => CONTEXT_WORDS.map(str::to_owned).to_vec(),
             Argument::Memory => MEMORY_WORDS.map(str::to_owned).to_vec(),

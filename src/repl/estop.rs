@@ -3,6 +3,7 @@
 use super::run::{Flow, Repl};
 use crate::app;
 use crate::estop::Stopped;
+use crate::log::{self, Level};
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 
@@ -33,6 +34,7 @@ impl Repl {
         match argument {
             "" => match estop.stop() {
                 Ok(()) => {
+                    log::told(Level::Warn, "estop_triggered", &[("by", "shell".into())]);
                     let why = estop.check().err().map(|stopped| stopped.why).unwrap_or_default();
                     self.console.notice(&format!("{}; :estop clear lets them run again", sanitise(&why)));
                 }

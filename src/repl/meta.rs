@@ -41,6 +41,8 @@ pub enum Argument {
     Memory,
     /// One of `ALLOW_WORDS`; none lists.
     Allow,
+    /// `explain` and a command; none shows the rules.
+    Policy,
 }
 
 /// What `:config` can be told.
@@ -122,6 +124,8 @@ pub enum Action {
     Tools,
     /// Lists what is allowed for good; takes back.
     Allow,
+    /// Shows what a model may do; judges a command.
+    Policy,
     /// Lists the meta commands.
     Help,
 }
@@ -142,7 +146,7 @@ pub struct Meta {
 }
 
 /// The table.
-pub const METAS: [Meta; 32] = [
+pub const METAS: [Meta; 33] = [
     row(&["quit", "q", "exit"], "", Argument::None, "ends the session, as exit does", Action::Quit),
     row(&["clear"], "", Argument::None, "forgets the conversation's questions and answers", Action::Clear),
     row(
@@ -283,10 +287,17 @@ pub const METAS: [Meta; 32] = [
     ),
     row(
         &["allow", "allowlist"],
-        "[list] or remove N",
+        "[remove N]",
         Argument::Allow,
         "lists the commands that the model may run in this project without a question, or takes one back",
         Action::Allow,
+    ),
+    row(
+        &["policy"],
+        "[explain CMD]",
+        Argument::Policy,
+        "shows what a model may do and where that is set; says what CMD would be judged, and runs nothing",
+        Action::Policy,
     ),
     row(&["help"], "", Argument::None, "lists the meta commands and the keys", Action::Help),
 ];

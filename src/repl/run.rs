@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use reedline::{EditCommand, Reedline, Signal};
@@ -67,6 +68,8 @@ pub struct Repl {
     /// The last answer, raw, as far as it came.
     pub(super) last_answer: String,
     pub(super) tooling: Tooling,
+    /// What earlier sessions left behind, once it is found.
+    pub(super) leftovers: Receiver<Vec<String>>,
     /// What it came to, and what the model thought before it.
     pub(super) spending: Spending,
     pub(super) last: Option<(String, Verdict)>,
@@ -155,6 +158,7 @@ impl Repl {
         let heading = Heading::new(app.settings.route.words);
         let writer = Writer::new(Arc::clone(&app.store));
         let editor = editor::make(&Shape::of(&app, &hooks), &state, &heading, &session.handle(), &writer);
+        let leftovers = super::leftover::look(&app.settings, &app.env, session.handle());
         let App { settings, problems, store, agent, .. } = app;
         let repl = Self {
             session,
@@ -167,6 +171,7 @@ impl Repl {
             proposals_total: 0,
             last_answer: String::new(),
             tooling: Tooling::default(),
+            leftovers,
             spending: Spending::default(),
             last: None,
             failed: None,
@@ -230,6 +235,7 @@ impl Repl {
             return flow;
         }
         self.tell_store_problem();
+        self.tell_leftovers(None);
         self.take_memory();
         if is_fresh {
             self.tell_directory();
@@ -541,7 +547,8 @@ impl Repl {
             }
             Event::Ended(status) => return Flow::End(Ending::mirror(status)),
             Event::Hangup => return Flow::End(Ending::Exit(HUNG_UP)),
-            Event::Nudged | Event::Cancel | Event::Keys(_) => {}
+            Event::Nudged => self.tell_leftovers(editing),
+            Event::Cancel | Event::Keys(_) => {}
         }
         Flow::Continue
     }
@@ -560,7 +567,7 @@ impl Repl {
 
     /// Shows output above the line that is being edited, which is then drawn again below. reedline draws over whatever
     /// lies in the two rows from the prompt's start, so output of one line leaves the old prompt, or a blank, above it.
-    fn show_above(&mut self, bytes: &[u8], editing: Option<&ReedPrompt>) {
+    pub(super) fn show_above(&mut self, bytes: &[u8], editing: Option<&ReedPrompt>) {
         if let Some(prompt) = editing {
             let buffer = self.editor.current_buffer_contents();
             let columns = self.console.width_columns();

@@ -1,4 +1,4 @@
-//! `file_list`, `file_read` and `file_write`: files of the workspace, each opened beneath its handle.
+//! `file_list`, `file_read`, `read_readme` and `file_write`: files of the workspace, each opened beneath its handle.
 
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ impl Tool for List {
                            their sizes.";
         Spec {
             name: "file_list".into(),
-            aliases: &[],
+            aliases: &["list_root"],
             description: description.into(),
             schema: json!({
                 "type": "object",
@@ -96,12 +96,16 @@ impl Tool for Read {
                            output that was shortened, by its name (output:NUMBER).";
         Spec {
             name: "file_read".into(),
-            aliases: &[],
+            aliases: &["read_file"],
             description: description.into(),
             schema: json!({
                 "type": "object",
                 "properties": {
                     "path": path_schema("a file"),
+                    "range": {
+                        "type": "string",
+                        "description": "lines such as 10-40, 10- or 10; or start_line and end_line",
+                    },
                     "start_line": {"type": "integer", "minimum": 1},
                     "end_line": {"type": "integer", "minimum": 1, "description": "the last line that is read"},
                 },
@@ -113,9 +117,15 @@ impl Tool for Read {
 
     fn plan(&self, arguments: &Value, _: Place<'_>) -> Result<Plan, ToolError> {
         let path = text(arguments, "path").to_owned();
+        let (from, to) = range(arguments)?;
+        let intent = match (from, to) {
+            (1, None) => format!("Reading `{path}`"),
+            (from, None) => format!("Reading `{path}` from line {from}"),
+            (from, Some(to)) => format!("Reading `{path}`, lines {from} to {to}"),
+        };
         let is_output = Spill::is_name(&path);
         let action = if is_output { Action::Inert { name: "file_read".into() } } else { Action::Read { path } };
-        Ok(Plan::of(action))
+        Ok(Plan::of(action).saying(intent))
     }
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
@@ -125,25 +135,85 @@ impl Tool for Read {
         } else {
             read_text(path, work.place)
         };
-        let content = match content {
-            Ok(content) => content,
-            Err(error) => return error.into(),
-        };
-        let total = content.lines().count();
-        let from = number(permit.arguments(), "start_line").unwrap_or(1);
-        let to = number(permit.arguments(), "end_line").unwrap_or(total).min(total);
-        if from > to && total > 0 {
-            let message = format!("{path} has {total} lines; {from} to {to} are none of them");
-            return ToolError::new("bad-range", message, "").into();
-        }
-        let lines = content.split_inclusive('\n').skip(from - 1).take((to + 1).saturating_sub(from));
-        Outcome::of(lines.collect::<String>()).with("start_line", from).with("end_line", to).with("lines", total)
+        let given = content.and_then(|content| lines_of(path, &content, range(permit.arguments())?));
+        given.unwrap_or_else(Into::into)
     }
+}
+
+/// The first line that is wanted, and the last one where that isn't the end.
+fn range(arguments: &Value) -> Result<(usize, Option<usize>), ToolError> {
+    let (start, end) = (number(arguments, "start_line"), number(arguments, "end_line"));
+    let range = text(arguments, "range");
+    if range.is_empty() {
+        return Ok((start.unwrap_or(1), end));
+    }
+    if start.is_some() || end.is_some() {
+        return Err(ToolError::new("bad-range", "there are a range and lines beside it", "give one of them"));
+    }
+    let line = |text: &str| {
+        let wrong = || ToolError::new("bad-range", format!("{range} is no range of lines"), "such as 10-40");
+        text.parse().ok().filter(|line| *line > 0).ok_or_else(wrong)
+    };
+    Ok(match range.split_once('-') {
+        Some((from, "")) => (line(from)?, None),
+        Some((from, to)) => (line(from)?, Some(line(to)?)),
+        None => (line(range)?, Some(line(range)?)),
+    })
+}
+
+fn lines_of(path: &str, content: &str, (from, to): (usize, Option<usize>)) -> Result<Outcome, ToolError> {
+    let total = content.lines().count();
+    let to = to.unwrap_or(total).min(total);
+    if from > to && total > 0 {
+        let message = format!("{path} has {total} lines; {from} to {to} are none of them");
+        return Err(ToolError::new("bad-range", message, ""));
+    }
+    let lines = content.split_inclusive('\n').skip(from - 1).take((to + 1).saturating_sub(from));
+    let outcome = Outcome::of(lines.collect::<String>()).with("path", path);
+    Ok(outcome.with("startLine", from).with("endLine", to).with("lines", total))
 }
 
 fn read_text(path: &str, place: Place<'_>) -> Result<String, ToolError> {
     let content = place.root.read(path, FILE_BYTES_MAX).map_err(|error| path_error(path, &error))?;
     String::from_utf8(content.bytes).map_err(|_| ToolError::new("not-text", format!("{path} is not UTF-8 text"), ""))
+}
+
+/// `read_readme`.
+pub(super) struct Readme;
+
+/// Ends of a readme's name, the likelier ones first.
+const README_ENDS: [&str; 8] = ["md", "markdown", "rst", "adoc", "org", "txt", "", "html"];
+
+impl Tool for Readme {
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "read_readme".into(),
+            aliases: &[],
+            description: "Reads the readme of the workspace, whatever its name ends with.".into(),
+            schema: json!({"type": "object", "properties": {}, "additionalProperties": false}),
+        }
+    }
+
+    fn plan(&self, _: &Value, place: Place<'_>) -> Result<Plan, ToolError> {
+        let entries = place.root.list(".").map_err(|error| path_error(".", &error))?;
+        let readmes = entries.into_iter().filter(|entry| entry.kind != EntryKind::Directory).filter_map(|entry| {
+            let name = entry.name.to_ascii_lowercase();
+            let end = name.strip_prefix("readme")?;
+            let end = if end.is_empty() { end } else { end.strip_prefix('.')? };
+            Some((README_ENDS.iter().position(|known| *known == end)?, entry.name))
+        });
+        let path = readmes.min().map(|(_, name)| name);
+        let missing = || ToolError::new("not-found", "the workspace has no readme", "file_list shows what is there");
+        Ok(Plan::of(Action::Read { path: path.ok_or_else(missing)? }))
+    }
+
+    fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
+        let Action::Read { path } = permit.action() else {
+            return ToolError::new("internal", "it has no path", "").into();
+        };
+        let given = read_text(path, work.place).and_then(|content| lines_of(path, &content, (1, None)));
+        given.unwrap_or_else(Into::into)
+    }
 }
 
 /// `file_write`.

@@ -11,6 +11,7 @@ mod pdf;
 pub mod plugin;
 mod program;
 mod registry;
+mod search;
 mod shell;
 mod spawner;
 mod spill;
@@ -65,13 +66,21 @@ pub struct Plan {
     pub cwd: Option<PathBuf>,
     /// Why it can't be done, where that tells of a file: the model reads it only if the policy lets it have the action.
     pub refusal: Option<Outcome>,
+    /// What it is about to do, in a line, where the action alone doesn't say it.
+    pub intent: Option<String>,
 }
 
 impl Plan {
     /// A plan without a preview, in the workspace.
     #[must_use]
     pub fn of(action: Action) -> Self {
-        Self { action, preview: String::new(), cwd: None, refusal: None }
+        Self { action, preview: String::new(), cwd: None, refusal: None, intent: None }
+    }
+
+    /// The same plan, with a line of its own for what it is about to do.
+    #[must_use]
+    pub fn saying(self, intent: String) -> Self {
+        Self { intent: Some(intent), ..self }
     }
 }
 

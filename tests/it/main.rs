@@ -4,6 +4,7 @@
 
 mod agent;
 mod ask;
+mod codebase;
 mod config;
 mod context;
 mod conversations;
@@ -20,6 +21,7 @@ mod jobs;
 mod licences;
 mod llama;
 mod login;
+mod loop_of_tools;
 mod memory;
 mod meta;
 mod money;
@@ -27,6 +29,7 @@ mod need;
 mod offer;
 mod ops;
 mod plugin;
+mod policy;
 mod procs;
 mod project;
 mod provider;

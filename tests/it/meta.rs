@@ -16,7 +16,7 @@ fn expect_glyph(session: &Session, glyph: &str, typed: &str) {
 
 /// A session that doesn't suggest, so that the line shows what was typed and nothing else.
 fn session(server: &Server) -> Session {
-    let session = Session::spawn(server.shell("", "editor = {autosuggest = false}").size(40, 80));
+    let session = Session::spawn(server.shell("", "editor = {autosuggest = false}").size(90, 80));
     session.expect_prompt();
     session
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::need::TEST_PATH;
-use crate::pty::{Session, Spawn, program};
+use crate::pty::{Key, Session, Spawn, program};
 
 /// A home with a model that plays a script, and a workspace with a file in it.
 fn home(answers: &[Value]) -> TempDir {
@@ -156,4 +156,250 @@ fn a_session_lists_its_tools_and_what_is_allowed() {
     session.expect_text("1  true two");
     session.line(":exit");
     session.expect_exit();
+}
+
+fn log_events(home: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(home.join(".local/state/reedclaw/reedclaw.log")).expect("a log");
+    text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+fn names(events: &[Value]) -> Vec<&str> {
+    events.iter().map(|event| event["event"].as_str().expect("a name")).collect()
+}
+
+#[test]
+fn the_log_says_what_happened_and_nothing_that_was_said() {
+    let home = home(&[
+        calling("clock", "time", &json!({"zone": "UTC"}), "answer-words"),
+        calling("write", "file_write", &json!({"path": "new-name.txt", "content": "file-content"}), "I may not"),
+        calling("odd", "no_such_tool\n", &json!({"x": "argument-words"}), "no"),
+    ]);
+    let agent = |message: &str| {
+        let mut agent = command(home.path(), &["agent", "-m", message]);
+        agent.env("SERVICE_API_KEY", "sk-secret-value-1234567890").env("REEDCLAW_LOG_LEVEL", "debug");
+        seen(&agent.output().expect("it runs"))
+    };
+    let (code, _, err) = agent("what does the clock say? sk-secret-value-1234567890 question-words");
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains("reedclaw: info: tool_completed tool=\"time\""), "{err}");
+    agent("write it");
+    agent("odd one");
+    let events = log_events(home.path());
+    let first: Vec<&str> = names(&events).into_iter().take(12).collect();
+    assert_eq!(
+        first,
+        [
+            "startup",
+            "config_path",
+            "workspace_path",
+            "channel_started",
+            "conversation_started",
+            "provider_selected",
+            "tool_requested",
+            "tool_completed",
+            "receipt_written",
+            "memory_persisted",
+            "startup",
+            "config_path",
+        ]
+    );
+    let of = |name: &str| events.iter().find(|event| event["event"] == name).expect("it is there");
+    assert_eq!(of("config_path")["path"], json!(home.path().join(".config/reedclaw/config.lua")));
+    assert_eq!(of("workspace_path")["path"], json!(home.path().join("reedclaw-workspace").canonicalize().expect("it")));
+    assert_eq!(
+        (&of("provider_selected")["provider"], &of("memory_persisted")["durable"]),
+        (&json!("mine"), &json!(true))
+    );
+    assert_eq!((&of("tool_denied")["tool"], &of("tool_denied")["level"]), (&json!("file_write"), &json!("warn")));
+    assert_eq!((&of("tool_failed")["tool"], &of("tool_failed")["code"]), (&json!("?"), &json!("no-such-tool")));
+    let whole = std::fs::read_to_string(home.path().join(".local/state/reedclaw/reedclaw.log")).expect("the log");
+    let told =
+        ["sk-secret", "question-words", "answer-words", "new-name", "file-content", "argument-words", "UTC", "no_such"];
+    told.iter().for_each(|words| assert!(!whole.contains(words), "{words}: {whole}"));
+}
+
+#[test]
+fn standard_error_has_the_log_as_it_was_asked_for() {
+    let home = home(&[calling("write", "file_write", &json!({"path": "a", "content": "b"}), "I may not")]);
+    let agent = |variables: &[(&str, &str)]| {
+        let mut agent = command(home.path(), &["agent", "-m", "write it"]);
+        agent.envs(variables.iter().copied());
+        seen(&agent.output().expect("it runs")).2
+    };
+    let plain = agent(&[]);
+    assert!(!plain.contains("reedclaw: ") && plain.contains("[tool] denied"), "{plain}");
+    let json = agent(&[("REEDCLAW_LOG", "json")]);
+    let lines: Vec<&str> = json.lines().filter(|line| line.starts_with('{')).collect();
+    assert_eq!(lines.len(), 1, "{json}");
+    let value: Value = serde_json::from_str(lines[0]).expect("JSON");
+    assert_eq!((&value["event"], &value["level"]), (&json!("tool_denied"), &json!("warn")));
+    let before = log_events(home.path()).len();
+    assert!(!agent(&[("REEDCLAW_LOG_LEVEL", "off")]).contains("reedclaw: "));
+    assert_eq!(log_events(home.path()).len(), before);
+}
+
+#[test]
+fn a_provider_that_fails_and_the_one_that_answers_in_its_place_are_logged() {
+    let home = home(&[json!({"steps": [{"text": "from the second"}]})]);
+    let bad = home.path().join("bad.jsonl");
+    std::fs::write(&bad, "{\"steps\": [{\"error\": {\"status\": 503, \"message\": \"server-words\"}}]}")
+        .expect("a script");
+    let script = home.path().join("answers.jsonl");
+    let config = format!(
+        "return {{default_model = \"both\", models = {{bad = {{kind = \"mock\", script = \"{}\"}}, mine = {{kind = \
+         \"mock\", script = \"{}\"}}, both = {{kind = \"reliable\", of = {{\"bad\", \"mine\"}}}}}}}}\n",
+        bad.display(),
+        script.display()
+    );
+    std::fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
+    assert_eq!(run(home.path(), &["agent", "-m", "hi"]).1, "from the second\n");
+    let events = log_events(home.path());
+    let failed = events.iter().find(|event| event["event"] == "provider_failed").expect("it is there");
+    assert_eq!((&failed["provider"], &failed["level"]), (&json!("bad"), &json!("warn")));
+    assert!(!failed.to_string().contains("server-words"));
+}
+
+#[test]
+fn a_session_draws_undisturbed_and_what_becomes_bash_logs_nothing() {
+    let home = home(&[]);
+    let done = command(home.path(), &["-c", "true"]).output().expect("it runs");
+    assert!(done.status.success() && !home.path().join(".local").exists());
+    let spawn = Spawn::reedclaw().home(home.path()).env("REEDCLAW_LOG_LEVEL", "debug").env("REEDCLAW_LOG", "json");
+    let session = Session::spawn(spawn);
+    session.expect_prompt();
+    session.run(":estop");
+    session.expect_text("emergency stop");
+    session.line(":exit");
+    let (_, raw) = session.expect_end();
+    assert!(memchr::memmem::find(&raw, b"channel_started").is_none());
+    let events = log_events(home.path());
+    let names = names(&events);
+    assert!(["startup", "channel_started", "estop_triggered"].iter().all(|name| names.contains(name)), "{names:?}");
+}
+
+#[test]
+fn a_call_that_was_cut_off_is_told_once_by_the_next_session_and_listed_by_doctor() {
+    let home = home(&[json!({"rounds": [[{"tool_call": {"name": "time", "arguments": {}}}], [{"text": "late"}]]})]);
+    assert_eq!(run(home.path(), &["agent", "-m", "hi"]).0, Some(0));
+    // The session was killed between intent and outcome: its outcome and what came behind are missing.
+    let log = home.path().join(".local/state/reedclaw/receipts.jsonl");
+    let text = std::fs::read_to_string(&log).expect("receipts");
+    let intent = text.lines().next().expect("an intent");
+    let id = serde_json::from_str::<Value>(intent).expect("JSON")["id"].as_str().expect("an id").to_owned();
+    std::fs::write(&log, format!("{intent}\n")).expect("written");
+    let start = || Session::spawn(Spawn::reedclaw().home(home.path()).size(24, 160));
+    let session = start();
+    session.expect_text("unknown outcome: time at ");
+    session.expect_text(&id);
+    session.expect_text("it may have run or not");
+    session.run("echo on with it");
+    session.line("exit");
+    session.expect_exit();
+    let session = start();
+    session.run("echo next");
+    session.run("echo after");
+    assert!(!session.screen_text().contains("unknown outcome"), "{}", session.screen_text());
+    session.line("exit");
+    session.expect_exit();
+    let (_, told, _) = run(home.path(), &["doctor"]);
+    assert!(told.contains("unknown outcome: time at ") && told.contains(&id), "{told}");
+    assert!(log_events(home.path()).iter().any(|event| event["event"] == "outcome_unknown"));
+}
+
+#[test]
+fn a_chat_at_a_terminal_answers_and_has_its_commands() {
+    let home = home(&[
+        calling("clock", "time", &json!({"zone": "UTC"}), "it is **late**"),
+        json!({"when": "adapter", "steps": [{"text": "Aardvark adapters are fine"}]}),
+    ]);
+    let session = Session::spawn(Spawn::new(program()).arg("agent").home(home.path()).size(40, 110));
+    session.expect_text("a chat with the model; /help lists its commands");
+    session.line("what does the clock say?");
+    session.expect_text("it is late");
+    session.line("/etc/passwd and an adapter?");
+    session.expect_text("Aardvark adapters are fine");
+    session.line("/memory aardvark");
+    session.expect_text("     1  2");
+    session.line("/tools");
+    session.expect_text("medium in the workspace");
+    session.line("/policy");
+    session.expect_text("forbidden commands");
+    session.expect_text("supervised");
+    session.line(":model");
+    session.expect_text("* mine");
+    session.line("/model other");
+    session.expect_text("no model is called other");
+    session.line("/nope");
+    session.expect_text("/nope is no command of the chat");
+    session.line("/clear");
+    session.expect_text("a new conversation begins");
+    session.line("one more about the clock");
+    session.expect("a second answer", |screen| screen.contents().matches("it is late").count() == 2);
+    session.line("/help");
+    session.expect_text("ends the chat, as Ctrl-D does");
+    session.line("/exit");
+    assert!(session.expect_exit().success());
+    let (_, listed, _) = run(home.path(), &["memory", "list"]);
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+    assert!(run(home.path(), &["memory", "show", "1"]).1.contains("### Tool time"));
+}
+
+#[test]
+fn a_chat_asks_before_it_writes_and_ctrl_c_stops_one_answer_only() {
+    let home = home(&[
+        calling("write", "file_write", &json!({"path": "new.txt", "content": "new content\n"}), "it is written"),
+        json!({"when": "slow", "steps": [{"text": "begun\n\n"}, {"delay_ms": 60_000}, {"text": "never"}]}),
+    ]);
+    let session = Session::spawn(Spawn::new(program()).arg("agent").home(home.path()).size(40, 110));
+    session.expect_text("a chat with the model");
+    session.line("write it");
+    session.expect_text("y run once");
+    session.line("y");
+    session.expect_text("it is written");
+    let written = std::fs::read_to_string(home.path().join("reedclaw-workspace/new.txt")).expect("a file");
+    assert_eq!(written, "new content\n");
+    session.line("slow one");
+    session.expect_text("begun");
+    session.press(Key::Ctrl('c'));
+    session.expect_text("stopped; what came is kept");
+    session.line("slow once more");
+    session.expect("it is asked again", |screen| screen.contents().matches("begun").count() == 2);
+    session.press(Key::Ctrl('c'));
+    session.expect("and stopped again", |screen| screen.contents().matches("stopped; what").count() == 2);
+    session.press(Key::Ctrl('d'));
+    assert!(session.expect_exit().success());
+}
+
+#[test]
+fn without_a_terminal_there_is_no_chat() {
+    let home = home(&[]);
+    let (code, out, err) = run(home.path(), &["agent"]);
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert!(err.contains("there is no terminal to chat at") && err.contains("--message"), "{err}");
+    assert_eq!(run(home.path(), &["agent", "--json"]).0, Some(2));
+}
+
+#[test]
+fn a_list_is_taken_by_the_programs_of_this_machine_after_a_yes() {
+    let home = home(&[]);
+    let project = home.path().join("project");
+    std::fs::create_dir_all(project.join(".git")).expect("a project");
+    let list = json!({"allowedCommands": ["mkdir new", "rm -rf /"]});
+    std::fs::write(project.join("list.json"), list.to_string()).expect("a list");
+    let allow = |args: &[&str]| {
+        let args: Vec<&str> = ["allow"].iter().chain(args).copied().collect();
+        seen(&command(home.path(), &args).current_dir(&project).output().expect("it runs"))
+    };
+    let (code, out, err) = allow(&["import", "list.json"]);
+    assert_eq!(code, Some(2));
+    assert!(out.contains("mkdir new  by /") && out.contains("refused: rm -rf /"), "{out}");
+    assert!(err.contains("this would allow 1 command"), "{err}");
+    assert_eq!(allow(&["list"]).1, "");
+    let import = Spawn::new(program()).args(&["allow", "import", "list.json"]).home(home.path()).cwd(&project);
+    let session = Session::spawn(import.size(24, 120));
+    session.expect_text("[y/N]");
+    session.line("y");
+    session.expect_text("allowed: 1 command for good");
+    session.expect_exit();
+    assert!(allow(&["list"]).1.starts_with("1  mkdir new"));
 }

@@ -58,7 +58,8 @@ fn install(home: &Path, directory: &str, answer: &str) -> (i32, String) {
     let path = home.join(directory).display().to_string();
     let spawn = Spawn::new(program()).args(&["plugin", "install", &path]).home(home).size(60, 160);
     let session = Session::spawn(spawn);
-    session.expect_text("[y/N]");
+    // The plugin's own words may say `[y/N]`, too.
+    session.expect_text("and allow all of this? [y/N]");
     let shown = session.screen_text();
     if answer.is_empty() {
         session.press(Key::Enter)

@@ -67,6 +67,15 @@ pub fn answer(text: &str) -> Vec<Step> {
     vec![head(), piece(text), end()]
 }
 
+/// A whole answer that calls a tool.
+pub fn tool_call(name: &str, arguments: &str) -> Vec<Step> {
+    let call = json!([{"index": 0, "id": "call-1", "type": "function",
+        "function": {"name": name, "arguments": arguments}}]);
+    let Step::Raw(mut bytes) = event(&json!({}), Some("tool_calls")) else { unreachable!("an event is bytes") };
+    bytes.extend_from_slice(b"data: [DONE]\n\n");
+    vec![head(), event(&json!({"tool_calls": call}), None), Step::Raw(bytes)]
+}
+
 /// A refusal.
 pub fn refusal(status: &str, message: &str) -> Vec<Step> {
     let body = json!({"error": {"message": message, "type": "test"}}).to_string();

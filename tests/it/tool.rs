@@ -78,7 +78,7 @@ fn run(home: &Path, args: &[&str]) -> (Option<i32>, String, String) {
 }
 
 /// Calls a tool in the workspace; gives the exit status and the result.
-fn call(home: &Path, tool: &str, arguments: &Value, more: &[&str]) -> (Option<i32>, Value) {
+pub fn call(home: &Path, tool: &str, arguments: &Value, more: &[&str]) -> (Option<i32>, Value) {
     let (workspace, arguments) = (home.join("ws").display().to_string(), arguments.to_string());
     let args = ["tool", "run", tool, "--json", &arguments, "--workspace", &workspace];
     let (code, out, err) = run(home, &[&args, more].concat());
@@ -405,9 +405,12 @@ fn tools_are_listed_with_where_they_may_be_used() {
         "file_list",
         "file_read",
         "file_write",
+        "find_files",
         "http",
         "memory_search",
         "pdf_extract",
+        "read_readme",
+        "search_text",
         "shell",
         "time",
     ] {

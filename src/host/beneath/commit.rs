@@ -138,6 +138,9 @@ impl Desk {
     /// Looks for what a crash left; gives what was done about it.
     fn recover(&self, root: &Root) -> Option<Recovery> {
         let is_committed = self.committed.exists();
+        if !is_committed && !self.prepared.exists() {
+            return None;
+        }
         let journal = Journal::read(if is_committed { &self.committed } else { &self.prepared });
         let mut recovery = Recovery { root: root.path().to_owned(), finished: Vec::new(), left: Vec::new() };
         if let Some(journal) = &journal {
@@ -240,6 +243,8 @@ struct Staged {
     name: PathBuf,
     stamp: Option<Stamp>,
     mode: u32,
+    /// Held open until all is done.
+    old: Option<File>,
     content: Option<File>,
 }
 
@@ -305,6 +310,9 @@ impl Root {
         parents.values().for_each(sync);
         let _ = desk.close();
         step();
+        // Some disks take milliseconds to give back the blocks of each file that was replaced; nobody waits for that.
+        let replaced: Vec<File> = staged.into_iter().filter_map(|staged| staged.old).collect();
+        let _ = std::thread::Builder::new().spawn(move || drop(replaced));
         applied
     }
 
@@ -411,7 +419,7 @@ impl Root {
             fchmod(&file, Mode::from_bits_truncate(mode))?;
             content = Some(file);
         }
-        Ok(Staged { parent, name, stamp, mode, content })
+        Ok(Staged { parent, name, stamp, mode, old, content })
     }
 
     /// Finishes one file of a change that counts; says whether it holds what it should.

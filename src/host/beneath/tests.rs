@@ -163,3 +163,33 @@ fn a_link_swapped_in_while_writing_touches_nothing_outside() {
 fn write_unsynced(root: &Root, path: &str) -> bool {
     root.write(path, b"x", None).is_ok()
 }
+
+#[test]
+fn what_a_walk_comes_upon_is_opened_without_links() {
+    let (_top, root) = scene();
+    let links = Links::default();
+    let open = |path: &str| root.open_found(Path::new(path), &links).err();
+    use PathError::{HardLinks, Missing, NotRegular, Outside};
+    for (path, problem) in [
+        ("src/a.txt", None),
+        ("src/twin", None),
+        ("~file", None),
+        ("hard", Some(HardLinks)),
+        ("src/link", Some(Outside)),
+        ("src/around/a.txt", Some(Outside)),
+        ("etc/passwd", Some(Outside)),
+        ("../secret", Some(Outside)),
+        ("pipe", Some(NotRegular)),
+        ("src", Some(NotRegular)),
+        ("none", Some(Missing)),
+    ] {
+        assert_eq!(open(path), problem, "{path}");
+    }
+    for (path, is_held) in [("src/a.txt", true), ("etc/passwd", false), ("src/around/a.txt", false), ("none", false)] {
+        assert_eq!(root.holds(Path::new(path)), is_held, "{path}");
+    }
+    assert_eq!(root.look("src/around/deep"), Ok((PathBuf::from("src/deep"), true)));
+    assert_eq!(root.look("src/link"), Ok((PathBuf::from("src/a.txt"), false)));
+    assert_eq!(root.look("."), Ok((PathBuf::new(), true)));
+    assert_eq!(root.look("src/out"), Err(Outside));
+}

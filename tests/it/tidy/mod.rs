@@ -44,9 +44,15 @@ const ROOMS: &[Room] = &[
     room("tokens", 2, &["base", "proto"], "pure: a text and a vocabulary in, a number out"),
     room("turn", 2, &["base", "proto"], "pure: the agent as a state machine has never heard of HTTP or SQLite"),
     room("host", 3, &["base"], "the door out has no nouns of ours: bytes, paths and time"),
+    room("log", 3, &["base"], "what happened, whoever says so"),
     room("config", 4, &["base", "proto", "host"], "settings are read through the door; nobody else reads them"),
     room("estop", 4, &["base", "proto", "host"], "a file that stops tools knows no tool"),
-    room("model", 4, &["base", "proto", "tokens", "host"], "a provider sees messages, not the shell or the store"),
+    room(
+        "model",
+        4,
+        &["base", "proto", "tokens", "host", "log"],
+        "a provider sees messages, not the shell or the store",
+    ),
     room("project", 4, &["base"], "it reads a stranger's repository and knows nobody whom it could tell"),
     room("receipts", 4, &["base", "proto", "host"], "the record of what was let run knows no rule and no tool"),
     room("sandbox", 4, &["base", "proto", "host"], "it holds a program without knowing which, or why"),
@@ -62,15 +68,15 @@ const ROOMS: &[Room] = &[
     room(
         "agent",
         7,
-        &["base", "proto", "money", "turn", "host", "model", "store", "gate", "tools"],
+        &["base", "proto", "money", "turn", "host", "log", "model", "store", "gate", "tools"],
         "it performs what turn asks for, and never prints",
     ),
     room(
         "app",
         8,
         &[
-            "base", "proto", "money", "policy", "host", "config", "estop", "model", "receipts", "sandbox", "shell",
-            "store", "gate", "tools", "agent",
+            "base", "proto", "money", "policy", "host", "log", "config", "estop", "model", "receipts", "sandbox",
+            "shell", "store", "gate", "tools", "agent",
         ],
         "the composition root: settings become options here and nowhere else",
     ),
@@ -79,7 +85,7 @@ const ROOMS: &[Room] = &[
         "repl",
         10,
         &[
-            "base", "proto", "money", "policy", "route", "turn", "render", "host", "estop", "project", "shell",
+            "base", "proto", "money", "policy", "route", "turn", "render", "host", "log", "estop", "project", "shell",
             "store", "gate", "app", "agent", "console", "config",
         ],
         "the prompt brings the rooms together; it asks no provider itself",
@@ -88,7 +94,7 @@ const ROOMS: &[Room] = &[
         "cli",
         11,
         &[
-            "base", "proto", "money", "policy", "render", "route", "tokens", "turn", "host", "config", "estop",
+            "base", "proto", "money", "policy", "render", "route", "tokens", "turn", "host", "log", "config", "estop",
             "model", "project", "receipts", "sandbox", "shell", "store", "gate", "tools", "agent", "app", "console",
             "repl",
         ],

@@ -1,0 +1,272 @@
+//! `reedclaw agent` without a message: a chat at the terminal. It reads lines, carries out its own commands, and has all
+//! else answered. It starts no shell.
+
+use std::borrow::Cow;
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::sync::{MutexGuard, PoisonError};
+
+use reedline::{Prompt, PromptEditMode, PromptHistorySearch, Reedline, Signal};
+
+use super::agent::{say, tell};
+use super::memory;
+use crate::app::{self, Runtime};
+use crate::policy::Rules;
+use crate::proto::{Failure, FailureKind};
+use crate::render::text::{escape_visible, table};
+use crate::store::Store;
+
+/// Hits that `/memory` shows.
+const HITS: usize = 20;
+/// Columns where the terminal doesn't say.
+const COLUMNS: usize = 80;
+
+/// A command of the chat. In the shell it is a meta command of the same name.
+struct Row {
+    name: &'static str,
+    usage: &'static str,
+    help: &'static str,
+    act: fn(&mut Runtime, &str) -> Result<(), Failure>,
+}
+
+/// The commands; `/exit` is the loop's own.
+const COMMANDS: [Row; 7] = [
+    Row { name: "exit", usage: "", help: "ends the chat, as Ctrl-D does", act: |_, _| Ok(()) },
+    Row { name: "help", usage: "", help: "lists these commands", act: |_, _| help() },
+    Row { name: "tools", usage: "", help: "lists the tools that the model has, and how risky they are", act: tools },
+    Row { name: "memory", usage: "QUERY", help: "searches earlier conversations", act: search },
+    Row { name: "policy", usage: "", help: "says what the model may do", act: policy },
+    Row { name: "clear", usage: "", help: "begins a new conversation", act: |runtime, _| clear(runtime) },
+    Row { name: "model", usage: "[NAME]", help: "lets another model answer, or lists them", act: model },
+];
+
+/// What is typed next.
+pub(super) enum Said {
+    /// A question.
+    Question(String),
+    /// Nothing more.
+    End,
+}
+
+/// Reads lines at the terminal.
+pub(super) enum Lines {
+    Edited(Box<Reedline>),
+    /// A terminal on which no line can be edited.
+    Plain,
+}
+
+impl Lines {
+    /// For the terminal that there is.
+    pub(super) fn new(can_edit: bool) -> Self {
+        if can_edit { Self::Edited(Box::new(Reedline::create())) } else { Self::Plain }
+    }
+
+    /// Whether somebody can type, and see what they type.
+    pub(super) fn has_terminal() -> bool {
+        io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal()
+    }
+
+    /// The next line; nothing at the end of the input.
+    fn next(&mut self) -> io::Result<Option<String>> {
+        match self {
+            Self::Edited(editor) => loop {
+                match editor.read_line(&Plain)? {
+                    Signal::Success(line) => return Ok(Some(line)),
+                    Signal::CtrlD => return Ok(None),
+                    _ => {}
+                }
+            },
+            Self::Plain => {
+                let mut err = io::stderr();
+                err.write_all(b"> ")?;
+                err.flush()?;
+                let mut line = String::new();
+                Ok((io::stdin().lock().read_line(&mut line)? > 0).then(|| line.trim_end().to_owned()))
+            }
+        }
+    }
+
+    /// Carries out commands until there is a question.
+    pub(super) fn next_question(&mut self, runtime: &mut Runtime) -> Result<Said, Failure> {
+        let unreadable = |error: io::Error| Failure {
+            kind: FailureKind::Unavailable,
+            message: format!("the terminal can't be read: {error}"),
+            hint: String::new(),
+        };
+        while let Some(line) = self.next().map_err(unreadable)? {
+            match command(&line) {
+                Command::None if line.trim().is_empty() => {}
+                Command::None => return Ok(Said::Question(line)),
+                Command::Known(row, _) if row.name == "exit" => return Ok(Said::End),
+                Command::Known(row, argument) => {
+                    if let Err(failure) = (row.act)(runtime, argument) {
+                        tell(&failure);
+                    }
+                }
+                Command::Unknown(word) => tell(&Failure {
+                    kind: FailureKind::User,
+                    message: format!("{} is no command of the chat", escape_visible(word)),
+                    hint: "/help lists them; a question may begin with a space".into(),
+                }),
+            }
+        }
+        Ok(Said::End)
+    }
+}
+
+/// What a line is.
+enum Command<'a> {
+    /// No command.
+    None,
+    Known(&'static Row, &'a str),
+    Unknown(&'a str),
+}
+
+/// Reads a command, with a slash or a colon. A path at the start of a question has another slash in it.
+fn command(line: &str) -> Command<'_> {
+    let Some(rest) = line.strip_prefix(['/', ':']) else { return Command::None };
+    let (word, argument) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    if word.is_empty() || !word.bytes().all(|byte| byte.is_ascii_lowercase()) {
+        return Command::None;
+    }
+    match COMMANDS.iter().find(|row| row.name == word) {
+        Some(row) => Command::Known(row, argument.trim()),
+        None => Command::Unknown(&line[..=word.len()]),
+    }
+}
+
+fn help() -> Result<(), Failure> {
+    let usage = |row: &Row| format!("/{} {}", row.name, row.usage).trim_end().to_owned();
+    put(&COMMANDS.iter().map(|row| vec![usage(row), row.help.to_owned()]).collect::<Vec<_>>());
+    Ok(())
+}
+
+fn tools(runtime: &mut Runtime, _: &str) -> Result<(), Failure> {
+    let app = &mut runtime.app;
+    match app.agent.hands() {
+        Some(hands) => put(&app::tool_rows(hands, &app.settings)),
+        None => say("the model has no tools here"),
+    }
+    Ok(())
+}
+
+fn search(runtime: &mut Runtime, query: &str) -> Result<(), Failure> {
+    if query.is_empty() {
+        let message = "/memory needs words to look for".to_owned();
+        return Err(Failure { kind: FailureKind::User, message, hint: "/memory QUERY".into() });
+    }
+    let mut store: MutexGuard<'_, Store> = runtime.app.store.lock().unwrap_or_else(PoisonError::into_inner);
+    memory::search(&mut store, query, HITS).map(drop)
+}
+
+fn policy(runtime: &mut Runtime, _: &str) -> Result<(), Failure> {
+    match runtime.app.agent.hands() {
+        Some(hands) => put(&policy_rows(hands.gate().rules())),
+        None => say("the model has no tools here"),
+    }
+    Ok(())
+}
+
+/// What the model may do, in short.
+fn policy_rows(rules: &Rules) -> Vec<Vec<String>> {
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    vec![
+        row("autonomy", rules.autonomy.to_string()),
+        row("workspace", rules.workspace.clone()),
+        row("outside of it", if rules.workspace_only { "blocked".into() } else { "asked about".into() }),
+        row("forbidden paths", rules.forbidden_paths.join(" ")),
+        row("forbidden commands", rules.forbidden_commands.join(" ")),
+        row("allowed domains", rules.allow_domains.join(" ")),
+    ]
+}
+
+fn clear(runtime: &mut Runtime) -> Result<(), Failure> {
+    runtime.app.agent.clear();
+    say("a new conversation begins; the one before is kept");
+    Ok(())
+}
+
+fn model(runtime: &mut Runtime, name: &str) -> Result<(), Failure> {
+    let agent = &mut runtime.app.agent;
+    if !name.is_empty() {
+        agent.use_model(name)?;
+        say(&format!("{} answers from now on", agent.current_model().unwrap_or(name)));
+        return Ok(());
+    }
+    let mark = |is_current| if is_current { "*" } else { " " };
+    let row = |model: crate::agent::ModelInfo| {
+        vec![format!("{} {}", mark(model.is_current), model.name), model.model, model.endpoint]
+    };
+    put(&agent.models().into_iter().map(row).collect::<Vec<_>>());
+    Ok(())
+}
+
+/// Prints a table, every byte of it escaped.
+fn put(rows: &[Vec<String>]) {
+    let columns = crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(20));
+    let escaped = |row: &Vec<String>| row.iter().map(|cell| escape_visible(cell)).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(escaped).collect();
+    let mut out = io::stdout().lock();
+    // Where the terminal has gone nobody could be told.
+    let _ = out.write_all(table(&rows, columns).as_bytes()).and_then(|()| out.flush());
+}
+
+/// A prompt without colours or news.
+struct Plain;
+
+impl Prompt for Plain {
+    fn render_prompt_left(&self) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn render_prompt_right(&self) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn render_prompt_indicator(&self, _: PromptEditMode) -> Cow<'_, str> {
+        "> ".into()
+    }
+
+    fn render_prompt_multiline_indicator(&self) -> Cow<'_, str> {
+        "… ".into()
+    }
+
+    fn render_prompt_history_search_indicator(&self, search: PromptHistorySearch) -> Cow<'_, str> {
+        format!("({}) ", search.term).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::repl::meta::METAS;
+
+    #[test]
+    fn a_command_is_a_word_behind_a_slash_and_a_path_is_none() {
+        let read = |line: &str| match command(line) {
+            Command::None => "question".to_owned(),
+            Command::Known(row, argument) => format!("{} {argument}", row.name),
+            Command::Unknown(word) => format!("unknown {word}"),
+        };
+        for (line, what) in [
+            ("/exit", "exit "),
+            (":exit", "exit "),
+            ("/memory  two words ", "memory two words"),
+            ("/etc/passwd what is it?", "question"),
+            ("/", "question"),
+            (" /exit is what?", "question"),
+            ("hello /exit", "question"),
+            ("/nope x", "unknown /nope"),
+        ] {
+            assert_eq!(read(line), what, "{line}");
+        }
+    }
+
+    #[test]
+    fn each_command_is_a_meta_command_of_the_shell_too() {
+        // Not yet: it comes with the policy's own words.
+        let coming = ["policy"];
+        for row in COMMANDS.iter().filter(|row| !coming.contains(&row.name)) {
+            assert!(METAS.iter().any(|meta| meta.names.contains(&row.name)), "{}", row.name);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The settings of a model's tools, as plain data: which there are, and how far they go.
+
+/// The model's tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolSettings {
+    /// Whether `http` may send data.
+    pub http_post: bool,
+    /// Ports that `http` may speak to.
+    pub http_ports: Vec<u16>,
+    /// Whether `http` may reach this machine and private networks.
+    pub http_allow_private: bool,
+    /// The only tools in the shell; all where none are named.
+    pub allow_shell: Option<Vec<String>>,
+    /// The only tools in `reedclaw agent`; all where none are named.
+    pub allow_agent: Option<Vec<String>>,
+}
+
+/// How far a model may go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolLimitSettings {
+    /// Rounds of tool calls for one question.
+    pub tool_rounds: usize,
+    /// The same, for a single question without a session.
+    pub tool_rounds_once: usize,
+    /// Bytes of an answer.
+    pub response_bytes: usize,
+    /// Milliseconds of a tool.
+    pub tool_ms: u64,
+    /// Milliseconds of a command.
+    pub shell_ms: u64,
+    /// Milliseconds of a request.
+    pub http_ms: u64,
+    /// Times that the same call may give the same result.
+    pub repeats: usize,
+    /// Bytes of a tool's output that the model is shown.
+    pub output_bytes: usize,
+}

@@ -1,0 +1,86 @@
+//! `find_files`: names by a glob.
+
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use serde_json::{Value, json};
+
+use super::{End, LEFT_OUT, Walk, limit, limit_schema, note, outcome, shown};
+use crate::gate::Permit;
+use crate::proto::action::Action;
+use crate::proto::tool::{Outcome, ToolError};
+use crate::tools::{Place, Plan, Spec, Tool, Work, text};
+
+/// The tool.
+pub(in crate::tools) struct Find;
+
+impl Tool for Find {
+    fn spec(&self) -> Spec {
+        let description = "Finds files of the workspace by a glob, sorted by path. Without a slash the pattern is held \
+                           against names (`*.rs`), with one against whole paths (`src/**/*.rs`, `**/tests/*`, \
+                           `*.{c,h}`). Hidden files and what .gitignore names are left out.";
+        Spec {
+            name: "find_files".into(),
+            aliases: &[],
+            description: description.into(),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "pattern": {"type": "string", "minLength": 1, "maxLength": 1000},
+                    "limit": limit_schema(),
+                },
+                "required": ["pattern"],
+                "additionalProperties": false,
+            }),
+        }
+    }
+
+    fn plan(&self, arguments: &Value, _: Place<'_>) -> Result<Plan, ToolError> {
+        let pattern = text(arguments, "pattern");
+        globs(pattern)?;
+        Ok(Plan::of(Action::List { path: ".".into() }).saying(format!("Finding `{pattern}`")))
+    }
+
+    fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
+        found(permit, work).unwrap_or_else(Into::into)
+    }
+}
+
+fn found(permit: &Permit, work: &Work<'_>) -> Result<Outcome, ToolError> {
+    let pattern = text(permit.arguments(), "pattern");
+    let globs = globs(pattern)?;
+    let is_whole = pattern.contains('/');
+    let root = work.place.root;
+    let (mut paths, end) = Walk::new(Path::new(""), work).each_file(|| {
+        |entry: &ignore::DirEntry, path: &Path, found: &mut Vec<PathBuf>, _: &_| {
+            let is_match = if is_whole { globs.is_match(path) } else { globs.is_match(entry.file_name()) };
+            if is_match {
+                found.push(path.to_owned());
+            }
+        }
+    });
+    paths.sort_unstable();
+    let count = paths.len();
+    // A walk goes by names: what is told is looked at once more, beneath the handle.
+    let is_shown = |path: &&PathBuf| root.holds(path) && permit.may_read(&root.path().join(path));
+    let mut lines: Vec<String> =
+        paths.iter().filter(is_shown).take(limit(permit.arguments())).map(|path| shown(path)).collect();
+    let given = lines.len();
+    if given == 0 {
+        lines.push(format!("[no file has such a name; {LEFT_OUT}]"));
+    } else if given < count {
+        lines.push(format!("[{given} of {count} files]"));
+    }
+    note(end, &mut lines, work)?;
+    Ok(outcome(&lines, given, given == count && end == End::Whole))
+}
+
+fn globs(pattern: &str) -> Result<GlobSet, ToolError> {
+    let wrong = |error: globset::Error| {
+        let hint = "a glob is wanted: * ? ** [a-z] {one,two}, and \\ in front of what stands for itself";
+        ToolError::new("bad-pattern", format!("{pattern}: {}", error.kind()), hint)
+    };
+    let from_here = pattern.trim_start_matches("./").trim_start_matches('/');
+    let glob = GlobBuilder::new(from_here).literal_separator(true).build().map_err(wrong)?;
+    GlobSetBuilder::new().add(glob).build().map_err(wrong)
+}

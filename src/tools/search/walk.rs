@@ -1,0 +1,121 @@
+//! The files below a place in the workspace, looked at in parallel and chosen as ripgrep chooses them: none that
+//! `.gitignore` or `.ignore` names, none that is hidden, no link, nothing on another file system. A place that is asked for
+//! by its name is looked at whatever it is.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use ignore::{DirEntry, WalkBuilder, WalkState};
+
+use crate::host::Root;
+use crate::tools::Work;
+
+/// How often it is asked whether to stop: less than a person notices.
+const TICK: Duration = Duration::from_millis(20);
+
+/// How a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::tools) enum End {
+    /// It has seen all.
+    Whole,
+    /// A visitor had enough.
+    Enough,
+    /// It was stopped from outside.
+    Stopped,
+    /// Its time was over.
+    Late,
+}
+
+/// Where a walk goes, and how long.
+pub(in crate::tools) struct Walk<'a> {
+    /// The workspace.
+    root: &'a Root,
+    /// Where it begins, from the workspace: a directory or a file, without links.
+    below: PathBuf,
+    is_stopped: &'a (dyn Fn() -> bool + Sync),
+    time: Duration,
+}
+
+impl<'a> Walk<'a> {
+    /// A walk of a call.
+    pub(in crate::tools) fn new(below: &Path, work: &Work<'a>) -> Self {
+        Self { root: work.place.root, below: below.to_owned(), is_stopped: work.is_stopped, time: work.limits.tool }
+    }
+
+    /// Shows each file to a visitor; each thread has one of its own. A visitor gets the file, its path from the workspace,
+    /// a list to put into what it finds, and a flag: set, it ends the walk. Gives what was found, in no order.
+    pub(in crate::tools) fn each_file<T, V>(&self, visitor: impl Fn() -> V + Sync) -> (Vec<T>, End)
+    where
+        T: Send,
+        V: FnMut(&DirEntry, &Path, &mut Vec<T>, &AtomicBool) + Send,
+    {
+        let found = Mutex::new(Vec::new());
+        let halt = AtomicBool::new(false);
+        let top = self.root.path();
+        let walk = WalkBuilder::new(top.join(&self.below)).same_file_system(true).build_parallel();
+        let run = || {
+            walk.run(|| {
+                let mut visit = visitor();
+                let mut own = Batch { items: Vec::new(), all: &found };
+                let halt = &halt;
+                Box::new(move |entry| {
+                    if halt.load(Ordering::Relaxed) {
+                        return WalkState::Quit;
+                    }
+                    // What can't be read is left out, as ripgrep does.
+                    let Ok(entry) = entry else { return WalkState::Continue };
+                    if entry.file_type().is_some_and(|kind| kind.is_file())
+                        && let Ok(path) = entry.path().strip_prefix(top)
+                    {
+                        visit(&entry, path, &mut own.items, halt);
+                    }
+                    WalkState::Continue
+                })
+            });
+        };
+        let end = self.watched(run, &halt);
+        (found.into_inner().unwrap_or_default(), end)
+    }
+
+    /// Runs a walk in a thread, and ends it when that is due.
+    fn watched(&self, run: impl FnOnce() + Send, halt: &AtomicBool) -> End {
+        let deadline = Instant::now() + self.time;
+        let mut end = None;
+        std::thread::scope(|scope| {
+            let (sender, ended) = channel::<()>();
+            scope.spawn(move || {
+                run();
+                drop(sender);
+            });
+            while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                let why = if (self.is_stopped)() {
+                    End::Stopped
+                } else if Instant::now() > deadline {
+                    End::Late
+                } else {
+                    continue;
+                };
+                end = end.or(Some(why));
+                halt.store(true, Ordering::Relaxed);
+            }
+        });
+        end.unwrap_or(if halt.load(Ordering::Relaxed) { End::Enough } else { End::Whole })
+    }
+}
+
+/// What one thread has found; it goes to the rest when the thread ends.
+struct Batch<'a, T> {
+    items: Vec<T>,
+    all: &'a Mutex<Vec<T>>,
+}
+
+impl<T> Drop for Batch<'_, T> {
+    fn drop(&mut self) {
+        if let Ok(mut all) = self.all.lock() {
+            all.append(&mut self.items);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What a model finds out about a repository, by the tools as anybody can call them.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::tool::call;
+
+/// What may not come out of the workspace, and what is closed inside it.
+const SECRET: &str = "needle-s3cr3t";
+
+/// A home with a repository `ws` in it.
+fn home() -> TempDir {
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
+    let write = |path: &str, text: &[u8]| {
+        let path = home.path().join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+        fs::write(path, text).expect("a file");
+    };
+    write("ws/src/app.rs", b"fn main() {\n    let needle = 1;\n}\n// a needle in a needle\n");
+    write("ws/src/deep/lib.rs", b"// no thing here\n");
+    write("ws/src/deep/lib.c", "/* äöü needle */\n".as_bytes());
+    write("ws/README.md", b"needle.*\nNEEDLE\n");
+    write("ws/.gitignore", b"/out\n*.log\n");
+    write("ws/out/made.rs", b"needle\n");
+    write("ws/build.log", b"needle\n");
+    write("ws/.hidden/x.rs", b"needle\n");
+    write("ws/binary.rs", b"\0\x01needle\n");
+    write("ws/wide.rs", b"\xff\xfen\0e\0e\0d\0l\0e\0\n\0");
+    write("ws/closed/key.rs", SECRET.as_bytes());
+    write("ws/.git/HEAD", b"ref: refs/heads/main\n");
+    write("outside/secret.rs", SECRET.as_bytes());
+    for (link, to) in [("ws/link.rs", "../outside/secret.rs"), ("ws/out-dir", "../outside"), ("ws/in-dir", "src")] {
+        symlink(to, home.path().join(link)).expect("a link");
+    }
+    fs::hard_link(home.path().join("outside/secret.rs"), home.path().join("ws/hard.rs")).expect("a hard link");
+    fs::hard_link(home.path().join("ws/src/deep/lib.rs"), home.path().join("ws/src/twin.rs")).expect("a hard link");
+    let closed = home.path().join("ws/closed").display().to_string();
+    write(
+        ".config/reedclaw/config.lua",
+        format!("return {{security = {{forbidden_paths = {{\"{closed}\"}}}}}}").as_bytes(),
+    );
+    home
+}
+
+/// The output's lines of a call that must succeed unasked, and the facts.
+#[track_caller]
+fn lines(home: &Path, tool: &str, arguments: &Value) -> (Vec<String>, Value) {
+    let (code, result) = call(home, tool, arguments, &[]);
+    assert_eq!(code, Some(0), "{arguments} {result}");
+    assert!(!result.to_string().contains("s3cr3t"), "{arguments} {result}");
+    let output = result["output"].as_str().unwrap_or_default();
+    (output.lines().map(str::to_owned).collect(), result["metadata"].clone())
+}
+
+#[test]
+fn files_are_found_by_globs() {
+    let home = home();
+    let all = ["README.md", "binary.rs", "src/app.rs", "src/deep/lib.c", "src/deep/lib.rs", "src/twin.rs", "wide.rs"];
+    let only = |end: &str| all.into_iter().filter(|path| path.ends_with(end)).collect::<Vec<_>>();
+    // A name is no content: that a hard link is there may be told.
+    for (pattern, found) in [
+        ("lib.*", vec!["src/deep/lib.c", "src/deep/lib.rs"]),
+        ("src/*.rs", vec!["src/app.rs", "src/twin.rs"]),
+        ("./src/**", vec!["src/app.rs", "src/deep/lib.c", "src/deep/lib.rs", "src/twin.rs"]),
+        ("/src/**/*.{c,md}", vec!["src/deep/lib.c"]),
+        ("*.[cm]*", vec!["README.md", "src/deep/lib.c"]),
+        ("**/deep/*", vec!["src/deep/lib.c", "src/deep/lib.rs"]),
+        ("README.md", only(".md")),
+    ] {
+        assert_eq!(lines(home.path(), "find_files", &json!({"pattern": pattern})).0, found, "{pattern}");
+    }
+    let rust = lines(home.path(), "find_files", &json!({"pattern": "*.rs", "limit": null})).0;
+    assert_eq!(rust[..2], ["binary.rs", "hard.rs"]);
+    assert!(
+        !rust.iter().any(|path| path.contains("closed") || path.contains("out") || path.contains("link")),
+        "{rust:?}"
+    );
+    let (some, facts) = lines(home.path(), "find_files", &json!({"pattern": "src/**", "limit": 2}));
+    assert_eq!(some, ["src/app.rs", "src/deep/lib.c", "[2 of 4 files]"]);
+    assert_eq!(facts, json!({"results": 2, "is_all": false}));
+    for pattern in ["*.log", "../**", "../outside/*", "out/**", "made.rs", "closed/*", "out-dir/*", "SRC/*"] {
+        let (none, facts) = lines(home.path(), "find_files", &json!({"pattern": pattern}));
+        assert!(none.len() == 1 && none[0].starts_with("[no file has such a name"), "{pattern} {none:?}");
+        assert_eq!(facts["results"], 0, "{pattern}");
+    }
+    let (code, result) = call(home.path(), "find_files", &json!({"pattern": "a[b"}), &[]);
+    assert_eq!((code, &result["error"]["code"]), (Some(1), &json!("bad-pattern")), "{result}");
+}
+
+#[test]
+fn lines_are_found_by_texts_and_expressions() {
+    let home = home();
+    let search = |arguments: Value| -> Vec<(String, u64, u64)> {
+        let (lines, _) = lines(home.path(), "search_text", &arguments);
+        let found = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let number = |value: &Value| value.as_u64().expect("a number");
+        found
+            .map(|it| (it["path"].as_str().expect("a path").to_owned(), number(&it["line"]), number(&it["column"])))
+            .collect()
+    };
+    let at = |found: &[(&str, u64, u64)]| -> Vec<(String, u64, u64)> {
+        found.iter().map(|(path, line, column)| ((*path).to_owned(), *line, *column)).collect()
+    };
+    let app = [("src/app.rs", 2, 9), ("src/app.rs", 4, 6)];
+    let everywhere = [&[("README.md", 1, 1)], &app[..], &[("src/deep/lib.c", 1, 11), ("wide.rs", 1, 1)]].concat();
+    assert_eq!(search(json!({"query": "needle"})), at(&everywhere));
+    assert_eq!(search(json!({"query": "needle", "path": "src/app.rs", "regex": null})), at(&app));
+    assert_eq!(search(json!({"query": "needle", "path": "in-dir"})), at(&everywhere[1..4]));
+    assert_eq!(search(json!({"query": "needle.*"})), at(&[("README.md", 1, 1)]));
+    assert_eq!(search(json!({"query": "^n.*\\*$", "regex": true})), at(&[("README.md", 1, 1)]));
+    assert_eq!(search(json!({"query": "(?i)^needle$", "regex": true})), at(&[("README.md", 2, 1), ("wide.rs", 1, 1)]));
+    assert_eq!(search(json!({"query": "no thing"})), at(&[("src/deep/lib.rs", 1, 4), ("src/twin.rs", 1, 4)]));
+    // What is named is looked at, though it is hidden or ignored.
+    assert_eq!(search(json!({"query": "needle", "path": ".hidden"})), at(&[(".hidden/x.rs", 1, 1)]));
+    assert_eq!(search(json!({"query": "needle", "path": "build.log"})), at(&[("build.log", 1, 1)]));
+    assert_eq!(search(json!({"query": "needle", "path": "out"})), at(&[("out/made.rs", 1, 1)]));
+    assert_eq!(search(json!({"query": "needle", "limit": 2})), at(&everywhere[..2]));
+    let (some, facts) = lines(home.path(), "search_text", &json!({"query": "needle", "limit": 4}));
+    let first = json!({"path": "README.md", "line": 1, "column": 1, "preview": "needle.*"});
+    assert_eq!(serde_json::from_str::<Value>(&some[0]).expect("JSON"), first);
+    assert!(some[4].starts_with("[4 of "), "{some:?}");
+    assert_eq!(facts, json!({"results": 4, "is_all": false, "binary_files": 1}));
+    let (none, _) = lines(home.path(), "search_text", &json!({"query": "no such words"}));
+    assert!(none.len() == 1 && none[0].starts_with("[no line matches"), "{none:?}");
+}
+
+#[test]
+fn a_search_never_leaves_the_workspace() {
+    let home = home();
+    for path in ["..", "../outside", "out-dir", "link.rs", "/etc", "/", "~", "closed", "closed/key.rs"] {
+        let (code, result) = call(home.path(), "search_text", &json!({"query": "needle", "path": path}), &["--yes"]);
+        let is_refused = matches!(code, Some(1 | 3)) && result["success"] == false;
+        assert!(is_refused && !result.to_string().contains("s3cr3t"), "{path} {code:?} {result}");
+    }
+    // By its own name a hard link to what lies outside is no more open than any other.
+    let (hard, _) = lines(home.path(), "search_text", &json!({"query": "needle", "path": "hard.rs"}));
+    assert!(hard[0].starts_with("[no line matches"), "{hard:?}");
+    for (query, regex) in [("a(", true), ("a\nb", false), ("*a", true), ("\\n", true)] {
+        let (code, result) = call(home.path(), "search_text", &json!({"query": query, "regex": regex}), &[]);
+        assert_eq!((code, &result["error"]["code"]), (Some(1), &json!("bad-query")), "{query:?} {result}");
+    }
+}
+
+#[test]
+fn a_search_ends_where_there_is_too_much() {
+    let home = home();
+    for file in 0..12 {
+        fs::write(home.path().join(format!("ws/many{file}.txt")), "haystack\n".repeat(1_000)).expect("a file");
+    }
+    let (some, facts) = lines(home.path(), "search_text", &json!({"query": "haystack", "limit": 3}));
+    assert_eq!(some[3], "[3 of more than 10000 lines; ask for less, or below a directory]");
+    assert_eq!(facts["is_all"], false);
+    // A line without end is cut around its match.
+    fs::write(home.path().join("ws/long.txt"), format!("{}pin{}", "x".repeat(50_000), "y".repeat(50_000)))
+        .expect("a file");
+    let (long, _) = lines(home.path(), "search_text", &json!({"query": "pin"}));
+    assert!(long[0].len() < 400 && long[0].contains("xpiny") && long[0].contains("50001"), "{long:?}");
+}
+
+#[test]
+fn lines_of_a_file_are_read_by_range() {
+    let home = home();
+    let app = fs::read_to_string(home.path().join("ws/src/app.rs")).expect("a file");
+    let all: Vec<&str> = app.split_inclusive('\n').collect();
+    for (arguments, from, to) in [
+        (json!({"range": null}), 1, 4),
+        (json!({"range": "2-3"}), 2, 3),
+        (json!({"range": "2-"}), 2, 4),
+        (json!({"range": "4"}), 4, 4),
+        (json!({"range": "3-900"}), 3, 4),
+        (json!({"start_line": 2, "end_line": 2}), 2, 2),
+    ] {
+        let mut asked = arguments.clone();
+        asked["path"] = json!("src/app.rs");
+        for name in ["file_read", "read_file"] {
+            let (code, result) = call(home.path(), name, &asked, &[]);
+            assert_eq!((code, result["output"].as_str()), (Some(0), Some(&*all[from - 1..to].concat())), "{arguments}");
+            let facts = json!({"path": "src/app.rs", "startLine": from, "endLine": to, "lines": 4});
+            assert_eq!(result["metadata"], facts, "{arguments}");
+        }
+    }
+    for range in ["0-3", "a", "-3", "-", "3-2", "9-", "1-2-3", " 1"] {
+        let (_, result) = call(home.path(), "file_read", &json!({"path": "src/app.rs", "range": range}), &[]);
+        assert_eq!(result["error"]["code"], "bad-range", "{range} {result}");
+    }
+    let both = json!({"path": "src/app.rs", "range": "2", "end_line": 3});
+    assert_eq!(call(home.path(), "file_read", &both, &[]).1["error"]["code"], "bad-range");
+    assert!(lines(home.path(), "list_root", &json!({})).0.contains(&"src/".to_owned()));
+}
+
+#[test]
+fn the_readme_is_found_under_any_of_its_names() {
+    let home = home();
+    let readme = || call(home.path(), "read_readme", &json!({}), &[]).1;
+    assert_eq!(readme()["metadata"], json!({"path": "README.md", "startLine": 1, "endLine": 2, "lines": 2}));
+    let at = |name: &str| home.path().join("ws").join(name);
+    fs::rename(at("README.md"), at("Readme.txt")).expect("another name");
+    fs::write(at("readme.rst"), "rst").expect("a file");
+    fs::write(at("README.exe"), "exe").expect("a file");
+    assert_eq!(readme()["output"], "rst");
+    fs::remove_file(at("readme.rst")).expect("it goes");
+    assert_eq!(readme()["output"], "needle.*\nNEEDLE\n");
+    fs::remove_file(at("Readme.txt")).expect("it goes");
+    assert_eq!(readme()["error"]["code"], "not-found");
+    symlink("../outside/secret.rs", at("README")).expect("a link");
+    let (code, result) = call(home.path(), "read_readme", &json!({}), &["--yes"]);
+    assert!(matches!(code, Some(1 | 3)) && !result.to_string().contains("s3cr3t"), "{code:?} {result}");
+}
