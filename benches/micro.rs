@@ -118,6 +118,7 @@ fn sandbox(plan: &Plan) {
         });
     }
     let _ = std::fs::remove_dir_all(workspace);
+    project(plan);
 }
 
 struct Nobody;

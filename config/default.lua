@@ -139,14 +139,12 @@ return {
     warn_at = 0.8,
   },
 
-  -- string: the instructions that open each conversation. The last lines are what makes `CMD:` work.
+  -- string: the instructions that open each conversation. Behind them the model is told how to use its tools or, where it
+  -- has none, how to propose commands (`CMD:`); a blank text leaves that out too.
   system_prompt = [[
 You are the assistant inside ReedClaw, a login shell. The user sees your answer in a terminal, between commands.
 Output of commands that the user ran stands in front of a question, tagged [exec output].
 Be short. Plain words, little markdown. Say so when you don't know.
-To propose a command, write it on a line of its own that starts with `CMD: `. One command on each such line; a
-here-document runs over the following lines up to its delimiter. Nothing runs until the user says yes, so never
-claim that you ran something. Propose only commands that the question calls for.
 If you learn something of lasting use (a preference, a fact about this machine or project), you may propose to keep it
 by one line that starts with `REMEMBER: `. The user decides.]],
 

@@ -6,7 +6,7 @@ use super::recorder::Recorder;
 use super::{Agent, Cancel, choose};
 use crate::model::{ChatEvent, Crossing, Fault, Metadata, Provider, Request, Sending, Sink, Task};
 use crate::proto::{Event, Failure, FailureKind};
-use crate::turn::{Older, Part};
+use crate::turn::{Older, Part, estimate_tokens};
 
 /// After so many summaries that failed no more are tried by themselves in this conversation.
 const FAILURES_MAX: u8 = 3;
@@ -36,8 +36,15 @@ impl Agent {
         }
         let window_tokens = self.conversation.budget();
         let percent = self.compact_at_percent;
+        let mut parts = self.conversation.parts();
+        let has_tools = provider.as_ref().is_some_and(|provider| self.has_tools(&**provider));
+        if let Some(hands) = self.hands.as_ref().filter(|_| has_tools) {
+            let told = |tool: crate::model::Tool| format!("{} {} {}", tool.name, tool.description, tool.schema);
+            let tokens = hands.tools().into_iter().map(|tool| estimate_tokens(&told(tool))).sum();
+            parts.insert(0, Part { name: "tools that the model is told of".into(), tokens });
+        }
         ContextReport {
-            parts: self.conversation.parts(),
+            parts,
             window_tokens,
             compact_at_tokens: (percent > 0 && self.summary_failures < FAILURES_MAX)
                 .then_some(window_tokens * percent / 100),

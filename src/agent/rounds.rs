@@ -56,12 +56,15 @@ impl Turn<'_, '_> {
             let response = match end {
                 Ok(response) => response,
                 Err(error) if self.lacks_tools(&request, &error) => {
+                    // Where only the room is missing, the next question may have it.
+                    let is_full = matches!(error.fault, Fault::ContextOverflow { .. });
+                    let why = if is_full { "has no room for tools" } else { "takes no tools" };
                     let model = &error.model;
-                    let notice = format!("[model] {model} takes no tools: it proposes commands for you to run instead");
+                    let notice = format!("[model] {model} {why}: it proposes commands for you to run instead");
                     (self.asked.sink)(Event::Notice(notice));
                     request.tools.clear();
                     swap_prompt(&mut request, self.tool_prompt, self.command_prompt);
-                    has_no_tools = true;
+                    has_no_tools = !is_full;
                     continue;
                 }
                 Err(_) if self.asked.is_too_long => break Err(too_long(self.limits)),
@@ -104,10 +107,11 @@ impl Turn<'_, '_> {
         Turned { end, trail, has_no_tools }
     }
 
-    /// Whether a server said no because of the tools that went with the question.
+    /// Whether a server said no because of the tools that went with the question, or may have: they take room.
     fn lacks_tools(&self, request: &Request, error: &ModelError) -> bool {
         let said = match &error.fault {
             Fault::Server { said, .. } | Fault::Rejected { said, .. } | Fault::NotFound { said } => said.to_lowercase(),
+            Fault::ContextOverflow { .. } => "tools".to_owned(),
             _ => return false,
         };
         !request.tools.is_empty() && self.asked.text.is_empty() && (said.contains("tool") || said.contains("function"))

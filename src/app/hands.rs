@@ -105,11 +105,7 @@ pub fn hands(
         .transpose()
         .map_err(|error| failed(format!("the receipts: {error}"), "see reedclaw doctor"))?;
     let estop = estop(env)?;
-    let mode = match settings.security.sandbox {
-        SandboxChoice::Require => Mode::Require,
-        SandboxChoice::Prefer => Mode::Prefer,
-        SandboxChoice::Off => Mode::Off,
-    };
+    let mode = mode(settings);
     let rules = Rules { workspace: root.path().display().to_string(), ..policy_rules(settings, env, config) };
     let options = gate::Options {
         rules,
@@ -221,6 +217,20 @@ const SET: [(&str, &str); 8] = [
 fn sandbox(mode: Mode) -> &'static Sandbox {
     static CHOSEN: OnceLock<Sandbox> = OnceLock::new();
     CHOSEN.get_or_init(|| Sandbox::detect(mode, PathBuf::from("/proc/self/exe")))
+}
+
+fn mode(settings: &Settings) -> Mode {
+    match settings.security.sandbox {
+        SandboxChoice::Require => Mode::Require,
+        SandboxChoice::Prefer => Mode::Prefer,
+        SandboxChoice::Off => Mode::Off,
+    }
+}
+
+/// The name of the sandbox that a model's commands run in.
+#[must_use]
+pub fn sandbox_name(settings: &Settings) -> &'static str {
+    sandbox(mode(settings)).tier().name()
 }
 
 /// How a model's commands are started.

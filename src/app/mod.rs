@@ -27,7 +27,7 @@ use crate::store::{self, ConversationId, Store};
 
 pub use channel::{Channel, Runtime};
 pub use guard::{policy_rules, verdict_lines};
-pub use hands::{Handed, allowed_commands, allowed_rows, hands, workspace_dir, workspace_for};
+pub use hands::{Handed, allowed_commands, allowed_rows, hands, sandbox_name, workspace_dir, workspace_for};
 use money::money_options;
 pub use money::{cost_told, spent_rows};
 pub use record::{StoreRecorder, past_summary, past_turns};

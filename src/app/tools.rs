@@ -9,15 +9,16 @@ use crate::config::{self, Env, Settings};
 use crate::host::{self, Journals};
 use crate::proto::{Failure, FailureKind};
 use crate::tools::plugin::{PluginState, PluginTool, Plugins, Standing};
-use crate::tools::{Http, HttpOptions, Limits, Pdf, Registry, Shell, Spec, Start, Tool, edit_tools};
+use crate::tools::{HotFiles, Http, HttpOptions, Limits, Pdf, Registry, Shell, Spec, Start, Tool, edit_tools};
 
 /// Names of tools that need settings, beside those that every registry has.
-pub const OWN_TOOLS: [&str; 8] = [
+pub const OWN_TOOLS: [&str; 9] = [
     "edit_apply_batch",
     "edit_create_file",
     "edit_delete_file",
     "edit_insert_at_line",
     "edit_replace_exact",
+    "hotfiles",
     "http",
     "pdf_extract",
     "shell",
@@ -46,8 +47,12 @@ pub fn tools(settings: &Settings, env: &Env, start: &Start) -> (Registry, Vec<Fa
         allow_private: settings.tools.http_allow_private,
     };
     let reader = vec![host::executable().display().to_string(), "pdf-text".to_owned()];
-    let own: [Box<dyn Tool>; 3] =
-        [Box::new(Http::new(options)), Box::new(Pdf::new(start.clone(), reader)), Box::new(Shell::new(start.clone()))];
+    let own: [Box<dyn Tool>; 4] = [
+        Box::new(HotFiles::new(env.iter().map(|(name, value)| (name.clone(), value.clone())).collect())),
+        Box::new(Http::new(options)),
+        Box::new(Pdf::new(start.clone(), reader)),
+        Box::new(Shell::new(start.clone())),
+    ];
     // Without a state directory there is no place for the journal of an edit, and there are no hands either.
     let edits = config::state_directory(env).map(|state| edit_tools(&edit_journals(&state))).unwrap_or_default();
     for tool in own.into_iter().chain(edits) {
@@ -118,9 +123,8 @@ pub fn tool_rows(hands: &Hands, settings: &Settings) -> Vec<Vec<String>> {
 fn risk_class(tool: &str) -> &'static str {
     match tool {
         "time" | "memory_search" | "ask_user" => "low",
-        "file_list" | "file_read" | "find_files" | "pdf_extract" | "read_readme" | "search_text" => {
-            "low in the workspace"
-        }
+        "detect_languages" | "hotfiles" | "file_list" | "file_read" | "find_files" | "pdf_extract" | "read_readme"
+        | "search_text" => "low in the workspace",
         "edit_delete_file" => "high",
         "file_write" | "edit_replace_exact" | "edit_insert_at_line" | "edit_create_file" | "edit_apply_batch" => {
             "medium in the workspace"

@@ -10,7 +10,9 @@ use reedline::{Prompt, PromptEditMode, PromptHistorySearch, Reedline, Signal};
 use super::agent::{say, tell};
 use super::memory;
 use crate::app::{self, Runtime};
-use crate::policy::Rules;
+use crate::gate::Disk;
+use crate::policy::{Context, Rules, judge};
+use crate::proto::action::Action;
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 use crate::store::Store;
@@ -34,7 +36,7 @@ const COMMANDS: [Row; 7] = [
     Row { name: "help", usage: "", help: "lists these commands", act: |_, _| help() },
     Row { name: "tools", usage: "", help: "lists the tools that the model has, and how risky they are", act: tools },
     Row { name: "memory", usage: "QUERY", help: "searches earlier conversations", act: search },
-    Row { name: "policy", usage: "", help: "says what the model may do", act: policy },
+    Row { name: "policy", usage: "[explain CMD]", help: "says what the model may do, or what it may not", act: policy },
     Row { name: "clear", usage: "", help: "begins a new conversation", act: |runtime, _| clear(runtime) },
     Row { name: "model", usage: "[NAME]", help: "lets another model answer, or lists them", act: model },
 ];
@@ -158,10 +160,23 @@ fn search(runtime: &mut Runtime, query: &str) -> Result<(), Failure> {
     memory::search(&mut store, query, HITS).map(drop)
 }
 
-fn policy(runtime: &mut Runtime, _: &str) -> Result<(), Failure> {
-    match runtime.app.agent.hands() {
-        Some(hands) => put(&policy_rows(hands.gate().rules())),
-        None => say("the model has no tools here"),
+fn policy(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
+    let Some(hands) = runtime.app.agent.hands() else {
+        say("the model has no tools here");
+        return Ok(());
+    };
+    let rules = hands.gate().rules();
+    match argument.split_once(char::is_whitespace).unwrap_or((argument, "")) {
+        ("", _) => put(&policy_rows(rules)),
+        ("explain", command) if !command.trim().is_empty() => {
+            let context = Context { files: &Disk, ..Context::new(rules) };
+            let verdict = judge(&Action::Shell { command: command.trim().to_owned() }, &context);
+            put(&app::verdict_lines(&verdict).into_iter().map(|line| vec![line]).collect::<Vec<_>>());
+        }
+        _ => {
+            let message = format!("/policy {} is nothing", escape_visible(argument));
+            return Err(Failure { kind: FailureKind::User, message, hint: "/policy, or /policy explain CMD".into() });
+        }
     }
     Ok(())
 }
@@ -176,6 +191,7 @@ fn policy_rows(rules: &Rules) -> Vec<Vec<String>> {
         row("forbidden paths", rules.forbidden_paths.join(" ")),
         row("forbidden commands", rules.forbidden_commands.join(" ")),
         row("allowed domains", rules.allow_domains.join(" ")),
+        row("never touched", rules.own_paths.join(" ")),
     ]
 }
 
@@ -263,9 +279,7 @@ mod tests {
 
     #[test]
     fn each_command_is_a_meta_command_of_the_shell_too() {
-        // Not yet: it comes with the policy's own words.
-        let coming = ["policy"];
-        for row in COMMANDS.iter().filter(|row| !coming.contains(&row.name)) {
+        for row in &COMMANDS {
             assert!(METAS.iter().any(|meta| meta.names.contains(&row.name)), "{}", row.name);
         }
     }

@@ -241,12 +241,12 @@ impl Root {
         self.open_walked(relative, OFlag::O_PATH | OFlag::O_NOFOLLOW).is_ok()
     }
 
-    /// Opens a regular file that a walk came upon, for reading; no link is followed. `links` is what the walk keeps for all
-    /// its files.
+    /// Opens a regular file that a walk came upon, for reading, and gives its length too; no link is followed. `links` is
+    /// what the walk keeps for all its files.
     ///
     /// # Errors
     /// Any [`PathError`].
-    pub fn open_found(&self, relative: &Path, links: &Links) -> Result<File, PathError> {
+    pub fn open_found(&self, relative: &Path, links: &Links) -> Result<(File, u64), PathError> {
         let file = File::from(self.open_walked(relative, OFlag::O_RDONLY)?);
         let data = file.metadata().map_err(|error| of_io(&error))?;
         if !data.is_file() {
@@ -255,7 +255,7 @@ impl Root {
         if data.nlink() > 1 && !links.hold_all_of(self, &data) {
             return Err(PathError::HardLinks);
         }
-        Ok(file)
+        Ok((file, data.len()))
     }
 
     /// Lists a directory, sorted by kind and name.

@@ -2,7 +2,10 @@
 //! git's state. Reads files and runs `git` so that no program of the repository's runs; must not know who is told.
 
 mod git;
+mod heat;
 mod instructions;
+pub mod languages;
+mod program;
 mod status;
 mod tree;
 
@@ -11,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 pub use git::{Head, Refs, Repository};
+pub use heat::{Bounds, COMMITS_MAX, COMMITS_WITH_LINES, Heat, heat};
+pub use program::Trouble;
 
 /// Characters that are taken as one token, as everywhere.
 const CHARS_PER_TOKEN: usize = 4;
@@ -85,11 +90,11 @@ impl Surroundings {
         };
         let state = match state {
             Some(Ok(line)) => line,
-            Some(Err(status::Trouble::Slow)) => {
+            Some(Err(Trouble::Slow)) => {
                 self.slow = Some(repository.root.clone());
                 format!("{}; the rest takes git too long", branch())
             }
-            Some(Err(status::Trouble::NoGit)) | None => branch(),
+            Some(Err(_)) | None => branch(),
         };
         Some(Notes { about, state: format!("[git] {}", clean(&state)), instructions, root: repository.root })
     }

@@ -1,36 +1,24 @@
 //! Git's state in one line. A repository can name programs that git runs: monitors, hooks, filters, those of submodules.
 //! None of them runs here, nothing is fetched and no lock is taken.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
+
+use super::program::{Trouble, command, find_git};
 
 /// Longest wait for git: a person who has asked something hardly notices.
 const WAIT: Duration = Duration::from_millis(300);
 /// Bytes of its output that are read: some thousands of changed files.
 const OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
-/// Variables that git needs to find its own config.
-const VARIABLES: [&str; 3] = ["HOME", "XDG_CONFIG_HOME", "PATH"];
-
-/// Why there is no state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
-    /// No git is there, or it doesn't want to.
-    NoGit,
-    /// It took too long.
-    Slow,
-}
 
 /// Asks git.
 pub(super) fn read(root: &Path, env: &[(OsString, OsString)]) -> Result<String, Trouble> {
     let git = find_git(root, env).ok_or(Trouble::NoGit)?;
     let names = run(&git, root, env, &["config", "--list", "--name-only", "-z"].map(str::to_owned))?;
-    let mut words: Vec<String> =
-        ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"].map(str::to_owned).into();
+    let mut words: Vec<String> = Vec::new();
     // A filter runs where git compares a file with what it has: an empty one is none.
     for filter in filters(&names) {
         // A name with this sign can't be given by an option, so it can't be taken away by one.
@@ -46,29 +34,9 @@ pub(super) fn read(root: &Path, env: &[(OsString, OsString)]) -> Result<String, 
     Ok(told(&run(&git, root, env, &words)?))
 }
 
-/// The first git on `PATH` that isn't the repository's own.
-fn find_git(root: &Path, env: &[(OsString, OsString)]) -> Option<PathBuf> {
-    let path = env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
-    let is_program = |path: &PathBuf| {
-        path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
-            && path.canonicalize().is_ok_and(|real| !real.starts_with(root))
-    };
-    let directories = std::env::split_paths(path.unwrap_or(OsStr::new("/usr/bin:/bin")));
-    directories.filter(|directory| directory.is_absolute()).map(|directory| directory.join("git")).find(is_program)
-}
-
 /// Runs git within the time; its output where it succeeds.
 fn run(git: &Path, root: &Path, env: &[(OsString, OsString)], words: &[String]) -> Result<String, Trouble> {
-    let mut command = Command::new(git);
-    command.args(words).current_dir(root).env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    command.envs(env.iter().filter(|(name, _)| VARIABLES.iter().any(|wanted| name == wanted)).cloned());
-    command.envs([
-        ("LC_ALL", "C"),
-        ("GIT_OPTIONAL_LOCKS", "0"),
-        ("GIT_TERMINAL_PROMPT", "0"),
-        ("GIT_NO_LAZY_FETCH", "1"),
-        ("GIT_ALLOW_PROTOCOL", "none"),
-    ]);
+    let mut command = command(git, root, env, words);
     let mut child = command.spawn().map_err(|_| Trouble::NoGit)?;
     let output = child.stdout.take().ok_or(Trouble::NoGit)?;
     let (sender, receiver) = channel();
@@ -138,6 +106,8 @@ fn told(porcelain: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::Command;
 
     use super::super::tests::{options, repository};
     use super::*;

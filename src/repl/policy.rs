@@ -1,7 +1,7 @@
 //! `:policy`: what a model may do and where each rule comes from, and what a command of it would be judged.
 
 use super::run::Repl;
-use crate::app::{policy_rules, verdict_lines};
+use crate::app::{policy_rules, sandbox_name, verdict_lines};
 use crate::gate::Disk;
 use crate::policy::{Context, Rules, judge};
 use crate::proto::action::Action;
@@ -20,7 +20,8 @@ impl Repl {
         match (word, command.trim()) {
             ("", _) => self.show_policy(),
             ("explain", command) if !command.is_empty() => {
-                let rules = self.policy_rules();
+                let workspace = self.workspace().display().to_string();
+                let rules = Rules { workspace, ..self.policy_rules() };
                 let context = Context { files: &Disk, ..Context::new(&rules) };
                 let verdict = judge(&Action::Shell { command: command.to_owned() }, &context);
                 for line in verdict_lines(&verdict) {
@@ -45,6 +46,9 @@ impl Repl {
         self.console.write(&text);
         let own: Vec<String> = self.policy_rules().own_paths.iter().map(|path| sanitise(path).into_owned()).collect();
         self.console.paragraph(&format!("never touched by a model: {}", own.join(", ")));
+        let workspace = self.workspace().display().to_string();
+        self.console.paragraph(&format!("tools work here in: {}", sanitise(&workspace)));
+        self.console.paragraph(&format!("sandbox of its commands: {}", sandbox_name(&self.settings)));
         self.console.notice(":policy explain CMD says what a command would be judged, and runs nothing");
     }
 }

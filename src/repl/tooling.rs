@@ -34,6 +34,9 @@ struct At {
 impl Repl {
     /// Gives the model tools for where the person is; a project keeps its own, with what runs in them.
     pub(super) fn take_hands(&mut self) {
+        if self.agent.models().is_empty() {
+            return;
+        }
         let (workspace, env) = (self.workspace(), &self.configured.request.env);
         let Settings { tools, limits, security, .. } = self.settings.clone();
         let at = At { workspace: workspace.clone(), tools, limits, security };

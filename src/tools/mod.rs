@@ -15,6 +15,7 @@ mod search;
 mod shell;
 mod spawner;
 mod spill;
+mod survey;
 mod time;
 
 use std::path::PathBuf;
@@ -33,6 +34,7 @@ pub use pdf::{PAGE_END, Pdf, pages_of_pdf};
 pub use registry::Registry;
 pub use shell::{Shell, Start};
 pub use spill::Spill;
+pub use survey::HotFiles;
 
 /// What a tool is, for the model and for lists.
 #[derive(Clone, Debug, PartialEq)]

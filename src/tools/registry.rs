@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Place, Plan, Spec, Tool, Work, ask, files, memory, search, time};
+use super::{Place, Plan, Spec, Tool, Work, ask, files, memory, search, survey, time};
 use crate::gate::Permit;
 use crate::proto::tool::{Outcome, ToolError};
 use crate::turn::schema::Schema;
@@ -23,7 +23,7 @@ impl Registry {
     #[must_use]
     pub fn new() -> Self {
         let mut registry = Self { tools: Vec::new() };
-        let built_in: [Box<dyn Tool>; 9] = [
+        let built_in: [Box<dyn Tool>; 10] = [
             Box::new(time::Time),
             Box::new(files::List),
             Box::new(files::Read),
@@ -31,6 +31,7 @@ impl Registry {
             Box::new(files::Write),
             Box::new(search::Find),
             Box::new(search::Search),
+            Box::new(survey::Languages),
             Box::new(memory::Search),
             Box::new(ask::Ask),
         ];

@@ -47,7 +47,7 @@ fn what_is_sent_is_what_the_user_showed() {
     let tag = "[exec output]\n$ echo visible-$((1+1)) && false\n(exit status 1)\nvisible-2";
     assert!(question.starts_with(tag), "{question}");
     assert!(question.ends_with("\n\nhow does the first question look?"), "{question}");
-    assert!(!first.raw.contains("hidden"), "{}", first.raw);
+    assert!(!first.raw.contains("hidden-"), "{}", first.raw);
     assert!(first.head.starts_with("POST /v1/chat/completions "), "{}", first.head);
     assert!(first.head.to_lowercase().contains("authorization: bearer sk-planted"), "{}", first.head);
     assert!(!first.raw.contains("sk-planted") && !session.screen_text().contains("sk-planted"));

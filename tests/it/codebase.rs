@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::tool::call;
+use crate::tool::{call, run};
 
 /// What may not come out of the workspace, and what is closed inside it.
 const SECRET: &str = "needle-s3cr3t";
@@ -209,4 +209,113 @@ fn the_readme_is_found_under_any_of_its_names() {
     symlink("../outside/secret.rs", at("README")).expect("a link");
     let (code, result) = call(home.path(), "read_readme", &json!({}), &["--yes"]);
     assert!(matches!(code, Some(1 | 3)) && !result.to_string().contains("s3cr3t"), "{code:?} {result}");
+}
+
+/// The output's lines as JSON.
+#[track_caller]
+fn values(home: &Path, tool: &str, arguments: &Value) -> Vec<Value> {
+    let (lines, _) = lines(home, tool, arguments);
+    lines.iter().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+#[test]
+fn languages_are_told_by_bytes_without_what_others_wrote() {
+    let home = home();
+    let write = |path: &str, text: &str| {
+        let path = home.path().join("ws").join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+        fs::write(path, text).expect("a file");
+    };
+    for gone in ["hard.rs", "binary.rs", "wide.rs", "closed/key.rs", "src/twin.rs", "src/deep/lib.rs"] {
+        fs::remove_file(home.path().join("ws").join(gone)).expect("it goes");
+    }
+    write("src/app.rs", &"x".repeat(600));
+    write("src/deep/lib.c", &"x".repeat(300));
+    write("tool", &format!("#!/usr/bin/env python3\n{}", "x".repeat(77)));
+    write("vendor/big.go", &"x".repeat(5_000));
+    write("web/app.min.js", &"x".repeat(5_000));
+    write("plain", "no first line");
+    let wanted = [("Rust", 600, 60.0), ("C", 300, 30.0), ("Python", 100, 10.0)];
+    let wanted = wanted.map(|(name, bytes, percent)| json!({"language": name, "bytes": bytes, "percent": percent}));
+    assert_eq!(values(home.path(), "detect_languages", &json!({})), wanted);
+}
+
+#[test]
+fn hot_files_are_told_by_history_and_else_by_size() {
+    let home = home();
+    let paths = |arguments: &Value| -> Vec<String> {
+        let told = values(home.path(), "hotfiles", arguments);
+        told.iter().map(|it| it["path"].as_str().expect("a path").to_owned()).collect()
+    };
+    fs::remove_file(home.path().join("ws/src/twin.rs")).expect("it goes");
+    // What looks like a repository has no history yet.
+    let largest = paths(&json!({"limit": 3}));
+    assert_eq!(largest, ["src/app.rs", "src/deep/lib.c", "src/deep/lib.rs"]);
+    fs::remove_dir_all(home.path().join("ws/.git")).expect("it goes");
+    assert_eq!(paths(&json!({"limit": 3})), largest);
+    let git = |day: u32, words: &[&str]| {
+        let date = format!("2026-01-{day:02}T12:00:00Z");
+        let mut command = std::process::Command::new("git");
+        command.args(["-c", "user.name=x", "-c", "user.email=x@y"]).args(words).current_dir(home.path().join("ws"));
+        command.env_clear().env("PATH", crate::need::TEST_PATH).env("HOME", home.path());
+        command.env("GIT_AUTHOR_DATE", &date).env("GIT_COMMITTER_DATE", &date);
+        assert!(command.output().expect("git").status.success(), "{words:?}");
+    };
+    git(1, &["init", "-q"]);
+    git(1, &["add", "src", "README.md", "closed"]);
+    git(1, &["commit", "-qm", "first"]);
+    for day in 2..6 {
+        for path in ["src/deep/lib.rs", "closed/key.rs", "gone.rs", "Cargo.lock"] {
+            fs::write(home.path().join("ws").join(path), format!("{day}\n")).expect("a file");
+        }
+        git(day, &["add", "."]);
+        git(day, &["commit", "-qm", "more"]);
+    }
+    git(6, &["rm", "-q", "gone.rs"]);
+    git(6, &["commit", "-qm", "gone"]);
+    // What is closed, gone or made by a program isn't among them.
+    let told = values(home.path(), "hotfiles", &json!({}));
+    assert_eq!(told[0]["path"], "src/deep/lib.rs", "{told:?}");
+    let reason = "5 commits, the last on 2026-01-05, 9 lines changed in the newest 200 commits";
+    assert_eq!(told[0]["reason"], reason, "{told:?}");
+    assert!(told[0]["score"].as_f64() > told[1]["score"].as_f64(), "{told:?}");
+    let paths = paths(&json!({}));
+    for absent in ["closed/key.rs", "gone.rs", "Cargo.lock"] {
+        assert!(!paths.iter().any(|path| path == absent), "{absent} {paths:?}");
+    }
+    assert!(paths.contains(&"README.md".to_owned()), "{paths:?}");
+}
+
+#[test]
+fn a_line_says_what_the_model_is_about_to_look_at() {
+    let home = home();
+    let workspace = home.path().join("ws").display().to_string();
+    let script = home.path().join("script.jsonl").display().to_string();
+    let calls = [
+        ("search_text", json!({"query": "ne\u{1b}[31m", "path": "src/"}), "Searching `ne\\x1b[31m` in `src/`"),
+        ("search_text", json!({"query": "needle", "path": null}), "Searching `needle`\n"),
+        ("find_files", json!({"pattern": "*.rs", "limit": 1}), "Finding `*.rs`"),
+        ("read_file", json!({"path": "src/app.rs", "range": "2-3"}), "Reading `src/app.rs`, lines 2 to 3"),
+        ("read_file", json!({"path": "src/app.rs", "range": null}), "Reading `src/app.rs`\n"),
+        ("list_root", json!({}), "Listing `.`"),
+        ("read_readme", json!({}), "Reading `README.md`"),
+        ("detect_languages", json!({}), "Looking which languages are used"),
+        ("hotfiles", json!({}), "Looking which files are worked on most"),
+    ];
+    let mut rounds = Vec::new();
+    for (tool, arguments, _) in &calls {
+        rounds.push(json!([{"tool_call": {"name": tool, "arguments": arguments}}]));
+    }
+    rounds.push(json!([{"text": "done"}]));
+    fs::write(&script, json!({"rounds": rounds}).to_string()).expect("a script");
+    let config = format!(
+        "return {{models = {{m = {{kind = \"mock\", script = {script:?}}}}}, workspace_dir = {workspace:?}, \
+         limits = {{tool_rounds_once = 20}}}}"
+    );
+    fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
+    let (code, out, err) = run(home.path(), &["agent", "-m", "what is here?"]);
+    assert_eq!((code, out.as_str()), (Some(0), "done\n"), "{err}");
+    for (tool, _, intent) in calls {
+        assert!(err.contains(&format!("[tool] {intent}")), "{tool} {intent}\n{err}");
+    }
 }

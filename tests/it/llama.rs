@@ -1,7 +1,7 @@
 //! A real llama.cpp server, where one is given: `REEDCLAW_TEST_LLAMA=http://127.0.0.1:PORT`.
 
 use reedclaw::model::{
-    Cancel, ChatEvent, Crossing, Endpoint, Fault, Item, Models, Request, Sink, StopReason, Tool, ToolResult,
+    Cancel, ChatEvent, Countable, Crossing, Endpoint, Fault, Item, Models, Request, Sink, StopReason, Tool, ToolResult,
     list_models,
 };
 
@@ -112,6 +112,20 @@ fn a_real_server_streams_answers_whole_counts_and_calls_tools() {
         let messages = [asked.messages.clone(), vec![answer, Item::Tool(result)]].concat();
         model.chat(&Request { messages, ..asked }, &mut Ear::default()).expect("an answer to the result");
     }
+}
+
+/// `/props` tells that it is llama.cpp, `/tokenize` and `/apply-template` count as the model reads.
+#[test]
+fn a_real_server_counts_as_it_bills() {
+    let Some(address) = need::llama() else { return };
+    let models = Models::new(vec![Endpoint::new("real", &address, "any").into()]);
+    let model = models.get("real").expect("the model");
+    let count = model.count(Countable::Text("what is a shell?"), &Cancel::new()).expect("it counts");
+    assert!(count.is_exact && count.tokens > 3, "{count:?}");
+    let question = Request { messages: vec![Item::User("what is a shell?".into())], ..Request::default() };
+    let counted = model.count(Countable::Request(&question), &Cancel::new()).expect("it counts");
+    let usage = model.chat(&question, &mut Ear::default()).expect("an answer").usage.expect("its usage");
+    assert!(counted.tokens.abs_diff(usage.total_in()) <= 2, "{counted:?} {usage:?}");
 }
 
 #[test]

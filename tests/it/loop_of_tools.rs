@@ -304,6 +304,20 @@ fn a_model_without_tools_proposes_commands_in_their_place() {
 }
 
 #[test]
+fn a_window_too_small_for_tools_gets_the_question_without_them() {
+    let server = Server::start();
+    server.reply(refusal("400 Bad Request", "request (6076 tokens) exceeds the available context size (4096 tokens)"));
+    server.reply(answer("small but mine"));
+    let session = Session::spawn(server.shell("", ""));
+    session.run("?what then");
+    session.expect_text("has no room for tools");
+    session.expect_text("small but mine");
+    assert!(server.request(1).body["tools"].is_array() && server.request(2).body["tools"].is_null());
+    session.run("?and now");
+    assert!(server.request(3).body["tools"].is_array(), "there may be room by now");
+}
+
+#[test]
 fn what_a_tool_gave_goes_with_the_next_question_and_is_shown_whole() {
     let server = Server::start();
     server.reply(crate::server::tool_call("file_list", "{}"));

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -279,18 +280,22 @@ fn a_session_draws_undisturbed_and_what_becomes_bash_logs_nothing() {
 
 #[test]
 fn a_call_that_was_cut_off_is_told_once_by_the_next_session_and_listed_by_doctor() {
-    let home = home(&[json!({"rounds": [[{"tool_call": {"name": "time", "arguments": {}}}], [{"text": "late"}]]})]);
-    assert_eq!(run(home.path(), &["agent", "-m", "hi"]).0, Some(0));
-    // The session was killed between intent and outcome: its outcome and what came behind are missing.
-    let log = home.path().join(".local/state/reedclaw/receipts.jsonl");
-    let text = std::fs::read_to_string(&log).expect("receipts");
-    let intent = text.lines().next().expect("an intent");
-    let id = serde_json::from_str::<Value>(intent).expect("JSON")["id"].as_str().expect("an id").to_owned();
-    std::fs::write(&log, format!("{intent}\n")).expect("written");
+    let home = home(&[calling("ask", "ask_user", &json!({"question": "which port?"}), "good")]);
+    let chat = Session::spawn(Spawn::new(program()).arg("agent").home(home.path()).size(24, 110));
+    chat.expect_text("a chat with the model");
+    chat.line("ask me");
+    chat.expect_text("your answer: ");
+    // Its intent is in the receipts, and there won't be an outcome.
+    chat.kill(Signal::SIGKILL);
+    chat.expect_exit();
+    let text = std::fs::read_to_string(home.path().join(".local/state/reedclaw/receipts.jsonl")).expect("receipts");
+    let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let intent = records.iter().find(|record| record["kind"] == "intent").expect("an intent");
+    let id = intent["id"].as_str().expect("an id");
     let start = || Session::spawn(Spawn::reedclaw().home(home.path()).size(24, 160));
     let session = start();
-    session.expect_text("unknown outcome: time at ");
-    session.expect_text(&id);
+    session.expect_text("unknown outcome: ask_user at ");
+    session.expect_text(id);
     session.expect_text("it may have run or not");
     session.run("echo on with it");
     session.line("exit");
@@ -302,8 +307,10 @@ fn a_call_that_was_cut_off_is_told_once_by_the_next_session_and_listed_by_doctor
     session.line("exit");
     session.expect_exit();
     let (_, told, _) = run(home.path(), &["doctor"]);
-    assert!(told.contains("unknown outcome: time at ") && told.contains(&id), "{told}");
+    assert!(told.contains("unknown outcome: ask_user at ") && told.contains(id), "{told}");
     assert!(log_events(home.path()).iter().any(|event| event["event"] == "outcome_unknown"));
+    // What was asked is stored, and the conversation goes on.
+    assert!(run(home.path(), &["memory", "show", "1"]).1.contains("> ask me"));
 }
 
 #[test]
@@ -312,7 +319,7 @@ fn a_chat_at_a_terminal_answers_and_has_its_commands() {
         calling("clock", "time", &json!({"zone": "UTC"}), "it is **late**"),
         json!({"when": "adapter", "steps": [{"text": "Aardvark adapters are fine"}]}),
     ]);
-    let session = Session::spawn(Spawn::new(program()).arg("agent").home(home.path()).size(40, 110));
+    let session = Session::spawn(Spawn::new(program()).arg("agent").home(home.path()).size(80, 110));
     session.expect_text("a chat with the model; /help lists its commands");
     session.line("what does the clock say?");
     session.expect_text("it is late");
@@ -325,6 +332,8 @@ fn a_chat_at_a_terminal_answers_and_has_its_commands() {
     session.line("/policy");
     session.expect_text("forbidden commands");
     session.expect_text("supervised");
+    session.line("/policy explain rm -rf /");
+    session.expect_text("blocked");
     session.line(":model");
     session.expect_text("* mine");
     session.line("/model other");

@@ -71,7 +71,7 @@ fn command(home: &Path, args: &[&str]) -> Command {
     command
 }
 
-fn run(home: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+pub fn run(home: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     let output = command(home, args).output().expect("it runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
@@ -397,6 +397,7 @@ fn tools_are_listed_with_where_they_may_be_used() {
     let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
     for name in [
         "ask_user",
+        "detect_languages",
         "edit_apply_batch",
         "edit_create_file",
         "edit_delete_file",
@@ -406,6 +407,7 @@ fn tools_are_listed_with_where_they_may_be_used() {
         "file_read",
         "file_write",
         "find_files",
+        "hotfiles",
         "http",
         "memory_search",
         "pdf_extract",

@@ -108,9 +108,9 @@ fn searched(permit: &Permit, work: &Work<'_>) -> Result<Outcome, ToolError> {
         let (matcher, links, total, binary) = (matcher.clone(), &links, &total, &binary);
         move |_: &ignore::DirEntry, path: &Path, found: &mut Vec<Hit>, halt: &AtomicBool| {
             // What can't be opened, has another name outside or a line too long is left out.
-            let Ok(file) = root.open_found(path, links) else { return };
+            let Ok((file, bytes)) = root.open_found(path, links) else { return };
             let mut lines = Lines { path, shared: None, matcher: &matcher, found, halt, total, is_binary: false };
-            let _ = searcher.search_reader(&matcher, Stoppable { file, halt }, &mut lines);
+            let _ = searcher.search_reader(&matcher, Stoppable { file, left: bytes, halt }, &mut lines);
             if lines.is_binary {
                 binary.fetch_add(1, Ordering::Relaxed);
             }
@@ -149,15 +149,22 @@ impl Hit {
     }
 }
 
-/// A file that reads no further once the walk is to end.
+/// A file that is read as far as it went when it was opened, and no further once the walk is to end. To know its length
+/// spares asking twice whether that was all, a third of the calls for a small file.
 struct Stoppable<'a> {
     file: File,
+    left: u64,
     halt: &'a AtomicBool,
 }
 
 impl Read for Stoppable<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.halt.load(Ordering::Relaxed) { Ok(0) } else { self.file.read(buffer) }
+        if self.left == 0 || self.halt.load(Ordering::Relaxed) {
+            return Ok(0);
+        }
+        let read = self.file.read(buffer)?;
+        self.left = self.left.saturating_sub(read as u64);
+        Ok(read)
     }
 }
 

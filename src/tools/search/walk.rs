@@ -119,3 +119,38 @@ impl<T> Drop for Batch<'_, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Walks over two files with a visitor that waits until it is told to end, or ends the walk itself.
+    fn end(is_stopped: bool, time: Duration, ends_itself: bool) -> End {
+        let dir = tempfile::tempdir().expect("a directory");
+        for name in ["a", "b"] {
+            std::fs::write(dir.path().join(name), name).expect("a file");
+        }
+        let root = Root::open(dir.path(), None).expect("a root");
+        let walk = Walk { root: &root, below: PathBuf::new(), is_stopped: &|| is_stopped, time };
+        let (found, end) = walk.each_file(|| {
+            move |_: &DirEntry, path: &Path, found: &mut Vec<PathBuf>, halt: &AtomicBool| {
+                halt.fetch_or(ends_itself, Ordering::Relaxed);
+                while (is_stopped || time.is_zero()) && !halt.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                found.push(path.to_owned());
+            }
+        });
+        assert!(!found.is_empty(), "what was found by then is given");
+        end
+    }
+
+    #[test]
+    fn a_walk_ends_when_it_is_stopped_or_late_or_has_enough() {
+        let minute = Duration::from_secs(60);
+        assert_eq!(end(true, minute, false), End::Stopped);
+        assert_eq!(end(false, Duration::ZERO, false), End::Late);
+        assert_eq!(end(false, minute, true), End::Enough);
+        assert_eq!(end(false, minute, false), End::Whole);
+    }
+}

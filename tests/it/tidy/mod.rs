@@ -62,7 +62,7 @@ const ROOMS: &[Room] = &[
     room(
         "tools",
         6,
-        &["base", "proto", "render", "turn", "host", "sandbox", "shell", "store", "gate"],
+        &["base", "proto", "render", "turn", "host", "project", "sandbox", "shell", "store", "gate"],
         "a tool sees a permit and its place, not the session or the model",
     ),
     room(

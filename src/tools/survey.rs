@@ -1,0 +1,183 @@
+//! `detect_languages` and `hotfiles`: what the workspace is made of, and where it is worked on.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use ignore::DirEntry;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::search::{End, Walk, limit, limit_schema, note};
+use super::{Place, Plan, Spec, Tool, Work};
+use crate::gate::Permit;
+use crate::host::{Links, Root};
+use crate::project::languages::{self, FIRST_LINE_BYTES};
+use crate::project::{Bounds, COMMITS_MAX, COMMITS_WITH_LINES, Heat, Repository, Trouble, heat};
+use crate::proto::action::Action;
+use crate::proto::tool::{Outcome, ToolError};
+
+/// `detect_languages`.
+pub(super) struct Languages;
+
+impl Tool for Languages {
+    fn spec(&self) -> Spec {
+        let description = "Tells the programming languages of the workspace as JSON, a line each: {language, bytes, \
+                           percent}, the most bytes first. Prose and data don't count, nor does what is hidden, \
+                           ignored, vendored or generated.";
+        Spec {
+            name: "detect_languages".into(),
+            aliases: &[],
+            description: description.into(),
+            schema: json!({"type": "object", "properties": {}, "additionalProperties": false}),
+        }
+    }
+
+    fn plan(&self, _: &Value, _: Place<'_>) -> Result<Plan, ToolError> {
+        Ok(Plan::of(Action::List { path: ".".into() }).saying("Looking which languages are used".into()))
+    }
+
+    fn run(&mut self, _: &Permit, work: &mut Work<'_>) -> Outcome {
+        let (sources, end) = sources(work);
+        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        for source in &sources {
+            *sums.entry(source.language).or_default() += source.bytes;
+        }
+        let all: u64 = sums.values().sum();
+        let mut sums: Vec<(&str, u64)> = sums.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
+        sums.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+        let line = |(language, bytes): &(&str, u64)| {
+            let percent = (*bytes as f64 * 1000.0 / all as f64).round() / 10.0;
+            json!({"language": language, "bytes": bytes, "percent": percent}).to_string()
+        };
+        let mut lines: Vec<String> = sums.iter().map(line).collect();
+        if lines.is_empty() {
+            lines.push("[no file is in a programming language that is known]".into());
+        }
+        match note(end, &mut lines, work) {
+            Ok(()) => Outcome::of(lines.join("\n")).with("files", sources.len()).with("is_all", end == End::Whole),
+            Err(error) => error.into(),
+        }
+    }
+}
+
+/// A file in a programming language.
+struct Source {
+    path: PathBuf,
+    language: &'static str,
+    bytes: u64,
+}
+
+/// The workspace's own sources.
+fn sources(work: &Work<'_>) -> (Vec<Source>, End) {
+    let root = work.place.root;
+    let links = Links::default();
+    Walk::new(Path::new(""), work).each_file(|| {
+        |entry: &DirEntry, path: &Path, found: &mut Vec<Source>, _: &_| {
+            if languages::is_foreign(path) {
+                return;
+            }
+            let language = languages::by_name(path).or_else(|| first_line(root, path, &links));
+            if let (Some(language), Ok(data)) = (language, entry.metadata()) {
+                found.push(Source { path: path.to_owned(), language, bytes: data.len() });
+            }
+        }
+    })
+}
+
+fn first_line(root: &Root, path: &Path, links: &Links) -> Option<&'static str> {
+    if !languages::may_say_in_first_line(path) {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    root.open_found(path, links).ok()?.0.take(FIRST_LINE_BYTES as u64).read_to_end(&mut bytes).ok()?;
+    languages::by_first_line(&bytes)
+}
+
+/// `hotfiles`.
+pub struct HotFiles {
+    env: Vec<(OsString, OsString)>,
+}
+
+impl HotFiles {
+    /// With the variables that git needs: `PATH`, `HOME` and where its config is.
+    #[must_use]
+    pub fn new(env: Vec<(OsString, OsString)>) -> Self {
+        Self { env }
+    }
+}
+
+impl Tool for HotFiles {
+    fn spec(&self) -> Spec {
+        let description = format!(
+            "Tells which files of the workspace are worked on most as JSON, a line each: {{path, score, reason}}, those \
+             first. It goes by the newest {COMMITS_MAX} commits of git's history: how often, how much, how lately a file \
+             was changed; where there is no history, by the size of sources. Vendored and generated files are left out."
+        );
+        Spec {
+            name: "hotfiles".into(),
+            aliases: &[],
+            description,
+            schema: json!({
+                "type": "object",
+                "properties": {"limit": limit_schema()},
+                "additionalProperties": false,
+            }),
+        }
+    }
+
+    fn plan(&self, _: &Value, _: Place<'_>) -> Result<Plan, ToolError> {
+        Ok(Plan::of(Action::List { path: ".".into() }).saying("Looking which files are worked on most".into()))
+    }
+
+    fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
+        let (root, is_stopped) = (work.place.root, work.is_stopped);
+        let bounds = Bounds { time: work.limits.tool, is_stopped: &|| is_stopped() };
+        let most = limit(permit.arguments());
+        let may = |path: &Path| root.holds(path) && permit.may_read(&root.path().join(path));
+        let history = match Repository::find(root.path()) {
+            Some(_) => heat(root.path(), &self.env, bounds),
+            None => Err(Trouble::NoGit),
+        };
+        match history {
+            Ok(files) if !files.is_empty() => {
+                let own = files.iter().filter(|it| !languages::is_foreign(&it.path) && may(&it.path));
+                let lines: Vec<String> = own.take(most).map(told).collect();
+                Outcome::of(lines.join("\n")).with("results", lines.len()).with("by", "history")
+            }
+            Err(Trouble::Stopped) => ToolError::new("stopped", "the user stopped it", "").into(),
+            Ok(_) | Err(Trouble::NoGit) => largest(work, most, "there is no history", &may),
+            Err(Trouble::Slow) => largest(work, most, "git took too long", &may),
+        }
+    }
+}
+
+fn told(file: &Heat) -> String {
+    let Heat { path, commits, lines, last_unix_s, score } = file;
+    let day = Timestamp::from_second(*last_unix_s).unwrap_or_default().strftime("%Y-%m-%d");
+    let commits = if *commits == 1 { "1 commit".to_owned() } else { format!("{commits} commits") };
+    let lines = match lines {
+        0 => String::new(),
+        lines => format!(", {lines} lines changed in the newest {COMMITS_WITH_LINES} commits"),
+    };
+    let score = (score * 100.0).round() / 100.0;
+    json!({"path": path.to_string_lossy(), "score": score, "reason": format!("{commits}, the last on {day}{lines}")})
+        .to_string()
+}
+
+/// The largest sources, where no history tells more.
+fn largest(work: &Work<'_>, most: usize, why: &str, may: &dyn Fn(&Path) -> bool) -> Outcome {
+    let (mut sources, end) = sources(work);
+    sources.sort_unstable_by(|left, right| right.bytes.cmp(&left.bytes).then_with(|| left.path.cmp(&right.path)));
+    let line = |source: &Source| {
+        let reason = format!("{} bytes of {}; {why}", source.bytes, source.language);
+        json!({"path": source.path.to_string_lossy(), "score": source.bytes, "reason": reason}).to_string()
+    };
+    let mut lines: Vec<String> = sources.iter().filter(|it| may(&it.path)).take(most).map(line).collect();
+    let count = lines.len();
+    match note(end, &mut lines, work) {
+        Ok(()) => Outcome::of(lines.join("\n")).with("results", count).with("by", "size"),
+        Err(error) => error.into(),
+    }
+}
