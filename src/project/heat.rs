@@ -14,7 +14,7 @@ use super::program::{Trouble, command, find_git};
 /// Newest commits that are looked at, merges apart.
 pub const COMMITS_MAX: usize = 5_000;
 /// Newest commits of which changed lines are counted: that costs git some times what names do.
-pub const COMMITS_WITH_LINES: usize = 200;
+pub const COMMITS_WITH_LINES: usize = 50;
 /// A commit that changes more files than this tells of a mass change, not of work on them.
 const FILES_MAX: usize = 300;
 /// Days after which a change counts half.

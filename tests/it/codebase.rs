@@ -276,7 +276,7 @@ fn hot_files_are_told_by_history_and_else_by_size() {
     // What is closed, gone or made by a program isn't among them.
     let told = values(home.path(), "hotfiles", &json!({}));
     assert_eq!(told[0]["path"], "src/deep/lib.rs", "{told:?}");
-    let reason = "5 commits, the last on 2026-01-05, 9 lines changed in the newest 200 commits";
+    let reason = "5 commits, the last on 2026-01-05, 9 lines changed in the newest 50 commits";
     assert_eq!(told[0]["reason"], reason, "{told:?}");
     assert!(told[0]["score"].as_f64() > told[1]["score"].as_f64(), "{told:?}");
     let paths = paths(&json!({}));
