@@ -3,7 +3,7 @@
 //! A program that is killed leaves its modes behind (alternate screen, mouse, hidden cursor, keyboard protocols).
 //! Only what was seen to be switched on is switched off, so that a terminal that doesn't know a mode never hears of it.
 
-use memchr::memchr;
+use memchr::memchr_iter;
 
 /// Private modes (`CSI ? n h`) that make a prompt unusable when left on, with the sequence that ends each.
 const MODES: [(u16, &str); 11] = [
@@ -54,26 +54,28 @@ impl Modes {
     }
 
     fn scan(&mut self, bytes: &[u8]) {
-        let mut rest = bytes;
-        while let Some(at) = memchr(0x1b, rest) {
-            let sequence = &rest[at..];
+        let mut handled_bytes = 0;
+        for at in memchr_iter(0x1b, bytes) {
+            let sequence = &bytes[at..];
             // Colours and cursor movements, which are most: only private sequences switch modes.
             if let [_, b'[', next, ..] = sequence
                 && !matches!(next, b'?' | b'>' | b'<' | b'=')
             {
-                rest = &sequence[2..];
+                continue;
+            }
+            if at < handled_bytes {
                 continue;
             }
             match sequence_end(sequence) {
                 Some(end) => {
                     self.apply(&sequence[..end]);
-                    rest = &sequence[end..];
+                    handled_bytes = at + end;
                 }
                 None if sequence.len() < SEQUENCE_BYTES_MAX => {
                     self.cut = sequence.to_vec();
                     return;
                 }
-                None => rest = &sequence[1..],
+                None => {}
             }
         }
     }

@@ -29,7 +29,7 @@ const SUBMIT_KEYS: &[u8] = b"\x1b[9999~";
 /// The key sequence on which the shell completes the request.
 const COMPLETE_KEYS: &[u8] = b"\x1b[9996~";
 /// A PTY hands over at most 4 KiB a read; several reads are gathered into one write.
-const OUTPUT_BYTES_GATHERED: usize = 64 * 1024;
+const OUTPUT_BYTES_GATHERED: usize = 16 * 1024;
 /// A read of less than this leaves nothing behind: a full one gives nearly 4 KiB.
 const SHORT_READ_BYTES: usize = 2 * 1024;
 /// How long the start of a possible marker is held back.
