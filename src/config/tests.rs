@@ -59,7 +59,7 @@ fn without_a_config_the_defaults_hold() {
     assert_eq!(settings.editor.completion_timeout_ms, 400);
     assert_eq!(settings.shell.capture_head_bytes, crate::base::limits::CAPTURE_HEAD_BYTES);
     assert_eq!(settings.shell.capture_tail_bytes, crate::base::limits::CAPTURE_TAIL_BYTES);
-    assert!(settings.shell.confirm_cmd && settings.system_prompt.contains("`CMD: `"));
+    assert!(settings.shell.confirm_cmd && settings.system_prompt.contains("login shell"));
 }
 
 #[test]
