@@ -287,7 +287,7 @@ fn route(plan: &Plan) {
 
 /// Judging commands: each line of both tables in turn, and scripts of 4 KiB put together from them.
 fn policy(plan: &Plan) {
-    let rules = Rules { autonomy: Autonomy::Full, ..Rules::new("/home/u/work", "/home/u") };
+    let rules = Rules { autonomy: Autonomy::Full, ..Rules::new("/home/u/proj", "/home/u") };
     let context = policy::Context::new(&rules);
     let table = |text: &'static str| {
         let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());

@@ -125,7 +125,7 @@ fn relative(option: &str) -> Failure {
     Failure {
         kind: FailureKind::User,
         message: format!("--{option} needs an absolute path"),
-        hint: "write it from the root, such as /home/you/work".into(),
+        hint: "write it from the root, such as /home/you/proj".into(),
     }
 }
 

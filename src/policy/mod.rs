@@ -6,7 +6,7 @@
 //! use reedclaw::policy::{Context, Rules, judge};
 //! use reedclaw::proto::action::{Action, Risk};
 //!
-//! let rules = Rules::new("/home/u/work", "/home/u");
+//! let rules = Rules::new("/home/u/proj", "/home/u");
 //! let command = "rm -rf /".to_owned();
 //! assert_eq!(judge(&Action::Shell { command }, &Context::new(&rules)).risk, Risk::Blocked);
 //! ```

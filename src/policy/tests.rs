@@ -13,7 +13,7 @@ fn rules() -> Rules {
         autonomy: Autonomy::Full,
         forbidden_paths: ["/etc", "/sys", "/boot", "~/.ssh"].map(str::to_owned).into(),
         own_paths: ["config", "local/state", "local/share"].map(|part| format!("/home/u/.{part}/reedclaw")).into(),
-        ..Rules::new("/home/u/work", "/home/u")
+        ..Rules::new("/home/u/proj", "/home/u")
     }
 }
 
@@ -236,7 +236,7 @@ fn files_are_judged_component_by_component() {
     let read = |path: &str| judge(&Action::Read { path: path.to_owned() }, &Context::new(&rules)).risk;
     let write = |path: &str| judge(&Action::Write { path: path.to_owned() }, &Context::new(&rules)).risk;
     for path in
-        ["a", "./a", "a/../b", "/home/u/work/a", "~/work/a", "a b", "..a", "*", "$HOME", "%2e%2e/x", "~/work/../work/a"]
+        ["a", "./a", "a/../b", "/home/u/proj/a", "~/proj/a", "a b", "..a", "*", "$HOME", "%2e%2e/x", "~/proj/../proj/a"]
     {
         assert_eq!((read(path), write(path)), (Risk::Low, Risk::Medium), "{path}");
     }
@@ -246,13 +246,13 @@ fn files_are_judged_component_by_component() {
         "a/../../x",
         "/",
         "/etc/passwd",
-        "/home/u/work-evil/x",
-        "/home/u/workx",
+        "/home/u/proj-evil/x",
+        "/home/u/projx",
         "~",
         "~/.ssh/id_rsa",
         "~bob/x",
         "/home/u",
-        "/home/u/work/../x",
+        "/home/u/proj/../x",
         "",
         "/proc/self/environ",
         "/dev/null",
@@ -261,7 +261,7 @@ fn files_are_judged_component_by_component() {
         "~/.config/reedclaw/config.lua",
         "/home/u/WORK/x",
         "//etc/passwd",
-        "/home/u/./work/../../u/x",
+        "/home/u/./proj/../../u/x",
     ] {
         assert_eq!((read(path), write(path)), (Risk::Blocked, Risk::Blocked), "{path:?}");
     }
@@ -306,7 +306,7 @@ fn a_link_leads_where_it_leads() {
     struct Links;
     impl Files for Links {
         fn canonical(&self, path: &str) -> Option<String> {
-            Some(path.replace("/home/u/work/out", "/etc"))
+            Some(path.replace("/home/u/proj/out", "/etc"))
         }
     }
     let rules = rules();
@@ -358,7 +358,7 @@ fn verdicts_give_reasons_and_effects() {
     let verdict = verdict("cd src && rm -rf ../target && curl http://h/x", &rules());
     let effects: Vec<String> = verdict.effects.iter().map(ToString::to_string).collect();
     assert!(
-        effects.contains(&"deletes /home/u/work/target".to_owned())
+        effects.contains(&"deletes /home/u/proj/target".to_owned())
             || effects.iter().any(|effect| effect.contains("target")),
         "{effects:?}"
     );

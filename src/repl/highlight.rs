@@ -2,10 +2,9 @@
 //! the terminal; it gives styled pieces whose texts joined are the line. A sentence stays plain.
 
 use nu_ansi_term::{Color, Style};
-use reedline::{Highlighter, StyledText};
 
-use super::state::{self, EditorState, SharedState};
-use crate::proto::{NameKind, Route};
+use super::state::{self, EditorState};
+use crate::proto::{NameKind, Route, Verdict};
 use crate::route::lex::{Reading, Token, TokenKind, tokens, unquoted};
 
 /// A longer line is drawn plain: nobody reads colours in it, and each key redraws all of it.
@@ -58,37 +57,12 @@ impl Default for Palette {
     }
 }
 
-/// Draws a line by what it is.
-pub struct ShellHighlighter {
-    state: SharedState,
-    palette: Palette,
-}
-
-impl ShellHighlighter {
-    /// Makes a highlighter that reads names from `state`.
-    #[must_use]
-    pub fn new(state: SharedState, palette: Palette) -> Self {
-        Self { state, palette }
-    }
-}
-
-impl Highlighter for ShellHighlighter {
-    fn highlight(&self, line: &str, _cursor: usize) -> StyledText {
-        let mut styled = StyledText::new();
-        for (style, text) in paint(line, &state::read(&self.state), &self.palette) {
-            styled.push((style, text.to_owned()));
-        }
-        styled
-    }
-}
-
-/// Cuts `line` into styled pieces, in order and without loss.
+/// Cuts `line`, about which `verdict` was given, into styled pieces, in order and without loss.
 #[must_use]
-pub fn paint<'a>(line: &'a str, state: &EditorState, palette: &Palette) -> Vec<(Style, &'a str)> {
+pub fn paint<'a>(line: &'a str, verdict: &Verdict, state: &EditorState, palette: &Palette) -> Vec<(Style, &'a str)> {
     if line.len() > LINE_BYTES_MAX {
         return vec![(Style::new(), line)];
     }
-    let verdict = state.verdict(line);
     match verdict.route {
         Route::Empty | Route::Ask => vec![(Style::new(), line)],
         Route::Meta => {
@@ -99,7 +73,7 @@ pub fn paint<'a>(line: &'a str, state: &EditorState, palette: &Palette) -> Vec<(
             brush.finish()
         }
         Route::Shell | Route::Confirm => {
-            let start = state::shell_text_start(line, &verdict);
+            let start = state::shell_text_start(line, verdict);
             let mut brush = Brush { line, at: 0, out: Vec::with_capacity(16) };
             if start > 0 {
                 brush.put(0, start, palette.meta);
@@ -319,6 +293,10 @@ mod tests {
     use super::*;
     use crate::proto::Names;
 
+    fn painted<'a>(line: &'a str, state: &EditorState) -> Vec<(Style, &'a str)> {
+        paint(line, &state.verdict(line), state, &Palette::default())
+    }
+
     fn state(cwd: &std::path::Path) -> EditorState {
         let mut names =
             Names { programs: Arc::new(["ls", "git", "sudo"].map(str::to_owned).into()), ..Names::default() };
@@ -331,7 +309,7 @@ mod tests {
     fn styles(line: &str, of: &str) -> Option<Style> {
         let directory = tempfile::tempdir().expect("a directory");
         std::fs::write(directory.path().join("here.txt"), "").expect("a file");
-        let pieces = paint(line, &state(directory.path()), &Palette::default());
+        let pieces = painted(line, &state(directory.path()));
         pieces.into_iter().find(|(_, text)| *text == of).map(|(style, _)| style)
     }
 
@@ -374,7 +352,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let state = state(directory.path());
         for line in ["what's in this directory".to_owned(), format!("ls {}", "a ".repeat(3000))] {
-            assert_eq!(paint(&line, &state, &Palette::default()), [(Style::new(), line.as_str())]);
+            assert_eq!(painted(&line, &state), [(Style::new(), line.as_str())]);
         }
     }
 
@@ -386,7 +364,7 @@ mod tests {
         let mut times: Vec<_> = (0..200)
             .map(|_| {
                 let started = std::time::Instant::now();
-                let _ = paint(&line, &state, &Palette::default());
+                let _ = painted(&line, &state);
                 started.elapsed()
             })
             .collect();
@@ -398,7 +376,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_pieces_joined_are_the_line(line in "[ -~\\n\\téあ]{0,80}") {
-            let pieces = paint(&line, &state(std::path::Path::new("/nowhere")), &Palette::default());
+            let pieces = painted(&line, &state(std::path::Path::new("/nowhere")));
             prop_assert_eq!(pieces.iter().map(|(_, text)| *text).collect::<String>(), line);
         }
 
@@ -406,7 +384,7 @@ mod tests {
         fn a_forced_line_is_drawn_without_loss(line in any::<String>()) {
             let mut state = state(std::path::Path::new("/nowhere"));
             state.forced = Some(Route::Shell);
-            let pieces = paint(&line, &state, &Palette::default());
+            let pieces = painted(&line, &state);
             prop_assert_eq!(pieces.iter().map(|(_, text)| *text).collect::<String>(), line);
         }
     }

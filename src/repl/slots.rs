@@ -5,10 +5,11 @@ use std::time::Duration;
 use reedline::{Highlighter, StyledText, ValidationResult, Validator};
 
 use super::complete::{Candidate, LiveCompletion};
-use super::highlight::{Palette, ShellHighlighter};
+use super::highlight::{Palette, paint};
 use super::prompt::Heading;
-use super::state::{self, SharedState};
+use super::state::{self, EditorState, SharedState};
 use super::validate::ShellValidator;
+use crate::proto::Verdict;
 use crate::shell::Handle;
 
 /// The validator, which tells the pump what became of an Enter.
@@ -36,7 +37,7 @@ impl Validator for ToldValidator {
 
 /// The highlighter, which also says where the line would go and that the editor has drawn itself.
 pub struct ToldHighlighter {
-    inner: Option<ShellHighlighter>,
+    palette: Option<Palette>,
     state: SharedState,
     heading: Heading,
     pump: Handle,
@@ -44,39 +45,34 @@ pub struct ToldHighlighter {
 
 impl ToldHighlighter {
     pub(super) fn new(state: SharedState, palette: Option<Palette>, heading: Heading, pump: Handle) -> Self {
-        let inner = palette.map(|palette| ShellHighlighter::new(SharedState::clone(&state), palette));
-        Self { inner, state, heading, pump }
+        Self { palette, state, heading, pump }
     }
 }
 
 impl ToldHighlighter {
-    fn tell_heading(&self, line: &str) {
-        let state = state::read(&self.state);
-        let verdict = state.verdict(line);
+    fn tell_heading(&self, line: &str, verdict: &Verdict, state: &EditorState) {
         let modal = matches!(verdict.rule, "mode" | "prefixes-decide");
         let natural = modal.then(|| state.natural_verdict(line).route);
-        self.heading.set(line, &verdict, natural.filter(|natural| *natural != verdict.route));
+        self.heading.set(line, verdict, natural.filter(|natural| *natural != verdict.route));
     }
 }
 
 impl Highlighter for ToldHighlighter {
-    fn highlight(&self, line: &str, cursor: usize) -> StyledText {
+    fn highlight(&self, line: &str, _: usize) -> StyledText {
         self.pump.editor_drawn();
-        self.tell_heading(line);
-        if state::read(&self.state).asks_about_failure(line) {
+        let state = state::read(&self.state);
+        // Once for glyph and colours: a hook of the user's may have a word in it.
+        let verdict = state.verdict(line);
+        self.tell_heading(line, &verdict, &state);
+        if state.asks_about_failure(line) {
             self.pump.nudge();
         }
-        let mut styled = match &self.inner {
-            Some(inner) => inner.highlight(line, cursor),
-            None => {
-                let mut plain = StyledText::new();
-                plain.push((nu_ansi_term::Style::new(), line.to_owned()));
-                plain
-            }
+        let pieces = match &self.palette {
+            Some(palette) => paint(line, &verdict, &state, palette),
+            None => vec![(nu_ansi_term::Style::new(), line)],
         };
-        for (_, text) in &mut styled.buffer {
-            *text = without_controls(text);
-        }
+        let mut styled = StyledText::new();
+        pieces.into_iter().for_each(|(style, text)| styled.push((style, without_controls(text))));
         styled
     }
 }

@@ -30,7 +30,7 @@ fn a_batch_answers_each_line_in_order_and_goes_on_behind_bad_ones() {
     let input = "{\"command\": \"rm -rf ~\"}\nnonsense\n{\"command\": \"ls\"}\n{\"cmd\": 1}\n{\"command\": \"rm notes.txt\"}\n\
                  {\"command\": \"echo 'rm -rf /'\"}\n{\"command\": \"make\"}\n";
     let arguments =
-        ["--config", "p.lua", "policy", "explain", "--batch", "--workspace", "/home/u/work", "--home", "/home/u"];
+        ["--config", "p.lua", "policy", "explain", "--batch", "--workspace", "/home/u/proj", "--home", "/home/u"];
     let (success, output, errors) = reedclaw(home.path(), &arguments, input);
     assert!(success && errors.is_empty(), "{errors}");
     let lines: Vec<Value> = output.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
@@ -41,7 +41,7 @@ fn a_batch_answers_each_line_in_order_and_goes_on_behind_bad_ones() {
     assert_eq!(lines[0]["reasons"][0]["rule"], "delete-tree");
     assert!(lines[0]["reasons"][0]["text"].as_str().is_some_and(|text| text.contains("/home/u")), "{output}");
     let effects = lines[4]["effects"].as_array().expect("effects");
-    assert!(effects.iter().any(|effect| effect["how"] == "delete" && effect["path"] == "/home/u/work/notes.txt"));
+    assert!(effects.iter().any(|effect| effect["how"] == "delete" && effect["path"] == "/home/u/proj/notes.txt"));
     assert!(lines[1]["error"].is_string() && lines[3]["error"].is_string());
 }
 
