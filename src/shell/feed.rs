@@ -225,8 +225,11 @@ impl Feed {
         self.whom
     }
 
-    /// Puts keys that a command left unread in front of those kept.
+    /// Puts keys that a command left unread in front of those kept. An answer of the terminal among them was for the
+    /// command: the editor would take it for the one to its next question.
     pub(super) fn give_back(&mut self, mut keys: Vec<u8>) {
+        take_cursor_reports(&mut keys);
+        take_cursor_reports(&mut self.held);
         for key in &mut keys {
             // The line discipline had turned Enter into a line feed and an end of file into a NUL.
             match *key {
@@ -257,11 +260,9 @@ impl Feed {
                     self.hearing = Hearing::Answers;
                     self.report_due = None;
                 }
-                if self.wake_sent || self.gate.enter_pending.load(Ordering::Acquire) || !self.held.is_empty() {
-                    // The editor's own question must not wait behind keys that are kept.
-                    self.to_editor.extend(take_cursor_reports(&mut keys));
-                }
                 self.held.append(&mut keys);
+                // The answer to the editor's own question must not wait behind keys that are kept.
+                self.to_editor.extend(take_cursor_reports(&mut self.held));
                 self.feed_editor();
                 None
             }
@@ -467,6 +468,30 @@ mod tests {
         assert_eq!(feed.to_editor, b"\x1b[6;1R", "the next one is in time");
         feed.edit(0);
         assert_eq!(feed.to_editor, b"\x1b[6;1R", "the terminal answers by itself now");
+    }
+
+    #[test]
+    fn the_terminal_s_answer_overtakes_the_keys_that_wait() {
+        let mut feed = feed();
+        feed.edit(0);
+        feed.take(b"ls\r\x1b[1;10R");
+        assert_eq!(std::mem::take(&mut feed.to_editor), b"\x1b[1;10Rls\r", "in one piece with an Enter");
+        feed.take(b"x\x1b[2;");
+        feed.take(b"10Ry");
+        assert_eq!(feed.to_editor, b"\x1b[2;10R", "cut in two");
+        feed.release();
+        assert_eq!(feed.to_editor, b"\x1b[2;10Rxy");
+    }
+
+    #[test]
+    fn an_answer_that_a_command_left_unread_is_nobody_s() {
+        let mut feed = feed();
+        feed.keys_to(KeysTo::Shell);
+        feed.keys_to(KeysTo::Hold);
+        feed.take(b"b\x1b[3;4R");
+        feed.give_back(b"a\x1b[5;6R".to_vec());
+        feed.edit(0);
+        assert_eq!(feed.to_editor, b"ab");
     }
 
     #[test]
