@@ -161,7 +161,7 @@ end
 # Bound at each prompt, because a change of the key bindings starts from nothing.
 function __rc_keys
     for __rc_m in insert default visual replace replace_one
-        bind -M $__rc_m \e\[9999~ __rc_load
-        bind -M $__rc_m \e\[9996~ __rc_complete
+        bind -M $__rc_m \e\[24\;8~ __rc_load
+        bind -M $__rc_m \e\[23\;8~ __rc_complete
     end
 end

@@ -9,12 +9,16 @@ use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices};
 
+use super::modes::without_modes;
 use super::pump::Pump;
 use super::scan::{Mark, Piece, Scanner};
 use super::session::{Event, KeysTo};
 use super::spawn::Dialect;
 use super::sys;
 use crate::proto::CommandOutcome;
+
+/// How long behind the first prompt all of the start has been done.
+const START_WAIT: Duration = Duration::from_millis(500);
 
 /// How long after a command's start it is looked whether `exec` has replaced the shell.
 const REPLACED_LOOK: Duration = Duration::from_millis(300);
@@ -110,6 +114,16 @@ impl Pump {
     }
 
     fn plain(&mut self, bytes: &[u8]) {
+        let reads = matches!(self.phase, Phase::Prompting { .. } | Phase::Reading);
+        if reads && self.options.dialect == Dialect::Fish {
+            // fish 4 asks for modes of the keyboard even on a terminal without capabilities.
+            self.plain_of_phase(&without_modes(bytes));
+        } else {
+            self.plain_of_phase(bytes);
+        }
+    }
+
+    fn plain_of_phase(&mut self, bytes: &[u8]) {
         match self.phase {
             Phase::Completing { .. } => {}
             Phase::Prompting { first: false, .. } if self.current.is_some() => {
@@ -414,6 +428,7 @@ impl Pump {
         self.finish();
         if first {
             self.remember_command_line();
+            self.started = Some(Instant::now() + START_WAIT);
             self.tell(Event::Ready);
         }
         self.hand_over_waiting();

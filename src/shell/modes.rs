@@ -6,7 +6,7 @@
 use memchr::memchr_iter;
 
 /// Private modes (`CSI ? n h`) that make a prompt unusable when left on, with the sequence that ends each.
-const MODES: [(u16, &str); 11] = [
+const MODES: [(u16, &str); 12] = [
     (1049, "\x1b[?1049l"),
     (1047, "\x1b[?1047l"),
     (47, "\x1b[?47l"),
@@ -18,6 +18,7 @@ const MODES: [(u16, &str); 11] = [
     (2004, "\x1b[?2004l"),
     (1, "\x1b[?1l"),
     (2026, "\x1b[?2026l"),
+    (2031, "\x1b[?2031l"),
 ];
 const ALTERNATE: u16 = 0b111;
 
@@ -34,6 +35,8 @@ pub struct Modes {
     /// Depth of the keyboard protocol's stack (`CSI > flags u` pushes, `CSI < n u` pops).
     keyboard_pushed: u32,
     keyboard_set: bool,
+    /// xterm's `modifyOtherKeys` (`CSI > 4 ; n m`).
+    other_keys: bool,
     /// An escape sequence that the end of the last piece cut.
     cut: Vec<u8>,
 }
@@ -96,6 +99,7 @@ impl Modes {
             [0x1b, b'[', b'>', .., b'u'] => self.keyboard_pushed = (self.keyboard_pushed + 1).min(16),
             [0x1b, b'[', b'<', .., b'u'] => self.keyboard_pushed = self.keyboard_pushed.saturating_sub(1),
             [0x1b, b'[', b'=', flags @ .., b'u'] => self.keyboard_set = !flags.starts_with(b"0"),
+            [0x1b, b'[', b'>', b'4', level @ .., b'm'] => self.other_keys = !matches!(level, b"" | b";" | b";0"),
             _ => {}
         }
     }
@@ -140,9 +144,29 @@ impl Modes {
         if self.keyboard_set {
             text.push_str("\x1b[=0u");
         }
+        if self.other_keys {
+            text.push_str("\x1b[>4;0m");
+        }
         *self = Self::default();
         text
     }
+}
+
+/// `bytes` without what switches a mode: private sequences, and those of the keypad.
+pub(super) fn without_modes(bytes: &[u8]) -> Vec<u8> {
+    let mut kept = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some((first, after)) = rest.split_first() {
+        let is_mode = matches!(rest, [0x1b, b'=' | b'>', ..] | [0x1b, b'[', b'?' | b'>' | b'<' | b'=', ..]);
+        rest = match sequence_end(rest).filter(|_| is_mode) {
+            Some(end) => rest.get(end..).unwrap_or_default(),
+            None => {
+                kept.push(*first);
+                after
+            }
+        };
+    }
+    kept
 }
 
 /// The length of the sequence that starts at `bytes[0]` (an escape), or `None` if it is cut.
@@ -189,6 +213,15 @@ mod tests {
         assert_eq!(left_on("\x1b[>1u\x1b[<u"), "");
         assert_eq!(left_on("\x1b[=5u"), "\x1b[=0u");
         assert_eq!(left_on("\x1b[?2004h"), "\x1b[?2004l");
+        assert_eq!(left_on("\x1b[>4;1m"), "\x1b[>4;0m");
+        assert_eq!(left_on("\x1b[>4;2m\x1b[>4;0m\x1b[>4;2m\x1b[>4m"), "");
+    }
+
+    #[test]
+    fn switches_are_taken_out_and_the_rest_stays() {
+        let fish = b"\x1b[?2004h\x1b[?2031h\x1b[>4;1m\x1b=\rjob \x1b[1mdone\x1b[m\r\n\x1b[?2004l\x1b>";
+        assert_eq!(without_modes(fish), b"\rjob \x1b[1mdone\x1b[m\r\n");
+        assert_eq!(without_modes(b"a\x1b[?20"), b"a\x1b[?20");
     }
 
     #[test]

@@ -24,10 +24,6 @@ use super::session::{Event, Gate, KeysTo, Options, write_fully};
 use super::spawn::{Dialect, Running};
 use super::{names, sys};
 
-/// The key sequence on which the shell loads the request and accepts it.
-const SUBMIT_KEYS: &[u8] = b"\x1b[9999~";
-/// The key sequence on which the shell completes the request.
-const COMPLETE_KEYS: &[u8] = b"\x1b[9996~";
 /// A PTY hands over at most 4 KiB a read; several reads are gathered into one write.
 const OUTPUT_BYTES_GATHERED: usize = 16 * 1024;
 /// A read of less than this leaves nothing behind: a full one gives nearly 4 KiB.
@@ -146,6 +142,8 @@ pub struct Pump {
     overheard_look: Option<(Instant, u32)>,
     /// When to look again whether fish has handed its terminal over, and how many looks are left.
     pub(super) hand_over_look: Option<(Instant, u32)>,
+    /// When all of the start has been done, for some time behind the first prompt.
+    pub(super) started: Option<Instant>,
 }
 
 impl Pump {
@@ -207,6 +205,7 @@ impl Pump {
             start_marked: true,
             overheard_look: None,
             hand_over_look: None,
+            started: None,
         })
     }
 
@@ -299,6 +298,7 @@ impl Pump {
             self.feed.report_due,
             self.replaced_deadline(),
             self.report_after,
+            self.started,
             editor,
         ]
         .into_iter()
@@ -361,6 +361,11 @@ impl Pump {
         }
         if self.report_after.is_some_and(|at| at <= now) {
             self.report_after = None;
+        }
+        if self.started.is_some_and(|at| at <= now) {
+            // What only the start needed is not kept for the days of a session.
+            self.started = None;
+            sys::release_program_pages();
         }
         self.feed.report_is_late(now);
         let editor_has_all = self.feed.to_editor.is_empty();
@@ -433,7 +438,7 @@ impl Pump {
                 if self.write_request(&record).is_ok() {
                     self.next_nonce = Some(nonce);
                     self.line_sent(line);
-                    self.feed.to_shell.extend_from_slice(SUBMIT_KEYS);
+                    self.feed.to_shell.extend_from_slice(self.options.dialect.submit_keys());
                 }
             }
             Command::Complete { line, position_bytes, reply } => {
@@ -443,7 +448,7 @@ impl Pump {
                 if !line.contains('\0') && self.write_request(record.as_bytes()).is_ok() {
                     self.completion = Some((id, reply));
                     self.phase = Phase::Completing { answered: false };
-                    self.feed.to_shell.extend_from_slice(COMPLETE_KEYS);
+                    self.feed.to_shell.extend_from_slice(self.options.dialect.complete_keys());
                 }
             }
             Command::EndOfFile => {

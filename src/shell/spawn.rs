@@ -38,6 +38,23 @@ impl Dialect {
             _ => None,
         }
     }
+
+    /// The key sequence on which the shell loads the request and accepts it. No keyboard's, but for fish: fish 4
+    /// passes over a key that it doesn't know, so that it gets F12 with Control, Alt and Shift.
+    pub(super) fn submit_keys(self) -> &'static [u8] {
+        match self {
+            Self::Bash | Self::Zsh => b"\x1b[9999~",
+            Self::Fish => b"\x1b[24;8~",
+        }
+    }
+
+    /// The key sequence on which the shell completes the request.
+    pub(super) fn complete_keys(self) -> &'static [u8] {
+        match self {
+            Self::Bash | Self::Zsh => b"\x1b[9996~",
+            Self::Fish => b"\x1b[23;8~",
+        }
+    }
 }
 
 /// How to start the backing shell.
@@ -154,7 +171,11 @@ pub fn start(
             fill(ZSH).replace("@OPTIONS@", &letters).replace("@ZDOTDIR@", &quote(&own.unwrap_or_default()))
         }
         Dialect::Fish => {
-            command.args(&start.arguments).arg("--init-command").arg(format!("source {script_path}"));
+            command
+                .args(&start.arguments)
+                .arg("--features=no-query-term")
+                .arg("--init-command")
+                .arg(format!("source {script_path}"));
             fill(FISH)
         }
     };

@@ -188,7 +188,7 @@ pub fn replace_standard(source: BorrowedFd, target: i32) -> io::Result<()> {
 }
 
 /// Lets go of the pages of the program's own file that this process has mapped and never changes; each comes back when
-/// it is needed. For a process that only waits from now on.
+/// it is needed. For a process that mostly waits from now on.
 pub fn release_program_pages() {
     // SAFETY: only `dl_iterate_phdr` calls this, with what the loader knows of one mapped object.
     unsafe extern "C" fn release(
