@@ -1,5 +1,5 @@
-//! `reedclaw doctor`: says what is wrong with the database and the receipts, and what holds and stops tools; repairs the
-//! database, saves what can be read. Works where no session's store can be opened.
+//! `reedclaw doctor`: says what is wrong, and what to do; repairs the database, saves what can be read. Works where no
+//! session's store can be opened.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::command::{counted, report};
-use super::{estop, receipt};
+use super::{checkup, estop, receipt};
 use crate::app;
 use crate::config::{self, LoadRequest};
 use crate::host;
@@ -23,7 +23,7 @@ use crate::store::{Search, Store};
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {
     Command::new("doctor")
-        .about("Checks the database and the receipts; exits 1 where something is wrong")
+        .about("Checks everything and says what to do; exits 1 where something is wrong")
         .arg(
             Arg::new("repair")
                 .long("repair")
@@ -53,7 +53,8 @@ pub(super) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> ExitCode {
 
 fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<bool, Failure> {
     let request = LoadRequest { explicit, env: host::environment(), cwd: host::working_directory() };
-    let settings = config::load(&request)?.settings;
+    let loaded = config::load(&request)?;
+    let settings = &loaded.settings;
     let dir = settings.history.dir.clone().ok_or_else(|| Failure {
         kind: FailureKind::Unavailable,
         message: "no HOME is set, so there is no database".into(),
@@ -70,17 +71,19 @@ fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<bool, Failure>
             say("sessions that are open still write to that one: start them again");
         }
     }
+    let around = checkup::look(&loaded, &request.env, &request.cwd);
+    around.lines.iter().for_each(|line| say(line));
     let found = check(&dir);
     found.facts.iter().for_each(|fact| say(fact));
     found.faults.iter().for_each(|fault| say(&format!("wrong: {fault}")));
     if !found.faults.is_empty() {
         say("reedclaw doctor --repair repairs what it can; --export FILE saves what can be read");
     }
-    let guarded = guards(&settings, &request.env);
-    if guarded && found.faults.is_empty() {
+    let is_well = guards(settings, &request.env) && found.faults.is_empty() && !around.is_ill;
+    if is_well {
         say("nothing is wrong");
     }
-    Ok(guarded && found.faults.is_empty())
+    Ok(is_well)
 }
 
 /// Tells of what guards tools: the receipts, the sandbox, the emergency stop. False where the receipts are wrong.

@@ -4,6 +4,7 @@ mod agent;
 mod allow;
 pub mod backing;
 mod chat;
+mod checkup;
 pub mod command;
 mod config;
 mod cost;

@@ -412,3 +412,38 @@ fn a_list_is_taken_by_the_programs_of_this_machine_after_a_yes() {
     session.expect_exit();
     assert!(allow(&["list"]).1.starts_with("1  mkdir new"));
 }
+
+#[test]
+fn doctor_says_what_is_wrong_around_and_what_to_do() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = home(&[]);
+    let state = home.path().join(".local/state/reedclaw");
+    std::fs::create_dir_all(&state).expect("a folder");
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o700)).expect("a mode");
+    let (code, told, _) = run(home.path(), &["doctor"]);
+    assert_eq!(code, Some(0), "{told}");
+    for line in ["config: ~/.config/reedclaw/config.lua", "model: mine, mock", "workspace here: ~/reedclaw-workspace"] {
+        assert!(told.lines().any(|it| it == line), "{told}");
+    }
+    // A port that was free a moment ago: nobody answers there.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
+    let config = format!(
+        "return {{ nonsense = 1, shell = {{ program = \"/nowhere/bash\" }},
+        models = {{ near = {{ endpoint = \"http://127.0.0.1:{port}\" }},
+                    far = {{ endpoint = \"https://models.example\", key_env = \"NO_SUCH_KEY\" }} }} }}"
+    );
+    std::fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o777)).expect("a mode");
+    let (code, told, _) = run(home.path(), &["doctor"]);
+    assert_eq!(code, Some(1), "{told}");
+    for part in [
+        "wrong: config: ~/.config/reedclaw/config.lua has 2 problems; reedclaw config validate lists them",
+        "wrong: shell: /nowhere/bash can't be run",
+        "wrong: model: far takes its key from $NO_SUCH_KEY, which is not set",
+        &format!("wrong: model: near at 127.0.0.1:{port} (this machine): "),
+        "wrong: state: others may write in ~/.local/state/reedclaw; chmod 700",
+    ] {
+        assert!(told.contains(part), "{part}\n{told}");
+    }
+    assert!(!told.contains("nothing is wrong"), "{told}");
+}

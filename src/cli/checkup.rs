@@ -1,0 +1,159 @@
+//! What `reedclaw doctor` looks at beside the database and what guards tools: the config, the shell behind, the model,
+//! the places, the plugins. Asks no server beyond the person's own network.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use super::backing;
+use super::command::counted;
+use crate::app;
+use crate::config::{self, Env, KeySource, Loaded, Settings};
+use crate::model::{Fault, Models, Reach, Spec, list_models};
+use crate::shell::spawn::Dialect;
+use crate::tools::plugin::Standing;
+
+/// What was found: in order, each a line.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) lines: Vec<String>,
+    /// Whether something is wrong.
+    pub(super) is_ill: bool,
+}
+
+impl Found {
+    fn fact(&mut self, text: String) {
+        self.lines.push(text);
+    }
+
+    fn fault(&mut self, text: String) {
+        self.lines.push(format!("wrong: {text}"));
+        self.is_ill = true;
+    }
+}
+
+/// Looks at everything.
+pub(super) fn look(loaded: &Loaded, env: &Env, cwd: &Path) -> Found {
+    let mut found = Found::default();
+    config_file(&mut found, loaded, env);
+    shell(&mut found, &loaded.settings);
+    models(&mut found, &loaded.settings, env);
+    places(&mut found, &loaded.settings, env, cwd);
+    plugins(&mut found, env);
+    found
+}
+
+fn config_file(found: &mut Found, loaded: &Loaded, env: &Env) {
+    let Some(path) = &loaded.path else {
+        return found.fact("config: none, so the defaults hold".to_owned());
+    };
+    let path = config::display_path(path, env);
+    let wrong = loaded.problems.iter().filter(|problem| !problem.is_warning).count();
+    match (wrong, loaded.problems.len() - wrong) {
+        (0, 0) => found.fact(format!("config: {path}")),
+        (0, warnings) => {
+            found
+                .fact(format!("config: {path}, {}; reedclaw config validate lists them", counted(warnings, "warning")));
+        }
+        (wrong, _) => {
+            let keys = counted(wrong, "problem");
+            found.fault(format!("config: {path} has {keys}; reedclaw config validate lists them"));
+        }
+    }
+}
+
+fn shell(found: &mut Found, settings: &Settings) {
+    let program = backing::find(settings.shell.program.clone());
+    if let Some(configured) = settings.shell.program.as_ref().filter(|configured| **configured != program) {
+        let (configured, program) = (configured.display(), program.display());
+        return found.fault(format!("shell: {configured} can't be run, so {program} is; set shell.program"));
+    }
+    match Dialect::of(&program) {
+        Some(_) => found.fact(format!("shell: {}", program.display())),
+        None => found.fault(format!(
+            "shell: {} is not one of bash, zsh and fish, so you get it as it is; set shell.program",
+            program.display()
+        )),
+    }
+}
+
+fn models(found: &mut Found, settings: &Settings, env: &Env) {
+    if settings.models.is_empty() {
+        return found.fact("model: none; reedclaw onboard finds what is there".to_owned());
+    }
+    let specs = settings.models.iter().map(|(name, model)| app::spec_of(name, model, env)).collect();
+    let models = Models::new(specs);
+    for (name, settings) in &settings.models {
+        if let Some(KeySource::Variable(variable)) = &settings.key
+            && env.get(std::ffi::OsStr::new(variable)).is_none_or(|value| value.is_empty())
+        {
+            found.fault(format!("model: {name} takes its key from ${variable}, which is not set"));
+            continue;
+        }
+        let Some(can) = models.get(name).map(|model| model.capabilities()) else { continue };
+        let place = format!("{name} at {} ({})", can.place, can.reach.words());
+        match models.specs().iter().find(|spec| spec.name() == name) {
+            Some(Spec::Server(endpoint)) if can.reach < Reach::Internet => match list_models(endpoint) {
+                Ok(_) => found.fact(format!("model: {place} answers")),
+                // A server need not list its models.
+                Err(error) if matches!(error.fault, Fault::NotFound { .. } | Fault::Garbage { .. }) => {
+                    found.fact(format!("model: {place} answers"));
+                }
+                Err(error) => found.fault(format!("model: {place}: {}", error.fault)),
+            },
+            Some(Spec::Server(_)) => {
+                found.fact(format!("model: {place}, not asked; reedclaw provider test {name} asks it"));
+            }
+            _ => found.fact(format!("model: {name}, {}", can.kind)),
+        }
+    }
+}
+
+/// The directories of ours: there, the user's own, for nobody else to write in.
+fn places(found: &mut Found, settings: &Settings, env: &Env, cwd: &Path) {
+    let own = nix::unistd::geteuid().as_raw();
+    let named = [("data", config::data_directory(env)), ("state", config::state_directory(env))];
+    for (what, path) in named {
+        let Some(path) = path else {
+            found.fault(format!("{what}: no HOME is set, so it has no place"));
+            continue;
+        };
+        let shown = config::display_path(&path, env);
+        match path.metadata() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                found.fact(format!("{what}: {shown}, made when it is needed"));
+            }
+            Err(error) => found.fault(format!("{what}: {shown}: {error}")),
+            Ok(data) if !data.is_dir() => found.fault(format!("{what}: {shown} is no directory")),
+            Ok(data) if data.uid() != own => found.fault(format!("{what}: {shown} is another user's")),
+            Ok(data) if data.permissions().mode() & 0o022 != 0 => {
+                found.fault(format!("{what}: others may write in {shown}; chmod 700 {shown}"));
+            }
+            Ok(_) => found.fact(format!("{what}: {shown}")),
+        }
+    }
+    let workspace = app::workspace_for(env, cwd, &app::workspace_dir(settings, env));
+    let shown = config::display_path(&workspace, env);
+    if workspace.is_dir() {
+        found.fact(format!("workspace here: {shown}"));
+    } else {
+        found.fact(format!("workspace here: {shown}, made when a tool needs it"));
+    }
+}
+
+fn plugins(found: &mut Found, env: &Env) {
+    let Ok(plugins) = app::plugins(env) else { return };
+    for plugin in plugins.all() {
+        match plugin.standing {
+            Standing::Allowed(_) => found.fact(format!("plugin: {}", plugin.name)),
+            Standing::Unknown(_) => {
+                let how = "install it with reedclaw plugin install";
+                found.fault(format!("plugin: {} is there, but nobody allowed it; {how}", plugin.name));
+            }
+            Standing::Changed(_) => {
+                let how = "look at it and install it again";
+                found.fault(format!("plugin: {} has changed since it was allowed; {how}", plugin.name));
+            }
+            Standing::Broken(why) => found.fault(format!("plugin: {} can't be used: {why}", plugin.name)),
+        }
+    }
+}
