@@ -204,7 +204,8 @@ impl Hands {
         if !person.can_ask() {
             return outcome;
         }
-        call.preview = "It wants a terminal, which it has only in your own shell.".to_owned();
+        let why = outcome.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
+        call.preview = format!("{why}\nIt has a terminal with somebody at it only in your own shell.");
         let cwd = self.options.root.path().to_owned();
         let ticket = self.options.gate.judge(call, &cwd, true);
         let question = self.options.gate.question(&ticket);

@@ -1,11 +1,14 @@
 //! The commands that a person has allowed for good, per project: the very same line, in the same directory, by the same
 //! program. They are kept in the state directory, never in the project. Knows nothing of risks.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +18,10 @@ use crate::base::hex;
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Most rules of a project.
 const RULES_MAX: usize = 1_000;
+/// Longest wait for another session that changes the rules: it takes one write.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+/// How often is looked whether it has done so.
+const LOCK_LOOK: Duration = Duration::from_millis(2);
 
 /// Why rules can't be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -118,6 +125,7 @@ impl Allowed {
     pub fn add(&mut self, command: &str, cwd: &Path, program: &Path) -> Result<(), AllowedError> {
         let failed = |why: &str| AllowedError { path: self.path.clone(), why: why.to_owned() };
         let rule = self.rule(command, cwd, program).ok_or_else(|| failed("the program can't be read"))?;
+        let _lock = self.lock()?;
         self.rules = self.read()?;
         if self.rules.len() >= RULES_MAX {
             return Err(failed("there are too many rules"));
@@ -136,6 +144,7 @@ impl Allowed {
     /// # Errors
     /// The file can't be written.
     pub fn remove(&mut self, which: &str) -> Result<usize, AllowedError> {
+        let _lock = self.lock()?;
         self.rules = self.read()?;
         let before = self.rules.len();
         match which.parse::<usize>() {
@@ -151,6 +160,27 @@ impl Allowed {
         Ok(removed)
     }
 
+    /// Keeps other sessions from changing the rules until it is dropped. The lock has a file of its own, for the file of rules
+    /// is replaced.
+    fn lock(&self) -> Result<Flock<File>, AllowedError> {
+        let failed = |error: std::io::Error| AllowedError { path: self.path.clone(), why: error.to_string() };
+        let directory = self.path.parent().unwrap_or(Path::new("/"));
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        let mut options = std::fs::OpenOptions::new();
+        let path = self.path.with_extension("lock");
+        let mut file = options.write(true).create(true).truncate(false).mode(0o600).open(path).map_err(failed)?;
+        let began = Instant::now();
+        loop {
+            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(lock) => return Ok(lock),
+                Err((back, Errno::EWOULDBLOCK | Errno::EINTR)) if began.elapsed() < LOCK_WAIT => file = back,
+                Err((_, Errno::EWOULDBLOCK)) => return Err(failed(std::io::Error::other("another session holds it"))),
+                Err((_, error)) => return Err(failed(error.into())),
+            }
+            std::thread::park_timeout(LOCK_LOOK);
+        }
+    }
+
     fn rule(&self, command: &str, cwd: &Path, program: &Path) -> Option<Rule> {
         let cwd = cwd.strip_prefix(&self.root).ok()?.to_str()?.to_owned();
         let real = std::fs::canonicalize(program).ok()?;
@@ -162,8 +192,6 @@ impl Allowed {
     /// Writes the rules: all of them or none.
     fn save(&self) -> Result<(), AllowedError> {
         let failed = |error: std::io::Error| AllowedError { path: self.path.clone(), why: error.to_string() };
-        let directory = self.path.parent().unwrap_or(Path::new("/"));
-        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
         let content = Content { root: self.root.display().to_string(), rules: self.rules.clone() };
         let text = serde_json::to_string_pretty(&content).unwrap_or_default() + "\n";
         let temporary = self.path.with_extension(format!("{}.tmp", std::process::id()));

@@ -52,7 +52,7 @@ fn signal(processes: &[Process], signals: &[Signal]) {
 }
 
 /// The processes of a leader's session, and those below it, that have not ended.
-fn found(leader: i32) -> Vec<Process> {
+pub(super) fn found(leader: i32) -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let all: Vec<Process> = entries
         .flatten()
@@ -72,12 +72,15 @@ fn found(leader: i32) -> Vec<Process> {
     all.into_iter().filter(|it| ours.contains(&it.id) && !it.has_ended).collect()
 }
 
-struct Process {
-    id: i32,
+/// A process, as `/proc` tells of it.
+pub(super) struct Process {
+    pub(super) id: i32,
     name: String,
     parent: i32,
     session: i32,
     has_ended: bool,
+    /// Processor time that it has used, in the kernel's ticks.
+    pub(super) ticks: u64,
 }
 
 impl Process {
@@ -90,6 +93,8 @@ impl Process {
         let has_ended = matches!(fields.next()?, "Z" | "X");
         let parent = fields.next()?.parse().ok()?;
         let session = fields.nth(1)?.parse().ok()?;
-        Some(Self { id, name, parent, session, has_ended })
+        let user: u64 = fields.nth(7)?.parse().ok()?;
+        let system: u64 = fields.next()?.parse().ok()?;
+        Some(Self { id, name, parent, session, has_ended, ticks: user + system })
     }
 }

@@ -48,7 +48,8 @@ fn become_program(arguments: &[OsString], calls: Calls) -> Result<Never, String>
     if unistd::getppid().as_raw().cast_unsigned() != spec.parent {
         return Err("whoever started it has ended".into());
     }
-    if !spec.leads_session {
+    // Whoever gave it a terminal has made it a leader already.
+    if unistd::getsid(None) != Ok(unistd::getpid()) {
         unistd::setsid().map_err(|error| format!("setsid: {error}"))?;
     }
     limit(&spec.limits)?;

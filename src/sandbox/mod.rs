@@ -28,6 +28,7 @@ mod masks;
 #[cfg(test)]
 mod tests;
 mod tmp;
+mod waiting;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -40,6 +41,7 @@ use std::time::{Duration, Instant};
 pub use end::end;
 pub use enter::{Calls, enter};
 pub use masks::{credentials, protected};
+pub use waiting::{AtTerminal, at_terminal};
 
 use crate::proto::{Failure, FailureKind};
 use tmp::Tmp;
@@ -112,8 +114,6 @@ pub struct Grant {
     pub limits: Limits,
     /// How many descriptors it inherits, from 0; the rest is closed.
     pub descriptors: u32,
-    /// The caller makes it the leader of a session, as for a terminal of its own; else the sandbox does.
-    pub leads_session: bool,
 }
 
 /// What a program may use up. The time on the wall is its caller's.
@@ -151,7 +151,6 @@ impl Grant {
             env: BTreeMap::new(),
             limits: Limits::default(),
             descriptors: 3,
-            leads_session: false,
         }
     }
 }
@@ -239,6 +238,8 @@ impl Sandbox {
     /// A command that starts a program, held as granted. It is spawned like any other, from a thread that lives as long
     /// as the program does: it is killed when that thread ends. What it starts is ended by [`end`].
     ///
+    /// The caller may make it the leader of a session with a terminal of its own; else it leads one without.
+    ///
     /// The status [`HELPER_FAILED`] and a line on standard error say that it could not be held and was not started.
     ///
     /// # Errors
@@ -300,7 +301,6 @@ impl Sandbox {
             network: grant.network,
             limits: grant.limits.into(),
             descriptors: grant.descriptors.max(3),
-            leads_session: grant.leads_session,
         })
     }
 

@@ -23,7 +23,6 @@ pub(super) struct Spec {
     pub(super) network: bool,
     pub(super) limits: LimitsWire,
     pub(super) descriptors: u32,
-    pub(super) leads_session: bool,
 }
 
 #[derive(Serialize, Deserialize)]

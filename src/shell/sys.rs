@@ -95,13 +95,24 @@ impl Ignored {
 /// Makes the command start as the leader of a new session whose controlling terminal is its standard input, with
 /// every signal at its default, as a login program would start a shell, but for those that stay `ignored`.
 pub fn lead_session_on_stdin(command: &mut Command, ignored: Ignored) {
+    lead_session(command, None, ignored);
+}
+
+/// Makes the command start as the leader of a new session whose controlling terminal is `terminal`, whatever its standard
+/// streams are, with every signal at its default.
+pub fn lead_session_at(command: &mut Command, terminal: OwnedFd) {
+    lead_session(command, Some(terminal), Ignored::default());
+}
+
+fn lead_session(command: &mut Command, terminal: Option<OwnedFd>, ignored: Ignored) {
     let prepare = move || {
+        let terminal = terminal.as_ref().map_or(0, AsRawFd::as_raw_fd);
         // SAFETY: setsid, ioctl and signal are async-signal-safe; nothing is allocated.
         unsafe {
             if libc::setsid() < 0 {
                 return Err(io::Error::last_os_error());
             }
-            if libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
+            if libc::ioctl(terminal, libc::TIOCSCTTY, 0) < 0 {
                 return Err(io::Error::last_os_error());
             }
             for signal in 1..=64 {

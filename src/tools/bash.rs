@@ -1,5 +1,6 @@
 //! The bash that a model's commands run in: one process for a project, so that directories and variables stay between
-//! calls. It has no terminal; what it prints comes by two pipes. Knows no policy: what it is given has a permit.
+//! calls. It has a terminal of its own, at which nobody sits; what it prints comes by two pipes. Knows no policy: what it is
+//! given has a permit.
 //!
 //! Both pipes end a command with a line that holds its number, which is random. What a command prints can't be mistaken
 //! for it unless the command wants that, and then it deceives the model that wrote it.
@@ -16,6 +17,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::spawner::Spawner;
+use super::terminal::Terminal;
 use crate::base::hex;
 use crate::sandbox::end;
 
@@ -25,8 +27,10 @@ const LOOK: Duration = Duration::from_millis(50);
 const KEPT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Time that processes have to end by themselves.
 const GRACE: Duration = Duration::from_millis(200);
-/// Reads commands, each as number, directory and line with a NUL behind it, and runs them one by one.
-const DRIVER: &str = r#"exec 3<&0 4>&1 5>&2 </dev/null
+/// Reads commands, each as number, directory and line with a NUL behind it, and runs them one by one. Their input is the
+/// terminal.
+const DRIVER: &str = r#"exec 3<&0 4>&1 5>&2
+exec </dev/tty || exec </dev/null
 while IFS= read -r -d '' -u 3 __rc_n && IFS= read -r -d '' -u 3 __rc_d && IFS= read -r -d '' -u 3 __rc_c; do
   if builtin cd -- "$__rc_d"; then
     builtin eval "$__rc_c" 3<&- 4>&- 5>&-
@@ -41,6 +45,7 @@ pub(super) struct Bash {
     commands: ChildStdin,
     out: Stream<ChildStdout>,
     err: Stream<ChildStderr>,
+    terminal: Terminal,
 }
 
 /// One of its outputs, as far as it was read.
@@ -59,6 +64,8 @@ pub(super) enum Ran {
     Running(Output),
     /// It was stopped, and bash with it.
     Stopped(Output),
+    /// It waited for a person at the terminal and was ended, and bash with it.
+    Awaited(Output),
     /// It ended bash itself, by `exit` for one.
     Gone(Output),
 }
@@ -68,6 +75,8 @@ pub(super) enum Ran {
 pub(super) struct Output {
     pub(super) out: Vec<u8>,
     pub(super) err: Vec<u8>,
+    /// What it wrote to the terminal itself.
+    pub(super) terminal: Vec<u8>,
     /// Bytes that were too many to be kept.
     pub(super) dropped: usize,
     pub(super) status: Option<i32>,
@@ -79,12 +88,18 @@ impl Bash {
     /// Starts it; `command` is what starts programs for a model, with its environment.
     pub(super) fn start(mut command: Command, spawner: &Spawner) -> std::io::Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let terminal = Terminal::give(&mut command)?;
         let mut child = spawner.spawn(command)?;
         let missing = || std::io::Error::other("it has no pipes");
         let commands = child.stdin.take().ok_or_else(missing)?;
         let out = Stream::new(child.stdout.take().ok_or_else(missing)?)?;
         let err = Stream::new(child.stderr.take().ok_or_else(missing)?)?;
-        Ok(Self { child, commands, out, err })
+        Ok(Self { child, commands, out, err, terminal })
+    }
+
+    /// Whether it waits for a command; what an earlier one has left behind may have ended it.
+    pub(super) fn is_there(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
     }
 
     /// The arguments with which bash is started.
@@ -108,6 +123,7 @@ impl Bash {
         request.push(0);
         request.extend_from_slice(command.as_bytes());
         request.push(0);
+        self.terminal.reset();
         self.commands.write_all(&request)?;
         let ran = self.wait(&number, deadline, is_stopped)?;
         Ok((number, ran))
@@ -133,21 +149,30 @@ impl Bash {
                 self.kill();
                 return Ok(Ran::Stopped(self.take(Some(number))));
             }
+            if self.terminal.is_awaited(self.child.id()) {
+                self.kill();
+                self.terminal.read();
+                return Ok(Ran::Awaited(self.take(Some(number))));
+            }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(Ran::Running(self.take(None)));
             }
             let wait = PollTimeout::try_from(left.min(LOOK)).unwrap_or(PollTimeout::ZERO);
-            let mut pipes = Vec::with_capacity(2);
+            let mut pipes = Vec::with_capacity(3);
             if !self.out.is_over {
                 pipes.push(PollFd::new(self.out.pipe.as_fd(), PollFlags::POLLIN));
             }
             if !self.err.is_over {
                 pipes.push(PollFd::new(self.err.pipe.as_fd(), PollFlags::POLLIN));
             }
+            pipes.extend(self.terminal.fd().map(|terminal| PollFd::new(terminal, PollFlags::POLLIN)));
             let _ = poll(&mut pipes, wait);
-            self.out.read(&end)?;
-            self.err.read(&end)?;
+            // The terminal first: what a command has written there is there before it ends.
+            self.terminal.read();
+            if self.out.read(&end)? | self.err.read(&end)? {
+                self.terminal.heard();
+            }
         }
     }
 
@@ -170,7 +195,7 @@ impl Bash {
             }
             (self.out.dropped, self.err.dropped) = (0, 0);
         }
-        Output { out, err, ..output }
+        Output { out, err, terminal: self.terminal.take(), ..output }
     }
 
     /// Ends bash and all that it started.
@@ -197,16 +222,21 @@ impl<R: Read + AsFd> Stream<R> {
         Ok(Self { pipe, bytes: Vec::new(), dropped: 0, is_over: false })
     }
 
-    /// Reads what is there. Beyond the limit only the end is kept, in which the last line is.
-    fn read(&mut self, end: &str) -> std::io::Result<()> {
+    /// Reads what is there, and tells whether there was anything. Beyond the limit only the end is kept, in which the last
+    /// line is.
+    fn read(&mut self, end: &str) -> std::io::Result<bool> {
         let mut buffer = [0; 16 * 1024];
+        let mut heard = false;
         loop {
             match self.pipe.read(&mut buffer) {
                 Ok(0) => {
                     self.is_over = true;
-                    return Ok(());
+                    break;
                 }
-                Ok(count) => self.bytes.extend_from_slice(&buffer[..count]),
+                Ok(count) => {
+                    heard = true;
+                    self.bytes.extend_from_slice(&buffer[..count]);
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -221,7 +251,7 @@ impl<R: Read + AsFd> Stream<R> {
                 break;
             }
         }
-        Ok(())
+        Ok(heard)
     }
 
     /// Whether the last line is the one that ends the command.

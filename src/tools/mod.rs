@@ -16,6 +16,7 @@ mod shell;
 mod spawner;
 mod spill;
 mod survey;
+mod terminal;
 mod time;
 
 use std::path::PathBuf;

@@ -17,6 +17,8 @@ use crate::render::strip_controls;
 
 /// Commands that go on after their time, at once.
 const JOBS_MAX: usize = 8;
+/// Characters that are told of what a program asks.
+const ASKED_CHARS_MAX: usize = 200;
 /// What programs say that want a terminal, or a password from one.
 const WANTS_TERMINAL: &[&str] = &[
     "a terminal is required",
@@ -90,7 +92,7 @@ impl Shell {
         if self.has_network != permit.has_network() {
             self.bash = None;
         }
-        let mut bash = match self.bash.take() {
+        let mut bash = match self.bash.take_if(Bash::is_there) {
             Some(bash) => bash,
             None => {
                 let command = match (self.start)("bash", &Bash::arguments(), permit.has_network()) {
@@ -117,6 +119,7 @@ impl Shell {
             }
             Ran::Gone(output) => (output, Note::Gone),
             Ran::Stopped(output) => (output, Note::Stopped),
+            Ran::Awaited(output) => (output, Note::Awaited),
             Ran::Running(output) => (output, self.go_on(mark, command, bash)),
         };
         outcome(&output, &note, started.elapsed())
@@ -151,6 +154,7 @@ impl Shell {
             Ok(Ran::Done(output)) => outcome(&output, &Note::None, started.elapsed()),
             Ok(Ran::Gone(output)) => outcome(&output, &Note::Gone, started.elapsed()),
             Ok(Ran::Stopped(output)) => outcome(&output, &Note::Stopped, started.elapsed()),
+            Ok(Ran::Awaited(output)) => outcome(&output, &Note::Awaited, started.elapsed()),
             Ok(Ran::Running(output)) => {
                 self.jobs.push(job);
                 outcome(&output, &Note::Job(number), started.elapsed())
@@ -163,8 +167,8 @@ impl Shell {
 impl Tool for Shell {
     fn spec(&self) -> Spec {
         let description = "Runs a command line with bash in the workspace; directory and variables stay for the next \
-                           one. It has no terminal and no input. What runs longer than its time goes on as a job: \
-                           {\"job\": N} waits for more of it, with \"kill\": true ends it.";
+                           one. Nobody sits at its terminal: what asks there is ended. What runs longer than its time \
+                           goes on as a job: {\"job\": N} waits for more of it, with \"kill\": true ends it.";
         Spec {
             name: "shell".into(),
             aliases: &["shell_run"],
@@ -230,8 +234,19 @@ enum Note {
     None,
     Gone,
     Stopped,
+    Awaited,
     Job(usize),
     TooMany,
+}
+
+/// What a program asked that waits for a person: the last line that it wrote, to the terminal or else anywhere.
+fn asked(output: &Output) -> Option<String> {
+    let last = |bytes: &[u8]| {
+        let text = strip_controls(bytes);
+        let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+        Some(line.chars().take(ASKED_CHARS_MAX).collect())
+    };
+    [&output.terminal, &output.err, &output.out].into_iter().find_map(|bytes| last(bytes))
 }
 
 fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
@@ -240,6 +255,11 @@ fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
     if !err.trim().is_empty() {
         let separator = if shown.is_empty() { "" } else { "\n" };
         shown.push_str(&format!("{separator}[stderr]\n{}", err.trim_end_matches('\n')));
+    }
+    let terminal = strip_controls(&output.terminal);
+    if !terminal.trim().is_empty() {
+        let separator = if shown.is_empty() { "" } else { "\n" };
+        shown.push_str(&format!("{separator}[terminal]\n{}", terminal.trim_end_matches('\n')));
     }
     if output.dropped > 0 {
         shown.push_str(&format!("\n[{} bytes were too many to be kept]", output.dropped));
@@ -262,6 +282,16 @@ fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
             ToolError::new("still-running", format!("it still runs after {seconds} s, as job {number}"), hint)
         }
         Note::TooMany => ToolError::new("timeout", "its time was over and it was ended: too many jobs run", ""),
+        Note::Awaited => {
+            let asked = asked(output).map(|asked| format!(": {asked}")).unwrap_or_default();
+            let hint =
+                "the user can run it in their own shell; ask them to. The variables of this shell are gone with it";
+            ToolError::new(
+                "needs-terminal",
+                format!("it waits for somebody at a terminal, so it was ended{asked}"),
+                hint,
+            )
+        }
         _ if output.status != Some(0) && WANTS_TERMINAL.iter().any(|sign| lower.contains(sign)) => {
             let hint = "the user can run it in their own shell; ask them to";
             ToolError::new("needs-terminal", "it wants a terminal, which it has not", hint)

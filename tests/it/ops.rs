@@ -447,3 +447,28 @@ fn doctor_says_what_is_wrong_around_and_what_to_do() {
     }
     assert!(!told.contains("nothing is wrong"), "{told}");
 }
+
+#[test]
+fn eight_processes_that_allow_commands_at_once_lose_none() {
+    let home = home(&[]);
+    let project = home.path().join("project");
+    std::fs::create_dir_all(project.join(".git")).expect("a project");
+    let allow = |args: &[&str]| {
+        let mut command = command(home.path(), &[&["allow"], args].concat());
+        command.current_dir(&project).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let import = |number: usize| {
+        let commands: Vec<String> = (0..25).map(|at| format!("mkdir new-{number}-{at}")).collect();
+        let name = format!("list-{number}.json");
+        std::fs::write(project.join(&name), json!({"allowedCommands": commands}).to_string()).expect("a list");
+        allow(&["import", &name, "--yes"]).spawn().expect("it starts")
+    };
+    let children: Vec<_> = (0..8).map(import).collect();
+    for child in children {
+        let output = child.wait_with_output().expect("its end");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let (_, listed, _) = seen(&allow(&["list"]).output().expect("it runs"));
+    assert_eq!(listed.lines().count(), 200, "{listed}");
+}

@@ -10,6 +10,7 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reedclaw::sandbox::{Grant, HELPER_FAILED, Limits, Mode, Sandbox, Tier, credentials, end, protected};
@@ -18,21 +19,21 @@ use crate::need::{TEST_PATH, require, require_that};
 use crate::pty::program;
 
 /// A home outside of `/tmp`, with secrets, a workspace and a directory of ours.
-struct World {
+pub struct World {
     dir: tempfile::TempDir,
-    sandbox: Sandbox,
+    pub sandbox: Arc<Sandbox>,
 }
 
 impl World {
-    fn home(&self) -> &Path {
+    pub fn home(&self) -> &Path {
         self.dir.path()
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    fn grant(&self) -> Grant {
+    pub fn grant(&self) -> Grant {
         let mut masked = credentials(self.home());
         masked.extend([self.path(".local/state/reedclaw"), self.path(".config/reedclaw")]);
         let env = [("PATH", TEST_PATH), ("LANG", "C.UTF-8"), ("HOME", self.home().to_str().expect("UTF-8"))];
@@ -91,8 +92,14 @@ fn place() -> PathBuf {
 
 /// Does something on each tier that works here.
 fn on_each_tier(test: impl Fn(&World)) {
-    for tier in [Tier::Bubblewrap, Tier::Landlock] {
-        let sandbox = Sandbox::of_tier(Mode::Require, tier, program());
+    on_tiers(&[Tier::Bubblewrap, Tier::Landlock], test);
+}
+
+/// Does something on these tiers, as far as they work here.
+pub fn on_tiers(tiers: &[Tier], test: impl Fn(&World)) {
+    for tier in tiers {
+        let mode = if *tier == Tier::None { Mode::Off } else { Mode::Require };
+        let sandbox = Sandbox::of_tier(mode, *tier, program());
         if !require_that(sandbox.is_ok(), &format!("{}: {:?}", tier.name(), sandbox.as_ref().err())) {
             continue;
         }
@@ -109,7 +116,7 @@ fn on_each_tier(test: impl Fn(&World)) {
             fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
             fs::write(path, text).expect("a file");
         }
-        test(&World { dir, sandbox: sandbox.expect("a sandbox") });
+        test(&World { dir, sandbox: Arc::new(sandbox.expect("a sandbox")) });
     }
 }
 
@@ -575,8 +582,7 @@ fn a_terminal_can_be_its_own() {
     on_each_tier(|world| {
         use reedclaw::shell::sys::{Ignored, lead_session_on_stdin};
         let pty = nix::pty::openpty(None, None).expect("a terminal");
-        let mut command =
-            world.command(&["bash", "--noprofile", "--norc"], &Grant { leads_session: true, ..world.grant() });
+        let mut command = world.command(&["bash", "--noprofile", "--norc"], &world.grant());
         let end_of = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
         command.stdin(end_of()).stdout(end_of()).stderr(end_of());
         lead_session_on_stdin(&mut command, Ignored::default());

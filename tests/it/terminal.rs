@@ -1,0 +1,170 @@
+//! The terminal of the model's own bash, held in each way that there is: programs find one, nobody sits at it, and what
+//! waits for somebody is ended and offered to the person's own shell.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use reedclaw::agent::{Cancel, Hands, HandsOptions, Person};
+use reedclaw::gate::{Allowed, Gate, Options};
+use reedclaw::host::Root;
+use reedclaw::model::ToolCall;
+use reedclaw::policy::Rules;
+use reedclaw::proto::action::Autonomy;
+use reedclaw::proto::tool::{Answer, Outcome, Question};
+use reedclaw::sandbox::{Grant, Tier};
+use reedclaw::tools::{Found, Limits, Memory, Registry, Shell, Spill, Start};
+use serde_json::json;
+
+use crate::sandbox::{World, on_tiers};
+
+const ALL: [Tier; 3] = [Tier::Bubblewrap, Tier::Landlock, Tier::None];
+
+struct NoMemory;
+
+impl Memory for NoMemory {
+    fn search(&mut self, _: &str, _: usize) -> Result<Vec<Found>, String> {
+        Ok(Vec::new())
+    }
+}
+
+/// Somebody who approves commands and takes over what wants a terminal.
+#[derive(Default)]
+struct Somebody {
+    /// What they were offered for their own shell.
+    taken_over: Vec<String>,
+}
+
+impl Person for Somebody {
+    fn can_ask(&self) -> bool {
+        true
+    }
+
+    fn approve(&mut self, question: &Question) -> Answer {
+        if question.preview.contains("terminal") { Answer::InMyShell } else { Answer::Once }
+    }
+
+    fn run_in_own_shell(&mut self, command: &str) -> Option<Outcome> {
+        self.taken_over.push(command.to_owned());
+        Some(Outcome::of("done by the person"))
+    }
+}
+
+/// Hands with nothing but the shell, held as this world holds programs.
+fn hands(world: &World, shell: Duration) -> Hands {
+    let sandbox = Arc::clone(&world.sandbox);
+    let grant = world.grant();
+    let start: Start = Arc::new(move |program, arguments, network| {
+        let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        let grant = Grant { network, ..grant.clone() };
+        sandbox.command(program.as_ref(), &arguments, &grant).map_err(|error| error.message)
+    });
+    let mut registry = Registry::new();
+    registry.add(Box::new(Shell::new(start))).expect("a tool");
+    let root = Root::open(&world.path("work"), Some(world.home())).expect("a workspace");
+    let text = |path: &std::path::Path| path.display().to_string();
+    let rules = Rules { autonomy: Autonomy::Full, ..Rules::new(&text(root.path()), &text(world.home())) };
+    let gate = Gate::new(Options {
+        rules,
+        sandbox: Box::new(|| ("test", false)),
+        log: None,
+        stop: Arc::new(|| None),
+        allowed: Allowed::open(&world.path("state"), root.path()).expect("no rules"),
+        path: crate::need::TEST_PATH.to_owned(),
+        audit_log: None,
+    });
+    Hands::new(HandsOptions {
+        registry,
+        gate,
+        root,
+        spill: Spill::new(&world.path("state")),
+        limits: Limits { shell, ..Limits::default() },
+        memory: Box::new(NoMemory),
+    })
+}
+
+fn call(hands: &mut Hands, command: &str, person: &mut dyn Person) -> Outcome {
+    let wish = ToolCall { id: "1".into(), name: "shell".into(), arguments: json!({"command": command}).to_string() };
+    hands.call(&wish, None, &Cancel::new(), person, &mut |_| {})
+}
+
+#[test]
+fn programs_find_a_terminal_of_their_own_and_their_outputs_stay_apart() {
+    on_tiers(&ALL, |world| {
+        let mut hands = hands(world, Duration::from_secs(20));
+        let mut run = |command: &str| call(&mut hands, command, &mut Somebody::default());
+        let table = [
+            ("[ -t 0 ] && [ ! -t 1 ] && [ ! -t 2 ] && echo so", "so"),
+            ("stty size", "24 80"),
+            ("tty > /dev/null && echo one", "one"),
+            ("echo out; echo err >&2", "out\n[stderr]\nerr"),
+            ("echo out; printf 'drawn \\e[31mred\\e]0;title\\a' > /dev/tty", "out\n[terminal]\ndrawn red"),
+            ("bash -c 'set -m; (exit 3) & wait $!; echo $?' 2> /dev/null", "3"),
+            ("bash --norc --noprofile -ic 'echo inner' 2> /dev/null", "inner"),
+            ("X=kept; cd /", ""),
+            ("echo $X", "kept"),
+        ];
+        for (command, expected) in table {
+            let outcome = run(command);
+            assert!(outcome.success, "{:?} {command}: {outcome:?}", world.sandbox.tier());
+            assert_eq!(outcome.output.trim_end(), expected, "{:?} {command}", world.sandbox.tier());
+        }
+    });
+}
+
+#[test]
+fn what_waits_for_a_person_is_ended_and_offered_to_their_own_shell() {
+    let table = [
+        ("read -rsp 'Password: ' word < /dev/tty 2> /dev/tty", "Password:"),
+        ("python3 -c 'import getpass; getpass.getpass(\"Passphrase? \")'", "Passphrase?"),
+        ("printf 'Go on? [y/N] ' > /dev/tty; cat > /dev/null", "Go on? [y/N]"),
+        ("echo asked by words >&2; head -c 1", "asked by words"),
+        ("sh -c 'cat < /dev/tty' | cat", ""),
+    ];
+    on_tiers(&ALL, |world| {
+        // Far longer than it may take: what isn't noticed would go on as a job.
+        let mut hands = hands(world, Duration::from_secs(60));
+        for (command, asked) in table {
+            let mut person = Somebody::default();
+            let began = Instant::now();
+            let outcome = call(&mut hands, command, &mut person);
+            let told = format!("{:?} {command}: {outcome:?}", world.sandbox.tier());
+            assert_eq!(person.taken_over, [command], "{told}");
+            assert_eq!(outcome.output, "done by the person", "{told}");
+            assert!(began.elapsed() < Duration::from_secs(30), "{told}");
+            let alone = call(&mut hands, command, &mut Nodding);
+            let error = alone.error.expect("an error");
+            assert!(error.code == "needs-terminal" && error.message.contains(asked), "{error:?}");
+        }
+        let after = call(&mut hands, "echo $((1+1))", &mut Somebody::default());
+        assert_eq!(after.output.trim_end(), "2", "a new bash takes over: {after:?}");
+    });
+}
+
+#[test]
+fn a_program_that_takes_keys_one_by_one_is_noticed_when_it_is_idle() {
+    on_tiers(&ALL, |world| {
+        let mut hands = hands(world, Duration::from_secs(60));
+        // Works for longer than the silence that is waited for, with the terminal's modes changed, and isn't ended.
+        let works = "stty -echo -icanon; for i in 1 2 3 4; do sleep 1; echo $i; done; stty sane; echo over";
+        let outcome = call(&mut hands, works, &mut Nodding);
+        assert!(outcome.success && outcome.output.contains("over"), "{outcome:?}");
+        let waits =
+            "python3 -c 'import select, tty; tty.setraw(0); print(\"menu\", flush=True); select.select([0], [], [])'";
+        let error = call(&mut hands, waits, &mut Nodding).error.expect("an error");
+        assert!(error.code == "needs-terminal" && error.message.contains("menu"), "{error:?}");
+    });
+}
+
+/// Somebody who says yes to commands and has no shell of their own.
+struct Nodding;
+
+impl Person for Nodding {
+    fn can_ask(&self) -> bool {
+        true
+    }
+
+    fn approve(&mut self, _: &Question) -> Answer {
+        Answer::Once
+    }
+}
