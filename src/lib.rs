@@ -13,6 +13,7 @@
 pub mod base;
 // floor 1
 pub mod proto;
+pub mod syntax;
 // floor 2: pure, no I/O, no clock
 pub mod money;
 pub mod policy;

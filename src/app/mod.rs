@@ -33,7 +33,7 @@ pub use money::{cost_told, spent_rows};
 pub use record::{StoreRecorder, past_summary, past_turns};
 pub use safety::{estop, receipt_options, unknown_outcomes};
 pub use title::make_title;
-pub use tools::{OWN_TOOLS, allowed_tools, plugins, tool_channels, tool_rows, tools};
+pub use tools::{OWN_TOOLS, allowed_tools, plugins, symbols_directory, tool_channels, tool_rows, tools};
 
 /// Problems of a config that are told before the first prompt, which must stay in sight.
 const PROBLEMS_SHOWN_MAX: usize = 20;

@@ -1,6 +1,6 @@
 //! Settings to tools: which there are, which of them a channel has, how far they go.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::ChannelKind;
@@ -9,10 +9,10 @@ use crate::config::{self, Env, Settings};
 use crate::host::{self, Journals};
 use crate::proto::{Failure, FailureKind};
 use crate::tools::plugin::{PluginState, PluginTool, Plugins, Standing};
-use crate::tools::{HotFiles, Http, HttpOptions, Limits, Pdf, Registry, Shell, Spec, Start, Tool, edit_tools};
+use crate::tools::{HotFiles, Http, HttpOptions, Limits, Pdf, Registry, Shell, Spec, Start, Symbols, Tool, edit_tools};
 
 /// Names of tools that need settings, beside those that every registry has.
-pub const OWN_TOOLS: [&str; 9] = [
+pub const OWN_TOOLS: [&str; 10] = [
     "edit_apply_batch",
     "edit_create_file",
     "edit_delete_file",
@@ -22,6 +22,7 @@ pub const OWN_TOOLS: [&str; 9] = [
     "http",
     "pdf_extract",
     "shell",
+    "symbols",
 ];
 
 /// Where plugins are.
@@ -47,11 +48,12 @@ pub fn tools(settings: &Settings, env: &Env, start: &Start) -> (Registry, Vec<Fa
         allow_private: settings.tools.http_allow_private,
     };
     let reader = vec![host::executable().display().to_string(), "pdf-text".to_owned()];
-    let own: [Box<dyn Tool>; 4] = [
+    let own: [Box<dyn Tool>; 5] = [
         Box::new(HotFiles::new(env.iter().map(|(name, value)| (name.clone(), value.clone())).collect())),
         Box::new(Http::new(options)),
         Box::new(Pdf::new(start.clone(), reader)),
         Box::new(Shell::new(start.clone())),
+        Box::new(Symbols::new(symbols_directory(env))),
     ];
     // Without a state directory there is no place for the journal of an edit, and there are no hands either.
     let edits = config::state_directory(env).map(|state| edit_tools(&edit_journals(&state))).unwrap_or_default();
@@ -63,6 +65,12 @@ pub fn tools(settings: &Settings, env: &Env, start: &Start) -> (Registry, Vec<Fa
     let problems = states.iter().flat_map(|state| add_plugin(&mut registry, state, start));
     let problems: Vec<Failure> = problems.collect();
     (registry, problems)
+}
+
+/// Where what sources define is kept, a file for each workspace.
+#[must_use]
+pub fn symbols_directory(env: &Env) -> Option<PathBuf> {
+    config::state_directory(env).map(|state| state.join("symbols"))
 }
 
 /// Where the journals of edits are, below the state directory.
@@ -124,7 +132,7 @@ fn risk_class(tool: &str) -> &'static str {
     match tool {
         "time" | "memory_search" | "ask_user" => "low",
         "detect_languages" | "hotfiles" | "file_list" | "file_read" | "find_files" | "pdf_extract" | "read_readme"
-        | "search_text" => "low in the workspace",
+        | "search_text" | "symbols" => "low in the workspace",
         "edit_delete_file" => "high",
         "file_write" | "edit_replace_exact" | "edit_insert_at_line" | "edit_create_file" | "edit_apply_batch" => {
             "medium in the workspace"

@@ -1,18 +1,21 @@
 //! What is known of the repository around a directory: its branch, the names of its files, its instructions for agents and
 //! git's state. Reads files and runs `git` so that no program of the repository's runs; must not know who is told.
 
+mod changes;
 mod git;
 mod heat;
 mod instructions;
 pub mod languages;
 mod program;
 mod status;
+pub mod symbols;
 mod tree;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+pub use changes::{Changes, changes};
 pub use git::{Head, Refs, Repository};
 pub use heat::{Bounds, COMMITS_MAX, COMMITS_WITH_LINES, Heat, heat};
 pub use program::Trouble;

@@ -2,12 +2,17 @@
 //! built here runs none of the first two, fetches nothing, takes no lock and asks nobody; the rest is with the commands.
 
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 /// Variables that git needs to find its own config.
 const VARIABLES: [&str; 3] = ["HOME", "XDG_CONFIG_HOME", "PATH"];
+/// Bytes of the names of a config's keys that are read.
+const NAMES_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Why git has said nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,4 +50,82 @@ pub(super) fn command(git: &Path, root: &Path, env: &[(OsString, OsString)], wor
         ("GIT_ALLOW_PROTOCOL", "none"),
     ]);
     command
+}
+
+/// Git for what compares files with what it has: every filter that any config names is overridden with nothing.
+pub(super) struct Quiet<'a> {
+    git: PathBuf,
+    root: &'a Path,
+    env: &'a [(OsString, OsString)],
+    /// Longest wait for one answer.
+    wait: Duration,
+    words: Vec<String>,
+}
+
+/// What git has printed.
+pub(super) struct Output {
+    pub text: String,
+    /// There was no more.
+    pub is_whole: bool,
+}
+
+impl<'a> Quiet<'a> {
+    pub(super) fn new(root: &'a Path, env: &'a [(OsString, OsString)], wait: Duration) -> Result<Self, Trouble> {
+        let mut quiet = Self { git: find_git(root, env).ok_or(Trouble::NoGit)?, root, env, wait, words: Vec::new() };
+        let names = quiet.output(&["config", "--list", "--name-only", "-z"], NAMES_BYTES_MAX)?;
+        // A filter runs where git compares a file with what it has: an empty one is none.
+        for filter in filters(&names.text) {
+            // A name with this sign can't be given by an option, so it can't be taken away by one.
+            if filter.contains('=') {
+                return Err(Trouble::NoGit);
+            }
+            for (key, value) in [("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")] {
+                quiet.words.extend(["-c".to_owned(), format!("filter.{filter}.{key}={value}")]);
+            }
+        }
+        Ok(quiet)
+    }
+
+    /// Runs git within the time; what it prints where it succeeds, or the first of it.
+    pub(super) fn output(&self, words: &[&str], bytes_max: u64) -> Result<Output, Trouble> {
+        let words: Vec<String> = self.words.iter().cloned().chain(words.iter().map(|&word| word.to_owned())).collect();
+        let mut command = command(&self.git, self.root, self.env, &words);
+        let mut child = command.spawn().map_err(|_| Trouble::NoGit)?;
+        let output = child.stdout.take().ok_or(Trouble::NoGit)?;
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let read = output.take(bytes_max).read_to_end(&mut bytes);
+            let _ = sender.send(read.map(|_| bytes));
+        });
+        let heard = receiver.recv_timeout(self.wait);
+        if heard.is_err() {
+            let _ = child.kill();
+        }
+        // It has closed its output, been killed, or has more to say than is read: then it ends by itself.
+        let status = child.wait();
+        match heard {
+            Ok(Ok(bytes)) => {
+                let is_whole = (bytes.len() as u64) < bytes_max;
+                if is_whole && !status.is_ok_and(|status| status.success()) {
+                    return Err(Trouble::NoGit);
+                }
+                Ok(Output { text: String::from_utf8_lossy(&bytes).into_owned(), is_whole })
+            }
+            Err(RecvTimeoutError::Timeout) => Err(Trouble::Slow),
+            _ => Err(Trouble::NoGit),
+        }
+    }
+}
+
+/// The filters that any config names.
+pub(super) fn filters(names: &str) -> Vec<&str> {
+    let mut filters: Vec<&str> = names.split('\0').filter_map(filter_of).collect();
+    filters.sort_unstable();
+    filters.dedup();
+    filters
+}
+
+fn filter_of(name: &str) -> Option<&str> {
+    name.strip_prefix("filter.")?.rsplit_once('.').map(|(filter, _)| filter)
 }

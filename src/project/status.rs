@@ -2,12 +2,10 @@
 //! None of them runs here, nothing is fetched and no lock is taken.
 
 use std::ffi::OsString;
-use std::io::Read;
 use std::path::Path;
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use super::program::{Trouble, command, find_git};
+use super::program::{Quiet, Trouble};
 
 /// Longest wait for git: a person who has asked something hardly notices.
 const WAIT: Duration = Duration::from_millis(300);
@@ -16,60 +14,10 @@ const OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Asks git.
 pub(super) fn read(root: &Path, env: &[(OsString, OsString)]) -> Result<String, Trouble> {
-    let git = find_git(root, env).ok_or(Trouble::NoGit)?;
-    let names = run(&git, root, env, &["config", "--list", "--name-only", "-z"].map(str::to_owned))?;
-    let mut words: Vec<String> = Vec::new();
-    // A filter runs where git compares a file with what it has: an empty one is none.
-    for filter in filters(&names) {
-        // A name with this sign can't be given by an option, so it can't be taken away by one.
-        if filter.contains('=') {
-            return Err(Trouble::NoGit);
-        }
-        for (key, value) in [("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")] {
-            words.extend(["-c".to_owned(), format!("filter.{filter}.{key}={value}")]);
-        }
-    }
+    let git = Quiet::new(root, env, WAIT)?;
     let status = "status --porcelain=v2 --branch -z --no-renames --ignore-submodules=all --untracked-files=normal";
-    words.extend(status.split(' ').map(str::to_owned));
-    Ok(told(&run(&git, root, env, &words)?))
-}
-
-/// Runs git within the time; its output where it succeeds.
-fn run(git: &Path, root: &Path, env: &[(OsString, OsString)], words: &[String]) -> Result<String, Trouble> {
-    let mut command = command(git, root, env, words);
-    let mut child = command.spawn().map_err(|_| Trouble::NoGit)?;
-    let output = child.stdout.take().ok_or(Trouble::NoGit)?;
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let read = output.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
-        let _ = sender.send(read.map(|_| bytes));
-    });
-    let heard = receiver.recv_timeout(WAIT);
-    if heard.is_err() {
-        let _ = child.kill();
-    }
-    // It has closed its output, been killed, or has more to say than is read: then it ends by itself.
-    let status = child.wait();
-    match heard {
-        Ok(Ok(bytes)) if status.is_ok_and(|status| status.success()) || bytes.len() as u64 == OUTPUT_BYTES_MAX => {
-            Ok(String::from_utf8_lossy(&bytes).into_owned())
-        }
-        Err(RecvTimeoutError::Timeout) => Err(Trouble::Slow),
-        _ => Err(Trouble::NoGit),
-    }
-}
-
-/// The filters that any config names.
-fn filters(names: &str) -> Vec<&str> {
-    let mut filters: Vec<&str> = names.split('\0').filter_map(filter_of).collect();
-    filters.sort_unstable();
-    filters.dedup();
-    filters
-}
-
-fn filter_of(name: &str) -> Option<&str> {
-    name.strip_prefix("filter.")?.rsplit_once('.').map(|(filter, _)| filter)
+    let words: Vec<&str> = status.split(' ').collect();
+    git.output(&words, OUTPUT_BYTES_MAX).map(|output| told(&output.text))
 }
 
 /// Says it in words.
@@ -109,6 +57,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::process::Command;
 
+    use super::super::program::{filters, find_git};
     use super::super::tests::{options, repository};
     use super::*;
 

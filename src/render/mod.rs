@@ -13,11 +13,13 @@
 mod controls;
 pub mod diff;
 mod markdown;
+mod paint;
 mod question;
 mod sanitise;
 pub mod text;
 
 pub use controls::strip_controls;
 pub use markdown::{Markdown, Options};
+pub use paint::code_style;
 pub use question::{asked_rows, chosen, question_rows};
 pub use sanitise::{CSI_CHARS_MAX, STRING_CHARS_MAX, Sanitiser, is_invisible, sanitise};

@@ -17,6 +17,7 @@ mod spawner;
 mod spill;
 mod survey;
 mod terminal;
+mod symbols;
 mod time;
 
 use std::path::PathBuf;
@@ -36,6 +37,7 @@ pub use registry::Registry;
 pub use shell::{Shell, Start};
 pub use spill::Spill;
 pub use survey::HotFiles;
+pub use symbols::Symbols;
 
 /// What a tool is, for the model and for lists.
 #[derive(Clone, Debug, PartialEq)]

@@ -241,6 +241,40 @@ fn languages_are_told_by_bytes_without_what_others_wrote() {
 }
 
 #[test]
+fn symbols_are_told_by_file_by_name_and_as_a_map_and_follow_changes() {
+    let home = home();
+    let write = |path: &str, text: &str| {
+        let path = home.path().join("ws").join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+        fs::write(path, text).expect("a file");
+    };
+    write("src/core.rs", "pub struct Engine;\nimpl Engine {\n    pub fn start_engine(&self) {}\n}\n");
+    write("tools/run.py", "def run_all(x):\n    start_engine(Engine)\n");
+    write("web/a.ts", "export function draw(e: Engine): void {}\n");
+    write("closed/key.rs", "pub fn closed_one() {}\n");
+    write("ignored.rs", "pub fn ignored_one() {}\n");
+    write(".gitignore", "ignored.rs\n");
+    let told = |arguments: &Value| lines(home.path(), "symbols", arguments).0.join("\n");
+    let map = told(&json!({}));
+    let place = |what: &str| map.find(what).unwrap_or_else(|| panic!("{what} is not in\n{map}"));
+    assert!(place("1: pub struct Engine") < place("1: def run_all(x)"), "{map}");
+    for absent in ["closed_one", "ignored_one"] {
+        assert!(!map.contains(absent), "{map}");
+    }
+    let outline = "src/core.rs\n  1: pub struct Engine\n    3: pub fn start_engine(&self)";
+    assert_eq!(told(&json!({"path": "src/core.rs"})), outline);
+    assert_eq!(told(&json!({"query": "start_engine"})), "src/core.rs\n    3: pub fn start_engine(&self)");
+    assert_eq!(told(&json!({"path": "web", "query": "draw"})), "web/a.ts\n  1: export function draw(e: Engine): void");
+    assert!(told(&json!({"query": "nowhere_to_be_found"})).starts_with("[nothing is defined"));
+    write("src/core.rs", "pub struct Motor;\n");
+    assert_eq!(told(&json!({"path": "src/core.rs"})), "src/core.rs\n  1: pub struct Motor");
+    fs::remove_file(home.path().join("ws/web/a.ts")).expect("it goes");
+    assert!(told(&json!({"query": "draw"})).starts_with("[nothing is defined"));
+    let kept = fs::read_dir(home.path().join(".local/state/reedclaw/symbols")).expect("what is kept").count();
+    assert_eq!(kept, 1);
+}
+
+#[test]
 fn hot_files_are_told_by_history_and_else_by_size() {
     let home = home();
     let paths = |arguments: &Value| -> Vec<String> {
@@ -301,6 +335,7 @@ fn a_line_says_what_the_model_is_about_to_look_at() {
         ("read_readme", json!({}), "Reading `README.md`"),
         ("detect_languages", json!({}), "Looking which languages are used"),
         ("hotfiles", json!({}), "Looking which files are worked on most"),
+        ("symbols", json!({"path": null, "query": "go"}), "Looking for definitions of `go`"),
     ];
     let mut rounds = Vec::new();
     for (tool, arguments, _) in &calls {

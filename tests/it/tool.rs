@@ -414,6 +414,7 @@ fn tools_are_listed_with_where_they_may_be_used() {
         "read_readme",
         "search_text",
         "shell",
+        "symbols",
         "time",
     ] {
         assert!(names.contains(&name), "{name} is not in {names:?}");

@@ -1,9 +1,16 @@
-//! Colours for a block of code while it comes: strings, comments, numbers and the words that many languages share.
+//! Colours for a block of code while it comes: by its grammar where there is one, else strings, comments, numbers and the
+//! words that many languages share.
 //!
-//! Owns the state within a block, a character at a time. Must not know the terminal. A word is held until it has ended;
-//! every character comes out once, in order, whatever the colours. It reads no grammar: where it is wrong, a colour is.
+//! Owns the state within a block. Must not know the terminal. With a grammar a line is held until it has ended, else a word;
+//! every character comes out once, in order, whatever the colours.
 
 use nu_ansi_term::{Color, Style};
+
+use crate::render::paint::code_style;
+use crate::syntax::{Language, Lines};
+
+/// Bytes of a line that are held for its grammar; of a longer one the rest comes as it is, and so does the block's rest.
+const LINE_BYTES_MAX: usize = 4 * 1024;
 
 /// Characters of a word that is held; a longer one is no keyword.
 const WORD_CHARS_MAX: usize = 32;
@@ -139,11 +146,79 @@ enum State {
 }
 
 /// The colours of one block.
+pub(super) enum Code {
+    /// By the language's grammar.
+    Grammar(Grammar),
+    /// By words.
+    Words(Words),
+}
+
+impl Code {
+    /// Begins a block; `info` is what stands behind its fence. Without colours nothing has to be held for them.
+    pub(super) fn new(info: &str, color: bool) -> Self {
+        match Language::of_name(info) {
+            Some(language) if color => {
+                Self::Grammar(Grammar { lines: Box::new(Lines::new(language)), held: String::new(), is_over: false })
+            }
+            _ => Self::Words(Words::new(if color { info } else { "" })),
+        }
+    }
+
+    /// Takes a character of a line; gives those that are decided.
+    pub(super) fn push(&mut self, c: char, sink: &mut dyn FnMut(char, Style)) {
+        match self {
+            Self::Grammar(grammar) => grammar.push(c, sink),
+            Self::Words(words) => words.push(c, sink),
+        }
+    }
+
+    /// Ends a line: what it held comes out.
+    pub(super) fn end_line(&mut self, sink: &mut dyn FnMut(char, Style)) {
+        match self {
+            Self::Grammar(grammar) => grammar.end_line(sink),
+            Self::Words(words) => words.end_line(sink),
+        }
+    }
+}
+
+/// A block in a language with a grammar.
+pub(super) struct Grammar {
+    lines: Box<Lines>,
+    held: String,
+    /// A line was too long.
+    is_over: bool,
+}
+
+impl Grammar {
+    fn push(&mut self, c: char, sink: &mut dyn FnMut(char, Style)) {
+        if self.is_over {
+            return sink(c, plain());
+        }
+        self.held.push(c);
+        if self.held.len() > LINE_BYTES_MAX {
+            self.is_over = true;
+            std::mem::take(&mut self.held).chars().for_each(|c| sink(c, plain()));
+        }
+    }
+
+    fn end_line(&mut self, sink: &mut dyn FnMut(char, Style)) {
+        if self.is_over {
+            return;
+        }
+        let line = std::mem::take(&mut self.held);
+        let mut parts = self.lines.push(&line).into_iter().peekable();
+        for (at, c) in line.char_indices() {
+            while parts.next_if(|(range, _)| range.end <= at).is_some() {}
+            let paint = parts.peek().filter(|(range, _)| range.contains(&at)).map(|(_, paint)| *paint);
+            sink(c, paint.map_or_else(plain, code_style));
+        }
+    }
+}
+
+/// A block in another language.
 #[derive(Clone, Debug)]
-pub(super) struct Code {
+pub(super) struct Words {
     family: Family,
-    /// Whether `'` begins a text; in Rust it may be a lifetime.
-    single_quotes: bool,
     state: State,
     /// A word, or the first character of a comment's mark, that hasn't ended.
     held: String,
@@ -151,27 +226,21 @@ pub(super) struct Code {
     before: char,
 }
 
-impl Code {
-    /// Begins a block; `language` is the word behind its fence.
-    pub(super) fn new(language: &str) -> Self {
+impl Words {
+    fn new(language: &str) -> Self {
         let language = language.split(|c: char| !c.is_alphanumeric() && !"+#-".contains(c)).next().unwrap_or_default();
         let family = match language.to_ascii_lowercase().as_str() {
-            "sh" | "bash" | "zsh" | "fish" | "shell" | "python" | "py" | "python3" | "ruby" | "rb" | "perl"
-            | "yaml" | "yml" | "toml" | "make" | "makefile" | "dockerfile" | "r" | "conf" | "nix" | "awk" => {
-                Family::Hash
-            }
-            "rust" | "rs" | "c" | "cpp" | "c++" | "h" | "hpp" | "cs" | "c#" | "csharp" | "go" | "java" | "kotlin"
-            | "swift" | "js" | "javascript" | "jsx" | "ts" | "typescript" | "tsx" | "php" | "scala" | "dart"
-            | "zig" | "json" | "jsonc" | "css" | "scss" => Family::Slash,
-            "sql" | "lua" | "luau" | "haskell" | "hs" | "ada" | "elm" => Family::Dash,
+            "fish" | "ruby" | "rb" | "perl" | "yaml" | "yml" | "toml" | "make" | "makefile" | "dockerfile" | "r"
+            | "conf" | "nix" | "awk" => Family::Hash,
+            "cs" | "c#" | "csharp" | "kotlin" | "swift" | "php" | "scala" | "dart" | "zig" | "json" | "jsonc"
+            | "css" | "scss" => Family::Slash,
+            "sql" | "haskell" | "hs" | "ada" | "elm" => Family::Dash,
             _ => Family::Unknown,
         };
-        let single_quotes = !matches!(language, "rust" | "rs");
-        Self { family, single_quotes, state: State::Plain, held: String::new(), before: '\n' }
+        Self { family, state: State::Plain, held: String::new(), before: '\n' }
     }
 
-    /// Takes a character of a line; gives those that are decided.
-    pub(super) fn push(&mut self, c: char, sink: &mut dyn FnMut(char, Style)) {
+    fn push(&mut self, c: char, sink: &mut dyn FnMut(char, Style)) {
         if self.family == Family::Unknown {
             return sink(c, plain());
         }
@@ -195,7 +264,7 @@ impl Code {
     }
 
     /// Ends a line: what it held comes out, and no text goes on behind it.
-    pub(super) fn end_line(&mut self, sink: &mut dyn FnMut(char, Style)) {
+    fn end_line(&mut self, sink: &mut dyn FnMut(char, Style)) {
         self.release(sink);
         self.before = '\n';
         if !matches!(self.state, State::Block { .. }) {
@@ -227,7 +296,7 @@ impl Code {
                 self.state = State::Comment;
             }
             ('/', Family::Slash) | ('-', Family::Dash) => self.held.push(c),
-            ('"' | '`', _) | ('\'', _) if c != '\'' || self.single_quotes => {
+            ('"' | '`' | '\'', _) => {
                 sink(c, text());
                 self.state = State::Text { quote: c, escaped: false };
             }
@@ -278,7 +347,7 @@ mod tests {
     /// Each character's colour as a letter: `.` plain, k keyword, t text, n number, c comment.
     fn colors(language: &str, line: &str) -> (String, String) {
         let (mut shown, mut letters) = (String::new(), String::new());
-        let mut code = Code::new(language);
+        let mut code = Words::new(language);
         let mut sink = |c: char, style: Style| {
             shown.push(c);
             let table = [(plain(), '.'), (keyword(), 'k'), (text(), 't'), (number(), 'n'), (comment(), 'c')];
@@ -297,15 +366,15 @@ mod tests {
     #[test]
     fn words_texts_numbers_and_comments_are_seen() {
         for (language, line, letters) in [
-            ("sh", "if x; then # no", "kk....kkkk.cccc"),
-            ("sh", "a$#b 'if' \"#\"", ".....tttt.ttt"),
-            ("python", "x = 42", "....nn"),
-            ("rust", "fn f<'a>() // x", "kk.........cccc"),
-            ("js", "a / b /* c\nd */ e", "......cccccccc.."),
+            ("fish", "if x; then # no", "kk....kkkk.cccc"),
+            ("rb", "a$#b 'if' \"#\"", ".....tttt.ttt"),
+            ("toml", "x = 42", "....nn"),
+            ("swift", "func f() // x", "kkkk.....cccc"),
+            ("php", "a / b /* c\nd */ e", "......cccccccc.."),
             ("sql", "a - b -- c", "......cccc"),
-            ("js", "\"a\\\"b\" c", "tttttt.."),
+            ("json", "\"a\\\"b\" c", "tttttt.."),
             ("", "if \"x\" # y", ".........."),
-            ("sh", "iffy", "...."),
+            ("rb", "iffy", "...."),
         ] {
             let (shown, found) = colors(language, line);
             assert_eq!(shown, line.replace('\n', ""), "{line}");
@@ -313,10 +382,29 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_grammar_colours_whole_lines_and_a_long_one_comes_plain() {
+        let mut shown = Vec::new();
+        let mut code = Code::new("rust", true);
+        let mut take = |code: &mut Code, text: &str| {
+            text.chars().for_each(|c| code.push(c, &mut |c, style| shown.push((c, style))));
+        };
+        take(&mut code, "fn f() {");
+        let long = "x".repeat(LINE_BYTES_MAX + 10);
+        let mut ended = Vec::new();
+        code.end_line(&mut |c, style| ended.push((c, style)));
+        take(&mut code, &long);
+        let text: String = shown.iter().map(|(c, _)| *c).collect();
+        assert_eq!((text, ended.len()), (long, 8));
+        assert_eq!((ended[0].1, ended[3].1, ended[7].1), (keyword(), Color::Blue.normal(), plain()));
+        assert!(shown.iter().all(|(_, style)| *style == plain()));
+        assert!(matches!(Code::new("rust", false), Code::Words(_)), "nothing is held where there are no colours");
+    }
+
     proptest! {
         #[test]
         fn every_character_comes_out_once(line in "[a-z0-9 /*'\"#\\\\`-]{0,60}", at in 0usize..4) {
-            let language = ["sh", "rust", "sql", "none"][at];
+            let language = ["rb", "php", "sql", "none"][at];
             prop_assert_eq!(colors(language, &line).0, line);
         }
     }

@@ -110,7 +110,7 @@ impl Markdown {
             containers: Vec::new(),
             before: Before::Other,
             fence: None,
-            code: Code::new(""),
+            code: Code::new("", false),
             math: false,
             documents: VecDeque::new(),
             table: Table::default(),
@@ -387,7 +387,7 @@ impl Markdown {
         self.writer.end();
         let quotes = self.containers.iter().filter(|container| **container == Container::Quote).count();
         self.fence = Some(Fence { mark, count, indent, quotes });
-        self.code = Code::new(info);
+        self.code = Code::new(info, self.options.color);
         let shown = if self.options.color { info } else { line.trim_end() };
         if !shown.is_empty() {
             self.writer.begin(&Prefix::default(), Prefix::default());

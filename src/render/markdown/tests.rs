@@ -203,7 +203,7 @@ fn colours_are_ours_and_end() {
         ("# T", "\x1b[1;4mT\x1b[0m\n"),
         ("a **b c**", "a \x1b[1mb c\x1b[0m\n"),
         ("`x` [t](u)", "\x1b[36mx\x1b[0m \x1b[4mt\x1b[0m\x1b[2m (u)\x1b[0m\n"),
-        ("```sh\nls\n```\nx", "\x1b[2msh\x1b[0m\n\x1b[36mls\x1b[0m\nx\n"),
+        ("```sh\nls\n```\nx", "\x1b[2msh\x1b[0m\n\x1b[34mls\x1b[0m\nx\n"),
         ("CMD: *a*", "\x1b[1;33mCMD: *a*\x1b[0m\n"),
         ("> q", "\x1b[2m│ \x1b[0mq\n"),
         ("\x1b[31mx\x1b]0;t\x07", "x\n"),

@@ -1,0 +1,116 @@
+//! The uncommitted changes as a diff: what git tracks against the last commit, and the names of what is new to it. No program
+//! that a config names runs: no driver, converter, filter, monitor or pager.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::program::{Quiet, Trouble};
+
+/// Longest wait for git: the person has asked for it.
+const WAIT: Duration = Duration::from_secs(5);
+/// Bytes of the diff that are read: more than a person reads or a model takes.
+const DIFF_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Bytes of the names of files that git doesn't track.
+const NAMES_BYTES_MAX: u64 = 1024 * 1024;
+/// The tree with nothing in it, which every repository has: what to compare with where there is no commit yet.
+const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+
+/// What differs from the last commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Git's unified diff of the files that it tracks, staged or not, as UTF-8; paths from the root of the work tree.
+    pub diff: String,
+    /// Files that it doesn't track and doesn't ignore, from the root.
+    pub untracked: Vec<PathBuf>,
+    /// Nothing was left out because of its length.
+    pub is_whole: bool,
+}
+
+/// Asks git what differs from the last commit in the repository at `root`.
+///
+/// # Errors
+/// There is no repository or no git, or it took longer than 5 s.
+pub fn changes(root: &Path, env: &[(OsString, OsString)]) -> Result<Changes, Trouble> {
+    let git = Quiet::new(root, env, WAIT)?;
+    let diff = |against| {
+        let words = "-c core.quotePath=false diff --no-ext-diff --no-textconv --no-color --ignore-submodules=all \
+                     --src-prefix=a/ --dst-prefix=b/ --unified=3 --find-renames --no-relative";
+        let words: Vec<&str> = words.split_ascii_whitespace().chain([against, "--"]).collect();
+        git.output(&words, DIFF_BYTES_MAX)
+    };
+    let diff = match diff("HEAD") {
+        Err(Trouble::NoGit) => diff(EMPTY_TREE),
+        other => other,
+    }?;
+    let names = git.output(&["ls-files", "--others", "--exclude-standard", "-z", "--", ":/"], NAMES_BYTES_MAX)?;
+    let untracked = names.text.split_terminator('\0').map(PathBuf::from).collect();
+    Ok(Changes { diff: diff.text, untracked, is_whole: diff.is_whole && names.is_whole })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::Command;
+
+    use super::super::tests::{options, repository};
+    use super::*;
+
+    #[test]
+    fn staged_and_unstaged_changes_are_one_diff_and_new_files_are_named() {
+        let dir = repository(&[("a.txt", "one\n"), ("sub/b.txt", "two\n"), ("gone", "x\n"), (".gitignore", "out\n")]);
+        let root = dir.path().canonicalize().expect("a path");
+        let env = options(0).env;
+        assert_eq!(changes(&root, &env), Ok(Changes { is_whole: true, ..Changes::default() }));
+        fs::write(root.join("a.txt"), "uno\n").expect("a file");
+        fs::write(root.join("sub/b.txt"), "due\n").expect("a file");
+        fs::write(root.join("sub/new é"), "").expect("a file");
+        fs::write(root.join("out"), "").expect("a file");
+        fs::remove_file(root.join("gone")).expect("removed");
+        let staged = Command::new("git").args(["add", "a.txt"]).current_dir(&root).status();
+        assert!(staged.expect("git").success());
+        let found = changes(&root, &env).expect("changes");
+        for line in ["--- a/a.txt", "-one", "+uno", "+++ b/sub/b.txt", "+due", "deleted file mode 100644"] {
+            assert!(found.diff.lines().any(|it| it == line), "{line} in {}", found.diff);
+        }
+        assert_eq!((found.untracked, found.is_whole), (vec!["sub/new é".into()], true));
+    }
+
+    #[test]
+    fn a_repository_without_a_commit_has_changes_too() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let git = |words: &[&str]| Command::new("git").args(words).current_dir(dir.path()).status().expect("git");
+        assert!(git(&["init", "-q"]).success());
+        fs::write(dir.path().join("a"), "one\n").expect("a file");
+        assert!(git(&["add", "a"]).success());
+        let found = changes(&dir.path().canonicalize().expect("a path"), &options(0).env).expect("changes");
+        assert!(found.diff.contains("+one"), "{found:?}");
+        let none = tempfile::tempdir().expect("a directory");
+        assert_eq!(changes(none.path(), &options(0).env), Err(Trouble::NoGit));
+    }
+
+    #[test]
+    fn no_program_of_the_repository_runs() {
+        let dir = repository(&[("a.txt", "one\n"), (".gitattributes", "*.txt diff=evil filter=evil\n")]);
+        let root = dir.path().canonicalize().expect("a path");
+        let (evil, ran) = (root.join("evil"), root.join("ran"));
+        fs::write(&evil, format!("#!/bin/sh\necho ran >>{}\ncat\n", ran.display())).expect("a file");
+        fs::set_permissions(&evil, fs::Permissions::from_mode(0o755)).expect("permissions");
+        let config = fs::read_to_string(root.join(".git/config")).expect("a config");
+        let evil = evil.display();
+        let more = format!(
+            "[core]\n\tpager = {evil}\n\tfsmonitor = {evil}\n\thooksPath = {}\n[pager]\n\tdiff = {evil}\n[diff]\n\
+             \texternal = {evil}\n[diff \"evil\"]\n\tcommand = {evil}\n\ttextconv = {evil}\n[filter \"evil\"]\n\
+             \tclean = {evil}\n\tprocess = {evil}\n",
+            root.display()
+        );
+        fs::write(root.join(".git/config"), config + &more).expect("a config");
+        fs::write(root.join("a.txt"), "uno\n").expect("a file");
+        let found = changes(&root, &options(0).env).expect("changes");
+        assert!(found.diff.contains("+uno") && !ran.exists(), "{found:?}");
+        // The trap works: plain git runs it.
+        let plain = Command::new("git").args(["diff"]).current_dir(&root).output().expect("git");
+        assert!(ran.exists(), "{plain:?}");
+    }
+}

@@ -1,0 +1,289 @@
+//! What a repository's sources define, and which of it matters: read by its grammars, kept from one look to the next,
+//! ranked by who uses it and by words that are sought.
+//!
+//! Files are chosen as searches choose them: none that `.gitignore` names, hidden, vendored or generated. A file is read
+//! again where its time, size or number on the disk has changed.
+
+mod cache;
+mod rank;
+mod told;
+
+use std::collections::HashMap;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use ignore::{WalkBuilder, WalkState};
+
+use super::languages::is_foreign;
+use crate::syntax::{Definition, Language, outline};
+
+pub use rank::{Ranked, Sought, ranked};
+pub use told::{Told, map, of_file};
+
+/// Files that are read; of more the first by path count.
+pub const FILES_MAX: usize = 20_000;
+/// Bytes of a file; a longer one was hardly written by hand.
+const FILE_BYTES_MAX: u64 = 512 * 1024;
+/// Threads that read.
+const THREADS_MAX: usize = 8;
+
+/// How long a look may take, and where it is kept.
+pub struct Options<'a> {
+    /// Where what was read is kept for the next look; nowhere without it.
+    pub kept_in: Option<PathBuf>,
+    /// The time.
+    pub time: Duration,
+    /// Whether it is to stop.
+    pub is_stopped: &'a (dyn Fn() -> bool + Sync),
+    /// Opens a file by its path from the root; one that leads elsewhere isn't opened.
+    pub open: &'a (dyn Fn(&Path) -> Option<File> + Sync),
+}
+
+/// Opens a file of a directory as it lies there, not through a link.
+pub fn open_plainly(root: &Path, path: &Path) -> Option<File> {
+    let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK | nix::libc::O_CLOEXEC;
+    OpenOptions::new().read(true).custom_flags(flags).open(root.join(path)).ok()
+}
+
+/// Gives the file in which what is known of a root is kept, below a directory for all of them.
+#[must_use]
+pub fn kept_file(directory: &Path, root: &Path) -> PathBuf {
+    let (high, low) =
+        root.as_os_str().as_encoded_bytes().iter().fold((number("a"), number("b")), |(high, low), byte| {
+            ((high ^ u32::from(*byte)).wrapping_mul(0x0100_0193), (low ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+        });
+    directory.join(format!("{high:08x}{low:08x}"))
+}
+
+/// A source and what it defines and uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Its path from the root.
+    pub path: PathBuf,
+    /// When it was last as it is now.
+    stamp: Stamp,
+    /// What it defines, in order.
+    pub definitions: Vec<Definition>,
+    /// Names that it uses, as numbers, and how often.
+    references: Vec<(u32, u16)>,
+}
+
+/// By what a file is known to be the same: time in nanoseconds, size, number on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    time_ns: i128,
+    bytes: u64,
+    inode: u64,
+}
+
+impl Stamp {
+    fn of(data: &Metadata) -> Self {
+        let time_ns = i128::from(data.mtime()) * 1_000_000_000 + i128::from(data.mtime_nsec());
+        Self { time_ns, bytes: data.len(), inode: data.ino() }
+    }
+}
+
+/// What is known of a repository's sources.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Symbols {
+    /// The sources, by path.
+    pub sources: Vec<Source>,
+    /// Files that weren't looked at: too many, or no time.
+    pub left_out: usize,
+    /// It was stopped from outside.
+    pub is_stopped: bool,
+}
+
+/// Reads what the sources below a root define.
+pub fn symbols(root: &Path, options: &Options<'_>) -> Symbols {
+    let deadline = Instant::now() + options.time;
+    let is_over = || (options.is_stopped)() || Instant::now() >= deadline;
+    let mut files = files(root, &is_over);
+    files.sort_unstable_by(|left, right| left.0.cmp(&right.0));
+    let mut left_out = files.len().saturating_sub(FILES_MAX);
+    files.truncate(FILES_MAX);
+    let known = options.kept_in.as_deref().and_then(|path| cache::read(path, root)).unwrap_or_default();
+    let count_before = known.len();
+    let mut known: HashMap<PathBuf, Source> = known.into_iter().map(|it| (it.path.clone(), it)).collect();
+    let (mut sources, mut wanted) = (Vec::new(), Vec::new());
+    for (path, stamp) in files {
+        match known.remove(&path).filter(|source| source.stamp == stamp) {
+            Some(source) => sources.push(source),
+            None => wanted.push((path, stamp)),
+        }
+    }
+    let (read, not_read) = read_all(&wanted, options, &is_over);
+    left_out += not_read;
+    let has_changed = !read.is_empty() || sources.len() != count_before;
+    sources.extend(read);
+    sources.sort_unstable_by(|left, right| left.path.cmp(&right.path));
+    if let Some(path) = options.kept_in.as_deref().filter(|_| has_changed) {
+        // What can't be kept is read again the next time.
+        let _ = cache::write(path, root, &sources);
+    }
+    Symbols { sources, left_out, is_stopped: (options.is_stopped)() }
+}
+
+/// Gives the sources below a root, in no order.
+fn files(root: &Path, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<(PathBuf, Stamp)> {
+    let found = Mutex::new(Vec::new());
+    let halt = AtomicBool::new(false);
+    WalkBuilder::new(root).same_file_system(true).build_parallel().run(|| {
+        let mut seen = 0_usize;
+        let (found, halt) = (&found, &halt);
+        Box::new(move |entry| {
+            seen += 1;
+            if halt.load(Ordering::Relaxed) || (seen % 256 == 0 && is_over()) {
+                halt.store(true, Ordering::Relaxed);
+                return WalkState::Quit;
+            }
+            let Ok(entry) = entry else { return WalkState::Continue };
+            if !entry.file_type().is_some_and(|kind| kind.is_file()) || Language::of_path(entry.path()).is_none() {
+                return WalkState::Continue;
+            }
+            let (Ok(path), Ok(data)) = (entry.path().strip_prefix(root), entry.metadata()) else {
+                return WalkState::Continue;
+            };
+            if data.len() <= FILE_BYTES_MAX && !is_foreign(path) {
+                let file = (path.to_owned(), Stamp::of(&data));
+                found.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(file);
+            }
+            WalkState::Continue
+        })
+    });
+    found.into_inner().unwrap_or_default()
+}
+
+/// Reads these, side by side; gives what was read and how many weren't, for the time was over.
+fn read_all(
+    wanted: &[(PathBuf, Stamp)],
+    options: &Options<'_>,
+    is_over: &(dyn Fn() -> bool + Sync),
+) -> (Vec<Source>, usize) {
+    let next = AtomicUsize::new(0);
+    let not_read = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(wanted.len());
+    let work = || {
+        let mut own = Vec::new();
+        while let Some((path, stamp)) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if is_over() {
+                not_read.fetch_add(1, Ordering::Relaxed);
+            } else {
+                own.push(read(path, *stamp, options));
+            }
+        }
+        own
+    };
+    let read = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_default()).collect()
+    });
+    (read, not_read.into_inner())
+}
+
+/// Reads one; what can't be read, is no text or takes too long defines nothing.
+fn read(path: &Path, stamp: Stamp, options: &Options<'_>) -> Source {
+    let text = || {
+        let file = (options.open)(path)?;
+        if !file.metadata().ok()?.is_file() {
+            return None;
+        }
+        let mut text = String::new();
+        file.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
+        Some(text)
+    };
+    let outline = Language::of_path(path).and_then(|language| outline(language, &text()?)).unwrap_or_default();
+    let count = |count: u32| u16::try_from(count).unwrap_or(u16::MAX);
+    let references = outline.references.iter().map(|(name, times)| (number(name), count(*times))).collect();
+    Source { path: path.to_owned(), stamp, definitions: outline.definitions, references }
+}
+
+/// The number that stands for a name among references: FNV-1a. Two names with one number make a rank a little wrong.
+fn number(name: &str) -> u32 {
+    name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn look(root: &Path, kept_in: &Path) -> Symbols {
+        let opened = AtomicUsize::new(0);
+        let open = |path: &Path| {
+            opened.fetch_add(1, Ordering::Relaxed);
+            open_plainly(root, path)
+        };
+        let options = Options {
+            kept_in: Some(kept_in.to_owned()),
+            time: Duration::from_secs(60),
+            is_stopped: &|| false,
+            open: &open,
+        };
+        let found = symbols(root, &options);
+        fs::write(root.join("opened"), opened.load(Ordering::Relaxed).to_string()).expect("a file");
+        found
+    }
+
+    fn opened(root: &Path) -> String {
+        fs::read_to_string(root.join("opened")).expect("a count")
+    }
+
+    fn names(symbols: &Symbols) -> Vec<String> {
+        let of = |source: &Source| {
+            let path = source.path.display().to_string();
+            source.definitions.iter().map(move |it| format!("{path}:{}", it.name)).collect::<Vec<_>>()
+        };
+        symbols.sources.iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn sources_are_read_once_and_again_where_they_changed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = dir.path().join("repo");
+        fs::create_dir_all(root.join(".git")).expect("a directory");
+        fs::create_dir_all(root.join("vendor")).expect("a directory");
+        for (path, text) in [
+            ("a.rs", "fn one() {}"),
+            ("b.py", "def two(): pass"),
+            ("out.rs", "fn ignored() {}"),
+            ("vendor/c.rs", "fn foreign() {}"),
+            (".hidden.rs", "fn hidden() {}"),
+            ("notes.txt", "fn no() {}"),
+            (".gitignore", "out.rs\n"),
+        ] {
+            fs::write(root.join(path), text).expect("a file");
+        }
+        std::os::unix::fs::symlink("/etc/hostname", root.join("link.rs")).expect("a link");
+        let kept_in = dir.path().join("kept/symbols");
+        assert_eq!(names(&look(&root, &kept_in)), ["a.rs:one", "b.py:two"]);
+        assert_eq!(opened(&root), "2");
+        assert_eq!(names(&look(&root, &kept_in)), ["a.rs:one", "b.py:two"]);
+        assert_eq!(opened(&root), "0", "what is kept is used");
+        fs::write(root.join("a.rs"), "fn three() {}").expect("a file");
+        fs::remove_file(root.join("b.py")).expect("removed");
+        assert_eq!(names(&look(&root, &kept_in)), ["a.rs:three"]);
+        assert_eq!(opened(&root), "1");
+        fs::write(&kept_in, b"nonsense").expect("a file");
+        assert_eq!(names(&look(&root, &kept_in)), ["a.rs:three"]);
+    }
+
+    #[test]
+    fn a_look_ends_in_time_and_says_what_it_left_out() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for name in ["a.rs", "b.rs"] {
+            fs::write(dir.path().join(name), "fn f() {}").expect("a file");
+        }
+        let open = |path: &Path| open_plainly(dir.path(), path);
+        let options = Options { kept_in: None, time: Duration::ZERO, is_stopped: &|| false, open: &open };
+        let found = symbols(dir.path(), &options);
+        assert_eq!((found.sources.len(), found.left_out, found.is_stopped), (0, 2, false));
+        assert!(symbols(dir.path(), &Options { is_stopped: &|| true, ..options }).is_stopped);
+    }
+}

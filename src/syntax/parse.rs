@@ -1,0 +1,43 @@
+//! A parse that ends: the text is short enough, and the time is looked at all along.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use tree_sitter::{ParseOptions, Parser, Tree};
+
+use super::Language;
+
+/// Bytes of a text; a longer one isn't parsed. A source of 10,000 lines is half of it.
+pub const TEXT_BYTES_MAX: usize = 1024 * 1024;
+/// Milliseconds that a text may take, from parse to result. The longest text takes a third of it on a machine at rest.
+pub const PARSE_MS_MAX: u64 = 500;
+
+/// When the time for a text is over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deadline(Instant);
+
+impl Deadline {
+    pub(super) fn new(ms: u64) -> Self {
+        Self(Instant::now() + Duration::from_millis(ms))
+    }
+
+    pub(super) fn is_over(self) -> bool {
+        Instant::now() >= self.0
+    }
+}
+
+/// Parses a text, with the tree of what it was before where that is known and told of the difference; `None` if the text
+/// is too long or the time is over.
+pub(super) fn parse(language: Language, text: &str, before: Option<&Tree>, deadline: Deadline) -> Option<Tree> {
+    if text.len() > TEXT_BYTES_MAX {
+        return None;
+    }
+    let mut parser = Parser::new();
+    parser.set_language(&language.grammar()).ok()?;
+    let mut over = |_: &tree_sitter::ParseState| {
+        if deadline.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let options = ParseOptions::new().progress_callback(&mut over);
+    let bytes = text.as_bytes();
+    parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), before, Some(options))
+}
