@@ -181,7 +181,8 @@ fn edits(plan: &Plan) {
     plan.measure("edits: 200 in 50 files, applied", 50, 0, |turn| {
         let planned = registry.plan("edit_apply_batch", &arguments(turn), place).expect("the batch is valid");
         let (tool, arguments, plan) = planned;
-        let call = Call { tool, arguments, action: plan.action, preview: plan.preview, conversation: None };
+        let (action, preview, changes) = (plan.action, plan.preview, plan.changes);
+        let call = Call { tool, arguments, action, preview, changes, conversation: None };
         let ticket = gate.judge(call, root.path(), true);
         let digest = gate.question(&ticket).digest;
         let permit = gate.admit(ticket, &Approver::Person { digest, always: false }).expect("a yes is enough");

@@ -1,6 +1,7 @@
 //! The hands of a model: takes each of its calls through the gate, and gives back what came of it.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -12,8 +13,8 @@ use crate::log::{self, Level};
 use crate::model::{Cancel, Tool, ToolCall};
 use crate::proto::Event;
 use crate::proto::action::{Action, Decision, Risk};
-use crate::proto::tool::{Answer, Outcome, Step, ToolError, ToolEvent};
-use crate::tools::{Limits, Memory, Place, Registry, Replies, Spill, Work};
+use crate::proto::tool::{Answer, FileChange, Outcome, Step, ToolError, ToolEvent};
+use crate::tools::{Limits, Memory, Place, Registry, Replies, Spill, Work, changed_by_person, taken};
 
 /// Commands that a person may put in place of a proposed one, one after the other, before it counts as no.
 const EDITS_MAX: usize = 20;
@@ -114,21 +115,29 @@ impl Hands {
         person: &mut dyn Person,
         sink: &mut dyn FnMut(Event),
     ) -> Outcome {
-        let mut arguments = wish.arguments.clone();
+        let mut wanted = Wanted::Model(wish.arguments.clone());
+        let mut revision = Revision::default();
         for _ in 0..EDITS_MAX {
-            let Judged { ticket, intent, refusal } = match self.judged(wish, &arguments, conversation, person.can_ask())
-            {
+            let Judged { ticket, intent, refusal } = match self.judged(wish, &wanted, conversation, person.can_ask()) {
                 Ok(judged) => judged,
                 Err(error) => return error.into(),
             };
             let (id, tool) = (wish.id.clone(), ticket.call().tool.clone());
             let mut tell = |step| sink(Event::Tool(Box::new(ToolEvent { id: id.clone(), tool: tool.clone(), step })));
-            tell(Step::Requested { intent });
+            if revision.chosen.is_none() {
+                tell(Step::Requested { intent });
+            }
             if let Some(refusal) = refusal.filter(|_| ticket.verdict().decision != Decision::Deny) {
                 return refusal;
             }
             let call = ticket.call().clone();
-            let done = match self.decided(&ticket, person) {
+            let said = match revision.chosen.take().filter(|chosen| chosen.is_of(&ticket)) {
+                Some(_) => {
+                    Said::Run(Approver::Person { digest: self.options.gate.question(&ticket).digest, always: false })
+                }
+                None => self.decided(&ticket, person),
+            };
+            let done = match said {
                 Said::Run(approver) => {
                     if approver != Approver::Policy {
                         tell(Step::Approved);
@@ -138,13 +147,22 @@ impl Hands {
                 Said::InMyShell(approver) => self.hand_over(ticket, &approver, person),
                 Said::Refused(code, why) => Err(Box::new(self.options.gate.refuse(ticket, code, &why))),
                 Said::Instead(edited) => {
-                    arguments = edited;
+                    wanted = Wanted::Model(edited);
                     continue;
+                }
+                Said::Files(files, how) => {
+                    let arguments = self.options.registry.revised(&call.tool, &call.arguments, &files);
+                    if let Some(arguments) = arguments.filter(|_| !files.is_empty()) {
+                        wanted = Wanted::Person(call.tool.clone(), arguments);
+                        revision.note(&call, files, ticket.verdict().risk, how);
+                        continue;
+                    }
+                    Err(Box::new(self.options.gate.refuse(ticket, "no", "the user said no")))
                 }
             };
             return match done {
                 Ok(outcome) if wants_terminal(&outcome) => self.offer_own_shell(call, outcome, person),
-                Ok(outcome) => outcome,
+                Ok(outcome) => revision.told(outcome, &call.changes),
                 Err(refused) => {
                     let why = refused.error.as_ref().map(|it| it.message.clone()).unwrap_or_default();
                     tell(Step::Denied { why });
@@ -159,16 +177,23 @@ impl Hands {
     fn judged(
         &self,
         wish: &ToolCall,
-        arguments: &str,
+        wanted: &Wanted,
         conversation: Option<i64>,
         can_ask: bool,
     ) -> Result<Judged, ToolError> {
-        let place = Place { root: &self.options.root, spill: &self.options.spill };
-        let (tool, arguments, plan) = self.options.registry.plan(&wish.name, arguments, place)?;
+        let HandsOptions { root, spill, registry, gate, .. } = &self.options;
+        let place = Place { root, spill };
+        let (tool, arguments, plan) = match wanted {
+            Wanted::Model(arguments) => registry.plan(&wish.name, arguments, place)?,
+            Wanted::Person(tool, arguments) => {
+                (tool.clone(), arguments.clone(), registry.plan_again(tool, arguments, place)?)
+            }
+        };
         let intent = plan.intent.unwrap_or_else(|| intent(&plan.action));
-        let cwd = plan.cwd.unwrap_or_else(|| self.options.root.path().to_owned());
-        let call = Call { tool, arguments, action: plan.action, preview: plan.preview, conversation };
-        Ok(Judged { ticket: self.options.gate.judge(call, &cwd, can_ask), intent, refusal: plan.refusal })
+        let cwd = plan.cwd.unwrap_or_else(|| root.path().to_owned());
+        let (action, preview, changes) = (plan.action, plan.preview, plan.changes);
+        let call = Call { tool, arguments, action, preview, changes, conversation };
+        Ok(Judged { ticket: gate.judge(call, &cwd, can_ask), intent, refusal: plan.refusal })
     }
 
     /// What follows from the verdict; the person is asked where it says so.
@@ -193,6 +218,13 @@ impl Hands {
             Answer::Once => Said::Run(approver(false)),
             Answer::Always => Said::Run(approver(may_always)),
             Answer::InMyShell => Said::InMyShell(approver(false)),
+            Answer::Partly(wanted) => {
+                let (files, told) = taken(&question.changes, &wanted);
+                Said::Files(files, How::Taken(told))
+            }
+            Answer::Rewritten(number, content) => {
+                Said::Files(rewritten(&question.changes, number, content), How::Rewritten)
+            }
             Answer::Edited(command) => edited(ticket, &command).map_or_else(|| no("the user said no"), Said::Instead),
             Answer::No(why) if why.is_empty() => no("the user said no"),
             Answer::No(why) => no(&format!("the user said no: {why}")),
@@ -300,6 +332,82 @@ impl Logged {
     }
 }
 
+/// Whose arguments a call has.
+enum Wanted {
+    /// The model's, or a command in the place of its.
+    Model(String),
+    /// What the person made of the files of a call, of this tool.
+    Person(String, Value),
+}
+
+/// How a person made something else of a proposal.
+enum How {
+    /// They took some of its hunks; so the model is told.
+    Taken(String),
+    /// They wrote another text, and are asked about it.
+    Rewritten,
+}
+
+/// What a person made of a proposal, from the first one on.
+#[derive(Default)]
+struct Revision {
+    /// What the model proposed.
+    proposed: Option<Arc<[FileChange]>>,
+    /// Hunks that they have taken: a yes to exactly these files.
+    chosen: Option<Chosen>,
+    told: String,
+}
+
+/// A yes to files as they would become, of a question that was put.
+struct Chosen {
+    files: Vec<FileChange>,
+    risk: Risk,
+}
+
+impl Chosen {
+    /// Whether a call does that and nothing else, and isn't judged more severely; otherwise it is asked about anew.
+    fn is_of(&self, ticket: &Ticket) -> bool {
+        ticket.call().changes[..] == self.files[..]
+            && ticket.verdict().risk <= self.risk
+            && ticket.verdict().decision != Decision::Deny
+    }
+}
+
+impl Revision {
+    fn note(&mut self, call: &Call, files: Vec<FileChange>, risk: Risk, how: How) {
+        self.proposed.get_or_insert_with(|| Arc::clone(&call.changes));
+        if let How::Taken(told) = how {
+            self.told.push_str(&told);
+            self.chosen = Some(Chosen { files, risk });
+        }
+    }
+
+    /// Tells the model what became of its proposal.
+    fn told(self, mut outcome: Outcome, done: &[FileChange]) -> Outcome {
+        let Some(proposed) = self.proposed.filter(|_| outcome.success) else { return outcome };
+        let changed = changed_by_person(&proposed, done);
+        if !changed.is_empty() {
+            let told = format!(
+                "{}The user changed your proposal before they accepted it. From what you proposed to what is there now:\n{changed}",
+                self.told
+            );
+            outcome.output = format!("{}\n{told}", outcome.output.trim_end());
+            outcome.metadata.insert("changed_by_user".into(), true.into());
+        }
+        outcome
+    }
+}
+
+/// The files of a proposal, one of them with another content.
+fn rewritten(changes: &[FileChange], number: usize, content: Vec<u8>) -> Vec<FileChange> {
+    let mut files = changes.to_vec();
+    if let Some(file) = files.get_mut(number) {
+        file.new = Some(content);
+    }
+    files.retain(|file| file.old != file.new);
+    files
+}
+
 /// A call that was planned and judged.
 struct Judged {
     ticket: Ticket,
@@ -317,6 +425,8 @@ enum Said {
     Refused(&'static str, String),
     /// These arguments in place of the model's.
     Instead(String),
+    /// These files in place of those that were proposed.
+    Files(Vec<FileChange>, How),
 }
 
 fn wants_terminal(outcome: &Outcome) -> bool {

@@ -12,12 +12,13 @@ use crate::tools::plugin::{PluginState, PluginTool, Plugins, Standing};
 use crate::tools::{HotFiles, Http, HttpOptions, Limits, Pdf, Registry, Shell, Spec, Start, Symbols, Tool, edit_tools};
 
 /// Names of tools that need settings, beside those that every registry has.
-pub const OWN_TOOLS: [&str; 10] = [
+pub const OWN_TOOLS: [&str; 11] = [
     "edit_apply_batch",
     "edit_create_file",
     "edit_delete_file",
     "edit_insert_at_line",
     "edit_replace_exact",
+    "file_write",
     "hotfiles",
     "http",
     "pdf_extract",

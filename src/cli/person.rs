@@ -12,6 +12,7 @@ use nix::sys::termios::{FlushArg, tcflush};
 use crate::agent::{Cancel, Crossing, Person};
 use crate::proto::action::Action;
 use crate::proto::tool::{Answer, Question};
+use crate::render::sheet::Look;
 use crate::render::text::escape_visible;
 use crate::render::{asked_rows, chosen, question_rows};
 
@@ -62,6 +63,10 @@ impl AtTty {
         (count > 0).then(|| line.trim_end_matches(['\n', '\r']).to_owned())
     }
 
+    fn look(&self) -> Look {
+        Look { color: self.color, ..Look::plain(Self::width_columns()) }
+    }
+
     fn width_columns() -> usize {
         crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(20))
     }
@@ -78,11 +83,12 @@ impl Person for AtTty {
     }
 
     fn approve(&mut self, question: &Question) -> Answer {
-        self.put(&question_rows(question, Self::width_columns(), self.color));
+        self.put(&question_rows(question, self.look()));
         let is_command = matches!(question.action, Action::Shell { .. });
         let always = if question.may_always { "a always, in this project; " } else { "" };
         let edit = if is_command { "e edit; " } else { "" };
-        let label = format!("y run once; {always}{edit}n no; anything else is no and tells the model why: ");
+        let yes = if question.changes.is_empty() { "run once" } else { "accept" };
+        let label = format!("y {yes}; {always}{edit}n no; anything else is no and tells the model why: ");
         match self.line(&label).as_deref().map(str::trim) {
             Some("y" | "Y" | "yes") => Answer::Once,
             Some("a" | "A" | "always") if question.may_always => Answer::Always,

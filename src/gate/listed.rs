@@ -16,7 +16,14 @@ impl Gate {
     pub fn may_allow(&self, command: &str, cwd: &Path) -> Result<PathBuf, String> {
         let action = Action::Shell { command: command.to_owned() };
         let arguments = json!({"command": command});
-        let call = Call { tool: "shell".into(), arguments, action, preview: String::new(), conversation: None };
+        let call = Call {
+            tool: "shell".into(),
+            arguments,
+            action,
+            preview: String::new(),
+            changes: [].into(),
+            conversation: None,
+        };
         let verdict = self.verdict(&call, cwd, true);
         if !may_always(&call, &verdict) {
             return Err(format!("it is asked about each time: {}", reasons(&verdict)));

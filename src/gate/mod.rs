@@ -20,7 +20,7 @@ use crate::base::time::utc;
 use crate::host::now_unix_ms;
 use crate::policy::{self, Context, Rules};
 use crate::proto::action::{Action, Decision, Effect, Reason, Risk, Verdict};
-use crate::proto::tool::{Outcome, Question, ToolError};
+use crate::proto::tool::{FileChange, Outcome, Question, ToolError};
 use crate::receipts::{self, Log, Opened};
 
 pub use allowed::{Allowed, AllowedError, Rule};
@@ -42,6 +42,8 @@ pub struct Call {
     pub action: Action,
     /// What would change, for a person to read.
     pub preview: String,
+    /// The files that would change, as the preview tells of them.
+    pub changes: Arc<[FileChange]>,
     /// The conversation that it belongs to.
     pub conversation: Option<i64>,
 }
@@ -334,6 +336,7 @@ impl Gate {
             action: call.action.clone(),
             verdict: verdict.clone(),
             preview: call.preview.clone(),
+            changes: Arc::clone(&call.changes),
             cwd: cwd.display().to_string(),
             program: self.program(call, cwd).map(|program| program.display().to_string()),
             may_always: may_always(call, verdict) && self.program(call, cwd).is_some(),

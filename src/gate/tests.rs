@@ -40,7 +40,14 @@ impl Scene {
 
     fn judge(&self, action: Action) -> Ticket {
         let arguments = json!({"of": format!("{action:?}")});
-        let call = Call { tool: "tool".into(), arguments, action, preview: String::new(), conversation: None };
+        let call = Call {
+            tool: "tool".into(),
+            arguments,
+            action,
+            preview: String::new(),
+            changes: [].into(),
+            conversation: None,
+        };
         self.gate.judge(call, &self.cwd(), true)
     }
 

@@ -1,8 +1,9 @@
 //! The only door out for what has no room of its own: environment, clock, the machine's name, where a key is
-//! read from, the desktop's clipboard.
+//! read from, the desktop's clipboard, a private copy for an editor.
 
 mod beneath;
 mod clipboard;
+mod copy;
 mod keys;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use beneath::{Change, CommitError, DirEntry, EntryKind, FileContent, Journals, Links, PathError, Recovery, Root};
 pub use clipboard::copy_to_clipboard;
+pub use copy::PrivateCopy;
 pub use keys::{KEY_BYTES_MAX, KEY_COMMAND_TIME, key_from_command, key_from_file};
 
 /// Gives the environment as a value.

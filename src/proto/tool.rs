@@ -1,6 +1,7 @@
 //! One tool call, as faces see it: the question whether it may run, what the person says to it, and what came of it.
 //! Plain data.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -20,12 +21,25 @@ pub struct Question {
     pub verdict: Verdict,
     /// What would change or be sent, whole; text from outside, to be escaped by whoever shows it.
     pub preview: String,
+    /// The files that would change, where that is known to the byte: those of the preview, for whoever draws more of them.
+    pub changes: Arc<[FileChange]>,
     /// The directory it would run in.
     pub cwd: String,
     /// The program that its first word stands for, where it is a command and that can be said.
     pub program: Option<String>,
     /// Whether "always" may be said to it.
     pub may_always: bool,
+}
+
+/// One file of a proposal: what it holds and what it would hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileChange {
+    /// Which, as the model wrote it.
+    pub path: String,
+    /// What it holds; nothing where there is none.
+    pub old: Option<Vec<u8>>,
+    /// What it would hold; nothing where it would go.
+    pub new: Option<Vec<u8>>,
 }
 
 /// What a person says to a [`Question`].
@@ -37,6 +51,10 @@ pub enum Answer {
     Always,
     /// Run this in its place; it is judged anew.
     Edited(String),
+    /// Make only these of the hunks, by file and hunk in the order of the difference.
+    Partly(Vec<Vec<bool>>),
+    /// This is what the file of this number is to hold; it is judged, shown and asked about anew.
+    Rewritten(usize, Vec<u8>),
     /// Run it in my own shell.
     InMyShell,
     /// Don't. The model is told why, where something was said.

@@ -1,6 +1,9 @@
 //! The lines that differ between two texts, and the unified form of it (as in POSIX `diff -u`). Pure; must not know
 //! what the texts are.
 
+use std::hash::Hash;
+use std::ops::Range;
+
 use imara_diff::{Algorithm, Diff, InternedInput};
 
 /// Lines of both texts that stand around a change, as in `diff -u`.
@@ -8,48 +11,84 @@ const CONTEXT_LINES: usize = 3;
 
 /// One line of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line<'a> {
+pub enum Line<T> {
     /// In both texts.
-    Kept(&'a str),
+    Kept(T),
     /// In the old text only.
-    Gone(&'a str),
+    Gone(T),
     /// In the new text only.
-    New(&'a str),
+    New(T),
 }
 
 /// Compares two texts line by line.
 #[must_use]
-pub fn diff<'a>(old: &'a str, new: &'a str) -> Vec<Line<'a>> {
-    compare(old.lines().collect(), new.lines().collect())
+pub fn diff<'a>(old: &'a str, new: &'a str) -> Vec<Line<&'a str>> {
+    compare(&old.lines().collect::<Vec<_>>(), &new.lines().collect::<Vec<_>>())
+}
+
+/// Compares two contents line by line, to the byte: each line with its ending.
+#[must_use]
+pub fn diff_bytes<'a>(old: &'a [u8], new: &'a [u8]) -> Vec<Line<&'a [u8]>> {
+    compare(&lines_of(old), &lines_of(new))
+}
+
+/// The lines of a content, each with its ending.
+#[must_use]
+pub fn lines_of(content: &[u8]) -> Vec<&[u8]> {
+    content.split_inclusive(|byte| *byte == b'\n').collect()
+}
+
+/// Groups the changes of a comparison: each with the lines around it, as `diff -u` does. The ranges are of `lines`.
+#[must_use]
+pub fn hunks<T>(lines: &[Line<T>]) -> Vec<Range<usize>> {
+    let mut hunks: Vec<Range<usize>> = Vec::new();
+    for at in (0..lines.len()).filter(|at| !matches!(lines[*at], Line::Kept(_))) {
+        let (from, to) = (at.saturating_sub(CONTEXT_LINES), (at + CONTEXT_LINES + 1).min(lines.len()));
+        match hunks.last_mut() {
+            Some(last) if from <= last.end => last.end = to,
+            _ => hunks.push(from..to),
+        }
+    }
+    hunks
+}
+
+/// The old content with those of the hunks that are wanted, to the byte; a hunk that isn't said is not wanted.
+#[must_use]
+pub fn partly(old: &[u8], new: &[u8], wanted: &[bool]) -> Vec<u8> {
+    let lines = diff_bytes(old, new);
+    let hunks = hunks(&lines);
+    let is_wanted = |at: usize| {
+        let hunk = hunks.partition_point(|hunk| hunk.end <= at);
+        wanted.get(hunk).copied().unwrap_or(false)
+    };
+    let taken = lines.iter().enumerate().filter_map(|(at, line)| match line {
+        Line::Kept(line) => Some(*line),
+        Line::Gone(line) => (!is_wanted(at)).then_some(*line),
+        Line::New(line) => is_wanted(at).then_some(*line),
+    });
+    taken.collect::<Vec<_>>().concat()
 }
 
 /// Compares two texts in the unified form: a head with the name, and each change with the lines around it. Empty where
 /// they are the same. A text without a newline at its end is told apart from one with it.
 #[must_use]
 pub fn unified(name: &str, old: Option<&str>, new: &str) -> String {
-    let lines = compare(old.unwrap_or_default().split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
-    let is_change = |line: &Line<'_>| !matches!(line, Line::Kept(_));
-    let changes: Vec<usize> = (0..lines.len()).filter(|at| is_change(&lines[*at])).collect();
-    if changes.is_empty() {
+    let old_lines: Vec<&str> = old.unwrap_or_default().split_inclusive('\n').collect();
+    let lines = compare(&old_lines, &new.split_inclusive('\n').collect::<Vec<_>>());
+    let hunks = hunks(&lines);
+    if hunks.is_empty() {
         return String::new();
     }
     let mut text = format!("--- {}\n+++ {name}\n", if old.is_none() { "/dev/null" } else { name });
     let (mut old_line, mut new_line, mut done) = (0, 0, 0);
-    let mut at = 0;
-    while at < changes.len() {
-        let from = changes[at].saturating_sub(CONTEXT_LINES);
-        while changes.get(at + 1).is_some_and(|next| *next <= changes[at] + 2 * CONTEXT_LINES + 1) {
-            at += 1;
-        }
-        let to = (changes[at] + CONTEXT_LINES + 1).min(lines.len());
-        at += 1;
-        count(&lines[done..from], &mut old_line, &mut new_line);
+    for hunk in hunks {
+        count(&lines[done..hunk.start], &mut old_line, &mut new_line);
         let (old_from, new_from) = (old_line, new_line);
-        count(&lines[from..to], &mut old_line, &mut new_line);
-        done = to;
+        count(&lines[hunk.clone()], &mut old_line, &mut new_line);
+        done = hunk.end;
         let range = |from: usize, to: usize| format!("{},{}", if to > from { from + 1 } else { from }, to - from);
         text.push_str(&format!("@@ -{} +{} @@\n", range(old_from, old_line), range(new_from, new_line)));
-        for line in &lines[from..to] {
+        for line in &lines[hunk] {
             let (mark, line) = match line {
                 Line::Kept(line) => (' ', line),
                 Line::Gone(line) => ('-', line),
@@ -65,14 +104,16 @@ pub fn unified(name: &str, old: Option<&str>, new: &str) -> String {
     text
 }
 
-fn count(lines: &[Line<'_>], old: &mut usize, new: &mut usize) {
+/// Counts the lines of both texts.
+pub(super) fn count<T>(lines: &[Line<T>], old: &mut usize, new: &mut usize) {
     for line in lines {
         *old += usize::from(!matches!(line, Line::New(_)));
         *new += usize::from(!matches!(line, Line::Gone(_)));
     }
 }
 
-fn compare<'a>(old: Vec<&'a str>, new: Vec<&'a str>) -> Vec<Line<'a>> {
+/// Compares two rows of things; `postprocess_lines` moves a change to where its indentation begins.
+pub(super) fn compare<T: Copy + Default + Eq + Hash + AsRef<[u8]>>(old: &[T], new: &[T]) -> Vec<Line<T>> {
     let mut input = InternedInput::default();
     input.update_before(old.iter().copied());
     input.update_after(new.iter().copied());
@@ -122,11 +163,54 @@ mod tests {
         assert_eq!(diff("a\nb", "b\na").iter().filter(|line| matches!(line, Line::Kept(_))).count(), 1);
     }
 
+    #[test]
+    fn a_hunk_that_ends_a_file_without_a_newline_joins_no_lines() {
+        let (old, new) = (b"1\n2\n3\n4\n5\n6\n7\n8\n9", b"0\n2\n3\n4\n5\n6\n7\n8\n9\nx");
+        assert_eq!(partly(old, new, &[true, false]), b"0\n2\n3\n4\n5\n6\n7\n8\n9");
+        assert_eq!(partly(old, new, &[false, true]), b"1\n2\n3\n4\n5\n6\n7\n8\n9\nx");
+        assert_eq!(partly(b"a", b"a\nb\n", &[]), b"a");
+    }
+
     proptest! {
+        #[test]
+        fn all_hunks_give_the_new_content_none_the_old_and_some_what_unified_says(
+            old in prop::collection::vec(0u8..4, 0..60),
+            new in prop::collection::vec(0u8..4, 0..60),
+            ends in 0u8..4,
+            chosen in prop::collection::vec(any::<bool>(), 20),
+        ) {
+            let content = |lines: &[u8], open: bool| {
+                let mut text: Vec<u8> = lines.iter().flat_map(|line| [b'a' + line, b'\n']).collect();
+                if open { text.pop(); }
+                text
+            };
+            let (old, new) = (content(&old, ends & 1 > 0), content(&new, ends & 2 > 0));
+            prop_assert_eq!(partly(&old, &new, &[true; 64]), new.clone());
+            prop_assert_eq!(partly(&old, &new, &[]), old.clone());
+            let lines = diff_bytes(&old, &new);
+            let hunks = hunks(&lines);
+            let part = partly(&old, &new, &chosen);
+            let mut expected: Vec<&[u8]> = Vec::new();
+            for (at, line) in lines.iter().enumerate() {
+                let hunk = hunks.iter().position(|hunk| hunk.contains(&at));
+                let is_taken = hunk.is_some_and(|hunk| chosen.get(hunk).copied().unwrap_or(false));
+                match line {
+                    Line::Kept(line) => expected.push(line),
+                    Line::Gone(line) if !is_taken => expected.push(line),
+                    Line::New(line) if is_taken => expected.push(line),
+                    _ => {}
+                }
+            }
+            let bare = |lines: &[&[u8]]| -> Vec<Vec<u8>> {
+                lines.iter().map(|line| line.strip_suffix(b"\n").unwrap_or(line).to_vec()).collect()
+            };
+            prop_assert_eq!(bare(&lines_of(&part)), bare(&expected));
+        }
+
         #[test]
         fn both_texts_can_be_read_from_it(old in "[ab\n]{0,30}", new in "[ab\n]{0,30}") {
             let lines = diff(&old, &new);
-            let of = |wanted: fn(&Line<'_>) -> bool| -> Vec<String> {
+            let of = |wanted: fn(&Line<&str>) -> bool| -> Vec<String> {
                 lines.iter().filter(|line| wanted(line)).map(|line| match line {
                     Line::Kept(text) | Line::Gone(text) | Line::New(text) => (*text).to_owned(),
                 }).collect()

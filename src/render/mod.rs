@@ -14,12 +14,16 @@ mod controls;
 pub mod diff;
 mod markdown;
 mod paint;
+pub mod patch;
 mod question;
 mod sanitise;
+pub mod sheet;
 pub mod text;
+mod visible;
+mod words;
 
 pub use controls::strip_controls;
 pub use markdown::{Markdown, Options};
 pub use paint::code_style;
-pub use question::{asked_rows, chosen, question_rows};
+pub use question::{asked_rows, chosen, question_rows, question_sheet};
 pub use sanitise::{CSI_CHARS_MAX, STRING_CHARS_MAX, Sanitiser, is_invisible, sanitise};

@@ -2,8 +2,10 @@
 
 use nu_ansi_term::{Color, Style};
 
+use super::patch::patches;
+use super::sheet::{Look, Sheet};
 use super::text::{clusters, escape_visible};
-use crate::proto::action::Action;
+use crate::proto::action::{Action, Effect, Reason};
 use crate::proto::tool::Question;
 
 /// Effects that are listed.
@@ -11,16 +13,25 @@ const EFFECTS_MAX: usize = 12;
 /// Reasons that are given.
 const REASONS_MAX: usize = 3;
 
+/// All that is shown about a call, as text.
+#[must_use]
+pub fn question_rows(question: &Question, look: Look) -> Vec<String> {
+    let sheet = question_sheet(question, look);
+    sheet.rows(0..sheet.len())
+}
+
 /// All that is shown about a call: what it is, what would change, what it does, why it is asked.
 #[must_use]
-pub fn question_rows(question: &Question, width_columns: usize, color: bool) -> Vec<String> {
-    let mut rows = Rows { width: width_columns.saturating_sub(4).max(20), color, rows: Vec::new() };
-    let head = format!("The model wants to use {} (risk: {})", escape_visible(&question.tool), question.verdict.risk);
-    rows.head(&head);
+pub fn question_sheet(question: &Question, look: Look) -> Sheet {
+    let rows = || Rows { width: look.width_columns.saturating_sub(4).max(20), color: look.color, rows: Vec::new() };
+    let mut head = rows();
+    head.head(&format!("The model wants to use {} (risk: {})", escape_visible(&question.tool), question.verdict.risk));
     let what = match &question.action {
         Action::Shell { command } => command.clone(),
         Action::Write { path } => format!("writes {path}"),
         Action::Delete { path } => format!("deletes {path}"),
+        // The difference names them.
+        Action::Edit { .. } if !question.changes.is_empty() => String::new(),
         Action::Edit { writes, deletes } => {
             let paths: Vec<&str> = writes.iter().chain(deletes).map(String::as_str).collect();
             format!("changes {}", paths.join(", "))
@@ -29,87 +40,32 @@ pub fn question_rows(question: &Question, width_columns: usize, color: bool) -> 
         Action::Http { method, url } => format!("{method} {url}"),
         Action::Inert { name } | Action::External { name } => name.clone(),
     };
-    rows.put(Color::Cyan.normal(), &what);
-    preview(&mut rows, &question.preview);
+    head.put(Color::Cyan.normal(), &what);
+    if question.changes.is_empty() {
+        let text = &question.preview;
+        // A CR at a line's end is shown like any other.
+        let lines = text.strip_suffix('\n').unwrap_or(text).split('\n').filter(|line| !line.starts_with("# "));
+        let lines = lines.filter(|_| !text.is_empty());
+        lines.for_each(|line| head.put(Style::new(), if line.is_empty() { " " } else { line }));
+    }
+    let mut foot = rows();
     let dim = Style::new().dimmed();
     let program = question.program.as_ref().map(|program| format!(", by {program}")).unwrap_or_default();
-    rows.put(dim, &format!("in {}{program}", question.cwd));
+    foot.put(dim, &format!("in {}{program}", question.cwd));
     for effect in question.verdict.effects.iter().take(EFFECTS_MAX) {
-        rows.put(dim, &format!("it {effect}"));
+        foot.put(dim, &format!("it {effect}"));
     }
     let more = question.verdict.effects.len().saturating_sub(EFFECTS_MAX);
     if more > 0 {
-        rows.put(dim, &format!("and {more} effects more"));
+        foot.put(dim, &format!("and {more} effects more"));
     }
-    for reason in question.verdict.reasons.iter().filter(|it| it.risk == question.verdict.risk).take(REASONS_MAX) {
-        rows.put(dim, &format!("asked because: {} ({})", reason.text, reason.rule));
+    let effects: Vec<String> = question.verdict.effects.iter().take(EFFECTS_MAX).map(Effect::to_string).collect();
+    // What an effect says needs no reason that says it again.
+    let is_news = |reason: &&Reason| reason.risk == question.verdict.risk && !effects.contains(&reason.text);
+    for reason in question.verdict.reasons.iter().filter(is_news).take(REASONS_MAX) {
+        foot.put(dim, &format!("asked because: {} ({})", reason.text, reason.rule));
     }
-    rows.rows
-}
-
-/// What would change; the lines of a difference with their numbers, in the new text or, where they go, in the old one.
-fn preview(rows: &mut Rows, text: &str) {
-    let mut hunk = Hunk::default();
-    // A CR at a line's end is shown like any other: a difference may be of nothing else.
-    let lines = text.strip_suffix('\n').unwrap_or(text).split('\n').filter(|line| !line.starts_with("# "));
-    for line in lines.filter(|_| !text.is_empty()) {
-        let mark = line.as_bytes().first();
-        let number = hunk.number(line);
-        let style = match mark {
-            Some(b'@') => Color::Cyan.normal(),
-            Some(b'+' | b'-') if number.is_none() => Style::new().bold(),
-            Some(b'+') => Color::Green.normal(),
-            Some(b'-') => Color::Red.normal(),
-            _ => Style::new(),
-        };
-        match number {
-            Some(number) => rows.put(style, &format!("{number:>5} {line}")),
-            None => rows.put(style, if line.is_empty() { " " } else { line }),
-        }
-    }
-}
-
-/// Where in the two texts of a difference a line stands.
-#[derive(Default)]
-struct Hunk {
-    old_line: usize,
-    new_line: usize,
-    old_left: usize,
-    new_left: usize,
-}
-
-impl Hunk {
-    /// The number of the next line, where it is one of a change.
-    fn number(&mut self, line: &str) -> Option<usize> {
-        if self.old_left == 0 && self.new_left == 0 {
-            if let Some(head) = Self::head(line) {
-                *self = head;
-            }
-            return None;
-        }
-        let (old, new) = match line.as_bytes().first() {
-            Some(b'-') => (1, 0),
-            Some(b'+') => (0, 1),
-            Some(b' ') => (1, 1),
-            // That there is no newline at the end.
-            _ => return None,
-        };
-        let number = if new == 0 { self.old_line } else { self.new_line };
-        (self.old_line, self.new_line) = (self.old_line + old, self.new_line + new);
-        (self.old_left, self.new_left) = (self.old_left.saturating_sub(old), self.new_left.saturating_sub(new));
-        Some(number)
-    }
-
-    /// Reads `@@ -1,6 +1,7 @@`.
-    fn head(line: &str) -> Option<Self> {
-        let (old, new) = line.strip_prefix("@@ -")?.strip_suffix(" @@")?.split_once(" +")?;
-        let range = |text: &str| {
-            let (line, count) = text.split_once(',')?;
-            Some((line.parse().ok()?, count.parse().ok()?))
-        };
-        let ((old_line, old_left), (new_line, new_left)) = (range(old)?, range(new)?);
-        Some(Self { old_line, new_line, old_left, new_left })
-    }
+    Sheet::new(look, head.rows, patches(&question.changes), foot.rows)
 }
 
 /// A question of the model's, its choices numbered.
@@ -181,12 +137,13 @@ mod tests {
             tool: "shell".into(),
             action: Action::Shell { command: "echo \u{202e}ok\r; \u{1b}[8mrm x\nsecond".into() },
             verdict: Verdict { risk: Risk::High, decision: Decision::Ask, reasons, effects: Vec::new() },
+            changes: [].into(),
             preview: "# not shown\n+a\u{200b}b\n-c".into(),
             cwd: "/w".into(),
             program: Some("/bin/echo".into()),
             may_always: false,
         };
-        let rows = question_rows(&question, 80, false);
+        let rows = question_rows(&question, Look::plain(80));
         assert_eq!(
             rows,
             [
@@ -199,20 +156,6 @@ mod tests {
                 "  asked because: a\\x1b[2Jb (x)",
             ]
         );
-    }
-
-    #[test]
-    fn the_lines_of_a_difference_have_numbers() {
-        let old = "a\nb\n-- c\nd\n";
-        let text = crate::render::diff::unified("f", Some(old), "a\nb\n++ x\r\nd\n");
-        let mut rows = Rows { width: 60, color: false, rows: Vec::new() };
-        preview(&mut rows, &format!("# not shown\n1 file\n{text}"));
-        let numbered = ["      1  a", "      2  b", "      3 --- c", "      3 +++ x\\r", "      4  d"];
-        let head = ["  1 file", "  --- f", "  +++ f", "  @@ -1,4 +1,4 @@"];
-        assert_eq!(rows.rows, [&head[..], &numbered[..]].concat());
-        let mut rows = Rows { width: 60, color: false, rows: Vec::new() };
-        preview(&mut rows, "");
-        assert_eq!(rows.rows, [""; 0]);
     }
 
     #[test]

@@ -1,119 +1,184 @@
 //! The question whether a model's call may run: what it would do, why it is asked, and a lone key that answers. Whatever
 //! isn't plainly yes is no, and a yes is taken only once all of it was shown.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::pager::{Pager, look};
 use super::run::{Flow, Repl};
 use crate::agent::Cancel;
+use crate::console::Console;
 use crate::proto::action::Action;
 use crate::proto::tool::{Answer, Outcome, Question, ToolError};
 use crate::proto::{HumanLine, ModelCommand};
-use crate::render::{asked_rows, chosen, question_rows};
+use crate::render::patch::FilePatch;
+use crate::render::sheet::{Look, Sheet};
+use crate::render::{asked_rows, chosen, question_sheet};
 use crate::turn::plain_text;
 
-/// How long an answer is waited for; none is no.
+/// How long a key is waited for; none is no. A long difference takes its time to be read.
 const WAIT: Duration = Duration::from_secs(120);
-/// Rows that are left for what stands around a page.
-const ROWS_AROUND: usize = 4;
+pub(super) const CHANGES_WAIT: Duration = Duration::from_secs(600);
 
 /// What a key says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
-    More,
     Once,
     Always,
     Edit,
     MyShell,
+    Hunks,
+    Whole,
     No,
     NoBecause,
     Stop,
 }
 
+/// The keys that may count, and what each is called; the others of the row are always there.
+const KEYS: [(&[u8], Key, &str); 7] = [
+    (b"y", Key::Once, "run once [y]"),
+    (b"a", Key::Always, "always, in this project [a]"),
+    (b"h", Key::Hunks, "by hunk [h]"),
+    (b"e", Key::Edit, "edit [e]"),
+    (b"s", Key::MyShell, "in my shell [s]"),
+    (b"f", Key::Whole, "whole file [f]"),
+    (b"w", Key::NoBecause, "no, and say why [w]"),
+];
+const NO: &str = "no [n, Enter]";
+/// Before all of it was seen.
+const MORE: &str = "down [Space, j]  up [b, k]  end [G]  no [n, Enter]";
+
 /// Reads a lone key; `offered` are those that count here.
 fn key(keys: &[u8], offered: &[Key]) -> Option<Key> {
-    let key = match keys {
-        b" " => Key::More,
-        b"y" | b"Y" | b"o" | b"O" => Key::Once,
-        b"a" | b"A" => Key::Always,
-        b"e" | b"E" => Key::Edit,
-        b"s" | b"S" => Key::MyShell,
-        b"w" | b"W" => Key::NoBecause,
-        b"n" | b"N" | b"\r" | b"\n" | b"\x1b" | b"\x04" => Key::No,
-        _ => return None,
+    if matches!(keys, b"n" | b"N" | b"\r" | b"\n" | b"\x1b" | b"\x04") {
+        return Some(Key::No);
+    }
+    let keys = if keys == b"o" || keys == b"O" { b"y" } else { keys };
+    let found = KEYS.iter().find(|(letter, ..)| keys.eq_ignore_ascii_case(letter));
+    found.map(|(_, key, _)| *key).filter(|key| offered.contains(key))
+}
+
+/// The row of keys.
+fn row(offered: &[Key], is_change: bool) -> String {
+    let word = |(_, key, text): &(&[u8], Key, &'static str)| match (key, is_change) {
+        (Key::Once, true) => "accept [y]",
+        _ => text,
     };
-    (key == Key::No || offered.contains(&key)).then_some(key)
+    let mut words: Vec<&str> = KEYS.iter().filter(|(_, key, _)| offered.contains(key)).map(word).collect();
+    words.push(NO);
+    words.join("  ")
+}
+
+/// What can be said to a call.
+fn offered(question: &Question) -> Vec<Key> {
+    let mut offered = vec![Key::Once];
+    if question.may_always {
+        offered.push(Key::Always);
+    }
+    if matches!(question.action, Action::Shell { .. }) {
+        offered.extend([Key::Edit, Key::MyShell]);
+    }
+    if !question.changes.is_empty() {
+        offered.extend([Key::Hunks, Key::Edit, Key::Whole]);
+    }
+    offered.push(Key::NoBecause);
+    offered
 }
 
 impl Repl {
     /// Asks about a call.
     pub(super) fn approve(&mut self, question: &Question, cancel: &Cancel) -> Result<Answer, Flow> {
-        let deadline = Instant::now() + WAIT;
-        let (width, color) = (self.console.width_columns(), self.console.options().color);
-        let rows = question_rows(question, width, color);
-        let page_rows = self.console.height_rows().saturating_sub(ROWS_AROUND).max(4);
-        let mut pages = rows.chunks(page_rows).peekable();
-        while let Some(page) = pages.next() {
-            page.iter().for_each(|row| self.console.line(row));
-            if pages.peek().is_some() {
-                let left = pages.len();
-                let text = format!("more [Space] ({left} more)  no [n, Enter]  ");
-                let said = self.key_of(deadline, &text, &[Key::More])?;
-                self.console.raw(b"\r\x1b[K");
-                if said != Key::More {
-                    self.console.line("no");
-                    return Ok(self.refused(said, cancel));
+        let is_change = !question.changes.is_empty();
+        let offered = offered(question);
+        let (all, more) = (row(&offered, is_change), MORE.to_owned());
+        let make = |look: Look| question_sheet(question, look);
+        let choice = |keys: &[u8], is_seen: bool| key(keys, if is_seen { &offered } else { &[] });
+        let wait = if is_change { CHANGES_WAIT } else { WAIT };
+        let console = Console::new(self.console.options());
+        let (mut top, mut is_seen) = (0, false);
+        loop {
+            let mut pager = Pager::new(&console, &make, [&all, &more], &choice);
+            pager.go_to(top, is_seen);
+            let said = self.put(Some(wait), &mut pager, Key::Stop, Key::No)?;
+            (top, is_seen) = (pager.shown().start, pager.is_seen());
+            let file = pager.sheet().file_at(pager.shown());
+            pager.leave(&console);
+            if said == Key::Whole {
+                let change = &question.changes[file];
+                let make = |look: Look| Sheet::new(look, Vec::new(), vec![FilePatch::of(change, true)], Vec::new());
+                self.look_at(&make)?;
+                continue;
+            }
+            let (word, answer) = match said {
+                Key::Once if is_change => ("accepted", Answer::Once),
+                Key::Once => ("once", Answer::Once),
+                Key::Always => ("always", Answer::Always),
+                Key::MyShell => ("in your shell", Answer::InMyShell),
+                Key::Hunks => {
+                    let (word, answer) = self.choose_hunks(question, cancel)?;
+                    self.conclude(&make, &word);
+                    return Ok(answer);
                 }
-            }
+                Key::Edit => match &question.action {
+                    Action::Shell { command } => {
+                        self.conclude(&make, "edit");
+                        let edited = self.write_line("run instead: ", command)?;
+                        return Ok(edited.map_or(Answer::No(String::new()), Answer::Edited));
+                    }
+                    _ => match self.rewrite(&question.changes[file])? {
+                        Some(content) => {
+                            self.console.notice("you changed the proposal; here is what it is now");
+                            return Ok(Answer::Rewritten(file, content));
+                        }
+                        None => continue,
+                    },
+                },
+                Key::NoBecause => {
+                    self.conclude(&make, "no");
+                    let why = self.write_line("tell the model: ", "")?;
+                    return Ok(Answer::No(why.unwrap_or_default()));
+                }
+                Key::No | Key::Whole | Key::Stop => {
+                    if said == Key::Stop {
+                        cancel.cancel();
+                    }
+                    ("no", Answer::No(String::new()))
+                }
+            };
+            self.conclude(&make, word);
+            return Ok(answer);
         }
-        self.choose(question, deadline, cancel)
     }
 
-    fn choose(&mut self, question: &Question, deadline: Instant, cancel: &Cancel) -> Result<Answer, Flow> {
-        let mut offered = vec![Key::Once, Key::NoBecause];
-        let mut text = "run once [y]  ".to_owned();
-        if question.may_always {
-            offered.push(Key::Always);
-            text.push_str("always, in this project [a]  ");
-        }
-        let command = match &question.action {
-            Action::Shell { command } => Some(command),
-            _ => None,
-        };
-        if command.is_some() {
-            offered.extend([Key::Edit, Key::MyShell]);
-            text.push_str("edit [e]  in my shell [s]  ");
-        }
-        text.push_str("no [n, Enter]  no, and say why [w]  ");
-        let said = self.key_of(deadline, &text, &offered)?;
-        let (word, answer) = match said {
-            Key::Once => ("once", Answer::Once),
-            Key::Always => ("always", Answer::Always),
-            Key::MyShell => ("in your shell", Answer::InMyShell),
-            Key::Edit => {
-                self.console.line("edit");
-                let edited = self.write_line("run instead: ", command.map(String::as_str).unwrap_or_default())?;
-                return Ok(edited.map_or(Answer::No(String::new()), Answer::Edited));
+    /// Leaves behind what was asked about, as much of it as fits on a screen, and what was said.
+    fn conclude(&self, make: &dyn Fn(Look) -> Sheet, word: &str) {
+        // Who listens has heard it.
+        if !self.console.options().accessible {
+            let sheet = make(look(&self.console));
+            let rows_max = self.console.height_rows().saturating_sub(2).max(4);
+            let mut rows = sheet.rows(0..sheet.len().min(rows_max));
+            if sheet.len() > rows_max {
+                let files = sheet.file_rows();
+                rows = match files.len() {
+                    0 => rows,
+                    _ => sheet.rows(0..1).into_iter().chain(files.into_iter().take(rows_max)).collect(),
+                };
+                rows.push(format!("  ({} lines in all)", sheet.len()));
             }
-            Key::NoBecause => {
-                self.console.line("no");
-                let why = self.write_line("tell the model: ", "")?;
-                return Ok(Answer::No(why.unwrap_or_default()));
-            }
-            Key::No | Key::More | Key::Stop => ("no", self.refused(said, cancel)),
-        };
+            rows.iter().for_each(|row| self.console.line(row));
+        }
         self.console.line(word);
-        Ok(answer)
     }
 
-    fn refused(&self, said: Key, cancel: &Cancel) -> Answer {
-        if said == Key::Stop {
-            cancel.cancel();
-        }
-        Answer::No(String::new())
-    }
-
-    fn key_of(&mut self, deadline: Instant, text: &str, offered: &[Key]) -> Result<Key, Flow> {
-        self.put_question_until(Some(deadline), text, |keys| key(keys, offered), Key::Stop, Key::No)
+    /// Shows a sheet until the person has seen enough.
+    fn look_at(&mut self, make: &dyn Fn(Look) -> Sheet) -> Result<(), Flow> {
+        const BACK: &str = "down [Space, j]  up [b, k]  end [G]  back [q, Enter]";
+        let choice =
+            |keys: &[u8], _: bool| matches!(keys, b"q" | b"f" | b"\r" | b"\n" | b"\x1b" | b"\x04").then_some(());
+        let console = Console::new(self.console.options());
+        let mut pager = Pager::new(&console, make, [BACK, BACK], &choice);
+        self.put(Some(CHANGES_WAIT), &mut pager, (), ())?;
+        pager.leave(&console);
+        Ok(())
     }
 
     /// Puts a model's question to the person.
@@ -151,10 +216,12 @@ mod tests {
         let all = [Key::Once, Key::Always, Key::Edit, Key::MyShell, Key::NoBecause];
         for (keys, said) in [
             (&b"y"[..], Some(Key::Once)),
+            (b"O", Some(Key::Once)),
             (b"a", Some(Key::Always)),
             (b"\r", Some(Key::No)),
             (b"\x1b", Some(Key::No)),
             (b"\x04", Some(Key::No)),
+            (b"h", None),
             (b"yy", None),
             (b"\x1b[A", None),
             (b"x", None),
@@ -163,7 +230,8 @@ mod tests {
             assert_eq!(key(keys, &all), said, "{keys:?}");
         }
         assert_eq!(key(b"a", &[Key::Once]), None, "what isn't offered");
-        assert_eq!(key(b"y", &[Key::More]), None, "before all of it was shown");
-        assert_eq!(key(b" ", &[Key::More]), Some(Key::More));
+        assert_eq!(key(b"y", &[]), None, "before all of it was shown");
+        assert_eq!(row(&[Key::Once, Key::Hunks], true), "accept [y]  by hunk [h]  no [n, Enter]");
+        assert_eq!(row(&[Key::Once], false), "run once [y]  no [n, Enter]");
     }
 }

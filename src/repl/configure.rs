@@ -1,6 +1,6 @@
 //! The config of a running session: what holds now, read again or with a project's file over it, and `:config`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::context::ProjectContext;
 use super::editor::{self, Shape};
@@ -216,13 +216,7 @@ impl Repl {
             self.console.notice("no HOME says where a config would be");
             return Flow::Continue;
         };
-        let variable = |name: &str| {
-            let value = env.get(std::ffi::OsStr::new(name)).and_then(|value| value.to_str());
-            value.filter(|value| !value.trim().is_empty()).map(str::to_owned)
-        };
-        let program = variable("VISUAL").or_else(|| variable("EDITOR")).unwrap_or_else(|| "vi".into());
-        let quoted = path.to_str().and_then(|path| shlex::try_quote(path).ok());
-        let Some(quoted) = quoted else {
+        let Some(command) = self.editor_command(&path) else {
             self.console.notice("the config's path can't be written as a command");
             return Flow::Continue;
         };
@@ -230,11 +224,22 @@ impl Repl {
             self.console.failure(&config_failure(format!("{}: {error}", path.display()), ""));
             return Flow::Continue;
         }
-        let command = format!("{program} {quoted}");
         match self.run_command(&HumanLine::typed(command), false) {
             Flow::Continue => self.reload_config(),
             ended => ended,
         }
+    }
+
+    /// The command that opens a file in the user's editor; nothing where its path can't be written in a command.
+    pub(super) fn editor_command(&self, path: &Path) -> Option<String> {
+        let env = &self.configured.request.env;
+        let variable = |name: &str| {
+            let value = env.get(std::ffi::OsStr::new(name)).and_then(|value| value.to_str());
+            value.filter(|value| !value.trim().is_empty()).map(str::to_owned)
+        };
+        let program = variable("VISUAL").or_else(|| variable("EDITOR")).unwrap_or_else(|| "vi".into());
+        let quoted = path.to_str().and_then(|path| shlex::try_quote(path).ok())?;
+        Some(format!("{program} {quoted}"))
     }
 
     /// Puts text into the line, where the cursor is.

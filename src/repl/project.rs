@@ -246,7 +246,7 @@ impl Repl {
         let Some(before) = before else { return };
         console.line(&console.paint(Color::Yellow.bold(), "Against what you trusted:"));
         let lines = diff(before, overlay.text());
-        let differs: Vec<&Line<'_>> = lines.iter().filter(|line| !matches!(line, Line::Kept(_))).collect();
+        let differs: Vec<&Line<&str>> = lines.iter().filter(|line| !matches!(line, Line::Kept(_))).collect();
         for line in differs.iter().take(SHOWN_LINES_MAX) {
             let (color, mark, text) = match line {
                 Line::Gone(text) => (Color::Red, '-', text),

@@ -1,11 +1,12 @@
 //! A question that a lone key answers. A paste, an escape sequence and keys that were typed before it are no answer.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use reedline::{EditCommand, Signal};
 
 use super::prompt::ReedPrompt;
 use super::run::{Flow, Repl};
+use crate::console::Console;
 use crate::shell::Event;
 use crate::shell::session::KeysTo;
 
@@ -20,7 +21,7 @@ pub(super) struct Reader {
 
 impl Reader {
     /// Takes a piece; `choice` reads a lone key, `stop` is what Ctrl-C means in any company.
-    pub(super) fn read<T>(&mut self, keys: &[u8], choice: impl Fn(&[u8]) -> Option<T>, stop: T) -> Option<T> {
+    pub(super) fn read<T>(&mut self, keys: &[u8], choice: impl FnOnce(&[u8]) -> Option<T>, stop: T) -> Option<T> {
         let find = |bytes: &[u8], what| memchr::memmem::find(bytes, what);
         if self.paste.is_none() && find(keys, PASTE_BEGINS).is_none() {
             return if keys.contains(&3) { Some(stop) } else { choice(keys) };
@@ -43,6 +44,33 @@ impl Reader {
 /// may still have on their way (the thread that lists programs, the one that answers).
 const NUDGES: u8 = 3;
 
+/// A question that is put, as it sees itself.
+pub(super) trait Asked {
+    /// What is answered.
+    type Answer: Clone;
+    /// Shows it: from now on keys are answers.
+    fn show(&mut self, console: &Console);
+    /// Takes a lone key, or several that were pressed at once.
+    fn key(&mut self, keys: &[u8], console: &Console) -> Option<Self::Answer>;
+    /// Something else was written meanwhile.
+    fn disturbed(&mut self) {}
+}
+
+/// One row of text, and what keys mean.
+struct Row<'q, C>(&'q str, C);
+
+impl<T: Clone, C: Fn(&[u8]) -> Option<T>> Asked for Row<'_, C> {
+    type Answer = T;
+
+    fn show(&mut self, console: &Console) {
+        console.write(self.0);
+    }
+
+    fn key(&mut self, keys: &[u8], _: &Console) -> Option<T> {
+        (self.1)(keys)
+    }
+}
+
 impl Repl {
     /// Puts a question and waits for a key that answers it; `stop` is what Ctrl-C says. The keys are kept from then on.
     pub(super) fn put_question<T: Clone>(
@@ -51,18 +79,17 @@ impl Repl {
         choice: impl Fn(&[u8]) -> Option<T>,
         stop: T,
     ) -> Result<T, Flow> {
-        self.put_question_until(None, text, choice, stop.clone(), stop)
+        self.put(None, &mut Row(text, choice), stop.clone(), stop)
     }
 
-    /// As [`Self::put_question`]; `late` is what is taken for the answer where none came by `deadline`.
-    pub(super) fn put_question_until<T: Clone>(
+    /// Puts a question; `late` is what is taken for the answer where no key came for so long.
+    pub(super) fn put<A: Asked>(
         &mut self,
-        deadline: Option<Instant>,
-        text: &str,
-        choice: impl Fn(&[u8]) -> Option<T>,
-        stop: T,
-        late: T,
-    ) -> Result<T, Flow> {
+        wait: Option<Duration>,
+        asked: &mut A,
+        stop: A::Answer,
+        late: A::Answer,
+    ) -> Result<A::Answer, Flow> {
         self.console.raw(b"\x1b[?2004h");
         let mut reader = Reader::default();
         // Keys from before the question don't answer it: they stay kept for the editor. So it is put when the pump has
@@ -70,6 +97,8 @@ impl Repl {
         self.session.keys_to(KeysTo::Question);
         (0..NUDGES).for_each(|_| self.session.handle().nudge());
         let mut nudges_due = NUDGES;
+        let deadline_from_now = || wait.map(|wait| Instant::now() + wait);
+        let mut deadline = deadline_from_now();
         let answer = loop {
             let event = match deadline {
                 None => self.session.next_event(),
@@ -85,16 +114,20 @@ impl Repl {
                 Event::Nudged if nudges_due > 0 => {
                     nudges_due -= 1;
                     if nudges_due == 0 {
-                        self.console.write(text);
+                        asked.show(&self.console);
                     }
                 }
                 Event::Keys(keys) if nudges_due == 0 => {
-                    if let Some(choice) = reader.read(&keys, &choice, stop.clone()) {
+                    deadline = deadline_from_now();
+                    if let Some(choice) = reader.read(&keys, |keys| asked.key(keys, &self.console), stop.clone()) {
                         break Ok(choice);
                     }
                 }
                 Event::Cancel => break Ok(stop),
                 event => {
+                    if matches!(event, Event::Output(_)) {
+                        asked.disturbed();
+                    }
                     let flow = self.take_event(event, None);
                     if flow != Flow::Continue {
                         break Err(flow);

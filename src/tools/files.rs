@@ -1,15 +1,12 @@
-//! `file_list`, `file_read`, `read_readme` and `file_write`: files of the workspace, each opened beneath its handle.
+//! `file_list`, `file_read` and `read_readme`: files of the workspace, each opened beneath its handle.
 
-use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
 use super::{Place, Plan, Spec, Spill, Tool, Work, number, text};
-use crate::base::hex;
 use crate::gate::Permit;
 use crate::host::{DirEntry, EntryKind, PathError};
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
-use crate::render::diff::unified;
 
 /// Longest file that is read or compared, in bytes.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -213,72 +210,5 @@ impl Tool for Readme {
         };
         let given = read_text(path, work.place).and_then(|content| lines_of(path, &content, (1, None)));
         given.unwrap_or_else(Into::into)
-    }
-}
-
-/// `file_write`.
-pub(super) struct Write;
-
-impl Tool for Write {
-    fn spec(&self) -> Spec {
-        let description = "Writes a UTF-8 text file of the workspace as a whole, in place of the old one or as a new \
-                           one; missing directories are made. The user sees the difference first.";
-        Spec {
-            name: "file_write".into(),
-            aliases: &[],
-            description: description.into(),
-            schema: json!({
-                "type": "object",
-                "properties": {"path": path_schema("a file"), "content": {"type": "string"}},
-                "required": ["path", "content"],
-                "additionalProperties": false,
-            }),
-        }
-    }
-
-    fn plan(&self, arguments: &Value, place: Place<'_>) -> Result<Plan, ToolError> {
-        let path = text(arguments, "path");
-        let old = match place.root.read(path, FILE_BYTES_MAX) {
-            Ok(old) => Some(old.bytes),
-            Err(PathError::Missing) => None,
-            // The policy has the word on where a path leads.
-            Err(PathError::Outside | PathError::Tilde) => return Ok(write_plan(path, String::new())),
-            Err(error) => return Err(path_error(path, &error)),
-        };
-        let shown = old.as_deref().map(String::from_utf8_lossy);
-        let difference = unified(path, shown.as_deref(), text(arguments, "content"));
-        Ok(write_plan(path, format!("{}\n{difference}", basis(old.as_deref()))))
-    }
-
-    fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
-        let (path, content) = (text(permit.arguments(), "path"), text(permit.arguments(), "content"));
-        let failed = |error: &PathError| Outcome::from(path_error(path, error));
-        let old = match work.place.root.read(path, FILE_BYTES_MAX) {
-            Ok(old) => Some(old.bytes),
-            Err(PathError::Missing) => None,
-            Err(error) => return failed(&error),
-        };
-        // What was shown is what is done: the file must be the one that the difference was made from.
-        if permit.preview().lines().next() != Some(basis(old.as_deref()).as_str()) {
-            return failed(&PathError::Changed);
-        }
-        match work.place.root.write(path, content.as_bytes(), Some(old.as_deref())) {
-            Ok(()) => {
-                Outcome::of(format!("{} bytes are written to {path}", content.len())).with("bytes", content.len())
-            }
-            Err(error) => failed(&error),
-        }
-    }
-}
-
-fn write_plan(path: &str, preview: String) -> Plan {
-    Plan { preview, ..Plan::of(Action::Write { path: path.to_owned() }) }
-}
-
-/// What a difference was made from.
-fn basis(old: Option<&[u8]>) -> String {
-    match old {
-        Some(old) => format!("# {} bytes, SHA-256 {}", old.len(), hex::encode(digest(&SHA256, old).as_ref())),
-        None => "# a new file".to_owned(),
     }
 }

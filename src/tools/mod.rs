@@ -21,6 +21,7 @@ mod symbols;
 mod time;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -28,9 +29,9 @@ use serde_json::Value;
 use crate::gate::Permit;
 use crate::host::Root;
 use crate::proto::action::Action;
-use crate::proto::tool::{Outcome, ToolError};
+use crate::proto::tool::{FileChange, Outcome, ToolError};
 
-pub use edit::edit_tools;
+pub use edit::{changed_by_person, edit_tools, taken};
 pub use http::{Http, HttpOptions};
 pub use pdf::{PAGE_END, Pdf, pages_of_pdf};
 pub use registry::Registry;
@@ -67,6 +68,8 @@ pub struct Plan {
     pub action: Action,
     /// What would change, for a person to read; may be empty.
     pub preview: String,
+    /// The files that would change, to the byte, where the tool knows.
+    pub changes: Arc<[FileChange]>,
     /// The directory that it would run in, where that isn't the workspace.
     pub cwd: Option<PathBuf>,
     /// Why it can't be done, where that tells of a file: the model reads it only if the policy lets it have the action.
@@ -79,7 +82,7 @@ impl Plan {
     /// A plan without a preview, in the workspace.
     #[must_use]
     pub fn of(action: Action) -> Self {
-        Self { action, preview: String::new(), cwd: None, refusal: None, intent: None }
+        Self { action, preview: String::new(), changes: [].into(), cwd: None, refusal: None, intent: None }
     }
 
     /// The same plan, with a line of its own for what it is about to do.
@@ -108,6 +111,12 @@ pub trait Tool: Send {
     /// # Errors
     /// The call can't be meant so; the model reads why and may mend it.
     fn plan(&self, arguments: &Value, place: Place<'_>) -> Result<Plan, ToolError>;
+
+    /// The arguments with which it gives files the contents that a person wants in place of what `arguments` come to;
+    /// nothing where it changes no files.
+    fn revised(&self, _arguments: &Value, _files: &[FileChange]) -> Option<Value> {
+        None
+    }
 
     /// Does what the permit says.
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome;

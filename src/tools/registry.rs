@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{Place, Plan, Spec, Tool, Work, ask, files, memory, search, survey, time};
 use crate::gate::Permit;
-use crate::proto::tool::{Outcome, ToolError};
+use crate::proto::tool::{FileChange, Outcome, ToolError};
 use crate::turn::schema::Schema;
 
 /// The tools, by name.
@@ -23,12 +23,11 @@ impl Registry {
     #[must_use]
     pub fn new() -> Self {
         let mut registry = Self { tools: Vec::new() };
-        let built_in: [Box<dyn Tool>; 10] = [
+        let built_in: [Box<dyn Tool>; 9] = [
             Box::new(time::Time),
             Box::new(files::List),
             Box::new(files::Read),
             Box::new(files::Readme),
-            Box::new(files::Write),
             Box::new(search::Find),
             Box::new(search::Search),
             Box::new(survey::Languages),
@@ -86,6 +85,20 @@ impl Registry {
         }
         let plan = entry.tool.plan(&value, place)?;
         Ok((entry.spec.name.clone(), value, plan))
+    }
+
+    /// Understands a call whose arguments were made here of a model's, which had passed the schema.
+    ///
+    /// # Errors
+    /// There is no such tool, or the call can't be meant so.
+    pub fn plan_again(&self, name: &str, arguments: &Value, place: Place<'_>) -> Result<Plan, ToolError> {
+        self.find(name).ok_or_else(|| self.unknown(name))?.tool.plan(arguments, place)
+    }
+
+    /// The arguments of a call that gives files the contents that a person wants; nothing where its tool can't.
+    #[must_use]
+    pub fn revised(&self, name: &str, arguments: &Value, files: &[FileChange]) -> Option<Value> {
+        self.find(name)?.tool.revised(arguments, files)
     }
 
     /// Runs what a permit says.

@@ -4,6 +4,7 @@
 
 mod agent;
 mod ask;
+mod changes;
 mod codebase;
 mod config;
 mod context;

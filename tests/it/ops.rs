@@ -362,7 +362,7 @@ fn a_chat_asks_before_it_writes_and_ctrl_c_stops_one_answer_only() {
     let session = Session::spawn(Spawn::new(program()).arg("agent").home(home.path()).size(40, 110));
     session.expect_text("a chat with the model");
     session.line("write it");
-    session.expect_text("y run once");
+    session.expect_text("y accept");
     session.line("y");
     session.expect_text("it is written");
     let written = std::fs::read_to_string(home.path().join("reedclaw-workspace/new.txt")).expect("a file");

@@ -520,10 +520,10 @@ fn before_an_edit_the_person_sees_what_and_how_much() {
     let arguments = json!({"path": "a.txt", "old": "two", "new": "2"}).to_string();
     let args = ["tool", "run", "edit_replace_exact", "--json", &arguments, "--workspace", &workspace];
     let session = Session::spawn(Spawn::new(program()).args(&args).home(home.path()).size(40, 120));
-    session.expect_text("run once");
+    session.expect_text("y accept");
     session.expect("the summary, and the difference with its line numbers", |screen| {
         let text = screen.contents();
-        text.contains("1 file, 1 line added, 1 removed") && text.contains("    2 -two") && text.contains("    2 +2")
+        text.contains("a.txt  +1 −1") && text.contains("  2     - two") && text.contains("      2 + 2")
     });
     session.line("y");
     assert_eq!(status_code(session.expect_exit()), 0);
@@ -538,10 +538,10 @@ fn at_a_terminal_the_person_is_asked() {
         let arguments = json!({"path": "a.txt", "content": "omega\n"}).to_string();
         let args = ["tool", "run", "file_write", "--json", &arguments, "--workspace", &workspace];
         let session = Session::spawn(Spawn::new(program()).args(&args).home(home.path()).size(40, 120));
-        session.expect_text("run once");
+        session.expect_text("y accept");
         session.expect("the difference", |screen| {
             let text = screen.contents();
-            text.contains("-alpha") && text.contains("+omega")
+            text.contains("- alpha") && text.contains("+ omega")
         });
         session
     };

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use super::Kind;
 use super::text as bytes;
 use crate::base::hex;
 use crate::host::{Change, PathError, Root};
-use crate::proto::tool::ToolError;
+use crate::proto::tool::{FileChange, ToolError};
 use crate::render::diff::unified;
 
 /// Longest file that is edited, in bytes.
@@ -65,6 +66,10 @@ impl Draft {
                 self.may_be_file(at)?;
                 Some(bytes::whole(now, text(arguments, "content")))
             }
+            Kind::Write => {
+                self.may_be_file(at)?;
+                Some(text(arguments, "content").as_bytes().to_vec())
+            }
             Kind::Delete => {
                 there?;
                 None
@@ -74,7 +79,20 @@ impl Draft {
             let message = format!("{path} would be what it is already");
             return Err(ToolError::new("no-change", message, "leave this edit out"));
         }
-        self.files[at].new = next;
+        self.hold(at, next)
+    }
+
+    /// Gives a file what it is to hold, to the byte.
+    pub(super) fn put(&mut self, path: &str, content: Option<Vec<u8>>, root: &Root) -> Result<(), ToolError> {
+        let at = self.file(path, root)?;
+        if content.is_some() {
+            self.may_be_file(at)?;
+        }
+        self.hold(at, content)
+    }
+
+    fn hold(&mut self, at: usize, content: Option<Vec<u8>>) -> Result<(), ToolError> {
+        self.files[at].new = content;
         self.edits += 1;
         let held: usize = self.files.iter().map(|file| file.new.as_ref().map_or(0, Vec::len)).sum();
         if held > ALL_BYTES_MAX {
@@ -127,6 +145,16 @@ impl Draft {
         self.changed()
             .map(|Edited { path, old, new, .. }| Change { path, old: old.as_deref(), new: new.as_deref() })
             .collect()
+    }
+
+    /// The same, for faces to draw.
+    pub(super) fn file_changes(&self) -> Arc<[FileChange]> {
+        let change = |Edited { path, old, new, .. }: &Edited| FileChange {
+            path: path.clone(),
+            old: old.clone(),
+            new: new.clone(),
+        };
+        self.changed().map(change).collect()
     }
 
     /// What differs, by file.

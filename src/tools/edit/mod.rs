@@ -1,7 +1,9 @@
-//! `edit_replace_exact`, `edit_insert_at_line`, `edit_create_file`, `edit_delete_file` and `edit_apply_batch`: exact edits
-//! of files of the workspace, shown as a difference first, and applied all or none. What was shown is what is done.
+//! `edit_replace_exact`, `edit_insert_at_line`, `edit_create_file`, `edit_delete_file`, `edit_apply_batch` and `file_write`:
+//! exact edits of files of the workspace, shown as a difference first, and applied all or none. What was shown is what is
+//! done; where the person made something else of a proposal, that is shown and done.
 
 mod draft;
+mod revise;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -15,9 +17,11 @@ use super::{Place, Plan, Spec, Tool, Work, text as argument};
 use crate::gate::Permit;
 use crate::host::{Journals, Root};
 use crate::proto::action::Action;
-use crate::proto::tool::{Outcome, ToolError};
+use crate::proto::tool::{FileChange, Outcome, ToolError};
 use crate::turn::schema::Schema;
 use draft::{Difference, Draft};
+
+pub use revise::{changed_by_person, taken};
 
 /// Edits of a batch.
 const EDITS_MAX: usize = 1_000;
@@ -29,6 +33,8 @@ enum Kind {
     Insert,
     Create,
     Delete,
+    /// The whole of a file, whether there is one or not; not for a batch.
+    Write,
 }
 
 impl Kind {
@@ -40,6 +46,7 @@ impl Kind {
             Self::Insert => "edit_insert_at_line",
             Self::Create => "edit_create_file",
             Self::Delete => "edit_delete_file",
+            Self::Write => "file_write",
         }
     }
 
@@ -58,6 +65,10 @@ impl Kind {
                  overwrite: true."
             }
             Self::Delete => "Deletes a file of the workspace.",
+            Self::Write => {
+                "Writes a UTF-8 text file of the workspace as a whole, in place of the old one or as a new one; missing \
+                 directories are made. For a part of a file edit_replace_exact is better."
+            }
         }
     }
 
@@ -87,17 +98,19 @@ impl Kind {
                 json!(["path", "content"]),
             ),
             Self::Delete => (json!({"path": path}), json!(["path"])),
+            Self::Write => (json!({"path": path, "content": {"type": "string"}}), json!(["path", "content"])),
         };
         json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
     }
 }
 
-/// The five tools; their journals are kept where `journals` says.
+/// The six tools; their journals are kept where `journals` says.
 #[must_use]
 pub fn edit_tools(journals: &Journals) -> Vec<Box<dyn Tool>> {
     let one = |kind| Box::new(Edit { kind: Some(kind), journals: journals.clone() }) as Box<dyn Tool>;
     let batch = Box::new(Edit { kind: None, journals: journals.clone() });
-    Kind::ALL.map(one).into_iter().chain([batch as Box<dyn Tool>]).collect()
+    let singles = Kind::ALL.into_iter().chain([Kind::Write]).map(one);
+    singles.chain([batch as Box<dyn Tool>]).collect()
 }
 
 /// One kind of edit, or a batch of any.
@@ -137,41 +150,40 @@ impl Tool for Edit {
     }
 
     fn plan(&self, arguments: &Value, place: Place<'_>) -> Result<Plan, ToolError> {
-        let edits = self.edits(arguments)?;
-        let paths = |is_wanted: &dyn Fn(Kind) -> bool| -> Vec<String> {
-            let wanted = edits.iter().filter(|(kind, _)| is_wanted(*kind));
-            let paths: BTreeSet<&str> = wanted.map(|(_, arguments)| argument(arguments, "path")).collect();
-            paths.into_iter().map(str::to_owned).collect()
+        let action = self.action(arguments)?;
+        let intent = match (self.kind, &action) {
+            (Some(Kind::Replace | Kind::Insert), Action::Write { path }) => {
+                Some(format!("Preparing edits in `{path}`"))
+            }
+            _ => None,
         };
-        let (writes, deletes) = (paths(&|kind| kind != Kind::Delete), paths(&|kind| kind == Kind::Delete));
-        let path = || argument(arguments, "path").to_owned();
-        let action = match self.kind {
-            Some(Kind::Delete) => Action::Delete { path: path() },
-            Some(_) => Action::Write { path: path() },
-            None => Action::Edit { writes, deletes },
-        };
-        Ok(match self.draft(&edits, place.root) {
-            Ok(draft) => Plan { preview: draft.difference().preview(), ..Plan::of(action) },
-            Err(error) => Plan { refusal: Some(refused(error)), ..Plan::of(action) },
+        let plan = Plan { intent, ..Plan::of(action) };
+        Ok(match self.draft(arguments, place.root) {
+            Ok(draft) => Plan { preview: draft.difference().preview(), changes: draft.file_changes(), ..plan },
+            Err(error) => Plan { refusal: Some(refused(error)), ..plan },
         })
     }
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
         let root = work.place.root;
-        let draft = match self.edits(permit.arguments()).and_then(|edits| self.draft(&edits, root)) {
+        let draft = match self.draft(permit.arguments(), root) {
             Ok(draft) => draft,
             Err(error) => return refused(error),
         };
         let difference = draft.difference();
         // What was shown is what is done: the files must be those that the difference was made from.
         if difference.preview() != permit.preview() {
-            let message = "the files have changed since the difference was shown";
+            let message = "a file has changed meanwhile: the difference that was shown was made from another";
             return refused(ToolError::new("changed", message, "read them again, then propose the change anew"));
         }
         match root.commit(&self.journals, &draft.changes()) {
             Ok(()) => done(&difference, work.limits.output_bytes),
             Err(error) => refused(path_error(&error.path, &error.error)),
         }
+    }
+
+    fn revised(&self, arguments: &Value, files: &[FileChange]) -> Option<Value> {
+        Some(revise::arguments(arguments, files))
     }
 }
 
@@ -203,13 +215,47 @@ impl Edit {
         edits.iter().enumerate().map(one).collect()
     }
 
-    fn draft(&self, edits: &[(Kind, Value)], root: &Root) -> Result<Draft, ToolError> {
+    /// What it would do, by the names of the files alone.
+    fn action(&self, arguments: &Value) -> Result<Action, ToolError> {
+        if let Some(files) = revise::files(arguments) {
+            let paths = |is_gone: bool| {
+                let wanted = files.iter().filter(|(_, content)| content.is_none() == is_gone);
+                wanted.map(|(path, _)| path.clone()).collect()
+            };
+            return Ok(Action::Edit { writes: paths(false), deletes: paths(true) });
+        }
+        let path = || argument(arguments, "path").to_owned();
+        Ok(match self.kind {
+            Some(Kind::Delete) => Action::Delete { path: path() },
+            Some(_) => Action::Write { path: path() },
+            None => {
+                let edits = self.edits(arguments)?;
+                let paths = |is_wanted: &dyn Fn(Kind) -> bool| -> Vec<String> {
+                    let wanted = edits.iter().filter(|(kind, _)| is_wanted(*kind));
+                    let paths: BTreeSet<&str> = wanted.map(|(_, arguments)| argument(arguments, "path")).collect();
+                    paths.into_iter().map(str::to_owned).collect()
+                };
+                Action::Edit {
+                    writes: paths(&|kind| kind != Kind::Delete),
+                    deletes: paths(&|kind| kind == Kind::Delete),
+                }
+            }
+        })
+    }
+
+    fn draft(&self, arguments: &Value, root: &Root) -> Result<Draft, ToolError> {
         let mut draft = Draft::default();
-        for (at, (kind, arguments)) in edits.iter().enumerate() {
-            draft.edit(*kind, arguments, root).map_err(|error| match self.kind {
-                Some(_) => error,
-                None => ToolError { message: format!("edit {} ({}): {error}", at + 1, kind.name()), ..error },
-            })?;
+        if let Some(files) = revise::files(arguments) {
+            for (path, content) in files {
+                draft.put(&path, content, root)?;
+            }
+        } else {
+            for (at, (kind, arguments)) in self.edits(arguments)?.iter().enumerate() {
+                draft.edit(*kind, arguments, root).map_err(|error| match self.kind {
+                    Some(_) => error,
+                    None => ToolError { message: format!("edit {} ({}): {error}", at + 1, kind.name()), ..error },
+                })?;
+            }
         }
         if draft.changes().is_empty() {
             return Err(ToolError::new("no-change", "together these edits change nothing", "leave them out"));

@@ -38,8 +38,7 @@ impl Scene {
     fn batch(&self, edits: &[(&str, Value)]) -> Result<String, ToolError> {
         let edits: Vec<Value> = edits.iter().map(|(name, args)| json!({"toolName": name, "args": args})).collect();
         let tool = Edit { kind: None, journals: self.journals.clone() };
-        let edits = tool.edits(&json!({"edits": edits}))?;
-        let draft = tool.draft(&edits, &self.root)?;
+        let draft = tool.draft(&json!({"edits": edits}), &self.root)?;
         let difference = draft.difference();
         let committed = self.root.commit(&self.journals, &draft.changes());
         committed

@@ -1,0 +1,134 @@
+//! The characters of a line as they are shown: each one that can be seen, and an escape for each that can't be, or that
+//! isn't what it looks like. Pure.
+
+use std::borrow::Cow;
+
+use super::text::{clusters, escape_visible, has_hidden};
+
+/// Columns from one tab stop to the next.
+const TAB_COLUMNS: usize = 4;
+
+/// What stands in one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cell<'t> {
+    /// Where it begins in the line, in bytes.
+    pub(super) at: usize,
+    pub(super) text: Cow<'t, str>,
+    pub(super) columns: usize,
+    /// Whether it stands for a character that isn't shown as it is.
+    pub(super) is_escape: bool,
+}
+
+/// The cells of a line; a tab goes to the next stop, with a sign where it is to be seen.
+pub(super) fn cells(line: &str, shows_tabs: bool, unicode: bool) -> impl Iterator<Item = Cell<'_>> {
+    let (mut at, mut column) = (0, 0);
+    let look_alikes = LookAlikes::of(line);
+    clusters(line).flat_map(move |(cluster, columns)| {
+        let start = at;
+        at += cluster.len();
+        let cells = match cluster {
+            "\t" if shows_tabs && !unicode => vec![Cell { at: start, text: "\\t".into(), columns: 2, is_escape: true }],
+            "\t" => {
+                let columns = TAB_COLUMNS - column % TAB_COLUMNS;
+                let blanks = " ".repeat(columns);
+                let text = if shows_tabs { format!("→{}", &blanks[1..]) } else { blanks };
+                vec![Cell { at: start, text: text.into(), columns, is_escape: false }]
+            }
+            _ if has_hidden(cluster) || cluster == "\n" || look_alikes.holds(start) => {
+                let escaped = |(offset, c): (usize, char)| {
+                    let text = match c {
+                        c if look_alikes.holds(start + offset) => format!("\\u{{{:x}}}", u32::from(c)),
+                        c => escape_visible(c.encode_utf8(&mut [0; 4])),
+                    };
+                    // An escape can be broken anywhere.
+                    let parts: Vec<char> = text.chars().collect();
+                    parts.into_iter().map(move |part| Cell {
+                        at: start + offset,
+                        text: part.to_string().into(),
+                        columns: 1,
+                        is_escape: true,
+                    })
+                };
+                cluster.char_indices().flat_map(escaped).collect()
+            }
+            _ => vec![Cell { at: start, text: cluster.into(), columns, is_escape: false }],
+        };
+        column += cells.iter().map(|cell| cell.columns).sum::<usize>();
+        cells
+    })
+}
+
+/// Letters that look like Latin ones and stand in a word with such: Greek, Cyrillic and others, where they are no word of
+/// their own.
+struct LookAlikes(Vec<usize>);
+
+impl LookAlikes {
+    fn of(line: &str) -> Self {
+        let mut found = Vec::new();
+        if line.is_ascii() {
+            return Self(found);
+        }
+        let mut word: Vec<(usize, char)> = Vec::new();
+        let end = (line.len(), ' ');
+        for (at, c) in line.char_indices().chain([end]) {
+            if c.is_alphanumeric() || c == '_' {
+                word.push((at, c));
+                continue;
+            }
+            if word.iter().any(|(_, c)| c.is_ascii_alphabetic()) {
+                found.extend(word.iter().filter(|(_, c)| is_look_alike(*c)).map(|(at, _)| *at));
+            }
+            word.clear();
+        }
+        Self(found)
+    }
+
+    fn holds(&self, at: usize) -> bool {
+        self.0.binary_search(&at).is_ok()
+    }
+}
+
+fn is_look_alike(c: char) -> bool {
+    matches!(c, '\u{370}'..='\u{52f}' | '\u{13a0}'..='\u{13ff}' | '\u{ff01}'..='\u{ff5e}' | '\u{1d400}'..='\u{1d7ff}')
+        // The ohm and micro signs of physics are no attack.
+        && !matches!(c, 'µ' | 'μ' | 'Ω' | 'π' | 'λ' | 'Δ' | 'σ' | 'θ' | 'α' | 'β' | 'γ' | 'ε')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::text::width;
+    use super::*;
+
+    fn shown(line: &str, shows_tabs: bool, unicode: bool) -> String {
+        cells(line, shows_tabs, unicode).map(|cell| cell.text.into_owned()).collect()
+    }
+
+    #[test]
+    fn what_cant_be_seen_or_deceives_is_an_escape() {
+        for (line, seen) in [
+            ("a\tb\t", "a   b   "),
+            ("日\tx", "日  x"),
+            ("a\u{202e}b\u{1b}[2J\r", "a\\u{202e}b\\x1b[2J\\r"),
+            ("is\u{200b}Admin", "is\\u{200b}Admin"),
+            ("\u{430}dmin = \u{43f}\u{440}\u{438}\u{432}\u{435}\u{442}", "\\u{430}dmin = привет"),
+            ("Δx = 2µs", "Δx = 2µs"),
+            ("e\u{301} 👩\u{200d}👩", "e\u{301} 👩\\u{200d}👩"),
+        ] {
+            assert_eq!(shown(line, false, true), seen, "{line:?}");
+        }
+        assert_eq!(shown("\ta", true, true), "→   a");
+        assert_eq!(shown("\ta", true, false), "\\ta");
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_has_a_cell_that_moves_the_cursor_or_a_wrong_width(line in "\\PC{0,20}|[\u{0}-\u{9f}\u{2028}a\t]{0,20}") {
+            for cell in cells(&line, true, true) {
+                prop_assert!(!has_hidden(&cell.text) && !cell.text.contains('\n'), "{:?}", cell);
+                prop_assert_eq!(width(&cell.text), cell.columns);
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What differs within a line: the words of the old one that go, those of the new one that come. Pure.
+
+use std::ops::Range;
+
+use super::diff::{Line, compare};
+
+/// Longest line that is looked into, in bytes.
+const LINE_BYTES_MAX: usize = 2_000;
+/// Of a hundred bytes so many must be the same, for two lines to be one that changed.
+const SAME_PERCENT: usize = 30;
+
+/// The places of two lines where they differ, in bytes; none where they have too little in common.
+pub(super) fn differing(old: &str, new: &str) -> (Vec<Range<usize>>, Vec<Range<usize>>) {
+    if old.len() > LINE_BYTES_MAX || new.len() > LINE_BYTES_MAX {
+        return (Vec::new(), Vec::new());
+    }
+    let (mut gone, mut come) = (Vec::new(), Vec::new());
+    let (mut old_at, mut new_at, mut same) = (0, 0, 0);
+    for word in compare(&words(old), &words(new)) {
+        match word {
+            Line::Kept(word) => {
+                (old_at, new_at) = (old_at + word.len(), new_at + word.len());
+                same += word.trim().len();
+            }
+            Line::Gone(word) => extend(&mut gone, &mut old_at, word),
+            Line::New(word) => extend(&mut come, &mut new_at, word),
+        }
+    }
+    let longer = old.trim().len().max(new.trim().len());
+    if same * 100 < longer * SAME_PERCENT { (Vec::new(), Vec::new()) } else { (gone, come) }
+}
+
+fn extend(ranges: &mut Vec<Range<usize>>, at: &mut usize, word: &str) {
+    let range = *at..*at + word.len();
+    *at = range.end;
+    match ranges.last_mut() {
+        Some(last) if last.end == range.start => last.end = range.end,
+        _ => ranges.push(range),
+    }
+}
+
+/// Cuts a line into words, blanks and single signs.
+fn words(line: &str) -> Vec<&str> {
+    let kind = |c: char| match c {
+        _ if c.is_alphanumeric() || c == '_' => 1,
+        _ if c.is_whitespace() => 2,
+        _ => 0,
+    };
+    let (mut words, mut start) = (Vec::new(), 0);
+    let mut before = None;
+    for (at, c) in line.char_indices() {
+        if before.is_some_and(|before| before != kind(c) || before == 0) {
+            words.push(&line[start..at]);
+            start = at;
+        }
+        before = Some(kind(c));
+    }
+    if start < line.len() {
+        words.push(&line[start..]);
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn words_that_differ_are_found() {
+        let of = |old: &str, new: &str| {
+            let (gone, come) = differing(old, new);
+            let text = |line: &str, ranges: &[Range<usize>]| -> Vec<String> {
+                ranges.iter().map(|range| line[range.clone()].to_owned()).collect()
+            };
+            (text(old, &gone), text(new, &come))
+        };
+        assert_eq!(of("let a = 1;", "let a = 22;"), (vec!["1".into()], vec!["22".into()]));
+        assert_eq!(of("    x()", "\tx()"), (vec!["    ".into()], vec!["\t".into()]));
+        assert_eq!(of("f(a, b)", "f(a)"), (vec![", b".into()], vec![]));
+        assert_eq!(of("one thing", "quite another"), (vec![], vec![]), "nothing in common");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_left_is_the_same_in_both(old in "[ab \u{e9}(]{0,12}", new in "[ab \u{e9}(]{0,12}") {
+            let (gone, come) = differing(&old, &new);
+            let rest = |line: &str, ranges: &[Range<usize>]| -> String {
+                line.char_indices().filter(|(at, _)| !ranges.iter().any(|it| it.contains(at))).map(|(_, c)| c).collect()
+            };
+            if !gone.is_empty() || !come.is_empty() {
+                prop_assert_eq!(rest(&old, &gone), rest(&new, &come));
+            }
+        }
+    }
+}

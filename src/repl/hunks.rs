@@ -1,0 +1,138 @@
+//! What a person makes of a proposal: some of its hunks, taken one by one; a file of it, changed in their editor.
+
+use super::approve::CHANGES_WAIT;
+use super::pager::Pager;
+use super::run::{Flow, Repl};
+use crate::agent::Cancel;
+use crate::console::Console;
+use crate::host::PrivateCopy;
+use crate::proto::HumanLine;
+use crate::proto::tool::{Answer, FileChange, Question};
+use crate::render::patch::{FilePatch, patches};
+use crate::render::sheet::{Look, Sheet};
+
+/// What is said to a hunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    Take,
+    Leave,
+    TakeRest,
+    LeaveRest,
+    None,
+    Stop,
+}
+
+const KEYS: &str = "take [y]  leave [n, Enter]  take the rest [a]  leave the rest [d]  take none [Esc]";
+const MORE: &str = "down [Space, j]  up [b, k]  end [G]  leave [n, Enter]  take none [Esc]";
+
+fn said(keys: &[u8], is_seen: bool) -> Option<Said> {
+    Some(match keys {
+        b"n" | b"N" | b"\r" | b"\n" => Said::Leave,
+        b"\x1b" | b"\x04" | b"q" => Said::None,
+        b"d" | b"D" => Said::LeaveRest,
+        b"y" | b"Y" if is_seen => Said::Take,
+        b"a" | b"A" if is_seen => Said::TakeRest,
+        _ => return None,
+    })
+}
+
+impl Repl {
+    /// Lets the person take hunks one by one; what they said, in words, and as an answer.
+    pub(super) fn choose_hunks(&mut self, question: &Question, cancel: &Cancel) -> Result<(String, Answer), Flow> {
+        let patches = patches(&question.changes);
+        let total: usize = patches.iter().map(FilePatch::choices).sum();
+        let mut wanted: Vec<Vec<bool>> = patches.iter().map(|patch| vec![false; patch.choices()]).collect();
+        let console = Console::new(self.console.options());
+        let mut rest = None;
+        let mut number = 0;
+        for (file, patch) in patches.iter().enumerate() {
+            for hunk in 0..patch.choices() {
+                number += 1;
+                if let Some(rest) = rest {
+                    wanted[file][hunk] = rest;
+                    continue;
+                }
+                let head = format!("hunk {number} of {total}");
+                let only = patch.only(hunk);
+                let make = |look: Look| Sheet::new(look, vec![head.clone()], vec![only.clone()], Vec::new());
+                let mut pager = Pager::new(&console, &make, [KEYS, MORE], &said);
+                let said = self.put(Some(CHANGES_WAIT), &mut pager, Said::Stop, Said::None)?;
+                pager.leave(&console);
+                match said {
+                    Said::Take => wanted[file][hunk] = true,
+                    Said::Leave => {}
+                    Said::TakeRest => {
+                        wanted[file][hunk] = true;
+                        rest = Some(true);
+                    }
+                    Said::LeaveRest => rest = Some(false),
+                    Said::None | Said::Stop => {
+                        if said == Said::Stop {
+                            cancel.cancel();
+                        }
+                        return Ok(("no".to_owned(), Answer::No(String::new())));
+                    }
+                }
+            }
+        }
+        let taken = wanted.iter().flatten().filter(|is_wanted| **is_wanted).count();
+        Ok(match taken {
+            0 => ("no".to_owned(), Answer::No(String::new())),
+            _ if taken == total => ("accepted".to_owned(), Answer::Once),
+            _ => (format!("{taken} of {total} hunks accepted"), Answer::Partly(wanted)),
+        })
+    }
+
+    /// Opens what a file would hold in the person's editor, in their shell; gives what they saved, where that is another
+    /// text.
+    pub(super) fn rewrite(&mut self, change: &FileChange) -> Result<Option<Vec<u8>>, Flow> {
+        let Some(proposed) = change.new.as_ref().filter(|content| std::str::from_utf8(content).is_ok()) else {
+            self.console.notice("this file goes, or is no UTF-8 text: it can't be changed in an editor");
+            return Ok(None);
+        };
+        let copy = match PrivateCopy::new(&change.path, proposed, &self.configured.request.env) {
+            Ok(copy) => copy,
+            Err(error) => {
+                self.console.notice(&format!("no copy can be made for the editor: {error}"));
+                return Ok(None);
+            }
+        };
+        let Some(command) = self.editor_command(copy.path()) else {
+            self.console.notice("the copy's path can't be written as a command");
+            return Ok(None);
+        };
+        self.tooling.last_outcome = None;
+        let flow = self.run_command(&HumanLine::typed(command), false);
+        if flow != Flow::Continue {
+            return Err(flow);
+        }
+        let status = self.tooling.last_outcome.as_ref().map_or(0, |outcome| outcome.status);
+        match copy.read() {
+            Ok(_) if status != 0 => self.console.notice(&format!("the editor ended with status {status}: no change")),
+            Ok(saved) if saved == *proposed => self.console.notice("nothing was changed in the editor"),
+            Ok(saved) => return Ok(Some(saved)),
+            Err(error) => self.console.notice(&format!("what the editor saved can't be read: {error}")),
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hunk_is_taken_only_by_its_key_and_once_it_was_seen() {
+        for (keys, is_seen, expected) in [
+            (&b"y"[..], true, Some(Said::Take)),
+            (b"y", false, None),
+            (b"a", false, None),
+            (b"\r", false, Some(Said::Leave)),
+            (b"\x1b", true, Some(Said::None)),
+            (b"yy", true, None),
+            (b"\x1b[B", true, None),
+        ] {
+            assert_eq!(said(keys, is_seen), expected, "{keys:?}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! A question longer than a row: its rows a page at a time, drawn over in place, and a row of keys below them. It leaves the
+//! lines above it alone, and what it has drawn it takes away again.
+
+use std::ops::Range;
+
+use super::question::Asked;
+use crate::console::Console;
+use crate::render::sheet::{Look, Sheet};
+use crate::render::text::wrap;
+
+/// Rows that a page has, however low the terminal.
+const PAGE_ROWS_MIN: usize = 3;
+
+/// How a console shows changes.
+pub(super) fn look(console: &Console) -> Look {
+    let options = console.options();
+    Look {
+        width_columns: console.width_columns(),
+        color: options.color,
+        unicode: options.unicode,
+        accessible: options.accessible,
+    }
+}
+
+/// A page of a sheet, and the keys below it.
+pub(super) struct Pager<'q, T> {
+    /// Makes the sheet for the terminal as it is.
+    make: &'q dyn Fn(Look) -> Sheet,
+    /// The keys, in words; once all was seen, and before.
+    keys: [&'q str; 2],
+    /// Reads a key; whether all was seen.
+    choice: &'q dyn Fn(&[u8], bool) -> Option<T>,
+    sheet: Sheet,
+    width_columns: usize,
+    page_rows: usize,
+    top: usize,
+    is_seen: bool,
+    /// A key was pressed that counts only at the end.
+    is_early: bool,
+    /// Rows that are drawn now; none where something else stands below them.
+    drawn: usize,
+}
+
+/// Where a key goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scroll {
+    Rows(isize),
+    Pages(isize),
+    Home,
+    End,
+}
+
+const SCROLLS: [(&[u8], Scroll); 20] = [
+    (b"\x1b[A", Scroll::Rows(-1)),
+    (b"\x1bOA", Scroll::Rows(-1)),
+    (b"k", Scroll::Rows(-1)),
+    (b"\x1b[B", Scroll::Rows(1)),
+    (b"\x1bOB", Scroll::Rows(1)),
+    (b"j", Scroll::Rows(1)),
+    (b"\x1b[5~", Scroll::Pages(-1)),
+    (b"b", Scroll::Pages(-1)),
+    (b"\x1b[6~", Scroll::Pages(1)),
+    (b" ", Scroll::Pages(1)),
+    (b"\x1b[H", Scroll::Home),
+    (b"\x1bOH", Scroll::Home),
+    (b"\x1b[1~", Scroll::Home),
+    (b"\x1b[7~", Scroll::Home),
+    (b"g", Scroll::Home),
+    (b"\x1b[F", Scroll::End),
+    (b"\x1bOF", Scroll::End),
+    (b"\x1b[4~", Scroll::End),
+    (b"\x1b[8~", Scroll::End),
+    (b"G", Scroll::End),
+];
+
+/// Reads keys that scroll; nothing where there is another among them.
+fn scrolls(mut keys: &[u8]) -> Option<Vec<Scroll>> {
+    let mut found = Vec::new();
+    while !keys.is_empty() {
+        let (sequence, scroll) = SCROLLS.iter().find(|(sequence, _)| keys.starts_with(sequence))?;
+        found.push(*scroll);
+        keys = &keys[sequence.len()..];
+    }
+    Some(found)
+}
+
+impl<'q, T> Pager<'q, T> {
+    /// Makes one; nothing is drawn yet.
+    pub(super) fn new(
+        console: &Console,
+        make: &'q dyn Fn(Look) -> Sheet,
+        keys: [&'q str; 2],
+        choice: &'q dyn Fn(&[u8], bool) -> Option<T>,
+    ) -> Self {
+        let look = look(console);
+        let (width_columns, page_rows) = (look.width_columns, PAGE_ROWS_MIN);
+        Self {
+            make,
+            keys,
+            choice,
+            sheet: make(look),
+            width_columns,
+            page_rows,
+            top: 0,
+            is_seen: false,
+            is_early: false,
+            drawn: 0,
+        }
+    }
+
+    /// The rows under the eyes.
+    pub(super) fn shown(&self) -> Range<usize> {
+        self.top..(self.top + self.page_rows).min(self.sheet.len())
+    }
+
+    /// What it shows.
+    pub(super) fn sheet(&self) -> &Sheet {
+        &self.sheet
+    }
+
+    /// Whether all of it has been under the eyes.
+    pub(super) fn is_seen(&self) -> bool {
+        self.is_seen
+    }
+
+    /// Goes on where another one was.
+    pub(super) fn go_to(&mut self, top: usize, is_seen: bool) {
+        (self.top, self.is_seen) = (top, is_seen);
+    }
+
+    /// Takes away what is drawn, or goes below it where that can't be.
+    pub(super) fn leave(&mut self, console: &Console) {
+        let rows = std::mem::take(&mut self.drawn);
+        if rows == 0 {
+            return;
+        }
+        // In a terminal that got narrower nobody knows in how many rows the old ones stand.
+        if console.options().accessible || console.width_columns() < self.width_columns {
+            return console.raw(b"\r\n");
+        }
+        let up = if rows > 1 { format!("\x1b[{}A", rows - 1) } else { String::new() };
+        console.raw(format!("\r{up}\x1b[J").as_bytes());
+    }
+
+    /// Draws the page; over the one before, where that still stands.
+    fn draw(&mut self, console: &Console) {
+        let (width, height) = (console.width_columns(), console.height_rows());
+        self.leave(console);
+        if width != self.width_columns {
+            self.sheet = (self.make)(look(console));
+            self.width_columns = width;
+        }
+        let len = self.sheet.len();
+        let below = |keys: &str| wrap(keys, width.saturating_sub(1), "  ");
+        let rows_below = self.keys.map(|keys| below(keys).split('\n').count()).into_iter().max().unwrap_or(1);
+        // One row says which lines these are, and the lowest one stays free.
+        self.page_rows = height.saturating_sub(rows_below + 2).max(PAGE_ROWS_MIN);
+        self.top = self.top.min(len.saturating_sub(self.page_rows));
+        let shown = self.shown();
+        self.is_seen |= shown.end == len;
+        let mut rows = self.sheet.rows(shown.clone());
+        if shown.len() < len {
+            let first = if std::mem::take(&mut self.is_early) { ": first go to the end" } else { "" };
+            let text = format!("lines {}-{} of {len}{first}", shown.start + 1, shown.end);
+            rows.push(console.paint(nu_ansi_term::Style::new().reverse(), &text));
+        }
+        let keys = below(self.keys[usize::from(!self.is_seen)]);
+        self.drawn = rows.len() + keys.split('\n').count();
+        rows.push(keys);
+        console.write(&rows.join("\n"));
+    }
+
+    fn scroll(&mut self, scroll: Scroll) {
+        let page = self.page_rows.saturating_sub(1).max(1);
+        let by = |count: isize, rows: usize| self.top.saturating_add_signed(count * isize::try_from(rows).unwrap_or(0));
+        self.top = match scroll {
+            Scroll::Rows(count) => by(count, 1),
+            Scroll::Pages(count) => by(count, page),
+            Scroll::Home => 0,
+            Scroll::End => self.sheet.len(),
+        };
+        self.top = self.top.min(self.sheet.len().saturating_sub(self.page_rows));
+    }
+}
+
+impl<T: Clone> Asked for Pager<'_, T> {
+    type Answer = T;
+
+    fn show(&mut self, console: &Console) {
+        self.draw(console);
+    }
+
+    fn key(&mut self, keys: &[u8], console: &Console) -> Option<T> {
+        let answer = (self.choice)(keys, self.is_seen);
+        if answer.is_some() {
+            return answer;
+        }
+        self.is_early = (self.choice)(keys, true).is_some();
+        let scrolls = scrolls(keys);
+        if scrolls.is_some() || self.is_early {
+            scrolls.into_iter().flatten().for_each(|it| self.scroll(it));
+            self.draw(console);
+        }
+        None
+    }
+
+    fn disturbed(&mut self) {
+        self.drawn = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_scroll_are_read_however_many_come_at_once() {
+        assert_eq!(scrolls(b"jj\x1b[6~G"), Some(vec![Scroll::Rows(1), Scroll::Rows(1), Scroll::Pages(1), Scroll::End]));
+        for other in [&b"jy"[..], b"\x1b", b"\x1b[", b"y", b"\r"] {
+            assert_eq!(scrolls(other), None, "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What a person makes of a proposal: some of its hunks, or another text. The call keeps its tool, and says in its arguments
+//! what each file is to hold; no model can say that, for no schema has it. Pure.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::text as bytes;
+use crate::proto::tool::FileChange;
+use crate::render::diff::{self, unified};
+
+/// The argument that holds it.
+const REVISED: &str = "revised";
+/// Bytes of a difference that the model is told.
+const TOLD_BYTES_MAX: usize = 8 * 1024;
+
+/// The arguments with what the files are to hold in place of what the model's edits come to. A content is a text of
+/// characters up to U+00FF, one for each byte, since it may be in any encoding.
+pub(super) fn arguments(arguments: &Value, files: &[FileChange]) -> Value {
+    let file = |FileChange { path, new, .. }: &FileChange| {
+        let content = new.as_ref().map(|bytes| bytes.iter().map(|byte| char::from(*byte)).collect::<String>());
+        json!({"path": path, "bytes": content})
+    };
+    let mut arguments = arguments.clone();
+    if let Some(fields) = arguments.as_object_mut() {
+        fields.insert(REVISED.to_owned(), files.iter().map(file).collect());
+    }
+    arguments
+}
+
+/// What the files are to hold, where the arguments say so.
+pub(super) fn files(arguments: &Value) -> Option<Vec<(String, Option<Vec<u8>>)>> {
+    let file = |file: &Value| {
+        let content = file["bytes"].as_str().map(|text| text.chars().map(|c| u8::try_from(c).ok()).collect());
+        Some((file["path"].as_str()?.to_owned(), content.unwrap_or_default()))
+    };
+    arguments.get(REVISED)?.as_array()?.iter().map(file).collect()
+}
+
+/// The proposal with only those of its hunks that are wanted, by file, and what the model is told of that. A file that is
+/// new, goes or is no text is one hunk.
+#[must_use]
+pub fn taken(changes: &[FileChange], wanted: &[Vec<bool>]) -> (Vec<FileChange>, String) {
+    let (mut files, mut told) = (Vec::new(), String::new());
+    let (mut taken, mut total) = (0, 0);
+    for (number, change) in changes.iter().enumerate() {
+        let wanted = wanted.get(number).map(Vec::as_slice).unwrap_or_default();
+        let count = hunks(change);
+        let is_taken = |hunk: &usize| wanted.get(*hunk).copied().unwrap_or(false);
+        let numbers = |is_wanted: bool| -> Vec<String> {
+            (0..count).filter(|hunk| is_taken(hunk) == is_wanted).map(|hunk| (hunk + 1).to_string()).collect()
+        };
+        let (with, without) = (numbers(true), numbers(false));
+        (taken, total) = (taken + with.len(), total + count);
+        let words = |numbers: &[String]| if numbers.is_empty() { "none".to_owned() } else { numbers.join(", ") };
+        let _ = writeln!(told, "{}: made: {}; not made: {}", change.path, words(&with), words(&without));
+        let new = match (&change.old, &change.new) {
+            _ if without.is_empty() => change.new.clone(),
+            (Some(old), Some(new)) if !with.is_empty() => Some(diff::partly(old, new, wanted)),
+            _ => continue,
+        };
+        files.push(FileChange { new, ..change.clone() });
+    }
+    (files, format!("The user took {taken} of {total} hunks (by number, in each file):\n{told}"))
+}
+
+/// How many hunks a person can take of a file.
+fn hunks(change: &FileChange) -> usize {
+    match (&change.old, &change.new) {
+        (Some(old), Some(new)) if !bytes::is_binary(old) && !bytes::is_binary(new) => {
+            diff::hunks(&diff::diff_bytes(old, new)).len()
+        }
+        _ => 1,
+    }
+}
+
+/// What a person made of a proposal, for its model: the difference from what was proposed to what was done; empty where
+/// that is the same.
+#[must_use]
+pub fn changed_by_person(proposed: &[FileChange], done: &[FileChange]) -> String {
+    let mut told = String::new();
+    for change in proposed {
+        let made = match done.iter().find(|it| it.path == change.path) {
+            Some(made) => &made.new,
+            None => &change.old,
+        };
+        if *made == change.new {
+            continue;
+        }
+        let text = |content: &Option<Vec<u8>>| content.as_deref().map(|it| bytes::shown(it).into_owned());
+        match (text(&change.new), text(made)) {
+            (proposed, Some(made)) => told.push_str(&unified(&change.path, proposed.as_deref(), &made)),
+            (_, None) => {
+                let _ = writeln!(told, "{} is not there", change.path);
+            }
+        }
+    }
+    if told.len() > TOLD_BYTES_MAX {
+        told.truncate(told.floor_char_boundary(TOLD_BYTES_MAX));
+        told.push_str("\n[the rest is left out here]\n");
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(path: &str, old: Option<&[u8]>, new: Option<&[u8]>) -> FileChange {
+        FileChange { path: path.into(), old: old.map(<[u8]>::to_vec), new: new.map(<[u8]>::to_vec) }
+    }
+
+    #[test]
+    fn what_files_are_to_hold_survives_the_arguments_to_the_byte() {
+        let all: Vec<u8> = (0..=255).collect();
+        let kept = arguments(&json!({"path": "a"}), &[change("a", None, Some(&all)), change("a", Some(b"x"), None)]);
+        assert_eq!(kept["path"], "a");
+        assert_eq!(files(&kept), Some(vec![("a".to_owned(), Some(all)), ("a".to_owned(), None)]));
+        assert_eq!(files(&json!({"path": "a"})), None);
+    }
+
+    #[test]
+    fn some_hunks_are_made_and_the_model_hears_which() {
+        let old = b"1\r\n2\r\n3\r\n4\r\n5\r\n6\r\n7\r\n8\r\n9\r\n\xff\r\n";
+        let new = b"one\r\n2\r\n3\r\n4\r\n5\r\n6\r\n7\r\n8\r\n9\r\nten\r\n";
+        let changes =
+            [change("a", Some(old), Some(new)), change("b", None, Some(b"new\n")), change("c", Some(b"x\0"), None)];
+        let (files, told) = taken(&changes, &[vec![false, true], vec![true], vec![false]]);
+        let half = b"1\r\n2\r\n3\r\n4\r\n5\r\n6\r\n7\r\n8\r\n9\r\nten\r\n";
+        assert_eq!(files, [change("a", Some(old), Some(half)), change("b", None, Some(b"new\n"))]);
+        let lines = "a: made: 2; not made: 1\nb: made: 1; not made: none\nc: made: none; not made: 1\n";
+        assert_eq!(told, format!("The user took 2 of 4 hunks (by number, in each file):\n{lines}"));
+        assert_eq!(taken(&changes, &[vec![true; 2], vec![true], vec![true]]).0, changes);
+        assert_eq!(taken(&changes, &[]).0, []);
+        let left_out = changed_by_person(&changes[..1], &files[..1]);
+        assert!(left_out.contains("-one\r\n+1\r\n") && !left_out.contains("ten\r\n-"), "{left_out}");
+        assert_eq!(changed_by_person(&changes, &changes), "");
+        assert_eq!(changed_by_person(&changes[1..2], &[]), "b is not there\n");
+    }
+}

@@ -1,0 +1,315 @@
+//! A model's proposal at the terminal, from its difference to the files: accepted, rejected, taken by hunk, changed in the
+//! editor, scrolled, checked; and what tries to deceive.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::pty::{Key, Session, Spawn};
+
+const KEYS: &str = "accept [y]";
+
+/// A home with a project `work`, and a model that plays these answers; `rest` are lines of the config.
+pub fn home(answers: &[Value], rest: &str) -> TempDir {
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
+    let script = home.path().join("answers.jsonl");
+    fs::write(&script, answers.iter().map(Value::to_string).collect::<Vec<_>>().join("\n")).expect("a script");
+    let config = format!(
+        "return {{ console = {{usage = false}}, memory = {{auto = false}}, context = {{project = false}},\n\
+         models = {{ m = {{ kind = \"mock\", script = \"{}\" }} }}, {rest} }}",
+        script.display()
+    );
+    fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
+    fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
+    fs::create_dir_all(home.path().join("work/.git")).expect("a project");
+    home
+}
+
+fn rounds(when: &str, calls: &[(&str, Value)], text: &str) -> Value {
+    let mut rounds: Vec<Value> =
+        calls.iter().map(|(tool, arguments)| json!([{"tool_call": {"name": tool, "arguments": arguments}}])).collect();
+    rounds.push(json!([{"text": text}]));
+    json!({"when": when, "rounds": rounds})
+}
+
+fn work(home: &Path, name: &str) -> PathBuf {
+    home.join("work").join(name)
+}
+
+fn read(home: &Path, name: &str) -> String {
+    fs::read_to_string(work(home, name)).unwrap_or_else(|_| "(no file)".to_owned())
+}
+
+fn spawn(home: &Path) -> Spawn {
+    Spawn::reedclaw().home(home).cwd(&home.join("work")).size(40, 100)
+}
+
+fn session(spawn: Spawn) -> Session {
+    let session = Session::spawn(spawn);
+    session.expect_prompt();
+    session
+}
+
+fn numbered(to: usize) -> String {
+    (1..=to).map(|line| format!("line {line}\n")).collect()
+}
+
+fn batch() -> Value {
+    let replace = |path: &str, old: &str, new: &str| json!({"toolName": "edit_replace_exact", "args": {"path": path, "old": old, "new": new}});
+    json!({"edits": [
+        replace("a.txt", "line 5\n", "line five\n"),
+        replace("a.txt", "line 25\n", "line twenty-five\n"),
+        replace("b.txt", "old", "new"),
+    ]})
+}
+
+fn batch_home() -> TempDir {
+    let home = home(&[rounds("please", &[("edit_apply_batch", batch())], "that was it")], "");
+    fs::write(work(home.path(), "a.txt"), numbered(30)).expect("a file");
+    fs::write(work(home.path(), "b.txt"), "old\n").expect("a file");
+    home
+}
+
+#[test]
+fn a_proposal_is_shown_by_file_and_accepted_as_a_whole() {
+    let home = batch_home();
+    let session = session(spawn(home.path()));
+    session.send(b"?please do\r");
+    session.expect_text("Preparing edits in `a.txt`, `b.txt`");
+    session.expect_text(KEYS);
+    session.expect("the difference", |screen| {
+        let text = screen.contents();
+        ["2 files, +3 −3", "a.txt  +2 −2", "  5     - line 5", "      5 + line five", "… 13 lines", "b.txt  +1 −1"]
+            .iter()
+            .all(|part| text.contains(part))
+    });
+    session.send(b"y");
+    session.expect_text("that was it");
+    assert_eq!(
+        read(home.path(), "a.txt"),
+        numbered(30).replace("line 5\n", "line five\n").replace("25", "twenty-five")
+    );
+    assert_eq!(read(home.path(), "b.txt"), "new\n");
+    session.expect("what was decided is left, and no keys", |screen| {
+        let text = screen.contents();
+        text.contains("accepted") && text.contains("2 files, +3 −3") && !text.contains(KEYS)
+    });
+}
+
+#[test]
+fn whatever_is_not_plainly_yes_rejects() {
+    for keys in [&b"\r"[..], b"\x1b", b"n", b"\x04"] {
+        let home = batch_home();
+        let session = session(spawn(home.path()));
+        session.send(b"?please do\r");
+        session.expect_text(KEYS);
+        session.send(keys);
+        session.expect_text("that was it");
+        session.expect_text("denied: the user said no");
+        assert_eq!((read(home.path(), "a.txt"), read(home.path(), "b.txt")), (numbered(30), "old\n".to_owned()));
+    }
+}
+
+#[test]
+fn a_rejection_with_words_reaches_the_model() {
+    let home = batch_home();
+    let session = session(spawn(home.path()));
+    session.send(b"?please do\r");
+    session.expect_text(KEYS);
+    session.send(b"w");
+    session.expect_text("tell the model:");
+    session.send(b"leave b alone\r");
+    session.expect_text("the user said no: leave b alone");
+    session.expect_text("that was it");
+    assert_eq!(read(home.path(), "b.txt"), "old\n");
+}
+
+#[test]
+fn keys_typed_ahead_pasted_or_in_a_burst_accept_nothing() {
+    let rounds = json!([[{"delay_ms": 400}, {"tool_call": {"name": "edit_apply_batch", "arguments": batch()}}],
+        [{"text": "over"}]]);
+    let home = batch_home();
+    let script = home.path().join("answers.jsonl");
+    fs::write(script, json!({"when": "please", "rounds": rounds}).to_string()).expect("a script");
+    let session = session(spawn(home.path()));
+    session.send(b"?please do\ryyyhy");
+    session.expect_text(KEYS);
+    session.send(b"yy");
+    session.send(b"hyyy");
+    session.send(b"\x1b[200~y\x1b[201~");
+    session.press(Key::Ctrl('c'));
+    session.expect_text("stopped; what came is kept");
+    assert_eq!((read(home.path(), "a.txt"), read(home.path(), "b.txt")), (numbered(30), "old\n".to_owned()));
+}
+
+#[test]
+fn hunks_are_taken_one_by_one_and_the_model_is_told_which() {
+    let home = batch_home();
+    let session = session(spawn(home.path()));
+    session.send(b"?please do\r");
+    session.expect_text(KEYS);
+    session.send(b"h");
+    session.expect_text("hunk 1 of 3");
+    session.expect_text("take [y]");
+    session.send(b"n");
+    session.expect_text("hunk 2 of 3");
+    session.expect_text("line twenty-five");
+    session.send(b"y");
+    session.expect_text("hunk 3 of 3");
+    session.send(b"y");
+    session.expect_text("2 of 3 hunks accepted");
+    session.expect_text("that was it");
+    assert_eq!(read(home.path(), "a.txt"), numbered(30).replace("25", "twenty-five"));
+    assert_eq!(read(home.path(), "b.txt"), "new\n");
+    session.expect_prompt();
+    session.run("clear");
+    session.run(":show 1");
+    session.expect("what the model was told", |screen| {
+        let text = screen.contents();
+        text.contains("The user took 2 of 3 hunks")
+            && text.contains("a.txt: made: 2; not made: 1")
+            && text.contains("-line five")
+    });
+}
+
+#[test]
+fn hunks_can_be_left_altogether() {
+    let home = batch_home();
+    let session = session(spawn(home.path()));
+    session.send(b"?please do\r");
+    session.expect_text(KEYS);
+    session.send(b"h");
+    session.expect_text("hunk 1 of 3");
+    session.send(b"y");
+    session.expect_text("hunk 2 of 3");
+    session.send(b"\x1b");
+    session.expect_text("denied: the user said no");
+    assert_eq!((read(home.path(), "a.txt"), read(home.path(), "b.txt")), (numbered(30), "old\n".to_owned()));
+}
+
+#[test]
+fn a_proposal_is_changed_in_the_editor_and_asked_about_again() {
+    let edit = json!({"path": "a.txt", "old": "line 5\n", "new": "line five\n"});
+    let home = home(&[rounds("please", &[("edit_replace_exact", edit)], "that was it")], "");
+    fs::write(work(home.path(), "a.txt"), numbered(9)).expect("a file");
+    let editor = home.path().join("editor");
+    let script = "#!/bin/sh\nls -l \"$1\" | cut -c1-10 >~/mode\nls -ld \"${1%/*}\" | cut -c1-10 >>~/mode\necho \"$1\" >~/path\n\
+        sed -i 's/line five/line FIVE/' \"$1\"\n";
+    fs::write(&editor, script).expect("an editor");
+    fs::set_permissions(&editor, fs::Permissions::from_mode(0o755)).expect("permissions");
+    let session = session(spawn(home.path()).env("EDITOR", &editor.display().to_string()));
+    session.send(b"?please do\r");
+    session.expect_text("+ line five");
+    session.expect_text(KEYS);
+    session.send(b"e");
+    session.expect_text("you changed the proposal");
+    session.expect_text("+ line FIVE");
+    session.expect_text(KEYS);
+    assert_eq!(read(home.path(), "a.txt"), numbered(9), "it is asked about first");
+    session.send(b"y");
+    session.expect_text("that was it");
+    assert_eq!(read(home.path(), "a.txt"), numbered(9).replace("line 5", "line FIVE"));
+    assert_eq!(fs::read_to_string(home.path().join("mode")).expect("modes"), "-rw-------\ndrwx------\n");
+    let copy = fs::read_to_string(home.path().join("path")).expect("a path");
+    assert!(copy.trim_end().ends_with("/a.txt") && !Path::new(copy.trim_end()).exists(), "{copy}");
+    session.expect_prompt();
+    session.run("clear");
+    session.run(":show 1");
+    session.expect("what the model was told", |screen| {
+        let text = screen.contents();
+        text.contains("The user changed your proposal") && text.contains("-line five") && text.contains("+line FIVE")
+    });
+}
+
+#[test]
+fn a_long_difference_is_scrolled_in_place_and_leaves_little_behind() {
+    let write = json!({"path": "long.txt", "content": numbered(200)});
+    let home = home(&[rounds("please", &[("file_write", write)], "that was it")], "");
+    let session = session(spawn(home.path()).size(24, 80));
+    session.run("echo above-it");
+    session.send(b"?please do\r");
+    session.expect_text("lines 1-");
+    session.expect_text("end [G]");
+    // Nothing accepts before the end was seen.
+    session.send(b"y");
+    session.expect_text("first go to the end");
+    session.send(b"jjj");
+    session.expect_text("lines 4-");
+    session.send(b"\x1b[6~");
+    session.expect_text("+ line 30");
+    session.send(b"k");
+    session.send(b"\x1b[H");
+    session.expect_text("lines 1-");
+    session.resize(20, 60);
+    session.send(b" ");
+    session.expect_text("lines 20-35");
+    session.send(b"G");
+    session.expect_text("+ line 200");
+    session.expect_text(KEYS);
+    assert_eq!(read(home.path(), "long.txt"), "(no file)");
+    session.send(b"y");
+    session.expect_text("that was it");
+    assert_eq!(read(home.path(), "long.txt"), numbered(200));
+    session.expect("what was decided, in short", |screen| {
+        let text = screen.contents();
+        text.contains("long.txt  +200 −0  new file") && text.contains("accepted") && !text.contains("+ line 199")
+    });
+}
+
+#[test]
+fn the_whole_file_can_be_looked_at() {
+    let home = batch_home();
+    let session = session(spawn(home.path()));
+    session.send(b"?please do\r");
+    session.expect_text(KEYS);
+    session.send(b"f");
+    session.expect_text("back [q, Enter]");
+    session.expect("lines far from any change", |screen| screen.contents().contains(" 15  15   line 15"));
+    session.send(b"\r");
+    session.expect_text(KEYS);
+    session.send(b"\r");
+    session.expect_text("denied: the user said no");
+}
+
+#[test]
+fn a_difference_that_would_deceive_shows_what_it_is() {
+    let evil = "if is\u{200b}Admin { // \u{202e} }\u{1b}[2J\u{1b}]0;owned\u{7} p\u{430}ypal\r\nnext\n";
+    let write = json!({"path": "evil.rs", "content": evil});
+    let home = home(&[rounds("please", &[("file_write", write)], "that was it")], "");
+    let session = session(spawn(home.path()));
+    session.send(b"?please do\r");
+    session.expect_text(KEYS);
+    session.expect("escapes", |screen| {
+        let text = screen.contents().replace('\n', "");
+        ["is\\u{200b}Admin", "\\u{202e}", "\\x1b[2J", "\\x1b]0;owned\\x07", "p\\u{430}ypal", "\\r"]
+            .iter()
+            .all(|sign| text.contains(sign))
+    });
+    assert!(!session.raw().windows(6).any(|bytes| bytes == b"\x1b]0;ow"));
+    session.send(b"\r");
+    session.expect_text("that was it");
+}
+
+#[test]
+fn it_is_spoken_where_somebody_listens() {
+    let home = batch_home();
+    let config = home.path().join(".config/reedclaw/config.lua");
+    let text =
+        fs::read_to_string(&config).expect("a config").replace("usage = false", "usage = false, accessible = true");
+    fs::write(&config, text).expect("a config");
+    let session = session(spawn(home.path()));
+    session.send(b"?please do\r");
+    session.expect_text(KEYS);
+    session.expect("words", |screen| {
+        let text = screen.contents();
+        text.contains("2 files, 3 lines added, 3 removed")
+            && text.contains("line 5 removed: line 5")
+            && text.contains("line 5 added: line five")
+    });
+    session.send(b"y");
+    session.expect_text("that was it");
+    assert_eq!(read(home.path(), "b.txt"), "new\n");
+}
