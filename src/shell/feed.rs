@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::input::{Keys, take_cursor_reports, to_legacy};
+use super::input::{Keys, cut_report_bytes, take_cursor_reports, to_legacy};
 use super::session::{Event, Gate, KeysTo};
 use super::sys;
 
@@ -36,8 +36,12 @@ pub struct Feed {
     held: Vec<u8>,
     /// Keys from before a question: they answer neither it nor the command that it runs, and wait for the editor.
     aside: Vec<u8>,
-    /// Bytes on their way to the editor.
-    pub(super) to_editor: Vec<u8>,
+    /// Keys on their way to the editor.
+    to_editor: Vec<u8>,
+    /// What the terminal has answered it, which goes ahead of them.
+    reports: Vec<u8>,
+    /// Follows what the editor has got.
+    got: Keys,
     /// Bytes on their way to the shell.
     pub(super) to_shell: Vec<u8>,
     /// Whether the command in the foreground has been sent keys, which it may leave unread.
@@ -76,6 +80,8 @@ impl Feed {
             held: Vec::new(),
             aside: Vec::new(),
             to_editor: Vec::new(),
+            reports: Vec::new(),
+            got: Keys::default(),
             to_shell: Vec::new(),
             forwarded: false,
             position_asked: false,
@@ -186,7 +192,7 @@ impl Feed {
     /// prompt, and the last row is the only guess after which it never draws over output.
     fn answer_for_terminal(&mut self) {
         let rows = sys::window_size(std::io::stdout().as_fd()).map_or(24, |size| size.rows.max(1));
-        self.to_editor.extend_from_slice(format!("\x1b[{rows};1R").as_bytes());
+        self.reports.extend_from_slice(format!("\x1b[{rows};1R").as_bytes());
         self.answered_for = true;
     }
 
@@ -207,6 +213,28 @@ impl Feed {
             self.report_due = None;
             self.hearing = Hearing::Deaf;
             self.answer_for_terminal();
+        }
+    }
+
+    /// Whether all has been given to the editor.
+    pub(super) fn editor_has_all(&self) -> bool {
+        self.to_editor.is_empty() && self.reports.is_empty()
+    }
+
+    /// Gives the editor the next piece, of `bytes_max` at most, by `write`, which leaves what it could not write. An
+    /// answer of the terminal never goes into a paste, as which it would be read.
+    pub(super) fn give_editor(&mut self, bytes_max: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        let answers = !self.reports.is_empty() && self.got.between_keys();
+        let pending = if answers { &mut self.reports } else { &mut self.to_editor };
+        let mut length = if answers { pending.len() } else { pending.len().min(bytes_max) };
+        // An escape at the end of a piece would be taken for the key of that name.
+        while length < pending.len() && length > 1 && pending[length - 1] == 0x1b {
+            length -= 1;
+        }
+        let mut left = pending[..length].to_vec();
+        write(&mut left);
+        for byte in pending.drain(..length - left.len()) {
+            self.got.step(byte);
         }
     }
 
@@ -262,8 +290,10 @@ impl Feed {
                 }
                 self.held.append(&mut keys);
                 // The answer to the editor's own question must not wait behind keys that are kept.
-                self.to_editor.extend(take_cursor_reports(&mut self.held));
+                self.reports.extend(take_cursor_reports(&mut self.held));
+                let cut = self.held.split_off(self.held.len() - cut_report_bytes(&self.held));
                 self.feed_editor();
+                self.held.extend(cut);
                 None
             }
             KeysTo::Cancel => {
@@ -388,6 +418,19 @@ mod tests {
         Feed::new(Arc::new(Gate::default()))
     }
 
+    /// What the editor gets from here on, `bytes_max` at a time.
+    fn given_in(feed: &mut Feed, bytes_max: usize) -> Vec<u8> {
+        let mut given = Vec::new();
+        while !feed.editor_has_all() {
+            feed.give_editor(bytes_max, |piece| given.append(piece));
+        }
+        given
+    }
+
+    fn given(feed: &mut Feed) -> Vec<u8> {
+        given_in(feed, 1000)
+    }
+
     #[test]
     fn a_late_answer_to_the_editor_is_not_the_command_s() {
         for (output, expected) in [
@@ -460,14 +503,14 @@ mod tests {
         let mut feed = feed();
         feed.edit(0);
         feed.report_is_late(Instant::now() + REPORT_WAIT);
-        let answered = std::mem::take(&mut feed.to_editor);
+        let answered = given(&mut feed);
         assert!(answered.starts_with(b"\x1b[") && answered.ends_with(b";1R"), "{answered:?}");
         feed.take(b"l\x1b[5;1Rs");
-        assert_eq!(std::mem::take(&mut feed.to_editor), b"ls");
+        assert_eq!(given(&mut feed), b"ls");
         feed.take(b"\x1b[6;1R");
-        assert_eq!(feed.to_editor, b"\x1b[6;1R", "the next one is in time");
+        assert_eq!(given(&mut feed), b"\x1b[6;1R", "the next one is in time");
         feed.edit(0);
-        assert_eq!(feed.to_editor, b"\x1b[6;1R", "the terminal answers by itself now");
+        assert_eq!(given(&mut feed), b"", "the terminal answers by itself now");
     }
 
     #[test]
@@ -475,12 +518,43 @@ mod tests {
         let mut feed = feed();
         feed.edit(0);
         feed.take(b"ls\r\x1b[1;10R");
-        assert_eq!(std::mem::take(&mut feed.to_editor), b"\x1b[1;10Rls\r", "in one piece with an Enter");
+        assert_eq!(given(&mut feed), b"\x1b[1;10Rls\r", "in one piece with an Enter");
         feed.take(b"x\x1b[2;");
         feed.take(b"10Ry");
-        assert_eq!(feed.to_editor, b"\x1b[2;10R", "cut in two");
+        assert_eq!(given(&mut feed), b"\x1b[2;10R", "cut in two");
         feed.release();
-        assert_eq!(feed.to_editor, b"\x1b[2;10Rxy");
+        assert_eq!(given(&mut feed), b"xy");
+    }
+
+    #[test]
+    fn the_terminal_s_answer_is_no_part_of_a_paste_or_a_key() {
+        for bytes_max in 1..40 {
+            let mut feed = feed();
+            feed.edit(0);
+            feed.take(b"\x1b[200~begin");
+            let mut given = Vec::new();
+            feed.give_editor(7, |piece| given.append(piece));
+            feed.take(b"mid\x1b[3;");
+            feed.take(b"4Rdle");
+            feed.take(b"end\x1b[201~x\x1b[1;5C");
+            given.extend(given_in(&mut feed, bytes_max));
+            let text = String::from_utf8_lossy(&given).into_owned();
+            let (before, behind) = text.split_once("\x1b[3;4R").expect(&text);
+            assert_eq!(format!("{before}{behind}"), "\x1b[200~beginmiddleend\x1b[201~x\x1b[1;5C");
+            assert!(before.ends_with("\x1b[201~") || before.ends_with('x') || before.ends_with('C'), "{before:?}");
+        }
+    }
+
+    #[test]
+    fn a_cut_key_is_given_with_its_rest() {
+        let mut feed = feed();
+        feed.edit(0);
+        feed.take(b"a\x1b[1;5");
+        assert_eq!(given(&mut feed), b"a");
+        feed.take(b"C");
+        assert_eq!(given(&mut feed), b"\x1b[1;5C");
+        feed.take(b"\x1b");
+        assert_eq!(given(&mut feed), b"\x1b", "the Escape key waits for nothing");
     }
 
     #[test]

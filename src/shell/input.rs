@@ -52,7 +52,7 @@ impl Keys {
     }
 
     /// Takes one byte; true where it is an Enter that submits.
-    fn step(&mut self, byte: u8) -> bool {
+    pub(super) fn step(&mut self, byte: u8) -> bool {
         match self.state {
             State::Ground => match byte {
                 0x1b => self.state = State::Escape,
@@ -111,6 +111,17 @@ pub fn take_cursor_reports(bytes: &mut Vec<u8>) -> Vec<u8> {
         }
     }
     reports
+}
+
+/// How many bytes at the end of `bytes` may be the beginning of such an answer whose rest is still to come: `ESC [`, a
+/// digit, and what follows one.
+pub(super) fn cut_report_bytes(bytes: &[u8]) -> usize {
+    let Some(at) = memchr::memmem::rfind(bytes, b"\x1b[") else { return 0 };
+    let body = &bytes[at + 2..];
+    let is_cut = body.first().is_some_and(u8::is_ascii_digit)
+        && body.len() < SEQUENCE_BYTES_MAX
+        && body.iter().all(|byte| byte.is_ascii_digit() || *byte == b';');
+    if is_cut { bytes.len() - at } else { 0 }
 }
 
 /// Turns keys in the kitty protocol's encoding (`ESC [ code ; modifiers u`, modifiers less one: 1 shift, 2 alt, 4

@@ -244,7 +244,8 @@ impl Pump {
         let until = Instant::now() + CLOSE_WAIT;
         while !self.closed {
             self.feed.end_editor();
-            write_some(&self.editor, &mut self.feed.to_editor);
+            // What the terminal answered, then the keys.
+            (0..2).for_each(|_| self.feed.give_editor(usize::MAX, |piece| write_some(&self.editor, piece)));
             match commands.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(Command::KeysTo { whom, .. }) => self.feed.keys_to(whom),
                 Ok(Command::Nudge) => self.tell(Event::Nudged),
@@ -286,7 +287,7 @@ impl Pump {
 
     fn next_deadline(&self) -> Option<Instant> {
         let mark = self.mark_deadline();
-        let editor = (!self.feed.to_editor.is_empty()).then(|| Instant::now() + EDITOR_READS);
+        let editor = (!self.feed.editor_has_all()).then(|| Instant::now() + EDITOR_READS);
         let hand_over = self.hand_over_look.map(|(at, _)| at);
         let overheard = self.overheard_look.map(|(at, _)| at);
         [
@@ -368,7 +369,7 @@ impl Pump {
             sys::release_program_pages();
         }
         self.feed.report_is_late(now);
-        let editor_has_all = self.feed.to_editor.is_empty();
+        let editor_has_all = self.feed.editor_has_all();
         self.feed.handle_time(now, || editor_has_all && !editor_has_unread() && editor_sleeps());
     }
 
@@ -548,19 +549,9 @@ impl Pump {
     }
 
     fn write_to_editor(&mut self) {
-        let pending = &mut self.feed.to_editor;
-        if pending.is_empty() || editor_has_unread() {
-            return;
+        if !self.feed.editor_has_all() && !editor_has_unread() {
+            self.feed.give_editor(EDITOR_BYTES_MAX, |piece| write_some(&self.editor, piece));
         }
-        let mut length = pending.len().min(EDITOR_BYTES_MAX);
-        // An escape at the end of a piece would be taken for the key of that name.
-        while length < pending.len() && length > 1 && pending[length - 1] == 0x1b {
-            length -= 1;
-        }
-        let mut piece: Vec<u8> = pending.drain(..length).collect();
-        write_some(&self.editor, &mut piece);
-        // What wasn't taken goes back in front.
-        pending.splice(..0, piece);
     }
 
     /// Makes an editor that sleeps before unread keys read them, by a key that means nothing to it.

@@ -16,8 +16,8 @@ mod shell;
 mod spawner;
 mod spill;
 mod survey;
-mod terminal;
 mod symbols;
+mod terminal;
 mod time;
 
 use std::path::PathBuf;
