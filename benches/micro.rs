@@ -19,8 +19,12 @@ use reedclaw::host::{Journals, Root};
 use reedclaw::policy::{self, Rules, judge};
 use reedclaw::project;
 use reedclaw::proto::action::{Action, Autonomy};
+use reedclaw::proto::tool::FileChange;
 use reedclaw::proto::{LineKind, Names};
 use reedclaw::receipts::{Check, Entry as Receipt, Log, Options as LogOptions, Verdict, hash, verify};
+use reedclaw::render::diff::unified;
+use reedclaw::render::patch::patches;
+use reedclaw::render::sheet::{Look, Sheet};
 use reedclaw::render::{Markdown, Options};
 use reedclaw::route::{Context, decide};
 use reedclaw::sandbox::{Grant, Mode, Sandbox, Tier, credentials};
@@ -100,6 +104,51 @@ fn main() {
     sandbox(&plan);
     project(&plan);
     edits(&plan);
+    differences(&plan);
+}
+
+/// Two texts of 10,000 lines, every fiftieth other: compared, cut into hunks and drawn as far as a screen goes; beside
+/// `git diff`, from its start to its end, and drawn as a whole.
+fn differences(plan: &Plan) {
+    let line = |number: usize| format!("    let value_{number} = state_{}(value, {number});\n", number * 7 % 1009);
+    let other = |number: usize| match number % 50 {
+        7 => format!("    let value_{number} = other_{}(value, {number});\n", number * 7 % 1009),
+        23 => format!("    log({number});\n{}", line(number)),
+        _ => line(number),
+    };
+    let (old, new): (String, String) = ((0..10_000).map(line).collect(), (0..10_000).map(other).collect());
+    plan.measure("diff: 10,000 lines, unified", 200, 0, |_| {
+        black_box(unified("file.rs", Some(&old), &new));
+    });
+    let (old_bytes, new_bytes) = (Some(old.clone().into_bytes()), Some(new.clone().into_bytes()));
+    let changes = [FileChange { path: "file.rs".into(), old: old_bytes, new: new_bytes }];
+    let sheet = |color: bool| {
+        let look = Look { color, ..Look::plain(120) };
+        Sheet::new(look, Vec::new(), patches(&changes), Vec::new())
+    };
+    plan.measure("diff: 10,000 lines, first screen", 200, 0, |_| {
+        black_box(sheet(false).rows(0..50));
+    });
+    plan.measure("diff: 10,000 lines, screen, colours", 100, 0, |_| {
+        black_box(sheet(true).rows(0..50));
+    });
+    plan.measure("diff: 10,000 lines, all rows", 100, 0, |_| {
+        let sheet = sheet(false);
+        black_box(sheet.rows(0..sheet.len()));
+    });
+    let top = std::env::temp_dir().join(format!("reedclaw-diff-{}", std::process::id()));
+    let files = (top.join("old.rs"), top.join("new.rs"));
+    let written = std::fs::create_dir_all(&top)
+        .and_then(|()| std::fs::write(&files.0, &old))
+        .and_then(|()| std::fs::write(&files.1, &new));
+    if written.is_ok() {
+        plan.measure("diff: 10,000 lines, git diff", 100, 0, |_| {
+            let mut git = std::process::Command::new("git");
+            git.args(["diff", "--no-index", "--no-ext-diff", "--no-color"]).args([&files.0, &files.1]);
+            black_box(git.output().is_ok_and(|output| !output.stdout.is_empty()));
+        });
+    }
+    let _ = std::fs::remove_dir_all(top);
 }
 
 /// A program that does nothing, started and waited for, on each tier that works here.
@@ -159,6 +208,7 @@ fn edits(plan: &Plan) {
         sandbox: Box::new(|| ("none", false)),
         log: None,
         audit_log: None,
+        check: None,
         stop: Arc::new(|| None),
         allowed,
         path: String::new(),
@@ -197,7 +247,7 @@ fn edits(plan: &Plan) {
 /// What a question in this very repository carries.
 fn project(plan: &Plan) {
     let env = ["PATH", "HOME"].into_iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect();
-    let options = project::Options { tokens_max: 2000, env };
+    let options = project::Options { tokens_max: 2000, kept_in: None, env };
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     plan.measure("project: seen for the first time", 50, 0, |_| {
         black_box(project::Surroundings::default().notes(&here, &options));

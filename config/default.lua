@@ -141,12 +141,8 @@ return {
 
   -- string: the instructions that open each conversation. Behind them the model is told how to use its tools or, where it
   -- has none, how to propose commands (`CMD:`); a blank text leaves that out too.
-  system_prompt = [[
-You are the assistant inside ReedClaw, a login shell. The user sees your answer in a terminal, between commands.
-Output of commands that the user ran stands in front of a question, tagged [exec output].
-Be short. Plain words, little markdown. Say so when you don't know.
-If you learn something of lasting use (a preference, a fact about this machine or project), you may propose to keep it
-by one line that starts with `REMEMBER: `. The user decides.]],
+  -- Default: config/prompts/system.txt.
+  -- system_prompt = "Answer in French.",
 
   -- The live shell.
   shell = {
@@ -177,10 +173,10 @@ by one line that starts with `REMEMBER: `. The user decides.]],
     -- number, 0 to 1: from which part of the window on the older turns are summarised by a model, your router's for the
     -- task "summary" if there is one. The window is `token_budget`, or what the model reads where that is less. 0: never.
     compact_at = 0.8,
-    -- true or false: a question asked inside a git repository carries the names of its files, AGENTS.md from the root down
-    -- and git's state in one line. A project's file can only switch it off.
+    -- true or false: a question asked inside a git repository carries the names of its files, AGENTS.md from the root down,
+    -- a card (readme, languages, commands, files worked on most) and git's state. A project's file can only switch it off.
     project = true,
-    -- tokens, 0 to 10000000: most that names and AGENTS.md may take, half each.
+    -- tokens, 0 to 10000000: most that these may take: AGENTS.md half, the card a quarter, names the rest.
     project_tokens = 2000,
   },
 
@@ -283,6 +279,17 @@ by one line that starts with `REMEMBER: `. The user decides.]],
     usage = true,
     -- true or false: for screen readers. No spinner, no colours, no dimmed suggestions; words say what a colour would.
     accessible = false,
+  },
+
+  -- What is done with a project that a model works on.
+  project = {
+    -- text: a command of bash that runs after edits you have accepted, once for each round of them, in the sandbox, at the
+    -- top of the project. The model is told how it went, and mends what fails. No project's file can set it.
+    -- Default: none. This one knows several kinds of projects:
+    -- check = "if [ -f Cargo.toml ]; then cargo check; elif [ -f go.mod ]; then go vet ./...; fi",
+    check = "",
+    -- milliseconds, 1 to 3600000: how long it may take.
+    check_ms = 120000,
   },
 
   -- The model's tools; `reedclaw tool list` lists them.

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::person::Person;
-use crate::gate::{Approver, Call, Gate, Ticket, reasons};
+use crate::gate::{Approver, CHECK_TOOL, Call, Gate, Ticket, reasons};
 use crate::host::Root;
 use crate::log::{self, Level};
 use crate::model::{Cancel, Tool, ToolCall};
@@ -40,13 +40,15 @@ pub struct HandsOptions {
 /// Tools, and the gate in front of them, in one workspace.
 pub struct Hands {
     options: HandsOptions,
+    /// Edits were made since the last check.
+    has_edited: bool,
 }
 
 impl Hands {
     /// Puts them together.
     #[must_use]
     pub fn new(options: HandsOptions) -> Self {
-        Self { options }
+        Self { options, has_edited: false }
     }
 
     /// The gate.
@@ -105,6 +107,56 @@ impl Hands {
         let tell = |step| Event::Tool(Box::new(ToolEvent { id: wish.id.clone(), tool: wish.name.clone(), step }));
         sink(tell(Step::Done { outcome: outcome.clone(), duration: started.elapsed() }));
         outcome
+    }
+
+    /// Runs the check of the user's config, where there is one and edits were made since the last one; gives what the
+    /// model is told. Each step is told as those of a call are.
+    pub fn check(
+        &mut self,
+        conversation: Option<i64>,
+        cancel: &Cancel,
+        person: &mut dyn Person,
+        sink: &mut dyn FnMut(Event),
+    ) -> Option<String> {
+        let HandsOptions { root, spill, registry, gate, .. } = &self.options;
+        if !std::mem::take(&mut self.has_edited) || cancel.is_cancelled() || !registry.has_ours(CHECK_TOOL) {
+            return None;
+        }
+        let started = Instant::now();
+        let (tool, arguments) = (CHECK_TOOL.to_owned(), Value::Object(Map::new()));
+        let plan = registry.plan_again(CHECK_TOOL, &arguments, Place { root, spill }).ok()?;
+        let Action::Shell { command } = plan.action.clone() else { return None };
+        let (action, preview, changes) = (plan.action, plan.preview, plan.changes);
+        let call = Call { tool, arguments, action, preview, changes, conversation };
+        let ticket = gate.judge(call, root.path(), true);
+        let mut tell = |step| {
+            let (id, tool) = (CHECK_TOOL.to_owned(), CHECK_TOOL.to_owned());
+            sink(Event::Tool(Box::new(ToolEvent { id, tool, step })));
+        };
+        tell(Step::Requested { intent: plan.intent.unwrap_or_default() });
+        let ran = match ticket.verdict().decision {
+            Decision::Deny => {
+                let why = reasons(ticket.verdict());
+                Err(Box::new(self.options.gate.refuse(ticket, "policy", &why)))
+            }
+            _ => self.run(ticket, &Approver::Config, cancel, person),
+        };
+        let outcome = ran.unwrap_or_else(|refused| {
+            tell(Step::Denied { why: refused.error.as_ref().map(ToString::to_string).unwrap_or_default() });
+            *refused
+        });
+        let duration = started.elapsed();
+        tell(Step::Done { outcome: outcome.clone(), duration });
+        let seconds = duration.as_secs_f64();
+        let head = match &outcome.error {
+            None => format!("[After your edits the project's check ran: `{command}` passed in {seconds:.1} s]"),
+            Some(error) => format!(
+                "[After your edits the project's check ran: `{command}` failed: {error} ({seconds:.1} s). Mend what your \
+                 edits broke.]\n{}",
+                outcome.output
+            ),
+        };
+        Some(head)
     }
 
     fn carried_out(
@@ -233,11 +285,13 @@ impl Hands {
 
     /// Offers a command that wanted a terminal to the person's own shell, where there is one.
     fn offer_own_shell(&mut self, mut call: Call, outcome: Outcome, person: &mut dyn Person) -> Outcome {
-        if !person.can_ask() {
+        if !person.has_shell() {
             return outcome;
         }
         let why = outcome.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
-        call.preview = format!("{why}\nIt has a terminal with somebody at it only in your own shell.");
+        call.preview = format!(
+            "{why}\nOnly your own shell has a terminal with somebody at it: [s] runs it there, all else leaves it."
+        );
         let cwd = self.options.root.path().to_owned();
         let ticket = self.options.gate.judge(call, &cwd, true);
         let question = self.options.gate.question(&ticket);
@@ -256,6 +310,7 @@ impl Hands {
         person: &mut dyn Person,
     ) -> Result<Outcome, Box<Outcome>> {
         let HandsOptions { registry, gate, root, spill, limits, memory } = &mut self.options;
+        let is_edit = !ticket.call().changes.is_empty();
         let permit = gate.admit(ticket, approver)?;
         let stop = gate.stop().clone();
         let is_stopped = || cancel.is_cancelled() || stop().is_some();
@@ -268,6 +323,7 @@ impl Hands {
         };
         let mut outcome = registry.run(&permit, &mut work);
         gate.settle(permit, &mut outcome);
+        self.has_edited |= is_edit && outcome.success;
         Ok(outcome)
     }
 

@@ -25,6 +25,11 @@ pub trait Person {
         None
     }
 
+    /// Whether they have a shell of their own, in which a command can be run.
+    fn has_shell(&self) -> bool {
+        false
+    }
+
     /// Runs a command that they approved in their own shell; nothing where there is none.
     fn run_in_own_shell(&mut self, _: &str) -> Option<Outcome> {
         None

@@ -89,6 +89,7 @@ impl Turn<'_, '_> {
                 request.messages.push(result(call, &outcome, is_last));
                 note(&mut seen, call, &outcome);
             }
+            check(hands, self.conversation, self.asked, &mut request);
             if self.asked.cancel.is_cancelled() {
                 break Err(Broken::Cancelled);
             }
@@ -135,6 +136,16 @@ fn carry_out(hands: &mut Hands, call: &ToolCall, conversation: Option<i64>, aske
     };
     record.keep(*sink, |it| it.tool(&past));
     outcome
+}
+
+/// Runs the project's check, where edits were made, and tells the model with the last result of the round.
+fn check(hands: &mut Hands, conversation: Option<i64>, asked: &mut Asked<'_>, request: &mut Request) {
+    let Asked { sink, cancel, person, .. } = asked;
+    if let Some(told) = hands.check(conversation, cancel, *person, *sink)
+        && let Some(Item::Tool(last)) = request.messages.last_mut()
+    {
+        last.content.push_str(&format!("\n{told}"));
+    }
 }
 
 /// What the model reads of a call.

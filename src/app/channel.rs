@@ -1,10 +1,12 @@
 //! Channels: where messages come from and where what becomes of them goes. A runtime has each message answered, in the
 //! conversation that it belongs to, and sends what happens back to the channel; it doesn't know how anything is drawn.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
 
-use super::{App, hands};
+use super::{App, Around, Attaching, Remembered, hands};
 use crate::agent::{Cancel, Person};
+use crate::host;
 use crate::log::{self, Level};
 use crate::proto::{Event, Failure};
 use crate::store::ConversationId;
@@ -31,13 +33,16 @@ pub trait Channel {
 pub struct Runtime {
     /// Settings, store and agent.
     pub app: App,
+    /// Where a question is asked: what it names with `@` is looked up there.
+    pub cwd: PathBuf,
+    around: Around,
 }
 
 impl Runtime {
     /// A runtime over these parts.
     #[must_use]
     pub fn new(app: App) -> Self {
-        Self { app }
+        Self { app, cwd: host::working_directory(), around: Around::default() }
     }
 
     /// Gives the model its tools, in `workspace`; tells what is wrong with them. Where no model is configured nobody would
@@ -65,9 +70,39 @@ impl Runtime {
         channel.start(self)
     }
 
+    /// Lets the next question carry what is remembered, what is known of the repository around, as the settings have it, and
+    /// what it names with `@`; gives what is to be told of that.
+    fn attach(&mut self, question: &str) -> Vec<String> {
+        let App { agent, settings, env, store, config, .. } = &mut self.app;
+        if agent.current_model().is_none() {
+            return Vec::new();
+        }
+        let cwd = &self.cwd;
+        let store = store.lock().unwrap_or_else(PoisonError::into_inner);
+        let remembered = Remembered::choose(agent, settings, &store, question, cwd);
+        drop(store);
+        let around = settings.context.project.then(|| self.around.notes(settings, env, cwd)).flatten();
+        let mut told: Vec<String> = remembered.told().into_iter().collect();
+        let mut parts = vec![("a memory", remembered.note)];
+        if let Some(notes) = around {
+            told.extend(
+                notes.told.map(|told| format!("{told}; context.project = false in the config leaves that out")),
+            );
+            parts.extend(notes.parts);
+        }
+        let attached = Attaching { settings, env, config: config.path.as_deref(), cwd }.attach(question);
+        told.extend(attached.told);
+        parts.extend(attached.notes.iter().map(|(place, text)| (place.as_str(), text.clone())));
+        agent.attach(&parts);
+        told
+    }
+
     /// Has a message answered: the conversation is begun or goes on, and all that happens is sent to the channel.
     pub fn answer(&mut self, channel: &mut dyn Channel, message: &str, cancel: &Cancel, person: &mut dyn Person) {
         let conversation = self.app.agent.begin();
+        for told in self.attach(message) {
+            channel.send(conversation, Event::Notice(told));
+        }
         let has_drafts = channel.supports_draft_updates();
         let mut send = |event| {
             if has_drafts || !matches!(event, Event::Text(_)) {

@@ -50,17 +50,26 @@ pub fn workspace_dir(settings: &Settings, env: &Env) -> PathBuf {
 /// is the user's own; never the home directory or what contains it, for which the configured workspace stands.
 #[must_use]
 pub fn workspace_for(env: &Env, cwd: &Path, configured: &Path) -> PathBuf {
-    let home = variable(env, "HOME").map(PathBuf::from).unwrap_or_else(|| "/".into());
-    let is_own = |path: &&Path| {
-        use std::os::unix::fs::MetadataExt;
-        let is_users = path.metadata().is_ok_and(|data| data.uid() == nix::unistd::geteuid().as_raw());
-        is_users && !home.starts_with(path) && path.components().count() > 2
-    };
+    let top = project_top(env, cwd);
+    top.as_deref().or(Some(cwd)).filter(|path| is_own(env, path)).unwrap_or(configured).to_owned()
+}
+
+/// The top of the git repository around a directory, else of the project.
+#[must_use]
+pub fn project_top(env: &Env, cwd: &Path) -> Option<PathBuf> {
     let holds = |path: &Path, name: &str| path.join(name).symlink_metadata().is_ok();
     let is_project = |path: &&Path| PROJECT_FILES.iter().any(|name| holds(path, name));
     let top = cwd.ancestors().find(|path| holds(path, ".git"));
-    let top = top.or_else(|| cwd.ancestors().take_while(is_own).find(is_project));
-    top.or(Some(cwd)).filter(is_own).unwrap_or(configured).to_owned()
+    let top = top.or_else(|| cwd.ancestors().take_while(|path| is_own(env, path)).find(is_project));
+    top.map(Path::to_owned)
+}
+
+/// Whether a directory is the user's own, and neither home nor what contains it.
+fn is_own(env: &Env, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let home = variable(env, "HOME").map(PathBuf::from).unwrap_or_else(|| "/".into());
+    let is_users = path.metadata().is_ok_and(|data| data.uid() == nix::unistd::geteuid().as_raw());
+    is_users && !home.starts_with(path) && path.components().count() > 2
 }
 
 /// Hands, and what was wrong with tools that they lack.
@@ -117,6 +126,7 @@ pub fn hands(
         stop: Arc::new(move || estop.check().err().map(|stopped| stopped.why)),
         allowed,
         audit_log: settings.security.audit_log.clone(),
+        check: settings.tools.check.clone(),
         path: variable(env, "PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned(),
     };
     let start = starter(env, root.path(), mode);

@@ -1,9 +1,12 @@
 //! The composition root: settings become each room's options, and rooms are started. It starts degraded where a room
 //! fails, with a problem to tell.
 
+mod attach;
+mod carried;
 mod channel;
 mod guard;
 mod hands;
+mod listed;
 mod money;
 mod record;
 mod safety;
@@ -25,15 +28,18 @@ use crate::shell;
 use crate::shell::spawn::{Dialect, Start};
 use crate::store::{self, ConversationId, Store};
 
+pub use attach::{Attached, Attaching};
+pub use carried::{Around, AroundNotes, Remembered};
 pub use channel::{Channel, Runtime};
 pub use guard::{policy_rules, verdict_lines};
 pub use hands::{Handed, allowed_commands, allowed_rows, hands, sandbox_name, workspace_dir, workspace_for};
+pub use listed::{ListedHere, export_allowed, read_list};
 use money::money_options;
 pub use money::{cost_told, spent_rows};
 pub use record::{StoreRecorder, past_summary, past_turns};
 pub use safety::{estop, receipt_options, unknown_outcomes};
 pub use title::make_title;
-pub use tools::{OWN_TOOLS, allowed_tools, plugins, symbols_directory, tool_channels, tool_rows, tools};
+pub use tools::{OWN_TOOLS, allowed_tools, card_options, plugins, symbols_directory, tool_channels, tool_rows, tools};
 
 /// Problems of a config that are told before the first prompt, which must stay in sight.
 const PROBLEMS_SHOWN_MAX: usize = 20;
@@ -76,6 +82,8 @@ pub struct ConfigParts {
 pub struct Request {
     /// `--config PATH`.
     pub config: Option<PathBuf>,
+    /// `--model NAME`: the model that answers, where it isn't the default one.
+    pub model: Option<String>,
     /// The conversation that goes on; a new one begins where absent.
     pub resume: Option<Resume>,
     /// Where questions come from.
@@ -140,6 +148,11 @@ impl App {
         if let Some(which) = request.resume {
             resume(&mut agent, &store, which)?;
         }
+        if let Some(name) = &request.model
+            && let Err(failure) = agent.use_model(name)
+        {
+            problems.push(failure);
+        }
         let is_of_directory = source == Some(config::Source::Directory);
         let config = ConfigParts { request: load, layers, hooks, path, is_of_directory };
         Ok(Self { settings, env, problems, store, agent, config, channel: request.channel })
@@ -180,8 +193,9 @@ impl App {
     }
 }
 
-/// Lets the log begin: what the variables of the environment say of it. `to_stderr` is false where a session draws there.
-pub fn start_log(env: &Env, to_stderr: bool) {
+/// Lets the log begin: what the variables of the environment say of it, or `level` where it is given. `to_stderr` is false
+/// where a session draws there.
+pub fn start_log(env: &Env, to_stderr: bool, level: Option<&str>) {
     let variable = |name: &str| {
         let value = env.get(std::ffi::OsStr::new(name)).and_then(|value| value.to_str());
         value.filter(|value| !value.is_empty()).map(str::to_owned)
@@ -190,7 +204,7 @@ pub fn start_log(env: &Env, to_stderr: bool) {
         directory: config::state_directory(env),
         to_stderr,
         form: variable("REEDCLAW_LOG"),
-        level: variable("REEDCLAW_LOG_LEVEL"),
+        level: level.map(str::to_owned).or_else(|| variable("REEDCLAW_LOG_LEVEL")),
         clock: Some(host::now_unix_ms),
     });
 }

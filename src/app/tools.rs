@@ -7,9 +7,12 @@ use super::ChannelKind;
 use crate::agent::Hands;
 use crate::config::{self, Env, Settings};
 use crate::host::{self, Journals};
+use crate::project;
 use crate::proto::{Failure, FailureKind};
 use crate::tools::plugin::{PluginState, PluginTool, Plugins, Standing};
-use crate::tools::{HotFiles, Http, HttpOptions, Limits, Pdf, Registry, Shell, Spec, Start, Symbols, Tool, edit_tools};
+use crate::tools::{
+    Check, HotFiles, Http, HttpOptions, Limits, Pdf, Registry, Shell, Spec, Start, Symbols, Tool, edit_tools,
+};
 
 /// Names of tools that need settings, beside those that every registry has.
 pub const OWN_TOOLS: [&str; 11] = [
@@ -62,6 +65,11 @@ pub fn tools(settings: &Settings, env: &Env, start: &Start) -> (Registry, Vec<Fa
         let added = registry.add(tool);
         debug_assert_eq!(added, Ok(()));
     }
+    if let Some(command) = &settings.tools.check {
+        let time = Duration::from_millis(settings.tools.check_ms);
+        let added = registry.add_ours(Box::new(Check::new(start.clone(), command.clone(), time)));
+        debug_assert_eq!(added, Ok(()));
+    }
     let states = plugins(env).map(|plugins| plugins.all()).unwrap_or_default();
     let problems = states.iter().flat_map(|state| add_plugin(&mut registry, state, start));
     let problems: Vec<Failure> = problems.collect();
@@ -72,6 +80,16 @@ pub fn tools(settings: &Settings, env: &Env, start: &Start) -> (Registry, Vec<Fa
 #[must_use]
 pub fn symbols_directory(env: &Env) -> Option<PathBuf> {
     config::state_directory(env).map(|state| state.join("symbols"))
+}
+
+/// How a project's card is made.
+#[must_use]
+pub fn card_options(settings: &Settings, env: &Env) -> project::Options {
+    project::Options {
+        tokens_max: settings.context.project_tokens,
+        kept_in: config::state_directory(env).map(|state| state.join("cards")),
+        env: env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+    }
 }
 
 /// Where the journals of edits are, below the state directory.

@@ -15,7 +15,7 @@ use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
 
 use super::chat::{Lines, Said};
-use super::person::AtTty;
+use super::person::{AtTty, look_of};
 use super::wire::Line;
 use crate::agent::Cancel;
 use crate::app::{self, App, Channel, ChannelKind, Request, Resume, Runtime};
@@ -59,6 +59,11 @@ pub(super) fn definition() -> Command {
         )
         .arg(text("model", "NAME").help("Another model of the config than the default one"))
         .arg(
+            text("path", "DIR")
+                .value_parser(clap::value_parser!(PathBuf))
+                .help("Works in the repository or project around DIR, in place of the configured workspace"),
+        )
+        .arg(
             text("conversation", "ID")
                 .value_parser(conversation)
                 .help("Goes on with a stored conversation; `last` is the newest"),
@@ -93,9 +98,19 @@ fn conversation(word: &str) -> Result<Resume, String> {
 }
 
 /// Carries it out; `config` is what `--config` named.
-pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
+/// `path` and `model` are what stood in front.
+pub(super) fn run(
+    matches: &ArgMatches,
+    config: Option<PathBuf>,
+    path: Option<PathBuf>,
+    model: Option<String>,
+) -> ExitCode {
     let mut channel = AtCli::new(matches);
-    let code = match begin(matches, config, &mut channel) {
+    let named = Named {
+        path: matches.get_one::<PathBuf>("path").cloned().or(path),
+        model: matches.get_one::<String>("model").cloned().or(model),
+    };
+    let code = match begin(matches, config, named, &mut channel) {
         Ok(code) => code,
         // Nothing was asked: what was given can't be used.
         Err(failure) => {
@@ -107,8 +122,14 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
     ExitCode::from(channel.face.finish(code))
 }
 
+/// Where it works and who answers, as far as that was said.
+struct Named {
+    path: Option<PathBuf>,
+    model: Option<String>,
+}
+
 /// Puts together what answers, and lets the channel begin.
-fn begin(matches: &ArgMatches, config: Option<PathBuf>, channel: &mut AtCli) -> Result<u8, Failure> {
+fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &mut AtCli) -> Result<u8, Failure> {
     if channel.message.is_none() && !Lines::has_terminal() {
         let message = "there is no terminal to chat at".to_owned();
         return Err(usage(message, "reedclaw agent --message MESSAGE asks one question"));
@@ -116,10 +137,12 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, channel: &mut AtCli) -> 
     channel.schema = matches.get_one::<PathBuf>("output-schema").map(|path| read_schema(path)).transpose()?;
     let resume = matches.get_one::<Resume>("conversation").copied();
     let mut app =
-        App::start(&Request { config, resume, channel: ChannelKind::Agent }).map_err(|failure| match failure.kind {
-            // The file that was named can't be read; a broken one is told and left out.
-            FailureKind::Config => Failure { kind: FailureKind::User, ..failure },
-            _ => failure,
+        App::start(&Request { config, resume, channel: ChannelKind::Agent, model: None }).map_err(|failure| {
+            match failure.kind {
+                // The file that was named can't be read; a broken one is told and left out.
+                FailureKind::Config => Failure { kind: FailureKind::User, ..failure },
+                _ => failure,
+            }
         })?;
     app.problems.iter().for_each(tell);
     channel.face.draw_for(&app);
@@ -128,11 +151,17 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, channel: &mut AtCli) -> 
         app.settings.limits.tool_rounds_once = app.settings.limits.tool_rounds;
         app.agent.configure(app::agent_options(&app.settings, &app.env, ChannelKind::Agent));
     }
-    if let Some(name) = matches.get_one::<String>("model") {
+    if let Some(name) = &named.model {
         app.agent.use_model(name)?;
     }
-    let workspace = app::workspace_dir(&app.settings, &app.env);
+    let cwd = named.path.as_deref().map(directory).transpose()?;
+    let configured = app::workspace_dir(&app.settings, &app.env);
+    let workspace = match &cwd {
+        Some(cwd) => app::workspace_for(&app.env, cwd, &configured),
+        None => configured,
+    };
     let mut runtime = Runtime::new(app);
+    runtime.cwd = cwd.unwrap_or(runtime.cwd);
     runtime.take_tools(&workspace).iter().for_each(tell);
     runtime.run(channel)
 }
@@ -150,6 +179,9 @@ struct AtCli {
     is_second_try: bool,
     /// How the last question ended, as an exit status.
     code: u8,
+    /// How many calls of tools there were, and how many of them were denied.
+    calls: usize,
+    denied: usize,
     cancel: Cancel,
 }
 
@@ -163,6 +195,8 @@ impl AtCli {
             misfit: None,
             is_second_try: false,
             code: FAILED,
+            calls: 0,
+            denied: 0,
             cancel,
         }
     }
@@ -172,7 +206,7 @@ impl AtCli {
         self.code = FAILED;
         let cancel = self.cancel.clone();
         let color = io::stderr().is_terminal() && runtime.app.color();
-        let mut person = AtTty::new(io::stdin().is_terminal(), cancel.clone(), color);
+        let mut person = AtTty::new(io::stdin().is_terminal(), cancel.clone(), look_of(&runtime.app, color));
         runtime.answer(self, question, &cancel, &mut person);
         self.code
     }
@@ -258,7 +292,15 @@ impl Channel for AtCli {
         };
         let Some(event) = event else { return };
         match &event {
+            // A script that reads words alone couldn't tell that nothing of what was wanted could be done.
+            Event::Answered { .. } if self.calls > 0 && self.denied == self.calls => self.code = REFUSED,
             Event::Answered { .. } => self.code = ANSWERED,
+            Event::Tool(event) => {
+                if let Step::Done { outcome, .. } = &event.step {
+                    self.calls += 1;
+                    self.denied += usize::from(outcome.error.as_ref().is_some_and(|error| error.code == "denied"));
+                }
+            }
             Event::Cancelled { .. } => self.code = INTERRUPTED,
             Event::Failed { failure, .. } => self.code = exit_code(failure.kind),
             _ => {}
@@ -459,6 +501,13 @@ fn read_bounded(input: &mut File, bytes_max: usize) -> io::Result<(Vec<u8>, bool
     let is_whole = bytes.len() <= bytes_max;
     bytes.truncate(bytes_max);
     Ok((bytes, is_whole))
+}
+
+/// The directory that `--path` names.
+fn directory(path: &Path) -> Result<PathBuf, Failure> {
+    let failed = |why: String| usage(format!("--path {}: {why}", path.display()), "it names a directory that is there");
+    let real = path.canonicalize().map_err(|error| failed(error.to_string()))?;
+    if real.is_dir() { Ok(real) } else { Err(failed("it is no directory".into())) }
 }
 
 fn read_schema(path: &Path) -> Result<Schema, Failure> {

@@ -2,19 +2,17 @@
 //! list and taken from one.
 
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use nix::sys::termios::{FlushArg, tcflush};
 
 use super::command::{counted, report};
-use crate::app::{self, App, Request};
-use crate::gate::CommandList;
+use crate::app::{self, App, ListedHere, Request};
 use crate::host;
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
-use crate::store::export;
 
 /// Columns of the list where the terminal doesn't say.
 const COLUMNS: usize = 100;
@@ -118,10 +116,8 @@ fn export(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
     let (app, workspace) = start(matches, config)?;
     let path = file_of(matches);
     let allowed = app::allowed_commands(&app.env, &workspace)?;
-    let text = CommandList::of(allowed.rules()).to_json();
     let place = escape_visible(&path.display().to_string());
-    export::create(&path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
+    app::export_allowed(&allowed, &path)
         .map_err(|error| unavailable(format!("{place} can't be written: {error}"), "name a new file"))?;
     println!("{} in {place}", counted(allowed.rules().len(), "command"));
     Ok(DONE)
@@ -131,28 +127,22 @@ fn export(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
 fn import(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     let (app, workspace) = start(matches, config)?;
     let path = file_of(matches);
-    let user = |message: String| Failure { kind: FailureKind::User, message, hint: String::new() };
-    let place = escape_visible(&path.display().to_string());
-    let text = host::read_text(&path).map_err(|why| user(format!("{place} can't be read: {why}")))?;
-    let list = CommandList::parse(&text).map_err(|why| user(format!("{place}: {why}")))?;
     let mut handed = app::hands(&app.settings, &app.env, &workspace, &app.store, None, app.config.path.as_deref())?;
     let root = handed.hands.workspace().to_owned();
     let gate = handed.hands.gate();
     let mut fits: Vec<(String, PathBuf)> = Vec::new();
     let mut refused = 0;
-    for entry in &list.commands {
-        let (command, below) = entry.parts();
-        let cwd = root.join(below);
-        let told = if below.is_empty() { String::new() } else { format!(" (in {})", escape_visible(below)) };
-        match within(below).and_then(|()| gate.may_allow(command, &cwd)) {
+    for ListedHere { command, below, cwd, program } in app::read_list(gate, &root, &path)? {
+        let told = if below.is_empty() { String::new() } else { format!(" (in {})", escape_visible(&below)) };
+        match program {
             Ok(program) => {
                 let program = escape_visible(&program.display().to_string());
-                println!("  {}{told}  by {program}", escape_visible(command));
-                fits.push((command.to_owned(), cwd));
+                println!("  {}{told}  by {program}", escape_visible(&command));
+                fits.push((command, cwd));
             }
             Err(why) => {
                 refused += 1;
-                println!("  refused: {}{told}: {}", escape_visible(command), escape_visible(&why));
+                println!("  refused: {}{told}: {}", escape_visible(&command), escape_visible(&why));
             }
         }
     }
@@ -170,12 +160,6 @@ fn import(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
     }
     println!("allowed: {told}");
     Ok(if refused > 0 { FAILED } else { DONE })
-}
-
-/// A directory of a list is below the project, by its name alone.
-fn within(below: &str) -> Result<(), String> {
-    let is_below = Path::new(below).components().all(|part| matches!(part, Component::Normal(_)));
-    if is_below { Ok(()) } else { Err("its directory isn't in the project".to_owned()) }
 }
 
 fn is_wanted(told: &str) -> bool {

@@ -10,7 +10,7 @@ use reedline::{Prompt, PromptEditMode, PromptHistorySearch, Reedline, Signal};
 use super::agent::{say, tell};
 use super::memory;
 use crate::app::{self, Runtime};
-use crate::gate::Disk;
+use crate::gate::{AllowedError, Disk};
 use crate::policy::{Context, Rules, judge};
 use crate::proto::action::Action;
 use crate::proto::{Failure, FailureKind};
@@ -31,12 +31,18 @@ struct Row {
 }
 
 /// The commands; `/exit` is the loop's own.
-const COMMANDS: [Row; 7] = [
+const COMMANDS: [Row; 8] = [
     Row { name: "exit", usage: "", help: "ends the chat, as Ctrl-D does", act: |_, _| Ok(()) },
     Row { name: "help", usage: "", help: "lists these commands", act: |_, _| help() },
     Row { name: "tools", usage: "", help: "lists the tools that the model has, and how risky they are", act: tools },
     Row { name: "memory", usage: "QUERY", help: "searches earlier conversations", act: search },
     Row { name: "policy", usage: "[explain CMD]", help: "says what the model may do, or what it may not", act: policy },
+    Row {
+        name: "allowlist",
+        usage: "[remove N]",
+        help: "lists what may run in this project without a question, or takes one back",
+        act: allowlist,
+    },
     Row { name: "clear", usage: "", help: "begins a new conversation", act: |runtime, _| clear(runtime) },
     Row { name: "model", usage: "[NAME]", help: "lets another model answer, or lists them", act: model },
 ];
@@ -193,6 +199,41 @@ fn policy_rows(rules: &Rules) -> Vec<Vec<String>> {
         row("allowed domains", rules.allow_domains.join(" ")),
         row("never touched", rules.own_paths.join(" ")),
     ]
+}
+
+fn allowlist(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
+    let Some(hands) = runtime.app.agent.hands() else {
+        say("the model has no tools here");
+        return Ok(());
+    };
+    let allowed = hands.gate().allowed();
+    let unavailable = |error: AllowedError| Failure {
+        kind: FailureKind::Unavailable,
+        message: error.to_string(),
+        hint: "nothing was changed".into(),
+    };
+    let user = |message: String, hint: &str| Failure { kind: FailureKind::User, message, hint: hint.into() };
+    match argument.split_once(char::is_whitespace).unwrap_or((argument, "")) {
+        ("", _) => {
+            allowed.refresh().map_err(unavailable)?;
+            match allowed.rules() {
+                [] => say("nothing is allowed for good here"),
+                rules => put(&app::allowed_rows(rules)),
+            }
+            Ok(())
+        }
+        ("remove", which) if !which.trim().is_empty() => match allowed.remove(which.trim()).map_err(unavailable)? {
+            0 => Err(user(format!("nothing is allowed by {}", escape_visible(which)), "/allowlist lists them")),
+            _ => {
+                say("taken back; it is asked about again");
+                Ok(())
+            }
+        },
+        _ => Err(user(
+            format!("/allowlist {} is nothing", escape_visible(argument)),
+            "/allowlist, or /allowlist remove N",
+        )),
+    }
 }
 
 fn clear(runtime: &mut Runtime) -> Result<(), Failure> {

@@ -9,7 +9,8 @@ use clap::{Arg, ArgAction, Command};
 use super::import;
 use crate::app;
 use crate::host;
-use crate::proto::Failure;
+use crate::log::Level;
+use crate::proto::{Failure, FailureKind};
 
 /// The whole command line, for parsing and for `--help`.
 #[must_use]
@@ -24,14 +25,7 @@ pub fn definition() -> Command {
              --rcfile FILE, -x, -o NAME …) mean what they mean to bash.",
         )
         .disable_help_subcommand(true)
-        .arg(
-            Arg::new("config")
-                .long("config")
-                .value_name("PATH")
-                .value_parser(clap::value_parser!(PathBuf))
-                .help("Reads this config instead of ~/.config/reedclaw/config.lua"),
-        )
-        .arg(Arg::new("login").short('l').long("login").action(ArgAction::SetTrue).help("Starts as a login shell"))
+        .args(options())
         .subcommand(super::route::definition())
         .subcommand(
             Command::new("history").about("The history of lines").subcommand_required(true).subcommand(
@@ -54,6 +48,7 @@ pub fn definition() -> Command {
             ),
         )
         .subcommand(super::agent::definition())
+        .subcommand(super::card::definition())
         .subcommand(super::config::definition())
         .subcommand(super::memory::definition())
         .subcommand(super::cost::definition())
@@ -71,10 +66,27 @@ pub fn definition() -> Command {
         .subcommand(Command::new("help").about("Prints this help"))
 }
 
+/// What may stand in front of a subcommand, or begin a session.
+fn options() -> [Arg; 5] {
+    let text = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
+    [
+        text("config", "PATH")
+            .value_parser(clap::value_parser!(PathBuf))
+            .help("Reads this config instead of ~/.config/reedclaw/config.lua"),
+        text("path", "DIR")
+            .value_parser(clap::value_parser!(PathBuf))
+            .help("Begins in DIR; its repository or project is what the model works on"),
+        text("model", "NAME").help("Lets this model of the config answer"),
+        text("log-level", "LEVEL")
+            .value_parser(Level::WORDS)
+            .help("Logs error, warn, info or debug, in place of REEDCLAW_LOG_LEVEL"),
+        Arg::new("login").short('l').long("login").action(ArgAction::SetTrue).help("Starts as a login shell"),
+    ]
+}
+
 /// Runs a subcommand, or prints help or the version.
 #[must_use]
 pub fn run(arguments: &[OsString]) -> ExitCode {
-    app::start_log(&host::environment(), true);
     let words = std::iter::once(OsString::from("reedclaw")).chain(arguments.iter().cloned());
     let matches = match definition().try_get_matches_from(words) {
         Ok(matches) => matches,
@@ -84,6 +96,12 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
             return ExitCode::from(code);
         }
     };
+    app::start_log(&host::environment(), true, matches.get_one::<String>("log-level").map(String::as_str));
+    let (path, model) = (matches.get_one::<PathBuf>("path").cloned(), matches.get_one::<String>("model").cloned());
+    if let Some(failure) = out_of_place(matches.subcommand_name(), path.is_some(), model.is_some()) {
+        report(&failure);
+        return ExitCode::from(2);
+    }
     match matches.subcommand() {
         Some(("route", matches)) => super::route::run(matches),
         Some(("history", matches)) => match matches.subcommand() {
@@ -93,7 +111,8 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
             )),
             _ => ExitCode::from(2),
         },
-        Some(("agent", inner)) => super::agent::run(inner, config_of(&matches)),
+        Some(("agent", inner)) => super::agent::run(inner, config_of(&matches), path, model),
+        Some(("card", inner)) => super::card::run(inner, config_of(&matches), path),
         Some(("memory", inner)) => super::memory::run(inner, config_of(&matches)),
         Some(("cost", inner)) => super::cost::run(inner, config_of(&matches)),
         Some(("doctor", inner)) => super::doctor::run(inner, config_of(&matches)),
@@ -113,6 +132,17 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
             ExitCode::SUCCESS
         }
     }
+}
+
+/// Why an option in front of a subcommand can't be meant so; passed over, it would hide a mistake.
+fn out_of_place(subcommand: Option<&str>, path: bool, model: bool) -> Option<Failure> {
+    let message = match subcommand {
+        None if path || model => "--path and --model begin a session, which needs a terminal".to_owned(),
+        Some(name) if path && !matches!(name, "agent" | "card") => format!("reedclaw {name} has no --path"),
+        Some(name) if model && name != "agent" => format!("reedclaw {name} has no --model"),
+        _ => return None,
+    };
+    Some(Failure { kind: FailureKind::User, message, hint: "reedclaw --help lists the options".into() })
 }
 
 fn finish(result: Result<(), Failure>) -> ExitCode {

@@ -9,9 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use crate::sandbox::HELPER_WORD;
 
 /// First words that are ours.
-pub const SUBCOMMANDS: [&str; 18] = [
-    "route", "history", "agent", "config", "memory", "cost", "doctor", "provider", "onboard", "receipt", "estop",
-    "allow", "init", "tool", "plugin", "pdf-text", "policy", "help",
+pub const SUBCOMMANDS: [&str; 19] = [
+    "route", "history", "agent", "card", "config", "memory", "cost", "doctor", "provider", "onboard", "receipt",
+    "estop", "allow", "init", "tool", "plugin", "pdf-text", "policy", "help",
 ];
 
 /// What is known of the standard streams.
@@ -43,10 +43,46 @@ pub enum Dispatch {
 pub struct Interactive {
     /// A login shell: `argv[0]` begins with a dash, or `-l` or `--login` was given.
     pub login: bool,
-    /// `--config PATH`.
-    pub config: Option<OsString>,
+    /// Our own options.
+    pub own: Own,
     /// Options that are the backing shell's own.
     pub shell_arguments: Vec<OsString>,
+}
+
+/// Our own options, which no shell sees.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Own {
+    /// `--config PATH`.
+    pub config: Option<OsString>,
+    /// `--path DIR`: where it begins.
+    pub path: Option<OsString>,
+    /// `--model NAME`: which one answers.
+    pub model: Option<OsString>,
+    /// `--log-level LEVEL`.
+    pub log_level: Option<OsString>,
+}
+
+impl Own {
+    fn field(&mut self, name: &[u8]) -> Option<&mut Option<OsString>> {
+        match name {
+            b"--config" => Some(&mut self.config),
+            b"--path" => Some(&mut self.path),
+            b"--model" => Some(&mut self.model),
+            b"--log-level" => Some(&mut self.log_level),
+            _ => None,
+        }
+    }
+
+    /// As words, for a subcommand.
+    fn words(self) -> impl Iterator<Item = OsString> {
+        let all = [
+            ("--config", self.config),
+            ("--path", self.path),
+            ("--model", self.model),
+            ("--log-level", self.log_level),
+        ];
+        all.into_iter().filter_map(|(name, value)| value.map(|value| [name.into(), value])).flatten()
+    }
 }
 
 /// Long options of bash that take a value.
@@ -61,33 +97,35 @@ pub fn decide(arguments: &[OsString], streams: Streams) -> Dispatch {
     if !login_name && arguments.get(1).is_some_and(|word| word == HELPER_WORD) {
         return Dispatch::Sandboxed(arguments[2..].to_vec());
     }
-    let (config, rest) = split_config(arguments.get(1..).unwrap_or_default());
+    let (own, rest) = split_own(arguments.get(1..).unwrap_or_default());
     if let Some(first) = rest.first().and_then(|word| word.to_str())
         && (SUBCOMMANDS.contains(&first) || matches!(first, "--help" | "-h" | "--version" | "-V"))
     {
         // Before a subcommand it is an option like any other.
-        let config = config.into_iter().flat_map(|path| [OsString::from("--config"), path]);
-        return Dispatch::Command(config.chain(rest).collect());
+        return Dispatch::Command(own.words().chain(rest).collect());
     }
     let interactive = match read_options(&rest) {
         Some(options) if streams.input && streams.output && streams.error => options,
+        // These say how a session begins: elsewhere they would be passed over, and something else would run.
+        _ if own.path.is_some() || own.model.is_some() => return Dispatch::Command(own.words().chain(rest).collect()),
         _ => return Dispatch::Become(rest),
     };
-    Dispatch::Interactive(Interactive { login: login_name || interactive.login, config, ..interactive })
+    Dispatch::Interactive(Interactive { login: login_name || interactive.login, own, ..interactive })
 }
 
-/// Takes `--config PATH` and `--config=PATH` out of the leading options.
-fn split_config(arguments: &[OsString]) -> (Option<OsString>, Vec<OsString>) {
-    let mut config = None;
+/// Takes our own options out of the leading ones, as `--NAME VALUE` and `--NAME=VALUE`.
+fn split_own(arguments: &[OsString]) -> (Own, Vec<OsString>) {
+    let mut own = Own::default();
     let mut rest = Vec::new();
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
-        if word == "--config" {
-            config = Some(words.next().cloned().unwrap_or_default());
-        } else if let Some(path) = word.as_bytes().strip_prefix(b"--config=") {
-            config = Some(OsStr::from_bytes(path).to_owned());
+        let bytes = word.as_bytes();
+        let name = bytes.iter().position(|byte| *byte == b'=').map_or(bytes, |at| &bytes[..at]);
+        if let Some(field) = own.field(name) {
+            let value = bytes.get(name.len() + 1..).map(|value| OsStr::from_bytes(value).to_owned());
+            *field = Some(value.or_else(|| words.next().cloned()).unwrap_or_default());
         } else {
-            let is_option = word.as_bytes().starts_with(b"-") && word != "--" && word != "-c";
+            let is_option = bytes.starts_with(b"-") && word != "--" && word != "-c";
             rest.push(word.clone());
             if !is_option {
                 rest.extend(words.cloned());
@@ -95,7 +133,7 @@ fn split_config(arguments: &[OsString]) -> (Option<OsString>, Vec<OsString>) {
             }
         }
     }
-    (config, rest)
+    (own, rest)
 }
 
 /// Reads the backing shell's options; `None` where they make it anything but an interactive session.
@@ -166,7 +204,7 @@ mod tests {
             Dispatch::Interactive(how) => format!(
                 "interactive{}{}{}",
                 if how.login { " login" } else { "" },
-                how.config.map(|path| format!(" config={}", path.to_string_lossy())).unwrap_or_default(),
+                how.own.words().map(|word| format!(" {}", word.to_string_lossy())).collect::<String>(),
                 how.shell_arguments.iter().map(|word| format!(" {}", word.to_string_lossy())).collect::<String>()
             ),
             Dispatch::Command(rest) => format!("command {}", rest.join(OsStr::new(" ")).to_string_lossy()),
@@ -188,8 +226,14 @@ mod tests {
             ("reedclaw -o vi", "interactive -o vi"),
             ("reedclaw +O extglob", "interactive +O extglob"),
             ("reedclaw -x", "interactive -x"),
-            ("reedclaw --config a.lua", "interactive config=a.lua"),
-            ("reedclaw --config=a.lua -l", "interactive login config=a.lua"),
+            ("reedclaw --config a.lua", "interactive --config a.lua"),
+            ("reedclaw --config=a.lua -l", "interactive login --config a.lua"),
+            ("reedclaw --path d --model m --log-level=debug", "interactive --path d --model m --log-level debug"),
+            ("reedclaw --path=d=e", "interactive --path d=e"),
+            ("reedclaw --path d -c true", "command --path d -c true"),
+            ("reedclaw --log-level info -c true", "become -c true"),
+            ("reedclaw -c true --path d", "become -c true --path d"),
+            ("reedclaw --model m agent -m x", "command --model m agent -m x"),
             ("reedclaw -c true", "become -c true"),
             ("reedclaw -lc true", "become -lc true"),
             ("-reedclaw -c true", "become -c true"),

@@ -24,6 +24,13 @@ const KEYBOARD_TERMS: [&str; 5] = ["xterm-kitty", "foot", "xterm-ghostty", "alac
 /// Runs an interactive session and ends as the shell in it ended.
 #[must_use]
 pub fn interactive(how: &Interactive) -> ExitCode {
+    if let Some(path) = &how.own.path
+        && let Err(error) = std::env::set_current_dir(path)
+    {
+        let failed = crate::render::sanitise(&format!("--path {}: {error}", Path::new(path).display())).into_owned();
+        eprintln!("reedclaw: {failed}\n  it names a directory that is there");
+        return ExitCode::from(2);
+    }
     let term = std::env::var("TERM").unwrap_or_default();
     if DUMB.contains(&term.as_str()) {
         return plain(how, "TERM says that this terminal can't edit a line");
@@ -67,8 +74,10 @@ fn front_end(how: &Interactive, ignored: sys::Ignored) -> Ending {
 }
 
 fn start(how: &Interactive, ignored: sys::Ignored) -> Result<(Repl, RawTerminal), String> {
-    app::start_log(&crate::host::environment(), false);
-    let request = Request { config: how.config.clone().map(PathBuf::from), ..Request::default() };
+    let text = |word: &Option<OsString>| word.as_ref().map(|word| word.to_string_lossy().into_owned());
+    app::start_log(&crate::host::environment(), false, text(&how.own.log_level).as_deref());
+    let config = how.own.config.clone().map(PathBuf::from);
+    let request = Request { config, model: text(&how.own.model), ..Request::default() };
     let app = App::start(&request).map_err(|failure| one_line(&failure.message, &failure.hint))?;
     let program = backing::find(app.settings.shell.program.clone());
     let dialect = dialect_of(&program)?;

@@ -3,6 +3,7 @@
 mod agent;
 mod allow;
 pub mod backing;
+mod card;
 mod chat;
 mod checkup;
 pub mod command;

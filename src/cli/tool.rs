@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::agent::watch_interrupts;
 use super::command::report;
-use super::person::AtTty;
+use super::person::{AtTty, look_of};
 use crate::agent::{Cancel, Person};
 use crate::app::{self, App, ChannelKind, Request};
 use crate::model::ToolCall;
@@ -132,7 +132,8 @@ fn call(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     problems.iter().for_each(report);
     let cancel = Cancel::new();
     watch_interrupts(&cancel);
-    let tty = AtTty::new(std::io::stdin().is_terminal(), cancel.clone(), app.color());
+    let look = look_of(&app, app.color());
+    let tty = AtTty::new(std::io::stdin().is_terminal(), cancel.clone(), look);
     let mut person = Caller { tty, says_yes: matches.get_flag("yes") };
     let wish = ToolCall { id: "cli".into(), name: text("name"), arguments: text("json") };
     let outcome = hands.call(&wish, None, &cancel, &mut person, &mut |_| {});

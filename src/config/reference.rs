@@ -52,7 +52,7 @@ pub fn reference() -> String {
     for row in ROWS {
         let shown = defaults.iter().find(|(key, _)| key == row.path).map(|(_, value)| format!("`{value}`"));
         let default = match row.path {
-            "system_prompt" => "in `config/default.lua`".to_owned(),
+            "system_prompt" => "in `config/prompts/system.txt`".to_owned(),
             "history.dir" => "`~/.local/share/reedclaw`".to_owned(),
             _ => shown.unwrap_or_else(|| "none".to_owned()),
         };

@@ -271,10 +271,10 @@ pub const ROWS: &[Row] = &[
     row(
         "context.project",
         Kind::Bool,
-        "a question asked in a repository carries its files' names, AGENTS.md and git's state",
+        "a question asked in a repository carries its card, its files' names, AGENTS.md and git's state",
         Only(false),
     ),
-    row("context.project_tokens", Kind::Integer(0, TOKENS_MAX), "tokens of the names and of AGENTS.md", Less),
+    row("context.project_tokens", Kind::Integer(0, TOKENS_MAX), "tokens of the card, the names and AGENTS.md", Less),
     row("memory.auto", Kind::Bool, "remember a conversation of three turns or more when it ends", Only(false)),
     row(
         "memory.tokens",
@@ -345,6 +345,13 @@ pub const ROWS: &[Row] = &[
     row("console.markdown", Kind::Bool, "draw the markdown of answers", May),
     row("console.usage", Kind::Bool, "context and money at the right edge of the prompt", May),
     row("console.accessible", Kind::Bool, "for screen readers: no spinner, no colour, words instead", Only(true)),
+    row(
+        "project.check",
+        Kind::Text { empty: true },
+        "a command that runs after edits you have accepted; the model is told how it went",
+        Not("have a command run after edits"),
+    ),
+    row("project.check_ms", Kind::Integer(1, HOUR_MS), "how long that may take", Less),
     row("tools.http_post", Kind::Bool, "the model may send data with `http`: POST beside GET and HEAD", Only(false)),
     row("tools.http_ports", Kind::Ports, "ports that `http` may speak to", Drops),
     row("tools.http_allow_private", Kind::Bool, "`http` may reach this machine and private networks", Only(false)),

@@ -376,7 +376,7 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
     Ok(Settings {
         default_model: default_model(&values, &models, problems),
         models,
-        system_prompt: values.text(&["system_prompt"])?,
+        system_prompt: system_prompt(&values),
         prices: prices(&values, problems),
         budget: budget(&values)?,
         shell: ShellSettings {
@@ -441,12 +441,21 @@ fn console(values: &Values<'_>) -> Result<ConsoleSettings, String> {
     })
 }
 
+/// The instructions that open each conversation: the user's, or those that are built in.
+fn system_prompt(values: &Values<'_>) -> String {
+    values
+        .text(&["system_prompt"])
+        .unwrap_or_else(|_| include_str!("../../config/prompts/system.txt").trim_end().to_owned())
+}
+
 fn tools(values: &Values<'_>) -> Result<ToolSettings, String> {
     let words = |channel: &str| match values.get(&["tools_allow", channel]) {
         Some(Setting::Words(words)) => Some(words.clone()),
         _ => None,
     };
     Ok(ToolSettings {
+        check: values.text(&["project", "check"]).ok().filter(|command| !command.trim().is_empty()),
+        check_ms: values.integer(&["project", "check_ms"])?,
         http_post: values.bool(&["tools", "http_post"])?,
         http_ports: match values.get(&["tools", "http_ports"]) {
             Some(Setting::Ports(ports)) => ports.clone(),
@@ -524,7 +533,7 @@ fn model(values: &Values<'_>, name: &str, problems: &mut Problems) -> Result<Mod
         },
         system_prompt: match optional("system_prompt") {
             Some(own) => own,
-            None => values.text(&["system_prompt"])?,
+            None => system_prompt(values),
         },
         connect_timeout_ms: wait("connect_timeout_ms")?,
         first_byte_timeout_ms: wait("first_byte_timeout_ms")?,

@@ -3,6 +3,10 @@
 /// The model's tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolSettings {
+    /// The command that is run after accepted edits.
+    pub check: Option<String>,
+    /// Milliseconds that it may take.
+    pub check_ms: u64,
     /// Whether `http` may send data.
     pub http_post: bool,
     /// Ports that `http` may speak to.

@@ -27,6 +27,9 @@ pub use allowed::{Allowed, AllowedError, Rule};
 pub use disk::Disk;
 pub use share::{CommandBelow, CommandList, ListedCommand};
 
+/// The tool that runs the check of the user's config.
+pub const CHECK_TOOL: &str = "project_check";
+
 /// Rules of the policy whose commands may be allowed for good though their risk is high: nothing is wrong with them but
 /// that they aren't known.
 const MAY_ALWAYS_RULES: &[&str] = &["unknown-program"];
@@ -65,6 +68,8 @@ pub struct Ticket {
 pub enum Approver {
     /// Nobody was asked: the policy lets it run, or a rule of the person's does.
     Policy,
+    /// The user's own config names this very command, to be run after accepted edits.
+    Config,
     /// A person, who was asked about the call with this fingerprint.
     Person {
         /// [`Question::digest`].
@@ -147,6 +152,8 @@ pub struct Options {
     pub stop: Stop,
     /// What is allowed for good in this project.
     pub allowed: Allowed,
+    /// The command that the user's config has run after accepted edits.
+    pub check: Option<String>,
     /// `PATH`, to say which program a word stands for.
     pub path: String,
     /// A file that gets a line for each decision, where the user wants one.
@@ -216,6 +223,10 @@ impl Gate {
         let now = self.judge(ticket.call.clone(), &ticket.cwd, true);
         let has_said = match approver {
             Approver::Policy => false,
+            Approver::Config => {
+                let Call { tool, .. } = &ticket.call;
+                tool == CHECK_TOOL && command(&ticket.call).is_some_and(|it| self.options.check.as_deref() == Some(it))
+            }
             Approver::Person { digest, .. } if *digest == ticket.digest => true,
             Approver::Person { .. } => {
                 return Err(self.refuse(ticket, "other-call", "the answer was to another call").into());
@@ -231,6 +242,7 @@ impl Gate {
         let (word, always) = match approver {
             Approver::Policy if ticket.is_allowed => ("allowed", false),
             Approver::Policy => ("policy", false),
+            Approver::Config => ("config", false),
             Approver::Person { always, .. } => ("person", *always),
         };
         if always && may_always(&ticket.call, &ticket.verdict) {

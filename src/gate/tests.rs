@@ -22,6 +22,7 @@ fn scene(autonomy: Autonomy) -> Scene {
     let is_stopped = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&is_stopped);
     let gate = Gate::new(Options {
+        check: Some("make check".into()),
         rules,
         sandbox: Box::new(|| ("test", false)),
         log: Some(Log::open(receipts::Options::new(root.join("receipts.jsonl"), root.clone())).expect("a log")),
@@ -172,4 +173,20 @@ fn only_what_always_may_be_said_to_can_be_allowed_without_a_question() {
         assert!(scene.gate.allow(command, &cwd).is_err(), "{command}");
     }
     assert!(scene.gate.allowed().rules().is_empty());
+}
+
+#[test]
+fn only_the_check_of_the_users_config_runs_on_its_word() {
+    let mut scene = scene(Autonomy::Supervised);
+    let cwd = scene.cwd();
+    let mut admits = |tool: &str, command: &str| {
+        let action = Action::Shell { command: command.into() };
+        let (arguments, changes) = (json!({}), [].into());
+        let call = Call { tool: tool.into(), arguments, action, preview: String::new(), changes, conversation: None };
+        let ticket = scene.gate.judge(call, &cwd, true);
+        scene.gate.admit(ticket, &Approver::Config).is_ok()
+    };
+    assert!(admits(CHECK_TOOL, "make check"));
+    assert!(!admits("shell", "make check"), "a model's call");
+    assert!(!admits(CHECK_TOOL, "make check "), "another command");
 }

@@ -47,6 +47,12 @@ impl Run<'_, '_> {
                 let words = words.strip_prefix(&["--".to_owned()][..]).unwrap_or(words);
                 self.exec_program(words.to_vec())
             }
+            "hash" if words.first().is_some_and(|word| word == "-p") => {
+                if let [_, path, name, ..] = words {
+                    self.define_alias(name, path);
+                }
+                nothing()
+            }
             "which" | "type" | "whereis" | "hash" => {
                 let words: Vec<String> = words.iter().filter(|word| !word.starts_with('-')).cloned().collect();
                 self.which(&words)
@@ -184,8 +190,19 @@ impl Run<'_, '_> {
         if let [code, _, ..] = words
             && !matches!(code.as_str(), "-" | "-p" | "-l" | "")
         {
+            // It may run at once, when not all is known yet that is at the end.
             let code = code.clone();
+            let outer = std::mem::replace(&mut self.defining, true);
             self.code_elsewhere(&code);
+            self.defining = outer;
+            self.traps.push(code);
+        }
+    }
+
+    /// Walks through what was kept for the end, with what the variables hold then.
+    pub(super) fn run_traps(&mut self) {
+        for code in std::mem::take(&mut self.traps) {
+            self.code(&code);
         }
     }
 

@@ -217,6 +217,14 @@ impl Run<'_, '_> {
                 }
             }
         }
+        if let ("npm" | "pnpm" | "yarn", "config", [set, key, value, ..]) = (name, verb, rest)
+            && set == "set"
+        {
+            self.note(Risk::High, "environment", format!("{name} keeps another setting"));
+            if text::listed("script-shell shell editor viewer git", key) {
+                self.embedded_command(value);
+            }
+        }
         self.output_options(rest);
     }
 
@@ -595,7 +603,7 @@ impl Run<'_, '_> {
 fn prints_settings(words: &[String]) -> bool {
     words.first().is_none_or(|word| matches!(word.as_str(), "-s" | "-b" | "-c" | "-" | "-k"))
         || words.iter().any(|word| {
-            text::listed("init hook env shellenv docker-env completion completions activate shell.bash virtualenv-init --path shell --init --alias --eval --start setup-completion gen-completions --shell daemon", word) || word.starts_with("--bash")
+            text::listed("init hook env export shellenv docker-env completion completions activate shell.bash virtualenv-init --path shell --init --alias --eval --start setup-completion gen-completions --shell daemon", word) || word.starts_with("--bash")
                 || word.starts_with("--completion")
         })
 }

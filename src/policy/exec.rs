@@ -285,6 +285,7 @@ impl Run<'_, '_> {
     fn shell(&mut self, name: &str, words: &[String]) -> Value {
         let mut words = words.iter();
         let (mut is_code, mut reads_input, mut init) = (false, false, None);
+        let (mut only_parses, mut is_interactive) = (false, false);
         let mut rest: Fields = Vec::new();
         while let Some(word) = words.next() {
             match word.as_str() {
@@ -298,6 +299,8 @@ impl Run<'_, '_> {
                 option if option.starts_with("--") => {}
                 option if option.starts_with(['-', '+']) && option.len() > 1 => {
                     is_code |= option.contains('c');
+                    only_parses |= option.starts_with('-') && option.contains('n') && name != "pwsh";
+                    is_interactive |= option.contains('i');
                     reads_input |= option.contains('s');
                     if option.ends_with(['o', 'O']) {
                         words.next();
@@ -311,6 +314,12 @@ impl Run<'_, '_> {
         }
         if let Some(file) = init {
             self.subshell(|run| run.script_file(&file));
+        }
+        if only_parses && !is_interactive {
+            if let Some(file) = rest.first().filter(|_| !is_code && !reads_input) {
+                self.reads(file);
+            }
+            return output();
         }
         let operands = |from: usize| rest.iter().skip(from).map(|word| vec![word.clone()]).collect::<Vec<_>>();
         if is_code {

@@ -144,7 +144,9 @@ impl Run<'_, '_> {
                 }
                 Part::Parameter(parameter) => {
                     let held = self.parameter(parameter, quoted);
-                    self.append(builds, held, quoted, splits, parameter.name == "*");
+                    let index = parameter.index.as_ref().map(super::word::unquoted);
+                    let joins = index.as_deref().unwrap_or(&parameter.name) == "*";
+                    self.append(builds, held, quoted, splits, joins);
                 }
                 Part::Command(script) => {
                     let output = self.substitution(script);

@@ -16,7 +16,22 @@ impl Run<'_, '_> {
     pub(super) fn file_program(&mut self, name: &str, words: &[String]) -> Option<Value> {
         match name {
             "rm" | "srm" | "wipe" | "rimraf" | "del" | "del-cli" | "trash-cli" | "trash" | "trash-put" | "rmtrash"
-            | "scrub" => self.remove(name, words),
+            | "scrub" | "Remove-Item" => self.remove(name, words),
+            "gio" if words.first().is_some_and(|verb| matches!(verb.as_str(), "trash" | "remove")) => {
+                self.remove("trash", &words[1..]);
+            }
+            "ssh-keygen" => {
+                let options = Options::read(words, "abCDEfFGIiJjKmMNnOPRrSsTtVWYzZ", "");
+                let only_tells = options.has("lyFeiBQ", "");
+                options
+                    .values("f", "")
+                    .filter(|_| !only_tells)
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
+                    .iter()
+                    .for_each(|path| self.writes(path, WriteKind::Write));
+                self.note(Risk::High, "crypt", "ssh-keygen works on keys");
+            }
             "rmdir" | "unlink" => self.delete_each(&Options::read(words, "", "").operands),
             "shred" => {
                 let options = Options::read(words, "nsr", "iterations size random-source remove");
@@ -148,11 +163,11 @@ impl Run<'_, '_> {
             }
         }
         self.writes(&target, WriteKind::Write);
-        for source in &operands {
-            self.link(&target, source);
-        }
         if self.zone_of(&target) == super::place::Zone::Sink {
             self.block("device", format!("moves files onto {target}"));
+        }
+        for source in &operands {
+            self.link(&target, source);
         }
     }
 
@@ -196,6 +211,10 @@ impl Run<'_, '_> {
         };
         for source in &operands {
             if is_link {
+                // By another name keys are read as well.
+                if self.zone_of(source) == super::place::Zone::Credentials {
+                    self.reads(source);
+                }
                 self.lists(source);
                 // A link's text stands where the link is.
                 self.link(&target, source);
@@ -388,7 +407,7 @@ impl Run<'_, '_> {
     }
 
     fn pack(&mut self, name: &str, words: &[String]) -> Value {
-        let options = Options::read(words, if name == "zip" { "xibtTn" } else { "Sb" }, "suffix unzip-command");
+        let options = Options::read(words, if name == "zip" { "xibtn" } else { "Sb" }, "suffix unzip-command");
         for code in options.values("", "unzip-command").map(str::to_owned).collect::<Vec<_>>() {
             self.code_elsewhere(&code);
         }
@@ -431,6 +450,9 @@ impl Run<'_, '_> {
         self.note(Risk::Medium, "crypt", format!("{name} works on keys or encoded text"));
         if words.iter().any(|word| word.contains("delete-secret") || word == "--delete-keys") {
             self.note(Risk::High, "credentials", "deletes keys");
+        }
+        if words.iter().any(|word| word.starts_with("--export-secret")) {
+            self.block("read-credentials", "gives secret keys away");
         }
         let decodes =
             words.iter().any(|word| matches!(word.as_str(), "-d" | "--decrypt" | "-decrypt" | "-A" | "--dearmor"));

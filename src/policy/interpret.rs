@@ -436,6 +436,11 @@ impl Run<'_, '_> {
         if nets && name != "vim" {
             self.net("");
         }
+        // A pipe in place of a file's name.
+        if matches!(name, "perl" | "ruby") {
+            let pipe = |text: &String| text.strip_prefix('|').or_else(|| text.strip_suffix('|')).map(str::to_owned);
+            literals.iter().filter_map(pipe).for_each(|code| self.embedded(&code));
+        }
         if matches!(name, "tclsh" | "wish") {
             for line in code.lines().filter_map(|line| line.split_once("file delete ")) {
                 self.embedded(&format!("rm -r {}", line.1.replace("-force", "-f")));
@@ -527,7 +532,16 @@ impl Run<'_, '_> {
             return vec![printed];
         }
         match data {
-            Some(data) => data.iter().map(|text| if text.contains(NET) { NET } else { OUTPUT }.to_string()).collect(),
+            Some(data) => {
+                // A program that begins with its block takes every line.
+                let takes_all = codes.iter().all(|code| code.trim_start().starts_with(['{', 'N']));
+                let printed = |text: &String| match text {
+                    _ if text.contains(NET) => NET,
+                    _ if takes_all && text.contains(text::PROCESSES) => text::PROCESSES,
+                    _ => OUTPUT,
+                };
+                data.iter().map(|text| printed(text).to_string()).collect()
+            }
             None => output(),
         }
     }

@@ -104,7 +104,8 @@ pub struct Context<'a> {
     pub cwd: &'a str,
     /// Whether a person can be asked; where none can, each question is answered with no.
     pub can_ask: bool,
-    /// Whether the sandbox is weaker than it should be, which raises each risk but low by one step, never to blocked.
+    /// Whether the sandbox is weaker than it should be, which raises the risk of what
+    /// runs in it by one step, never to blocked.
     pub is_weakly_sandboxed: bool,
     /// The disk.
     pub files: &'a dyn Files,
@@ -161,9 +162,15 @@ pub fn judge(action: &Action, context: &Context<'_>) -> Verdict {
 /// Puts the verdict together.
 fn finish(mut run: Run<'_, '_>, context: &Context<'_>, is_command: bool) -> Verdict {
     let mut risk = run.reasons.iter().map(|reason| reason.risk).max().unwrap_or(Risk::Low);
-    if is_command && context.is_weakly_sandboxed && risk == Risk::Medium {
-        run.note(Risk::High, "weak-sandbox", "the sandbox is weaker than it should be: one step more risk");
-        risk = Risk::High;
+    let raised = match risk {
+        Risk::Low => Risk::Medium,
+        Risk::Medium => Risk::High,
+        // A step more would be blocked, and nobody could say yes to it.
+        risk => risk,
+    };
+    if is_command && context.is_weakly_sandboxed && raised != risk {
+        run.note(raised, "weak-sandbox", "the sandbox is weaker than it should be: one step more risk");
+        risk = raised;
     }
     if run.reasons.is_empty() {
         run.note(Risk::Low, "reads", "it only looks, and only where it may");
@@ -180,6 +187,7 @@ fn shell(run: &mut Run<'_, '_>, command: &str) {
         return run.block("odd-character", format!("the command holds the character U+{:04X}", u32::from(c)));
     }
     run.text(command);
+    run.run_traps();
     let came = run.written.values().flatten().any(|text| text.contains(text::NET));
     if came && !run.reasons.iter().any(|reason| reason.risk == Risk::Blocked) {
         // What a pipe or a file gets from the network may be read by what stands before: once more, with that known.
@@ -187,6 +195,7 @@ fn shell(run: &mut Run<'_, '_>, command: &str) {
         let mut again = Run::new(run.map, run.context);
         again.written = written;
         again.text(command);
+        again.run_traps();
         for reason in again.reasons.into_iter().filter(|reason| reason.risk == Risk::Blocked) {
             run.block(reason.rule, reason.text);
         }

@@ -129,6 +129,8 @@ pub(super) struct Run<'m, 'a> {
     pub(super) unset_is_empty: bool,
     /// Aliases that are being followed.
     pub(super) called: Vec<String>,
+    /// What runs at the end of the shell that is being followed, or on a signal.
+    pub(super) traps: Vec<String>,
 }
 
 impl<'m, 'a> Run<'m, 'a> {
@@ -162,6 +164,7 @@ impl<'m, 'a> Run<'m, 'a> {
             met_unset: false,
             unset_is_empty: false,
             called: Vec::new(),
+            traps: Vec::new(),
         }
     }
 
@@ -265,7 +268,10 @@ impl<'m, 'a> Run<'m, 'a> {
     /// Walks in a shell of its own: what is set there is gone behind.
     pub(super) fn subshell<T>(&mut self, walk: impl FnOnce(&mut Self) -> T) -> T {
         let state = self.state.clone();
+        let outer = std::mem::take(&mut self.traps);
         let value = walk(self);
+        self.run_traps();
+        self.traps = outer;
         self.state = state;
         value
     }

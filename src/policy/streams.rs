@@ -17,8 +17,10 @@ impl Run<'_, '_> {
             let reads = matches!(redirect.fd.as_deref(), None | Some("0"));
             let prints = matches!(redirect.fd.as_deref(), None | Some("1")) || redirect.fd.is_none();
             if redirect.op == RedirectOp::Here {
-                if reads {
-                    self.streams.input = Some(targets);
+                match &redirect.fd {
+                    _ if reads => self.streams.input = Some(targets),
+                    Some(fd) => _ = self.written.insert(format!("/dev/fd/{fd}"), targets),
+                    None => {}
                 }
                 continue;
             }

@@ -22,7 +22,7 @@ const TELLERS: &str = " pwd whoami id uname uptime free nproc arch who w users g
     dmesg journalctl getent tput clear reset expr factor numfmt logname hostid hostname printf echo \
     whatis apropos info tldr figlet cowsay fortune toilet neofetch fastfetch screenfetch lsb_release dpkg-query \
     ss netstat sleep blkid sensors acpi upower xdpyinfo nvidia-smi \
-    true false type tsort shuf smartctl udevadm ";
+    true false type tsort shuf smartctl udevadm stty ";
 /// Programs that print settings for a shell to run.
 const SETTINGS_PRINTERS: &str = " ssh-agent direnv starship pyenv rbenv nodenv goenv opam minikube docker-machine brew \
     dircolors keychain fnm zoxide mise rtx asdf luarocks conda mamba register-python-argcomplete kubectl helm gh npm \
@@ -65,6 +65,7 @@ impl Run<'_, '_> {
             }
             "realpath" | "readlink" => return Some(self.real(words)),
             "ls" => return Some(self.list(words)),
+            "ps" | "pgrep" => return Some(processes(name, words)),
             "yes" => return Some(vec![words.join(" ") + "\n"]),
             "printenv" => {
                 let value = words.first().and_then(|name| self.variable(name));
@@ -191,6 +192,14 @@ impl Run<'_, '_> {
         if decodes {
             return data.iter().map(|text| decoded(name, text)).collect();
         }
+        // Who searches or takes the first ones chooses among the processes; leaving some out isn't choosing.
+        let is_choice = matches!(name, "head" | "tail" | "uniq") || name == "grep" && !options.has("v", "invert-match");
+        let is_start = name == "tail" && words.iter().any(|word| word.starts_with('+') || word.starts_with("-n+"));
+        let chosen = |text: &String| match is_choice && !is_start {
+            true => text.replace(text::PROCESSES, &OUTPUT.to_string()),
+            false => text.clone(),
+        };
+        let data: Value = data.iter().map(chosen).collect();
         // These pass on what they get, or part of it.
         if matches!(name, "cat" | "nl") || name == "grep" && data.iter().any(|text| has_open(text)) {
             return data;
@@ -282,6 +291,22 @@ impl Run<'_, '_> {
         };
         vec![lines.join("\n") + "\n"]
     }
+}
+
+/// What `ps` or `pgrep` prints: the numbers of all processes, where nothing in its words chooses among them.
+fn processes(name: &str, words: &[String]) -> Value {
+    let is_all = if name == "pgrep" {
+        let options = Options::read(words, "dFgGPrsStuUO", "delimiter pidfile group parent runstates session terminal");
+        !options.has("PtsFr", "parent") && options.operands.iter().all(|it| it.chars().all(|c| ".*^$".contains(c)))
+    } else {
+        let every = |word: &String| match word.strip_prefix('-') {
+            Some(letters) => !letters.starts_with('-') && letters.contains(['e', 'A', 'a']),
+            None => word.contains(['a', 'x']) && word.chars().all(|c| c.is_ascii_lowercase()),
+        };
+        let first_words = words.iter().take_while(|word| !word.contains('='));
+        first_words.clone().any(every) && !words.iter().any(|word| text::listed("-C -p --pid --ppid -t -q", word))
+    };
+    if is_all { vec![text::PROCESSES.to_string()] } else { super::exec::output() }
 }
 
 fn echo(words: &[String]) -> Value {

@@ -244,7 +244,8 @@ impl Run<'_, '_> {
             "e2fsck" | "tune2fs" | "xfs_repair" => has(&["-n", "-l"]),
             _ => name.starts_with("fsck") && has(&["-n", "-N"]),
         };
-        if only_looks {
+        let tells_version = matches!(words, [only] if text::listed("-V --version -h --help", only));
+        if only_looks || tells_version {
             return self.note(Risk::High, "device", format!("{name} looks at disks"));
         }
         let options = Options::read(words, "tLUbiINmOEGTJCers", "types label uuid");
@@ -303,7 +304,7 @@ impl Run<'_, '_> {
                 continue;
             }
             self.effect(Effect::Signal { target: text::shown(word) });
-            if word.trim_start_matches('-').trim_start_matches('0') == "1" {
+            if word.contains(text::PROCESSES) || word.trim_start_matches('-').trim_start_matches('0') == "1" {
                 self.block("kill-all", "sends a signal to every process, or to the first");
             }
         }

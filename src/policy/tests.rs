@@ -50,7 +50,7 @@ fn benign() -> Vec<(&'static str, String)> {
 #[test]
 fn what_destroys_is_blocked_in_every_disguise() {
     let lines = blocked();
-    assert!(lines.len() >= 1000, "{}", lines.len());
+    assert!(lines.len() >= 3000, "{}", lines.len());
     let rules = rules();
     let missed: Vec<_> = lines.iter().filter(|(_, line)| verdict(line, &rules).risk != Risk::Blocked).collect();
     assert!(missed.is_empty(), "{} of {}: {missed:#?}", missed.len(), lines.len());
@@ -59,7 +59,7 @@ fn what_destroys_is_blocked_in_every_disguise() {
 #[test]
 fn what_only_looks_like_it_is_not() {
     let lines = benign();
-    assert!(lines.len() >= 600, "{}", lines.len());
+    assert!(lines.len() >= 2700, "{}", lines.len());
     let rules = rules();
     let wrong: Vec<_> = lines
         .iter()
@@ -224,7 +224,10 @@ fn a_weak_sandbox_is_one_step_more_risk() {
         let action = Action::Shell { command: command.to_owned() };
         judge(&action, &Context { is_weakly_sandboxed: true, ..Context::new(&rules) })
     };
-    assert_eq!(weak("ls").risk, Risk::Low);
+    assert_eq!((weak("ls").risk, weak("ls").reasons[0].rule), (Risk::Medium, "weak-sandbox"));
+    let read = Action::Read { path: "a.txt".to_owned() };
+    let weak_context = Context { is_weakly_sandboxed: true, ..Context::new(&rules) };
+    assert_eq!(judge(&read, &weak_context).risk, Risk::Low, "nothing is started");
     assert_eq!((weak("make").risk, weak("make").reasons[0].rule), (Risk::High, "weak-sandbox"));
     assert_eq!(weak("curl http://x").risk, Risk::High);
     assert_eq!(weak("rm -rf /").risk, Risk::Blocked);

@@ -17,6 +17,8 @@ pub(super) const SETTINGS: char = '\u{FDD9}';
 pub(super) const FILE: char = '\u{FDDA}';
 /// Stands behind text that is known though it was decoded: a shell that is fed with it is refused all the same.
 pub(super) const DECODED_MARK: char = '\u{FDDB}';
+/// The numbers of all processes, or of nearly all: what `ps -e` printed, and nothing chose among.
+pub(super) const PROCESSES: char = '\u{FDDC}';
 /// `*` as a pattern.
 pub(super) const STAR: char = '\u{FDD6}';
 /// `?` as a pattern.
@@ -34,7 +36,7 @@ pub(super) fn is_reserved(c: char) -> bool {
 
 /// Whether a character stands for something that isn't known, and may be anything.
 pub(super) fn is_open(c: char) -> bool {
-    matches!(c, ANY | NET | DECODED | OUTPUT | SETTINGS | FILE)
+    matches!(c, ANY | NET | DECODED | OUTPUT | SETTINGS | FILE | PROCESSES)
 }
 
 /// Whether part of a text isn't known at all.
@@ -54,7 +56,10 @@ pub(super) fn has_pattern(text: &str) -> bool {
 
 /// The weightiest unknown part of a text: what stands for a text that can't be followed through a program.
 pub(super) fn weightiest(text: &str) -> char {
-    [NET, DECODED, ANY, OUTPUT, FILE, SETTINGS].into_iter().find(|hole| text.contains(*hole)).unwrap_or(OUTPUT)
+    [NET, DECODED, ANY, PROCESSES, OUTPUT, FILE, SETTINGS]
+        .into_iter()
+        .find(|hole| text.contains(*hole))
+        .unwrap_or(OUTPUT)
 }
 
 /// Whether a list of words between white space holds this one.

@@ -36,6 +36,12 @@ static WRAPPERS: LazyLock<BTreeMap<&'static str, Wrapper>> = LazyLock::new(|| {
 /// The container programs whose `run` and `exec` are alike.
 const CONTAINERS: [&str; 4] = ["docker", "podman", "nerdctl", "finch"];
 
+/// Words of `tmux` behind which no command stands; what `#(…)` in them holds is looked at all the same.
+const MULTIPLEXER_TELLS: &str = "attach attach-session a capture-pane choose-tree clear-history detach detach-client display \
+    display-message has has-session info kill-pane kill-session kill-window kill-server list-buffers list-clients list-keys \
+    list-panes list-sessions list-windows ls load-buffer lsw rename rename-session rename-window renamew resize-pane \
+    save-buffer select-layout select-pane select-window server-info show show-options swap-pane switch-client";
+
 impl Run<'_, '_> {
     /// Runs a program that runs another one; `None` where it isn't such a program.
     pub(super) fn wrapper(&mut self, name: &str, words: &[String]) -> Option<Value> {
@@ -46,6 +52,11 @@ impl Run<'_, '_> {
             "xargs" => self.xargs(words),
             "parallel" => self.parallel(words),
             "gdb" | "lldb" => self.debugger(words),
+            "bwrap" => {
+                let rest = behind_bubblewrap(words).to_vec();
+                self.note(Risk::High, "wrapper", "bwrap runs it with other mounts");
+                self.exec_program(rest)
+            }
             "watch" | "hyperfine" | "entr" | "watchexec" | "nodemon" | "chokidar" | "expect" | "su" | "runuser"
             | "sg" | "newgrp" | "script" | "flock" | "tmux" | "screen" | "at" | "batch" | "crontab" | "capsh"
             | "ifup" | "start-stop-daemon" | "machinectl" | "run-parts" | "pee" | "perf" | "man" | "less" | "more"
@@ -201,7 +212,13 @@ impl Run<'_, '_> {
             "tmux" | "screen" => self.multiplexer(words),
             "expect" | "perf" | "machinectl" | "start-stop-daemon" | "run-parts" | "ifup" => {
                 self.note(Risk::High, "wrapper", format!("{name} runs other programs"));
-                for (at, word) in words.iter().enumerate() {
+                let lines: Vec<String> = match name {
+                    "expect" => {
+                        self.streams.input.iter().flatten().flat_map(|text| text.lines()).map(str::to_owned).collect()
+                    }
+                    _ => Vec::new(),
+                };
+                for (at, word) in words.iter().chain(&lines).enumerate() {
                     if word.contains(' ') {
                         let code = word.replace("spawn ", "").replace("system ", "").replace("exec ", "");
                         self.code_elsewhere(&code);
@@ -245,6 +262,9 @@ impl Run<'_, '_> {
                 }
                 if let Some((_, shell)) = code.split_once(" !") {
                     self.code_elsewhere(shell);
+                }
+                if let Some(path) = written_by_editor(code) {
+                    self.writes(path, crate::proto::action::WriteKind::Write);
                 }
                 self.other_code("vim", code);
             } else if !word.starts_with('-') && !is_code {
@@ -369,7 +389,7 @@ impl Run<'_, '_> {
 
     fn crontab(&mut self, words: &[String]) {
         let options = Options::read(words, "u", "");
-        if options.has("l", "") {
+        if options.has("lhV", "") {
             return;
         }
         if options.has("e", "") {
@@ -380,6 +400,16 @@ impl Run<'_, '_> {
 
     fn multiplexer(&mut self, words: &[String]) {
         self.note(Risk::High, "wrapper", "runs commands in another terminal");
+        for word in words {
+            for (at, _) in word.match_indices("#(") {
+                let code = word[at + 2..].rsplit_once(')').map_or(&word[at + 2..], |(code, _)| code);
+                self.code_elsewhere(code);
+            }
+        }
+        let verb = words.iter().find(|word| !word.starts_with('-')).map(String::as_str).unwrap_or_default();
+        if text::listed(MULTIPLEXER_TELLS, verb) && !words.iter().any(|word| word == ";" || word == "\\;") {
+            return;
+        }
         let is_send = words.iter().any(|word| matches!(word.as_str(), "send-keys" | "send" | "stuff"));
         for word in words {
             if word.contains(' ') || is_send {
@@ -550,13 +580,23 @@ impl Run<'_, '_> {
         }
         let before = self.links.clone();
         let kind = if is_open || !mounts.is_empty() { 1 } else { 2 };
-        self.elsewhere(kind, "/work", |run| _ = run.exec_program(argv));
+        let cwd = options.values("w", "workdir").next().unwrap_or("/work").to_owned();
+        self.elsewhere(kind, &cwd, |run| _ = run.exec_program(argv));
         self.links = before;
         for (_, inside) in mounts {
             self.links.remove(inside.trim_end_matches('/'));
         }
         output()
     }
+}
+
+/// The file that a command of vi's writes: `:w! FILE`, `saveas FILE`.
+fn written_by_editor(code: &str) -> Option<&str> {
+    let (verb, path) = code.trim_start_matches([':', '%', '+']).split_once(' ')?;
+    let verb = verb.trim_end_matches('!');
+    let path = path.trim().trim_start_matches('>').trim();
+    let writes = matches!(verb, "w" | "wq" | "x" | "sav") || ["write", "saveas", "update", "exit"].contains(&verb);
+    (writes && !path.is_empty() && !path.starts_with('!')).then_some(path)
 }
 
 /// Directories of this machine that a container gets, and where it has them.
@@ -574,6 +614,24 @@ fn mounts(options: &Options) -> Vec<(String, String)> {
         mounts.push((part(&["source", "src"]), part(&["target", "dst", "destination"])));
     }
     mounts
+}
+
+/// The words behind bubblewrap's options.
+fn behind_bubblewrap(words: &[String]) -> &[String] {
+    let mut at = 0;
+    while let Some(option) = words.get(at).and_then(|word| word.strip_prefix("--")) {
+        let plain = option.trim_end_matches("-try");
+        at += 1 + match plain {
+            "" => return &words[at + 1..],
+            "bind" | "ro-bind" | "dev-bind" | "bind-fd" | "symlink" | "setenv" | "file" | "bind-data"
+            | "ro-bind-data" | "chmod" | "ro-bind-fd" => 2,
+            "clearenv" | "die-with-parent" | "new-session" | "as-pid-1" | "share-net" | "disable-userns" | "help"
+            | "version" | "level-prefix" => 0,
+            _ if plain.starts_with("unshare") || plain.starts_with("assert") => 0,
+            _ => 1,
+        };
+    }
+    words.get(at..).unwrap_or_default()
 }
 
 /// The words from the first that isn't an option, nor the value of one.

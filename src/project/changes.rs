@@ -48,6 +48,48 @@ pub fn changes(root: &Path, env: &[(OsString, OsString)]) -> Result<Changes, Tro
     Ok(Changes { diff: diff.text, untracked, is_whole: diff.is_whole && names.is_whole })
 }
 
+/// A file's part of a diff of git's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileDiff<'a> {
+    /// Its paths before and after, where they can be told; the same where it wasn't renamed.
+    pub paths: Vec<String>,
+    /// Its part, from `diff --git` on.
+    pub text: &'a str,
+}
+
+/// Cuts a diff of git's by file.
+#[must_use]
+pub fn by_file(diff: &str) -> Vec<FileDiff<'_>> {
+    const HEAD: &str = "diff --git ";
+    let mut starts: Vec<usize> = diff.match_indices(HEAD).map(|(at, _)| at).collect();
+    starts.retain(|&at| at == 0 || diff.as_bytes()[at - 1] == b'\n');
+    let ends = starts.iter().skip(1).copied().chain([diff.len()]);
+    let file = |(start, end): (&usize, usize)| {
+        let text = &diff[*start..end];
+        FileDiff { paths: paths_of(text), text }
+    };
+    starts.iter().zip(ends).map(file).collect()
+}
+
+/// The paths that the head of a file's part names.
+fn paths_of(text: &str) -> Vec<String> {
+    let mut paths = Vec::new();
+    for line in text.lines().take_while(|line| !line.starts_with("@@")) {
+        let path = ["--- a/", "+++ b/", "rename from ", "rename to "].iter().find_map(|head| line.strip_prefix(head));
+        // Git quotes a name with signs that a line can't hold, and ends one with blanks by a tab.
+        let path = path.or_else(|| line.strip_prefix("--- \"a/").or_else(|| line.strip_prefix("+++ \"b/")));
+        paths.extend(path.map(|path| path.trim_end_matches(['\t', '"']).to_owned()));
+    }
+    if paths.is_empty() {
+        // Neither content nor rename: a mode, an empty file. `a/PATH b/PATH` has the same path twice.
+        let names = text.lines().next().unwrap_or_default().trim_start_matches("diff --git ");
+        let half = names.len() / 2;
+        paths.extend(names.get(..half).and_then(|name| name.strip_prefix("a/")).map(str::to_owned));
+    }
+    paths.dedup();
+    paths
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -75,6 +117,17 @@ mod tests {
             assert!(found.diff.lines().any(|it| it == line), "{line} in {}", found.diff);
         }
         assert_eq!((found.untracked, found.is_whole), (vec!["sub/new é".into()], true));
+    }
+
+    #[test]
+    fn a_diff_is_cut_by_file() {
+        let diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-diff --git no\n+y\ndiff --git a/old b/new\n\
+                    rename from old\nrename to new\ndiff --git a/e mpty b/e mpty\nnew file mode 100644\n";
+        let files = by_file(diff);
+        let paths: Vec<Vec<String>> = files.iter().map(|file| file.paths.clone()).collect();
+        assert_eq!(paths, [vec!["x"], vec!["old", "new"], vec!["e mpty"]]);
+        assert_eq!(files.iter().map(|file| file.text).collect::<String>(), diff);
+        assert!(by_file("").is_empty());
     }
 
     #[test]

@@ -83,6 +83,25 @@ impl Repository {
         is_hash.then(|| Head::Detached(text[..SHORT_HASH].to_owned()))
     }
 
+    /// Reads the name of the commit that HEAD leads to; none where there is no commit, or references are kept in a form of
+    /// git's that isn't known here.
+    #[must_use]
+    pub fn head_commit(&self) -> Option<String> {
+        let is_hash = |text: &str| text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let line = line_of(&self.git_dir.join("HEAD"))?;
+        let Some(name) = line.strip_prefix("ref:").map(str::trim) else { return Some(line).filter(|it| is_hash(it)) };
+        if name.split('/').any(|part| part == "..") || !name.starts_with("refs/") {
+            return None;
+        }
+        let packed = || {
+            let text = read_bounded(&self.common_dir.join("packed-refs"), PACKED_BYTES_MAX)?;
+            text.lines()
+                .find_map(|line| line.split_once(' ').filter(|(_, it)| *it == name).map(|(hash, _)| hash.to_owned()))
+        };
+        let loose = [&self.git_dir, &self.common_dir].into_iter().find_map(|dir| line_of(&dir.join(name)));
+        loose.or_else(packed).filter(|it| is_hash(it))
+    }
+
     /// Lists branches, tags and remote branches, loose and packed.
     #[must_use]
     pub fn refs(&self) -> Refs {
@@ -140,7 +159,7 @@ fn line_of(path: &Path) -> Option<String> {
 }
 
 /// The file's text; none where it is missing, longer than `bytes_max`, no regular file (a FIFO would block) or no UTF-8.
-fn read_bounded(path: &Path, bytes_max: u64) -> Option<String> {
+pub(super) fn read_bounded(path: &Path, bytes_max: u64) -> Option<String> {
     let data = std::fs::metadata(path).ok()?;
     if !data.is_file() || data.len() > bytes_max {
         return None;
@@ -229,6 +248,23 @@ mod tests {
         assert_eq!(found.head(), None);
         fs::write(root.join(".git/HEAD"), vec![b'a'; 100_000]).expect("a file");
         assert_eq!(found.head(), None);
+    }
+
+    #[test]
+    fn the_commit_is_read_loose_packed_and_detached() {
+        let (_holder, root) = repository();
+        let found = Repository::find(&root).expect("the repository");
+        assert_eq!(found.head_commit(), None, "no hash");
+        let hash = "0123456789abcdef0123456789abcdef01234567";
+        put(&root.join(".git/refs/heads/feature/x"), &format!("{hash}\n"));
+        assert_eq!(found.head_commit().as_deref(), Some(hash));
+        fs::remove_file(root.join(".git/refs/heads/feature/x")).expect("removed");
+        put(&root.join(".git/packed-refs"), &format!("# pack\n{hash} refs/heads/feature/x\n"));
+        assert_eq!(found.head_commit().as_deref(), Some(hash));
+        put(&root.join(".git/HEAD"), hash);
+        assert_eq!(found.head_commit().as_deref(), Some(hash));
+        put(&root.join(".git/HEAD"), "ref: refs/../../secret\n");
+        assert_eq!(found.head_commit(), None);
     }
 
     #[test]

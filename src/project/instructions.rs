@@ -32,12 +32,13 @@ pub(super) fn places(root: &Path, cwd: &Path) -> Vec<PathBuf> {
 pub(super) fn read(root: &Path, cwd: &Path) -> Vec<Instructions> {
     let read = |path: PathBuf| {
         let place = path.parent()?.strip_prefix(root).ok()?.display().to_string();
-        Some(Instructions { place: clean(&place), text: text(root, &path)? })
+        Some(Instructions { place: clean(&place), text: text_inside(root, &path)? })
     };
     places(root, cwd).into_iter().filter_map(read).collect()
 }
 
-fn text(root: &Path, path: &Path) -> Option<String> {
+/// Reads a file of text that lies in the repository, without signs that nobody sees.
+pub(super) fn text_inside(root: &Path, path: &Path) -> Option<String> {
     let real = path.canonicalize().ok().filter(|real| real.starts_with(root))?;
     if !real.metadata().ok()?.is_file() {
         return None;

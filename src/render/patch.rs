@@ -92,7 +92,8 @@ impl FilePatch {
             patch.notes.push("not UTF-8: other bytes are shown as \\xNN".to_owned());
         }
         let lines = diff::diff_bytes(old, new);
-        let ranges = if as_whole && !lines.is_empty() { vec![0..lines.len()] } else { diff::hunks(&lines) };
+        let whole = || std::iter::once(0..lines.len()).filter(|range| !range.is_empty()).collect();
+        let ranges = if as_whole { whole() } else { diff::hunks(&lines) };
         patch.cut(&lines, &ranges);
         if new.len() <= TEXT_BYTES_MAX {
             let text = new.split_inclusive(|byte| *byte == b'\n').map(|line| patch.shown(line) + "\n");

@@ -27,11 +27,11 @@ pub fn question_sheet(question: &Question, look: Look) -> Sheet {
     let mut head = rows();
     head.head(&format!("The model wants to use {} (risk: {})", escape_visible(&question.tool), question.verdict.risk));
     let what = match &question.action {
+        // The difference names them.
+        Action::Write { .. } | Action::Edit { .. } if !question.changes.is_empty() => String::new(),
         Action::Shell { command } => command.clone(),
         Action::Write { path } => format!("writes {path}"),
         Action::Delete { path } => format!("deletes {path}"),
-        // The difference names them.
-        Action::Edit { .. } if !question.changes.is_empty() => String::new(),
         Action::Edit { writes, deletes } => {
             let paths: Vec<&str> = writes.iter().chain(deletes).map(String::as_str).collect();
             format!("changes {}", paths.join(", "))

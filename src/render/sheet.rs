@@ -51,12 +51,15 @@ pub struct Sheet {
     starts: Vec<usize>,
 }
 
+/// Colours of a text or of a line: ranges in bytes, in order.
+type Colors = Vec<(Range<usize>, Style)>;
+
 /// A file with what was found out for drawing it.
 struct Drawn {
     patch: FilePatch,
     digits: usize,
     /// The colours of each line of the new text, by its number.
-    colors: OnceCell<BTreeMap<usize, Vec<(Range<usize>, Style)>>>,
+    colors: OnceCell<BTreeMap<usize, Colors>>,
     /// What differs within each line, by hunk.
     words: Vec<OnceCell<Vec<Vec<Range<usize>>>>>,
 }
@@ -302,7 +305,7 @@ impl Sheet {
 }
 
 impl Drawn {
-    fn colors(&self) -> &BTreeMap<usize, Vec<(Range<usize>, Style)>> {
+    fn colors(&self) -> &BTreeMap<usize, Colors> {
         self.colors.get_or_init(|| {
             let FilePatch { path, hunks, text, .. } = &self.patch;
             let mut colors = BTreeMap::new();
@@ -361,12 +364,7 @@ fn style_of(paint: Paint) -> Style {
 }
 
 /// Cuts the colours of a text into those of its lines.
-fn by_line(
-    colors: &[(Range<usize>, Style)],
-    text: &str,
-    first_line: usize,
-    out: &mut BTreeMap<usize, Vec<(Range<usize>, Style)>>,
-) {
+fn by_line(colors: &[(Range<usize>, Style)], text: &str, first_line: usize, out: &mut BTreeMap<usize, Colors>) {
     let mut start = 0;
     let mut rest = colors;
     for (number, line) in (first_line..).zip(text.split_inclusive('\n')) {

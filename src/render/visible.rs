@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::text::{clusters, escape_visible, has_hidden};
+use super::text::{clusters, escape_visible, has_hidden, width};
 
 /// Columns from one tab stop to the next.
 const TAB_COLUMNS: usize = 4;
@@ -36,18 +36,17 @@ pub(super) fn cells(line: &str, shows_tabs: bool, unicode: bool) -> impl Iterato
             }
             _ if has_hidden(cluster) || cluster == "\n" || look_alikes.holds(start) => {
                 let escaped = |(offset, c): (usize, char)| {
-                    let text = match c {
-                        c if look_alikes.holds(start + offset) => format!("\\u{{{:x}}}", u32::from(c)),
-                        c => escape_visible(c.encode_utf8(&mut [0; 4])),
-                    };
+                    let text = escape_visible(c.encode_utf8(&mut [0; 4]));
+                    let columns = width(&text);
+                    let at = start + offset;
+                    // What stands with others only, and isn't hidden by itself.
+                    if columns > 0 && text.chars().eq([c]) && !look_alikes.holds(at) {
+                        return vec![Cell { at, text: text.into(), columns, is_escape: false }];
+                    }
+                    let text = if text.chars().eq([c]) { format!("\\u{{{:x}}}", u32::from(c)) } else { text };
                     // An escape can be broken anywhere.
-                    let parts: Vec<char> = text.chars().collect();
-                    parts.into_iter().map(move |part| Cell {
-                        at: start + offset,
-                        text: part.to_string().into(),
-                        columns: 1,
-                        is_escape: true,
-                    })
+                    let part = |part: char| Cell { at, text: part.to_string().into(), columns: 1, is_escape: true };
+                    text.chars().map(part).collect()
                 };
                 cluster.char_indices().flat_map(escaped).collect()
             }
@@ -98,7 +97,6 @@ fn is_look_alike(c: char) -> bool {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::text::width;
     use super::*;
 
     fn shown(line: &str, shows_tabs: bool, unicode: bool) -> String {

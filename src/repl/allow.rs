@@ -1,17 +1,24 @@
 //! `:allow`: what the model may run in this project without a question, and `:tools`: what it may call at all.
 
-use super::run::Repl;
-use crate::app::{allowed_commands, allowed_rows, tool_rows};
+use std::path::Path;
+
+use super::answer::yes_or_no;
+use super::run::{Flow, Repl};
+use super::state;
+use crate::app::{ListedHere, allowed_commands, allowed_rows, export_allowed, read_list, tool_rows};
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 
 impl Repl {
     /// Lists what is allowed for good in the project that the person is in, or takes one back.
-    pub(super) fn allow(&mut self, argument: &str) {
+    pub(super) fn allow(&mut self, argument: &str) -> Flow {
         let workspace = self.workspace();
         let mut allowed = match allowed_commands(&self.configured.request.env, &workspace) {
             Ok(allowed) => allowed,
-            Err(failure) => return self.console.failure(&failure),
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
         };
         let (word, rest) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
         let user = |message: String, hint: &str| Failure { kind: FailureKind::User, message, hint: hint.to_owned() };
@@ -38,11 +45,77 @@ impl Repl {
                     hint: "nothing was changed".into(),
                 }),
             },
+            ("export" | "import", "") => {
+                let message = format!(":allow {word} needs a file");
+                self.console.failure(&user(message, ":allow export FILE, :allow import FILE"));
+            }
+            ("export", file) => {
+                let place = escape_visible(file);
+                let path = state::read(&self.state).resolve(file).unwrap_or_else(|| file.into());
+                match export_allowed(&allowed, &path) {
+                    Ok(()) => self.console.notice(&format!("{} commands are in {place}", allowed.rules().len())),
+                    Err(error) => {
+                        let message = format!("{place} can't be written: {error}");
+                        self.console.failure(&user(message, "name a new file"));
+                    }
+                }
+            }
+            ("import", file) => {
+                let path = state::read(&self.state).resolve(file).unwrap_or_else(|| file.into());
+                return self.import_allowed(&path);
+            }
             _ => {
                 let message = format!(":allow doesn't know {}", escape_visible(argument));
-                self.console.failure(&user(message, ":allow list, :allow remove N"));
+                self.console.failure(&user(message, ":allow list, remove N, export FILE, import FILE"));
             }
         }
+        Flow::Continue
+    }
+
+    /// Shows what of a list may be allowed here and what not, asks, and adds the first.
+    fn import_allowed(&mut self, path: &Path) -> Flow {
+        self.take_hands();
+        let Some(hands) = self.agent.hands() else {
+            self.console.notice("the model has no tools here, so nothing can be allowed");
+            return Flow::Continue;
+        };
+        let root = hands.workspace().to_owned();
+        let listed = match read_list(hands.gate(), &root, path) {
+            Ok(listed) => listed,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
+        };
+        for ListedHere { command, below, program, .. } in &listed {
+            let told = if below.is_empty() { String::new() } else { format!(" (in {})", escape_visible(below)) };
+            let command = escape_visible(command);
+            self.console.line(&match program {
+                Ok(program) => format!("  {command}{told}  by {}", escape_visible(&program.display().to_string())),
+                Err(why) => format!("  refused: {command}{told}: {}", escape_visible(why)),
+            });
+        }
+        let fits: Vec<&ListedHere> = listed.iter().filter(|it| it.program.is_ok()).collect();
+        if fits.is_empty() {
+            self.console.notice("nothing of it can be allowed here");
+            return Flow::Continue;
+        }
+        let text = format!("allow these {} for good in this project? yes [y]  no [n, Enter]  ", fits.len());
+        let yes = match self.put_question(&text, yes_or_no, None) {
+            Ok(said) => said.unwrap_or(false),
+            Err(flow) => return flow,
+        };
+        self.console.line(if yes { "yes" } else { "no" });
+        for ListedHere { command, cwd, .. } in fits.into_iter().filter(|_| yes) {
+            if let Some(Err(why)) = self.agent.hands().map(|hands| hands.gate().allow(command, cwd)) {
+                self.console.failure(&Failure {
+                    kind: FailureKind::Unavailable,
+                    message: format!("{}: {why}", escape_visible(command)),
+                    hint: String::new(),
+                });
+            }
+        }
+        Flow::Continue
     }
 
     /// Lists the tools that the model has here.

@@ -4,11 +4,15 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
 
 use super::run::{Flow, Repl};
+use super::tooling::Given;
 use crate::agent::{Agent, Cancel, Crossing, Forgetful, Person};
 use crate::console::{Console, Waiting};
+use crate::gate::CHECK_TOOL;
 use crate::proto::tool::{Answer, Outcome, Question, Step, ToolEvent};
 use crate::proto::{Event, Spent};
 use crate::render::text::escape_visible;
@@ -62,7 +66,8 @@ impl Repl {
         let reply = Reply { text: String::new(), whole: false, thoughts: String::new(), spent: None };
         let (outputs, first_output) = (Vec::new(), self.tooling.outputs.len() + 1);
         let thinking = Thinking::default();
-        let mut drawing = Drawing { console, waiting, markdown, thinking, reply, outputs, first_output };
+        let checking = None;
+        let mut drawing = Drawing { console, waiting, markdown, thinking, reply, checking, outputs, first_output };
         let is_over = &AtomicBool::new(false);
         let (wants, wanted) = channel();
         let flow = thread::scope(|scope| {
@@ -190,6 +195,10 @@ impl Person for AtTerminal<'_> {
         self.want(|answer| Wanted::Words(question, choices, answer)).flatten()
     }
 
+    fn has_shell(&self) -> bool {
+        true
+    }
+
     fn run_in_own_shell(&mut self, command: &str) -> Option<Outcome> {
         let command = command.to_owned();
         self.want(|answer| Wanted::Command(command, answer)).flatten()
@@ -203,8 +212,10 @@ struct Drawing<'a> {
     markdown: Markdown,
     thinking: Thinking,
     reply: Reply,
+    /// The check that runs, in a line.
+    checking: Option<String>,
     /// What tools gave, whole.
-    outputs: Vec<String>,
+    outputs: Vec<Given>,
     /// The number of the first of them.
     first_output: usize,
 }
@@ -241,15 +252,23 @@ impl Drawing<'_> {
     }
 
     /// Tells what a call is about, and in one line what came of it.
-    fn tool(&mut self, ToolEvent { step, .. }: ToolEvent) {
+    fn tool(&mut self, ToolEvent { step, tool, .. }: ToolEvent) {
         self.rest();
         self.console.write(&self.markdown.finish());
         match step {
+            Step::Requested { intent } if tool == CHECK_TOOL => {
+                self.waiting.say("checking… ");
+                self.checking = Some(intent);
+            }
             Step::Requested { intent } => self.console.notice(&shown(&intent)),
             Step::Approved => {}
             Step::Denied { why } => self.console.notice(&format!("  denied: {}", shown(&why))),
             Step::Done { outcome, duration } => {
-                let line = done(&outcome, duration.as_millis(), self.first_output + self.outputs.len());
+                let number = self.first_output + self.outputs.len();
+                let line = match self.checking.take() {
+                    Some(intent) => Some(checked(&intent, &outcome, duration, number)),
+                    None => done(&outcome, duration.as_millis(), number),
+                };
                 self.outputs.push(whole(&outcome));
                 if let Some(line) = line {
                     self.console.notice(&line);
@@ -292,7 +311,15 @@ fn done(outcome: &Outcome, ms: u128, number: usize) -> Option<String> {
     let seconds = if ms >= 1000 { format!(", {}.{} s", ms / 1000, ms % 1000 / 100) } else { String::new() };
     match &outcome.error {
         Some(error) if error.code == "denied" => None,
-        Some(error) => Some(format!("  failed: {}{seconds}", shown(&error.message))),
+        Some(error) => {
+            let more = if outcome.output.is_empty() { String::new() } else { format!(" (:show {number})") };
+            Some(format!("  failed: {}{seconds}{more}", shown(&error.message)))
+        }
+        // An edit says itself how much it was.
+        None if outcome.metadata.contains_key("stats") => {
+            let first = outcome.output.lines().next().unwrap_or_default();
+            Some(format!("  {}{seconds} (:show {number})", shown(first)))
+        }
         None => {
             let lines = outcome.output.lines().count();
             let status = outcome.metadata.get("exit_code").map(|code| format!("status {code}, ")).unwrap_or_default();
@@ -302,16 +329,29 @@ fn done(outcome: &Outcome, ms: u128, number: usize) -> Option<String> {
     }
 }
 
+/// One line on what came of the project's check.
+fn checked(intent: &str, outcome: &Outcome, took: Duration, number: usize) -> String {
+    let lines = match outcome.output.lines().count() {
+        0 => String::new(),
+        1 => format!(" (1 line, :show {number})"),
+        count => format!(" ({count} lines, :show {number})"),
+    };
+    let how = outcome.error.as_ref().map_or("passed".to_owned(), |error| format!("failed: {}", shown(&error.message)));
+    format!("{}: {how}, {:.1} s{lines}", shown(intent), took.as_secs_f64())
+}
+
 /// What a call gave, for `:show`.
-fn whole(outcome: &Outcome) -> String {
-    match &outcome.error {
+fn whole(outcome: &Outcome) -> Given {
+    let text = match &outcome.error {
         Some(error) if outcome.output.is_empty() => format!("{}\n{}", error.message, error.hint),
         _ => outcome.output.clone(),
-    }
+    };
+    let diff = outcome.metadata.get("diff").and_then(Value::as_str).unwrap_or_default().to_owned();
+    Given { text, diff }
 }
 
 /// A lone key that answers a question of yes or no; everything that isn't plainly yes is no.
-fn yes_or_no(keys: &[u8]) -> Option<Option<bool>> {
+pub(super) fn yes_or_no(keys: &[u8]) -> Option<Option<bool>> {
     match keys {
         b"y" | b"Y" => Some(Some(true)),
         b"n" | b"N" | b"\r" | b"\n" | b"\x1b" | b"\x04" => Some(Some(false)),

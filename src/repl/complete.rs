@@ -4,6 +4,8 @@
 #[allow(clippy::disallowed_methods, reason = "one directory a request")]
 mod paths;
 
+use std::path::Path;
+
 use reedline::{Completer, CompletionResult, Span, Suggestion};
 
 use super::state::{self, EditorState, SharedState};
@@ -50,15 +52,18 @@ pub struct ShellCompleter {
     metas: Vec<MetaEntry>,
     live: Option<Box<dyn LiveCompletion>>,
     conversations: Option<Box<ListConversations>>,
+    mentions: Option<Box<ListMentions>>,
 }
 
+/// What may stand behind an `@`, by the working directory and what was typed of it: value and description.
+type ListMentions = dyn Fn(&Path, &str) -> Vec<(String, String)> + Send;
 type ListConversations = dyn Fn() -> Vec<(String, String)> + Send;
 
 impl ShellCompleter {
     /// Makes a completer. Without `live`, arguments complete to paths.
     #[must_use]
     pub fn new(state: SharedState, metas: Vec<MetaEntry>, live: Option<Box<dyn LiveCompletion>>) -> Self {
-        Self { state, metas, live, conversations: None }
+        Self { state, metas, live, conversations: None, mentions: None }
     }
 
     /// Completes `:resume` too, by what lists the conversations: number and title, the last used first.
@@ -67,12 +72,21 @@ impl ShellCompleter {
         Self { conversations: Some(Box::new(list)), ..self }
     }
 
+    /// Completes `@` in a question too.
+    #[must_use]
+    pub fn with_mentions(self, list: impl Fn(&Path, &str) -> Vec<(String, String)> + Send + 'static) -> Self {
+        Self { mentions: Some(Box::new(list)), ..self }
+    }
+
     /// What may replace which bytes of `line`, best kind first, sorted within a kind.
     pub fn candidates(&mut self, line: &str, position_bytes: usize) -> (Span, Vec<Candidate>) {
         let position = floor_boundary(line, position_bytes);
         let before = &line[..position];
         // The lock is not held while the live shell answers: the loop may write the state meanwhile.
         let state = state::read(&self.state).clone();
+        if let Some(found) = self.mention(before, &state) {
+            return found;
+        }
         if let Some(found) = self.meta(before) {
             return found;
         }
@@ -96,6 +110,25 @@ impl ShellCompleter {
         }
         let found = found.unwrap_or_else(|| paths::complete(request.word, &state, paths::Wanted::Any));
         (span(request.word_start), bounded(found))
+    }
+
+    /// What a question names, where the word at the cursor begins with `@`.
+    fn mention(&self, before: &str, state: &EditorState) -> Option<(Span, Vec<Candidate>)> {
+        let list = self.mentions.as_ref()?;
+        let start = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+        let start = start + usize::from(before[start..].starts_with('('));
+        let typed = before[start..].strip_prefix('@')?;
+        let is_question = before[..start].trim().is_empty()
+            || before.trim_start().starts_with(":ask ")
+            || state.verdict(before).route == Route::Ask;
+        if !is_question {
+            return None;
+        }
+        let found = list(&state.cwd, typed.trim_start_matches(['"', '\'']));
+        let candidate = |(value, what): (String, String)| {
+            plain(&format!("@{value}"), Some(what.as_str()).filter(|what| !what.is_empty()))
+        };
+        Some((Span::new(start, before.len()), bounded(found.into_iter().map(candidate).collect())))
     }
 
     fn meta(&self, before: &str) -> Option<(Span, Vec<Candidate>)> {

@@ -1,11 +1,10 @@
 //! `:context`: what the next question would carry and what it costs, the summary of the older part, and whether questions
 //! carry what is known of the project.
 
-use std::path::PathBuf;
-
 use super::run::{Flow, Repl};
 use super::state;
-use crate::project::{Options, Surroundings};
+use crate::app::{Around, Attaching};
+use crate::project::Notes;
 use crate::proto::{Event, Failure, FailureKind};
 use crate::render::text::table;
 use crate::turn::estimate_tokens;
@@ -15,9 +14,7 @@ use crate::turn::estimate_tokens;
 pub(super) struct ProjectContext {
     /// The user's word in this session; else the setting counts.
     on: Option<bool>,
-    surroundings: Surroundings,
-    /// The repository for which it was said.
-    told: Option<PathBuf>,
+    around: Around,
 }
 
 impl Repl {
@@ -66,35 +63,50 @@ impl Repl {
             return;
         }
         let memories = self.memories_for(question);
-        let notes = self.carries_project().then(|| {
-            let cwd = state::read(&self.state).cwd.clone();
-            let env = &self.configured.request.env;
-            let options = Options {
-                tokens_max: self.settings.context.project_tokens,
-                env: env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
-            };
-            self.configured.project_context.surroundings.notes(&cwd, &options)
-        });
-        let Some(notes) = notes.flatten() else {
-            return self.agent.attach(&[("a memory", memories)]);
-        };
-        if self.configured.project_context.told.as_ref() != Some(&notes.root) {
-            let files = match notes.instructions {
-                0 => String::new(),
-                1 => ", AGENTS.md".to_owned(),
-                count => format!(", {count} AGENTS.md"),
-            };
-            let names = if notes.about.is_empty() { "" } else { "the names of its files" };
-            let carried = format!("{names}{files}{}git's state", if names.is_empty() { "" } else { " and " });
-            let tokens = estimate_tokens(&notes.about) + estimate_tokens(&notes.state);
-            self.console.notice(&format!(
-                "[context] of this repository your question carries {carried}, about {tokens} tokens; :context project off \
-                 leaves that out"
-            ));
-            self.configured.project_context.told = Some(notes.root);
+        let cwd = state::read(&self.state).cwd.clone();
+        let config = self.configured.path.as_deref();
+        let env = &self.configured.request.env;
+        let attached = Attaching { settings: &self.settings, env, config, cwd: &cwd }.attach(question);
+        attached.told.iter().for_each(|line| self.console.notice(line));
+        let mut parts = vec![("a memory", memories)];
+        if self.carries_project() {
+            let configured = &mut self.configured;
+            let around = &mut configured.project_context.around;
+            if let Some(notes) = around.notes(&self.settings, &configured.request.env, &cwd) {
+                if let Some(told) = notes.told {
+                    self.console.notice(&format!("{told}; :context project off leaves that out"));
+                }
+                parts.extend(notes.parts);
+            }
         }
-        let names = "the project's names and AGENTS.md";
-        self.agent.attach(&[("a memory", memories), (names, notes.about), ("git's state", notes.state)]);
+        // What the person named with `@` stands next to the question.
+        parts.extend(attached.notes.iter().map(|(place, text)| (place.as_str(), text.clone())));
+        self.agent.attach(&parts);
+    }
+
+    /// What is known of the repository around the shell; none where there is none.
+    fn project_notes(&mut self) -> Option<Notes> {
+        let cwd = state::read(&self.state).cwd.clone();
+        let configured = &mut self.configured;
+        configured.project_context.around.look(&self.settings, &configured.request.env, &cwd)
+    }
+
+    /// `:card`: what a question asked here carries of the repository, and what that costs.
+    pub(super) fn show_card(&mut self) {
+        let Some(notes) = self.project_notes() else {
+            return self.console.notice("there is no git repository here, so questions carry no card");
+        };
+        for part in notes.parts() {
+            self.console.outside(&format!("{}\n\n", self.agent.redacted(part)));
+        }
+        let tokens = notes.parts().iter().map(|part| estimate_tokens(part)).sum::<usize>();
+        let most = self.settings.context.project_tokens;
+        let told = if self.carries_project() {
+            "sent with the first question here, and again when it has changed; :context project off leaves it out"
+        } else {
+            "not sent; :context project on sends it"
+        };
+        self.console.notice(&format!("about {tokens} tokens of at most {most} (context.project_tokens); {told}"));
     }
 
     fn show_context(&mut self) {

@@ -1,5 +1,6 @@
 //! Puts the line editor together from its slots.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use super::slots::{ShellCompletion, ToldHighlighter, ToldValidator};
 use super::state::SharedState;
 use super::writer::Writer;
 use crate::agent::Agent;
-use crate::app::App;
+use crate::app::{App, Attaching};
 use crate::config::{EditMode, Env, Settings};
 use crate::shell::Handle;
 
@@ -69,7 +70,8 @@ pub(super) fn make(
     let palette = (settings.highlight && color).then(Palette::default);
     let live = ShellCompletion { pump: pump.clone(), timeout: Duration::from_millis(settings.completion_timeout_ms) };
     let inner = ShellCompleter::new(SharedState::clone(state), meta_entries(shape), Some(Box::new(live)))
-        .with_conversations(recent_conversations(writer));
+        .with_conversations(recent_conversations(writer))
+        .with_mentions(mentions(shape));
     let completer = HookCompleter { inner, hooks: shape.hooks.clone() };
     // A menu's marker stands where the prompt's glyph stood.
     let marker = if shape.unicode { "❯ " } else { "> " };
@@ -121,6 +123,11 @@ pub(super) fn make(
 fn recent_conversations(writer: &Writer) -> impl Fn() -> Vec<(String, String)> + Send + use<> {
     let writer = writer.clone();
     move || conversations::recent(&writer.store())
+}
+
+fn mentions(shape: &Shape<'_>) -> impl Fn(&Path, &str) -> Vec<(String, String)> + Send + use<> {
+    let (settings, env) = (shape.settings.clone(), shape.env.clone());
+    move |cwd, typed| Attaching { settings: &settings, env: &env, config: None, cwd }.candidates(typed)
 }
 
 fn meta_entries(shape: &Shape<'_>) -> Vec<MetaEntry> {

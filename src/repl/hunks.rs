@@ -41,15 +41,16 @@ impl Repl {
     pub(super) fn choose_hunks(&mut self, question: &Question, cancel: &Cancel) -> Result<(String, Answer), Flow> {
         let patches = patches(&question.changes);
         let total: usize = patches.iter().map(FilePatch::choices).sum();
-        let mut wanted: Vec<Vec<bool>> = patches.iter().map(|patch| vec![false; patch.choices()]).collect();
+        let mut wanted: Vec<Vec<bool>> = Vec::new();
         let console = Console::new(self.console.options());
         let mut rest = None;
         let mut number = 0;
-        for (file, patch) in patches.iter().enumerate() {
+        for patch in &patches {
+            let mut of_file = Vec::new();
             for hunk in 0..patch.choices() {
                 number += 1;
                 if let Some(rest) = rest {
-                    wanted[file][hunk] = rest;
+                    of_file.push(rest);
                     continue;
                 }
                 let head = format!("hunk {number} of {total}");
@@ -59,12 +60,8 @@ impl Repl {
                 let said = self.put(Some(CHANGES_WAIT), &mut pager, Said::Stop, Said::None)?;
                 pager.leave(&console);
                 match said {
-                    Said::Take => wanted[file][hunk] = true,
-                    Said::Leave => {}
-                    Said::TakeRest => {
-                        wanted[file][hunk] = true;
-                        rest = Some(true);
-                    }
+                    Said::Take | Said::Leave => {}
+                    Said::TakeRest => rest = Some(true),
                     Said::LeaveRest => rest = Some(false),
                     Said::None | Said::Stop => {
                         if said == Said::Stop {
@@ -73,7 +70,9 @@ impl Repl {
                         return Ok(("no".to_owned(), Answer::No(String::new())));
                     }
                 }
+                of_file.push(matches!(said, Said::Take | Said::TakeRest));
             }
+            wanted.push(of_file);
         }
         let taken = wanted.iter().flatten().filter(|is_wanted| **is_wanted).count();
         Ok(match taken {

@@ -7,21 +7,19 @@ use super::conversations::{age, one_line};
 use super::run::{Flow, Repl};
 use super::state;
 use crate::agent::{Agent, MemoryJob, Written};
-use crate::app::{StoreRecorder, past_turns};
+use crate::app::{Remembered, StoreRecorder, past_turns};
 use crate::host;
 use crate::project::Repository;
 use crate::proto::{Event, Failure, FailureKind, Role};
 use crate::render::sanitise;
 use crate::render::text::table;
 use crate::store::{MemoryOrigin, StoreError, StoredMemory, StoredMessage, ToRemember};
-use crate::turn::{self, Asked, memory_note, relevant, wishes_to_remember};
+use crate::turn::wishes_to_remember;
 
 /// Turns from which on a conversation is remembered by itself: of a shorter one there is little to say.
 const TURNS_MIN: usize = 3;
 /// Characters of a memory; more is a document.
 const TEXT_CHARS_MAX: usize = 4_000;
-/// Memories that are looked at for a question, the newest.
-const LOOKED_AT_MAX: usize = 5_000;
 
 /// What the session knows of memories.
 #[derive(Debug, Default)]
@@ -205,32 +203,13 @@ impl Repl {
         if !self.agent.is_new() {
             return String::new();
         }
-        self.memories.carried.clear();
-        let tokens_max = self.settings.memory.tokens;
-        // A store that can't be read is told elsewhere; the question goes without.
-        let stored = if tokens_max == 0 { Vec::new() } else { self.store().memories(true).unwrap_or_default() };
-        let newest = &stored[stored.len().saturating_sub(LOOKED_AT_MAX)..];
-        let reach = self.agent.reach(None);
-        let all: Vec<turn::Memory<'_>> = newest
-            .iter()
-            .map(|it| turn::Memory {
-                id: it.id,
-                place: it.place.as_deref(),
-                reach: it.reach,
-                is_own: it.origin == MemoryOrigin::User,
-                time: it.time,
-                text: &it.text,
-            })
-            .collect();
-        let cwd = state::read(&self.state).cwd.display().to_string();
-        let chosen = relevant(&all, Asked { question, cwd: &cwd, reach }, tokens_max);
-        if !chosen.is_empty() {
-            let count = chosen.len();
-            let told = if count == 1 { "1 memory goes".to_owned() } else { format!("{count} memories go") };
-            self.console.notice(&format!("[memory] {told} in front of this conversation; :memory marks them"));
+        let cwd = state::read(&self.state).cwd.clone();
+        let chosen = Remembered::choose(&self.agent, &self.settings, &self.store(), question, &cwd);
+        if let Some(told) = chosen.told() {
+            self.console.notice(&format!("{told}; :memory marks them"));
         }
-        self.memories.carried = chosen.iter().map(|memory| memory.id).collect();
-        memory_note(&chosen)
+        self.memories.carried = chosen.ids;
+        chosen.note
     }
 
     /// Puts what an answer asks to be remembered into the inbox.

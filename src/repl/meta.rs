@@ -54,7 +54,7 @@ pub const CONTEXT_WORDS: [&str; 3] = ["compact", "restore", "project"];
 /// What `:memory` can be told.
 pub const MEMORY_WORDS: [&str; 8] = ["add", "drop", "edit", "forget", "inbox", "save", "show", "take"];
 /// What `:allow` can be told.
-pub const ALLOW_WORDS: [&str; 2] = ["list", "remove"];
+pub const ALLOW_WORDS: [&str; 4] = ["list", "remove", "export", "import"];
 
 /// What `:history` can be told, beside words to look for.
 pub const HISTORY_WORDS: [&str; 3] = ["prune", "delete", "export"];
@@ -112,12 +112,16 @@ pub enum Action {
     Route,
     /// Shows what the next question carries; summarises it, or undoes that.
     Context,
+    /// Shows the project's card.
+    Card,
     /// Lists, adds, changes and forgets what is remembered.
     Memory,
     /// Lists what was hidden.
     Redact,
     /// Stops every tool, or lets them run again.
     Estop,
+    /// Shows the uncommitted changes.
+    Diff,
     /// Shows what a tool gave.
     Show,
     /// Lists the tools.
@@ -146,7 +150,7 @@ pub struct Meta {
 }
 
 /// The table.
-pub const METAS: [Meta; 33] = [
+pub const METAS: [Meta; 35] = [
     row(&["quit", "q", "exit"], "", Argument::None, "ends the session, as exit does", Action::Quit),
     row(&["clear"], "", Argument::None, "forgets the conversation's questions and answers", Action::Clear),
     row(
@@ -257,6 +261,13 @@ pub const METAS: [Meta; 33] = [
         Action::Context,
     ),
     row(
+        &["card"],
+        "",
+        Argument::None,
+        "shows what a question carries of the repository around you, and what that costs",
+        Action::Card,
+    ),
+    row(
         &["memory"],
         "[WHAT]",
         Argument::Memory,
@@ -277,6 +288,7 @@ pub const METAS: [Meta; 33] = [
         "stops every tool of a model, in every session; clear lets them run again",
         Action::Estop,
     ),
+    row(&["diff"], "", Argument::None, "shows what differs from the last commit", Action::Diff),
     row(&["show"], "[N]", Argument::Block, "shows all that a tool gave; the last one without a number", Action::Show),
     row(
         &["tools"],
@@ -287,9 +299,9 @@ pub const METAS: [Meta; 33] = [
     ),
     row(
         &["allow", "allowlist"],
-        "[remove N]",
+        "[WHAT]",
         Argument::Allow,
-        "lists the commands that the model may run in this project without a question, or takes one back",
+        "lists the commands that the model may run in this project without a question; remove N, export FILE, import FILE",
         Action::Allow,
     ),
     row(

@@ -9,6 +9,7 @@ mod answer;
 mod approve;
 #[allow(clippy::disallowed_methods, reason = "the file that a block of an answer is saved to")]
 mod blocks;
+mod changes;
 pub mod complete;
 mod configure;
 mod context;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::question::Asked;
 use crate::console::Console;
 use crate::render::sheet::{Look, Sheet};
-use crate::render::text::wrap;
+use crate::render::text::width;
 
 /// Rows that a page has, however low the terminal.
 const PAGE_ROWS_MIN: usize = 3;
@@ -84,6 +84,18 @@ fn scrolls(mut keys: &[u8]) -> Option<Vec<Scroll>> {
     Some(found)
 }
 
+/// Breaks a row of keys between them.
+fn rows_of_keys(keys: &str, columns: usize) -> Vec<String> {
+    let mut rows: Vec<String> = Vec::new();
+    for key in keys.split("  ") {
+        match rows.last_mut() {
+            Some(row) if width(row) + 2 + width(key) <= columns => row.push_str(&format!("  {key}")),
+            _ => rows.push(key.to_owned()),
+        }
+    }
+    rows
+}
+
 impl<'q, T> Pager<'q, T> {
     /// Makes one; nothing is drawn yet.
     pub(super) fn new(
@@ -144,15 +156,15 @@ impl<'q, T> Pager<'q, T> {
 
     /// Draws the page; over the one before, where that still stands.
     fn draw(&mut self, console: &Console) {
-        let (width, height) = (console.width_columns(), console.height_rows());
+        let (columns, height) = (console.width_columns(), console.height_rows());
         self.leave(console);
-        if width != self.width_columns {
+        if columns != self.width_columns {
             self.sheet = (self.make)(look(console));
-            self.width_columns = width;
+            self.width_columns = columns;
         }
         let len = self.sheet.len();
-        let below = |keys: &str| wrap(keys, width.saturating_sub(1), "  ");
-        let rows_below = self.keys.map(|keys| below(keys).split('\n').count()).into_iter().max().unwrap_or(1);
+        let below = |keys: &str| rows_of_keys(keys, columns.saturating_sub(1));
+        let rows_below = self.keys.map(|keys| below(keys).len()).into_iter().max().unwrap_or(1);
         // One row says which lines these are, and the lowest one stays free.
         self.page_rows = height.saturating_sub(rows_below + 2).max(PAGE_ROWS_MIN);
         self.top = self.top.min(len.saturating_sub(self.page_rows));
@@ -165,8 +177,8 @@ impl<'q, T> Pager<'q, T> {
             rows.push(console.paint(nu_ansi_term::Style::new().reverse(), &text));
         }
         let keys = below(self.keys[usize::from(!self.is_seen)]);
-        self.drawn = rows.len() + keys.split('\n').count();
-        rows.push(keys);
+        self.drawn = rows.len() + keys.len();
+        rows.extend(keys);
         console.write(&rows.join("\n"));
     }
 
@@ -212,6 +224,12 @@ impl<T: Clone> Asked for Pager<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_of_keys_breaks_between_them() {
+        assert_eq!(rows_of_keys("run it [y]  no [n, Enter]", 80), ["run it [y]  no [n, Enter]"]);
+        assert_eq!(rows_of_keys("run it [y]  no [n, Enter]", 20), ["run it [y]", "no [n, Enter]"]);
+    }
 
     #[test]
     fn keys_that_scroll_are_read_however_many_come_at_once() {

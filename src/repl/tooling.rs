@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use super::run::Repl;
+use super::run::{Flow, Repl};
 use super::state;
 use crate::agent::Hands;
 use crate::app::{ChannelKind, hands, workspace_dir, workspace_for};
 use crate::config::{SecuritySettings, Settings, ToolLimitSettings, ToolSettings};
 use crate::proto::{CommandOutcome, Failure, FailureKind};
+use crate::render::patch::parse;
 
 /// What a session keeps of tools.
 #[derive(Default)]
@@ -17,9 +18,17 @@ pub(super) struct Tooling {
     /// Those of other projects that were asked about in this session.
     parked: Vec<(At, Hands)>,
     /// What they gave, for `:show`.
-    pub outputs: Vec<String>,
+    pub outputs: Vec<Given>,
     /// How the last command in the user's shell ended.
     pub last_outcome: Option<CommandOutcome>,
+}
+
+/// What a tool gave.
+pub(super) struct Given {
+    /// In text.
+    pub text: String,
+    /// The files that it changed, in the unified form.
+    pub diff: String,
 }
 
 /// Where tools work, and what was set when they were made: a project's file may change that.
@@ -75,12 +84,18 @@ impl Repl {
     }
 
     /// Shows what a tool gave, whole.
-    pub(super) fn show_output(&mut self, argument: &str) {
+    pub(super) fn show_output(&mut self, argument: &str) -> Flow {
         let outputs = &self.tooling.outputs;
         let number = if argument.is_empty() { Some(outputs.len()) } else { argument.parse().ok() };
         let found = number.and_then(|number: usize| number.checked_sub(1)).and_then(|at| outputs.get(at));
         match found {
-            Some(output) => self.console.outside(&format!("{}\n", output.trim_end_matches('\n'))),
+            Some(Given { text, diff }) => {
+                self.console.outside(&format!("{}\n", text.trim_end_matches('\n')));
+                let patches = parse(diff);
+                if !patches.is_empty() {
+                    return self.browse(patches, Vec::new());
+                }
+            }
             None => self.console.failure(&Failure {
                 kind: FailureKind::User,
                 message: format!("no tool gave an output {argument}").trim_end().to_owned(),
@@ -90,5 +105,6 @@ impl Repl {
                 },
             }),
         }
+        Flow::Continue
     }
 }

@@ -75,6 +75,10 @@ impl<'a> Context<'a> {
     }
 }
 
+/// Meta commands that a slash may stand before, and whether more may follow: those that every assistant has.
+const SLASH_WORDS: [(&str, bool); 5] =
+    [("allowlist", true), ("clear", false), ("help", false), ("memory", true), ("model", true)];
+
 /// Who sends a line somewhere whatever it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forced {
@@ -108,6 +112,11 @@ pub fn decide(line: &str, context: &Context<'_>) -> Verdict {
             Some(Forced::Key(route)) if route != natural.route => by_key(route, natural.text),
             _ => natural,
         };
+    }
+    if !matches!(context.forced, Some(Forced::Key(_)))
+        && let Some(meta) = by_slash(trimmed, context)
+    {
+        return meta;
     }
     let text = |route| if route == Route::Ask { trimmed.to_owned() } else { line.to_owned() };
     let (route, rule, reason) = match context.forced {
@@ -167,6 +176,15 @@ fn by_prefix(line: &str, trimmed: &str) -> Option<Verdict> {
         }
         _ => None,
     }
+}
+
+/// `/help` and its like, as other assistants have them; a path of that name wins.
+fn by_slash(trimmed: &str, context: &Context<'_>) -> Option<Verdict> {
+    let word = trimmed.split_whitespace().next()?;
+    let (name, takes_more) = SLASH_WORDS.iter().find(|(name, _)| word.strip_prefix('/') == Some(name))?;
+    let is_meta = (*takes_more || word == trimmed) && !(context.exists)(word);
+    let reason = format!("it begins with /{name}, which is :{name}, and no file is called so");
+    is_meta.then(|| verdict(Route::Meta, format!(":{}", &trimmed[1..]), "slash-word", reason))
 }
 
 /// `!ls` forces the shell; `!!`, `!$`, `!-2`, `!12` are its history expansion, and `! cmd` its negation.

@@ -27,6 +27,10 @@ pub(super) fn exact(text: &str, line: &Line<'_>, head: &Head<'_>, context: &Cont
     if first.shape == Shape::Comment {
         return Some(of_comment(first.text));
     }
+    let names_something = |name: &str| name.starts_with(|c: char| c.is_alphanumeric() || "/._~\"'".contains(c));
+    if text.strip_prefix('@').is_some_and(names_something) && !head.resolves() {
+        return Some(ask("mention", "`@` names what the question is about"));
+    }
     if text.starts_with('^') && text[1..].contains('^') {
         return Some(shell("history-expansion", "it is the shell's history expansion"));
     }

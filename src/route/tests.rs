@@ -320,3 +320,30 @@ fn what_the_user_said_moves_this_line_and_the_weights_a_little() {
         assert_eq!(decide("!ls", &Context { forced: Some(forced), ..context }).route, Route::Shell);
     }
 }
+
+#[test]
+fn words_with_a_slash_are_meta_commands_unless_a_file_is_called_so() {
+    let names = Names::default();
+    let context = Context::new(&names);
+    for (line, meta) in [
+        ("/help", Some(":help")),
+        (" /model local ", Some(":model local")),
+        ("/memory add I like tabs", Some(":memory add I like tabs")),
+        ("/allowlist", Some(":allowlist")),
+        ("/clear now", None),
+        ("/helpme", None),
+        ("/bin/help", None),
+        ("help", None),
+    ] {
+        let verdict = decide(line, &context);
+        let text = (verdict.route == Route::Meta).then_some(verdict.text);
+        assert_eq!(text.as_deref(), meta, "{line:?}");
+    }
+    let exists = Context { exists: &|word| word == "/help", ..Context::new(&names) };
+    assert_eq!(decide("/help", &exists).route, Route::Shell);
+    let forced = Context { forced: Some(Forced::Mode(Route::Shell)), ..Context::new(&names) };
+    assert_eq!(decide("/help", &forced).route, Route::Meta, "a prefix still counts");
+    let flipped = Context { forced: Some(Forced::Key(Route::Shell)), ..Context::new(&names) };
+    let verdict = decide("/help", &flipped);
+    assert_eq!((verdict.route, verdict.text.as_str()), (Route::Shell, "/help"));
+}

@@ -93,7 +93,7 @@ impl<'t> Reader<'t> {
         let mut nodes = 0;
         loop {
             nodes += 1;
-            if nodes % NODES_A_LOOK == 0 && deadline.is_over() {
+            if usize::is_multiple_of(nodes, NODES_A_LOOK) && deadline.is_over() {
                 return None;
             }
             let node = cursor.node();

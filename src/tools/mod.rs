@@ -3,6 +3,7 @@
 
 mod ask;
 mod bash;
+mod check;
 mod edit;
 mod files;
 mod http;
@@ -31,6 +32,7 @@ use crate::host::Root;
 use crate::proto::action::Action;
 use crate::proto::tool::{FileChange, Outcome, ToolError};
 
+pub use check::Check;
 pub use edit::{changed_by_person, edit_tools, taken};
 pub use http::{Http, HttpOptions};
 pub use pdf::{PAGE_END, Pdf, pages_of_pdf};

@@ -16,6 +16,8 @@ struct Entry {
     spec: Spec,
     schema: Schema,
     tool: Box<dyn Tool>,
+    /// Whether only we call it.
+    is_ours: bool,
 }
 
 impl Registry {
@@ -46,25 +48,37 @@ impl Registry {
     /// # Errors
     /// Its name is taken, or its schema isn't understood.
     pub fn add(&mut self, tool: Box<dyn Tool>) -> Result<(), String> {
+        self.add_for(tool, false)
+    }
+
+    /// Adds a tool that no model sees or calls.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn add_ours(&mut self, tool: Box<dyn Tool>) -> Result<(), String> {
+        self.add_for(tool, true)
+    }
+
+    fn add_for(&mut self, tool: Box<dyn Tool>, is_ours: bool) -> Result<(), String> {
         let spec = tool.spec();
         let mut names = std::iter::once(spec.name.as_str()).chain(spec.aliases.iter().copied());
         if let Some(taken) = names.find(|name| self.find(name).is_some()) {
             return Err(format!("there is a tool called {taken} already"));
         }
         let schema = Schema::new(spec.schema.clone())?;
-        self.tools.push(Entry { spec, schema, tool });
+        self.tools.push(Entry { spec, schema, tool, is_ours });
         self.tools.sort_by(|left, right| left.spec.name.cmp(&right.spec.name));
         Ok(())
     }
 
     /// Leaves only the tools whose name or alias is in the list.
     pub fn keep_only(&mut self, names: &[String]) {
-        self.tools.retain(|entry| entry.spec.is_in(names));
+        self.tools.retain(|entry| entry.is_ours || entry.spec.is_in(names));
     }
 
     /// What there is, by name.
     pub fn specs(&self) -> impl Iterator<Item = &Spec> {
-        self.tools.iter().map(|entry| &entry.spec)
+        self.tools.iter().filter(|entry| !entry.is_ours).map(|entry| &entry.spec)
     }
 
     /// Understands a call of a model: finds its tool by name or alias, holds the arguments against the schema, and
@@ -73,7 +87,7 @@ impl Registry {
     /// # Errors
     /// There is no such tool, or the call isn't right; the model reads why and may mend it.
     pub fn plan(&self, name: &str, arguments: &str, place: Place<'_>) -> Result<(String, Value, Plan), ToolError> {
-        let entry = self.find(name).ok_or_else(|| self.unknown(name))?;
+        let entry = self.find(name).filter(|entry| !entry.is_ours).ok_or_else(|| self.unknown(name))?;
         let text = if arguments.trim().is_empty() { "{}" } else { arguments };
         let wrong =
             |what: String| ToolError::new("bad-arguments", what, format!("the schema is {}", entry.spec.schema));
@@ -87,7 +101,13 @@ impl Registry {
         Ok((entry.spec.name.clone(), value, plan))
     }
 
-    /// Understands a call whose arguments were made here of a model's, which had passed the schema.
+    /// Whether there is a tool that only we call.
+    #[must_use]
+    pub fn has_ours(&self, name: &str) -> bool {
+        self.find(name).is_some_and(|entry| entry.is_ours)
+    }
+
+    /// Understands a call whose arguments were made here, or of a model's, which had passed the schema.
     ///
     /// # Errors
     /// There is no such tool, or the call can't be meant so.

@@ -230,13 +230,15 @@ fn normal(path: &Path) -> PathBuf {
 }
 
 /// What else there is to say of a command.
-enum Note {
+pub(super) enum Note {
     None,
     Gone,
     Stopped,
     Awaited,
     Job(usize),
     TooMany,
+    /// Its time was over.
+    Late,
 }
 
 /// What a program asked that waits for a person: the last line that it wrote, to the terminal or else anywhere.
@@ -249,7 +251,8 @@ fn asked(output: &Output) -> Option<String> {
     [&output.terminal, &output.err, &output.out].into_iter().find_map(|bytes| last(bytes))
 }
 
-fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
+/// What came of a command.
+pub(super) fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
     let (out, err) = (strip_controls(&output.out), strip_controls(&output.err));
     let mut shown = out.trim_end_matches('\n').to_owned();
     if !err.trim().is_empty() {
@@ -292,6 +295,7 @@ fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
                 hint,
             )
         }
+        Note::Late => ToolError::new("timeout", format!("it was ended after {} s", took.as_secs()), ""),
         _ if output.status != Some(0) && WANTS_TERMINAL.iter().any(|sign| lower.contains(sign)) => {
             let hint = "the user can run it in their own shell; ask them to";
             ToolError::new("needs-terminal", "it wants a terminal, which it has not", hint)

@@ -293,6 +293,127 @@ fn a_difference_that_would_deceive_shows_what_it_is() {
     session.expect_text("that was it");
 }
 
+/// A check that fails until a file says otherwise; it notes that it ran.
+fn with_check(answers: &[Value]) -> TempDir {
+    let home =
+        home(answers, "project = {check = 'echo ran >> ran; grep -q good a.txt || { echo it is bad; exit 3; }'}");
+    fs::write(work(home.path(), "a.txt"), "old\n").expect("a file");
+    home
+}
+
+#[test]
+fn after_accepted_edits_the_projects_check_runs_and_its_failure_is_mended() {
+    let replace = |old: &str, new: &str| ("edit_replace_exact", json!({"path": "a.txt", "old": old, "new": new}));
+    let home = with_check(&[rounds("please", &[replace("old", "bad"), replace("bad", "good")], "that was it")]);
+    let session = session(spawn(home.path()).size(40, 140));
+    session.send(b"?please do\r");
+    session.expect_text("- old");
+    session.expect_text(KEYS);
+    session.send(b"y");
+    session.expect_text("failed: it ended with status 3");
+    session.expect_text("- bad");
+    session.expect_text(KEYS);
+    session.send(b"y");
+    session.expect_text("passed, ");
+    session.expect_text("that was it");
+    assert_eq!((read(home.path(), "a.txt"), read(home.path(), "ran")), ("good\n".into(), "ran\nran\n".into()));
+    let receipts = fs::read_to_string(home.path().join(".local/state/reedclaw/receipts.jsonl")).expect("receipts");
+    let approvers = receipts.matches("\"approver\":\"config\"").count();
+    assert!(approvers >= 2 && receipts.contains("project_check"), "{receipts}");
+}
+
+#[test]
+fn the_check_runs_not_where_nothing_was_edited_and_not_for_a_model_that_asks() {
+    let look = ("file_list", json!({}));
+    let call = ("project_check", json!({}));
+    let edit = ("edit_replace_exact", json!({"path": "a.txt", "old": "old", "new": "good"}));
+    let home = with_check(&[rounds("look", &[look, call], "I looked"), rounds("please", &[edit], "that was it")]);
+    let session = session(spawn(home.path()));
+    session.send(b"?look around\r");
+    session.expect_text("there is no tool called project_check");
+    session.expect_text("I looked");
+    session.send(b"?please do\r");
+    session.expect_text(KEYS);
+    session.send(b"n");
+    session.expect_text("that was it");
+    assert_eq!(read(home.path(), "ran"), "(no file)");
+}
+
+#[test]
+fn ctrl_c_stops_the_check() {
+    let edit = ("edit_replace_exact", json!({"path": "a.txt", "old": "old", "new": "new"}));
+    let home = home(&[rounds("please", &[edit], "that was it")], "project = {check = 'echo $$ > pid; sleep 1000'}");
+    fs::write(work(home.path(), "a.txt"), "old\n").expect("a file");
+    let session = session(spawn(home.path()));
+    session.send(b"?please do\r");
+    session.expect_text(KEYS);
+    session.send(b"y");
+    session.expect_outside("the check runs", || {
+        Some(read(home.path(), "pid")).filter(|text| text.ends_with('\n') && text.len() > 1)
+    });
+    session.press(Key::Ctrl('c'));
+    session.expect_text("stopped; what came is kept");
+    session.expect_prompt();
+    assert_eq!(read(home.path(), "a.txt"), "new\n");
+}
+
+#[test]
+fn a_projects_file_can_not_have_a_check_run() {
+    let home = batch_home();
+    fs::write(work(home.path(), ".reedclaw.lua"), "return { project = { check = 'touch ran' } }\n").expect("a file");
+    let session = Session::spawn(spawn(home.path()));
+    session.expect_text("will be refused, a project can't have a command run after edits");
+}
+
+#[test]
+fn uncommitted_changes_are_drawn_and_nothing_of_the_repository_runs() {
+    let home = home(&[], "");
+    let git = |words: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command.args(words).current_dir(home.path().join("work")).env_clear().env("PATH", crate::need::TEST_PATH);
+        let done = command.env("HOME", home.path()).output().expect("git");
+        assert!(done.status.success(), "{words:?} {done:?}");
+    };
+    fs::remove_dir(home.path().join("work/.git")).expect("the empty one");
+    git(&["init", "-q"]);
+    fs::write(work(home.path(), "a.rs"), "fn a() {}\nfn b() {}\n").expect("a file");
+    fs::write(work(home.path(), "run.sh"), "echo\n").expect("a file");
+    git(&["add", "."]);
+    git(&["-c", "user.name=x", "-c", "user.email=x@y", "commit", "-qm", "first"]);
+    let session = session(spawn(home.path()));
+    session.run(":diff");
+    session.expect_text("nothing differs from the last commit");
+    fs::write(work(home.path(), "a.rs"), "fn a() {}\nfn c() {}\n").expect("a file");
+    fs::write(work(home.path(), "new.txt"), "x\n").expect("a file");
+    fs::set_permissions(work(home.path(), "run.sh"), fs::Permissions::from_mode(0o755)).expect("a mode");
+    let ran = home.path().join("ran");
+    git(&["config", "diff.external", &format!("touch {}", ran.display())]);
+    session.run("clear");
+    session.run(":diff");
+    session.expect("the changes", |screen| {
+        let text = screen.contents();
+        [
+            "2 files, +1 −1",
+            "a.rs  +1 −1",
+            "  2     - fn b() {}",
+            "      2 + fn c() {}",
+            "mode 100644, then 100755",
+            "not in git: new.txt",
+        ]
+        .iter()
+        .all(|part| text.contains(part))
+    });
+    assert!(!ran.exists());
+    fs::write(work(home.path(), "a.rs"), numbered(100)).expect("a file");
+    session.run("clear");
+    session.send(b":diff\r");
+    session.expect_text("leave [q, Enter]");
+    session.send(b"G");
+    session.expect_text("not in git: new.txt");
+    session.send(b"q");
+    session.expect_prompt();
+}
+
 #[test]
 fn it_is_spoken_where_somebody_listens() {
     let home = batch_home();

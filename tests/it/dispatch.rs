@@ -208,3 +208,34 @@ fn a_terminal_of_no_size_runs_lines() {
     session.line("exit 3");
     assert_eq!(status_code(session.expect_exit()), 3);
 }
+
+#[test]
+fn a_session_begins_where_and_with_what_it_is_told() {
+    let home = TempDir::new().expect("a home");
+    std::fs::create_dir_all(home.path().join("work/deep")).expect("a directory");
+    let config = "return {models = {one = {kind = \"mock\"}, two = {kind = \"mock\"}}, default_model = \"one\"}";
+    let spawn = || Spawn::reedclaw().home(home.path()).file(".config/reedclaw/config.lua", config);
+    let session = Session::spawn(spawn().args(&["--path", "work/deep", "--model=two", "--log-level", "error"]));
+    session.expect_prompt();
+    session.run("pwd");
+    session.expect_line(&home.path().join("work/deep").display().to_string());
+    session.run(":model");
+    session.expect_text("two");
+    session.line("exit");
+    session.expect_exit();
+    let log = || std::fs::read_to_string(home.path().join(".local/state/reedclaw/reedclaw.log")).unwrap_or_default();
+    assert!(!log().contains("startup"), "{}", log());
+    // A model that isn't there is told, and the shell is there.
+    let session = Session::spawn(spawn().args(&["--model", "three"]));
+    session.expect_prompt();
+    session.expect_text("three");
+    session.line("exit");
+    session.expect_exit();
+    assert!(log().contains("startup"), "{}", log());
+    let session = Session::spawn(spawn().args(&["--path", "nowhere"]));
+    session.expect_text("--path nowhere");
+    assert_eq!(status_code(session.expect_exit()), 2);
+    let output = piped(&program(), "reedclaw", &["--path", "work", "-c", "pwd"], b"", home.path());
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(2), true), "{err}");
+}

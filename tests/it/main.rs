@@ -45,6 +45,7 @@ mod sandbox;
 mod server;
 mod sshd;
 mod state;
+mod story;
 mod terminal;
 mod tidy;
 mod tool;

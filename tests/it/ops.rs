@@ -56,7 +56,7 @@ fn calls_are_kept_shown_exported_and_deleted_with_the_conversation() {
         calling("passwd", "file_read", &json!({"path": "/etc/passwd"}), "I may not"),
     ]);
     assert_eq!(run(home.path(), &["agent", "-m", "what does the clock say?"]).0, Some(0));
-    assert_eq!(run(home.path(), &["agent", "--conversation", "last", "-m", "read passwd"]).0, Some(0));
+    assert_eq!(run(home.path(), &["agent", "--conversation", "last", "-m", "read passwd"]).0, Some(3));
     let (code, shown, _) = run(home.path(), &["memory", "show", "1"]);
     assert_eq!(code, Some(0));
     let (asked, denied) = (shown.find("### Tool time, receipt-").expect(&shown), shown.find("(not done)"));
@@ -154,6 +154,27 @@ fn a_session_lists_its_tools_and_what_is_allowed() {
     session.expect_text("taken back");
     session.run(":clear");
     session.run(":allowlist");
+    session.expect_text("1  true two");
+    // The same with a slash, as other assistants have it; a list goes out and comes back, with a question.
+    session.run(":allow export list.json");
+    session.expect_text("1 commands are in list.json");
+    session.run("clear");
+    session.run("/allowlist remove 1");
+    session.expect_text("taken back");
+    session.send(b":allow import list.json\r");
+    session.expect_text("true two  by /");
+    session.expect_text("for good in this project?");
+    session.send(b"\r");
+    session.expect_prompt();
+    session.run("clear");
+    session.run("/allowlist");
+    session.expect_text("nothing is allowed for good");
+    session.send(b":allow import list.json\r");
+    session.expect_text("for good in this project?");
+    session.send(b"y");
+    session.expect_prompt();
+    session.run("clear");
+    session.run("/allowlist");
     session.expect_text("1  true two");
     session.line(":exit");
     session.expect_exit();

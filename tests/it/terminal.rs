@@ -44,6 +44,10 @@ impl Person for Somebody {
         if question.preview.contains("terminal") { Answer::InMyShell } else { Answer::Once }
     }
 
+    fn has_shell(&self) -> bool {
+        true
+    }
+
     fn run_in_own_shell(&mut self, command: &str) -> Option<Outcome> {
         self.taken_over.push(command.to_owned());
         Some(Outcome::of("done by the person"))
@@ -72,6 +76,7 @@ fn hands(world: &World, shell: Duration) -> Hands {
         allowed: Allowed::open(&world.path("state"), root.path()).expect("no rules"),
         path: crate::need::TEST_PATH.to_owned(),
         audit_log: None,
+        check: None,
     });
     Hands::new(HandsOptions {
         registry,

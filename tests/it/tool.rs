@@ -531,6 +531,28 @@ fn before_an_edit_the_person_sees_what_and_how_much() {
 }
 
 #[test]
+fn at_a_terminal_hunks_are_taken_one_by_one() {
+    let home = home();
+    let old: String = (1..30).map(|line| format!("line {line}\n")).collect();
+    fs::write(home.path().join("ws/a.txt"), &old).expect("a file");
+    let workspace = home.path().join("ws").display().to_string();
+    let new = old.replace("line 3\n", "three\n").replace("line 20\n", "twenty\n");
+    let arguments = json!({"path": "a.txt", "content": new}).to_string();
+    let args = ["tool", "run", "file_write", "--json", &arguments, "--workspace", &workspace];
+    let session = Session::spawn(Spawn::new(program()).args(&args).home(home.path()).size(50, 120));
+    session.expect_text("h by hunk");
+    session.line("h");
+    session.expect_text("hunk 1 of 2");
+    session.expect_text("y take;");
+    session.line("no");
+    session.expect_text("hunk 2 of 2");
+    session.expect("the second question", |screen| screen.contents().matches("y take;").count() == 2);
+    session.line("y");
+    assert_eq!(status_code(session.expect_exit()), 0);
+    assert_eq!(fs::read_to_string(home.path().join("ws/a.txt")).expect("a file"), old.replace("line 20\n", "twenty\n"));
+}
+
+#[test]
 fn at_a_terminal_the_person_is_asked() {
     let home = home();
     let workspace = home.path().join("ws").display().to_string();

@@ -29,6 +29,8 @@ pub use told::{Told, map, of_file};
 pub const FILES_MAX: usize = 20_000;
 /// Bytes of a file; a longer one was hardly written by hand.
 const FILE_BYTES_MAX: u64 = 512 * 1024;
+/// Names that complete what was typed.
+const NAMES_MAX: usize = 30;
 /// Threads that read.
 const THREADS_MAX: usize = 8;
 
@@ -58,6 +60,22 @@ pub fn kept_file(directory: &Path, root: &Path) -> PathBuf {
             ((high ^ u32::from(*byte)).wrapping_mul(0x0100_0193), (low ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
         });
     directory.join(format!("{high:08x}{low:08x}"))
+}
+
+/// Names that begin with what was typed, each with where it is defined, of what is kept of a root: nothing is read anew.
+#[must_use]
+pub fn names_like(kept: &Path, root: &Path, typed: &str) -> Vec<(String, String)> {
+    let typed = typed.to_lowercase();
+    let mut found: Vec<(String, String)> = Vec::new();
+    for source in cache::read(kept, root).unwrap_or_default() {
+        for it in source.definitions.iter().filter(|it| it.name.to_lowercase().starts_with(&typed)) {
+            found.push((it.name.clone(), format!("{}:{}", source.path.display(), it.lines.0)));
+        }
+    }
+    found.sort_by(|left, right| (left.0.len(), left).cmp(&(right.0.len(), right)));
+    found.dedup_by(|left, right| left.0 == right.0);
+    found.truncate(NAMES_MAX);
+    found
 }
 
 /// A source and what it defines and uses.
@@ -138,7 +156,7 @@ fn files(root: &Path, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<(PathBuf, Stam
         let (found, halt) = (&found, &halt);
         Box::new(move |entry| {
             seen += 1;
-            if halt.load(Ordering::Relaxed) || (seen % 256 == 0 && is_over()) {
+            if halt.load(Ordering::Relaxed) || (seen.is_multiple_of(256) && is_over()) {
                 halt.store(true, Ordering::Relaxed);
                 return WalkState::Quit;
             }

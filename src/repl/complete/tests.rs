@@ -215,3 +215,23 @@ proptest! {
         prop_assert_eq!(crate::route::lex::unquoted(&paths::escaped(&name)), name);
     }
 }
+
+#[test]
+fn an_at_sign_in_a_question_names_files_and_in_a_command_nothing() {
+    let place = place();
+    let list = |_: &Path, typed: &str| vec![(format!("{typed}.rs"), String::new()), ("x".into(), "a.rs:3".into())];
+    let mut completer = completer(place.path(), None).with_mentions(list);
+    let mut values = |line: &str| -> Option<(usize, Vec<String>)> {
+        let (span, found) = completer.candidates(line, line.len());
+        let values: Vec<String> = found.into_iter().map(|it| it.value).collect();
+        values.iter().any(|value| value == "@x").then_some((span.start, values))
+    };
+    let files = |typed: &str| vec![format!("@{typed}.rs"), "@x".to_owned()];
+    assert_eq!(values("what does @src/a"), Some((10, files("src/a"))));
+    assert_eq!(values("@sr"), Some((0, files("sr"))));
+    assert_eq!(values("what is wrong (@a"), Some((15, files("a"))));
+    assert_eq!(values("what is in @\"my"), Some((11, files("my"))));
+    assert_eq!(values(":ask explain @a"), Some((13, files("a"))));
+    assert_eq!(values("git log @a"), None);
+    assert_eq!(values("write to me@a"), None);
+}

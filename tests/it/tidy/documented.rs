@@ -16,7 +16,7 @@ use super::{ROOMS, root};
 
 /// Settings whose default is too long for a cell, or depends on the machine; the README says where it is.
 const DEFAULTS_ELSEWHERE: &[(&str, &str)] = &[
-    ("system_prompt", "in `config/default.lua`"),
+    ("system_prompt", "in `config/prompts/system.txt`"),
     ("history.dir", "`~/.local/share/reedclaw`"),
     ("tools.http_ports", "`{ 80, 443 }`"),
 ];

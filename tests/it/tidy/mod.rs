@@ -81,8 +81,8 @@ const ROOMS: &[Room] = &[
         "app",
         8,
         &[
-            "base", "proto", "money", "policy", "host", "log", "config", "estop", "model", "receipts", "sandbox",
-            "shell", "store", "gate", "tools", "agent",
+            "base", "proto", "syntax", "money", "policy", "turn", "host", "log", "config", "estop", "model", "project",
+            "receipts", "sandbox", "shell", "store", "gate", "tools", "agent",
         ],
         "the composition root: settings become options here and nowhere else",
     ),

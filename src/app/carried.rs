@@ -1,0 +1,105 @@
+//! What a question carries beside its own words: memories, where it begins a conversation, and what is known of the
+//! repository around it. Every face asks here, so that none carries less than another.
+
+use std::path::{Path, PathBuf};
+
+use super::card_options;
+use crate::agent::Agent;
+use crate::config::{Env, Settings};
+use crate::project::{Notes, Surroundings};
+use crate::store::{MemoryOrigin, Store};
+use crate::turn::{self, Asked, estimate_tokens, memory_note, relevant};
+
+/// Memories that are looked at for a question, the newest.
+const LOOKED_AT_MAX: usize = 5_000;
+
+/// The memories that go with a question.
+#[derive(Debug, Default)]
+pub struct Remembered {
+    /// Their text; empty where none go.
+    pub note: String,
+    /// Their numbers.
+    pub ids: Vec<i64>,
+}
+
+impl Remembered {
+    /// Chooses them for a question that begins a conversation; none go with a later one.
+    #[must_use]
+    pub fn choose(agent: &Agent, settings: &Settings, store: &Store, question: &str, cwd: &Path) -> Self {
+        let tokens_max = settings.memory.tokens;
+        if !agent.is_new() || tokens_max == 0 {
+            return Self::default();
+        }
+        // A store that can't be read is told elsewhere; the question goes without.
+        let stored = store.memories(true).unwrap_or_default();
+        let all: Vec<turn::Memory<'_>> = stored[stored.len().saturating_sub(LOOKED_AT_MAX)..]
+            .iter()
+            .map(|it| turn::Memory {
+                id: it.id,
+                place: it.place.as_deref(),
+                reach: it.reach,
+                is_own: it.origin == MemoryOrigin::User,
+                time: it.time,
+                text: &it.text,
+            })
+            .collect();
+        let cwd = cwd.display().to_string();
+        let chosen = relevant(&all, Asked { question, cwd: &cwd, reach: agent.reach(None) }, tokens_max);
+        Self { note: memory_note(&chosen), ids: chosen.iter().map(|memory| memory.id).collect() }
+    }
+
+    /// What the person is told of them; nothing where none go.
+    #[must_use]
+    pub fn told(&self) -> Option<String> {
+        let told = match self.ids.len() {
+            0 => return None,
+            1 => "1 memory goes".to_owned(),
+            count => format!("{count} memories go"),
+        };
+        Some(format!("[memory] {told} in front of this conversation"))
+    }
+}
+
+/// The repository around questions.
+#[derive(Debug, Default)]
+pub struct Around {
+    surroundings: Surroundings,
+    /// The repository for which it was told what questions carry.
+    told: Option<PathBuf>,
+}
+
+/// What is known of a repository, for one question.
+#[derive(Debug)]
+pub struct AroundNotes {
+    /// Each part with its name, as [`Agent::attach`] takes them.
+    pub parts: [(&'static str, String); 3],
+    /// What it is and how many tokens, the first time in a repository.
+    pub told: Option<String>,
+}
+
+impl Around {
+    /// Looks at the repository around a directory; none where there is none.
+    pub fn look(&mut self, settings: &Settings, env: &Env, cwd: &Path) -> Option<Notes> {
+        self.surroundings.notes(cwd, &card_options(settings, env))
+    }
+
+    /// What a question asked in a directory carries of the repository around it; none where there is none.
+    pub fn notes(&mut self, settings: &Settings, env: &Env, cwd: &Path) -> Option<AroundNotes> {
+        let notes = self.look(settings, env, cwd)?;
+        let is_known = self.told.as_ref() == Some(&notes.root);
+        let told = (!is_known).then(|| {
+            let files = match notes.instructions {
+                0 => String::new(),
+                1 => ", AGENTS.md".to_owned(),
+                count => format!(", {count} AGENTS.md"),
+            };
+            let names = if notes.about.is_empty() { "" } else { "its card, the names of its files" };
+            let carried = format!("{names}{files}{}git's state", if names.is_empty() { "" } else { " and " });
+            let tokens = notes.parts().iter().map(|part| estimate_tokens(part)).sum::<usize>();
+            format!("[context] of this repository your question carries {carried}, about {tokens} tokens")
+        });
+        self.told = Some(notes.root);
+        let names = ("the project's names and AGENTS.md", notes.about);
+        Some(AroundNotes { parts: [names, ("the project's card", notes.card), ("git's state", notes.state)], told })
+    }
+}

@@ -1,0 +1,54 @@
+//! `reedclaw card`: what a question in a repository carries of it, on standard output.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Arg, ArgMatches, Command};
+
+use super::command::report;
+use crate::app::{self, App, Request};
+use crate::host;
+use crate::project::Surroundings;
+use crate::proto::{Failure, FailureKind};
+use crate::render::sanitise;
+use crate::turn::estimate_tokens;
+
+/// The subcommand, as clap knows it.
+pub(super) fn definition() -> Command {
+    Command::new("card").about("Prints what a question in a repository carries of it, and what that costs").arg(
+        Arg::new("path")
+            .long("path")
+            .value_name("DIR")
+            .value_parser(clap::value_parser!(PathBuf))
+            .help("A directory in it, in place of the working directory"),
+    )
+}
+
+/// Carries it out; `config` is what `--config` named, `path` what `--path` named in front.
+pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathBuf>) -> ExitCode {
+    match print(matches.get_one::<PathBuf>("path").cloned().or(path), config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            report(&failure);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print(path: Option<PathBuf>, config: Option<PathBuf>) -> Result<(), Failure> {
+    let app = App::start(&Request { config, ..Request::default() })?;
+    app.problems.iter().for_each(report);
+    let cwd = path.unwrap_or_else(host::working_directory);
+    let options = app::card_options(&app.settings, &app.env);
+    let notes = Surroundings::default().notes(&cwd, &options).ok_or_else(|| Failure {
+        kind: FailureKind::User,
+        message: format!("{} is in no git repository", cwd.display()),
+        hint: "--path names a directory in one".into(),
+    })?;
+    for part in notes.parts() {
+        println!("{}\n", sanitise(&app.agent.redacted(part)));
+    }
+    let tokens = notes.parts().iter().map(|part| estimate_tokens(part)).sum::<usize>();
+    eprintln!("about {tokens} tokens of at most {} (context.project_tokens)", options.tokens_max);
+    Ok(())
+}

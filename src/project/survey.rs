@@ -1,0 +1,173 @@
+//! What costs a look at every file or at the history: languages, and the files that are worked on most. It is made on a
+//! thread of its own, waited for only so long, and kept by the commit that it was made at.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use ignore::{WalkBuilder, WalkState};
+
+use super::heat::{Bounds, heat};
+use super::languages::{by_name, is_foreign};
+use super::symbols::kept_file;
+use super::{clean, git};
+
+/// Longest a question waits for it.
+pub(super) const WAIT: Duration = Duration::from_millis(800);
+/// Longest it may take at all; what it has by then counts.
+const TIME: Duration = Duration::from_secs(30);
+/// Languages and files that are told.
+const LANGUAGES_MAX: usize = 6;
+const FILES_MAX: usize = 8;
+/// First line of what is kept; the number goes up with each other form.
+const MAGIC: &str = "reedcard1";
+/// Bytes of what is kept.
+const KEPT_BYTES_MAX: u64 = 64 * 1024;
+
+/// What was found, each in a line; empty where there is nothing to tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Survey {
+    pub languages: String,
+    pub hot: String,
+}
+
+/// A survey that is being made.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub root: PathBuf,
+    pub head: String,
+    receiver: Receiver<Survey>,
+}
+
+impl Pending {
+    /// Begins one.
+    pub(super) fn begin(root: &Path, head: &str, env: &[(OsString, OsString)], kept_in: Option<PathBuf>) -> Self {
+        let (sender, receiver) = channel();
+        let (own_root, own_head, env) = (root.to_owned(), head.to_owned(), env.to_owned());
+        std::thread::spawn(move || {
+            let survey = make(&own_root, &env);
+            if let Some(directory) = kept_in {
+                keep(&directory, &own_root, &own_head, &survey);
+            }
+            let _ = sender.send(survey);
+        });
+        Self { root: root.to_owned(), head: head.to_owned(), receiver }
+    }
+
+    /// Waits for it, but not longer.
+    pub(super) fn wait(&self, time: Duration) -> Option<Survey> {
+        self.receiver.recv_timeout(time).ok()
+    }
+}
+
+/// The commit that the work tree is at; empty where there is none yet.
+pub(super) fn head(repository: &git::Repository) -> String {
+    repository.head_commit().unwrap_or_default()
+}
+
+/// Gives what is kept of a root at a commit.
+pub(super) fn kept(directory: &Path, root: &Path, head: &str) -> Option<Survey> {
+    let text = git::read_bounded(&kept_file(directory, root), KEPT_BYTES_MAX)?;
+    let mut lines = text.strip_prefix(MAGIC)?.strip_prefix('\n')?.split('\n');
+    let is_same = lines.next()? == root.to_str()? && lines.next()? == head;
+    let survey = Survey { languages: lines.next()?.to_owned(), hot: lines.next()?.to_owned() };
+    (is_same && lines.next() == Some("") && lines.next().is_none()).then_some(survey)
+}
+
+/// Keeps it, where that can be; else it is made again.
+fn keep(directory: &Path, root: &Path, head: &str, survey: &Survey) {
+    let Some(place) = root.to_str().filter(|place| !place.contains('\n')) else { return };
+    let text = format!("{MAGIC}\n{place}\n{head}\n{}\n{}\n", survey.languages, survey.hot);
+    let file = kept_file(directory, root);
+    let new = file.with_extension(format!("new{}", std::process::id()));
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    if made.and_then(|()| std::fs::write(&new, text)).and_then(|()| std::fs::rename(&new, &file)).is_err() {
+        let _ = std::fs::remove_file(&new);
+    }
+}
+
+fn make(root: &Path, env: &[(OsString, OsString)]) -> Survey {
+    let history = || {
+        let bounds = Bounds { time: TIME, is_stopped: &|| false };
+        let files = heat(root, env, bounds).unwrap_or_default();
+        let own = files.iter().filter(|it| !is_foreign(&it.path) && root.join(&it.path).symlink_metadata().is_ok());
+        own.take(FILES_MAX).map(|it| clean(&it.path.to_string_lossy())).collect::<Vec<_>>().join(" · ")
+    };
+    std::thread::scope(|scope| {
+        let hot = scope.spawn(history);
+        Survey { languages: languages(root), hot: hot.join().unwrap_or_default() }
+    })
+}
+
+/// The languages by their bytes, the most first.
+fn languages(root: &Path) -> String {
+    let deadline = Instant::now() + TIME;
+    let sums: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
+    let seen = AtomicUsize::new(0);
+    WalkBuilder::new(root).parents(false).git_global(false).same_file_system(true).build_parallel().run(|| {
+        let mut own = Sums { own: BTreeMap::new(), all: &sums };
+        let seen = &seen;
+        Box::new(move |entry| {
+            if seen.fetch_add(1, Ordering::Relaxed).is_multiple_of(1024) && Instant::now() > deadline {
+                return WalkState::Quit;
+            }
+            let Ok(entry) = entry else { return WalkState::Continue };
+            if entry.file_type().is_some_and(|kind| kind.is_file())
+                && let Some(language) = by_name(entry.path())
+                && entry.path().strip_prefix(root).is_ok_and(|path| !is_foreign(path))
+            {
+                *own.own.entry(language).or_default() += entry.metadata().map_or(0, |data| data.len());
+            }
+            WalkState::Continue
+        })
+    });
+    let sums = sums.into_inner().unwrap_or_default();
+    let all: u64 = sums.values().sum::<u64>().max(1);
+    let mut sums: Vec<(&str, u64)> = sums.into_iter().filter(|(_, bytes)| bytes * 100 >= all).collect();
+    sums.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let told = |(language, bytes): &(&str, u64)| format!("{language} {} %", (bytes * 100 + all / 2) / all);
+    sums.iter().take(LANGUAGES_MAX).map(told).collect::<Vec<_>>().join(", ")
+}
+
+/// What one thread has counted; it goes to the rest when the thread ends.
+struct Sums<'a> {
+    own: BTreeMap<&'static str, u64>,
+    all: &'a Mutex<BTreeMap<&'static str, u64>>,
+}
+
+impl Drop for Sums<'_> {
+    fn drop(&mut self) {
+        if let Ok(mut all) = self.all.lock() {
+            self.own.iter().for_each(|(language, bytes)| *all.entry(language).or_default() += bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{options, repository};
+    use super::*;
+
+    #[test]
+    fn a_survey_is_made_and_kept_by_commit() {
+        let dir = repository(&[("src/a.rs", "fn main() {}\n"), ("b.py", "x\n"), ("vendor/c.go", &"x".repeat(5000))]);
+        let kept_in = tempfile::tempdir().expect("a directory");
+        let root = dir.path().canonicalize().expect("a path");
+        let repository = git::Repository::find(&root).expect("a repository");
+        let head = head(&repository);
+        assert_eq!(head.len(), 40, "{head}");
+        let pending = Pending::begin(&root, &head, &options(0).env, Some(kept_in.path().to_owned()));
+        let survey = pending.wait(Duration::from_secs(60)).expect("a survey");
+        assert_eq!(survey.languages, "Rust 87 %, Python 13 %");
+        assert_eq!(survey.hot, "b.py · src/a.rs");
+        assert_eq!(kept(kept_in.path(), &root, &head), Some(survey));
+        assert_eq!(kept(kept_in.path(), &root, "another"), None);
+        assert_eq!(kept(kept_in.path(), Path::new("/"), &head), None);
+    }
+}

@@ -1,0 +1,79 @@
+//! `:diff`: what differs from the last commit of the repository that the person is in.
+
+use super::pager::{Pager, look};
+use super::run::{Flow, Repl};
+use super::state;
+use crate::console::Console;
+use crate::project::{self, Repository, Trouble};
+use crate::proto::{Failure, FailureKind};
+use crate::render::patch::{FilePatch, parse};
+use crate::render::sheet::{Look, Sheet};
+use crate::render::text::escape_visible;
+
+/// Files that git doesn't know that are named.
+const UNTRACKED_MAX: usize = 20;
+
+impl Repl {
+    /// Shows the uncommitted changes; more than a screen of them page by page.
+    pub(super) fn diff_command(&mut self) -> Flow {
+        let cwd = state::read(&self.state).cwd.clone();
+        let failed = |message: &str, hint: &str| Failure {
+            kind: FailureKind::Unavailable,
+            message: message.to_owned(),
+            hint: hint.to_owned(),
+        };
+        let Some(repository) = cwd.canonicalize().ok().and_then(|cwd| Repository::find(&cwd)) else {
+            self.console
+                .failure(&failed("there is no git repository here", ":diff shows what differs from its last commit"));
+            return Flow::Continue;
+        };
+        let env: Vec<_> = self.configured.request.env.clone().into_iter().collect();
+        let changes = match project::changes(&repository.root, &env) {
+            Ok(changes) => changes,
+            Err(trouble) => {
+                let why = match trouble {
+                    Trouble::Slow => "git takes too long to say what differs",
+                    _ => "git can't say what differs",
+                };
+                self.console.failure(&failed(why, "git diff HEAD says why"));
+                return Flow::Continue;
+            }
+        };
+        let mut foot = Vec::new();
+        let names = changes.untracked.iter().take(UNTRACKED_MAX);
+        foot.extend(names.map(|path| format!("not in git: {}", escape_visible(&path.display().to_string()))));
+        if changes.untracked.len() > UNTRACKED_MAX {
+            foot.push(format!("and {} more", changes.untracked.len() - UNTRACKED_MAX));
+        }
+        if !changes.is_whole {
+            foot.push("there is more than is shown here".to_owned());
+        }
+        let patches = parse(&changes.diff);
+        if patches.is_empty() && foot.is_empty() {
+            self.console.notice("nothing differs from the last commit");
+            return Flow::Continue;
+        }
+        self.browse(patches, foot)
+    }
+
+    /// Shows changes of files: as they are where they fit on a screen, else page by page.
+    pub(super) fn browse(&mut self, patches: Vec<FilePatch>, foot: Vec<String>) -> Flow {
+        const BACK: &str = "down [Space, j]  up [b, k]  end [G]  leave [q, Enter]";
+        let make = |look: Look| Sheet::new(look, Vec::new(), patches.clone(), foot.clone());
+        let sheet = make(look(&self.console));
+        if sheet.len() < self.console.height_rows() || self.console.options().accessible {
+            sheet.rows(0..sheet.len()).iter().for_each(|row| self.console.line(row));
+            return Flow::Continue;
+        }
+        let choice = |keys: &[u8], _: bool| matches!(keys, b"q" | b"\r" | b"\n" | b"\x1b" | b"\x04").then_some(());
+        let console = Console::new(self.console.options());
+        let mut pager = Pager::new(&console, &make, [BACK, BACK], &choice);
+        if let Err(flow) = self.put(None, &mut pager, (), ()) {
+            return flow;
+        }
+        pager.leave(&console);
+        // What was under the eyes last stays.
+        pager.sheet().rows(pager.shown()).iter().for_each(|row| self.console.line(row));
+        Flow::Continue
+    }
+}
