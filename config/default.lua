@@ -41,8 +41,8 @@ return {
     --   temperature = 0.2,
     --   whole number, 1 to 10000000: most tokens of an answer. Default: the server's own; 8192 for "anthropic".
     --   max_output_tokens = 4096,
-    --   whole number, 256 to 10000000: what the model reads at once, request and answer together. Default: known for some
-    --   models by their names; for others `context.token_budget` alone counts.
+    --   whole number, 256 to 10000000: what the model reads at once, request and answer together. Default: what a llama.cpp
+    --   server says (`/props`), known for some models by their names; for others `context.token_budget` alone counts.
     --   context_tokens = 32768,
     --   "off", "low", "medium" or "high", or a whole number of tokens, 1024 to 10000000: how much the model thinks before it
     --   answers. Default: the server's own. A server that knows efforts only gets the nearest one, and the other way round;

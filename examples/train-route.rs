@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use reedclaw::proto::{Names, Route};
+use reedclaw::repl::validate::is_incomplete;
 use reedclaw::route::{Context, OPTION_WEIGHTS, STEP, WEIGHTS, Weights, decide, features_of};
 
 const FOLDS: u32 = 10;
@@ -92,7 +93,20 @@ fn main() {
 
 const HEADER: &str = "# Training report of the router\n\nMade by `cargo run --release --example train-route -- DATA_DIR`. \
     Shares are of lines; \"strictly\"\ncounts a question (`confirm`) as wrong, \"run\" is the share of sentences whose \
-    first word resolves that would run\nunasked.\n";
+    first word resolves that would run\nunasked.\n\n\
+    ## What is noise\n\nOf the collected shell lines whose first word resolves, those that the cross-validation sends to \
+    the model are mostly no\ncommands. The data has them as shell since they came from a column of commands, and \
+    nothing here was made to fit them:\n\n\
+    - notes: `which has been established.`, `let me add sth else here`, `groups //take a look at the groups and \
+    see`,\n  `nmap -sn: Probe only (host discovery, not port scan)`;\n\
+    - keys of an editor and pieces of markup: `<Esc><y><y>`, `</>8080<Enter>`, `/\\d+<Enter>N`, `[[back to \
+    top](#handy-bash-one-liners)]`;\n\
+    - patterns of use and other languages: `grep [option] \"text string to search” directory-path`, `for i ( word ... ) \
+    {\n  command ... }`, `set pretty print on`, `group= 5`;\n\
+    - what nobody can tell from a sentence: `yes anything`, `write bar alice`, `comm abc def`.\n\n\
+    They are 18 of 7975, 0.0023. A line that a shell would wait to be finished counts as run: `reedclaw route` says \
+    `incomplete`\nof it, or `shell` where bash runs it as it is when nothing follows (a backslash at its end, a \
+    here-document).\n";
 
 fn byte(weights: &Weights, index: usize) -> u8 {
     ((weights.of(u16::try_from(index).unwrap()) / STEP).round() as i8).cast_unsigned()
@@ -239,6 +253,10 @@ fn table_of(
     let rows = [
         ("shell, first word resolves: strictly", share(&shell, &|_, route| route == Route::Shell)),
         ("the same, asked or run", share(&shell, &|_, route| route != Route::Ask)),
+        (
+            "of those run, the shell would wait for more",
+            share(&shell, &|example, route| route == Route::Shell && is_incomplete(&example.line)),
+        ),
         ("shell, all: strictly", share(&|example| example.is_shell, &|_, route| route == Route::Shell)),
         ("sentences: strictly", share(&sentence, &|_, route| route == Route::Ask)),
         ("sentences: not run", share(&sentence, &|_, route| route != Route::Shell)),

@@ -113,8 +113,11 @@ impl Sink for Asked<'_> {
                 if std::mem::take(&mut self.is_between_rounds) && !self.text.trim_end().is_empty() {
                     self.piece("\n\n".to_owned());
                 }
-                self.piece(piece);
-                if self.text.len() > self.bytes_max && !std::mem::replace(&mut self.is_too_long, true) {
+                // An answer that comes whole is cut like one that comes in pieces.
+                let room = self.bytes_max.saturating_sub(self.text.len());
+                let fits = piece.len() <= room;
+                self.piece(if fits { piece } else { piece[..piece.floor_char_boundary(room)].to_owned() });
+                if !fits && !std::mem::replace(&mut self.is_too_long, true) {
                     self.cancel.cancel();
                 }
             }

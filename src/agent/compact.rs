@@ -27,11 +27,18 @@ pub struct ContextReport {
 }
 
 impl Agent {
+    /// The most tokens of a request to the model that was asked last: the budget, or its window where that is smaller.
+    #[must_use]
+    pub fn window_tokens(&self) -> usize {
+        self.conversation.budget()
+    }
+
     /// Tells what the window holds and what each part costs.
     #[must_use]
     pub fn context(&mut self) -> ContextReport {
         let provider = choose(&self.models, self.current.as_deref()).ok();
         if let Some(provider) = &provider {
+            provider.learn(&Cancel::new());
             self.prepare(&**provider);
         }
         let window_tokens = self.conversation.budget();

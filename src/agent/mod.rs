@@ -281,6 +281,7 @@ impl Agent {
         self.learn_keys();
         let question = &self.secrets.hide("your question", question);
         if let Ok(provider) = choose(&self.models, self.current.as_deref()) {
+            provider.learn(cancel);
             self.prepare(&*provider);
             self.compact_if_due(&*provider, question, cancel, sink);
         }

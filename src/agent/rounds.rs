@@ -54,6 +54,7 @@ impl Turn<'_, '_> {
             let end = self.provider.chat(&request, self.asked);
             self.asked.settle(&end);
             let response = match end {
+                _ if self.asked.is_too_long => break Err(too_long(self.limits)),
                 Ok(response) => response,
                 Err(error) if self.lacks_tools(&request, &error) => {
                     // Where only the room is missing, the next question may have it.
@@ -67,7 +68,6 @@ impl Turn<'_, '_> {
                     has_no_tools = !is_full;
                     continue;
                 }
-                Err(_) if self.asked.is_too_long => break Err(too_long(self.limits)),
                 Err(error) if error.fault == Fault::Cancelled => break Err(Broken::Cancelled),
                 Err(error) => break Err(Broken::Failed(error.to_failure())),
             };

@@ -137,7 +137,7 @@ impl App {
             "startup",
             &[("version", env!("CARGO_PKG_VERSION").into()), ("channel", request.channel.word().into())],
         );
-        let config::Loaded { settings, problems, path, source, hooks, layers } = config::load(&load)?;
+        let config::Loaded { settings, problems, path, source, hooks, layers, .. } = config::load(&load)?;
         let place = path.as_ref().map(|path| path.display().to_string());
         log::event(Level::Info, "config_path", &[("path", place.into()), ("problems", problems.len().into())]);
         let env = load.env.clone();
@@ -344,6 +344,7 @@ pub fn spec_of(name: &str, model: &ModelSettings, env: &Env) -> Spec {
         temperature: model.temperature,
         max_output_tokens: model.max_output_tokens,
         context_tokens: model.context_tokens,
+        asks_context: true,
         thinking: model.thinking.as_ref().and_then(|thinking| match thinking {
             ThinkingSettings::Effort(word) => Thinking::of_word(word),
             ThinkingSettings::Tokens(tokens) => Some(Thinking::Tokens(*tokens)),

@@ -1,7 +1,6 @@
 //! `reedclaw doctor`: says what is wrong, and what to do; repairs the database, saves what can be read. Works where no
 //! session's store can be opened.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -18,7 +17,6 @@ use crate::render::sanitise;
 use crate::sandbox::{Mode, Sandbox, Tier};
 use crate::store::doctor::{check, repair, rescue};
 use crate::store::export::{self, Format};
-use crate::store::{Search, Store};
 
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {
@@ -132,30 +130,13 @@ fn save(dir: &Path, file: &Path) -> Result<bool, Failure> {
         hint: "the ending says how it is written".into(),
     })?;
     let (store, lost) = rescue(dir)?;
-    let (lines, conversations) = write(&store, file, format)?;
+    let (lines, conversations) = export::write_all(&store, file, format)?;
     let (lines, conversations) = (counted(lines, "line"), counted(conversations, "conversation"));
     say(&format!("{lines} and {conversations} in {}", file.display()));
     if lost > 0 {
         say(&format!("{lost} rows could not be read"));
     }
     Ok(lost == 0)
-}
-
-fn write(store: &Store, file: &Path, format: Format) -> Result<(usize, usize), Failure> {
-    let rows = store.search(&Search { oldest_first: true, ..Search::default() })?;
-    let conversations = store.conversations(usize::MAX)?;
-    let cannot = |error: std::io::Error| Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("{} can't be written: {error}", file.display()),
-        hint: String::new(),
-    };
-    let mut out = std::io::BufWriter::new(export::create(file).map_err(cannot)?);
-    export::write_lines(&rows, format, &mut out).map_err(cannot)?;
-    for conversation in conversations.iter().rev() {
-        export::write_conversation(conversation, &store.record(conversation.id)?, format, &mut out).map_err(cannot)?;
-    }
-    out.flush().map_err(cannot)?;
-    Ok((rows.len(), conversations.len()))
 }
 
 fn say(text: &str) {

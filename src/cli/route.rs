@@ -3,16 +3,17 @@
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::json;
 
 use super::backing;
-use crate::config::{LoadRequest, load};
+use crate::config::{HookContext, Hooks, LoadRequest, load};
 use crate::host;
 use crate::proto::{Failure, FailureKind, Names, Route, Verdict};
-use crate::repl::{first_names, state::EditorState, validate::is_incomplete};
+use crate::repl::{first_names, state::EditorState, state::RouteHook, validate::is_incomplete};
+use crate::route::lex::{Reading, TokenKind, tokens};
 use crate::route::{Context, decide};
 use crate::shell::programs::Programs;
 use crate::shell::survey;
@@ -23,6 +24,10 @@ pub(super) fn definition() -> Command {
         |name: &'static str| Arg::new(name).long(name).value_name("FILE").value_parser(clap::value_parser!(PathBuf));
     Command::new("route")
         .about("Says where a line would go, and why; runs nothing")
+        .after_help(
+            "The names are those of your shell, and the route hook of your config is asked; with --names or --session \
+             only the files count.",
+        )
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Answers with one JSON object"))
         .arg(
             Arg::new("batch")
@@ -113,7 +118,7 @@ fn unescaped(line: &str) -> String {
 
 fn object(verdict: &Verdict) -> serde_json::Value {
     let route = match verdict.route {
-        Route::Shell if is_incomplete(&verdict.text) => "incomplete",
+        Route::Shell if is_unfinished(&verdict.text) => "incomplete",
         Route::Shell => "shell",
         Route::Ask => "ask",
         Route::Meta => "meta",
@@ -122,6 +127,17 @@ fn object(verdict: &Verdict) -> serde_json::Value {
     };
     let score = (f64::from(verdict.score) * 100.0).round() / 100.0;
     json!({"route": route, "score": score, "reason": crate::render::sanitise(&verdict.reason), "rule": verdict.rule})
+}
+
+/// Whether bash would refuse `line` as unfinished where nothing follows: `echo 'a`, `for i in *; do`. A backslash at the end
+/// and a here-document without its text are run as they are.
+fn is_unfinished(line: &str) -> bool {
+    let document = tokens(line, Reading::Shell)
+        .iter()
+        .any(|token| token.kind == TokenKind::Redirect && token.text.contains("<<") && !token.text.contains("<<<"));
+    let line = line.trim_end();
+    let continued = line.bytes().rev().take_while(|&byte| byte == b'\\').count() % 2 == 1;
+    !document && is_incomplete(if continued { &line[..line.len() - 1] } else { line })
 }
 
 /// What lines are decided by.
@@ -175,10 +191,25 @@ fn own() -> EditorState {
     let (names, path) = survey::names_of(&program).unwrap_or_else(|| (first_names(), path()));
     let cwd = host::working_directory();
     let home = env.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from);
-    let settings = load(&LoadRequest { explicit: None, env, cwd: cwd.clone() }).ok().map(|loaded| loaded.settings);
+    let loaded = load(&LoadRequest { explicit: None, env, cwd: cwd.clone() }).ok();
+    let (settings, hooks) = loaded.map(|loaded| (loaded.settings, loaded.hooks)).unzip();
     let known = settings.map(|settings| settings.shell.known_commands.into_iter().collect()).unwrap_or_default();
     let names = Names { programs: Programs::new().refresh(&path), known, ..names };
-    EditorState { names: names.into(), cwd, home, ..EditorState::default() }
+    let route_hook = hooks.filter(|hooks| hooks.has("route")).map(|hooks| ask_hook(hooks, &cwd));
+    EditorState { names: names.into(), cwd, home, route_hook, ..EditorState::default() }
+}
+
+/// The route hook of the user's config, as a session asks it. A failure is told once; the hook is off then.
+fn ask_hook(hooks: Hooks, cwd: &Path) -> RouteHook {
+    let context = HookContext { path: cwd.display().to_string(), ..HookContext::default() };
+    let hooks = Mutex::new(hooks);
+    RouteHook::new(move |line| {
+        let answer = hooks.lock().unwrap_or_else(PoisonError::into_inner).route(line, &context);
+        answer.unwrap_or_else(|failure| {
+            eprintln!("reedclaw: {failure}");
+            None
+        })
+    })
 }
 
 #[cfg(test)]
@@ -201,6 +232,10 @@ mod tests {
         for (line, route) in [
             ("cat x", "shell"),
             ("cat 'x", "incomplete"),
+            ("cat x |", "incomplete"),
+            ("cat x \\", "shell"),
+            ("cat <<EOF", "shell"),
+            ("cat <<<'x", "incomplete"),
             ("what is this", "ask"),
             (":help", "meta"),
             ("", "incomplete"),

@@ -60,6 +60,11 @@ pub struct Effective {
 }
 
 impl Layers {
+    /// Why a project can't set `key` to what `source` says, as far as that can be told without running it.
+    pub(super) fn refusal(&self, key: &[String], source: &str) -> Option<String> {
+        tighten::refused_as(key, source, &self.own, &self.defaults)
+    }
+
     pub(super) fn new(
         defaults: Tree,
         own: Own,

@@ -82,6 +82,8 @@ pub struct Loaded {
     pub path: Option<PathBuf>,
     /// How it was found.
     pub source: Option<Source>,
+    /// The config was run and gave a table, or there is none: a broken one gives nothing at all.
+    pub is_read: bool,
     /// The hooks that the config gave.
     pub hooks: Hooks,
     /// The values behind the settings, for a project's file to be laid over them, and to be shown.
@@ -128,6 +130,19 @@ impl From<LoadError> for Failure {
 /// `Unreadable` where `--config` names a file that can't be read; `Defaults` where the program itself is broken.
 /// Whatever else is wrong is a problem, and costs no more than what it is about.
 pub fn load(request: &LoadRequest) -> Result<Loaded, LoadError> {
+    load_or(request, DEFAULTS_HOLD)
+}
+
+/// Loads the settings anew in a session: as [`load`], but of a config that is broken as a whole it says that what held
+/// before holds on, and [`Loaded::is_read`] is to be heeded.
+///
+/// # Errors
+/// As [`load`].
+pub fn reload(request: &LoadRequest) -> Result<Loaded, LoadError> {
+    load_or(request, "what held before holds on")
+}
+
+fn load_or(request: &LoadRequest, otherwise: &'static str) -> Result<Loaded, LoadError> {
     let env = &request.env;
     let found = find::first(request.explicit.as_deref(), env, Some(&request.cwd));
     let from_directory = found.as_ref().is_some_and(|found| found.source == Source::Directory);
@@ -147,8 +162,8 @@ pub fn load(request: &LoadRequest) -> Result<Loaded, LoadError> {
             Err(why) if found.source == Source::Option => {
                 return Err(LoadError::Unreadable { path: problem::shorten(&file, 4096), why: why.clone() });
             }
-            Err(why) => problems.file(None, format!("{why}; {DEFAULTS_HOLD}")),
-            Ok(text) => checked = run(&sandbox, text, script_env, &defaults, DEFAULTS_HOLD, &mut problems),
+            Err(why) => problems.file(None, format!("{why}; {otherwise}")),
+            Ok(text) => checked = run(&sandbox, text, script_env, &defaults, otherwise, &mut problems),
         }
     }
     let given = |key: &str| checked.tree.keys().any(|have| problem::dotted(have) == key);
@@ -170,9 +185,10 @@ pub fn load(request: &LoadRequest) -> Result<Loaded, LoadError> {
     let file = problems.file_name().to_owned();
     let layers = Layers::new(defaults, own, &file, &|key| problems.line(key), hooks.names());
     let mut problems = problems.finish();
+    let is_read = problems.iter().all(|problem| !problem.key.is_empty());
     problems.extend(default_problems);
     let (path, source) = found.map(|found| (found.path, found.source)).unzip();
-    Ok(Loaded { settings, problems, path, source, hooks: Hooks::own(sandbox, hooks, &file), layers })
+    Ok(Loaded { settings, problems, path, source, is_read, hooks: Hooks::own(sandbox, hooks, &file), layers })
 }
 
 /// What holds where a whole config doesn't.

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::Mode;
 
+use super::Env;
 use super::find::{self, FILE_BYTES_MAX, OTHERS_WRITE};
 use super::layers::Layers;
 use super::places::Places;
 use super::problem::{dotted, shorten};
-use super::{Env, tighten};
 
 /// The name of a project's file.
 pub const FILE_NAME: &str = ".reedclaw.lua";
@@ -61,7 +61,7 @@ pub struct Change {
     /// What its source says.
     pub to: String,
     /// Why it will be refused, in words that follow "a project can't".
-    pub refused: Option<&'static str>,
+    pub refused: Option<String>,
 }
 
 impl Look {
@@ -167,7 +167,7 @@ impl Overlay {
                 line: place.line,
                 from: layers.shown(key).map(|value| shorten(&value, VALUE_CHARS_MAX)),
                 to,
-                refused: tighten::refused(key),
+                refused: layers.refusal(key, source),
             }
         });
         (leaves.collect(), places.is_complete())

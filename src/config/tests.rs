@@ -662,7 +662,7 @@ fn what_a_file_would_change_is_told_without_running_it() {
             (5, "shell.program", None, "'/x'"),
         ]
     );
-    assert_eq!(changes[2].refused, Some("choose the shell"));
+    assert_eq!(changes[2].refused.as_deref(), Some("choose the shell"));
     assert!(!is_complete);
 }
 

@@ -210,9 +210,62 @@ pub(super) fn refused(key: &[String]) -> Option<&'static str> {
     }
 }
 
+/// The same, also where it is the value that is refused: a word, a number or a yes or no that stands there as it is.
+pub(super) fn refused_as(key: &[String], source: &str, own: &Own, defaults: &Tree) -> Option<String> {
+    if let Some(what) = refused(key) {
+        return Some(what.to_owned());
+    }
+    let Place::Leaf(row) = schema::place(key) else { return None };
+    let held = own.0.get(key).or_else(|| defaults.get(key));
+    let value = literal(source.trim(), matches!(held, Some(Setting::Number(_))))?;
+    if held == Some(&value) {
+        return None;
+    }
+    allowed(row.project, key, held, value, own).err()
+}
+
+/// The value of a literal of Lua.
+fn literal(source: &str, is_number: bool) -> Option<Setting> {
+    let quoted = |quote: char| source.strip_prefix(quote)?.strip_suffix(quote);
+    if let Some(text) = quoted('"').or_else(|| quoted('\'')) {
+        return (!text.contains(['\\', '"', '\''])).then(|| Setting::Text(text.to_owned()));
+    }
+    match source {
+        "true" => Some(Setting::Bool(true)),
+        "false" => Some(Setting::Bool(false)),
+        _ if is_number => source.parse().ok().map(Setting::Number),
+        _ => source.parse().ok().map(Setting::Integer),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_that_stands_there_is_told_to_be_refused_before_anything_runs() {
+        let own = Own::chosen(Tree::from([
+            (key("shell.confirm_cmd"), Setting::Bool(true)),
+            (key("limits.response_bytes"), Setting::Integer(4096)),
+            (key("models.mine.endpoint"), Setting::Text("http://127.0.0.1:1/v1".into())),
+        ]));
+        let why = |path: &str, source: &str| refused_as(&key(path), source, &own, &Tree::new());
+        for (path, source, what) in [
+            ("shell.program", "anything()", Some("choose the shell")),
+            ("shell.confirm_cmd", "false", Some("set this to false")),
+            ("shell.confirm_cmd", "true", None),
+            ("limits.response_bytes", "8192", Some("make this larger")),
+            ("limits.response_bytes", "2048", None),
+            ("models.new.endpoint", "'http://192.0.2.1/v1'", Some("send your questions to another machine")),
+            ("models.new.endpoint", "\"http://127.0.0.1:9/v1\"", None),
+            ("models.mine.endpoint", "\"http://127.0.0.1:9/v1\"", Some("change where a model of yours is")),
+            // What code makes can't be told before it runs.
+            ("models.new.endpoint", "'http://' .. host", None),
+            ("context.max_turns", "7", None),
+        ] {
+            assert_eq!(why(path, source).as_deref(), what, "{path} = {source}");
+        }
+    }
 
     fn key(path: &str) -> Vec<String> {
         path.split('.').map(str::to_owned).collect()

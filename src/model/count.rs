@@ -28,8 +28,17 @@ const AT_END: u64 = 3;
 /// Counts for one server, of which it remembers whether it can.
 #[derive(Debug, Default)]
 pub(super) struct Counter {
-    /// Whether it is llama.cpp's; unknown until it has said so.
-    is_llama: Mutex<Option<bool>>,
+    /// What the server has said of itself; unknown until it has.
+    told: Mutex<Option<Told>>,
+}
+
+/// What a server says of itself.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    /// It is llama.cpp's.
+    is_llama: bool,
+    /// Tokens of a request and its answer that it has room for.
+    window: Option<u64>,
 }
 
 impl Counter {
@@ -49,18 +58,27 @@ impl Counter {
         encoding.map(|encoding| Count { is_exact: false, ..by_vocabulary(encoding, &endpoint.model, what) })
     }
 
+    /// What the server has room for, where it was asked already and has said so. Never waits.
+    pub(super) fn window(&self) -> Option<u64> {
+        self.told.try_lock().ok()?.as_ref()?.window
+    }
+
     /// Asks a server that may be llama.cpp's what it is, once; one on the internet isn't asked for what its protocol lacks.
-    fn is_llama(&self, endpoint: &Endpoint, cancel: &Cancel) -> bool {
+    pub(super) fn is_llama(&self, endpoint: &Endpoint, cancel: &Cancel) -> bool {
         if endpoint.reach() == super::Reach::Internet {
             return false;
         }
-        let mut known = self.is_llama.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = *known {
-            return known;
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(told) = &*told {
+            return told.is_llama;
         }
         // No answer says nothing: it is asked again.
         let Some(props) = ask(endpoint, "/props", None, cancel) else { return false };
-        *known.insert(props.get("default_generation_settings").is_some() || props.get("chat_template").is_some())
+        let settings = props.get("default_generation_settings");
+        let is_llama = settings.is_some() || props.get("chat_template").is_some();
+        // Of a server that answers several at once: what each of them has.
+        let window = settings.and_then(|settings| settings.get("n_ctx")?.as_u64()).filter(|tokens| *tokens > 0);
+        told.insert(Told { is_llama, window }).is_llama
     }
 }
 

@@ -21,6 +21,10 @@ pub trait Provider: Send + Sync {
     /// came before it.
     fn chat(&self, request: &Request, sink: &mut dyn Sink) -> Result<Response, Box<ModelError>>;
 
+    /// Asks the server once how much its model reads at once, where nobody has said it and the server can: a llama.cpp
+    /// server that isn't on the internet. [`Self::capabilities`] tells it from then on; a cancel ends the wait.
+    fn learn(&self, _: &Cancel) {}
+
     /// Counts tokens as the model does, where that is known. It may ask the server; a cancel ends that.
     fn count(&self, _: Countable<'_>, _: &Cancel) -> Option<Count> {
         None

@@ -71,6 +71,10 @@ impl Provider for Reliable {
         }
     }
 
+    fn learn(&self, cancel: &super::Cancel) {
+        self.of.iter().for_each(|model| model.learn(cancel));
+    }
+
     fn chat(&self, request: &Request, sink: &mut dyn Sink) -> Result<Response, Box<ModelError>> {
         let mut last: Option<(&Arc<dyn Provider>, Box<ModelError>)> = None;
         for model in &self.of {

@@ -53,6 +53,10 @@ impl Provider for Router {
         }
     }
 
+    fn learn(&self, cancel: &super::Cancel) {
+        self.rules.values().for_each(|model| model.learn(cancel));
+    }
+
     fn chat(&self, request: &Request, sink: &mut dyn Sink) -> Result<Response, Box<ModelError>> {
         match self.choose(&request.metadata) {
             Some(model) => model.chat(request, sink),

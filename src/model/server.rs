@@ -134,9 +134,25 @@ impl Provider for Server {
             tools: true,
             caching: protocol == Protocol::Anthropic,
             keeps_state: protocol != Protocol::OpenAi,
-            context_tokens: self.endpoint.context_tokens.or_else(|| window::context_tokens(&self.endpoint.model)),
+            context_tokens: self
+                .endpoint
+                .context_tokens
+                .or_else(|| self.counter.window())
+                .or_else(|| window::context_tokens(&self.endpoint.model)),
             reach: self.endpoint.reach(),
             place: self.endpoint.place(),
+        }
+    }
+
+    fn learn(&self, cancel: &Cancel) {
+        let endpoint = &self.endpoint;
+        let has_key = endpoint.key.is_some() || endpoint.key_reader.is_none();
+        if endpoint.asks_context
+            && endpoint.context_tokens.is_none()
+            && endpoint.protocol == Protocol::OpenAi
+            && has_key
+        {
+            self.counter.is_llama(endpoint, cancel);
         }
     }
 

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::script::{Script, Step, done, response, said, serve, sse_head};
 use super::{
-    Cancel, Count, Countable, Endpoint, Fault, Item, ModelError, Piece, Provider, Request, Response, Secret, Server,
-    Stop, StopReason, Stream, start,
+    Cancel, Count, Countable, Endpoint, Fault, Item, ModelError, Piece, Protocol, Provider, Request, Response, Secret,
+    Server, Stop, StopReason, Stream, start,
 };
 use crate::proto::{FailureKind, Message, Role};
 
@@ -302,6 +302,26 @@ fn an_endpoint_that_cannot_be_used_is_a_matter_of_the_config() {
     assert_eq!(drain(&mut start(&endpoint, &question())).1.expect_err("a fault").fault, Fault::BadKey);
 }
 
+/// Its window counts where nobody has set one, and it is asked for it once, and not by everybody.
+#[test]
+fn a_llama_server_tells_its_window() {
+    let props = r#"{"default_generation_settings": {"n_ctx": 4096}}"#;
+    let learnt = |change: &dyn Fn(&mut Endpoint), served: &str| {
+        let server = serve(vec![vec![response("200 OK", "", served)]]);
+        let mut endpoint = Endpoint { asks_context: true, ..Endpoint::new("m", &server.url, "x") };
+        change(&mut endpoint);
+        let provider = Server::new(endpoint);
+        provider.learn(&Cancel::new());
+        provider.learn(&Cancel::new());
+        (provider.capabilities().context_tokens, server.requests.try_iter().count())
+    };
+    assert_eq!(learnt(&|_| {}, props), (Some(4096), 1));
+    assert_eq!(learnt(&|_| {}, "{}"), (None, 1));
+    assert_eq!(learnt(&|it| it.asks_context = false, props), (None, 0));
+    assert_eq!(learnt(&|it| it.context_tokens = Some(100), props), (Some(100), 0));
+    assert_eq!(learnt(&|it| it.protocol = Protocol::Anthropic, props), (None, 0));
+}
+
 /// A llama.cpp server is asked what it is once, then counts what its own template makes of a request.
 #[test]
 fn a_llama_server_counts_for_itself() {
@@ -314,7 +334,9 @@ fn a_llama_server_counts_for_itself() {
     ]);
     let provider = Server::new(Endpoint::new("m", &format!("{}/v1", server.url), "x"));
     let exact = |tokens| Some(Count { tokens, method: "counted by the server".into(), is_exact: true });
+    assert_eq!(provider.capabilities().context_tokens, None, "it wasn't asked");
     assert_eq!(provider.count(Countable::Text("hello"), &Cancel::new()), exact(3));
+    assert_eq!(provider.capabilities().context_tokens, Some(2048), "it said so beside");
     let request = Request { messages: vec![Item::User("hello".into())], ..Request::default() };
     assert_eq!(provider.count(Countable::Request(&request), &Cancel::new()), exact(5));
     let asked: Vec<String> = server.requests.try_iter().collect();

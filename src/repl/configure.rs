@@ -182,7 +182,7 @@ impl Repl {
 
     /// Reads the config again; hooks that were off are on again.
     pub(super) fn reload_config(&mut self) -> Flow {
-        let loaded = match config::load(&self.configured.request) {
+        let loaded = match config::reload(&self.configured.request) {
             Ok(loaded) => loaded,
             Err(error) => {
                 self.console.failure(&error.into());
@@ -190,8 +190,11 @@ impl Repl {
                 return Flow::Continue;
             }
         };
-        let Loaded { problems, path, hooks, layers, .. } = loaded;
+        let Loaded { problems, path, hooks, layers, is_read, .. } = loaded;
         config_problems(&problems).iter().for_each(|problem| self.console.failure(problem));
+        if !is_read {
+            return Flow::Continue;
+        }
         let before = self.settings.clone();
         let effective = Effective::plain(&layers);
         self.hooks.set_own(hooks);

@@ -1,7 +1,6 @@
 //! Conversations at the prompt: a new one, the ones before, going on, forking, rewinding, titles; and the history's lines
 //! by number. It must not know how they are stored.
 
-use std::io::Write as _;
 use std::path::Path;
 
 use super::answer::drawing;
@@ -180,21 +179,13 @@ impl Repl {
 
     fn export_history(&self, file: &str, format: Format) {
         let path = state::read(&self.state).resolve(file).unwrap_or_else(|| file.into());
-        let rows = match self.store().search(&Search { oldest_first: true, ..Search::default() }) {
-            Ok(rows) => rows,
-            Err(problem) => return self.console.failure(&problem.into()),
-        };
-        let written = export::create(&path).and_then(|file| {
-            let mut out = std::io::BufWriter::new(file);
-            export::write_lines(&rows, format, &mut out)?;
-            out.flush()
-        });
-        match written {
-            Ok(()) => self.console.notice(&format!("{} lines in {}", rows.len(), path.display())),
-            Err(error) => self.console.failure(&user(
-                format!("the history can't be written to {}: {error}", path.display()),
-                "name a new file that ends with .jsonl or .md",
-            )),
+        let told = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        match export::write_all(&self.store(), &path, format) {
+            Ok((lines, conversations)) => {
+                let (lines, conversations) = (told(lines, "line"), told(conversations, "conversation"));
+                self.console.notice(&format!("{lines} and {conversations} in {}", path.display()));
+            }
+            Err(failure) => self.console.failure(&failure),
         }
     }
 

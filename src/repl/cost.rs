@@ -143,7 +143,7 @@ impl Repl {
         // What can't be read isn't shown; `:cost` tells why.
         let Ok(by_model) = by_model else { return };
         let held = last.usage.total_in().saturating_add(last.usage.total_out());
-        let percent = held.saturating_mul(100) / (self.settings.context.token_budget as u64).max(1);
+        let percent = held.saturating_mul(100) / (self.agent.window_tokens() as u64).max(1);
         let cost = cost_told(&by_model, &|model| self.is_near(model));
         let context = if self.console.options().accessible { "context " } else { "" };
         self.spending.edge = Some((conversation, format!("{context}{percent} % {cost}")));

@@ -326,8 +326,10 @@ fn told(change: &Change) -> String {
     let key = escape_visible(&change.key);
     let to = escape_visible(&change.to);
     let line = change.line;
-    match (change.refused, &change.from) {
-        (Some(what), _) => format!("line {line}: {key} = {to}: will be refused, a project can't {what}"),
+    match (&change.refused, &change.from) {
+        (Some(what), _) => {
+            format!("line {line}: {key} = {to}: will be refused, a project can't {}", escape_visible(what))
+        }
         (None, Some(from)) => format!("line {line}: {key}: {} → {to}", escape_visible(from)),
         (None, None) => format!("line {line}: {key} = {to}"),
     }

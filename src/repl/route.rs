@@ -261,11 +261,13 @@ impl Repl {
             self.console.paragraph(&words);
         }
         self.console.notice(&format!("rule {}; Ctrl-T flips a line, ! forces the shell, ? the model", verdict.rule));
-        let not_found = self.failed.as_ref().is_some_and(|failed| failed.status == NOT_FOUND);
-        if !not_found || verdict.route != Route::Shell || self.agent.current_model().is_none() {
+        let Some(status) = self.failed.as_ref().map(|failed| failed.status) else { return Flow::Continue };
+        if verdict.route != Route::Shell || self.agent.current_model().is_none() {
             return Flow::Continue;
         }
-        match self.put_question("it wasn't found: ask the model about it [a]  no [Enter, Esc]  ", yes_ask, false) {
+        let what = if status == NOT_FOUND { "wasn't found".to_owned() } else { format!("failed with status {status}") };
+        let question = format!("it {what}: ask the model about it [a]  no [Enter, Esc]  ");
+        match self.put_question(&question, yes_ask, false) {
             Ok(true) => {
                 self.console.line("ask");
                 self.ask_about_failure()

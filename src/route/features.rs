@@ -2,7 +2,7 @@
 //! running share it. It must not know the weights.
 
 use super::Context;
-use super::head::{Group, Head, Kind};
+use super::head::{Group, Head, Kind, WRAPPED};
 use super::line::{Line, Shape, Word};
 use super::words::{self, class, command};
 
@@ -66,6 +66,7 @@ fn of_text(out: &mut Features, head: &Head<'_>, arguments: &[Word<'_>], about: &
         out.add(place, 64, [last.hash, 0, 0]);
     }
     out.add(WHOLE_LINE, 65, [path, about.count.min(4), about.function.min(3)]);
+    out.add(WHOLE_LINE, 66, [path, about.shell.min(3), about.operators.min(2)]);
 }
 
 /// What a word is to the weights: its class where it is a function word, else its shape.
@@ -86,6 +87,7 @@ pub(super) fn of(line: &Line<'_>, head: &Head<'_>, context: &Context<'_>) -> Fea
     of_options(&mut out, line, head, arguments);
     if takes_any_text(head) {
         of_text(&mut out, head, arguments, &about);
+        of_operators(&mut out, line, head, &about, context);
         return out;
     }
     of_arguments(&mut out, head, arguments);
@@ -132,6 +134,10 @@ fn of_head(out: &mut Features, line: &Line<'_>, head: &Head<'_>, about: &About) 
     out.add(0, 2, [kind, about.count.min(6), 0]);
     out.add(0, 3, [super::line::hash_lower(head.name), 0, 0]);
     out.add(0, 4, [u32::from(head.before), head.group as u32, 0]);
+    if head.before & WRAPPED != 0 {
+        let wrapper = line.words().first().map_or(0, |word| word.hash);
+        out.add(0, 12, [wrapper, kind, about.function.min(3)]);
+    }
     if takes_any_text(head) {
         return;
     }
@@ -232,6 +238,8 @@ fn of_first_argument(out: &mut Features, head: &Head<'_>, arguments: &[Word<'_>]
     let takes = u32::from(head.traits & command::SUBCOMMANDS != 0);
     out.add(1, 32, [takes, subcommand, head.group as u32]);
     out.add(1, 33, [takes, subcommand, about.count.min(4)]);
+    let second = arguments.get(1).map_or(2, |second| u32::from(words::is_subcommand(second.text)));
+    out.add(2, 38, [takes, subcommand, second * 8 + about.function.min(2)]);
     if matches!(head.kind, Kind::Slip | Kind::Near | Kind::Capitalised) {
         out.add(1, 34, [head.kind as u32, subcommand, about.function.min(2)]);
     }

@@ -108,7 +108,7 @@ pub(super) fn of<'a>(line: &Line<'a>, context: &Context<'_>) -> Head<'a> {
             }
             Shape::Newline | Shape::Comment => {}
             // `a=1; echo $a`
-            Shape::Semicolon | Shape::AndOr if before == ASSIGNED => {}
+            Shape::Semicolon | Shape::AndOr if before & ASSIGNED != 0 => {}
             _ => break,
         }
         at += 1;

@@ -209,6 +209,11 @@ fn word(text: &str, start: usize, reading: Reading) -> (TokenKind, usize) {
                     at = bytes.len();
                 }
             },
+            b'$' if bytes.get(at + 1) == Some(&b'\'') => {
+                let end = escaped_end(bytes, at + 1);
+                traits.quoted |= end.is_some();
+                at = end.unwrap_or(at + 1);
+            }
             b'`' | b'$' => {
                 traits.expansion = true;
                 at = expansion_end(bytes, at, &mut traits, reading);
@@ -238,18 +243,63 @@ fn is_contraction(bytes: &[u8], start: usize, at: usize) -> bool {
     follows && matches!(&tail[..letters], b"s" | b"t" | b"re" | b"ll" | b"ve" | b"d" | b"m")
 }
 
-/// Past the closing quote; none where it never closes.
+/// Past the closing quote; none where it never closes. Quotes in a `$(…)` of the string are not its end.
 fn string_end(bytes: &[u8], open: usize, traits: &mut Traits) -> Option<usize> {
-    let quote = bytes[open];
+    if bytes[open] != b'"' {
+        return memchr::memchr(bytes[open], &bytes[open + 1..]).map(|length| open + 1 + length + 1);
+    }
+    // A bracket that never closes says nothing of the ones behind it, and must not be read to the end again and again.
+    let mut nested = true;
     let mut at = open + 1;
     while at < bytes.len() {
         match bytes[at] {
-            byte if byte == quote => return Some(at + 1),
-            b'\\' if quote == b'"' => at += 1,
-            b'$' | b'`' if quote == b'"' => traits.expansion = true,
+            b'"' => return Some(at + 1),
+            b'\\' => at += 1,
+            b'$' if nested && bytes.get(at + 1) == Some(&b'(') => {
+                traits.expansion = true;
+                match substitution_end(bytes, at + 1) {
+                    Some(end) => {
+                        at = end;
+                        continue;
+                    }
+                    None => nested = false,
+                }
+            }
+            b'$' | b'`' => traits.expansion = true,
             _ => {}
         }
         at += 1;
+    }
+    None
+}
+
+/// `open` is at the bracket of a `$(` in a string. Past the one that closes it; the strings in it hold no brackets to follow.
+fn substitution_end(bytes: &[u8], open: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    let mut at = open;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 1,
+            b'(' => depth += 1,
+            b')' if depth == 1 => return Some(at + 1),
+            b')' => depth -= 1,
+            quote @ (b'\'' | b'"') => at += 1 + memchr::memchr(quote, &bytes[at + 1..])?,
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// `open` is at the quote of a `$'`. Past the one that closes it: a backslash keeps a quote in the string.
+fn escaped_end(bytes: &[u8], open: usize) -> Option<usize> {
+    let mut at = open + 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\'' => return Some(at + 1),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
     }
     None
 }
@@ -330,6 +380,9 @@ mod tests {
             ("a#b", vec!["a#b"]),
             ("ls \\\n -l\npwd", vec!["ls", "-l", "\n", "pwd"]),
             ("f(){ :;}", vec!["f", "(", ")", "{", ":", ";", "}"]),
+            ("a=\"$(b \"c d\" | e \")\")\" f", vec!["a=\"$(b \"c d\" | e \")\")\"", "f"]),
+            ("echo \"$(a\" b", vec!["echo", "\"$(a\"", "b"]),
+            ("echo $'it\\'s \\n' b", vec!["echo", "$'it\\'s \\n'", "b"]),
         ] {
             assert_eq!(texts(line, Reading::Shell), pieces, "{line:?}");
         }

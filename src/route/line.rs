@@ -140,7 +140,7 @@ impl<'a> Line<'a> {
                     && (next.shape.is_word()
                         || matches!(next.shape, Shape::Ident | Shape::File | Shape::Quoted | Shape::Number))
             };
-            let follows = self.words[..self.len].get(at + 1).is_some_and(noun);
+            let follows = self.words[..self.len].get(at + 1).is_some_and(|next| noun(next) && !next.after_flag);
             let word = &mut self.words[at];
             if matches!(word.bare, "a" | "an" | "the" | "A" | "The") && !(follows && word.end == 0) {
                 word.class = 0;
@@ -234,6 +234,10 @@ fn shape(word: &str, quoted: bool, expansion: bool) -> Shape {
     let bytes = word.as_bytes();
     let first = bytes.first().copied().unwrap_or(0);
     let has = |wanted: &[u8]| bytes.iter().any(|byte| wanted.contains(byte));
+    // A text processor makes `–name` of `-name`.
+    if word.strip_prefix(['–', '—']).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic())) {
+        return Shape::Flag;
+    }
     if first == b'-' {
         let option = bytes[1..].iter().find(|byte| **byte != b'-').is_some_and(u8::is_ascii_alphanumeric);
         return if option || word == "--" { Shape::Flag } else { Shape::Dash };

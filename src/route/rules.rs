@@ -1,7 +1,8 @@
 //! What needs no weighing: syntax that only a shell has, a word alone, a label with a colon. It must not know the weights.
 
-use super::head::{Head, Kind, WRAPPED};
+use super::head::{ASSIGNED, Group, Head, Kind, WRAPPED};
 use super::line::{Line, Shape, Word};
+use super::words::command;
 use super::{Call, Context, words};
 use crate::proto::Route;
 
@@ -43,13 +44,37 @@ pub(super) fn exact(text: &str, line: &Line<'_>, head: &Head<'_>, context: &Cont
     if let Some(call) = of_arguments(words.get(head.index + 1..).unwrap_or_default(), head) {
         return Some(call);
     }
+    let compares = |words: &[Word<'_>]| matches!(words[0].bare, "vs" | "versus") && words[1].bare.len() > 1;
+    if words.windows(2).skip(1).any(compares) && head.traits & command::TEXT == 0 {
+        return Some(ask("comparison", "it sets one thing against another"));
+    }
     if head.kind == Kind::Colon {
         return Some(ask("label", format!("`{}` ends with a colon, as a label or a message does", head.name)));
     }
+    if head.kind == Kind::Function && words.len() > 2 {
+        return Some(ask("not-a-command", format!("`{}` is no command, but a word of a sentence", head.name)));
+    }
+    // `vi, notes` may be a slip.
+    let known = |word: &str| context.names.kind(word).is_some() || words::command(word) != 0;
+    if head.kind == Kind::Ended && words.len() > 1 && !known(words[head.index].bare) {
+        return Some(ask("punctuation", format!("`{}` ends as a word of a sentence does", head.name)));
+    }
     let alone = words.len() == head.index + 1;
-    (alone && (head.before == 0 || head.resolves() && head.before & WRAPPED == 0))
+    (alone && (head.before == 0 || head.resolves() && is_run_by(words, head)))
         .then(|| of_single(&words[head.index], line.flags, head, context))
 }
+
+/// Whether what stands before a command is there to run it: `nice work` is praise, `sudo work` and `nice ls` are not.
+fn is_run_by(words: &[Word<'_>], head: &Head<'_>) -> bool {
+    let english = |word: &Word<'_>| words::command(word.text) & command::ENGLISH != 0;
+    let runs = |word: &Word<'_>| !english(word) || matches!(word.text, "env" | "time");
+    head.before & WRAPPED == 0 || head.group != Group::English || words[..head.index].iter().all(runs)
+}
+
+/// Commands that set what follows.
+const SETTERS: [&str; 6] = ["alias", "declare", "export", "local", "readonly", "typeset"];
+/// What `service NAME` is told to do.
+const SERVICE_VERBS: [&str; 7] = ["force-reload", "reload", "restart", "start", "status", "stop", "try-restart"];
 
 /// A command whose arguments no sentence has: a directory for `cd`, or options with nothing but paths and addresses.
 fn of_arguments(arguments: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
@@ -58,12 +83,23 @@ fn of_arguments(arguments: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
     }
     let name = head.name;
     let texts = (arguments.first().map(|word| word.text), arguments.get(1).map(|word| word.text), arguments.len());
-    if name == "who" && matches!(texts, (Some("am"), Some("i" | "I"), 2)) {
+    let ends = |at: usize| arguments.get(at).is_none_or(|word| word.shape.is_operator());
+    if name == "who" && matches!(texts, (Some("am"), Some("i" | "I"), _)) && ends(2) {
         return Some(shell("who-am-i", "`who am i` is a call of `who`"));
+    }
+    if matches!(name, "bg" | "disown" | "fg" | "jobs" | "kill" | "wait") && arguments[0].text.starts_with('%') {
+        return Some(shell("job", format!("`{name}` with a `%` is about a job")));
     }
     let is_name = |shape| matches!(shape, Shape::Plain | Shape::Capital | Shape::Upper | Shape::Ident | Shape::Foreign);
     if matches!(name, "cd" | "pushd") && texts.2 == 1 && is_name(arguments[0].shape) && arguments[0].class == 0 {
         return Some(shell("directory", format!("`{name}` with one word is a change of directory")));
+    }
+    // `alias ll='ls -l'`, `export X=1`
+    if arguments[0].shape == Shape::Assign && SETTERS.contains(&name) {
+        return Some(shell("assignment", format!("`{name}` sets what follows")));
+    }
+    if name == "service" && texts.2 == 2 && SERVICE_VERBS.contains(&arguments[1].text) {
+        return Some(shell("subcommand", format!("`{name}` is told to {}", arguments[1].text)));
     }
     let has_option = arguments.iter().any(|word| word.shape == Shape::Flag);
     let plain = |word: &Word<'_>| {
@@ -157,13 +193,20 @@ fn of_keyword(head: &Head<'_>, rest: &[Word<'_>], context: &Context<'_>) -> Opti
         "[[" => true,
         "for" | "select" => {
             // The variable may be called `i`, which is English too.
-            let listed = rest.iter().skip(2).all(|word| word.class == 0) && rest.len() <= UNCLOSED_WORDS_MAX;
+            let mut items = rest.iter().skip(2);
+            let listed = items.clone().all(|word| word.class == 0) && rest.len() <= UNCLOSED_WORDS_MAX
+                || items.all(|word| matches!(word.shape, Shape::Number | Shape::Path | Shape::Glob | Shape::Expansion));
             (ends && has(&["do"])) || (text(0) == "(" && text(1) == "(") || (text(1) == "in" && (listed || ends))
         }
         "if" => ends && has(&["then"]) || begins,
         "while" | "until" => ends && has(&["do"]) || begins,
         "case" => text(1) == "in" && (rest.len() == 2 || has(&[")"])),
         "function" => has(&["{"]) || (text(1) == "(" && text(2) == ")"),
+        "coproc" => rest.first().is_some_and(|word| word.text == "{" || runs(word, context)),
+        // `x=1; done` is a piece of a script.
+        _ if head.before & ASSIGNED != 0 => true,
+        // What only a script has: the shell says what is wrong with it.
+        "elif" | "fi" | "esac" if rest.is_empty() => true,
         "do" | "then" | "else" | "elif" | "done" | "fi" | "esac" | "]]" => {
             return Some(ask("block-word", format!("no command begins with `{}`", head.name)));
         }
@@ -190,7 +233,7 @@ fn of_single(word: &Word<'_>, flags: usize, head: &Head<'_>, context: &Context<'
         }
         _ => {}
     }
-    if words::is_chat(word.bare) && flags == 0 {
+    if words::is_chat(word.bare) && flags == 0 && head.before == 0 {
         return ask("chat", "it is a word that one says to a person");
     }
     if head.kind != Kind::Quoted && (context.is_path)(name) {

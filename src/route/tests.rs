@@ -252,6 +252,27 @@ fn quotes_around_a_word_of_a_sentence_change_nothing() {
 }
 
 #[test]
+fn rules_that_need_no_weighing() {
+    for (line, rule) in [
+        ("who am i --ips | awk '{print $5}'", "who-am-i"),
+        ("alias foo=$'echo it\\'s'", "assignment"),
+        ("x=\"$(date) $(echo \"$y\" | sed \"s/a/b/\")\"", "assignment"),
+        ("service nginx restart", "subcommand"),
+        ("fg %1", "job"),
+        ("coproc { ls; }", "syntax"),
+        ("for i in 1 2 3 4 5 6 7 8", "syntax"),
+        ("sudo -e /etc/fstab", "first-word-resolves"),
+        ("time make", "first-word-resolves"),
+        ("esac", "syntax"),
+        ("ls -la vs ls -al", "comparison"),
+        ("hmm, that is odd", "punctuation"),
+    ] {
+        assert_eq!(decide_plain(line).rule, rule, "{line}");
+    }
+    assert_eq!(decide_plain("find . –iname x –print").route, Route::Shell, "a dash of a text processor");
+}
+
+#[test]
 fn a_slip_is_corrected_where_the_command_is_there() {
     let names = names();
     let context = Context::new(&names);

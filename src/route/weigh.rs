@@ -8,9 +8,9 @@ use crate::proto::Route;
 
 /// Above it a command that can change something runs unasked. A wrong run counts twenty wrong questions there; of the
 /// lines of the cross-validation (`config/route/report.md`) between it and 2.1, sentences are one in twenty at most.
-const RUN_CHANGING: f32 = 1.6;
+const RUN_CHANGING: f32 = 1.4;
 /// The same for any other command, where a wrong run counts three.
-const RUN_READING: f32 = 0.9;
+const RUN_READING: f32 = 0.65;
 /// Nothing runs where the first word doesn't resolve; a question unasked is what is lost.
 const RUN_UNKNOWN: f32 = 2.4;
 /// The same where the first word is a tool that people have elsewhere.

@@ -221,7 +221,7 @@ const COMMANDS_TEXT: &str = "\
     call=e caller=e cancel=e cargo=ims cargo-watch=i case=e cat=en cc=n ccache=i cd=en cf=i change=e charge=e chat=e \
     check=e chezmoi=i chgrp=mn chmod=mn choco=s choose=e chown=mn chsh=i circleci=i cksum=n clang=in clang-format=i \
     clang-tidy=i clarify=e classify=e claude=t clean=e cleanup=e clear=e clojure=i clone=e close=e cmake=ims \
-    cmatrix=i cmp=n code=in codex=it col=e collect=e colorize=e column=en combine=e comm=en command=er comment=e \
+    cmatrix=i cmp=n code=in codex=it col=e collect=e colorize=e column=en combine=e comm=n command=er comment=e \
     commit=e compare=en compile=e complete=e compose=e composer=is compress=e compute=e conan=is concatenate=e \
     conda=is configure=e confirm=e connect=e consider=e consolidate=e construct=e consul=i continue=e convert=emn \
     copy=e coqc=i coredumpctl=s correct=e count=e cowsay=t cowthink=t cp=emn cpanm=i cpupower=i crack=e crane=i \
@@ -277,7 +277,7 @@ const COMMANDS_TEXT: &str = "\
     reinstall=e reload=e remind=e remove=e rename=emn render=e repair=e repeat=e replace=em replicate=e report=e \
     request=e require=e reschedule=e reset=em resize=e resolve=e resolvectl=s restart=em restic=i retrieve=e retry=e \
     return=e reuse=e rev=en reverse=e revert=e review=e rewrite=e rg=gi ripgrep=i rm=emn rm-improved=i rmdir=mn \
-    rotate=e round=e route=e rpm=i rspec=i rsync=mn rubocop=i ruby=mn ruff=i run=em rustc=in rustfmt=i rustup=ims \
+    rotate=e round=e route=es rpm=i rspec=i rsync=mn rubocop=i ruby=mn ruff=i run=em rustc=in rustfmt=i rustup=ims \
     rye=i salt=i sar=i save=e say=et sbt=i scala=i scale=e scan=e schedule=e scoop=is scp=mn scrape=e screen=es \
     screenfetch=i script=e scroll=e sdk=i sdkman=is search=e secure=e sed=m see=en select=e send=em serve=e \
     serverless=i service=ems set=e setsid=r sftp=i sh=mn sha256sum=n share=e shellcheck=i shfmt=i shift=em shorten=e \
@@ -305,42 +305,45 @@ static COMMANDS: [&str; count(COMMANDS_TEXT)] = split(COMMANDS_TEXT);
 
 /// Words that follow a command with subcommands.
 const SUBCOMMANDS_TEXT: &str = "\
-    abort accept activate add add-on addr adduser alias all analyze annotate apply archive attach attach-session \
-    auth autoremove available backup balance bench benchmark bisect blame boot branch branches browse build builds \
-    bump bundle cache cancel cat channel chat check checkout cherry-pick ci clean cleanup clear clone close cluster \
-    commit commits compile completion compose config configure connect console container containers context convert \
-    cordon cp create daemon-reload db debug default delete demo deploy deployment deployments deps describe destroy \
-    detach dev dev-server develop devices diff difftool disable dist-upgrade dlx docs doctor down download drain \
-    duplicates edit enable ensurepath env environment eval events exec explain export extract fetch file files fix \
-    fmt force-reload fork format freeze fsck full-upgrade gc gen generate get get-url graph grep help hide history \
-    hold host hub id image images import index info init inspect install instances invoke is-active is-enabled issue \
-    issues job jobs kernel key keys kill kill-server kill-session label link lint list list-sessions list-units \
-    list-upgradable load local locale log login logout logs ls mangle mark member merge mergetool metadata migrate \
-    mod model models module modules monitor mount move mr mv namespace neigh netns network networks new new-session \
-    new-window node nodes notes open order org outdated override pack package packages patch pause ping pkg plan \
-    plugin plugins pods pop port ports pr prefix print proc profile project projects promote prune ps publish pull \
-    purge push python query rebase rebuild recipe reconcile reflog refresh register reinstall release releases \
-    reload remote remove rename render repair repl replace repo report request reset resolve restart restore results \
-    resume revert review rm rmi role rollback rollout rotate route run runs save scale scan schema script search \
-    secret secrets select self self-update send-keys serve server service services session set set-url setup shell \
-    shelve shortlog show show-ref sign site snapshot sort source sources sparse-checkout split-window squash stack \
-    start start-server stash stat state stats status stop store submodule sum suspend swarm switch sync system tag \
-    tags target task tasks template test tests tidy token toolchain top trace track tree tunnel type uncordon undo \
-    uninstall unlink unmask unpack unpause unset unshelve unstash up update upgrade usage use user users validate \
-    var vendor verify version versions vet view volume volumes wait watch whoami why work workflow workload \
-    workspace worktree world";
+    abort accept activate add add-on addr addrlabel adduser alias all analyze annotate apply archive attach \
+    attach-session audit auth autoclean autoremove available backup balance bench benchmark bisect blame boot branch \
+    branches browse build builds bump bundle cache cancel cat channel chat check checkout cherry cherry-pick ci clean \
+    cleanup clear clone close cluster commit commits compile completion compose config configure connect console \
+    container containers context convert cordon cp create daemon-reload db debug dedupe default delete demo deploy \
+    deployment deployments deps describe destroy detach dev dev-server develop devices diff difftool disable dist \
+    dist-upgrade dlx docs doctor down download drain duplicates edit enable ensurepath env environment eval events \
+    exec explain export extract fetch file files fix flush fmt force-reload force-unlock foreach fork format freeze \
+    fsck full-upgrade gc gen generate generate-completion get get-url graph grep gui help hide history hold host hub \
+    id image images import index info init inspect install install-completion instances invoke is-active is-enabled \
+    issue issues job jobs kernel key keys kill kill-server kill-session label link lint list list-sessions list-units \
+    list-upgradable load local locale log login logout logs ls maddress maintenance mangle mark member merge \
+    mergetool metadata migrate mod model models module modules monitor mount move mr mroute mv namespace neigh netns \
+    network networks new new-session new-window node nodes notes open order org outdated output override owner pack \
+    package packages patch pause ping pkg plan plugin plugins pods pop port ports pr prefix print proc profile \
+    project projects promote providers prune ps publish pull purge push python query rebase rebuild recipe reconcile \
+    reflog refresh register reinstall release releases reload remote remove rename render repair repl replace repo \
+    report request rerere reset resolve restart restore results resume revert review rm rmi role rollback rollout \
+    root rotate route rule run runs save scale scan schema script search secret secrets select self self-update \
+    send-keys serve server service services session set set-default set-url setup shell shelve shortlog show \
+    show-branch show-ref showmanual sign site snapshot sort source sources sparse-checkout split-window squash stack \
+    stage star start start-server stash stat state stats status stop store submodule subtree sum suspend swarm switch \
+    sync system tag tags taint target task tasks team template test tests tidy token tool toolchain top trace track \
+    tree tunnel type uncordon undo unhold uninstall unlink unmask unpack unpause unpublish unregister unset unshelve \
+    unstash untaint up update upgrade usage use user users validate var vendor verify version versions vet view \
+    volume volumes wait watch whoami why work workflow workload workspace worktree world";
 static SUBCOMMANDS: [&str; count(SUBCOMMANDS_TEXT)] = split(SUBCOMMANDS_TEXT);
 
 /// What one says to a person, alone on a line.
 const CHAT_TEXT: &str = "\
-    absolutely actually again agreed alright amazing another anything awesome bitte both bravo bye cancel cheers \
-    continue cool correct danke definitely done either elaborate everything exactly excellent explain fine first \
-    goodbye gracias grazie great haha hallo he hello help hey hi hm hmm hola how huh i indeed interesting it ja last \
-    later lol longer maybe me merci nah neat nein never nevermind next nice no nochmal non none nope nothing \
-    obrigado oh ok okay oops oui perfect please porque pourquoi proceed qué really repeat retry revert right same \
-    second she shorter si sigue simplify skip so something sorry stop summarise summarize sure sí ta thanks thankyou \
-    that them there these they third this those thx translate uh um undo us wait warum wat we weiter what whatever \
-    when where who whoa why wieso wow wrong wtf y yeah yep yes yikes yo you yup да как нет почему спасибо что";
+    abort absolutely actually adios again agreed alright amazing another anything appreciated awesome bitte both \
+    bravo bye bye-bye cancel cheers ciao continue cool correct danke definitely done either elaborate everything \
+    exactly excellent explain farewell fine first goodbye gracias grazie great haha hallo he hello help hey hi hm hmm \
+    hola how huh i indeed interesting it ja last later lol longer maybe me merci nah nay neat nein never nevermind \
+    next nice no nochmal non none nope nothing obrigado oh ok okay oops oui perfect please porque pourquoi proceed \
+    qué really repeat retry revert right same second she shorter si sigue simplify skip so something sorry stop \
+    summarise summarize sure sí ta thanks thankyou that them there these they third this those thx translate tschüss \
+    uh um undo us wait warum wat we weiter what whatever when where who whoa why wieso wow wrong wtf y yeah yep yes \
+    yikes yo you yup да как нет почему спасибо что";
 static CHAT: [&str; count(CHAT_TEXT)] = split(CHAT_TEXT);
 
 /// Of what an answer to a question is made.

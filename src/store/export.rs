@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::conversation::{role_text, state_text};
 use super::history::kind_text;
-use super::{Row, StoredCall, StoredConversation, StoredMessage};
+use super::{Row, Search, Store, StoredCall, StoredConversation, StoredMessage};
 use crate::base::time::utc;
-use crate::proto::Role;
+use crate::proto::{Failure, FailureKind, Role};
 
 /// How an export is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +69,27 @@ pub fn write_lines(rows: &[Row], format: Format, out: &mut dyn Write) -> io::Res
         }
     }
     Ok(())
+}
+
+/// Writes all lines of the history, then all conversations, to a new file; says how many of each.
+///
+/// # Errors
+/// The store can't be read, or the file not written.
+pub fn write_all(store: &Store, file: &Path, format: Format) -> Result<(usize, usize), Failure> {
+    let rows = store.search(&Search { oldest_first: true, ..Search::default() })?;
+    let conversations = store.conversations(usize::MAX)?;
+    let cannot = |error: io::Error| Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("{} can't be written: {error}", file.display()),
+        hint: "name a new file that ends with .jsonl or .md".to_owned(),
+    };
+    let mut out = io::BufWriter::new(create(file).map_err(cannot)?);
+    write_lines(&rows, format, &mut out).map_err(cannot)?;
+    for conversation in conversations.iter().rev() {
+        write_conversation(conversation, &store.record(conversation.id)?, format, &mut out).map_err(cannot)?;
+    }
+    out.flush().map_err(cannot)?;
+    Ok((rows.len(), conversations.len()))
 }
 
 /// Writes a conversation with all that it ever held.

@@ -176,6 +176,23 @@ fn hunks_are_taken_one_by_one_and_the_model_is_told_which() {
 }
 
 #[test]
+fn what_somebody_else_has_changed_meanwhile_is_not_undone_by_hunks() {
+    let home = batch_home();
+    let session = session(spawn(home.path()));
+    session.send(b"?please do\r");
+    session.expect_text(KEYS);
+    session.send(b"h");
+    session.expect_text("hunk 1 of 3");
+    session.send(b"n");
+    session.expect_text("hunk 2 of 3");
+    fs::write(work(home.path(), "a.txt"), "somebody else's\n").expect("another writer");
+    session.send(b"a");
+    session.expect_text("has changed meanwhile");
+    session.expect_text("that was it");
+    assert_eq!((read(home.path(), "a.txt"), read(home.path(), "b.txt")), ("somebody else's\n".into(), "old\n".into()));
+}
+
+#[test]
 fn hunks_can_be_left_altogether() {
     let home = batch_home();
     let session = session(spawn(home.path()));

@@ -14,7 +14,7 @@ fn older_turns_become_a_summary_that_is_shown_undone_and_resumed() {
     let session = Session::spawn(spawn());
     session.expect_prompt();
     for number in 0..4 {
-        server.reply(answer(&format!("answer {number} {}", "word ".repeat(160))));
+        server.reply(answer(&format!("answer {number} {}", "word ".repeat(144))));
         session.run(&format!("what is number {number}?"));
     }
     session.run("clear");

@@ -130,6 +130,7 @@ fn lines_of_the_history_are_deleted_and_exported_by_number() {
     let session = shell(&server, &home);
     session.run("echo secret-$((1+1))");
     session.run("echo kept-$((1+1))");
+    session.run("what is a shell?");
     session.run(" clear");
     session.run(":history secret");
     session.expect("its number", |screen| {
@@ -142,14 +143,17 @@ fn lines_of_the_history_are_deleted_and_exported_by_number() {
     session.run(":history prune");
     session.expect_text("0 of the oldest lines removed");
     session.run(":history export ~/out.jsonl");
-    session.expect_text("lines in");
+    session.expect_text("and 1 conversation in");
     let text = std::fs::read_to_string(home.path().join("out.jsonl")).expect("the export");
     let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!((&lines[0]["line"], &lines[0]["status"]), (&"echo kept-$((1+1))".into(), &0.into()));
     assert!(!text.contains("secret-$((1+1))\",\"session"), "{text}");
+    let of = |kind: &str| lines.iter().filter(|line| line["type"] == kind).count();
+    assert_eq!((of("conversation"), of("message") % 2), (1, 0), "{text}");
+    assert!(of("message") > 0, "the turns are in it");
     session.run(" clear");
     session.run(":history export ~/out.jsonl");
-    session.expect_text("can't be written to");
+    session.expect_text("can't be written: ");
 }
 
 /// Runs the program without a terminal: whether it succeeded, its output, its errors.

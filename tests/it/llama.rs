@@ -128,6 +128,18 @@ fn a_real_server_counts_as_it_bills() {
     assert!(counted.tokens.abs_diff(usage.total_in()) <= 2, "{counted:?} {usage:?}");
 }
 
+/// Its window is read from `/props`, once, where nobody has set one.
+#[test]
+fn a_real_server_tells_its_window() {
+    let Some(address) = need::llama() else { return };
+    let asked = Endpoint { asks_context: true, ..Endpoint::new("real", &address, "any") };
+    let models = Models::new(vec![asked.into()]);
+    let model = models.get("real").expect("the model");
+    assert_eq!(model.capabilities().context_tokens, None);
+    model.learn(&Cancel::new());
+    assert!(model.capabilities().context_tokens.is_some_and(|tokens| tokens >= 256), "{:?}", model.capabilities());
+}
+
 #[test]
 fn a_real_server_says_that_a_conversation_is_too_long() {
     let Some(address) = need::llama() else { return };

@@ -40,8 +40,8 @@ pub fn require_that(is_so: bool, what: &str) -> bool {
     is_so || skip(what)
 }
 
-/// The address of a real model server. None is a skip even where everything is required: no package of the
-/// distribution brings one.
+/// The address of a real model server, which `.ci/run` starts (`tests/llama`). None is a skip even where everything is
+/// required: not every release of the distribution has the package.
 pub fn llama() -> Option<String> {
     let address = std::env::var("REEDCLAW_TEST_LLAMA").ok().filter(|address| !address.is_empty());
     if address.is_none() {

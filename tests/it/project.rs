@@ -40,6 +40,17 @@ fn expect_shown(session: &Session, line: &str) {
     session.expect_text(line);
 }
 
+/// What is refused for its value is told before anybody trusts the file, where the value stands there as it is.
+#[test]
+fn values_that_will_be_refused_are_marked_in_the_question() {
+    let home = home(&[(FILE, "return {\n models = {far = {endpoint = \"http://192.0.2.1/v1\"}},\n}\n")]);
+    let session = session(home.path());
+    session.expect_text("will be refused, a project can't send your questions to another machine");
+    answer(&session, "\r");
+    session.run("echo on-$((1+1))");
+    session.expect_line("on-2");
+}
+
 #[test]
 fn a_file_is_shown_and_asked_about_and_the_default_is_to_ignore_it() {
     let home = home(&[(FILE, "return {\n  context = { max_turns = 7 },\n  shell = { program = \"/bin/evil\" },\n}\n")]);

@@ -91,6 +91,32 @@ fn without_a_list_the_users_own_shell_is_asked() {
     assert!(text.starts_with("model: ") && !text.contains("noise"), "{text}");
 }
 
+/// The user's route hook has its say, for one line and in a stream; not where the files alone count.
+#[test]
+fn the_route_hook_of_the_config_is_asked() {
+    let home = home_with_names();
+    let config = home.path().join(".config/reedclaw");
+    std::fs::create_dir_all(&config).expect("a directory");
+    let hook = "return { hooks = { route = function(line, ctx) if line:find('kube') then return 'shell' end \
+                if line == 'boom' then error('no') end end } }";
+    std::fs::write(config.join("config.lua"), hook).expect("a config");
+    let lines = "please kube me some tea\n?kube\nwhat is this\nboom\n";
+    let rules = |args: &[&str]| {
+        let output = route(args, lines.as_bytes(), home.path());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let rules: Vec<String> =
+            objects(&output).iter().map(|it| it["rule"].as_str().unwrap_or_default().to_owned()).collect();
+        (rules, said)
+    };
+    let (rules_own, said) = rules(&["--batch"]);
+    assert_eq!((rules_own[0].as_str(), rules_own[1].as_str()), ("hook", "forced-ask"), "{rules_own:?}");
+    assert!(rules_own[2] != "hook" && said.matches("route").count() == 1, "{rules_own:?} {said}");
+    let single = objects(&route(&["--json", "please kube me some tea"], b"", home.path()));
+    assert_eq!((&single[0]["route"], &single[0]["rule"]), (&"shell".into(), &"hook".into()));
+    let (given, said) = rules(&["--batch", "--names", "names"]);
+    assert!(given.iter().all(|rule| rule != "hook") && said.is_empty(), "{given:?} {said}");
+}
+
 #[test]
 fn what_cannot_be_read_is_said() {
     let home = home_with_names();

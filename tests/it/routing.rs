@@ -228,8 +228,19 @@ fn a_command_that_is_not_there_offers_the_model() {
     session.expect_text("it wasn't found: ask the model about it [a]");
     session.type_text("a");
     assert!(server.request(2).content(-1).contains("`frobnicate --fast` failed"));
-    // After a command that worked, Alt-Enter is a new line again.
+    // A command that was found and failed is offered in the same way.
+    session.run("ls /nowhere");
+    session.expect_prompt();
+    session.line(":why");
+    session.expect_text("it failed with status 2: ask the model about it [a]");
+    session.type_text("n");
+    session.expect_prompt();
+    // After a command that worked, Alt-Enter is a new line again, and there is nothing to ask about.
     session.run("true");
+    session.run("clear");
+    session.run(":why");
+    session.expect_text("rule ");
+    assert!(!session.screen_text().contains("ask the model about it"), "{}", session.screen_text());
     session.type_text("echo a-$((1+1))");
     session.press(Key::AltEnter);
     session.type_text("echo b-$((1+1))");

@@ -757,6 +757,13 @@ fn the_config_says_how_far_a_question_goes_and_with_which_tools() {
     config("limits = {response_bytes = 1024}");
     let (code, _, err) = ask();
     assert!(code == Some(1) && err.contains("longer than 1024 bytes"), "{err}");
+    // One that comes in one piece, and whole, is cut as well, between two characters.
+    fs::write(home.path().join("script.jsonl"), json!({"steps": [{"text": "é".repeat(3000)}]}).to_string())
+        .expect("a script");
+    config("limits = {response_bytes = 1025}");
+    let (code, out, err) = ask();
+    assert!(code == Some(1) && err.contains("longer than 1025 bytes"), "{err}");
+    assert_eq!(out.matches('é').count(), 512, "{out}");
     // A tool that the channel doesn't have isn't there, and a name that is none is told.
     let other = json!({"rounds": [[{"tool_call": {"name": "time", "arguments": {}}}], [{"text": "done"}]]});
     fs::write(home.path().join("script.jsonl"), other.to_string()).expect("a script");

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::super::files::path_error;
 use super::super::{number, text};
 use super::Kind;
+use super::revise::Revised;
 use super::text as bytes;
 use crate::base::hex;
 use crate::host::{Change, PathError, Root};
@@ -83,8 +84,16 @@ impl Draft {
     }
 
     /// Gives a file what it is to hold, to the byte.
-    pub(super) fn put(&mut self, path: &str, content: Option<Vec<u8>>, root: &Root) -> Result<(), ToolError> {
-        let at = self.file(path, root)?;
+    pub(super) fn put(
+        &mut self,
+        Revised { path, content, basis: made_from }: Revised,
+        root: &Root,
+    ) -> Result<(), ToolError> {
+        let at = self.file(&path, root)?;
+        // What a person made of a proposal must not undo what somebody else has done since.
+        if basis(self.files[at].old.as_deref()) != made_from {
+            return Err(path_error(&path, &PathError::Changed));
+        }
         if content.is_some() {
             self.may_be_file(at)?;
         }
@@ -246,7 +255,7 @@ impl Difference {
 }
 
 /// What a difference was made from.
-fn basis(old: Option<&[u8]>) -> String {
+pub(super) fn basis(old: Option<&[u8]>) -> String {
     match old {
         Some(old) => format!("{} bytes, SHA-256 {}", old.len(), hex::encode(digest(&SHA256, old).as_ref())),
         None => "a new file".to_owned(),

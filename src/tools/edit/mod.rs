@@ -219,8 +219,8 @@ impl Edit {
     fn action(&self, arguments: &Value) -> Result<Action, ToolError> {
         if let Some(files) = revise::files(arguments) {
             let paths = |is_gone: bool| {
-                let wanted = files.iter().filter(|(_, content)| content.is_none() == is_gone);
-                wanted.map(|(path, _)| path.clone()).collect()
+                let wanted = files.iter().filter(|file| file.content.is_none() == is_gone);
+                wanted.map(|file| file.path.clone()).collect()
             };
             return Ok(Action::Edit { writes: paths(false), deletes: paths(true) });
         }
@@ -246,8 +246,8 @@ impl Edit {
     fn draft(&self, arguments: &Value, root: &Root) -> Result<Draft, ToolError> {
         let mut draft = Draft::default();
         if let Some(files) = revise::files(arguments) {
-            for (path, content) in files {
-                draft.put(&path, content, root)?;
+            for file in files {
+                draft.put(file, root)?;
             }
         } else {
             for (at, (kind, arguments)) in self.edits(arguments)?.iter().enumerate() {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use super::draft::basis;
 use super::text as bytes;
 use crate::proto::tool::FileChange;
 use crate::render::diff::{self, unified};
@@ -17,9 +18,9 @@ const TOLD_BYTES_MAX: usize = 8 * 1024;
 /// The arguments with what the files are to hold in place of what the model's edits come to. A content is a text of
 /// characters up to U+00FF, one for each byte, since it may be in any encoding.
 pub(super) fn arguments(arguments: &Value, files: &[FileChange]) -> Value {
-    let file = |FileChange { path, new, .. }: &FileChange| {
+    let file = |FileChange { path, old, new }: &FileChange| {
         let content = new.as_ref().map(|bytes| bytes.iter().map(|byte| char::from(*byte)).collect::<String>());
-        json!({"path": path, "bytes": content})
+        json!({"path": path, "bytes": content, "basis": basis(old.as_deref())})
     };
     let mut arguments = arguments.clone();
     if let Some(fields) = arguments.as_object_mut() {
@@ -28,11 +29,20 @@ pub(super) fn arguments(arguments: &Value, files: &[FileChange]) -> Value {
     arguments
 }
 
+/// What a file is to hold, and what it was made from.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Revised {
+    pub(super) path: String,
+    pub(super) content: Option<Vec<u8>>,
+    pub(super) basis: String,
+}
+
 /// What the files are to hold, where the arguments say so.
-pub(super) fn files(arguments: &Value) -> Option<Vec<(String, Option<Vec<u8>>)>> {
+pub(super) fn files(arguments: &Value) -> Option<Vec<Revised>> {
     let file = |file: &Value| {
         let content = file["bytes"].as_str().map(|text| text.chars().map(|c| u8::try_from(c).ok()).collect());
-        Some((file["path"].as_str()?.to_owned(), content.unwrap_or_default()))
+        let text = |name: &str| file[name].as_str().map(str::to_owned);
+        Some(Revised { path: text("path")?, content: content.unwrap_or_default(), basis: text("basis")? })
     };
     arguments.get(REVISED)?.as_array()?.iter().map(file).collect()
 }
@@ -115,7 +125,9 @@ mod tests {
         let all: Vec<u8> = (0..=255).collect();
         let kept = arguments(&json!({"path": "a"}), &[change("a", None, Some(&all)), change("a", Some(b"x"), None)]);
         assert_eq!(kept["path"], "a");
-        assert_eq!(files(&kept), Some(vec![("a".to_owned(), Some(all)), ("a".to_owned(), None)]));
+        let read = files(&kept).expect("files");
+        assert_eq!((read[0].content.as_deref(), read[1].content.as_deref()), (Some(&all[..]), None));
+        assert_eq!((read[0].basis.clone(), read[1].basis.clone()), (basis(None), basis(Some(b"x"))));
         assert_eq!(files(&json!({"path": "a"})), None);
     }
 
