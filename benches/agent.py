@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """What one question costs: `reedclaw agent -m`, beside curl and any other client, against a model server of our own.
 
-  benches/agent.py [--program target/release/reedclaw] [--runs 20] [--tokens 5000] [--extra NAME='cmd {url} {prompt}'] [--name NAME]
+  benches/agent.py [--program target/release/reedclaw] [--runs 20] [--tokens 5000] [--name NAME]
+                   [--extra NAME='cmd {url} {prompt}'] [--peer-path DIR]…
 
 The server answers with TOKENS tokens at once, each its own event, or one by one with a delay. Measured: processor time
 and peak memory of an instant answer into a pipe and drawn on a pseudo-terminal (an answer in Markdown), the time from
 spawn to the request's arrival, and from the server's first token to the first one seen on standard output. Programs take
-turns. Writes benches/runs/DATE-agent[-NAME].json and .txt. Needs Python 3.9, and curl for the comparison.
+turns. aichat and llm are measured where they are on the PATH or in a --peer-path; their configs are made here.
+ Writes benches/runs/DATE-agent[-NAME].json and .txt. Needs Python 3.9, and curl for the comparison.
 """
 import argparse, datetime, fcntl, json, os, platform, pty, re, select, shlex, shutil, socket, statistics, struct
 import subprocess, sys, tempfile, termios, threading, time
@@ -52,6 +54,9 @@ class Server:
         while b"\r\n\r\n" not in data:
             data += connection.recv(65536)
         head, _, body = data.partition(b"\r\n\r\n")
+        if not head.startswith(b"POST "):
+            connection.sendall(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+            return connection.close()
         length = int(re.search(rb"(?i)content-length: *(\d+)", head)[1])
         while len(body) < length:
             body += connection.recv(65536)
@@ -118,12 +123,31 @@ def run(command, env, on_terminal):
     return start, first, time.time(), (usage.ru_utime + usage.ru_stime) * 1e3, peak / 1024, output
 
 
+def peers(folders, url, home):
+    """The other clients that are here, each with a config that names our server: name to command, and their environment."""
+    path = os.pathsep.join(folders + [os.environ["PATH"]])
+    found, env = {}, {"PATH": path, "AICHAT_CONFIG_DIR": home + "/aichat", "LLM_USER_PATH": home + "/llm"}
+    if shutil.which("aichat", path=path):
+        os.makedirs(home + "/aichat")
+        with open(home + "/aichat/config.yaml", "w") as config:
+            config.write("model: mock:mock\nclients:\n- type: openai-compatible\n  name: mock\n  api_base: %s/v1\n"
+                         "  api_key: none\n  models:\n  - name: mock\n" % url)
+        found["aichat"] = "aichat {prompt}"
+    if shutil.which("llm", path=path):
+        os.makedirs(home + "/llm")
+        with open(home + "/llm/extra-openai-models.yaml", "w") as config:
+            config.write("- model_id: mock\n  model_name: mock\n  api_base: %s/v1\n" % url)
+        found["llm"] = "llm -m mock --key none {prompt}"
+    return found, env
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=os.path.join(HERE, "../target/release/reedclaw"))
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--tokens", type=int, default=5000)
     parser.add_argument("--extra", action="append", default=[])
+    parser.add_argument("--peer-path", action="append", default=[])
     parser.add_argument("--name", default="")
     options = parser.parse_args()
     server, home = Server(), tempfile.mkdtemp()
@@ -135,6 +159,9 @@ def main():
     clients = {"reedclaw": shlex.quote(os.path.abspath(options.program)) + " agent -m {prompt}"}
     if shutil.which("curl"):
         clients["curl"] = curl
+    others, more = peers(options.peer_path, server.url, home)
+    clients.update(others)
+    env.update(more)
     clients.update(extra.partition("=")[::2] for extra in options.extra)
 
     def command(client, count, delay, drawn):

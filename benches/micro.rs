@@ -29,6 +29,7 @@ use reedclaw::render::{Markdown, Options};
 use reedclaw::route::{Context, decide};
 use reedclaw::sandbox::{Grant, Mode, Sandbox, Tier, credentials};
 use reedclaw::shell::scan::Scanner;
+use reedclaw::steps::{Limits as StepLimits, Steps};
 use reedclaw::store::{Entry, MessageState, Search, Store, TextMatch};
 use reedclaw::tools::{Found, Limits, Memory, Place, Registry, Replies, Spill, Work, edit_tools};
 use reedclaw::turn::{Redactor, Settling};
@@ -149,6 +150,7 @@ fn differences(plan: &Plan) {
         });
     }
     let _ = std::fs::remove_dir_all(top);
+    undo(&plan);
 }
 
 /// A program that does nothing, started and waited for, on each tier that works here.
@@ -168,6 +170,54 @@ fn sandbox(plan: &Plan) {
     }
     let _ = std::fs::remove_dir_all(workspace);
     project(plan);
+}
+
+/// What undo costs around a command of a model, in a tree without git: 50 files of 2 KB a directory.
+fn undo(plan: &Plan) {
+    for files in [10_000, 100_000_usize] {
+        let names = ["the first look", "around a command", "around one that changes 3 files", "taking back 3 files"];
+        let names = names.map(|name| format!("undo: {name}, {files} files"));
+        if plan.only.as_ref().is_some_and(|only| !names.iter().any(|name| name.contains(only.as_str()))) {
+            continue;
+        }
+        let top = std::env::temp_dir().join(format!("reedclaw-undo-bench-{}", std::process::id()));
+        let (workspace, state) = (top.join("ws"), top.join("state"));
+        let files = if plan.once { 50 } else { files };
+        let path = |number: usize| workspace.join(format!("d{}/e{}/f{number}.rs", number / 2500, number / 50 % 50));
+        let text = |number: usize| format!("fn f{number}() {{ /* {} */ }}\n", "some words of a line ".repeat(100));
+        for number in 0..files {
+            let path = path(number);
+            let made = path.parent().is_some_and(|parent| std::fs::create_dir_all(parent).is_ok());
+            if !made || std::fs::write(path, text(number)).is_err() {
+                return;
+            }
+        }
+        let limits = StepLimits {
+            bytes_max: 4 << 30,
+            file_bytes_max: 10 << 20,
+            files_max: 200_000,
+            look_time: Duration::from_secs(60),
+            read_time: Duration::from_secs(60),
+        };
+        let Ok(mut steps) = Steps::new(&state, &workspace, limits, &[]) else { return };
+        let mut around = |work: &dyn Fn()| {
+            let open = steps.before("a command").ok();
+            work();
+            black_box(open.is_some_and(|open| steps.after(open).is_ok()));
+        };
+        plan.measure(&names[0], 1, 0, |_| around(&|| ()));
+        plan.measure(&names[1], 30, 0, |_| around(&|| ()));
+        let change = |turn: usize| {
+            for number in 0..3 {
+                let _ = std::fs::write(path(number * 17 % files), text(turn * 10 + number + 1));
+            }
+        };
+        plan.measure(&names[2], 30, 0, |turn| around(&|| change(turn)));
+        plan.measure(&names[3], 10, 0, |_| {
+            black_box(steps.undo(1, false).is_ok());
+        });
+        let _ = std::fs::remove_dir_all(top);
+    }
 }
 
 struct Nobody;
@@ -236,8 +286,14 @@ fn edits(plan: &Plan) {
         let ticket = gate.judge(call, root.path(), true);
         let digest = gate.question(&ticket).digest;
         let permit = gate.admit(ticket, &Approver::Person { digest, always: false }).expect("a yes is enough");
-        let mut work =
-            Work { place, limits: &Limits::default(), is_stopped: &|| false, person: &mut Nobody, memory: &mut Nobody };
+        let mut work = Work {
+            place,
+            limits: &Limits::default(),
+            is_stopped: &|| false,
+            person: &mut Nobody,
+            memory: &mut Nobody,
+            used: &[],
+        };
         let outcome = registry.run(&permit, &mut work);
         assert!(outcome.success, "{outcome:?}");
     });
@@ -247,8 +303,11 @@ fn edits(plan: &Plan) {
 /// What a question in this very repository carries.
 fn project(plan: &Plan) {
     let env = ["PATH", "HOME"].into_iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect();
-    let options = project::Options { tokens_max: 2000, kept_in: None, env };
-    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let wait = Duration::from_secs(60);
+    let options = project::Options { tokens_max: 2000, wait, kept_in: None, env };
+    // Another repository, a giant one, where it is named.
+    let here = std::env::var_os("REEDCLAW_BENCH_TREE").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let here = PathBuf::from(here);
     plan.measure("project: seen for the first time", 50, 0, |_| {
         black_box(project::Surroundings::default().notes(&here, &options));
     });
@@ -256,6 +315,19 @@ fn project(plan: &Plan) {
     plan.measure("project: unchanged", 50, 0, |_| {
         black_box(surroundings.notes(&here, &options));
     });
+    // Git's state takes as long as git needs: what is ours is seen without it.
+    let env = vec![("PATH".into(), "/nonexistent".into())];
+    let kept = std::env::temp_dir().join(format!("reedclaw-cards-{}", std::process::id()));
+    let options = project::Options { kept_in: Some(kept.clone()), env, ..options };
+    black_box(project::Surroundings::default().notes(&here, &options));
+    plan.measure("project: kept card, without git", 50, 0, |_| {
+        black_box(project::Surroundings::default().notes(&here, &options));
+    });
+    let mut surroundings = project::Surroundings::default();
+    plan.measure("project: unchanged card, without git", 50, 0, |_| {
+        black_box(surroundings.notes(&here, &options));
+    });
+    let _ = std::fs::remove_dir_all(kept);
 }
 
 fn redact(plan: &Plan) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Searches beside ripgrep, fd and git: `search_text`, `find_files` and `hotfiles` as whole programs.
+"""Searches beside ripgrep, fd and git: `search_text`, `find_files`, `hotfiles`, `symbols` and the card as whole programs.
 
 Makes a tree of 100,000 files and a history of 5,000 commits below a temporary directory, runs each program and its peer
 in turn, and writes medians, ratios and what the machine was to runs/. A tool of ReedClaw is timed as
@@ -36,10 +36,16 @@ def make_tree(top, files):
         folder = top / place / f"d{number // 2500:03}" / f"e{number // 50 % 50:02}"
         if number % 50 < 2:
             folder.mkdir(parents=True, exist_ok=True)
-        text = "\n".join(rng.choices(lines, k=rng.randint(20, 150)))
+        # Prose, so that it is searched like text, and comments, so that a grammar can read it.
+        mark = {"py": "# ", "md": "", "txt": ""}.get(ENDS[number % len(ENDS)], "// ")
+        text = "\n".join(mark + line for line in rng.choices(lines, k=rng.randint(20, 150)))
         if number % 1000 == 7:
             text += "\nlet needle_in_haystack = 1;"
+        if ENDS[number % len(ENDS)] == "rs":
+            text += f"\nfn work_{number}() {{ work_{max(0, number - 800)}(); }}"
         (folder / f"f{number}.{ENDS[number % len(ENDS)]}").write_text(text + "\n")
+    subprocess.run(["git", "add", "."], cwd=top, check=True)
+    subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@y", "commit", "-qm", "x"], cwd=top, check=True)
 
 
 def make_history(top, commits):
@@ -92,6 +98,11 @@ def main():
     def tool(name, workspace, **arguments):
         return [args.program, "tool", "run", name, "--workspace", str(workspace), "--json", json.dumps(arguments)]
 
+    def without(name):
+        """A first look: what was kept of it is gone."""
+        return lambda: shutil.rmtree(home / ".local/state/reedclaw" / name, ignore_errors=True)
+
+    card = [args.program, "card", "--path", str(tree)]
     pairs = [
         ("search_text, a rare word", tree, tool("search_text", tree, query="needle_in_haystack", limit=1000),
          ["rg", "-n", "--column", "--no-heading", "-F", "needle_in_haystack", "."]),
@@ -106,15 +117,20 @@ def main():
         ("hotfiles", history, tool("hotfiles", history),
          ["git", "log", "--name-only", f"-n{args.commits}", "--format=%ct"]),
         ("detect_languages", tree, tool("detect_languages", tree), None),
+        ("symbols, cold", tree, tool("symbols", tree), None, without("symbols")),
+        ("symbols, kept", tree, tool("symbols", tree, query="work_4711"), None),
+        ("card, cold", tree, card, None, without("cards")),
+        ("card, kept", tree, card, ["git", "status", "--porcelain=v2", "--branch"]),
         ("start alone (time)", tree, tool("time", tree), None),
     ]
     rows, figures = [], {}
-    for name, cwd, ours, peer in pairs:
+    for name, cwd, ours, peer, *prepare in pairs:
         programs = [("reedclaw", ours)] + ([(peer[0].rsplit("/", 1)[-1], peer)] if peer else [])
         times = {program: [] for program, _ in programs}
         for turn in range(args.runs + 2):
             # In turn, and each first as often as second; the first two warm the cache.
             for program, words in programs if turn % 2 else programs[::-1]:
+                [make_ready() for make_ready in prepare]
                 took, out = run_once(words, cwd, env)
                 if turn > 1:
                     times[program].append(took)

@@ -332,6 +332,18 @@ return {
     output_bytes = 32 * 1024,
   },
 
+  -- What a model's commands and edits change can be taken back with :undo. Nothing is kept before a model runs something.
+  undo = {
+    -- true or false: keep what they change.
+    enabled = true,
+    -- bytes, 1048576 to 1099511627776: kept for a workspace; the oldest steps leave.
+    bytes_max = 512 * 1024 * 1024,
+    -- bytes, 1024 to 268435456: the largest file that is kept; what a command does to a larger one stays.
+    file_bytes_max = 10 * 1024 * 1024,
+    -- whole number, 1 to 10000000: files and folders of a workspace; one with more isn't covered.
+    files_max = 200000,
+  },
+
   -- Hooks: functions that ReedClaw calls, each within 5 ms. They have no files and no processes either. One that fails
   -- or takes longer is told once and is off until :config reload. They may stand here or in `hooks`. `ctx` holds path,
   -- directory, branch, status, duration_ms, model, columns, and for keys the line.

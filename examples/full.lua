@@ -107,6 +107,13 @@ return {
     output_bytes = 8192,
   },
 
+  undo = {
+    enabled = true,
+    bytes_max = 1024 * 1024 * 1024,
+    file_bytes_max = 4 * 1024 * 1024,
+    files_max = 500000,
+  },
+
   hooks = {
     prompt = function(ctx)
       return ctx.directory .. (ctx.branch and " on " .. ctx.branch or "") .. " "

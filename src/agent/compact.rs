@@ -27,21 +27,22 @@ pub struct ContextReport {
 }
 
 impl Agent {
-    /// The most tokens of a request to the model that was asked last: the budget, or its window where that is smaller.
+    /// The most tokens of a request to the model that answers: the budget, or its window where that is smaller. A server
+    /// that can tell its window is asked, once.
     #[must_use]
-    pub fn window_tokens(&self) -> usize {
+    pub fn window_tokens(&mut self) -> usize {
+        if let Ok(provider) = choose(&self.models, self.current.as_deref()) {
+            provider.learn(&Cancel::new());
+            self.prepare(&*provider);
+        }
         self.conversation.budget()
     }
 
     /// Tells what the window holds and what each part costs.
     #[must_use]
     pub fn context(&mut self) -> ContextReport {
+        let window_tokens = self.window_tokens();
         let provider = choose(&self.models, self.current.as_deref()).ok();
-        if let Some(provider) = &provider {
-            provider.learn(&Cancel::new());
-            self.prepare(&**provider);
-        }
-        let window_tokens = self.conversation.budget();
         let percent = self.compact_at_percent;
         let mut parts = self.conversation.parts();
         let has_tools = provider.as_ref().is_some_and(|provider| self.has_tools(&**provider));

@@ -1,11 +1,12 @@
 //! The hands of a model: takes each of its calls through the gate, and gives back what came of it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
+use super::kept::{Keeper, Kept, Refused};
 use super::person::Person;
 use crate::gate::{Approver, CHECK_TOOL, Call, Gate, Ticket, reasons};
 use crate::host::Root;
@@ -14,10 +15,13 @@ use crate::model::{Cancel, Tool, ToolCall};
 use crate::proto::Event;
 use crate::proto::action::{Action, Decision, Risk};
 use crate::proto::tool::{Answer, FileChange, Outcome, Step, ToolError, ToolEvent};
+use crate::steps::Steps;
 use crate::tools::{Limits, Memory, Place, Registry, Replies, Spill, Work, changed_by_person, taken};
 
 /// Commands that a person may put in place of a proposed one, one after the other, before it counts as no.
 const EDITS_MAX: usize = 20;
+/// Paths that are remembered as in use.
+const USED_MAX: usize = 50;
 /// Files that an intent names.
 const INTENT_PATHS_MAX: usize = 5;
 
@@ -35,6 +39,8 @@ pub struct HandsOptions {
     pub limits: Limits,
     /// Earlier conversations.
     pub memory: Box<dyn Memory + Send>,
+    /// What keeps what calls change; nothing is kept without it.
+    pub steps: Option<Steps>,
 }
 
 /// Tools, and the gate in front of them, in one workspace.
@@ -42,13 +48,17 @@ pub struct Hands {
     options: HandsOptions,
     /// Edits were made since the last check.
     has_edited: bool,
+    keeper: Keeper,
+    /// Paths that calls were about, the newest last.
+    used: Vec<PathBuf>,
 }
 
 impl Hands {
     /// Puts them together.
     #[must_use]
-    pub fn new(options: HandsOptions) -> Self {
-        Self { options, has_edited: false }
+    pub fn new(mut options: HandsOptions) -> Self {
+        let keeper = Keeper::new(options.steps.take());
+        Self { options, has_edited: false, keeper, used: Vec::new() }
     }
 
     /// The gate.
@@ -129,24 +139,24 @@ impl Hands {
         let (action, preview, changes) = (plan.action, plan.preview, plan.changes);
         let call = Call { tool, arguments, action, preview, changes, conversation };
         let ticket = gate.judge(call, root.path(), true);
-        let mut tell = |step| {
+        let tell = |step| {
             let (id, tool) = (CHECK_TOOL.to_owned(), CHECK_TOOL.to_owned());
-            sink(Event::Tool(Box::new(ToolEvent { id, tool, step })));
+            Event::Tool(Box::new(ToolEvent { id, tool, step }))
         };
-        tell(Step::Requested { intent: plan.intent.unwrap_or_default() });
+        sink(tell(Step::Requested { intent: plan.intent.unwrap_or_default() }));
         let ran = match ticket.verdict().decision {
             Decision::Deny => {
                 let why = reasons(ticket.verdict());
                 Err(Box::new(self.options.gate.refuse(ticket, "policy", &why)))
             }
-            _ => self.run(ticket, &Approver::Config, cancel, person),
+            _ => self.run(ticket, &Approver::Config, cancel, person, sink),
         };
         let outcome = ran.unwrap_or_else(|refused| {
-            tell(Step::Denied { why: refused.error.as_ref().map(ToString::to_string).unwrap_or_default() });
+            sink(tell(Step::Denied { why: refused.error.as_ref().map(ToString::to_string).unwrap_or_default() }));
             *refused
         });
         let duration = started.elapsed();
-        tell(Step::Done { outcome: outcome.clone(), duration });
+        sink(tell(Step::Done { outcome: outcome.clone(), duration }));
         let seconds = duration.as_secs_f64();
         let head = match &outcome.error {
             None => format!("[After your edits the project's check ran: `{command}` passed in {seconds:.1} s]"),
@@ -175,9 +185,9 @@ impl Hands {
                 Err(error) => return error.into(),
             };
             let (id, tool) = (wish.id.clone(), ticket.call().tool.clone());
-            let mut tell = |step| sink(Event::Tool(Box::new(ToolEvent { id: id.clone(), tool: tool.clone(), step })));
+            let tell = |step| Event::Tool(Box::new(ToolEvent { id: id.clone(), tool: tool.clone(), step }));
             if revision.chosen.is_none() {
-                tell(Step::Requested { intent });
+                sink(tell(Step::Requested { intent }));
             }
             if let Some(refusal) = refusal.filter(|_| ticket.verdict().decision != Decision::Deny) {
                 return refusal;
@@ -192,11 +202,11 @@ impl Hands {
             let done = match said {
                 Said::Run(approver) => {
                     if approver != Approver::Policy {
-                        tell(Step::Approved);
+                        sink(tell(Step::Approved));
                     }
-                    self.run(ticket, &approver, cancel, person)
+                    self.run(ticket, &approver, cancel, person, sink)
                 }
-                Said::InMyShell(approver) => self.hand_over(ticket, &approver, person),
+                Said::InMyShell(approver) => self.hand_over(ticket, &approver, person, sink),
                 Said::Refused(code, why) => Err(Box::new(self.options.gate.refuse(ticket, code, &why))),
                 Said::Instead(edited) => {
                     wanted = Wanted::Model(edited);
@@ -213,11 +223,11 @@ impl Hands {
                 }
             };
             return match done {
-                Ok(outcome) if wants_terminal(&outcome) => self.offer_own_shell(call, outcome, person),
+                Ok(outcome) if wants_terminal(&outcome) => self.offer_own_shell(call, outcome, person, sink),
                 Ok(outcome) => revision.told(outcome, &call.changes),
                 Err(refused) => {
                     let why = refused.error.as_ref().map(|it| it.message.clone()).unwrap_or_default();
-                    tell(Step::Denied { why });
+                    sink(tell(Step::Denied { why }));
                     *refused
                 }
             };
@@ -284,7 +294,13 @@ impl Hands {
     }
 
     /// Offers a command that wanted a terminal to the person's own shell, where there is one.
-    fn offer_own_shell(&mut self, mut call: Call, outcome: Outcome, person: &mut dyn Person) -> Outcome {
+    fn offer_own_shell(
+        &mut self,
+        mut call: Call,
+        outcome: Outcome,
+        person: &mut dyn Person,
+        sink: &mut dyn FnMut(Event),
+    ) -> Outcome {
         if !person.has_shell() {
             return outcome;
         }
@@ -299,7 +315,7 @@ impl Hands {
             return outcome;
         }
         let approver = Approver::Person { digest: question.digest, always: false };
-        self.hand_over(ticket, &approver, person).unwrap_or_else(|refused| *refused)
+        self.hand_over(ticket, &approver, person, sink).unwrap_or_else(|refused| *refused)
     }
 
     fn run(
@@ -308,9 +324,11 @@ impl Hands {
         approver: &Approver,
         cancel: &Cancel,
         person: &mut dyn Person,
+        sink: &mut dyn FnMut(Event),
     ) -> Result<Outcome, Box<Outcome>> {
-        let HandsOptions { registry, gate, root, spill, limits, memory } = &mut self.options;
         let is_edit = !ticket.call().changes.is_empty();
+        let (ticket, kept) = self.kept(ticket, person, sink)?;
+        let HandsOptions { registry, gate, root, spill, limits, memory, .. } = &mut self.options;
         let permit = gate.admit(ticket, approver)?;
         let stop = gate.stop().clone();
         let is_stopped = || cancel.is_cancelled() || stop().is_some();
@@ -320,11 +338,35 @@ impl Hands {
             is_stopped: &is_stopped,
             person: &mut Asking(person),
             memory: &mut **memory,
+            used: &self.used,
         };
         let mut outcome = registry.run(&permit, &mut work);
+        if let Some(path) = permit.arguments().get("path").and_then(Value::as_str).map(PathBuf::from) {
+            self.used.retain(|known| *known != path);
+            self.used.push(path);
+            let most = self.used.len().saturating_sub(USED_MAX);
+            self.used.drain(..most);
+        }
         gate.settle(permit, &mut outcome);
         self.has_edited |= is_edit && outcome.success;
+        self.keeper.after(kept, &mut outcome, sink);
         Ok(outcome)
+    }
+
+    /// Keeps what a call may change, or has it refused where that can't be kept and the person says no.
+    fn kept(
+        &mut self,
+        ticket: Ticket,
+        person: &mut dyn Person,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<(Ticket, Kept), Box<Outcome>> {
+        match self.keeper.before(&ticket.call().action, &self.options.root, person, sink) {
+            Ok(kept) => Ok((ticket, kept)),
+            Err(Refused) => {
+                let why = "the user said no: it couldn't be taken back";
+                Err(Box::new(self.options.gate.refuse(ticket, "no", why)))
+            }
+        }
     }
 
     /// Lets the person's own shell run a command that they were asked about.
@@ -333,16 +375,19 @@ impl Hands {
         ticket: Ticket,
         approver: &Approver,
         person: &mut dyn Person,
+        sink: &mut dyn FnMut(Event),
     ) -> Result<Outcome, Box<Outcome>> {
         let Action::Shell { command } = ticket.call().action.clone() else {
             let why = "only a command can run in the user's shell";
             return Err(Box::new(self.options.gate.refuse(ticket, "no", why)));
         };
+        let (ticket, kept) = self.kept(ticket, person, sink)?;
         let permit = self.options.gate.admit(ticket, approver)?;
         let mut outcome = person
             .run_in_own_shell(&command)
             .unwrap_or_else(|| ToolError::new("no-shell", "the user's shell can't run it here", "").into());
         self.options.gate.settle(permit, &mut outcome);
+        self.keeper.after(kept, &mut outcome, sink);
         Ok(outcome)
     }
 }

@@ -18,6 +18,7 @@
 mod asked;
 mod compact;
 mod hands;
+mod kept;
 mod person;
 mod purse;
 mod recorder;
@@ -45,6 +46,7 @@ pub use crate::model::{Cancel, Count, Crossing};
 pub use crate::turn::{Options as ConversationOptions, Part, PastSummary, PastTurn};
 pub use compact::ContextReport;
 pub use hands::{Hands, HandsOptions};
+pub use kept::{changed_line, changed_words};
 pub use person::{Nobody, Person};
 pub use recorder::{Ending, Forgetful, PastCall, Recorder, SummaryUpTo};
 pub use remember::{MemoryJob, Written};
@@ -58,6 +60,8 @@ use secrets::Secrets;
 
 /// Characters of a conversation from which on a request is `long` to a router: some 16,000 tokens.
 const LONG_CHARS: usize = 64_000;
+/// A first question up to which nobody asks the server how much it reads at once.
+const SHORT_BYTES: usize = 2_000;
 
 /// Bytes of tool results of earlier questions that go with the next one; the oldest leave first.
 const TRAIL_BYTES_MAX: usize = 64 * 1024;
@@ -160,6 +164,8 @@ pub struct Agent {
     hands: Option<Hands>,
     /// Models that turned out to have no tools.
     toolless: BTreeSet<String>,
+    /// Models of which the person knows that they have no room for tools.
+    roomless: BTreeSet<String>,
     /// Calls and results of earlier questions, by the question as it was sent.
     trails: Vec<(String, Vec<Item>)>,
     compact_at_percent: usize,
@@ -188,6 +194,7 @@ impl Agent {
             limits: Limits::default(),
             hands: None,
             toolless: BTreeSet::new(),
+            roomless: BTreeSet::new(),
             trails: Vec::new(),
             compact_at_percent: 0,
             summary_failures: 0,
@@ -281,7 +288,10 @@ impl Agent {
         self.learn_keys();
         let question = &self.secrets.hide("your question", question);
         if let Ok(provider) = choose(&self.models, self.current.as_deref()) {
-            provider.learn(cancel);
+            // A short first question fits every window, and isn't kept waiting for one.
+            if !self.conversation.is_empty() || question.len() > SHORT_BYTES {
+                provider.learn(cancel);
+            }
             self.prepare(&*provider);
             self.compact_if_due(&*provider, question, cancel, sink);
         }
@@ -319,6 +329,7 @@ impl Agent {
             asked: &mut asked,
             hands,
             limits: &self.limits,
+            roomless: &mut self.roomless,
             command_prompt,
             tool_prompt,
             conversation,

@@ -1,6 +1,8 @@
 //! From a question to an answer in text: asks the model, carries out the calls that it makes, asks again with what came
 //! of them. Knows how often and how long; not what a tool does.
 
+use std::collections::BTreeSet;
+
 use super::Limits;
 use super::asked::Asked;
 use super::hands::Hands;
@@ -24,6 +26,8 @@ pub(super) struct Turn<'t, 'a> {
     pub(super) asked: &'t mut Asked<'a>,
     pub(super) hands: Option<&'t mut Hands>,
     pub(super) limits: &'t Limits,
+    /// Models of which it was said that they have no room for tools.
+    pub(super) roomless: &'t mut BTreeSet<String>,
     /// What is told a model that has no tools.
     pub(super) command_prompt: &'t str,
     pub(super) tool_prompt: &'t str,
@@ -61,8 +65,11 @@ impl Turn<'_, '_> {
                     let is_full = matches!(error.fault, Fault::ContextOverflow { .. });
                     let why = if is_full { "has no room for tools" } else { "takes no tools" };
                     let model = &error.model;
-                    let notice = format!("[model] {model} {why}: it proposes commands for you to run instead");
-                    (self.asked.sink)(Event::Notice(notice));
+                    // A small window has no room with each question: to say so once is enough.
+                    if !is_full || self.roomless.insert(model.clone()) {
+                        let notice = format!("[model] {model} {why}: it proposes commands for you to run instead");
+                        (self.asked.sink)(Event::Notice(notice));
+                    }
                     request.tools.clear();
                     swap_prompt(&mut request, self.tool_prompt, self.command_prompt);
                     has_no_tools = !is_full;

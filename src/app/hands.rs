@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::ChannelKind;
 use super::guard::policy_rules;
 use super::safety::{estop, receipt_options};
-use super::tools::{allowed_tools, edit_journals, tool_limits, tools};
+use super::tools::{allowed_tools, tool_limits, tools};
 use crate::agent::{Hands, HandsOptions};
 use crate::config::{Env, SandboxChoice, Settings, config_directory, data_directory, state_directory};
 use crate::gate::{self, Allowed, Gate, Rule};
-use crate::host::{Recovery, Root};
+use crate::host::Root;
 use crate::log::{self, Level};
 use crate::policy::Rules;
 use crate::proto::{Failure, FailureKind, Role};
@@ -107,6 +107,7 @@ pub fn hands(
         .map_err(|error| failed(format!("{}: {error}", workspace.display()), "reedclaw init makes the workspace"))?;
     log::event(Level::Info, "workspace_path", &[("path", root.path().display().to_string().into())]);
     let state = state_directory(env).ok_or_else(|| failed("no HOME says where the state directory is".into(), ""))?;
+    let left = super::steps::recover(settings, env, root.path());
     let allowed = Allowed::open(&state, root.path())
         .map_err(|error| failed(format!("what is allowed for good: {error}"), "remove or mend that file"))?;
     let log = receipt_options(settings, env)?
@@ -131,7 +132,7 @@ pub fn hands(
     };
     let start = starter(env, root.path(), mode);
     let (mut registry, mut problems) = tools(settings, env, &start);
-    problems.extend(edit_journals(&state).recover().iter().filter_map(recovery_told));
+    problems.extend(left.into_iter().map(cut_off));
     if let Some(names) = channel.and_then(|channel| allowed_tools(settings, channel)) {
         let is_known = |name: &&String| registry.specs().any(|spec| spec.is_in(std::slice::from_ref(name)));
         problems.extend(names.iter().filter(|name| !is_known(name)).map(|name| Failure {
@@ -141,6 +142,7 @@ pub fn hands(
         }));
         registry.keep_only(names);
     }
+    let steps = settings.undo.enabled.then(|| super::steps::steps(settings, env, workspace)).transpose()?;
     let hands = Hands::new(HandsOptions {
         registry,
         gate: Gate::new(options),
@@ -148,27 +150,15 @@ pub fn hands(
         root,
         limits: tool_limits(settings),
         memory: Box::new(StoredMemory { store: Arc::clone(store) }),
+        steps,
     });
     Ok(Handed { hands, problems })
 }
 
-/// What is told of a change that a crash cut off; nothing where it hadn't begun.
-fn recovery_told(recovery: &Recovery) -> Option<Failure> {
-    let Recovery { root, finished, left } = recovery;
-    let names = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
-    let finish = match &finished[..] {
-        [] => String::new(),
-        paths => format!("; it is finished now: {}", names(paths)),
-    };
-    let leave = match &left[..] {
-        [] => String::new(),
-        paths => format!("; left as they are, for they have changed since: {}", names(paths)),
-    };
-    (!finished.is_empty() || !left.is_empty()).then(|| Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("a change that you had accepted in {} was cut off{finish}{leave}", root.display()),
-        hint: "look at these files before you go on".into(),
-    })
+/// What is told of what a crash cut off.
+fn cut_off(message: String) -> Failure {
+    let hint = "look at these files before you go on".into();
+    Failure { kind: FailureKind::Unavailable, message, hint }
 }
 
 /// What is allowed for good in `workspace`.

@@ -11,6 +11,7 @@ mod money;
 mod record;
 mod safety;
 mod secrets;
+mod steps;
 mod title;
 mod tools;
 
@@ -38,6 +39,7 @@ use money::money_options;
 pub use money::{cost_told, spent_rows};
 pub use record::{StoreRecorder, past_summary, past_turns};
 pub use safety::{estop, receipt_options, unknown_outcomes};
+pub use steps::{recover, steps, steps_failure};
 pub use title::make_title;
 pub use tools::{OWN_TOOLS, allowed_tools, card_options, plugins, symbols_directory, tool_channels, tool_rows, tools};
 

@@ -10,19 +10,16 @@ use crate::host::{self, Journals};
 use crate::project;
 use crate::proto::{Failure, FailureKind};
 use crate::tools::plugin::{PluginState, PluginTool, Plugins, Standing};
-use crate::tools::{
-    Check, HotFiles, Http, HttpOptions, Limits, Pdf, Registry, Shell, Spec, Start, Symbols, Tool, edit_tools,
-};
+use crate::tools::{Check, Http, HttpOptions, Limits, Pdf, Registry, Shell, Spec, Start, Symbols, Tool, edit_tools};
 
 /// Names of tools that need settings, beside those that every registry has.
-pub const OWN_TOOLS: [&str; 11] = [
+pub const OWN_TOOLS: [&str; 10] = [
     "edit_apply_batch",
     "edit_create_file",
     "edit_delete_file",
     "edit_insert_at_line",
     "edit_replace_exact",
     "file_write",
-    "hotfiles",
     "http",
     "pdf_extract",
     "shell",
@@ -52,8 +49,7 @@ pub fn tools(settings: &Settings, env: &Env, start: &Start) -> (Registry, Vec<Fa
         allow_private: settings.tools.http_allow_private,
     };
     let reader = vec![host::executable().display().to_string(), "pdf-text".to_owned()];
-    let own: [Box<dyn Tool>; 5] = [
-        Box::new(HotFiles::new(env.iter().map(|(name, value)| (name.clone(), value.clone())).collect())),
+    let own: [Box<dyn Tool>; 4] = [
         Box::new(Http::new(options)),
         Box::new(Pdf::new(start.clone(), reader)),
         Box::new(Shell::new(start.clone())),
@@ -87,6 +83,7 @@ pub fn symbols_directory(env: &Env) -> Option<PathBuf> {
 pub fn card_options(settings: &Settings, env: &Env) -> project::Options {
     project::Options {
         tokens_max: settings.context.project_tokens,
+        wait: project::CARD_WAIT,
         kept_in: config::state_directory(env).map(|state| state.join("cards")),
         env: env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
     }

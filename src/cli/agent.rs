@@ -17,7 +17,7 @@ use signal_hook::iterator::Signals;
 use super::chat::{Lines, Said};
 use super::person::{AtTty, look_of};
 use super::wire::Line;
-use crate::agent::Cancel;
+use crate::agent::{Cancel, changed_line};
 use crate::app::{self, App, Channel, ChannelKind, Request, Resume, Runtime};
 use crate::proto::tool::Step;
 use crate::proto::{Event, Failure, FailureKind};
@@ -243,6 +243,11 @@ impl AtCli {
         let mut lines = Lines::new(runtime.app.variable("TERM").is_some_and(|term| term != "dumb"));
         watch_interrupts(&self.cancel);
         say("a chat with the model; /help lists its commands, /exit or Ctrl-D ends it");
+        let unknown = app::unknown_outcomes(&runtime.app.settings, &runtime.app.env);
+        unknown.iter().for_each(|line| say(&escape_visible(line)));
+        if !unknown.is_empty() {
+            say("it may have run or not: look at what it was about; reedclaw receipt list");
+        }
         while let Said::Question(question) = lines.next_question(runtime)? {
             // Ctrl-C stops this question and not the next.
             self.cancel.rearm();
@@ -405,12 +410,14 @@ impl Face {
             Step::Requested { intent } => self.say_beside(&format!("[tool] {}", escape_visible(intent))),
             Step::Approved => {}
             Step::Denied { why } => self.say_beside(&format!("[tool] denied: {}", escape_visible(why))),
-            Step::Done { outcome, .. } => match &outcome.error {
-                Some(error) if error.code != "denied" => {
+            Step::Done { outcome, .. } => {
+                if let Some(error) = outcome.error.as_ref().filter(|error| error.code != "denied") {
                     self.say_beside(&format!("[tool] failed: {}", escape_visible(&error.message)));
                 }
-                _ => {}
-            },
+                if let Some(line) = changed_line(outcome, "reedclaw undo") {
+                    self.say_beside(&format!("[tool] {line}"));
+                }
+            }
         }
     }
 

@@ -2,16 +2,20 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Command};
 
 use super::command::report;
 use crate::app::{self, App, Request};
 use crate::host;
-use crate::project::Surroundings;
+use crate::project::{self, Surroundings};
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 use crate::turn::estimate_tokens;
+
+/// Longest wait for languages and hot files.
+const WAIT: Duration = Duration::from_secs(30);
 
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {
@@ -39,7 +43,8 @@ fn print(path: Option<PathBuf>, config: Option<PathBuf>) -> Result<(), Failure> 
     let app = App::start(&Request { config, ..Request::default() })?;
     app.problems.iter().for_each(report);
     let cwd = path.unwrap_or_else(host::working_directory);
-    let options = app::card_options(&app.settings, &app.env);
+    // Who asks for it wants all of it.
+    let options = project::Options { wait: WAIT, ..app::card_options(&app.settings, &app.env) };
     let notes = Surroundings::default().notes(&cwd, &options).ok_or_else(|| Failure {
         kind: FailureKind::User,
         message: format!("{} is in no git repository", cwd.display()),

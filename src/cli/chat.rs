@@ -35,7 +35,12 @@ const COMMANDS: [Row; 8] = [
     Row { name: "exit", usage: "", help: "ends the chat, as Ctrl-D does", act: |_, _| Ok(()) },
     Row { name: "help", usage: "", help: "lists these commands", act: |_, _| help() },
     Row { name: "tools", usage: "", help: "lists the tools that the model has, and how risky they are", act: tools },
-    Row { name: "memory", usage: "QUERY", help: "searches earlier conversations", act: search },
+    Row {
+        name: "memory",
+        usage: "[QUERY]",
+        help: "lists what is remembered, or searches earlier conversations",
+        act: search,
+    },
     Row { name: "policy", usage: "[explain CMD]", help: "says what the model may do, or what it may not", act: policy },
     Row {
         name: "allowlist",
@@ -158,11 +163,10 @@ fn tools(runtime: &mut Runtime, _: &str) -> Result<(), Failure> {
 }
 
 fn search(runtime: &mut Runtime, query: &str) -> Result<(), Failure> {
-    if query.is_empty() {
-        let message = "/memory needs words to look for".to_owned();
-        return Err(Failure { kind: FailureKind::User, message, hint: "/memory QUERY".into() });
-    }
     let mut store: MutexGuard<'_, Store> = runtime.app.store.lock().unwrap_or_else(PoisonError::into_inner);
+    if query.is_empty() {
+        return memory::notes(&store).map(drop);
+    }
     memory::search(&mut store, query, HITS).map(drop)
 }
 

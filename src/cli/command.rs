@@ -63,6 +63,9 @@ pub fn definition() -> Command {
         .subcommand(super::plugin::definition())
         .subcommand(super::pdf::definition())
         .subcommand(super::policy::definition())
+        .subcommand(super::steps::undo_definition())
+        .subcommand(super::steps::redo_definition())
+        .subcommand(super::steps::steps_definition())
         .subcommand(Command::new("help").about("Prints this help"))
 }
 
@@ -126,6 +129,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         Some(("onboard", inner)) => super::onboard::run(inner, config_of(&matches)),
         Some(("receipt", inner)) => super::receipt::run(inner, config_of(&matches)),
         Some(("estop", inner)) => super::estop::run(inner),
+        Some((name @ ("undo" | "redo" | "steps"), inner)) => super::steps::run(name, inner, config_of(&matches)),
         Some(("allow", inner)) => super::allow::run(inner, config_of(&matches)),
         _ => {
             let _ = definition().print_help();

@@ -145,7 +145,7 @@ fn show(store: &Store, id: i64) -> Result<ExitCode, Failure> {
     print_lines(std::iter::once(String::from_utf8_lossy(&text).trim_end().to_owned()))
 }
 
-fn notes(store: &Store) -> Result<ExitCode, Failure> {
+pub(super) fn notes(store: &Store) -> Result<ExitCode, Failure> {
     let line = |it: StoredMemory| {
         let state = if it.taken { "" } else { "(in the inbox) " };
         let text: Vec<&str> = it.text.split_whitespace().collect();

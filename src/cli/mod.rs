@@ -25,6 +25,7 @@ mod provider;
 mod receipt;
 mod route;
 mod sandboxed;
+mod steps;
 mod tool;
 mod wire;
 

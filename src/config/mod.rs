@@ -21,6 +21,7 @@ mod tests;
 mod tighten;
 mod tools;
 mod trust;
+mod values;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -51,7 +52,7 @@ pub use settings::{
     KeySource, LimitSettings, ModelSettings, PromptStyle, ReceiptSettings, RouteMode, RouteSettings, SandboxChoice,
     SecuritySettings, Settings, ShellSettings, ThinkingSettings,
 };
-pub use tools::{ToolLimitSettings, ToolSettings};
+pub use tools::{ToolLimitSettings, ToolSettings, UndoSettings};
 pub use trust::{Trust, Trusted, Verdict, config_directory, data_directory, state_directory};
 
 /// The environment, as a value.

@@ -365,7 +365,14 @@ pub const ROWS: &[Row] = &[
     row("limits.http_ms", Kind::Integer(1, MINUTES_10_MS), "how long a request of `http` may take", Less),
     row("limits.repeats", Kind::Integer(2, 100), "times that the same call may give the same result", Less),
     row("limits.output_bytes", Kind::Integer(1024, 16 * MIB), "bytes of a tool's output that the model is shown", Less),
+    row("undo.enabled", Kind::Bool, "keep what a model's commands and edits change, for `:undo`", Only(true)),
+    row("undo.bytes_max", Kind::Integer(MIB, 1024 * 1024 * MIB), "bytes kept for a workspace", UNDO),
+    row("undo.file_bytes_max", Kind::Integer(1024, 256 * MIB), "the largest file that is kept", UNDO),
+    row("undo.files_max", Kind::Integer(1, 10_000_000), "files and folders of a workspace that is covered", UNDO),
 ];
+
+/// What a project is told that sets how far undo goes.
+const UNDO: Project = Not("say how much can be taken back");
 
 const fn row(path: &'static str, kind: Kind, doc: &'static str, project: Project) -> Row {
     Row { path, kind, doc, project }

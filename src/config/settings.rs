@@ -9,7 +9,8 @@ use super::prices::PriceSettings;
 use super::problem::{Problems, quoted};
 use super::schema::usual_endpoint;
 use super::tighten::Own;
-use super::tools::{ToolLimitSettings, ToolSettings};
+use super::tools::{ToolLimitSettings, ToolSettings, UndoSettings};
+use super::values::Values;
 use crate::proto::action::Autonomy;
 
 /// What a model speaks that doesn't say.
@@ -54,6 +55,8 @@ pub struct Settings {
     pub tools: ToolSettings,
     /// How far a model may go.
     pub limits: ToolLimitSettings,
+    /// How much of what a model changed can be taken back.
+    pub undo: UndoSettings,
 }
 
 /// One model, with the defaults already filled in.
@@ -426,6 +429,7 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
         console: console(&values)?,
         tools: tools(&values)?,
         limits: limits(&values)?,
+        undo: UndoSettings::of(&values)?,
     })
 }
 
@@ -744,56 +748,4 @@ fn context(values: &Values<'_>, problems: &mut Problems) -> Result<ContextSettin
         project: values.bool(&["context", "project"])?,
         project_tokens: values.size(&["context", "project_tokens"])?,
     })
-}
-
-/// The user's values over the defaults.
-struct Values<'a> {
-    defaults: &'a Tree,
-    user: &'a Tree,
-}
-
-impl Values<'_> {
-    fn get(&self, key: &[&str]) -> Option<&Setting> {
-        let key: Vec<String> = key.iter().map(|part| (*part).to_owned()).collect();
-        self.user.get(&key).or_else(|| self.defaults.get(&key))
-    }
-
-    fn text(&self, key: &[&str]) -> Result<String, String> {
-        match self.get(key) {
-            Some(Setting::Text(text)) => Ok(text.clone()),
-            _ => Err(key.join(".")),
-        }
-    }
-
-    fn path(&self, key: &[&str]) -> Option<PathBuf> {
-        match self.get(key) {
-            Some(Setting::Path(path)) => Some(path.clone()),
-            _ => None,
-        }
-    }
-
-    fn words(&self, key: &[&str]) -> Result<Vec<String>, String> {
-        match self.get(key) {
-            Some(Setting::Words(words)) => Ok(words.clone()),
-            _ => Err(key.join(".")),
-        }
-    }
-
-    fn bool(&self, key: &[&str]) -> Result<bool, String> {
-        match self.get(key) {
-            Some(Setting::Bool(value)) => Ok(*value),
-            _ => Err(key.join(".")),
-        }
-    }
-
-    fn integer(&self, key: &[&str]) -> Result<u64, String> {
-        match self.get(key) {
-            Some(Setting::Integer(number)) => Ok(*number),
-            _ => Err(key.join(".")),
-        }
-    }
-
-    fn size(&self, key: &[&str]) -> Result<usize, String> {
-        usize::try_from(self.integer(key)?).map_err(|_| key.join("."))
-    }
 }

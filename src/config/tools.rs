@@ -1,4 +1,6 @@
-//! The settings of a model's tools, as plain data: which there are, and how far they go.
+//! The settings of a model's tools, as plain data: which there are, how far they go, and how far that can be taken back.
+
+use super::values::Values;
 
 /// The model's tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,4 +40,28 @@ pub struct ToolLimitSettings {
     pub repeats: usize,
     /// Bytes of a tool's output that the model is shown.
     pub output_bytes: usize,
+}
+
+/// How much of what a model changed can be taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UndoSettings {
+    /// Whether anything is kept for that.
+    pub enabled: bool,
+    /// Bytes for a workspace.
+    pub bytes_max: u64,
+    /// Bytes of the largest file.
+    pub file_bytes_max: u64,
+    /// Files and folders of a workspace.
+    pub files_max: usize,
+}
+
+impl UndoSettings {
+    pub(super) fn of(values: &Values<'_>) -> Result<Self, String> {
+        Ok(Self {
+            enabled: values.bool(&["undo", "enabled"])?,
+            bytes_max: values.integer(&["undo", "bytes_max"])?,
+            file_bytes_max: values.integer(&["undo", "file_bytes_max"])?,
+            files_max: values.size(&["undo", "files_max"])?,
+        })
+    }
 }

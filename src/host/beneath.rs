@@ -5,6 +5,8 @@
 //! Links that stay beneath are followed; absolute ones and those that leave are refused, even where they come back.
 
 mod commit;
+mod place;
+mod survey;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,6 +23,8 @@ use nix::sys::stat::{FileStat, Mode, fchmod, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
 pub use commit::{Change, CommitError, Journals, Recovery};
+pub use place::Stage;
+pub use survey::{Looked, Seen, Stamp, SurveyEnd, SurveyLimits};
 
 /// Longest path in bytes, as in Linux (`PATH_MAX`, its end included).
 const PATH_BYTES_MAX: usize = 4095;

@@ -11,7 +11,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use beneath::{Change, CommitError, DirEntry, EntryKind, FileContent, Journals, Links, PathError, Recovery, Root};
+pub use beneath::{
+    Change, CommitError, DirEntry, EntryKind, FileContent, Journals, Links, Looked, PathError, Recovery, Root, Seen,
+    Stage, Stamp, SurveyEnd, SurveyLimits,
+};
 pub use clipboard::copy_to_clipboard;
 pub use copy::PrivateCopy;
 pub use keys::{KEY_BYTES_MAX, KEY_COMMAND_TIME, key_from_command, key_from_file};

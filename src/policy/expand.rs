@@ -128,7 +128,13 @@ impl Run<'_, '_> {
                     let mut text = text.as_str();
                     let tilde;
                     if at == 0 && !quoted && text.contains('~') {
-                        tilde = self.tildes(text, parts.len() == 1);
+                        // Behind the word of `<<<` stands the line's end.
+                        let is_whole = match &parts[1..] {
+                            [] => true,
+                            [Part::Dead(end)] => end == "\n",
+                            _ => false,
+                        };
+                        tilde = self.tildes(text, is_whole);
                         text = &tilde;
                     }
                     let text = alive(text);
@@ -395,7 +401,14 @@ impl Run<'_, '_> {
                 other(self)
             }
             '?' => held,
-            _ if !is_empty => held,
+            _ if !is_empty => match held {
+                // It may be empty as well.
+                Held::One(mut ways) if colon && ways.iter().any(|way| super::text::has_open(way)) => {
+                    ways.extend(flat(&other(self)));
+                    Held::One(ways)
+                }
+                held => held,
+            },
             _ => {
                 let found = other(self);
                 if letter == '=' {

@@ -52,9 +52,13 @@ impl Run<'_, '_> {
                 self.modes(name, words)
             }
             "dd" | "dcfldd" | "ddrescue" | "dc3dd" => return Some(self.dd(name, words)),
-            "tar" | "gtar" | "bsdtar" => self.tar(words),
+            "tar" | "gtar" | "bsdtar" => {
+                self.tar(words);
+                return Some(unpacked(name, words));
+            }
             "unzip" | "7z" | "7za" | "7zz" | "unrar" | "bsdcpio" | "cpio" | "ar" | "unar" | "jar" => {
-                self.unpack(name, words)
+                self.unpack(name, words);
+                return Some(unpacked(name, words));
             }
             "zip" | "gzip" | "bzip2" | "xz" | "zstd" | "lz4" | "compress" | "pigz" | "lzma" => {
                 return Some(self.pack(name, words));
@@ -416,6 +420,13 @@ impl Run<'_, '_> {
             let code = words.get(at + 1).cloned().unwrap_or_default();
             self.code_elsewhere(&code);
         }
+        if name == "zip"
+            && words
+                .iter()
+                .any(|word| word == "--move" || word.starts_with('-') && !word.starts_with("--") && word.contains('m'))
+        {
+            options.operands.iter().skip(1).for_each(|path| self.whole_tree(path, WriteKind::DeleteTree));
+        }
         let decodes = options.has("d", "decompress") || options.has("", "uncompress");
         let to_output = options.has("c", "stdout") || options.operands.is_empty();
         for (at, path) in options.operands.iter().enumerate() {
@@ -624,7 +635,12 @@ impl Search {
                     }
                     search.filters |= !is_all && negated && pattern.contains('*');
                 }
-                "-type" | "-xtype" | "-maxdepth" | "-mindepth" | "-printf" | "-fstype" | "-depth0" => _ = value(),
+                "-type" | "-xtype" => {
+                    // Links, pipes and sockets are few; files and directories are all there is.
+                    let kinds = value();
+                    search.filters |= !kinds.contains(['f', 'd']);
+                }
+                "-maxdepth" | "-mindepth" | "-printf" | "-fstype" | "-depth0" => _ = value(),
                 "-size" | "-mtime" | "-atime" | "-ctime" | "-mmin" | "-amin" | "-cmin" | "-newer" | "-user"
                 | "-group" | "-perm" | "-links" | "-inum" | "-samefile" | "-uid" | "-gid" | "-newermt" | "-anewer"
                 | "-cnewer" | "-used" => {
@@ -711,6 +727,20 @@ impl Search {
             None => super::wrap::found_path(start, None),
         }
     }
+}
+
+/// What a program prints that unpacks: the files themselves, where it is told to.
+fn unpacked(name: &str, words: &[String]) -> Value {
+    let prints = words.iter().enumerate().any(|(at, word)| match name {
+        "tar" | "gtar" | "bsdtar" => {
+            word == "--to-stdout" || (at == 0 || word.starts_with('-') && !word.starts_with("--")) && word.contains('O')
+        }
+        "unzip" => word.starts_with('-') && word.contains('p'),
+        "7z" | "7za" | "7zz" => word == "-so",
+        "unrar" | "ar" => word == "p",
+        _ => word == "--to-stdout",
+    });
+    if prints { vec![text::DECODED.to_string()] } else { output() }
 }
 
 /// The length of the command behind `-exec`, up to its `;` or `+`.

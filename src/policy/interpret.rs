@@ -414,7 +414,7 @@ impl Run<'_, '_> {
             && (has_any(
                 code,
                 &["dup2", "/bin/sh", "/bin/bash", "pty.spawn", "sh -i", "cmd.exe", "getline", "\"sh\"", "'sh'"],
-            ) || has_any(code, &["subprocess", "child_process", "exec"]) && runs)
+            ) || has_any(code, &["subprocess", "child_process", "exec", "popen"]) && runs)
         {
             self.block("network-shell", format!("{name} ties a shell to the network"));
         }

@@ -188,6 +188,7 @@ fn shell(run: &mut Run<'_, '_>, command: &str) {
     }
     run.text(command);
     run.run_traps();
+    run.feed_the_rest();
     let came = run.written.values().flatten().any(|text| text.contains(text::NET));
     if came && !run.reasons.iter().any(|reason| reason.risk == Risk::Blocked) {
         // What a pipe or a file gets from the network may be read by what stands before: once more, with that known.
@@ -196,6 +197,7 @@ fn shell(run: &mut Run<'_, '_>, command: &str) {
         again.written = written;
         again.text(command);
         again.run_traps();
+        again.feed_the_rest();
         for reason in again.reasons.into_iter().filter(|reason| reason.risk == Risk::Blocked) {
             run.block(reason.rule, reason.text);
         }

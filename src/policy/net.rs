@@ -64,7 +64,9 @@ impl Run<'_, '_> {
             }
         }
         self.curl_sends(&options);
-        let directory = options.values("", "output-dir").next().map(str::to_owned);
+        // To the letter: `--output` would be taken for its beginning.
+        let named = options.given.iter().find(|(name, _)| name == "output-dir");
+        let directory = named.and_then(|(_, value)| value.clone());
         let mut targets: Vec<String> = options.values("o", "output").map(str::to_owned).collect();
         let mut others: Vec<String> = options.values("Dc", "dump-header").map(str::to_owned).collect();
         for option in ["cookie-jar", "trace", "trace-ascii", "stderr", "libcurl", "etag-save"] {

@@ -359,6 +359,10 @@ impl<'a> Map<'a> {
 
 /// Whether a last component matches everything in its directory: `*`, `.*`, `[a-z]*`, `?*`.
 pub(super) fn is_all(part: &str) -> bool {
+    // All but what stands in it.
+    if part.starts_with("!(") {
+        return true;
+    }
     if !part.contains(text::STAR) {
         return false;
     }

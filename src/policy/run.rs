@@ -112,8 +112,8 @@ pub(super) struct Run<'m, 'a> {
     pub(super) written: BTreeMap<String, Value>,
     /// Links and copies that it made: which file another name leads to.
     pub(super) links: BTreeMap<String, String>,
-    /// Scripts behind `>(…)`.
-    pub(super) sinks: BTreeMap<String, Rc<Script>>,
+    /// Scripts behind `>(…)`, and whether one got what is followed.
+    pub(super) sinks: BTreeMap<String, (Rc<Script>, bool)>,
     pub(super) streams: Streams,
     pub(super) depth: usize,
     steps: usize,

@@ -96,12 +96,10 @@ impl Run<'_, '_> {
 
     /// Remembers what a file holds now; hands it to the script behind `>(…)`.
     pub(super) fn store(&mut self, file: &str, data: &Value, appends: bool) {
-        if let Some(script) = self.sinks.get(file).cloned() {
-            let outer = self.streams.clone();
-            self.streams = Streams { input: Some(data.clone()), ..Streams::default() };
-            self.subshell(|run| run.script(&script));
-            self.streams = outer;
-            return;
+        if let Some((script, is_fed)) = self.sinks.get_mut(file) {
+            *is_fed = true;
+            let script = Rc::clone(script);
+            return self.feed(&script, data.clone());
         }
         for path in self.absolute(file) {
             let before = match (appends, self.written.get(&path)) {
@@ -110,6 +108,22 @@ impl Run<'_, '_> {
                 _ => vec![String::new()],
             };
             self.written.insert(path, joined(before, data.clone()));
+        }
+    }
+
+    fn feed(&mut self, script: &Script, data: Value) {
+        let outer = self.streams.clone();
+        self.streams = Streams { input: Some(data), ..Streams::default() };
+        self.subshell(|run| run.script(script));
+        self.streams = outer;
+    }
+
+    /// Walks through each `>(…)` that got nothing which is followed, such as errors: it runs all the same.
+    pub(super) fn feed_the_rest(&mut self) {
+        for (script, is_fed) in std::mem::take(&mut self.sinks).into_values() {
+            if !is_fed {
+                self.feed(&script, vec![OUTPUT.to_string()]);
+            }
         }
     }
 
@@ -151,7 +165,7 @@ impl Run<'_, '_> {
         let input = is_output.then(|| vec![OUTPUT.to_string()]);
         self.streams = Streams { input, ..Streams::default() };
         if is_output {
-            self.sinks.insert(name.clone(), Rc::clone(script));
+            self.sinks.insert(name.clone(), (Rc::clone(script), false));
             self.streams = outer;
             return name;
         }

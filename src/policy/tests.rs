@@ -50,7 +50,7 @@ fn benign() -> Vec<(&'static str, String)> {
 #[test]
 fn what_destroys_is_blocked_in_every_disguise() {
     let lines = blocked();
-    assert!(lines.len() >= 3000, "{}", lines.len());
+    assert!(lines.len() >= 3500, "{}", lines.len());
     let rules = rules();
     let missed: Vec<_> = lines.iter().filter(|(_, line)| verdict(line, &rules).risk != Risk::Blocked).collect();
     assert!(missed.is_empty(), "{} of {}: {missed:#?}", missed.len(), lines.len());
@@ -59,7 +59,7 @@ fn what_destroys_is_blocked_in_every_disguise() {
 #[test]
 fn what_only_looks_like_it_is_not() {
     let lines = benign();
-    assert!(lines.len() >= 2700, "{}", lines.len());
+    assert!(lines.len() >= 3300, "{}", lines.len());
     let rules = rules();
     let wrong: Vec<_> = lines
         .iter()

@@ -126,7 +126,7 @@ impl Run<'_, '_> {
                 continue;
             }
             let Some((takes, known)) = option_arity(row, word) else { break };
-            if name == "env" && (word == "-C" || word == "--chdir") {
+            if matches!((name, word.as_str()), ("env", "-C" | "--chdir") | ("sudo", "-D" | "--chdir")) {
                 directory = words.get(at + 1).cloned();
             } else if let Some(path) = word.strip_prefix("--chdir=") {
                 directory = Some(path.to_owned());

@@ -1,31 +1,46 @@
-//! Which files of a repository are worked on most, from its history. Only git's plumbing runs, which heeds neither pager
-//! nor signature checks of the config; what compares or converts by a program of the repository's is switched off.
+//! Which files of a repository are worked on most, from its history: commits and trees are read through gix, so that nothing a
+//! repository's config names can run. A history that can't be read so is told as none.
 
-use std::collections::HashMap;
-use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering as Order};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::program::{Trouble, command, find_git};
+use gix::ObjectId;
+use gix::bstr::ByteSlice;
+use gix::objs::tree::EntryMode;
+use gix::objs::{CommitRefIter, Find, Kind, TreeRefIter};
+use gix::odb::pack::cache::DecodeEntry;
+use imara_diff::{Algorithm, Diff, InternedInput};
+
+use super::Repository;
+use super::program::Trouble;
 
 /// Newest commits that are looked at, merges apart.
 pub const COMMITS_MAX: usize = 5_000;
-/// Newest commits of which changed lines are counted: that costs git some times what names do.
+/// Newest commits of which changed lines are counted: that costs some times what names do.
 pub const COMMITS_WITH_LINES: usize = 50;
 /// A commit that changes more files than this tells of a mass change, not of work on them.
 const FILES_MAX: usize = 300;
 /// Days after which a change counts half.
 const HALF_LIFE_DAYS: f64 = 90.0;
 const DAY_S: f64 = 86_400.0;
-/// Most processes at once.
-const PROCESSES_MAX: usize = 4;
-/// Bytes of one process's output that are read: 5,000 commits of a large repository are some 10 MB.
-const OUTPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// How often it is asked whether to stop.
-const TICK: Duration = Duration::from_millis(20);
+/// Most threads at once.
+const THREADS_MAX: usize = 4;
+/// Commits that a thread takes at a time; one after the other they share most of their trees.
+const SHARE: usize = 64;
+/// How deep trees are followed.
+const DEPTH_MAX: usize = 256;
+/// Bytes of a file of which lines are counted.
+const COUNTED_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of trees that a thread remembers.
+const TREES_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Objects of a pack that a thread remembers, as others are differences to them, and bytes of the largest.
+const BASES_MAX: usize = 4096;
+const BASE_BYTES_MAX: usize = 64 * 1024;
 
 /// How much a file has been worked on.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,92 +57,99 @@ pub struct Heat {
     pub score: f64,
 }
 
-/// How long a look may take.
+/// How far a look goes and how long it may take.
 #[derive(Clone, Copy)]
 pub struct Bounds<'a> {
+    /// Newest commits that are looked at, merges apart.
+    pub commits: usize,
+    /// Newest commits of which changed lines are counted.
+    pub with_lines: usize,
     /// The time.
     pub time: Duration,
     /// Whether it is to stop.
     pub is_stopped: &'a dyn Fn() -> bool,
 }
 
-/// Asks git which files below a directory are worked on most, those first.
+/// What a commit changed.
+struct Changed {
+    unix_s: i64,
+    /// Files, each with the lines that came and went.
+    files: Vec<(Vec<u8>, usize)>,
+}
+
+/// Tells which files below a directory are worked on most, those first.
 ///
 /// # Errors
-/// There is no repository, no git or no commit; it took too long or was stopped.
-pub fn heat(root: &Path, env: &[(OsString, OsString)], bounds: Bounds<'_>) -> Result<Vec<Heat>, Trouble> {
+/// There is no repository or no commit, or none that can be read; it took too long or was stopped.
+pub fn heat(root: &Path, bounds: Bounds<'_>) -> Result<Vec<Heat>, Trouble> {
     if (bounds.is_stopped)() {
         return Err(Trouble::Stopped);
     }
-    let deadline = Instant::now() + bounds.time;
-    let git = find_git(root, env).ok_or(Trouble::NoGit)?;
-    let git = |words: &str| command(&git, root, env, &words.split(' ').map(str::to_owned).collect::<Vec<_>>());
-    let list = git(&format!("rev-list --no-merges --timestamp --max-count={COMMITS_MAX} HEAD --"));
-    let list = outputs(vec![(list, Vec::new())], deadline, bounds)?.concat();
-    let list = String::from_utf8_lossy(&list);
-    let commits = commits(&list);
-    let diff =
-        "diff-tree --stdin --root -r -z --relative --no-renames --no-ext-diff --no-textconv --ignore-submodules=all";
-    let asked = |commits: &[Commit<'_>], how: &str| {
-        let names: String = commits.iter().flat_map(|commit| [commit.name, "\n"]).collect();
-        (git(&format!("{diff} {how}")), names.into_bytes())
-    };
-    let (newest, older) = commits.split_at(commits.len().min(COMMITS_WITH_LINES));
-    let processes = std::thread::available_parallelism().map_or(1, usize::from).min(PROCESSES_MAX);
-    let mut parts = vec![asked(newest, "--numstat")];
-    parts.extend(older.chunks(older.len().div_ceil(processes).max(1)).map(|part| asked(part, "--name-only")));
-    let outputs = outputs(parts, deadline, bounds)?;
-    Ok(weighed(&commits, &outputs))
+    let repository = Repository::find(root).ok_or(Trouble::NoGit)?;
+    let below = root.strip_prefix(&repository.root).map_err(|_| Trouble::NoGit)?;
+    let options = gix::open::Options::isolated();
+    let opened = gix::ThreadSafeRepository::open_opts(&repository.root, options).map_err(|_| Trouble::Unreadable)?;
+    let own = opened.to_thread_local();
+    // None where nothing was committed yet.
+    let head = own.head().map_err(|_| Trouble::Unreadable)?.id().ok_or(Trouble::NoGit)?.detach();
+    let (work, deadline) = (Work::default(), Instant::now() + bounds.time);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+    let below: Vec<&[u8]> = below.components().map(|part| part.as_os_str().as_encoded_bytes()).collect();
+    let (changed, trouble) = std::thread::scope(|scope| {
+        let (work, below, opened) = (&work, &below, &opened);
+        let others: Vec<_> = (1..threads)
+            .map(|_| scope.spawn(move || Reader::new(opened.to_thread_local().objects).look(work, below, &|| None)))
+            .collect();
+        let check = || {
+            if (bounds.is_stopped)() {
+                Some(Trouble::Stopped)
+            } else if Instant::now() > deadline {
+                Some(Trouble::Slow)
+            } else {
+                None
+            }
+        };
+        let mut reader = Reader::new(own.objects.clone());
+        let listed = reader.list(head, own.is_shallow().unwrap_or(false), bounds, work, &check);
+        work.close(listed.is_err());
+        let own = listed.and_then(|()| reader.look(work, below, &check));
+        let mut changed = Vec::new();
+        let mut trouble = None;
+        let others = others.into_iter().map(|it| it.join().unwrap_or(Err(Trouble::Unreadable)));
+        for found in std::iter::once(own).chain(others.collect::<Vec<_>>()) {
+            match found {
+                Ok(mut found) => changed.append(&mut found),
+                // Of several the first, ours, knows why.
+                Err(found) => trouble = trouble.or(Some(found)),
+            }
+        }
+        (changed, trouble)
+    });
+    match trouble {
+        Some(trouble) => Err(trouble),
+        None => Ok(weighed(&changed)),
+    }
 }
 
-/// A commit, by its name.
-struct Commit<'a> {
-    name: &'a str,
-    unix_s: i64,
-}
-
-fn commits(list: &str) -> Vec<Commit<'_>> {
-    let commit = |line| {
-        let (time, name) = str::split_once(line, ' ')?;
-        Some(Commit { name, unix_s: time.parse().ok()? })
-    };
-    list.lines().filter_map(commit).collect()
-}
-
-/// Reads what `diff-tree -z` says: the name of a commit, then its files, each with the lines that came and went where these
-/// were counted.
-fn weighed(commits: &[Commit<'_>], outputs: &[Vec<u8>]) -> Vec<Heat> {
+fn weighed(commits: &[Changed]) -> Vec<Heat> {
     use std::os::unix::ffi::OsStrExt;
-    let times: HashMap<&[u8], i64> = commits.iter().map(|commit| (commit.name.as_bytes(), commit.unix_s)).collect();
     let newest = commits.iter().map(|commit| commit.unix_s).max().unwrap_or(0);
     let mut files: HashMap<&[u8], Heat> = HashMap::new();
-    for output in outputs {
-        let mut records = output.split(|byte| *byte == 0).filter(|record| !record.is_empty()).peekable();
-        while let Some(record) = records.next() {
-            let Some(time) = times.get(record) else { continue };
-            let mut changed = Vec::new();
-            while let Some(record) = records.next_if(|record| !times.contains_key(record)) {
-                changed.push(record);
-            }
-            if changed.len() > FILES_MAX {
-                continue;
-            }
-            let age_days = (newest - time).max(0) as f64 / DAY_S;
-            let weight = 0.5_f64.powf(age_days / HALF_LIFE_DAYS);
-            for record in changed {
-                let (lines, path) = counted(record);
-                let heat = files.entry(path).or_insert_with(|| Heat {
-                    path: std::ffi::OsStr::from_bytes(path).into(),
-                    commits: 0,
-                    lines: 0,
-                    last_unix_s: *time,
-                    score: 0.0,
-                });
-                heat.commits += 1;
-                heat.lines += lines;
-                heat.last_unix_s = heat.last_unix_s.max(*time);
-                heat.score += weight * (1.0 + (1.0 + lines as f64).log10());
-            }
+    for Changed { unix_s, files: changed } in commits.iter().filter(|commit| commit.files.len() <= FILES_MAX) {
+        let age_days = (newest - unix_s).max(0) as f64 / DAY_S;
+        let weight = 0.5_f64.powf(age_days / HALF_LIFE_DAYS);
+        for (path, lines) in changed {
+            let heat = files.entry(path).or_insert_with(|| Heat {
+                path: std::ffi::OsStr::from_bytes(path).into(),
+                commits: 0,
+                lines: 0,
+                last_unix_s: *unix_s,
+                score: 0.0,
+            });
+            heat.commits += 1;
+            heat.lines += lines;
+            heat.last_unix_s = heat.last_unix_s.max(*unix_s);
+            heat.score += weight * (1.0 + (1.0 + *lines as f64).log10());
         }
     }
     let mut files: Vec<Heat> = files.into_values().collect();
@@ -135,130 +157,335 @@ fn weighed(commits: &[Commit<'_>], outputs: &[Vec<u8>]) -> Vec<Heat> {
     files
 }
 
-/// The lines in front of a path, and the path: `ADDED TAB DELETED TAB PATH`, `-` for a binary file; or a path alone.
-fn counted(record: &[u8]) -> (usize, &[u8]) {
-    let mut parts = record.splitn(3, |byte| *byte == b'\t');
-    let number = |part: Option<&[u8]>| {
-        let text = std::str::from_utf8(part?).ok()?;
-        if text == "-" { Some(0) } else { text.parse::<usize>().ok() }
-    };
-    match (number(parts.next()), number(parts.next()), parts.next()) {
-        (Some(added), Some(deleted), Some(path)) => (added + deleted, path),
-        _ => (0, record),
+/// A commit whose tree is to be compared with its parent's.
+#[derive(Clone, Copy)]
+struct Task {
+    unix_s: i64,
+    tree: ObjectId,
+    parent: Option<ObjectId>,
+    with_lines: bool,
+}
+
+/// Commits that wait for a thread.
+#[derive(Default)]
+struct Work {
+    queue: Mutex<(VecDeque<Vec<Task>>, bool)>,
+    more: Condvar,
+    is_broken: AtomicBool,
+}
+
+impl Work {
+    fn add(&self, tasks: Vec<Task>) {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).0.push_back(tasks);
+        self.more.notify_one();
+    }
+
+    /// Nothing more comes.
+    fn close(&self, is_broken: bool) {
+        self.is_broken.fetch_or(is_broken, Order::Relaxed);
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+        self.more.notify_all();
+    }
+
+    fn take(&self) -> Option<Vec<Task>> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if self.is_broken.load(Order::Relaxed) {
+                return None;
+            }
+            if let Some(tasks) = queue.0.pop_front() {
+                return Some(tasks);
+            }
+            if queue.1 {
+                return None;
+            }
+            queue = self.more.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 }
 
-/// Runs these side by side, each with its input; gives what they print.
-fn outputs(parts: Vec<(Command, Vec<u8>)>, deadline: Instant, bounds: Bounds<'_>) -> Result<Vec<Vec<u8>>, Trouble> {
-    let mut children: Vec<Child> = Vec::new();
-    let mut inputs = Vec::new();
-    for (mut command, input) in parts {
-        match command.stdin(Stdio::piped()).spawn() {
-            Ok(child) => children.push(child),
-            Err(_) => {
-                end(&mut children);
-                return Err(Trouble::NoGit);
-            }
-        }
-        inputs.push(input);
+/// A commit on the way, the newest first.
+#[derive(PartialEq, Eq)]
+struct Waiting {
+    unix_s: i64,
+    /// Of two of the same second the one that was found first.
+    order: std::cmp::Reverse<usize>,
+    tree: ObjectId,
+    parents: Vec<ObjectId>,
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.unix_s, self.order).cmp(&(other.unix_s, other.order))
     }
-    let mut outputs = vec![Vec::new(); children.len()];
-    let mut trouble = None;
-    std::thread::scope(|scope| {
-        let (sender, receiver) = channel();
-        for ((child, input), output) in children.iter_mut().zip(inputs).zip(&mut outputs) {
-            let (stdin, stdout, sender) = (child.stdin.take(), child.stdout.take(), sender.clone());
-            // Where it is ended early, its input is closed under the writer, which is no matter then.
-            scope.spawn(move || stdin.map(|mut stdin| stdin.write_all(&input)));
-            scope.spawn(move || {
-                let read = stdout.map(|stdout| stdout.take(OUTPUT_BYTES_MAX).read_to_end(output));
-                drop((read, sender));
-            });
-        }
-        drop(sender);
-        while receiver.recv_timeout(TICK) == Err::<(), _>(RecvTimeoutError::Timeout) {
-            let why = if (bounds.is_stopped)() {
-                Trouble::Stopped
-            } else if Instant::now() > deadline {
-                Trouble::Slow
-            } else {
+}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Reads objects, for one thread.
+struct Reader {
+    objects: gix::OdbHandle,
+    buffer: Vec<u8>,
+    trees: HashMap<ObjectId, Rc<[u8]>>,
+    trees_bytes: usize,
+}
+
+impl Reader {
+    fn new(mut objects: gix::OdbHandle) -> Self {
+        objects.set_pack_cache(|| Box::new(Bases::default()));
+        Self { objects, buffer: Vec::new(), trees: HashMap::new(), trees_bytes: 0 }
+    }
+
+    /// Lists the newest commits, and hands them out as they come.
+    fn list(
+        &mut self,
+        head: ObjectId,
+        is_shallow: bool,
+        bounds: Bounds<'_>,
+        work: &Work,
+        trouble: &dyn Fn() -> Option<Trouble>,
+    ) -> Result<(), Trouble> {
+        let mut seen = HashSet::from([head]);
+        let mut waiting = BinaryHeap::from([self.commit(&head, 0)?.ok_or(Trouble::Unreadable)?]);
+        let (mut count, mut found) = (0, 1);
+        let mut tasks = Vec::with_capacity(SHARE);
+        while let Some(Waiting { unix_s, tree, parents, .. }) = waiting.pop() {
+            let mut parent_tree = None;
+            for parent in &parents {
+                let is_new = seen.insert(*parent);
+                // A parent that has been seen is compared with all the same, where it is the only one.
+                if !is_new && parents.len() > 1 {
+                    continue;
+                }
+                match self.commit(parent, found)? {
+                    Some(commit) => {
+                        parent_tree = Some(commit.tree);
+                        if is_new {
+                            found += 1;
+                            waiting.push(commit);
+                        }
+                    }
+                    // A shallow clone ends here.
+                    None if is_shallow => {}
+                    None => return Err(Trouble::Unreadable),
+                }
+            }
+            if parents.len() > 1 {
                 continue;
-            };
-            trouble = trouble.or(Some(why));
-            for child in &mut children {
-                let _ = child.kill();
+            }
+            tasks.push(Task { unix_s, tree, parent: parent_tree, with_lines: count < bounds.with_lines });
+            count += 1;
+            // Those with lines cost most, so that each thread gets some.
+            let share = if count <= bounds.with_lines { bounds.with_lines.div_ceil(THREADS_MAX) } else { SHARE };
+            if tasks.len() >= share || count == bounds.commits {
+                work.add(std::mem::replace(&mut tasks, Vec::with_capacity(SHARE)));
+                if let Some(trouble) = trouble() {
+                    return Err(trouble);
+                }
+            }
+            if count == bounds.commits {
+                break;
             }
         }
-    });
-    let have_ended: Vec<bool> =
-        children.iter_mut().map(|child| child.wait().is_ok_and(|status| status.success())).collect();
-    let is_full = |output: &Vec<u8>| output.len() as u64 == OUTPUT_BYTES_MAX;
-    match trouble {
-        Some(trouble) => Err(trouble),
-        None if have_ended.iter().zip(&outputs).all(|(ended, output)| *ended || is_full(output)) => Ok(outputs),
-        None => Err(Trouble::NoGit),
+        work.add(tasks);
+        Ok(())
+    }
+
+    /// A commit; nothing where it isn't there.
+    fn commit(&mut self, id: &ObjectId, order: usize) -> Result<Option<Waiting>, Trouble> {
+        let found = self.objects.try_find(id, &mut self.buffer).map_err(|_| Trouble::Unreadable)?;
+        let Some(data) = found.filter(|data| data.kind == Kind::Commit) else { return Ok(None) };
+        let mut commit = CommitRefIter::from_bytes(data.data, id.kind());
+        let unix_s = commit.committer().map_or(0, |committer| committer.seconds());
+        let tree = commit.tree_id().map_err(|_| Trouble::Unreadable)?;
+        let parents = commit.parent_ids().collect();
+        Ok(Some(Waiting { unix_s, order: std::cmp::Reverse(order), tree, parents }))
+    }
+
+    /// Compares what is handed out, until there is no more.
+    fn look(
+        &mut self,
+        work: &Work,
+        below: &[&[u8]],
+        trouble: &dyn Fn() -> Option<Trouble>,
+    ) -> Result<Vec<Changed>, Trouble> {
+        let mut changed = Vec::new();
+        while let Some(tasks) = work.take() {
+            for task in tasks {
+                let found = self.compare(task, below);
+                match trouble().map_or(found, Err) {
+                    Ok(found) => changed.push(found),
+                    Err(trouble) => {
+                        work.close(true);
+                        return Err(trouble);
+                    }
+                }
+            }
+        }
+        Ok(changed)
+    }
+
+    fn compare(&mut self, task: Task, below: &[&[u8]]) -> Result<Changed, Trouble> {
+        let new = self.descend(Some(task.tree), below)?;
+        let old = self.descend(task.parent, below)?;
+        let mut files = Vec::new();
+        self.differ(old, new, &mut Vec::new(), 0, &mut files)?;
+        let count = |(path, old, new): (Vec<u8>, Option<ObjectId>, Option<ObjectId>)| {
+            let lines = if task.with_lines { self.lines(old, new)? } else { 0 };
+            Ok((path, lines))
+        };
+        let files = if files.len() > FILES_MAX {
+            files.into_iter().map(|(path, ..)| Ok((path, 0))).collect::<Result<_, _>>()
+        } else {
+            files.into_iter().map(count).collect()
+        };
+        Ok(Changed { unix_s: task.unix_s, files: files? })
+    }
+
+    /// The tree of a directory below another.
+    fn descend(&mut self, tree: Option<ObjectId>, below: &[&[u8]]) -> Result<Option<ObjectId>, Trouble> {
+        let mut at = tree;
+        for name in below {
+            let Some(tree) = at else { return Ok(None) };
+            let bytes = self.tree(&tree)?;
+            let mut entries = TreeRefIter::from_bytes(&bytes, tree.kind()).flatten();
+            at = entries.find(|it| it.mode.is_tree() && it.filename == *name).map(|it| it.oid.to_owned());
+        }
+        Ok(at)
+    }
+
+    fn tree(&mut self, id: &ObjectId) -> Result<Rc<[u8]>, Trouble> {
+        if let Some(known) = self.trees.get(id) {
+            return Ok(Rc::clone(known));
+        }
+        let found = self.objects.try_find(id, &mut self.buffer).ok().flatten();
+        let data = found.filter(|data| data.kind == Kind::Tree).ok_or(Trouble::Unreadable)?;
+        let bytes: Rc<[u8]> = data.data.into();
+        if self.trees_bytes + bytes.len() > TREES_BYTES_MAX {
+            self.trees.clear();
+            self.trees_bytes = 0;
+        }
+        self.trees_bytes += bytes.len();
+        self.trees.insert(*id, Rc::clone(&bytes));
+        Ok(bytes)
+    }
+
+    /// Collects the files in which two trees differ, a few more than count at most.
+    fn differ(
+        &mut self,
+        old: Option<ObjectId>,
+        new: Option<ObjectId>,
+        path: &mut Vec<u8>,
+        depth: usize,
+        files: &mut Vec<(Vec<u8>, Option<ObjectId>, Option<ObjectId>)>,
+    ) -> Result<(), Trouble> {
+        if old == new || depth > DEPTH_MAX {
+            return Ok(());
+        }
+        let none: Rc<[u8]> = Rc::new([]);
+        let old_bytes = old.map_or(Ok(Rc::clone(&none)), |id| self.tree(&id))?;
+        let new_bytes = new.map_or(Ok(none), |id| self.tree(&id))?;
+        let kind = old.or(new).map_or(gix::hash::Kind::Sha1, |id| id.kind());
+        let (mut olds, mut news) = (
+            TreeRefIter::from_bytes(&old_bytes, kind).peekable(),
+            TreeRefIter::from_bytes(&new_bytes, kind).peekable(),
+        );
+        while files.len() <= FILES_MAX {
+            let order = match (olds.peek(), news.peek()) {
+                (None, None) => break,
+                (Some(Err(_)), _) | (_, Some(Err(_))) => return Err(Trouble::Unreadable),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(Ok(old)), Some(Ok(new))) => {
+                    gix::objs::tree::name_order(old.filename, old.mode.is_tree(), new.filename, new.mode.is_tree())
+                }
+            };
+            let old = if order.is_le() { olds.next().and_then(Result::ok) } else { None };
+            let new = if order.is_ge() { news.next().and_then(Result::ok) } else { None };
+            let Some(name) = new.or(old).map(|it| it.filename) else { break };
+            if let (Some(old), Some(new)) = (old, new)
+                && (old.oid, old.mode) == (new.oid, new.mode)
+            {
+                continue;
+            }
+            let of = |it: Option<gix::objs::tree::EntryRef<'_>>, is: fn(EntryMode) -> bool| {
+                it.filter(|it| is(it.mode)).map(|it| it.oid.to_owned())
+            };
+            let length = path.len();
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(name.as_bytes());
+            let (old_tree, new_tree) = (of(old, |mode| mode.is_tree()), of(new, |mode| mode.is_tree()));
+            self.differ(old_tree, new_tree, path, depth + 1, files)?;
+            // Submodules are neither.
+            let (old_file, new_file) =
+                (of(old, |mode| mode.is_blob_or_symlink()), of(new, |mode| mode.is_blob_or_symlink()));
+            if old_file.is_some() || new_file.is_some() {
+                files.push((path.clone(), old_file, new_file));
+            }
+            path.truncate(length);
+        }
+        Ok(())
+    }
+
+    /// Lines that came and went; none of what is no text.
+    fn lines(&mut self, old: Option<ObjectId>, new: Option<ObjectId>) -> Result<usize, Trouble> {
+        let mut text = |id: Option<ObjectId>| {
+            let Some(id) = id else { return Ok(Some(Vec::new())) };
+            let found = self.objects.try_find(&id, &mut self.buffer).ok().flatten().ok_or(Trouble::Unreadable)?;
+            let is_text = found.data.len() <= COUNTED_BYTES_MAX && memchr::memchr(0, found.data).is_none();
+            Ok(is_text.then(|| found.data.to_vec()))
+        };
+        let (Some(old), Some(new)) = (text(old)?, text(new)?) else { return Ok(0) };
+        let mut input = InternedInput::default();
+        input.update_before(old.split_inclusive(|byte| *byte == b'\n'));
+        input.update_after(new.split_inclusive(|byte| *byte == b'\n'));
+        let diff = Diff::compute(Algorithm::Histogram, &input);
+        Ok((diff.count_additions() + diff.count_removals()) as usize)
     }
 }
 
-fn end(children: &mut [Child]) {
-    for child in children {
-        let _ = child.kill();
-        let _ = child.wait();
+/// Objects of packs that others are differences to: a table in which the newer one takes the older one's place.
+#[derive(Default)]
+struct Bases(Vec<Option<Base>>);
+
+struct Base {
+    pack: u32,
+    offset: u64,
+    bytes: Box<[u8]>,
+    kind: Kind,
+    compressed: usize,
+}
+
+impl Bases {
+    fn slot(&mut self, pack: u32, offset: u64) -> &mut Option<Base> {
+        if self.0.is_empty() {
+            self.0.resize_with(BASES_MAX, || None);
+        }
+        let mixed = (offset ^ u64::from(pack) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &mut self.0[(mixed >> 52) as usize % BASES_MAX]
+    }
+}
+
+impl DecodeEntry for Bases {
+    fn put(&mut self, pack: u32, offset: u64, data: &[u8], kind: Kind, compressed: usize) {
+        if data.len() <= BASE_BYTES_MAX {
+            *self.slot(pack, offset) = Some(Base { pack, offset, bytes: data.into(), kind, compressed });
+        }
+    }
+
+    fn get(&mut self, pack: u32, offset: u64, out: &mut Vec<u8>) -> Option<(Kind, usize)> {
+        let found = self.slot(pack, offset).as_ref().filter(|it| (it.pack, it.offset) == (pack, offset))?;
+        out.clear();
+        out.extend_from_slice(&found.bytes);
+        Some((found.kind, found.compressed))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::super::tests::{options, repository};
-    use super::*;
-
-    const NEVER: Bounds<'static> = Bounds { time: Duration::from_secs(60), is_stopped: &|| false };
-
-    #[test]
-    fn what_git_says_becomes_weights() {
-        let list = format!("{} aa\n{} bb\n{} cc\nno commit\n", 91 * 86_400, 90 * 86_400, 86_400);
-        let commits = commits(&list);
-        assert_eq!(commits.len(), 3);
-        let lines = b"aa\x009\t0\tsrc/a\0-\t-\tpicture\0bb\x004\t5\tsrc/a\0".to_vec();
-        let names = b"cc\0src/a\0src/b\tc\0".to_vec();
-        let files = weighed(&commits, &[lines, names]);
-        let told: Vec<_> = files.iter().map(|it| (it.path.to_str().unwrap_or(""), it.commits, it.lines)).collect();
-        assert_eq!(told, [("src/a", 3, 18), ("picture", 1, 0), ("src/b\tc", 1, 0)]);
-        let day = 0.5_f64.powf(1.0 / 90.0);
-        assert!((files[0].score - (2.0 + 2.0 * day + 0.5)).abs() < 1e-9, "{}", files[0].score);
-        assert_eq!((files[0].last_unix_s, files[2].last_unix_s), (91 * 86_400, 86_400));
-        let mass: String = (0..=FILES_MAX).map(|file| format!("f{file}\0")).collect();
-        assert_eq!(weighed(&commits, &[format!("aa\0{mass}bb\0only\0").into_bytes()]).len(), 1);
-    }
-
-    #[test]
-    fn a_repository_tells_and_runs_no_program() {
-        let dir = repository(&[("a.txt", "one\n"), ("sub/b.txt", "two\n"), (".gitattributes", "*.txt diff=evil\n")]);
-        let at = |name: &str| dir.path().join(name);
-        fs::write(at("evil"), format!("#!/bin/sh\necho ran >>{}\ncat \"$1\"\n", at("ran").display())).expect("a file");
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(at("evil"), mode).expect("permissions");
-        let evil = at("evil").display().to_string();
-        let config = fs::read_to_string(at(".git/config")).expect("a config");
-        let more = format!(
-            "[core]\n\tpager = {evil}\n\tfsmonitor = {evil}\n[diff]\n\texternal = {evil}\n[diff \"evil\"]\n\tcommand = {evil}\n\
-             \ttextconv = {evil}\n[log]\n\tshowSignature = true\n[gpg]\n\tprogram = {evil}\n"
-        );
-        fs::write(at(".git/config"), config + &more).expect("a config");
-        let env = options(0).env;
-        let files = heat(dir.path(), &env, NEVER).expect("a history");
-        let told =
-            |files: &[Heat]| -> Vec<_> { files.iter().map(|it| (it.path.clone(), it.commits, it.lines)).collect() };
-        let all: [(PathBuf, usize, usize); 3] =
-            [(".gitattributes".into(), 1, 1), ("a.txt".into(), 1, 1), ("sub/b.txt".into(), 1, 1)];
-        assert_eq!(told(&files), all);
-        assert_eq!(told(&heat(&at("sub"), &env, NEVER).expect("below")), [("b.txt".into(), 1, 1)]);
-        assert!(!at("ran").exists(), "a program of the repository's ran");
-        let stopped = Bounds { is_stopped: &|| true, ..NEVER };
-        assert_eq!(heat(dir.path(), &env, stopped), Err(Trouble::Stopped));
-        let elsewhere = tempfile::tempdir().expect("a directory");
-        assert_eq!(heat(elsewhere.path(), &env, NEVER), Err(Trouble::NoGit));
-    }
-}
+mod tests;

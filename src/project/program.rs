@@ -19,6 +19,8 @@ const NAMES_BYTES_MAX: u64 = 1024 * 1024;
 pub enum Trouble {
     /// No git is there, or it doesn't want to.
     NoGit,
+    /// A repository of another kind, or a damaged one.
+    Unreadable,
     /// It took too long.
     Slow,
     /// It was stopped.

@@ -2,7 +2,6 @@
 //! thread of its own, waited for only so long, and kept by the commit that it was made at.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -18,13 +17,13 @@ use super::languages::{by_name, is_foreign};
 use super::symbols::kept_file;
 use super::{clean, git};
 
-/// Longest a question waits for it.
-pub(super) const WAIT: Duration = Duration::from_millis(800);
 /// Longest it may take at all; what it has by then counts.
 const TIME: Duration = Duration::from_secs(30);
 /// Languages and files that are told.
 const LANGUAGES_MAX: usize = 6;
 const FILES_MAX: usize = 8;
+/// Newest commits that count: for who works where today.
+const COMMITS_MAX: usize = 1_000;
 /// First line of what is kept; the number goes up with each other form.
 const MAGIC: &str = "reedcard1";
 /// Bytes of what is kept.
@@ -43,32 +42,35 @@ pub(super) struct Pending {
     pub root: PathBuf,
     pub head: String,
     receiver: Receiver<Survey>,
+    since: Instant,
 }
 
 impl Pending {
     /// Begins one.
-    pub(super) fn begin(root: &Path, head: &str, env: &[(OsString, OsString)], kept_in: Option<PathBuf>) -> Self {
+    pub(super) fn begin(root: &Path, head: &str, kept_in: Option<PathBuf>) -> Self {
         let (sender, receiver) = channel();
-        let (own_root, own_head, env) = (root.to_owned(), head.to_owned(), env.to_owned());
+        let (own_root, own_head) = (root.to_owned(), head.to_owned());
         std::thread::spawn(move || {
-            let survey = make(&own_root, &env);
+            let survey = make(&own_root);
             if let Some(directory) = kept_in {
                 keep(&directory, &own_root, &own_head, &survey);
             }
             let _ = sender.send(survey);
         });
-        Self { root: root.to_owned(), head: head.to_owned(), receiver }
+        Self { root: root.to_owned(), head: head.to_owned(), receiver, since: Instant::now() }
     }
 
-    /// Waits for it, but not longer.
+    /// One of which nothing comes while what is given beside it is held.
+    #[cfg(test)]
+    pub(super) fn endless(root: &Path, head: &str) -> (std::sync::mpsc::Sender<Survey>, Self) {
+        let (sender, receiver) = channel();
+        (sender, Self { root: root.to_owned(), head: head.to_owned(), receiver, since: Instant::now() })
+    }
+
+    /// Waits for it, but not longer than so much from its beginning.
     pub(super) fn wait(&self, time: Duration) -> Option<Survey> {
-        self.receiver.recv_timeout(time).ok()
+        self.receiver.recv_timeout(time.saturating_sub(self.since.elapsed())).ok()
     }
-}
-
-/// The commit that the work tree is at; empty where there is none yet.
-pub(super) fn head(repository: &git::Repository) -> String {
-    repository.head_commit().unwrap_or_default()
 }
 
 /// Gives what is kept of a root at a commit.
@@ -92,10 +94,10 @@ fn keep(directory: &Path, root: &Path, head: &str, survey: &Survey) {
     }
 }
 
-fn make(root: &Path, env: &[(OsString, OsString)]) -> Survey {
+fn make(root: &Path) -> Survey {
     let history = || {
-        let bounds = Bounds { time: TIME, is_stopped: &|| false };
-        let files = heat(root, env, bounds).unwrap_or_default();
+        let bounds = Bounds { commits: COMMITS_MAX, with_lines: 0, time: TIME, is_stopped: &|| false };
+        let files = heat(root, bounds).unwrap_or_default();
         let own = files.iter().filter(|it| !is_foreign(&it.path) && root.join(&it.path).symlink_metadata().is_ok());
         own.take(FILES_MAX).map(|it| clean(&it.path.to_string_lossy())).collect::<Vec<_>>().join(" · ")
     };
@@ -151,7 +153,7 @@ impl Drop for Sums<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{options, repository};
+    use super::super::tests::repository;
     use super::*;
 
     #[test]
@@ -160,9 +162,9 @@ mod tests {
         let kept_in = tempfile::tempdir().expect("a directory");
         let root = dir.path().canonicalize().expect("a path");
         let repository = git::Repository::find(&root).expect("a repository");
-        let head = head(&repository);
+        let head = repository.head_commit().unwrap_or_default();
         assert_eq!(head.len(), 40, "{head}");
-        let pending = Pending::begin(&root, &head, &options(0).env, Some(kept_in.path().to_owned()));
+        let pending = Pending::begin(&root, &head, Some(kept_in.path().to_owned()));
         let survey = pending.wait(Duration::from_secs(60)).expect("a survey");
         assert_eq!(survey.languages, "Rust 87 %, Python 13 %");
         assert_eq!(survey.hot, "b.py · src/a.rs");

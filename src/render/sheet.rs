@@ -10,11 +10,12 @@ use std::path::Path;
 use nu_ansi_term::{Color, Style};
 
 use super::diff::Line;
+use super::paint::code_style;
 use super::patch::{FilePatch, Hunk};
 use super::text::{escape_visible, width, wrap};
 use super::visible::{Cell, cells};
 use super::words::differing;
-use crate::syntax::{Language, Paint, highlight};
+use crate::syntax::{Language, highlight};
 
 /// From this width on both texts have their line numbers.
 const TWO_NUMBERS_COLUMNS: usize = 60;
@@ -264,6 +265,10 @@ impl Sheet {
         let (base, mark) = match line {
             Line::Kept(_) => (Style::new(), Style::new().dimmed()),
             Line::Gone(_) => (Color::Red.normal(), Color::Red.bold()),
+            // Where the language has colours, the gutter says that it is new.
+            Line::New(_) if Language::of_path(Path::new(&file.patch.path)).is_some() => {
+                (Style::new(), Color::Green.bold())
+            }
             Line::New(_) => (Color::Green.normal(), Color::Green.bold()),
         };
         let words: &[Range<usize>] = match line {
@@ -281,7 +286,7 @@ impl Sheet {
             let colored = in_order(colors, cell.at).map_or(base, |at| colors[at].1);
             let style = if cell.is_escape { Color::Magenta.bold() } else { colored };
             let is_word = words.iter().any(|word| word.contains(&cell.at));
-            if is_word { Style { foreground: base.foreground, ..Style::new() }.reverse() } else { style }
+            if is_word { Style { foreground: mark.foreground, ..Style::new() }.reverse() } else { style }
         };
         let hanging = " ".repeat(width(&gutter));
         let rows = broken(cells, columns).into_iter().enumerate();
@@ -311,7 +316,7 @@ impl Drawn {
             let mut colors = BTreeMap::new();
             let Some(language) = Language::of_path(Path::new(path)) else { return colors };
             let mut color = |text: &str, first_line: usize| {
-                let parts = highlight(language, text).into_iter().map(|(range, paint)| (range, style_of(paint)));
+                let parts = highlight(language, text).into_iter().map(|(range, paint)| (range, code_style(paint)));
                 by_line(&parts.collect::<Vec<_>>(), text, first_line, &mut colors);
             };
             if let Some(text) = text {
@@ -347,19 +352,6 @@ impl Drawn {
             }
             words
         })
-    }
-}
-
-/// The sixteen colours only, and those of them that can be read on dark and light. Red and green say what goes and comes.
-fn style_of(paint: Paint) -> Style {
-    match paint {
-        Paint::Comment => Style::new().dimmed(),
-        Paint::String | Paint::Escape => Color::Cyan.normal(),
-        Paint::Number | Paint::Constant => Color::Magenta.normal(),
-        Paint::Keyword => Color::Blue.bold(),
-        Paint::Function => Color::Blue.normal(),
-        Paint::Type => Color::Magenta.bold(),
-        Paint::Attribute | Paint::Variable => Color::Cyan.bold(),
     }
 }
 

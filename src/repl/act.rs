@@ -27,8 +27,14 @@ impl Repl {
         };
         match meta.action {
             Action::Quit => return self.run_command(&HumanLine::typed("exit".into()), false),
-            Action::Exec => return self.run_command(&HumanLine::typed(argument.to_owned()), !hidden),
-            Action::Ask => return self.ask((!hidden).then_some(argument), argument),
+            Action::Exec => {
+                let kept = (!hidden).then(|| format!(":exec {argument}"));
+                return self.run_kept(&HumanLine::typed(argument.to_owned()), kept.as_deref());
+            }
+            Action::Ask => {
+                let kept = (!hidden).then(|| format!(":ask {argument}"));
+                return self.ask(kept.as_deref(), argument);
+            }
             Action::Clear => {
                 self.end_conversation(Agent::clear);
                 self.console.notice("the conversation starts empty; its record is kept");
@@ -62,11 +68,15 @@ impl Repl {
             Action::Card => self.show_card(),
             Action::Redact => self.show_redacted(),
             Action::Estop => return self.estop(argument),
-            Action::Diff => return self.diff_command(),
+            Action::Diff if argument.is_empty() => return self.diff_command(),
+            Action::Diff => return self.show_step(argument),
             Action::Show => return self.show_output(argument),
             Action::Allow => return self.allow(argument),
             Action::Tools => self.list_tools(),
             Action::Policy => self.policy(argument),
+            Action::Undo => self.undo(argument),
+            Action::Redo => self.redo(argument),
+            Action::Steps => self.list_steps(),
             Action::Help => self.help(),
         }
         Flow::Continue

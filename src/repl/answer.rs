@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::run::{Flow, Repl};
 use super::tooling::Given;
-use crate::agent::{Agent, Cancel, Crossing, Forgetful, Person};
+use crate::agent::{Agent, Cancel, Crossing, Forgetful, Person, changed_line};
 use crate::console::{Console, Waiting};
 use crate::gate::CHECK_TOOL;
 use crate::proto::tool::{Answer, Outcome, Question, Step, ToolEvent};
@@ -272,6 +272,9 @@ impl Drawing<'_> {
                 self.outputs.push(whole(&outcome));
                 if let Some(line) = line {
                     self.console.notice(&line);
+                }
+                if let Some(line) = changed_line(&outcome, ":undo") {
+                    self.console.notice(&format!("  {line}"));
                 }
             }
         }

@@ -14,7 +14,7 @@ use super::history::HistorySlot;
 use super::hooks::{HookCompleter, SharedHooks};
 use super::keys::{self, COMPLETION_MENU, HISTORY_MENU};
 use super::menu::CompletionMenu;
-use super::meta::{ALLOW_WORDS, Argument, CONFIG_WORDS, CONTEXT_WORDS, HISTORY_WORDS, MEMORY_WORDS, METAS};
+use super::meta::{ALLOW_WORDS, Argument, CONFIG_WORDS, CONTEXT_WORDS, HISTORY_WORDS, MEMORY_WORDS, METAS, UNDO_WORDS};
 use super::prompt::Heading;
 use super::slots::{ShellCompletion, ToldHighlighter, ToldValidator};
 use super::state::SharedState;
@@ -142,6 +142,8 @@ fn meta_entries(shape: &Shape<'_>) -> Vec<MetaEntry> {
             Argument::Model => models(),
             Argument::Mode => ["auto", "shell", "ask", "shadow"].map(str::to_owned).into(),
             Argument::Policy => vec!["explain".to_owned()],
+            Argument::Undo => UNDO_WORDS.map(str::to_owned).to_vec(),
+            Argument::Redo => vec!["--force".to_owned()],
             Argument::Forget => vec!["forget".to_owned()],
             Argument::Context => CONTEXT_WORDS.map(str::to_owned).to_vec(),
             Argument::Memory => MEMORY_WORDS.map(str::to_owned).to_vec(),

@@ -43,6 +43,12 @@ pub enum Argument {
     Allow,
     /// `explain` and a command; none shows the rules.
     Policy,
+    /// One of `UNDO_WORDS`, or how many steps; none is one.
+    Undo,
+    /// How many steps; none is one.
+    Redo,
+    /// The number of a step.
+    Step,
 }
 
 /// What `:config` can be told.
@@ -55,6 +61,9 @@ pub const CONTEXT_WORDS: [&str; 3] = ["compact", "restore", "project"];
 pub const MEMORY_WORDS: [&str; 8] = ["add", "drop", "edit", "forget", "inbox", "save", "show", "take"];
 /// What `:allow` can be told.
 pub const ALLOW_WORDS: [&str; 4] = ["list", "remove", "export", "import"];
+
+/// What `:undo` can be told, beside a number.
+pub const UNDO_WORDS: [&str; 2] = ["--file", "--force"];
 
 /// What `:history` can be told, beside words to look for.
 pub const HISTORY_WORDS: [&str; 3] = ["prune", "delete", "export"];
@@ -120,7 +129,7 @@ pub enum Action {
     Redact,
     /// Stops every tool, or lets them run again.
     Estop,
-    /// Shows the uncommitted changes.
+    /// Shows the uncommitted changes, or what a step changed.
     Diff,
     /// Shows what a tool gave.
     Show,
@@ -130,6 +139,12 @@ pub enum Action {
     Allow,
     /// Shows what a model may do; judges a command.
     Policy,
+    /// Takes back what a model changed.
+    Undo,
+    /// Makes it again.
+    Redo,
+    /// Lists what it changed.
+    Steps,
     /// Lists the meta commands.
     Help,
 }
@@ -150,7 +165,7 @@ pub struct Meta {
 }
 
 /// The table.
-pub const METAS: [Meta; 35] = [
+pub const METAS: [Meta; 38] = [
     row(&["quit", "q", "exit"], "", Argument::None, "ends the session, as exit does", Action::Quit),
     row(&["clear"], "", Argument::None, "forgets the conversation's questions and answers", Action::Clear),
     row(
@@ -288,7 +303,6 @@ pub const METAS: [Meta; 35] = [
         "stops every tool of a model, in every session; clear lets them run again",
         Action::Estop,
     ),
-    row(&["diff"], "", Argument::None, "shows what differs from the last commit", Action::Diff),
     row(&["show"], "[N]", Argument::Block, "shows all that a tool gave; the last one without a number", Action::Show),
     row(
         &["tools"],
@@ -310,6 +324,28 @@ pub const METAS: [Meta; 35] = [
         Argument::Policy,
         "shows what a model may do and where that is set; says what CMD would be judged, and runs nothing",
         Action::Policy,
+    ),
+    row(
+        &["undo"],
+        "[N]",
+        Argument::Undo,
+        "takes back the last step, or the last N, of what a model's commands and edits changed; --file PATH: one file",
+        Action::Undo,
+    ),
+    row(&["redo"], "[N]", Argument::Redo, "makes steps again that were taken back", Action::Redo),
+    row(
+        &["steps"],
+        "",
+        Argument::None,
+        "lists what a model's commands and edits changed, and what of it can't be taken back",
+        Action::Steps,
+    ),
+    row(
+        &["diff"],
+        "[N]",
+        Argument::Step,
+        "shows what differs from the last commit; with a number what that step changed",
+        Action::Diff,
     ),
     row(&["help"], "", Argument::None, "lists the meta commands and the keys", Action::Help),
 ];
@@ -338,6 +374,13 @@ pub enum MetaError {
     Missing(&'static Meta),
     /// It takes no argument.
     Surplus(&'static Meta),
+}
+
+/// Whether what a line does is kept in the history as a command or a question, with the line as its text: one row is enough.
+#[must_use]
+pub fn has_row_of_its_own(line: &str) -> bool {
+    parse(line)
+        .is_ok_and(|(found, argument)| matches!(found.action, Action::Exec | Action::Ask) && !argument.is_empty())
 }
 
 /// Reads a meta line, with or without its colon: the command and its argument.

@@ -39,6 +39,7 @@ mod run;
 mod secrets;
 mod slots;
 pub mod state;
+pub mod steps;
 mod tooling;
 pub mod validate;
 mod writer;

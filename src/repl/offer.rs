@@ -3,7 +3,7 @@
 use nu_ansi_term::Color;
 
 use super::run::{Flow, Repl};
-use crate::proto::{HumanLine, ModelCommand};
+use crate::proto::ModelCommand;
 use crate::render::text::escape_visible;
 use crate::shell::session::KeysTo;
 
@@ -36,7 +36,7 @@ impl Repl {
             let number = total - self.proposals.len();
             match self.ask_choice(&command, number, total) {
                 Ok(Choice::Run) => {
-                    let flow = self.run_command(&HumanLine::adopted(command), true);
+                    let flow = self.run_models_command(command);
                     if flow != Flow::Continue {
                         self.proposals.clear();
                         return flow;

@@ -324,7 +324,9 @@ impl Repl {
         let flow = match verdict.route {
             Route::Empty | Route::Confirm => Flow::Continue,
             Route::Meta => {
-                self.remember(&self.kept_meta(line, &verdict.text), LineKind::Meta);
+                if !super::meta::has_row_of_its_own(&verdict.text) {
+                    self.remember(&self.kept_meta(line, &verdict.text), LineKind::Meta);
+                }
                 let before = self.last.take();
                 let flow = self.meta(&verdict.text, hidden, before.as_ref());
                 // `:why` is about the line before.
@@ -366,9 +368,15 @@ impl Repl {
 
     /// Runs a command in the live shell and waits until it has ended.
     pub(super) fn run_command(&mut self, line: &HumanLine, keep: bool) -> Flow {
+        self.run_kept(line, keep.then_some(line.text()))
+    }
+
+    /// The same; `kept` is what the history keeps, where it keeps the line at all.
+    pub(super) fn run_kept(&mut self, line: &HumanLine, kept: Option<&str>) -> Flow {
+        let keep = kept.is_some();
         let want_names = self.may_change_names(line.text());
         let submitted = self.session.submit(line, want_names);
-        let row = if keep { self.remember(line.text(), line.kind()) } else { None };
+        let row = kept.and_then(|kept| self.remember(kept, line.kind()));
         if let Err(error) = submitted {
             self.console.failure(&Failure {
                 kind: crate::proto::FailureKind::User,

@@ -22,9 +22,7 @@ impl Repl {
     /// A meta line as the history keeps it: one whose text is sent or stored without its secrets, others as they are.
     pub(super) fn kept_meta(&self, line: &str, text: &str) -> String {
         match meta::parse(text) {
-            Ok((found, _)) if matches!(found.action, Action::Ask | Action::Title | Action::Memory) => {
-                self.agent.redacted(line)
-            }
+            Ok((found, _)) if matches!(found.action, Action::Title | Action::Memory) => self.agent.redacted(line),
             _ => line.to_owned(),
         }
     }

@@ -39,7 +39,6 @@ pub use pdf::{PAGE_END, Pdf, pages_of_pdf};
 pub use registry::Registry;
 pub use shell::{Shell, Start};
 pub use spill::Spill;
-pub use survey::HotFiles;
 pub use symbols::Symbols;
 
 /// What a tool is, for the model and for lists.
@@ -136,6 +135,8 @@ pub struct Work<'a> {
     pub person: &'a mut dyn Replies,
     /// Earlier conversations.
     pub memory: &'a mut dyn Memory,
+    /// Paths that earlier calls were about, as they were given.
+    pub used: &'a [PathBuf],
 }
 
 /// Who answers a model's questions.

@@ -25,13 +25,14 @@ impl Registry {
     #[must_use]
     pub fn new() -> Self {
         let mut registry = Self { tools: Vec::new() };
-        let built_in: [Box<dyn Tool>; 9] = [
+        let built_in: [Box<dyn Tool>; 10] = [
             Box::new(time::Time),
             Box::new(files::List),
             Box::new(files::Read),
             Box::new(files::Readme),
             Box::new(search::Find),
             Box::new(search::Search),
+            Box::new(survey::HotFiles),
             Box::new(survey::Languages),
             Box::new(memory::Search),
             Box::new(ask::Ask),

@@ -1,7 +1,6 @@
 //! `detect_languages` and `hotfiles`: what the workspace is made of, and where it is worked on.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -96,17 +95,7 @@ fn first_line(root: &Root, path: &Path, links: &Links) -> Option<&'static str> {
 }
 
 /// `hotfiles`.
-pub struct HotFiles {
-    env: Vec<(OsString, OsString)>,
-}
-
-impl HotFiles {
-    /// With the variables that git needs: `PATH`, `HOME` and where its config is.
-    #[must_use]
-    pub fn new(env: Vec<(OsString, OsString)>) -> Self {
-        Self { env }
-    }
-}
+pub(super) struct HotFiles;
 
 impl Tool for HotFiles {
     fn spec(&self) -> Spec {
@@ -133,11 +122,16 @@ impl Tool for HotFiles {
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
         let (root, is_stopped) = (work.place.root, work.is_stopped);
-        let bounds = Bounds { time: work.limits.tool, is_stopped: &|| is_stopped() };
+        let bounds = Bounds {
+            commits: COMMITS_MAX,
+            with_lines: COMMITS_WITH_LINES,
+            time: work.limits.tool,
+            is_stopped: &|| is_stopped(),
+        };
         let most = limit(permit.arguments());
         let may = |path: &Path| root.holds(path) && permit.may_read(&root.path().join(path));
         let history = match Repository::find(root.path()) {
-            Some(_) => heat(root.path(), &self.env, bounds),
+            Some(_) => heat(root.path(), bounds),
             None => Err(Trouble::NoGit),
         };
         match history {
@@ -148,7 +142,8 @@ impl Tool for HotFiles {
             }
             Err(Trouble::Stopped) => ToolError::new("stopped", "the user stopped it", "").into(),
             Ok(_) | Err(Trouble::NoGit) => largest(work, most, "there is no history", &may),
-            Err(Trouble::Slow) => largest(work, most, "git took too long", &may),
+            Err(Trouble::Unreadable) => largest(work, most, "the history can't be read here", &may),
+            Err(Trouble::Slow) => largest(work, most, "reading the history took too long", &may),
         }
     }
 }

@@ -90,17 +90,22 @@ impl Symbols {
         // A walk goes by names, and what is kept may be older than a rule: what is told is looked at once more.
         let may = |path: &Path| root.holds(path) && permit.may_read(&root.path().join(path));
         known.sources.retain(|source| may(&source.path));
-        Ok(outcome(&known, &below, query))
+        Ok(outcome(&known, &below, query, work.used))
     }
 }
 
-fn outcome(known: &Known, below: &Path, query: &str) -> Outcome {
+fn outcome(known: &Known, below: &Path, query: &str, used: &[PathBuf]) -> Outcome {
     let file = known.sources.iter().find(|source| source.path == below).filter(|_| query.is_empty());
     let (told, what) = match file {
         Some(source) => (symbols::of_file(source, FILE_CHARS_MAX), "read_file shows the rest"),
         None => {
-            let sought =
-                Sought { words: query.into(), only: !query.is_empty(), below: below.to_owned(), ..Sought::default() };
+            let sought = Sought {
+                words: query.into(),
+                // What the conversation is about matters more.
+                files: used.to_vec(),
+                only: !query.is_empty(),
+                below: below.to_owned(),
+            };
             let ranked = symbols::ranked(known, &sought);
             (symbols::map(&ranked, MAP_CHARS_MAX), "name a path or ask with query for the rest")
         }

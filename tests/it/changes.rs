@@ -242,6 +242,45 @@ fn a_proposal_is_changed_in_the_editor_and_asked_about_again() {
 }
 
 #[test]
+fn an_editor_that_fails_or_changes_nothing_leaves_the_question_open() {
+    for (editor, said) in [("false", "ended with status 1"), ("true", "nothing was changed in the editor")] {
+        let edit = json!({"path": "a.txt", "old": "line 5\n", "new": "line five\n"});
+        let home = home(&[rounds("please", &[("edit_replace_exact", edit)], "that was it")], "");
+        fs::write(work(home.path(), "a.txt"), numbered(9)).expect("a file");
+        let session = session(spawn(home.path()).env("EDITOR", editor));
+        session.send(b"?please do\r");
+        session.expect_text(KEYS);
+        session.send(b"e");
+        session.expect_text(said);
+        session.expect("the question again", |screen| {
+            screen.contents().rsplit(said).next().is_some_and(|text| text.contains(KEYS))
+        });
+        session.send(b"\r");
+        session.expect_text("denied: the user said no");
+        assert_eq!(read(home.path(), "a.txt"), numbered(9));
+    }
+}
+
+#[test]
+fn a_narrow_terminal_without_colours_has_one_number_and_words() {
+    let home = batch_home();
+    let session = session(spawn(home.path()).size(30, 40).env("NO_COLOR", "1"));
+    session.send(b"?please do\r");
+    session.expect_text("end [G]");
+    let from = session.raw().len();
+    session.send(b"g");
+    session.expect("one number", |screen| screen.contents().contains("\n  5 - line 5\n  5 + line five\n"));
+    session.send(b"G");
+    session.expect_text(KEYS);
+    session.expect("no row is cut", |screen| screen.contents().contains("b.txt  +1 −1"));
+    let drawn = String::from_utf8_lossy(&session.raw()[from..]).into_owned();
+    assert!(!drawn.contains("\u{1b}[3") && !drawn.contains("\u{1b}[7"), "{drawn:?}");
+    session.send(b"y");
+    session.expect_text("that was it");
+    assert_eq!(read(home.path(), "b.txt"), "new\n");
+}
+
+#[test]
 fn a_long_difference_is_scrolled_in_place_and_leaves_little_behind() {
     let write = json!({"path": "long.txt", "content": numbered(200)});
     let home = home(&[rounds("please", &[("file_write", write)], "that was it")], "");

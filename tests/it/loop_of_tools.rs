@@ -339,8 +339,13 @@ fn a_window_too_small_for_tools_gets_the_question_without_them() {
     session.expect_text("has no room for tools");
     session.expect_text("small but mine");
     assert!(server.request(1).body["tools"].is_array() && server.request(2).body["tools"].is_null());
+    session.run("clear");
+    server.reply(refusal("400 Bad Request", "request (6076 tokens) exceeds the available context size (4096 tokens)"));
+    server.reply(answer("small again"));
     session.run("?and now");
     assert!(server.request(3).body["tools"].is_array(), "there may be room by now");
+    session.expect_text("small again");
+    assert!(!session.screen_text().contains("has no room"), "it is said once\n{}", session.screen_text());
 }
 
 #[test]

@@ -50,4 +50,5 @@ mod terminal;
 mod tidy;
 mod tool;
 mod tui;
+mod undo;
 mod zsh;

@@ -21,6 +21,24 @@ fn session(server: &Server) -> Session {
     session
 }
 
+/// What `:exec` and `:ask` do is in the history once, as it was typed, with its outcome.
+#[test]
+fn a_command_or_question_by_its_meta_is_one_row() {
+    let server = Server::start();
+    let session = session(&server);
+    session.run(":exec test once = twice");
+    session.run(":ask ls only once");
+    session.expect_text("ok");
+    session.run(" clear");
+    session.run(" :history once");
+    session.expect_prompt();
+    let text = session.screen_text();
+    let rows: Vec<&str> = text.lines().filter(|line| line.contains("once") && !line.contains(":history")).collect();
+    assert_eq!(rows.len(), 2, "{text}");
+    assert!(rows.iter().any(|row| row.ends_with(":exec test once = twice")), "{text}");
+    assert!(rows.iter().any(|row| row.ends_with(":ask ls only once")), "{text}");
+}
+
 #[test]
 fn each_meta_command_does_what_it_says() {
     let server = Server::start();

@@ -346,6 +346,8 @@ fn a_chat_at_a_terminal_answers_and_has_its_commands() {
     session.expect_text("it is late");
     session.line("/etc/passwd and an adapter?");
     session.expect_text("Aardvark adapters are fine");
+    session.line("/allowlist");
+    session.expect_text("nothing is allowed for good here");
     session.line("/memory aardvark");
     session.expect_text("     1  2");
     session.line("/tools");

@@ -80,6 +80,7 @@ fn hands(world: &World, shell: Duration) -> Hands {
     });
     Hands::new(HandsOptions {
         registry,
+        steps: None,
         gate,
         root,
         spill: Spill::new(&world.path("state")),

@@ -366,6 +366,10 @@ fn the_result_is_json_and_the_exit_status_says_how_it_went() {
     assert_eq!(error("file_read", json!({})), (Some(1), "bad-arguments".into()));
     assert_eq!(error("file_read", json!({"path": 1})), (Some(1), "bad-arguments".into()));
     assert_eq!(error("file_read", json!({"path": "a.txt", "surprise": 1})), (Some(1), "bad-arguments".into()));
+    // What a person makes of a proposal no model can send.
+    let revised = json!({"path": "a.txt", "content": "x", "revised": [{"path": "b.txt", "bytes": "x", "basis": ""}]});
+    assert_eq!(error("file_write", revised), (Some(1), "bad-arguments".into()));
+    assert_eq!(error("project_check", json!({})), (Some(1), "no-such-tool".into()));
     assert_eq!(error("file_read", json!([])), (Some(1), "bad-arguments".into()));
     let workspace = home.path().join("ws").display().to_string();
     let (code, out, _) = run(home.path(), &["tool", "run", "time", "--json", "{", "--workspace", &workspace]);

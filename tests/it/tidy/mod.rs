@@ -63,6 +63,7 @@ const ROOMS: &[Room] = &[
     room("receipts", 4, &["base", "proto", "host"], "the record of what was let run knows no rule and no tool"),
     room("sandbox", 4, &["base", "proto", "host"], "it holds a program without knowing which, or why"),
     room("shell", 4, &["base", "proto", "host"], "the backing shell sees no model and no history"),
+    room("steps", 4, &["base", "host"], "it takes back what was changed, whoever changed it"),
     room("store", 4, &["base", "proto", "host"], "the store keeps nouns, whoever made them"),
     room("gate", 5, &["base", "proto", "policy", "host", "receipts"], "it judges and writes down; it asks nobody"),
     room(
@@ -74,7 +75,7 @@ const ROOMS: &[Room] = &[
     room(
         "agent",
         7,
-        &["base", "proto", "money", "turn", "host", "log", "model", "store", "gate", "tools"],
+        &["base", "proto", "money", "turn", "host", "log", "model", "steps", "store", "gate", "tools"],
         "it performs what turn asks for, and never prints",
     ),
     room(
@@ -82,7 +83,7 @@ const ROOMS: &[Room] = &[
         8,
         &[
             "base", "proto", "syntax", "money", "policy", "turn", "host", "log", "config", "estop", "model", "project",
-            "receipts", "sandbox", "shell", "store", "gate", "tools", "agent",
+            "receipts", "sandbox", "shell", "steps", "store", "gate", "tools", "agent",
         ],
         "the composition root: settings become options here and nowhere else",
     ),
@@ -92,7 +93,7 @@ const ROOMS: &[Room] = &[
         10,
         &[
             "base", "proto", "money", "policy", "route", "turn", "render", "host", "log", "estop", "project", "shell",
-            "store", "gate", "app", "agent", "console", "config",
+            "steps", "store", "gate", "app", "agent", "console", "config",
         ],
         "the prompt brings the rooms together; it asks no provider itself",
     ),
@@ -101,8 +102,8 @@ const ROOMS: &[Room] = &[
         11,
         &[
             "base", "proto", "syntax", "money", "policy", "render", "route", "tokens", "turn", "host", "log", "config",
-            "estop", "model", "project", "receipts", "sandbox", "shell", "store", "gate", "tools", "agent", "app",
-            "console", "repl",
+            "estop", "model", "project", "receipts", "sandbox", "shell", "steps", "store", "gate", "tools", "agent",
+            "app", "console", "repl",
         ],
         "the top: everything below it",
     ),

@@ -1,0 +1,138 @@
+//! What a call changes, kept so that it can be taken back: a look before a command and one behind it, an edit's own files.
+
+use std::path::PathBuf;
+
+use super::person::Person;
+use crate::host::Root;
+use crate::proto::Event;
+use crate::proto::action::Action;
+use crate::proto::tool::Outcome;
+use crate::steps::{Before, Made, Open, Steps, StepsError, counted};
+use crate::turn::Redactor;
+
+/// The answer that lets a command run that can't be taken back.
+const RUN: &str = "run it all the same";
+
+/// Steps of the workspace, and what was told of them.
+pub(super) struct Keeper {
+    steps: Option<Steps>,
+    redactor: Redactor,
+    /// Why nothing can be kept here; told once.
+    told: Option<StepsError>,
+}
+
+/// What was there before a call.
+pub(super) enum Kept {
+    /// Nothing that it could change is kept.
+    Nothing,
+    /// Everything, before a command.
+    Command(Open),
+    /// The files of an edit.
+    Edit(Before),
+}
+
+/// Somebody was asked, and said no.
+pub(super) struct Refused;
+
+impl Keeper {
+    pub(super) fn new(steps: Option<Steps>) -> Self {
+        Self { steps, redactor: Redactor::new::<&str, &str>([]), told: None }
+    }
+
+    /// Looks at what a call may change. Where that can't be kept it is told, and somebody who can be asked is asked.
+    pub(super) fn before(
+        &mut self,
+        action: &Action,
+        root: &Root,
+        person: &mut dyn Person,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<Kept, Refused> {
+        let Some(steps) = &mut self.steps else { return Ok(Kept::Nothing) };
+        let edit = |steps: &mut Steps, paths: Vec<&String>| {
+            let places: Vec<PathBuf> = paths.iter().filter_map(|path| root.resolve(path).ok()).collect();
+            let names: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
+            steps.before_edit(&names.join(", "), &places).map(Kept::Edit)
+        };
+        let kept = match action {
+            Action::Shell { command } => steps.before(&self.redactor.redact(command).text).map(Kept::Command),
+            Action::External { name } => steps.before(name).map(Kept::Command),
+            Action::Write { path } | Action::Delete { path } => edit(steps, vec![path]),
+            Action::Edit { writes, deletes } => edit(steps, writes.iter().chain(deletes).collect()),
+            Action::Read { .. } | Action::List { .. } | Action::Http { .. } | Action::Inert { .. } => {
+                return Ok(Kept::Nothing);
+            }
+        };
+        kept.or_else(|error| self.without(error, person, sink))
+    }
+
+    /// Goes on without, where nobody objects.
+    fn without(
+        &mut self,
+        error: StepsError,
+        person: &mut dyn Person,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<Kept, Refused> {
+        if self.told.as_ref() == Some(&error) {
+            return Ok(Kept::Nothing);
+        }
+        let is_lasting = matches!(error, StepsError::TooMany(_) | StepsError::Slow(_));
+        let message = format!("[undo] what this changes can't be taken back: {error}");
+        if is_lasting {
+            sink(Event::Notice(message + "; this is said once"));
+            self.told = Some(error);
+            return Ok(Kept::Nothing);
+        }
+        if !person.can_ask() {
+            sink(Event::Notice(message));
+            return Ok(Kept::Nothing);
+        }
+        let choices = [RUN.to_owned(), "don't".to_owned()];
+        let question = format!("What this call changes can't be taken back: {error}. Run it?");
+        match person.reply(&question, &choices) {
+            Some(said) if said == RUN => Ok(Kept::Nothing),
+            _ => Err(Refused),
+        }
+    }
+
+    /// Looks at what it did change, and says so in the outcome.
+    pub(super) fn after(&mut self, kept: Kept, outcome: &mut Outcome, sink: &mut dyn FnMut(Event)) {
+        let Some(steps) = &mut self.steps else { return };
+        let made = match kept {
+            Kept::Nothing => return,
+            Kept::Command(open) => steps.after(open),
+            Kept::Edit(before) => steps.after_edit(before),
+        };
+        match made {
+            Ok(Made { step: Some(step), files, lost, pruned }) => {
+                outcome.metadata.insert("step".into(), step.into());
+                outcome.metadata.insert("files_changed".into(), files.into());
+                if lost > 0 {
+                    outcome.metadata.insert("files_not_kept".into(), lost.into());
+                }
+                if pruned > 0 {
+                    let steps = counted(pruned, "step");
+                    sink(Event::Notice(format!("[undo] the oldest {steps} made room (undo.bytes_max)")));
+                }
+            }
+            Ok(_) => {}
+            Err(error) => sink(Event::Notice(format!("[undo] what this changed can't be taken back: {error}"))),
+        }
+    }
+}
+
+/// What a call changed, in a line, where it changed something; `undo` is how it is taken back here.
+#[must_use]
+pub fn changed_line(outcome: &Outcome, undo: &str) -> Option<String> {
+    let number = |name: &str| outcome.metadata.get(name).and_then(serde_json::Value::as_u64);
+    let files = usize::try_from(number("step").and(number("files_changed"))?).ok()?;
+    let lost = number("files_not_kept").and_then(|lost| usize::try_from(lost).ok()).unwrap_or(0);
+    Some(changed_words(files, lost, undo))
+}
+
+/// So many files changed, and how that is taken back.
+#[must_use]
+pub fn changed_words(files: usize, lost: usize, undo: &str) -> String {
+    let what = if files == 0 { "directories only".to_owned() } else { counted(files, "file") };
+    let lost = if lost == 0 { String::new() } else { format!(", not for {lost} of them") };
+    format!("changed {what} · {undo}{lost}")
+}

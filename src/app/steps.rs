@@ -1,0 +1,87 @@
+//! Settings to steps: where they are kept, how far they go; what a crash left, finished.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::tools::edit_journals;
+use crate::config::{Env, Settings, config_directory, data_directory, state_directory};
+use crate::host::Recovery;
+use crate::proto::{Failure, FailureKind};
+use crate::sandbox;
+use crate::steps::{Limits, Steps, StepsError};
+
+/// How long a look at the workspace may take; one that is too large for that isn't covered.
+const LOOK_TIME: Duration = Duration::from_secs(2);
+/// How long contents are read at one look; the rest has its turn at the next.
+const READ_TIME: Duration = Duration::from_secs(2);
+
+/// The steps of a workspace.
+///
+/// # Errors
+/// There is no state directory, or no such workspace.
+pub fn steps(settings: &Settings, env: &Env, workspace: &Path) -> Result<Steps, Failure> {
+    let state = state_directory(env).ok_or_else(|| Failure {
+        kind: FailureKind::Unavailable,
+        message: "no HOME says where steps are kept".into(),
+        hint: "set HOME".into(),
+    })?;
+    let undo = &settings.undo;
+    let limits = Limits {
+        bytes_max: undo.bytes_max,
+        file_bytes_max: undo.file_bytes_max,
+        files_max: undo.files_max,
+        look_time: LOOK_TIME,
+        read_time: READ_TIME,
+    };
+    let home = env.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from).unwrap_or_else(|| "/".into());
+    let own = [config_directory(env), data_directory(env), state_directory(env)].into_iter().flatten();
+    let left_out: Vec<PathBuf> = sandbox::credentials(&home).into_iter().chain(own).collect();
+    Steps::new(&state, workspace, limits, &left_out).map_err(|error| steps_failure(&error))
+}
+
+/// What a failure of steps is for a person.
+#[must_use]
+pub fn steps_failure(error: &StepsError) -> Failure {
+    let (kind, hint) = match error {
+        StepsError::Nothing(_) => (FailureKind::User, "steps lists them"),
+        StepsError::Conflicts(_) => {
+            (FailureKind::Refused, "nothing was changed; with --force it is overwritten, and kept as a step of its own")
+        }
+        StepsError::Running(_) | StepsError::Busy => (FailureKind::Unavailable, "try again when it has ended"),
+        StepsError::Missing(_) => {
+            (FailureKind::Unavailable, "nothing was changed; a step before it may still be whole")
+        }
+        _ => (FailureKind::Unavailable, "nothing was changed"),
+    };
+    Failure { kind, message: error.to_string(), hint: hint.to_owned() }
+}
+
+/// Finishes what sessions that ended in the middle have left in `workspace`: edits that were accepted, wherever they were,
+/// an undo, a command that was cut off. Gives a line for each.
+#[must_use]
+pub fn recover(settings: &Settings, env: &Env, workspace: &Path) -> Vec<String> {
+    let Some(state) = state_directory(env) else { return Vec::new() };
+    let mut told: Vec<String> = edit_journals(&state).recover().iter().filter_map(recovery_told).collect();
+    if settings.undo.enabled
+        && let Ok(mut steps) = steps(settings, env, workspace)
+    {
+        told.append(&mut steps.recover().unwrap_or_default());
+    }
+    told
+}
+
+/// What is told of a change that a crash cut off; nothing where it hadn't begun.
+fn recovery_told(recovery: &Recovery) -> Option<String> {
+    let Recovery { root, finished, left } = recovery;
+    let names = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+    let finish = match &finished[..] {
+        [] => String::new(),
+        paths => format!("; it is finished now: {}", names(paths)),
+    };
+    let leave = match &left[..] {
+        [] => String::new(),
+        paths => format!("; left as they are, for they have changed since: {}", names(paths)),
+    };
+    let message = format!("a change that you had accepted in {} was cut off{finish}{leave}", root.display());
+    (!finished.is_empty() || !left.is_empty()).then_some(message)
+}

@@ -1,0 +1,150 @@
+//! `reedclaw steps`, `undo` and `redo`: what a model changed in a workspace, taken back without a session.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use super::command::report;
+use crate::app::{self, App, Request};
+use crate::host;
+use crate::proto::{Failure, FailureKind};
+use crate::render::text::table;
+use crate::repl::steps::{
+    conflict_difference, cover_lines, from_workspace, step_difference, step_rows, taken_back_lines,
+};
+use crate::steps::{Steps, StepsError};
+
+/// The width where there is no terminal to ask.
+const COLUMNS: usize = 100;
+
+fn workspace_argument() -> Arg {
+    Arg::new("workspace")
+        .long("workspace")
+        .value_name("DIR")
+        .value_parser(clap::value_parser!(PathBuf))
+        .help("The workspace, in place of the one around the working directory")
+}
+
+fn count_argument(help: &'static str) -> Arg {
+    Arg::new("count").value_name("N").value_parser(clap::value_parser!(usize)).help(help)
+}
+
+fn force_argument() -> Arg {
+    Arg::new("force")
+        .long("force")
+        .action(ArgAction::SetTrue)
+        .help("Overwrites what was changed since, and keeps it as a step of its own")
+}
+
+/// `undo`, as clap knows it.
+pub(super) fn undo_definition() -> Command {
+    Command::new("undo")
+        .about("Takes back what a model's commands and edits changed")
+        .arg(count_argument("How many steps; one where nothing is said"))
+        .arg(
+            Arg::new("file")
+                .long("file")
+                .value_name("PATH")
+                .conflicts_with("count")
+                .help("Takes one file back to before the last step that changed it"),
+        )
+        .arg(force_argument())
+        .arg(workspace_argument())
+}
+
+/// `redo`, as clap knows it.
+pub(super) fn redo_definition() -> Command {
+    Command::new("redo")
+        .about("Makes steps again that were taken back")
+        .arg(count_argument("How many steps; one where nothing is said"))
+        .arg(force_argument())
+        .arg(workspace_argument())
+}
+
+/// `steps`, as clap knows it.
+pub(super) fn steps_definition() -> Command {
+    Command::new("steps")
+        .about("Lists what a model's commands and edits changed, step by step")
+        .arg(
+            Arg::new("diff")
+                .long("diff")
+                .value_name("N")
+                .value_parser(clap::value_parser!(u64))
+                .help("Shows what step N changed"),
+        )
+        .arg(workspace_argument())
+}
+
+/// Carries one of them out.
+pub(super) fn run(name: &str, matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
+    match carried_out(name, matches, config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            report(&failure);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn carried_out(name: &str, matches: &ArgMatches, config: Option<PathBuf>) -> Result<(), Failure> {
+    let App { settings, env, problems, .. } = App::start(&Request { config, ..Request::default() })?;
+    problems.iter().for_each(report);
+    let cwd = host::working_directory();
+    let workspace = match matches.get_one::<PathBuf>("workspace") {
+        Some(named) => named.clone(),
+        None => app::workspace_for(&env, &cwd, &app::workspace_dir(&settings, &env)),
+    };
+    for line in app::recover(&settings, &env, &workspace) {
+        eprintln!("reedclaw: {}", crate::render::sanitise(&line));
+    }
+    let mut steps = app::steps(&settings, &env, &workspace)?;
+    if name == "steps" {
+        return list(&steps, matches.get_one::<u64>("diff").copied());
+    }
+    let by_force = matches.get_flag("force");
+    let count = matches.get_one::<usize>("count").copied().unwrap_or(1);
+    let file = if name == "undo" { matches.get_one::<String>("file") } else { None };
+    let (done, verb) = match (name, file) {
+        ("undo", Some(path)) => {
+            let path = from_workspace(&steps, &cwd, path);
+            (steps.undo_file(&path, by_force), "took one file back to before")
+        }
+        ("undo", None) => (steps.undo(count, by_force), "took back"),
+        _ => (steps.redo(count, by_force), "made again"),
+    };
+    match done {
+        Ok(done) => {
+            taken_back_lines(&done, verb).iter().for_each(|line| println!("{line}"));
+            Ok(())
+        }
+        Err(error) => {
+            if let StepsError::Conflicts(conflicts) = &error {
+                let text = conflict_difference(&steps, conflicts).unwrap_or_default();
+                print!("{}", crate::render::sanitise(&text));
+            }
+            Err(app::steps_failure(&error))
+        }
+    }
+}
+
+fn list(steps: &Steps, diff: Option<u64>) -> Result<(), Failure> {
+    let list = steps.list();
+    let Some(number) = diff else {
+        let columns = crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
+        if list.is_empty() {
+            println!("no command or edit of a model has changed anything in {}", steps.workspace().display());
+        } else {
+            print!("{}", table(&step_rows(&list), columns));
+            cover_lines(steps).iter().for_each(|line| println!("{line}"));
+        }
+        return Ok(());
+    };
+    let Some(step) = list.iter().find(|step| step.number == number) else {
+        let message = format!("there is no step {number}");
+        return Err(Failure { kind: FailureKind::User, message, hint: "reedclaw steps lists them".into() });
+    };
+    let text = step_difference(steps, step).map_err(|error| app::steps_failure(&error))?;
+    print!("{}", crate::render::sanitise(&text));
+    Ok(())
+}

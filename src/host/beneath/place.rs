@@ -1,0 +1,178 @@
+//! Files, links and directories put in their places one by one: each new content is written into a directory of its own
+//! first, then renamed to where it belongs. No link is followed on the way. Who puts what where, and in which order, is the
+//! caller's.
+
+use nix::fcntl::RenameFlags;
+use nix::unistd::{Gid, Uid, fchown, symlinkat};
+
+use super::survey::Stamp;
+use super::*;
+
+/// Flags of a new file that nobody else has made.
+const NEW: OFlag = OFlag::O_WRONLY.union(OFlag::O_CREAT).union(OFlag::O_EXCL).union(OFlag::O_NOFOLLOW);
+
+/// A directory beneath a root in which contents wait to be renamed.
+#[derive(Debug)]
+pub struct Stage<'a> {
+    root: &'a Root,
+    name: String,
+    dir: OwnedFd,
+}
+
+impl Root {
+    /// Makes a directory for contents that wait, or takes the one that is there.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn staging(&self, name: &str) -> Result<Stage<'_>, PathError> {
+        match mkdirat(&self.dir_for_writing()?, name, Mode::S_IRWXU) {
+            Ok(()) | Err(Errno::EEXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let dir = self.open_walked(Path::new(name), OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW)?;
+        Ok(Stage { root: self, name: name.to_owned(), dir })
+    }
+
+    /// Takes a directory for waiting contents away, with what still waits.
+    pub fn unstage(&self, name: &str) {
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
+        let dir = self.open_walked(Path::new(name), flags).and_then(|fd| Ok(nix::dir::Dir::from_fd(fd)?));
+        let Ok(mut dir) = dir else { return };
+        let names: Vec<_> = dir.iter().flatten().map(|entry| entry.file_name().to_owned()).collect();
+        for name in names.iter().filter(|name| !matches!(name.to_bytes(), b"." | b"..")) {
+            let _ = unlinkat(&dir, name.as_c_str(), UnlinkatFlags::NoRemoveDir);
+        }
+        if let Ok(parent) = self.dir_for_writing() {
+            let _ = unlinkat(&parent, name, UnlinkatFlags::RemoveDir);
+        }
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn make_directory(&self, path: &Path, mode: u32) -> Result<(), PathError> {
+        let (parent, name) = self.parent(path)?;
+        mkdirat(&parent, name, Mode::S_IRWXU)?;
+        self.set_mode(path, mode)
+    }
+
+    /// Takes an empty directory away; says whether it was empty.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn remove_directory(&self, path: &Path) -> Result<bool, PathError> {
+        let (parent, name) = self.parent(path)?;
+        match unlinkat(&parent, name, UnlinkatFlags::RemoveDir) {
+            Ok(()) => Ok(true),
+            Err(Errno::ENOTEMPTY | Errno::EEXIST) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Takes a file or a link away.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn remove(&self, path: &Path) -> Result<(), PathError> {
+        let (parent, name) = self.parent(path)?;
+        Ok(unlinkat(&parent, name, UnlinkatFlags::NoRemoveDir)?)
+    }
+
+    /// Brings the names in a directory onto the disk.
+    pub fn sync_directory(&self, path: &Path) {
+        if let Ok(found) = self.open_walked(path, OFlag::O_PATH | OFlag::O_DIRECTORY) {
+            sync(&found);
+        }
+    }
+
+    /// Sets the permission bits of a directory or a file.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn set_mode(&self, path: &Path, mode: u32) -> Result<(), PathError> {
+        let found = self.open_walked(path, OFlag::O_PATH | OFlag::O_NOFOLLOW)?;
+        // What was opened, under whatever name: a descriptor of a path alone has no mode to set.
+        let named = format!("/proc/self/fd/{}", raw(&found));
+        if Stamp::of(&nix::sys::stat::fstat(&found)?).is_link() {
+            return Err(PathError::NotRegular);
+        }
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode & 0o7777);
+        std::fs::set_permissions(named, permissions).map_err(|error| of_io(&error))
+    }
+
+    /// The directory that an entry lies in, and the entry's name.
+    fn parent<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p Path), PathError> {
+        let name = path.file_name().ok_or(PathError::Directory)?;
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let parent = self.open_walked(parent, OFlag::O_PATH | OFlag::O_DIRECTORY)?;
+        Ok((parent, Path::new(name)))
+    }
+
+    fn dir_for_writing(&self) -> Result<OwnedFd, PathError> {
+        self.open_walked(Path::new("."), OFlag::O_PATH | OFlag::O_DIRECTORY)
+    }
+}
+
+impl Stage<'_> {
+    /// Writes a file that waits; it gets the owner of what is at `place` now, where that is allowed.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn file(&self, number: usize, bytes: &[u8], mode: u32, place: &Path) -> Result<File, PathError> {
+        let name = number.to_string();
+        let _ = unlinkat(&self.dir, name.as_str(), UnlinkatFlags::NoRemoveDir);
+        let how = OpenHow::new().flags(NEW | OFlag::O_CLOEXEC).mode(Mode::from_bits_truncate(0o600));
+        let mut file = File::from(openat2(&self.dir, name.as_str(), how)?);
+        file.write_all(bytes).map_err(|error| of_io(&error))?;
+        if let Ok(old) = self.root.open_walked(place, OFlag::O_PATH | OFlag::O_NOFOLLOW) {
+            let old = nix::sys::stat::fstat(&old)?;
+            // Only root may give a file away; the others write as themselves.
+            let _ = fchown(&file, Some(Uid::from_raw(old.st_uid)), Some(Gid::from_raw(old.st_gid)));
+        }
+        fchmod(&file, Mode::from_bits_truncate(mode & 0o7777))?;
+        Ok(file)
+    }
+
+    /// Makes a link that waits.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn link(&self, number: usize, target: &[u8]) -> Result<(), PathError> {
+        let name = number.to_string();
+        let _ = unlinkat(&self.dir, name.as_str(), UnlinkatFlags::NoRemoveDir);
+        Ok(symlinkat(target, &self.dir, name.as_str())?)
+    }
+
+    /// Whether something with this number waits.
+    #[must_use]
+    pub fn holds(&self, number: usize) -> bool {
+        fstatat(&self.dir, number.to_string().as_str(), AtFlags::AT_SYMLINK_NOFOLLOW).is_ok()
+    }
+
+    /// Brings a content to its place, over the file or link that is there. `is_new` says that none is.
+    ///
+    /// # Errors
+    /// Any [`PathError`]; [`PathError::Changed`] where something is there and nothing should be.
+    pub fn place(&self, number: usize, path: &Path, is_new: bool) -> Result<(), PathError> {
+        let (parent, name) = self.root.parent(path)?;
+        let from = number.to_string();
+        let renamed = match is_new {
+            true => nix::fcntl::renameat2(&self.dir, from.as_str(), &parent, name, RenameFlags::RENAME_NOREPLACE),
+            false => renameat(&self.dir, from.as_str(), &parent, name),
+        };
+        match renamed {
+            // Not every file system can keep what is there.
+            Err(Errno::EINVAL | Errno::ENOSYS) => renameat(&self.dir, from.as_str(), &parent, name)?,
+            Err(Errno::EEXIST) => return Err(PathError::Changed),
+            other => other?,
+        }
+        Ok(())
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}

@@ -1,0 +1,253 @@
+//! Everything that lies beneath a directory, looked at but not opened, by several threads. No link is followed, no other file
+//! system entered. Whoever asks hears of each directory as a whole and says which of its directories are looked at too.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Instant;
+
+use super::*;
+
+/// Threads at most; more wait for each other.
+const THREADS_MAX: usize = 8;
+
+/// What the system says of one entry, without opening it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Kind and permission bits.
+    pub mode: u32,
+    /// Bytes.
+    pub size: u64,
+    /// The inode.
+    pub inode: u64,
+    /// When the content was last changed, in nanoseconds of Unix time.
+    pub modified_ns: i64,
+    /// When anything about it was last changed.
+    pub changed_ns: i64,
+}
+
+impl Stamp {
+    pub(super) fn of(data: &FileStat) -> Self {
+        let ns = |s: i64, ns: i64| s.saturating_mul(1_000_000_000).saturating_add(ns);
+        Self {
+            mode: data.st_mode,
+            size: u64::try_from(data.st_size).unwrap_or(0),
+            inode: data.st_ino,
+            modified_ns: ns(data.st_mtime, data.st_mtime_nsec),
+            changed_ns: ns(data.st_ctime, data.st_ctime_nsec),
+        }
+    }
+
+    fn is(&self, kind: u32) -> bool {
+        self.mode & libc::S_IFMT == kind
+    }
+
+    /// Whether it is a directory.
+    #[must_use]
+    pub fn is_directory(&self) -> bool {
+        self.is(libc::S_IFDIR)
+    }
+
+    /// Whether it is a regular file.
+    #[must_use]
+    pub fn is_file(&self) -> bool {
+        self.is(libc::S_IFREG)
+    }
+
+    /// Whether it is a symbolic link.
+    #[must_use]
+    pub fn is_link(&self) -> bool {
+        self.is(libc::S_IFLNK)
+    }
+
+    /// Its permission bits.
+    #[must_use]
+    pub fn permissions(&self) -> u32 {
+        self.mode & 0o7777
+    }
+}
+
+/// One entry of a directory that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its name.
+    pub name: Box<[u8]>,
+    /// What the system says of it.
+    pub stamp: Stamp,
+}
+
+/// One directory that was looked at.
+#[derive(Debug)]
+pub struct Looked<'a> {
+    /// Where it is, from the root.
+    pub path: &'a Path,
+    /// Its entries by name, those apart that lie on another file system.
+    pub entries: Vec<Seen>,
+    /// Names of those on another file system.
+    pub elsewhere: Vec<Box<[u8]>>,
+    /// Whether it couldn't be read.
+    pub is_closed: bool,
+}
+
+/// How far a survey goes.
+#[derive(Clone, Copy, Debug)]
+pub struct SurveyLimits {
+    /// Entries.
+    pub entries_max: usize,
+    /// When it must be over.
+    pub deadline: Instant,
+}
+
+/// Why a survey isn't whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SurveyEnd {
+    /// It is.
+    Whole,
+    /// There are more entries than wanted.
+    Entries,
+    /// It took too long.
+    Time,
+}
+
+/// Directories that wait, and how many are being looked at.
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<PathBuf>,
+    at_work: usize,
+}
+
+impl Root {
+    /// Looks at everything beneath. `visit` is called by several threads, once for each directory; it gives the names of
+    /// the directories in it that are to be looked at.
+    pub fn survey(&self, limits: SurveyLimits, visit: &(dyn Fn(Looked<'_>) -> Vec<Box<[u8]>> + Sync)) -> SurveyEnd {
+        let queue = Mutex::new(Queue { waiting: VecDeque::from([PathBuf::new()]), at_work: 0 });
+        let (more, left, end) = (Condvar::new(), AtomicUsize::new(limits.entries_max), Mutex::new(SurveyEnd::Whole));
+        let lock = || queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let work = || {
+            let mut held = lock();
+            loop {
+                let Some(path) = held.waiting.pop_front() else {
+                    if held.at_work == 0 {
+                        return more.notify_all();
+                    }
+                    held = more.wait(held).unwrap_or_else(PoisonError::into_inner);
+                    continue;
+                };
+                held.at_work += 1;
+                drop(held);
+                let looked = self.look_into(&path);
+                let count = looked.entries.len() + 1;
+                let before = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(count));
+                let stop = match before {
+                    Err(_) => Some(SurveyEnd::Entries),
+                    Ok(_) if Instant::now() > limits.deadline => Some(SurveyEnd::Time),
+                    Ok(_) => None,
+                };
+                let below = if stop.is_some() { Vec::new() } else { visit(looked) };
+                held = lock();
+                held.at_work -= 1;
+                if let Some(stop) = stop {
+                    *end.lock().unwrap_or_else(PoisonError::into_inner) = stop;
+                    held.waiting.clear();
+                }
+                let names = below.iter().map(|name| path.join(std::ffi::OsStr::from_bytes(name)));
+                let had = held.waiting.len();
+                // The deepest first, so that few wait.
+                names.for_each(|path| held.waiting.push_front(path));
+                if held.waiting.len() > had || held.at_work == 0 {
+                    more.notify_all();
+                }
+            }
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+        std::thread::scope(|scope| {
+            (1..threads).for_each(|_| drop(scope.spawn(work)));
+            work();
+        });
+        end.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look_into<'a>(&self, path: &'a Path) -> Looked<'a> {
+        let mut looked = Looked { path, entries: Vec::new(), elsewhere: Vec::new(), is_closed: false };
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
+        let opened = self.open_walked(path, flags).and_then(|fd| Ok(nix::dir::Dir::from_fd(fd)?));
+        let mut dir = match opened {
+            Ok(dir) => dir,
+            // What has gone meanwhile is empty.
+            Err(error) => {
+                looked.is_closed = error != PathError::Missing;
+                return looked;
+            }
+        };
+        let names: Vec<_> = dir.iter().flatten().map(|entry| entry.file_name().to_owned()).collect();
+        looked.entries.reserve_exact(names.len());
+        for name in names {
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let Ok(data) = fstatat(&dir, name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW) else { continue };
+            let name = name.into_bytes().into_boxed_slice();
+            if data.st_dev == self.device {
+                looked.entries.push(Seen { name, stamp: Stamp::of(&data) });
+            } else {
+                looked.elsewhere.push(name);
+            }
+        }
+        looked.entries.sort_unstable_by(|left, right| left.name.cmp(&right.name));
+        looked
+    }
+
+    /// Looks at one entry; nothing where there is none. No link is followed, neither at the end of the path nor before.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn stamp(&self, relative: &Path) -> Result<Option<Stamp>, PathError> {
+        match self.open_walked(relative, OFlag::O_PATH | OFlag::O_NOFOLLOW) {
+            Ok(found) => Ok(Some(Stamp::of(&nix::sys::stat::fstat(&found)?))),
+            // A file, or a link, where a directory would have to be: what lies below it isn't there.
+            Err(PathError::Missing | PathError::NotDirectory) => Ok(None),
+            Err(PathError::Outside) if self.has_link_before(relative) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether one of the directories on the way is a link.
+    fn has_link_before(&self, relative: &Path) -> bool {
+        let found = |path: &Path| {
+            let found = self.open_walked(path, OFlag::O_PATH | OFlag::O_NOFOLLOW).ok()?;
+            nix::sys::stat::fstat(&found).ok()
+        };
+        relative.ancestors().skip(1).any(|path| found(path).is_some_and(|data| Stamp::of(&data).is_link()))
+    }
+
+    /// Reads what a regular file or a link holds, with its stamp of just before; of a link that is where it leads. At most
+    /// `bytes_max` bytes.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn held(&self, relative: &Path, bytes_max: u64) -> Result<(Stamp, Vec<u8>), PathError> {
+        let found = self.open_walked(relative, OFlag::O_PATH | OFlag::O_NOFOLLOW)?;
+        let stamp = Stamp::of(&nix::sys::stat::fstat(&found)?);
+        if stamp.is_link() {
+            let target = nix::fcntl::readlinkat(&found, "")?;
+            return Ok((stamp, target.as_bytes().to_vec()));
+        }
+        if !stamp.is_file() {
+            return Err(if stamp.is_directory() { PathError::Directory } else { PathError::NotRegular });
+        }
+        let mut file = File::from(self.open_walked(relative, OFlag::O_RDONLY | OFlag::O_NOFOLLOW)?);
+        let stamp = Stamp::of(&nix::sys::stat::fstat(&file)?);
+        if !stamp.is_file() {
+            return Err(PathError::NotRegular);
+        }
+        if stamp.size > bytes_max {
+            return Err(PathError::Long(bytes_max));
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(stamp.size).unwrap_or(0) + 1);
+        (&mut file).take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| of_io(&error))?;
+        if bytes.len() as u64 > bytes_max {
+            return Err(PathError::Long(bytes_max));
+        }
+        Ok((stamp, bytes))
+    }
+}

@@ -1,0 +1,423 @@
+//! What a model changed in the workspace, step by step, so that it can be taken back: a look before each command and one
+//! behind it, an edit's own files before and after. Contents lie in a store outside the workspace. It knows nothing of who
+//! ran what, and never touches a repository's own state.
+
+mod git;
+mod look;
+mod state;
+mod store;
+mod table;
+#[cfg(test)]
+mod tests;
+mod undo;
+
+use std::collections::BTreeSet;
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gix::ObjectId;
+use ring::rand::{SecureRandom, SystemRandom};
+
+use crate::base::hex;
+use crate::host::{PathError, Root, now_unix_ms};
+use git::Standing;
+use look::Look;
+pub use state::{Kind, Record, State, Why};
+use store::{Mark, Store};
+pub use table::Change;
+use table::Table;
+pub use undo::{Conflict, TakenBack};
+
+/// Longest text of a step, in bytes.
+const TEXT_BYTES_MAX: usize = 2_000;
+/// Paths that a step of edits looks at.
+const PATHS_MAX: usize = 2_000;
+
+/// How far undo goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes that are kept for a workspace.
+    pub bytes_max: u64,
+    /// The largest file that is kept.
+    pub file_bytes_max: u64,
+    /// Entries of a workspace; one with more isn't covered.
+    pub files_max: usize,
+    /// How long a look may take.
+    pub look_time: Duration,
+    /// How long contents are read, at one look.
+    pub read_time: Duration,
+}
+
+/// Why something can't be kept or taken back.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StepsError {
+    /// The store can't be read or written.
+    #[error("{what}: {why}")]
+    Io {
+        /// What of it.
+        what: &'static str,
+        /// What the system says.
+        why: String,
+    },
+    /// A content that should be kept isn't.
+    #[error("the content {0} isn't in the store any more")]
+    Missing(ObjectId),
+    /// A content was made to have the name of another.
+    #[error("a file was made to pass for another one (a SHA-1 collision)")]
+    Collision,
+    /// Another session holds the store.
+    #[error("another session is just using the store of steps")]
+    Busy,
+    /// A command of a model runs here in another session.
+    #[error("a command of a model still runs here, in another session: {0}")]
+    Running(String),
+    /// There are more entries than are looked at.
+    #[error("the workspace has more than {0} files and folders (undo.files_max)")]
+    TooMany(usize),
+    /// Looking took too long.
+    #[error("looking at the workspace took more than {} s", .0.as_secs())]
+    Slow(Duration),
+    /// There is nothing of that kind.
+    #[error("{0}")]
+    Nothing(String),
+    /// What was changed since would be lost.
+    #[error("{}", conflict_words(.0))]
+    Conflicts(Vec<Conflict>),
+    /// A file of the workspace can't be read or written.
+    #[error("{}: {error}", path.display())]
+    Path {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: PathError,
+    },
+    /// The workspace can't be opened.
+    #[error("the workspace: {0}")]
+    Root(PathError),
+}
+
+fn conflict_words(conflicts: &[Conflict]) -> String {
+    match conflicts {
+        [only] => format!("{} {}", only.path.display(), only.why),
+        many => format!("{} files have changed since", many.len()),
+    }
+}
+
+impl StepsError {
+    fn io(what: &'static str, error: &std::io::Error) -> Self {
+        let why = error.raw_os_error().map(|number| nix::errno::Errno::from_raw(number).desc().to_lowercase());
+        Self::Io { what, why: why.unwrap_or_else(|| error.to_string()) }
+    }
+
+    fn object(error: &gix::Error) -> Self {
+        Self::Io { what: "the store of steps", why: error.to_string() }
+    }
+}
+
+/// The steps of one workspace.
+pub struct Steps {
+    root: Root,
+    store: Store,
+    limits: Limits,
+    left_out: Vec<PathBuf>,
+    session: String,
+    /// The table that was last read or written, and what its file was then.
+    table: Option<(Table, Mark)>,
+    opened: usize,
+}
+
+/// A command that runs, with what was there before it.
+#[must_use]
+pub struct Open {
+    text: String,
+    /// Where the repository stood.
+    git: Option<Standing>,
+    /// The file that says so; held as long as it runs.
+    name: String,
+    _file: File,
+}
+
+/// Files as they are before an edit.
+#[must_use]
+pub struct Before {
+    text: String,
+    states: Vec<(PathBuf, State)>,
+}
+
+/// What a command or an edit changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// The number of the step; none where nothing was changed.
+    pub step: Option<u64>,
+    /// How many files it changed.
+    pub files: usize,
+    /// How many of them can't be taken back.
+    pub lost: usize,
+    /// Old steps that made room.
+    pub pruned: usize,
+}
+
+impl Steps {
+    /// The steps of the workspace at `workspace`, kept below the state directory `state`; `left_out` are absolute paths that
+    /// aren't covered. Nothing is looked at yet.
+    ///
+    /// # Errors
+    /// The workspace can't be opened.
+    pub fn new(state: &Path, workspace: &Path, limits: Limits, left_out: &[PathBuf]) -> Result<Self, StepsError> {
+        let root = Root::open(workspace, None).map_err(StepsError::Root)?;
+        let store = Store::of(state, root.path());
+        let mut nonce = [0; 8];
+        // Only a name that no other session has.
+        let _ = SystemRandom::new().fill(&mut nonce);
+        let within = |path: &PathBuf| path.strip_prefix(root.path()).ok().map(Path::to_owned);
+        let mut left_out: Vec<PathBuf> = left_out.iter().filter_map(within).collect();
+        left_out.retain(|path| !path.as_os_str().is_empty());
+        let session = hex::encode(&nonce);
+        Ok(Self { root, store, limits, left_out, session, table: None, opened: 0 })
+    }
+
+    /// Where the workspace is.
+    #[must_use]
+    pub fn workspace(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// Looks at the workspace before a command.
+    ///
+    /// # Errors
+    /// What the command changes couldn't be taken back.
+    pub fn before(&mut self, text: &str) -> Result<Open, StepsError> {
+        let _held = self.enter()?;
+        let others = self.others();
+        let change = self.look()?;
+        self.attribute(&others, change)?;
+        self.opened += 1;
+        let name = format!("open/{}-{}", self.session, self.opened);
+        let failed = |error: std::io::Error| StepsError::io("the note of a running command", &error);
+        let text = cut(text);
+        self.store.put(&name, hex::encode(text.as_bytes()).as_bytes()).map_err(failed)?;
+        let file = File::open(self.store.folder.join(&name)).map_err(failed)?;
+        file.try_lock().map_err(|error| failed(error.into()))?;
+        Ok(Open { text, git: Standing::read(self.root.path()), name, _file: file })
+    }
+
+    /// Looks at it after the command, and makes a step of what differs.
+    ///
+    /// # Errors
+    /// The step couldn't be written: the command can't be taken back.
+    pub fn after(&mut self, open: Open) -> Result<Made, StepsError> {
+        let made = self.enter().and_then(|_held| {
+            let (changes, written) = self.look()?;
+            let notes = Standing::moved(open.git.as_ref(), Standing::read(self.root.path()).as_ref());
+            let made = self.make(Kind::Command, open.text.clone(), notes, changes)?;
+            Ok(Made { pruned: self.make_room(written)?, ..made })
+        });
+        self.store.remove(&open.name);
+        made
+    }
+
+    /// Looks at files before an edit of exactly these.
+    ///
+    /// # Errors
+    /// The edit couldn't be taken back.
+    pub fn before_edit(&mut self, text: &str, paths: &[PathBuf]) -> Result<Before, StepsError> {
+        let _held = self.enter()?;
+        // The directories too, for an edit may have to make them.
+        let all: BTreeSet<PathBuf> =
+            paths.iter().take(PATHS_MAX).flat_map(|path| path.ancestors()).map(Path::to_owned).collect();
+        let all = all.into_iter().filter(|path| !path.as_os_str().is_empty());
+        let states: Result<_, StepsError> = all.map(|path| Ok((path.clone(), self.keep_state(&path)?))).collect();
+        Ok(Before { text: cut(text), states: states? })
+    }
+
+    /// Looks at them after it, and makes a step of what differs.
+    ///
+    /// # Errors
+    /// The step couldn't be written.
+    pub fn after_edit(&mut self, before: Before) -> Result<Made, StepsError> {
+        let _held = self.enter()?;
+        let mut changes = Vec::new();
+        for (path, before) in before.states {
+            let after = self.keep_state(&path)?;
+            let is_unknown = matches!((before, after), (State::Unknown(_), State::Unknown(_)));
+            if before != after && !is_unknown {
+                changes.push(Change { path, before, after });
+            }
+        }
+        let made = self.make(Kind::Edit, before.text, Vec::new(), changes)?;
+        Ok(Made { pruned: self.make_room(1)?, ..made })
+    }
+
+    /// Finishes what a session that ended in the middle has left: a command that was cut off becomes a step, an undo that
+    /// counted is carried on. Gives a line for each.
+    ///
+    /// # Errors
+    /// The store can't be read, or the workspace looked at.
+    pub fn recover(&mut self) -> Result<Vec<String>, StepsError> {
+        if !self.store.is_there() {
+            return Ok(Vec::new());
+        }
+        let is_needed = self.store.text(undo::INTENT).is_some() || self.others().iter().any(|other| !other.is_alive);
+        if !is_needed {
+            return Ok(Vec::new());
+        }
+        let _lock = self.store.lock(self.root.path())?;
+        let mut told: Vec<String> = self.finish_undo()?.into_iter().collect();
+        let others = self.others();
+        let dead: Vec<&Other> = others.iter().filter(|other| !other.is_alive).collect();
+        if let [first, ..] = dead[..] {
+            let change = self.look()?;
+            let made = self.attribute(&others, change)?;
+            if let Some(Made { step: Some(step), files, .. }) = made {
+                let files = counted(files, "file");
+                told.push(format!("`{}` was cut off; it changed {files}, which is step {step} (:undo)", first.text));
+            }
+        }
+        Ok(told)
+    }
+
+    /// Every step that is kept, the oldest first.
+    #[must_use]
+    pub fn list(&self) -> Vec<Record> {
+        self.store.steps()
+    }
+
+    /// Bytes that are kept, and what of the workspace isn't covered.
+    #[must_use]
+    pub fn cover(&self) -> (u64, Vec<(PathBuf, Why)>) {
+        let skipped = self.store.table().map(|(table, _)| table.skipped.into_iter().collect());
+        (self.store.bytes(), skipped.unwrap_or_default())
+    }
+
+    /// A content that is kept.
+    ///
+    /// # Errors
+    /// It isn't.
+    pub fn content(&self, id: &ObjectId) -> Result<Vec<u8>, StepsError> {
+        self.store.content(id)
+    }
+
+    /// Takes the lock; what an undo that was cut off has left is finished first.
+    fn enter(&mut self) -> Result<store::Held, StepsError> {
+        let held = self.store.lock(self.root.path())?;
+        self.finish_undo()?;
+        Ok(held)
+    }
+
+    /// Looks at the workspace; gives what has changed since the table was written, and the bytes that were kept for that.
+    fn look(&mut self) -> Result<(Vec<Change>, u64), StepsError> {
+        let mark = self.store.mark();
+        if self.table.as_ref().map(|(_, mark)| *mark) != mark {
+            self.table = self.store.table();
+        }
+        let is_first = self.table.is_none();
+        let before = self.table.take().map(|(table, _)| table).unwrap_or_default();
+        let (root, store, limits) = (&self.root, &self.store, &self.limits);
+        let look = Look { root, store, limits, left_out: &self.left_out };
+        let (now, written) = look.now(&before)?;
+        let changes = if is_first { Vec::new() } else { before.changes(&now) };
+        let mark = match mark.filter(|_| before.is_as(&now)) {
+            Some(mark) => Some(mark),
+            None => self.store.put_table(&now)?,
+        };
+        self.table = mark.map(|mark| (now, mark));
+        Ok((changes, written))
+    }
+
+    /// Makes a step of changes that commands of other sessions have made, which still run or were cut off; what a person
+    /// changed is nobody's step.
+    fn attribute(
+        &mut self,
+        others: &[Other],
+        (changes, written): (Vec<Change>, u64),
+    ) -> Result<Option<Made>, StepsError> {
+        let made = match others {
+            [] => None,
+            [first, ..] => {
+                let note = if first.is_alive { "it still ran" } else { "it was cut off" };
+                let text = others.iter().map(|other| other.text.as_str()).collect::<Vec<_>>().join(" · ");
+                Some(self.make(Kind::Command, cut(&text), vec![note.to_owned()], changes)?)
+            }
+        };
+        others.iter().filter(|other| !other.is_alive).for_each(|other| self.store.remove(&other.name));
+        self.make_room(written)?;
+        Ok(made)
+    }
+
+    fn make(&mut self, kind: Kind, text: String, notes: Vec<String>, changes: Vec<Change>) -> Result<Made, StepsError> {
+        if changes.is_empty() {
+            return Ok(Made::default());
+        }
+        let (before, after) = (self.store.tree(&changes, |it| it.before)?, self.store.tree(&changes, |it| it.after)?);
+        let number = self.store.next_number();
+        let (time, session) = (now_unix_ms(), self.session.clone());
+        let step = Record { number, time, session, kind, text, before, after, is_undone: false, notes, changes };
+        self.store.put_step(&step)?;
+        let _ = self.store.put("last", number.to_string().as_bytes());
+        Ok(Made { step: Some(number), files: step.files(), lost: step.lost().count(), pruned: 0 })
+    }
+
+    /// Lets the oldest steps go where there is no room; gives how many.
+    fn make_room(&self, written: u64) -> Result<usize, StepsError> {
+        if written == 0 || self.store.grown(written) <= self.limits.bytes_max {
+            return Ok(0);
+        }
+        let table = self.store.table().map(|(table, _)| table).unwrap_or_default();
+        Ok(self.store.prune(&table, self.limits.bytes_max))
+    }
+
+    /// Keeps what is at a path, and says what that is.
+    fn keep_state(&self, path: &Path) -> Result<State, StepsError> {
+        let failed = |error| StepsError::Path { path: path.to_owned(), error };
+        let Some(stamp) = self.root.stamp(path).map_err(failed)? else { return Ok(State::Nothing) };
+        if stamp.is_directory() {
+            return Ok(State::Directory { mode: stamp.permissions() });
+        }
+        match self.root.held(path, self.limits.file_bytes_max) {
+            Ok((stamp, bytes)) => {
+                let (id, _) = self.store.keep(&bytes)?;
+                let mode = stamp.permissions();
+                Ok(if stamp.is_link() { State::Link { id } } else { State::File { mode, id } })
+            }
+            Err(PathError::Missing) => Ok(State::Nothing),
+            Err(PathError::Long(_)) => Ok(State::Unknown(Why::Large)),
+            Err(PathError::NotRegular) => Ok(State::Unknown(Why::Special)),
+            Err(_) => Ok(State::Unknown(Why::Closed)),
+        }
+    }
+
+    /// Commands that run in other sessions, or did when these ended.
+    fn others(&self) -> Vec<Other> {
+        let Ok(entries) = std::fs::read_dir(self.store.folder.join("open")) else { return Vec::new() };
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let own = format!("{}-", self.session);
+        let other = |name: String| {
+            let file = File::open(self.store.folder.join("open").join(&name)).ok()?;
+            let is_alive = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+            let name = format!("open/{name}");
+            let text = state::bytes_of(self.store.text(&name)?.trim())?;
+            Some(Other { text: String::from_utf8_lossy(&text).into_owned(), name, is_alive })
+        };
+        let names = names.filter(|name| !name.starts_with(&own) && !name.ends_with(".new"));
+        names.filter_map(other).collect()
+    }
+}
+
+/// A command of another session.
+struct Other {
+    name: String,
+    text: String,
+    is_alive: bool,
+}
+
+fn cut(text: &str) -> String {
+    let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+    if end < text.len() { format!("{}…", &text[..end]) } else { text.to_owned() }
+}
+
+/// A number with its noun.
+#[must_use]
+pub fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}

@@ -1,0 +1,279 @@
+//! What is at a path, what a step changed, and how both are written down: lines of text, names as hexadecimal digits.
+
+use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use gix::ObjectId;
+
+use super::table::Change;
+
+/// First line of a record: what it is, and its version.
+const HEAD: &str = "reedclaw-step 1";
+/// Last line of one that is whole.
+const END: &str = "end";
+
+/// Why something isn't covered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Why {
+    /// It is larger than `undo.file_bytes_max`.
+    Large,
+    /// A pipe, a socket, a device.
+    Special,
+    /// There was no time or no room to keep it.
+    Budget,
+    /// It can't be read.
+    Closed,
+    /// It belongs to a place of credentials, or is the shell's own.
+    Secret,
+    /// It is a cache, as its `CACHEDIR.TAG` says: what is in it can be made again.
+    Cache,
+    /// Another file system is mounted there.
+    Mount,
+    /// Git's own state.
+    Git,
+}
+
+impl Why {
+    const ALL: [(Self, u8, &'static str); 8] = [
+        (Self::Large, b'l', "larger than undo.file_bytes_max"),
+        (Self::Special, b's', "no regular file"),
+        (Self::Budget, b'b', "not kept in time, or no room for it in undo.bytes_max"),
+        (Self::Closed, b'x', "it can't be read"),
+        (Self::Secret, b'c', "a place of credentials"),
+        (Self::Cache, b't', "a cache (CACHEDIR.TAG)"),
+        (Self::Mount, b'm', "another file system"),
+        (Self::Git, b'g', "git's own state"),
+    ];
+
+    pub(super) fn letter(self) -> u8 {
+        Self::ALL.iter().find(|(why, ..)| *why == self).map_or(b'b', |(_, letter, _)| *letter)
+    }
+
+    pub(super) fn of(letter: u8) -> Option<Self> {
+        Self::ALL.iter().find(|(_, it, _)| *it == letter).map(|(why, ..)| *why)
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::ALL.iter().find(|(why, ..)| why == self).map_or("", |(.., words)| words))
+    }
+}
+
+/// What is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing.
+    Nothing,
+    /// A directory.
+    Directory {
+        /// Permission bits.
+        mode: u32,
+    },
+    /// A regular file.
+    File {
+        /// Permission bits.
+        mode: u32,
+        /// The name of its content.
+        id: ObjectId,
+    },
+    /// A symbolic link.
+    Link {
+        /// The name of where it leads.
+        id: ObjectId,
+    },
+    /// Something whose content isn't kept.
+    Unknown(Why),
+}
+
+impl State {
+    /// The name of its content.
+    #[must_use]
+    pub fn id(self) -> Option<ObjectId> {
+        match self {
+            Self::File { id, .. } | Self::Link { id } => Some(id),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a directory.
+    #[must_use]
+    pub fn is_directory(self) -> bool {
+        matches!(self, Self::Directory { .. })
+    }
+
+    fn text(self) -> String {
+        match self {
+            Self::Nothing => "-".to_owned(),
+            Self::Directory { mode } => format!("d:{mode:o}"),
+            Self::File { mode, id } => format!("f:{mode:o}:{}", id.to_hex()),
+            Self::Link { id } => format!("l:{}", id.to_hex()),
+            Self::Unknown(why) => format!("?:{}", char::from(why.letter())),
+        }
+    }
+
+    fn of(text: &str) -> Option<Self> {
+        let id = |text: &str| ObjectId::from_hex(text.as_bytes()).ok();
+        let mode = |text: &str| u32::from_str_radix(text, 8).ok();
+        Some(match text.split(':').collect::<Vec<_>>()[..] {
+            ["-"] => Self::Nothing,
+            ["d", bits] => Self::Directory { mode: mode(bits)? },
+            ["f", bits, name] => Self::File { mode: mode(bits)?, id: id(name)? },
+            ["l", name] => Self::Link { id: id(name)? },
+            ["?", letter] => Self::Unknown(Why::of(*letter.as_bytes().first()?)?),
+            _ => return None,
+        })
+    }
+}
+
+/// What a step came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A command of a model, or a program of a plugin.
+    Command,
+    /// An edit of a model.
+    Edit,
+    /// A person took something back, which can be taken back too.
+    Undo,
+}
+
+impl Kind {
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Edit => "edit",
+            Self::Undo => "undo",
+        }
+    }
+
+    fn of(word: &str) -> Option<Self> {
+        [Self::Command, Self::Edit, Self::Undo].into_iter().find(|kind| kind.word() == word)
+    }
+}
+
+/// One step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Its number, from 1 in each workspace.
+    pub number: u64,
+    /// When it was over, Unix milliseconds.
+    pub time: i64,
+    /// The session that it came from.
+    pub session: String,
+    /// What it came from.
+    pub kind: Kind,
+    /// The command line, or what was edited.
+    pub text: String,
+    /// The tree of what was there before, of the paths that changed.
+    pub before: ObjectId,
+    /// The tree of what was there after.
+    pub after: ObjectId,
+    /// Whether it has been taken back.
+    pub is_undone: bool,
+    /// What there is to say beside: git's own state, a command that was cut off.
+    pub notes: Vec<String>,
+    /// What it changed.
+    pub changes: Vec<Change>,
+}
+
+fn name(path: &Path) -> String {
+    crate::base::hex::encode(path.as_os_str().as_bytes())
+}
+
+pub(super) fn bytes_of(text: &str) -> Option<Vec<u8>> {
+    text.as_bytes()
+        .chunks(2)
+        .map(|digits| crate::base::hex::decode::<1>(std::str::from_utf8(digits).ok()?).map(|[byte]| byte))
+        .collect()
+}
+
+fn path_of(text: &str) -> Option<PathBuf> {
+    Some(PathBuf::from(std::ffi::OsString::from_vec(bytes_of(text)?)))
+}
+
+fn text_of(text: &str) -> Option<String> {
+    String::from_utf8(bytes_of(text)?).ok()
+}
+
+/// Changes, a line each.
+pub(super) fn change_lines(changes: &[Change]) -> String {
+    let line =
+        |Change { path, before, after }: &Change| format!("change {} {} {}\n", name(path), before.text(), after.text());
+    changes.iter().map(line).collect()
+}
+
+/// Reads one such line.
+pub(super) fn change_of(line: &str) -> Option<Change> {
+    match line.split(' ').collect::<Vec<_>>()[..] {
+        ["change", path, before, after] => {
+            Some(Change { path: path_of(path)?, before: State::of(before)?, after: State::of(after)? })
+        }
+        _ => None,
+    }
+}
+
+impl Record {
+    pub(super) fn text(&self) -> String {
+        let hex = |text: &str| crate::base::hex::encode(text.as_bytes());
+        let Self { number, time, session, kind, text, before, after, is_undone, notes, changes } = self;
+        let mut out = format!(
+            "{HEAD}\nnumber {number}\ntime {time}\nsession {session}\nkind {}\ntext {}\nbefore {}\nafter {}\nundone {}\n",
+            kind.word(),
+            hex(text),
+            before.to_hex(),
+            after.to_hex(),
+            u8::from(*is_undone)
+        );
+        notes.iter().for_each(|note| out.push_str(&format!("note {}\n", hex(note))));
+        out + &change_lines(changes) + END + "\n"
+    }
+
+    /// Reads one; nothing where it isn't whole.
+    pub(super) fn of(text: &str) -> Option<Self> {
+        let mut lines = text.strip_prefix(HEAD)?.strip_prefix('\n')?.strip_suffix(&format!("{END}\n"))?.lines();
+        let mut field = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
+        let id = |text: &str| ObjectId::from_hex(text.as_bytes()).ok();
+        let mut record = Self {
+            number: field("number")?.parse().ok()?,
+            time: field("time")?.parse().ok()?,
+            session: field("session")?.to_owned(),
+            kind: Kind::of(field("kind")?)?,
+            text: text_of(field("text")?)?,
+            before: id(field("before")?)?,
+            after: id(field("after")?)?,
+            is_undone: field("undone")? == "1",
+            notes: Vec::new(),
+            changes: Vec::new(),
+        };
+        for line in lines {
+            match line.strip_prefix("note ") {
+                Some(note) => record.notes.push(text_of(note)?),
+                None => record.changes.push(change_of(line)?),
+            }
+        }
+        Some(record)
+    }
+
+    /// Files and links that it changed.
+    #[must_use]
+    pub fn files(&self) -> usize {
+        self.changes.iter().filter(|it| !is_of_directories(it)).count()
+    }
+
+    /// What it changed and can't give back, with the reason.
+    pub fn lost(&self) -> impl Iterator<Item = (&Path, Why)> {
+        self.changes.iter().filter_map(|it| match it.before {
+            State::Unknown(why) => Some((it.path.as_path(), why)),
+            _ => None,
+        })
+    }
+}
+
+/// Whether only directories are concerned.
+pub(super) fn is_of_directories(change: &Change) -> bool {
+    let is = |state: State| state.is_directory() || state == State::Nothing;
+    is(change.before) && is(change.after)
+}

@@ -1,0 +1,300 @@
+//! Where steps are kept: below the state directory, a folder for each workspace with a bare git object database, the records
+//! of steps, the table of what was there when last looked at, and a lock. Nothing of it is in the workspace.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::{DirBuilder, File, TryLockError};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use gix::ObjectId;
+use gix::objs::tree::{Entry as TreeEntry, EntryKind};
+use gix::objs::{Kind as ObjectKind, Tree, Write as _};
+use gix::odb::loose::Store as Loose;
+use ring::digest::{SHA256, digest};
+
+use super::StepsError;
+use super::state::{Record, State};
+use super::table::{Change, Table};
+use crate::base::hex;
+
+/// How long another session's lock is waited for: it holds it while it looks at the workspace, or takes back.
+const WAIT: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(2);
+/// The file that counts the bytes that are kept.
+const COUNT: &str = "bytes";
+/// Longest record that is read.
+const RECORD_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// The folder of a workspace.
+#[derive(Clone)]
+pub(super) struct Store {
+    pub(super) folder: PathBuf,
+    objects: Loose,
+}
+
+/// The lock of a folder; it is given back when the value is dropped, or the process ends.
+pub(super) struct Held {
+    _lock: File,
+}
+
+impl Store {
+    /// The folder of the workspace at `root`; nothing is made yet.
+    pub(super) fn of(state: &Path, root: &Path) -> Self {
+        let name = hex::encode(&digest(&SHA256, root.as_os_str().as_bytes()).as_ref()[..16]);
+        let folder = state.join("undo").join(name);
+        let objects = Loose::at(folder.join("git/objects"), gix::hash::Kind::Sha1);
+        Self { folder, objects }
+    }
+
+    /// Whether anything was ever kept.
+    pub(super) fn is_there(&self) -> bool {
+        self.folder.join("lock").exists()
+    }
+
+    /// Makes what is missing and takes the lock.
+    pub(super) fn lock(&self, root: &Path) -> Result<Held, StepsError> {
+        let failed = |error: std::io::Error| StepsError::io("the store of steps", &error);
+        let make = |name: &str| DirBuilder::new().recursive(true).mode(0o700).create(self.folder.join(name));
+        if !self.is_there() {
+            ["steps", "open", "git/objects", "git/refs"].iter().try_for_each(|name| make(name)).map_err(failed)?;
+            // So that git's own tools read it: `git --git-dir …/git diff TREE TREE`.
+            self.put("git/HEAD", b"ref: refs/heads/none\n").map_err(failed)?;
+            self.put("git/config", b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n").map_err(failed)?;
+            self.put("workspace", root.as_os_str().as_bytes()).map_err(failed)?;
+        }
+        let path = self.folder.join("lock");
+        let lock = File::options().write(true).create(true).truncate(false).mode(0o600).open(path).map_err(failed)?;
+        let began = Instant::now();
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(Held { _lock: lock }),
+                Err(TryLockError::Error(error)) if error.kind() != std::io::ErrorKind::Interrupted => {
+                    return Err(failed(error));
+                }
+                Err(_) if began.elapsed() > WAIT => return Err(StepsError::Busy),
+                Err(_) => std::thread::park_timeout(PAUSE),
+            }
+        }
+    }
+
+    /// Writes a file of the folder as a whole: all of it or nothing is there.
+    pub(super) fn put(&self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+        self.put_with(name, bytes, false)
+    }
+
+    /// The same, and it is on the disk then.
+    pub(super) fn put_for_good(&self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+        self.put_with(name, bytes, true)
+    }
+
+    fn put_with(&self, name: &str, bytes: &[u8], for_good: bool) -> std::io::Result<()> {
+        let (path, temporary) = (self.folder.join(name), self.folder.join(format!("{name}.new")));
+        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        let written = file.write_all(bytes).and_then(|()| if for_good { file.sync_all() } else { Ok(()) });
+        if let Err(error) = written.and_then(|()| std::fs::rename(&temporary, &path)) {
+            let _ = std::fs::remove_file(&temporary);
+            return Err(error);
+        }
+        match path.parent().filter(|_| for_good) {
+            Some(parent) => File::open(parent)?.sync_all(),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn remove(&self, name: &str) {
+        let _ = std::fs::remove_file(self.folder.join(name));
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        let path = self.folder.join(name);
+        (std::fs::metadata(&path).ok()?.len() <= RECORD_BYTES_MAX).then(|| std::fs::read_to_string(path).ok())?
+    }
+
+    /// Reads the table, and what tells this one from another.
+    pub(super) fn table(&self) -> Option<(Table, Mark)> {
+        let mark = self.mark()?;
+        Some((Table::read(&std::fs::read(self.folder.join("table")).ok()?)?, mark))
+    }
+
+    /// Writes it.
+    pub(super) fn put_table(&self, table: &Table) -> Result<Option<Mark>, StepsError> {
+        self.put("table", &table.bytes()).map_err(|error| StepsError::io("the table of the workspace", &error))?;
+        Ok(self.mark())
+    }
+
+    pub(super) fn mark(&self) -> Option<Mark> {
+        let data = std::fs::metadata(self.folder.join("table")).ok()?;
+        Some(Mark { inode: data.ino(), changed: (data.ctime(), data.ctime_nsec()), bytes: data.len() })
+    }
+
+    /// Every step, in order; one whose record can't be read is left out.
+    pub(super) fn steps(&self) -> Vec<Record> {
+        let Ok(entries) = std::fs::read_dir(self.folder.join("steps")) else { return Vec::new() };
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let numbers = names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+        let mut steps: Vec<Record> =
+            numbers.filter_map(|name| Record::of(&self.text(&format!("steps/{name}"))?)).collect();
+        steps.sort_by_key(|step| step.number);
+        steps
+    }
+
+    pub(super) fn put_step(&self, step: &Record) -> Result<(), StepsError> {
+        let name = format!("steps/{:06}", step.number);
+        self.put_for_good(&name, step.text().as_bytes()).map_err(|error| StepsError::io("the record of a step", &error))
+    }
+
+    pub(super) fn remove_step(&self, number: u64) {
+        self.remove(&format!("steps/{number:06}"));
+    }
+
+    /// The number of the next step; numbers of steps that are gone aren't given again.
+    pub(super) fn next_number(&self) -> u64 {
+        let last = self.text("last").and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        self.steps().last().map_or(0, |step| step.number).max(last) + 1
+    }
+
+    /// Keeps a content; gives its name, and how many bytes were written for it.
+    pub(super) fn keep(&self, bytes: &[u8]) -> Result<(ObjectId, u64), StepsError> {
+        let id = name_of(bytes).ok_or(StepsError::Collision)?;
+        if self.holds(&id) {
+            return Ok((id, 0));
+        }
+        let kept = self.objects.write_buf_with_known_id(ObjectKind::Blob, bytes, id);
+        kept.map_err(|error| StepsError::object(&error))?;
+        Ok((id, std::fs::metadata(self.objects.object_path(&id)).map_or(0, |data| data.len())))
+    }
+
+    pub(super) fn holds(&self, id: &ObjectId) -> bool {
+        self.objects.contains(id)
+    }
+
+    /// Gives a content that is kept.
+    pub(super) fn content(&self, id: &ObjectId) -> Result<Vec<u8>, StepsError> {
+        let mut buffer = Vec::new();
+        let found = self.objects.try_find(id, &mut buffer).map_err(|error| StepsError::object(&error))?;
+        let bytes = found.map(|data| data.data.to_vec()).ok_or(StepsError::Missing(*id))?;
+        // A content that isn't what its name says is as good as none.
+        if name_of(&bytes) == Some(*id) { Ok(bytes) } else { Err(StepsError::Missing(*id)) }
+    }
+
+    /// Writes the tree of one side of these changes, as git has them: it holds those paths only.
+    pub(super) fn tree(&self, changes: &[Change], side: fn(&Change) -> State) -> Result<ObjectId, StepsError> {
+        let mut top = Node::default();
+        for change in changes {
+            let state = side(change);
+            let mut at = &mut top;
+            let parts: Vec<&[u8]> = change.path.components().map(|part| part.as_os_str().as_bytes()).collect();
+            let Some((name, above)) = parts.split_last() else { continue };
+            if matches!(state, State::Nothing | State::Unknown(_)) {
+                continue;
+            }
+            for part in above {
+                at = at.below.entry(part.to_vec()).or_default();
+            }
+            let node = at.below.entry(name.to_vec()).or_default();
+            node.leaf = match state {
+                State::File { mode, id } if mode & 0o111 != 0 => Some((EntryKind::BlobExecutable, id)),
+                State::File { id, .. } => Some((EntryKind::Blob, id)),
+                State::Link { id } => Some((EntryKind::Link, id)),
+                _ => None,
+            };
+        }
+        self.write_tree(top)
+    }
+
+    fn write_tree(&self, node: Node) -> Result<ObjectId, StepsError> {
+        let mut tree = Tree::empty();
+        for (name, node) in node.below {
+            let (kind, oid) = match node.leaf {
+                Some(leaf) => leaf,
+                None => (EntryKind::Tree, self.write_tree(node)?),
+            };
+            tree.entries.push(TreeEntry { mode: kind.into(), filename: name.into(), oid });
+        }
+        tree.entries.sort();
+        self.objects.write(&tree).map_err(|error| StepsError::object(&error))
+    }
+
+    /// Takes away the oldest steps until what is kept fits, and then whatever nothing names any more; gives how many steps.
+    pub(super) fn prune(&self, table: &Table, bytes_max: u64) -> usize {
+        let sizes = self.sizes();
+        if sizes.values().sum::<u64>() <= bytes_max {
+            return 0;
+        }
+        let mut named: HashSet<ObjectId> = table.kept().collect();
+        let size = |id: &ObjectId| sizes.get(id).copied().unwrap_or(0);
+        let mut bytes: u64 = named.iter().map(size).sum();
+        let (mut is_full, mut gone) = (false, 0);
+        for step in self.steps().iter().rev() {
+            let own: HashSet<ObjectId> = objects_of(step).filter(|id| !named.contains(id)).collect();
+            let more: u64 = own.iter().map(size).sum();
+            is_full |= bytes + more > bytes_max;
+            if is_full {
+                self.remove_step(step.number);
+                gone += 1;
+            } else {
+                bytes += more;
+                named.extend(own);
+            }
+        }
+        // Trees below the two of a step aren't named by its record; they are small, and made anew where they are missing.
+        let trees: Vec<Record> = self.steps();
+        for id in sizes.keys().filter(|id| !named.contains(*id)) {
+            let _ = std::fs::remove_file(self.objects.object_path(id));
+        }
+        for step in trees {
+            // Where even that fails, the disk is full: the record alone is enough to take the step back.
+            let _ = self.tree(&step.changes, |it| it.before).and_then(|_| self.tree(&step.changes, |it| it.after));
+        }
+        let _ = self.put(COUNT, self.bytes().to_string().as_bytes());
+        gone
+    }
+
+    /// Counts bytes that were written; gives how many there are about. Counting all anew is for when that is too many.
+    pub(super) fn grown(&self, bytes: u64) -> u64 {
+        let counted = self.text(COUNT).and_then(|text| text.trim().parse::<u64>().ok());
+        let all = counted.map_or_else(|| self.bytes(), |counted| counted + bytes);
+        let _ = self.put(COUNT, all.to_string().as_bytes());
+        all
+    }
+
+    /// Bytes of everything that is kept.
+    pub(super) fn bytes(&self) -> u64 {
+        self.sizes().values().sum()
+    }
+
+    /// Every object, with its bytes on the disk.
+    fn sizes(&self) -> HashMap<ObjectId, u64> {
+        let ids = self.objects.iter().flatten();
+        let size = |id: &ObjectId| std::fs::metadata(self.objects.object_path(id)).map_or(0, |data| data.len());
+        ids.map(|id| (id, size(&id))).collect()
+    }
+}
+
+/// What tells one table's file from the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    inode: u64,
+    changed: (i64, i64),
+    bytes: u64,
+}
+
+/// A tree that is being made.
+#[derive(Default)]
+struct Node {
+    below: BTreeMap<Vec<u8>, Node>,
+    leaf: Option<(EntryKind, ObjectId)>,
+}
+
+fn objects_of(step: &Record) -> impl Iterator<Item = ObjectId> + '_ {
+    let contents = step.changes.iter().flat_map(|it| [it.before.id(), it.after.id()]);
+    contents.flatten().chain([step.before, step.after])
+}
+
+/// The name of a content, as git has it; nothing for one that was made to have another's name.
+pub(super) fn name_of(bytes: &[u8]) -> Option<ObjectId> {
+    gix::objs::compute_hash(gix::hash::Kind::Sha1, ObjectKind::Blob, bytes).ok()
+}

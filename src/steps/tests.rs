@@ -1,0 +1,583 @@
+//! Trees that a command changes at random and that come back to the bit; what a person changed stays; a crash at any step
+//! leaves all old or all new.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::getpid;
+use proptest::prelude::*;
+
+use super::*;
+
+const LIMITS: Limits = Limits {
+    bytes_max: 64 * 1024 * 1024,
+    file_bytes_max: 1024 * 1024,
+    files_max: 10_000,
+    look_time: Duration::from_secs(60),
+    read_time: Duration::from_secs(60),
+};
+
+struct Scene {
+    top: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let top = tempfile::tempdir().expect("a directory");
+        fs::create_dir(top.path().join("ws")).expect("a workspace");
+        Self { top }
+    }
+
+    fn of(files: &[(&str, &str)]) -> Self {
+        let scene = Self::new();
+        files.iter().for_each(|(path, text)| scene.write(path, text));
+        scene
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.top.path().join("ws").join(path)
+    }
+
+    fn state(&self) -> PathBuf {
+        self.top.path().join("state")
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+        fs::write(path, text).expect("a file");
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.at(path)).expect("a file")
+    }
+
+    fn steps(&self) -> Steps {
+        self.steps_with(LIMITS)
+    }
+
+    fn steps_with(&self, limits: Limits) -> Steps {
+        Steps::new(&self.state(), &self.at(""), limits, &[]).expect("steps")
+    }
+
+    fn held(&self) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+        held(&self.at(""))
+    }
+}
+
+/// Everything below a directory: kind and mode, and what it holds.
+fn held(top: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    let mut found = BTreeMap::new();
+    let mut waiting = vec![top.to_owned()];
+    while let Some(at) = waiting.pop() {
+        for entry in fs::read_dir(at).expect("a directory").flatten() {
+            let (path, data) = (entry.path(), entry.path().symlink_metadata().expect("an entry"));
+            let bytes = if data.is_dir() {
+                waiting.push(path.clone());
+                Vec::new()
+            } else if data.is_symlink() {
+                fs::read_link(&path).expect("a link").as_os_str().as_bytes().to_vec()
+            } else {
+                fs::read(&path).expect("a file")
+            };
+            found.insert(path.strip_prefix(top).expect("below").to_owned(), (data.mode(), bytes));
+        }
+    }
+    found
+}
+
+fn command(steps: &mut Steps, work: impl FnOnce()) -> Made {
+    let open = steps.before("work").expect("a look");
+    work();
+    steps.after(open).expect("a step")
+}
+
+#[test]
+fn a_command_is_taken_back_and_made_again() {
+    let scene = Scene::of(&[("a", "old\n"), ("gone/deep", "x"), ("kept", "k"), ("turned", "file")]);
+    fs::set_permissions(scene.at("a"), fs::Permissions::from_mode(0o751)).expect("a mode");
+    symlink("kept", scene.at("link")).expect("a link");
+    let before = scene.held();
+    let mut steps = scene.steps();
+    let made = command(&mut steps, || {
+        scene.write("a", "new\n");
+        fs::remove_dir_all(scene.at("gone")).expect("it goes");
+        scene.write("made/on/the/way", "m");
+        fs::remove_file(scene.at("link")).expect("it goes");
+        symlink("/etc/passwd", scene.at("link")).expect("a link");
+        fs::remove_file(scene.at("turned")).expect("it goes");
+        scene.write("turned/inside", "directory");
+        fs::set_permissions(scene.at("kept"), fs::Permissions::from_mode(0o600)).expect("a mode");
+    });
+    let after = scene.held();
+    assert_eq!((made.step, made.lost), (Some(1), 0));
+    // a, gone/deep, made/on/the/way, link, turned, turned/inside, kept.
+    assert_eq!(made.files, 7);
+    for _ in 0..3 {
+        let back = steps.undo(1, false).expect("taken back");
+        assert_eq!(back.left, []);
+        assert_eq!(scene.held(), before);
+        assert!(steps.list()[0].is_undone);
+        let again = steps.redo(1, false).expect("made again");
+        assert_eq!(again.left, []);
+        assert_eq!(scene.held(), after);
+    }
+    assert!(fs::read_dir(scene.state()).expect("a state").count() > 0);
+}
+
+#[test]
+fn what_a_person_changed_is_not_overwritten_unless_told() {
+    let scene = Scene::of(&[("a", "one\n"), ("b", "one\n")]);
+    let mut steps = scene.steps();
+    let _ = command(&mut steps, || {
+        scene.write("a", "two\n");
+        scene.write("b", "two\n");
+    });
+    scene.write("a", "mine\n");
+    let Err(StepsError::Conflicts(conflicts)) = steps.undo(1, false) else { panic!("it was overwritten") };
+    assert_eq!(conflicts.len(), 1);
+    assert_eq!(conflicts[0].path, Path::new("a"));
+    let text =
+        |state: State| String::from_utf8(steps.content(&state.id().expect("kept")).expect("kept")).expect("text");
+    assert_eq!((text(conflicts[0].left), text(conflicts[0].now)), ("two\n".to_owned(), "mine\n".to_owned()));
+    assert_eq!((scene.read("a"), scene.read("b")), ("mine\n".into(), "two\n".into()), "nothing is done");
+    let back = steps.undo(1, true).expect("taken back");
+    assert_eq!((scene.read("a"), scene.read("b")), ("one\n".into(), "one\n".into()));
+    assert_eq!(back.kept_in, Some(2));
+    // The person's own is a step, and comes back.
+    let _ = steps.undo(1, false).expect("taken back");
+    assert_eq!(scene.read("a"), "mine\n");
+}
+
+#[test]
+fn several_steps_at_once_and_what_lies_between_them() {
+    let scene = Scene::of(&[("a", "0")]);
+    let mut steps = scene.steps();
+    for text in ["1", "2", "3"] {
+        let _ = command(&mut steps, || scene.write("a", text));
+    }
+    let _ = steps.undo(2, false).expect("taken back");
+    assert_eq!(scene.read("a"), "1");
+    let _ = steps.undo(1, false).expect("taken back");
+    assert_eq!(scene.read("a"), "0");
+    assert!(matches!(steps.undo(1, false), Err(StepsError::Nothing(_))));
+    let _ = steps.redo(3, false).expect("made again");
+    assert_eq!(scene.read("a"), "3");
+    let _ = steps.undo(1, false).expect("taken back");
+    let _ = command(&mut steps, || scene.write("b", "new"));
+    assert!(matches!(steps.redo(1, false), Err(StepsError::Nothing(_))), "a newer step stands in its place");
+    // What a person changes between two steps is no part of either.
+    scene.write("a", "mine");
+    let _ = command(&mut steps, || scene.write("a", "4"));
+    let Err(StepsError::Conflicts(conflicts)) = steps.undo(3, false) else { panic!("it was overwritten") };
+    assert_eq!(conflicts[0].why, "was changed between these steps");
+    let _ = steps.undo(1, false).expect("taken back");
+    assert_eq!(scene.read("a"), "mine");
+}
+
+#[test]
+fn one_file_walks_back_alone() {
+    let scene = Scene::of(&[("a", "0"), ("b", "0")]);
+    let mut steps = scene.steps();
+    for text in ["1", "2"] {
+        let _ = command(&mut steps, || ["a", "b"].iter().for_each(|name| scene.write(name, text)));
+    }
+    let _ = steps.undo_file(Path::new("a"), false).expect("taken back");
+    assert_eq!((scene.read("a"), scene.read("b")), ("1".into(), "2".into()));
+    let _ = steps.undo_file(Path::new("a"), false).expect("taken back");
+    assert_eq!(scene.read("a"), "0");
+    assert!(steps.undo_file(Path::new("a"), false).is_err());
+    assert!(steps.undo_file(Path::new("c"), false).is_err());
+    let _ = steps.undo(2, false).expect("both are steps");
+    assert_eq!(scene.read("a"), "2");
+}
+
+#[test]
+fn edits_are_steps_without_a_look_at_the_rest() {
+    let scene = Scene::of(&[("a", "old")]);
+    let mut steps = scene.steps();
+    let before = steps.before_edit("a, new/b", &["a".into(), "new/b".into()]).expect("kept");
+    scene.write("a", "new");
+    scene.write("new/b", "made");
+    scene.write("other", "a person's");
+    let made = steps.after_edit(before).expect("a step");
+    assert_eq!((made.step, made.files), (Some(1), 2));
+    let back = steps.undo(1, false).expect("taken back");
+    assert_eq!(back.files, 2);
+    assert_eq!(scene.read("a"), "old");
+    assert!(!scene.at("new").exists());
+    assert_eq!(scene.read("other"), "a person's");
+}
+
+#[test]
+fn what_cannot_be_kept_is_told() {
+    let scene = Scene::of(&[
+        ("big", &"x".repeat(3000)),
+        ("small", "s"),
+        ("cache/CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n"),
+        ("cache/object", "o"),
+        (".git/HEAD", "ref"),
+    ]);
+    nix::unistd::mkfifo(&scene.at("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    let secret = scene.at("secret");
+    scene.write("secret/key", "k");
+    let limits = Limits { file_bytes_max: 1000, ..LIMITS };
+    let mut steps = Steps::new(&scene.state(), &scene.at(""), limits, &[secret]).expect("steps");
+    let made = command(&mut steps, || {
+        scene.write("big", &"y".repeat(3000));
+        scene.write("small", "t");
+        scene.write("cache/object", "p");
+        scene.write(".git/HEAD", "other");
+        scene.write("secret/key", "l");
+    });
+    assert_eq!((made.files, made.lost), (2, 1));
+    let lost: Vec<_> = steps.list()[0].lost().map(|(path, why)| (path.to_owned(), why)).collect();
+    assert_eq!(lost, [(PathBuf::from("big"), Why::Large)]);
+    let skipped = steps.cover().1;
+    let of = |path: &str| skipped.iter().find(|(it, _)| it == Path::new(path)).map(|(_, why)| *why);
+    assert_eq!((of(".git"), of("cache"), of("secret")), (Some(Why::Git), Some(Why::Cache), Some(Why::Secret)));
+    let back = steps.undo(1, false).expect("taken back");
+    assert_eq!(back.left.len(), 1);
+    assert_eq!(scene.read("small"), "s");
+    assert_eq!((scene.read("big").starts_with('y'), scene.read("secret/key").as_str()), (true, "l"));
+    let few = Limits { files_max: 3, ..LIMITS };
+    assert!(matches!(scene.steps_with(few).before("x"), Err(StepsError::TooMany(3))));
+}
+
+#[test]
+fn the_oldest_steps_make_room() {
+    let scene = Scene::new();
+    let limits = Limits { bytes_max: 60_000, ..LIMITS };
+    let mut steps = scene.steps_with(limits);
+    let mut pruned = 0;
+    for round in 0..20_u32 {
+        // What doesn't compress.
+        let mut seed = round.wrapping_mul(2_654_435_761).max(1);
+        let text: String = (0..8000)
+            .map(|_| {
+                seed ^= seed << 13;
+                seed ^= seed >> 17;
+                seed ^= seed << 5;
+                char::from(b'0' + (seed % 64) as u8)
+            })
+            .collect();
+        pruned += command(&mut steps, || scene.write("a", &text)).pruned;
+    }
+    let numbers: Vec<u64> = steps.list().iter().map(|step| step.number).collect();
+    assert!(pruned > 0 && numbers.len() < 20 && numbers.last() == Some(&20), "{pruned} {numbers:?}");
+    assert!(steps.cover().0 <= 60_000, "{}", steps.cover().0);
+    let before = scene.read("a");
+    let count = numbers.len();
+    let _ = steps.undo(count, false).expect("all that are kept");
+    let _ = steps.redo(count, false).expect("made again");
+    assert_eq!(scene.read("a"), before);
+}
+
+#[test]
+fn a_command_that_was_cut_off_becomes_a_step() {
+    let scene = Scene::of(&[("a", "old")]);
+    let mut killed = scene.steps();
+    let open = killed.before("sleep 1; echo new >a").expect("a look");
+    scene.write("a", "new");
+    let mut other = scene.steps();
+    assert_eq!(other.recover(), Ok(Vec::new()), "it still runs");
+    assert!(matches!(other.undo(1, false), Err(StepsError::Running(_))));
+    // The process ends; the note of it stays behind.
+    drop(open);
+    let told = other.recover().expect("recovered");
+    assert_eq!(told, ["`sleep 1; echo new >a` was cut off; it changed 1 file, which is step 1 (:undo)"]);
+    assert_eq!(other.recover(), Ok(Vec::new()), "once is enough");
+    let _ = other.undo(1, false).expect("taken back");
+    assert_eq!(scene.read("a"), "old");
+}
+
+#[test]
+fn two_sessions_in_one_workspace_share_their_steps() {
+    let scene = Scene::of(&[("a", "0"), ("b", "0")]);
+    let (mut one, mut two) = (scene.steps(), scene.steps());
+    let open = one.before("one").expect("a look");
+    scene.write("a", "1");
+    let other = two.before("two").expect("a look");
+    scene.write("b", "2");
+    let _ = two.after(other).expect("a step");
+    scene.write("a", "3");
+    let _ = one.after(open).expect("a step");
+    let told: Vec<_> = one.list().iter().map(|step| (step.text.clone(), step.files())).collect();
+    assert_eq!(told, [("one".to_owned(), 1), ("two".to_owned(), 1), ("one".to_owned(), 1)]);
+    let _ = two.undo(3, false).expect("taken back");
+    assert_eq!((scene.read("a"), scene.read("b")), ("0".into(), "0".into()));
+}
+
+#[test]
+fn a_damaged_store_harms_nothing() {
+    let scene = Scene::of(&[("a", "old")]);
+    let mut steps = scene.steps();
+    let _ = command(&mut steps, || scene.write("a", "new"));
+    let objects = steps.store.folder.join("git/objects");
+    for file in held(&objects).into_iter().filter(|(_, (mode, _))| mode & 0o170_000 == 0o100_000) {
+        let path = objects.join(file.0);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
+        fs::write(path, "damaged").expect("a file");
+    }
+    assert!(steps.undo(1, false).is_err());
+    assert_eq!(scene.read("a"), "new");
+    fs::write(steps.store.folder.join("table"), "damaged").expect("a file");
+    fs::write(steps.store.folder.join("steps/000001"), "damaged").expect("a file");
+    assert!(scene.steps().list().is_empty());
+}
+
+/// Tells this very test, started as a program of its own, where it works and at which step it is killed.
+const PLACE: &str = "REEDCLAW_TEST_STEPS_PLACE";
+const KILLED_AT: &str = "REEDCLAW_TEST_STEPS_KILLED_AT";
+
+#[test]
+fn killed_at_any_step_of_an_undo_all_is_old_or_all_is_new() {
+    if let Some(top) = std::env::var_os(PLACE) {
+        let top = PathBuf::from(top);
+        let mut steps = Steps::new(&top.join("state"), &top.join("ws"), LIMITS, &[]).expect("steps");
+        let mut left: usize = std::env::var(KILLED_AT).expect("a step").parse().expect("a number");
+        let records = steps.list();
+        let _ = steps.turn(records, true, false, &mut || {
+            left -= 1;
+            if left == 0 {
+                let _ = kill(getpid(), Signal::SIGKILL);
+            }
+        });
+        return;
+    }
+    let name = std::thread::current().name().expect("the test's name").to_owned();
+    let (mut news, mut olds) = (0, 0);
+    for at in 1.. {
+        assert!(at < 100, "it never ends by itself");
+        let scene = Scene::of(&[("a", "old"), ("gone/b", "old"), ("c", "c")]);
+        let before = scene.held();
+        let mut steps = scene.steps();
+        let _ = command(&mut steps, || {
+            scene.write("a", "new");
+            fs::remove_dir_all(scene.at("gone")).expect("it goes");
+            scene.write("made/d", "new");
+            fs::remove_file(scene.at("c")).expect("it goes");
+            symlink("a", scene.at("c")).expect("a link");
+        });
+        let after = scene.held();
+        let mut program = Command::new(std::env::current_exe().expect("this test"));
+        program.args(["--exact", &name]).env(PLACE, scene.top.path()).env(KILLED_AT, at.to_string());
+        let ended = program.output().expect("it runs");
+        if ended.status.success() {
+            assert_eq!(scene.held(), before);
+            break;
+        }
+        assert_eq!(ended.status.signal(), Some(Signal::SIGKILL as i32), "{ended:?}");
+        let told = scene.steps().recover().expect("recovered");
+        let now = scene.held();
+        let rest: Vec<_> = now.keys().filter(|path| path.display().to_string().starts_with('.')).collect();
+        if now == before {
+            olds += 1;
+            assert!(scene.steps().list()[0].is_undone, "{told:?}");
+        } else {
+            news += 1;
+            // What waited is taken away with the next undo; nothing else is there.
+            let mut now = now.clone();
+            now.retain(|path, _| {
+                !path.starts_with(".reedclaw-undo-0") && !path.display().to_string().starts_with(".reedclaw-undo")
+            });
+            assert!(now == after, "killed at step {at}: {rest:?}");
+        }
+    }
+    assert!(news >= 5 && olds >= 5, "{news} {olds}");
+}
+
+/// Tells this very test, started under a limit of file sizes, where it works.
+const FULL: &str = "REEDCLAW_TEST_STEPS_FULL";
+
+#[test]
+fn where_nothing_can_be_written_nothing_is_changed() {
+    if let Some(top) = std::env::var_os(FULL) {
+        let top = PathBuf::from(top);
+        let mut steps = Steps::new(&top.join("state"), &top.join("ws"), LIMITS, &[]).expect("steps");
+        assert!(matches!(steps.undo(1, false), Err(StepsError::Path { .. })), "it can't lay the content ready");
+        fs::write(top.join("ws/b"), "small").expect("a file");
+        let open = steps.before("x").expect("nothing large is new");
+        fs::rename(top.join("large"), top.join("ws/large")).expect("a file");
+        assert!(matches!(steps.after(open), Err(StepsError::Io { .. })), "it can't be kept");
+        return;
+    }
+    let noise = |mut seed: u32| -> String {
+        let next = move || {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            char::from(b'0' + (seed >> 26) as u8)
+        };
+        std::iter::repeat_with(next).take(200_000).collect()
+    };
+    let scene = Scene::of(&[("a", &noise(1))]);
+    let before = scene.held();
+    let mut steps = scene.steps();
+    let _ = command(&mut steps, || scene.write("a", "short"));
+    fs::write(scene.top.path().join("large"), noise(2)).expect("a file");
+    let name = std::thread::current().name().expect("the test's name").to_owned();
+    let mut program = Command::new("sh");
+    program.args(["-c", "trap '' XFSZ; ulimit -f 100; exec \"$0\" --exact \"$1\""]);
+    program.arg(std::env::current_exe().expect("this test")).arg(name).env(FULL, scene.top.path());
+    let ended = program.output().expect("it runs");
+    assert!(ended.status.success(), "{ended:?}");
+    assert_eq!(scene.read("a"), "short");
+    assert_eq!(fs::read_dir(scene.at("")).expect("a directory").count(), 3, "nothing of ours is left behind");
+    fs::remove_file(scene.at("b")).expect("it goes");
+    fs::remove_file(scene.at("large")).expect("it goes");
+    let _ = steps.undo(1, false).expect("taken back");
+    assert_eq!(scene.held(), before);
+}
+
+#[test]
+fn what_changes_while_it_is_taken_back_is_left() {
+    let scene = Scene::of(&[("a", "old"), ("b", "old")]);
+    let mut steps = scene.steps();
+    let _ = command(&mut steps, || ["a", "b"].iter().for_each(|name| scene.write(name, "new")));
+    let mut at = 0;
+    let mut change_at = |when: usize, text: &'static str| {
+        let scene = &scene;
+        at = 0;
+        move || {
+            at += 1;
+            if at == when {
+                scene.write("b", text);
+            }
+        }
+    };
+    // While the contents are laid ready: nothing is done.
+    let list = steps.list();
+    assert!(steps.turn(list.clone(), true, false, &mut change_at(2, "mine")).is_err());
+    assert_eq!((scene.read("a"), scene.read("b")), ("new".into(), "mine".into()));
+    scene.write("b", "new");
+    // When it counts already: the rest is done, and this one told.
+    let back = steps.turn(list, true, false, &mut change_at(5, "mine")).expect("taken back");
+    assert_eq!(back.left, [(PathBuf::from("b"), "it has changed meanwhile".to_owned())]);
+    assert_eq!((scene.read("a"), scene.read("b")), ("old".into(), "mine".into()));
+}
+
+#[test]
+fn where_the_repository_moved_is_told() {
+    let scene = Scene::of(&[("a", "old")]);
+    let git = |words: &str| {
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=x", "-c", "user.email=x@y"]).args(words.split(' ')).current_dir(scene.at(""));
+        command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", scene.top.path());
+        assert!(command.output().expect("git").status.success(), "{words}");
+    };
+    git("init -q -b main");
+    git("add .");
+    git("commit -qm one");
+    let mut steps = scene.steps();
+    let made = command(&mut steps, || {
+        scene.write("a", "new");
+        git("checkout -q -b other");
+        git("commit -qam two");
+    });
+    assert_eq!(made.files, 1);
+    let notes = &steps.list()[0].notes;
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(notes[0] == "git: the branch moved from main to other; undo leaves it there", "{notes:?}");
+    assert!(notes[1].starts_with("git: HEAD moved from "), "{notes:?}");
+    let (head, log) = (fs::read(scene.at(".git/HEAD")), fs::read(scene.at(".git/index")));
+    let _ = steps.undo(1, false).expect("taken back");
+    assert_eq!(scene.read("a"), "old");
+    assert_eq!((fs::read(scene.at(".git/HEAD")).ok(), fs::read(scene.at(".git/index")).ok()), (head.ok(), log.ok()));
+}
+
+/// One thing that a command does to a tree.
+#[derive(Clone, Debug)]
+enum Deed {
+    Write(usize, Vec<u8>),
+    Remove(usize),
+    Mode(usize, u32),
+    Link(usize, usize),
+    Directory(usize),
+}
+
+const NAMES: [&str; 10] = ["a", "b", "d/a", "d/b", "d/e/a", "d/e/f/a", "z/a", "name with\nnewline", "d", "d/e"];
+
+fn deed() -> impl Strategy<Value = Deed> {
+    let name = 0..NAMES.len();
+    prop_oneof![
+        4 => (name.clone(), prop::collection::vec(any::<u8>(), 0..20)).prop_map(|(at, bytes)| Deed::Write(at, bytes)),
+        2 => name.clone().prop_map(Deed::Remove),
+        1 => (name.clone(), 0..0o10u32).prop_map(|(at, bits)| Deed::Mode(at, 0o700 | bits << 3 | bits)),
+        1 => (name.clone(), name.clone()).prop_map(|(at, to)| Deed::Link(at, to)),
+        1 => name.prop_map(Deed::Directory),
+    ]
+}
+
+/// Does it as a command would; what doesn't work isn't done.
+fn do_it(top: &Path, deed: &Deed) {
+    let at = |name: usize| top.join(NAMES[name]);
+    // A link on the way would lead elsewhere; such a tree is made by nobody here.
+    let has_link = |name: usize| {
+        let path = Path::new(NAMES[name]);
+        path.ancestors().any(|it| !it.as_os_str().is_empty() && top.join(it).is_symlink())
+    };
+    let clear = |path: &Path| {
+        let _ = fs::remove_file(path);
+        let _ = fs::remove_dir_all(path);
+    };
+    match deed {
+        Deed::Write(name, bytes) if !has_link(*name) => {
+            let path = at(*name);
+            if path.is_dir() {
+                clear(&path);
+            }
+            let _ = fs::create_dir_all(path.parent().expect("a parent"));
+            let _ = fs::write(path, bytes);
+        }
+        Deed::Remove(name) => clear(&at(*name)),
+        Deed::Mode(name, mode) if !has_link(*name) => {
+            let _ = fs::set_permissions(at(*name), fs::Permissions::from_mode(*mode));
+        }
+        Deed::Link(name, to) if !has_link(*name) => {
+            clear(&at(*name));
+            let _ = symlink(NAMES[*to], at(*name));
+        }
+        Deed::Directory(name) if !has_link(*name) => {
+            let _ = fs::create_dir_all(at(*name));
+        }
+        _ => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn whatever_a_command_did_comes_back_to_the_bit(
+        first in prop::collection::vec(deed(), 0..15),
+        rounds in prop::collection::vec(prop::collection::vec(deed(), 0..10), 1..4),
+    ) {
+        let scene = Scene::new();
+        first.iter().for_each(|deed| do_it(&scene.at(""), deed));
+        let mut steps = scene.steps();
+        let mut trees = vec![scene.held()];
+        for round in &rounds {
+            let made = command(&mut steps, || round.iter().for_each(|deed| do_it(&scene.at(""), deed)));
+            if made.step.is_some() {
+                trees.push(scene.held());
+            } else {
+                prop_assert_eq!(&scene.held(), trees.last().expect("one"));
+            }
+        }
+        let last = trees.pop().expect("one");
+        for tree in trees.iter().rev() {
+            prop_assert_eq!(&steps.undo(1, false).expect("taken back").left, &[]);
+            prop_assert_eq!(&scene.held(), tree);
+        }
+        if !trees.is_empty() {
+            let _ = steps.redo(trees.len(), false).expect("made again");
+            prop_assert_eq!(&scene.held(), &last);
+            let _ = steps.undo(trees.len(), false).expect("taken back at once");
+            prop_assert_eq!(&scene.held(), &trees[0]);
+        }
+    }
+}

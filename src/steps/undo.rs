@@ -1,0 +1,524 @@
+//! Steps taken back, and made again: each path is what the step left there, or nothing is touched. All new contents lie ready
+//! on the disk before a note of what is to be done counts; from there a crash is carried on, not taken back.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use super::state::{Kind, State, Why, change_lines, change_of};
+use super::store::name_of;
+use super::{Change, Record, Steps, StepsError, look};
+use crate::base::hex;
+use crate::host::{PathError, Stage, Stamp};
+
+/// The note of an undo that counts.
+pub(super) const INTENT: &str = "undoing";
+/// First line of it: what it is, and its version.
+const HEAD: &str = "reedclaw-undo 1";
+/// Last line of one that is whole.
+const END: &str = "end";
+/// Threads that wait for the disk at once.
+const SYNCING_THREADS: usize = 8;
+/// Longest file that is compared with what a step left.
+const COMPARED_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// A path that isn't what a step left there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Where.
+    pub path: PathBuf,
+    /// What is the matter, behind the path.
+    pub why: String,
+    /// What the step left there.
+    pub left: State,
+    /// What is there now.
+    pub now: State,
+}
+
+/// What was taken back, or made again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TakenBack {
+    /// The steps, in the order in which that was done.
+    pub steps: Vec<Record>,
+    /// Files and links that are as they were, or will be.
+    pub files: usize,
+    /// What stays as it is, and why.
+    pub left: Vec<(PathBuf, String)>,
+    /// The step that keeps what a person had changed, where that was overwritten.
+    pub kept_in: Option<u64>,
+}
+
+/// What is done at a path: it is `before`, and is to be `after`.
+struct Plan {
+    changes: Vec<Change>,
+    left: Vec<(PathBuf, String)>,
+    conflicts: Vec<Conflict>,
+}
+
+/// What is to be done, as it is noted.
+struct Intent {
+    stage: String,
+    /// Steps, and whether they are taken back then.
+    steps: Vec<(u64, bool)>,
+    changes: Vec<Change>,
+}
+
+impl Steps {
+    /// Takes the last `count` steps back. What was changed since is overwritten only where `by_force`, and kept as a step
+    /// then.
+    ///
+    /// # Errors
+    /// There are not so many; something has changed since; a file can't be written: nothing is changed then.
+    pub fn undo(&mut self, count: usize, by_force: bool) -> Result<TakenBack, StepsError> {
+        let _held = self.enter_alone()?;
+        let done: Vec<Record> = self.list().into_iter().rev().filter(|step| !step.is_undone).collect();
+        let none = "there is nothing to take back: no command or edit of a model has changed anything here";
+        let steps = first(done, count, none, "to take back")?;
+        self.turn(steps, true, by_force, &mut || ())
+    }
+
+    /// Makes the last `count` steps again that were taken back.
+    ///
+    /// # Errors
+    /// As of [`Steps::undo`].
+    pub fn redo(&mut self, count: usize, by_force: bool) -> Result<TakenBack, StepsError> {
+        let _held = self.enter_alone()?;
+        let mut undone: Vec<Record> = self.list().into_iter().rev().take_while(|step| step.is_undone).collect();
+        undone.reverse();
+        let none = "there is nothing to make again: no step was taken back since the last one";
+        let steps = first(undone, count, none, "to make again")?;
+        self.turn(steps, false, by_force, &mut || ())
+    }
+
+    /// Takes back what the last step did to one file that still is what that step left; again, what the one before it did.
+    /// That is a step of its own.
+    ///
+    /// # Errors
+    /// No step changed it, or it has changed since; a file can't be written.
+    pub fn undo_file(&mut self, path: &Path, by_force: bool) -> Result<TakenBack, StepsError> {
+        let _held = self.enter_alone()?;
+        let now = self.keep_state(path)?;
+        let steps = self.list();
+        let of_it = |step: &Record| {
+            let found = step.changes.iter().find(|it| it.path == path);
+            found.map(|it| (it.before, it.after))
+        };
+        let touching = || {
+            let own = steps.iter().rev().filter(|step| step.kind != Kind::Undo && !step.is_undone);
+            own.filter_map(|step| Some((step, of_it(step)?)))
+        };
+        let name = path.display();
+        let Some((newest, (_, left))) = touching().next() else {
+            return Err(StepsError::Nothing(format!("no step that holds has changed {name}")));
+        };
+        let (step, (to, _)) = match touching().find(|(_, (_, after))| *after == now) {
+            Some(found) => found,
+            None if by_force => (newest, of_it(newest).unwrap_or((State::Nothing, State::Nothing))),
+            None => {
+                let why = "has changed since".to_owned();
+                return Err(StepsError::Conflicts(vec![Conflict { path: path.to_owned(), why, left, now }]));
+            }
+        };
+        if let State::Unknown(why) = to {
+            return Err(StepsError::Nothing(format!("{name} can't be taken back: {why}")));
+        }
+        let mut changes = vec![Change { path: path.to_owned(), before: now, after: to }];
+        // The directories that it needs, where they have gone with it.
+        let missing = |path: &&Path| matches!(self.root.stamp(path), Ok(None)) && to != State::Nothing;
+        let above = path.ancestors().skip(1).filter(|path| !path.as_os_str().is_empty()).take_while(missing);
+        changes.extend(above.map(|path| Change {
+            path: path.to_owned(),
+            before: State::Nothing,
+            after: State::Directory { mode: 0o755 },
+        }));
+        let (text, step) = (format!(":undo --file {name}"), step.clone());
+        self.carry_out(Vec::new(), changes.clone(), &mut || ())?;
+        let made = self.make(Kind::Undo, text, Vec::new(), changes)?;
+        Ok(TakenBack { steps: vec![step], files: 1, left: Vec::new(), kept_in: made.step })
+    }
+
+    /// Finishes an undo that counted and was cut off; gives a line about it. The lock is held.
+    pub(super) fn finish_undo(&mut self) -> Result<Option<String>, StepsError> {
+        let Some(text) = self.store.text(INTENT) else { return Ok(None) };
+        let Some(intent) = Intent::of(&text) else {
+            self.store.remove(INTENT);
+            return Ok(None);
+        };
+        let left = self.apply(&intent, None, &mut || ())?;
+        let files = super::counted(intent.changes.len() - left.len().min(intent.changes.len()), "path");
+        self.close(&intent)?;
+        let left: Vec<String> = left.iter().map(|(path, why)| format!("{} ({why})", path.display())).collect();
+        let left = if left.is_empty() { String::new() } else { format!("; left as they are: {}", left.join(", ")) };
+        Ok(Some(format!("an undo in {} was cut off; it is finished now: {files}{left}", self.root.path().display())))
+    }
+
+    /// The lock, while no command of a model runs.
+    fn enter_alone(&mut self) -> Result<super::store::Held, StepsError> {
+        if !self.store.is_there() {
+            return Err(StepsError::Nothing(
+                "there is nothing to take back: no command or edit of a model has changed anything here".into(),
+            ));
+        }
+        let held = self.enter()?;
+        match self.others().into_iter().find(|other| other.is_alive) {
+            Some(other) => Err(StepsError::Running(other.text)),
+            None => Ok(held),
+        }
+    }
+
+    /// Takes steps back, the newest first, or makes them again, the oldest first.
+    pub(super) fn turn(
+        &mut self,
+        steps: Vec<Record>,
+        is_undone: bool,
+        by_force: bool,
+        step: &mut dyn FnMut(),
+    ) -> Result<TakenBack, StepsError> {
+        let Plan { mut changes, left, conflicts } = self.plan(&steps, is_undone)?;
+        if !conflicts.is_empty() && !by_force {
+            return Err(StepsError::Conflicts(conflicts));
+        }
+        if let Some(lost) = conflicts.iter().find(|it| matches!(it.now, State::Unknown(_))) {
+            let error = format!("{} {}, and it can't be kept: put it away first", lost.path.display(), lost.why);
+            return Err(StepsError::Nothing(error));
+        }
+        let forced: Vec<Change> =
+            changes.iter().filter(|it| conflicts.iter().any(|conflict| conflict.path == it.path)).cloned().collect();
+        // A change of what isn't there any more needs its directories.
+        let needed: Vec<PathBuf> = changes
+            .iter()
+            .filter(|it| it.after != State::Nothing)
+            .flat_map(|it| it.path.ancestors().skip(1).map(Path::to_owned))
+            .filter(|path| !path.as_os_str().is_empty() && matches!(self.root.stamp(path), Ok(None)))
+            .collect();
+        for path in needed {
+            if !changes.iter().any(|it| it.path == path) {
+                let after = State::Directory { mode: 0o755 };
+                changes.push(Change { path, before: State::Nothing, after });
+            }
+        }
+        let files = changes.iter().filter(|it| !super::state::is_of_directories(it)).count();
+        let flips = steps.iter().map(|it| (it.number, is_undone)).collect();
+        let more = self.carry_out(flips, changes, step)?;
+        let kept_in = match &forced[..] {
+            [] => None,
+            _ => {
+                let word = if is_undone { "undo" } else { "redo" };
+                let note = "what you had changed is kept in it".to_owned();
+                self.make(Kind::Undo, format!(":{word} --force"), vec![note], forced)?.step
+            }
+        };
+        let left = left.into_iter().chain(more).collect();
+        Ok(TakenBack { steps, files, left, kept_in })
+    }
+
+    /// What steps come to together, and what stands in the way.
+    fn plan(&self, steps: &[Record], is_undone: bool) -> Result<Plan, StepsError> {
+        let mut together: BTreeMap<&Path, (State, State, bool)> = BTreeMap::new();
+        for change in steps.iter().flat_map(|step| &step.changes) {
+            let (from, to) = if is_undone { (change.after, change.before) } else { (change.before, change.after) };
+            let entry = together.entry(&change.path).or_insert((from, to, true));
+            // Between two steps somebody else may have changed it.
+            entry.2 &= (entry.0, entry.1) == (from, to) || entry.1 == from;
+            entry.1 = to;
+        }
+        let mut plan = Plan { changes: Vec::new(), left: Vec::new(), conflicts: Vec::new() };
+        for (path, (from, to, is_chain)) in together {
+            let now = self.now(path, from)?;
+            if let State::Unknown(why) = to {
+                plan.left.push((path.to_owned(), why.to_string()));
+                continue;
+            }
+            if now == to {
+                continue;
+            }
+            // A directory that is to go goes if it is empty; one that is to come is there already.
+            let is_free = now.is_directory()
+                && (from.is_directory() && to == State::Nothing || to.is_directory() && !from.is_directory());
+            let why = match (now, from) {
+                _ if is_free => None,
+                (_, State::Unknown(why)) => Some(format!("may have changed since: the step didn't keep it ({why})")),
+                _ if now != from => Some("has changed since".to_owned()),
+                _ if !is_chain => Some("was changed between these steps".to_owned()),
+                _ => None,
+            };
+            if let Some(why) = why {
+                plan.conflicts.push(Conflict { path: path.to_owned(), why, left: from, now });
+            }
+            plan.changes.push(Change { path: path.to_owned(), before: now, after: to });
+        }
+        Ok(plan)
+    }
+
+    /// What is at a path now; its content is kept where it isn't what was expected.
+    fn now(&self, path: &Path, expected: State) -> Result<State, StepsError> {
+        let found = self.compared(path)?;
+        if found == expected && found.id().is_none_or(|id| self.store.holds(&id)) {
+            Ok(found)
+        } else {
+            self.keep_state(path)
+        }
+    }
+
+    /// What is at a path, without keeping it.
+    fn compared(&self, path: &Path) -> Result<State, StepsError> {
+        let failed = |error| StepsError::Path { path: path.to_owned(), error };
+        let Some(stamp) = self.root.stamp(path).map_err(failed)? else { return Ok(State::Nothing) };
+        if stamp.is_directory() {
+            return Ok(State::Directory { mode: stamp.permissions() });
+        }
+        Ok(match self.root.held(path, COMPARED_BYTES_MAX) {
+            Ok((stamp, bytes)) => match name_of(&bytes) {
+                Some(id) if stamp.is_link() => State::Link { id },
+                Some(id) => State::File { mode: stamp.permissions(), id },
+                None => State::Unknown(Why::Special),
+            },
+            Err(PathError::Missing) => State::Nothing,
+            Err(PathError::Long(_)) => State::Unknown(Why::Large),
+            Err(PathError::NotRegular) => State::Unknown(Why::Special),
+            Err(_) => State::Unknown(Why::Closed),
+        })
+    }
+
+    /// Does what is planned, as one. Gives what it had to leave.
+    fn carry_out(
+        &mut self,
+        steps: Vec<(u64, bool)>,
+        changes: Vec<Change>,
+        step: &mut dyn FnMut(),
+    ) -> Result<Vec<(PathBuf, String)>, StepsError> {
+        let stage = format!("{}{}", look::STAGE_PREFIX, self.session);
+        let intent = Intent { stage, steps, changes };
+        let stamps = self.stamps(&intent)?;
+        step();
+        if let Err(error) = self.prepare(&intent, step) {
+            self.root.unstage(&intent.stage);
+            return Err(error);
+        }
+        if self.stamps(&intent)? != stamps {
+            self.root.unstage(&intent.stage);
+            return Err(StepsError::Nothing("the files have changed just now; nothing was done, try again".into()));
+        }
+        if let Err(error) = self.store.put_for_good(INTENT, intent.text().as_bytes()) {
+            self.root.unstage(&intent.stage);
+            self.store.remove(INTENT);
+            return Err(StepsError::io("the note of what is to be done", &error));
+        }
+        step();
+        let left = match self.apply(&intent, Some(&stamps), step) {
+            Ok(left) => left,
+            Err(error) => return Err(self.reversed(&intent, error)),
+        };
+        self.close(&intent)?;
+        step();
+        Ok(left)
+    }
+
+    /// Puts back what was done before something failed.
+    fn reversed(&self, intent: &Intent, error: StepsError) -> StepsError {
+        let back = intent.changes.iter().map(|it| Change { path: it.path.clone(), before: it.after, after: it.before });
+        let back = Intent { stage: intent.stage.clone(), steps: Vec::new(), changes: back.collect() };
+        match self.apply(&back, None, &mut || ()) {
+            Ok(_) => {
+                self.store.remove(INTENT);
+                self.root.unstage(&intent.stage);
+                error
+            }
+            // The note stays, and whoever comes next goes on.
+            Err(_) => error,
+        }
+    }
+
+    fn stamps(&self, intent: &Intent) -> Result<Vec<Option<Stamp>>, StepsError> {
+        let stamp = |it: &Change| {
+            let found = self.root.stamp(&it.path);
+            found.map_err(|error| StepsError::Path { path: it.path.clone(), error })
+        };
+        // A directory's times change with what is put into it.
+        let stamp = |it: &Change| Ok(stamp(it)?.filter(|stamp| !stamp.is_directory()));
+        intent.changes.iter().map(stamp).collect()
+    }
+
+    /// Lays every new content ready, onto the disk.
+    fn prepare(&self, intent: &Intent, step: &mut dyn FnMut()) -> Result<(), StepsError> {
+        let stage = self.staging(intent)?;
+        let mut files = Vec::new();
+        for number in 0..intent.changes.len() {
+            files.extend(self.lay_ready(&stage, intent, number)?);
+            step();
+        }
+        let share = files.len().div_ceil(SYNCING_THREADS).max(1);
+        let failed = |error: std::io::Error| StepsError::io("a file that is to be put back", &error);
+        std::thread::scope(|scope| {
+            let sync = |files: &[File]| files.iter().try_for_each(File::sync_all);
+            let threads: Vec<_> = files.chunks(share).map(|files| scope.spawn(move || sync(files))).collect();
+            threads.into_iter().try_for_each(|it| it.join().unwrap_or(Ok(())))
+        })
+        .map_err(failed)
+    }
+
+    fn staging(&self, intent: &Intent) -> Result<Stage<'_>, StepsError> {
+        self.root.staging(&intent.stage).map_err(|error| StepsError::Path { path: intent.stage.clone().into(), error })
+    }
+
+    fn lay_ready(&self, stage: &Stage<'_>, intent: &Intent, number: usize) -> Result<Option<File>, StepsError> {
+        let Change { path, after, .. } = &intent.changes[number];
+        let failed = |error| StepsError::Path { path: path.clone(), error };
+        match after {
+            State::File { mode, id } => {
+                let bytes = self.store.content(id)?;
+                stage.file(number, &bytes, *mode, path).map(Some).map_err(failed)
+            }
+            State::Link { id } => {
+                let target = self.store.content(id)?;
+                stage.link(number, &target).map(|()| None).map_err(failed)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Brings every path to what it is to be; one that is neither that nor what it was is left. It can be done again.
+    fn apply(
+        &self,
+        intent: &Intent,
+        stamps: Option<&[Option<Stamp>]>,
+        step: &mut dyn FnMut(),
+    ) -> Result<Vec<(PathBuf, String)>, StepsError> {
+        let mut left = Vec::new();
+        let mut order: Vec<usize> = (0..intent.changes.len()).collect();
+        order.sort_by_key(|at| intent.changes[*at].path.components().count());
+        let stage = self.staging(intent)?;
+        // First what goes, from the deepest; then what comes, from the top.
+        let goes = |at: &&usize| {
+            let Change { before, after, .. } = &intent.changes[**at];
+            *after == State::Nothing || before.is_directory() != after.is_directory() && *before != State::Nothing
+        };
+        for at in order.iter().rev().filter(goes) {
+            if let Some(why) = self.take_away(&intent.changes[*at])? {
+                left.push((intent.changes[*at].path.clone(), why));
+            }
+            step();
+        }
+        for at in &order {
+            let change = &intent.changes[*at];
+            let stamp = stamps.and_then(|stamps| stamps[*at]);
+            if change.after != State::Nothing && !left.iter().any(|(path, _)| *path == change.path) {
+                if let Some(why) = self.bring(&stage, intent, *at, stamp)? {
+                    left.push((change.path.clone(), why));
+                }
+                step();
+            }
+        }
+        let directories: std::collections::BTreeSet<&Path> =
+            intent.changes.iter().filter_map(|it| it.path.parent()).collect();
+        directories.into_iter().for_each(|path| self.root.sync_directory(path));
+        Ok(left)
+    }
+
+    /// Takes away what was there; says why where it stays.
+    fn take_away(&self, change: &Change) -> Result<Option<String>, StepsError> {
+        let failed = |error| StepsError::Path { path: change.path.clone(), error };
+        let now = self.compared(&change.path)?;
+        if now == State::Nothing || now == change.after {
+            return Ok(None);
+        }
+        if now.is_directory() && change.before.is_directory() {
+            let is_gone = self.root.remove_directory(&change.path).map_err(failed)?;
+            return Ok((!is_gone).then(|| "it isn't empty: something else is in it".to_owned()));
+        }
+        if now != change.before {
+            return Ok(Some("it has changed meanwhile".to_owned()));
+        }
+        self.root.remove(&change.path).map_err(failed).map(|()| None)
+    }
+
+    /// Brings what is to be there; says why where that isn't done.
+    fn bring(
+        &self,
+        stage: &Stage<'_>,
+        intent: &Intent,
+        at: usize,
+        stamp: Option<Stamp>,
+    ) -> Result<Option<String>, StepsError> {
+        let Change { path, before, after } = &intent.changes[at];
+        let failed = |error| StepsError::Path { path: path.clone(), error };
+        // A stamp that is still the same says as much as the content.
+        let now = match stamp.filter(|stamp| self.root.stamp(path).ok().flatten() == Some(*stamp)) {
+            Some(_) => *before,
+            None => self.compared(path)?,
+        };
+        if now == *after {
+            return Ok(None);
+        }
+        if let State::Directory { mode } = after {
+            let done = match now {
+                State::Nothing => self.root.make_directory(path, *mode),
+                State::Directory { .. } => self.root.set_mode(path, *mode),
+                _ => return Ok(Some("something else is there".to_owned())),
+            };
+            return done.map_err(failed).map(|()| None);
+        }
+        let is_gone = before.is_directory() && now == State::Nothing;
+        if now != *before && !is_gone {
+            return Ok(Some("it has changed meanwhile".to_owned()));
+        }
+        if !stage.holds(at) {
+            let file = self.lay_ready(stage, intent, at)?;
+            file.map_or(Ok(()), |file| file.sync_all())
+                .map_err(|error| StepsError::io("a file that is to be put back", &error))?;
+        }
+        stage.place(at, path, now == State::Nothing).map_err(failed).map(|()| None)
+    }
+
+    /// Marks the steps, and puts the note away.
+    fn close(&mut self, intent: &Intent) -> Result<(), StepsError> {
+        for mut step in self.list() {
+            if let Some((_, is_undone)) = intent.steps.iter().find(|(number, _)| *number == step.number) {
+                step.is_undone = *is_undone;
+                self.store.put_step(&step)?;
+            }
+        }
+        self.store.remove(INTENT);
+        self.root.unstage(&intent.stage);
+        Ok(())
+    }
+}
+
+/// The first `count`, where there are so many.
+fn first(mut steps: Vec<Record>, count: usize, none: &str, what: &str) -> Result<Vec<Record>, StepsError> {
+    if steps.is_empty() {
+        return Err(StepsError::Nothing(none.to_owned()));
+    }
+    if count == 0 || count > steps.len() {
+        let there = super::counted(steps.len(), "step");
+        return Err(StepsError::Nothing(format!("{count} is no number of steps {what}: there are {there}")));
+    }
+    steps.truncate(count);
+    Ok(steps)
+}
+
+impl Intent {
+    fn text(&self) -> String {
+        let mut text = format!("{HEAD}\nstage {}\n", hex::encode(self.stage.as_bytes()));
+        for (number, is_undone) in &self.steps {
+            text.push_str(&format!("step {number} {}\n", u8::from(*is_undone)));
+        }
+        text + &change_lines(&self.changes) + END + "\n"
+    }
+
+    fn of(text: &str) -> Option<Self> {
+        let mut lines = text.strip_prefix(HEAD)?.strip_prefix('\n')?.strip_suffix(&format!("{END}\n"))?.lines();
+        let stage = String::from_utf8(super::state::bytes_of(lines.next()?.strip_prefix("stage ")?)?).ok()?;
+        let mut intent = Self { stage, steps: Vec::new(), changes: Vec::new() };
+        for line in lines {
+            match line.strip_prefix("step ").map(|rest| rest.split_once(' ')) {
+                Some(step) => {
+                    let (number, is_undone) = step?;
+                    intent.steps.push((number.parse().ok()?, is_undone == "1"));
+                }
+                None => intent.changes.push(change_of(line)?),
+            }
+        }
+        Some(intent)
+    }
+}

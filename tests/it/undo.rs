@@ -1,0 +1,257 @@
+//! What a model changed, taken back: the built executable with a scripted model, in a session and without one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::need::{TEST_PATH, require};
+use crate::pty::{Session, Spawn, program};
+
+const CONFIG: &str = "return { console = {usage = false}, memory = {auto = false}, context = {project = false},\n\
+    editor = {autosuggest = false}, security = {autonomy = \"full\"}, models = { m = { kind = \"mock\", script = SCRIPT } }, MORE }";
+
+/// A home with a workspace and a model that runs these commands, each for its question.
+fn home(answers: &[Value], more: &str) -> TempDir {
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
+    let script = home.path().join("answers.jsonl");
+    let lines: Vec<String> = answers.iter().map(Value::to_string).collect();
+    fs::write(&script, lines.join("\n")).expect("a script");
+    let config = CONFIG.replace("SCRIPT", &format!("{:?}", script.display().to_string())).replace("MORE", more);
+    fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
+    fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
+    fs::create_dir_all(home.path().join("reedclaw-workspace")).expect("a workspace");
+    home
+}
+
+fn calls(when: &str, tool: &str, arguments: Value) -> Value {
+    json!({"when": when, "rounds": [[{"tool_call": {"name": tool, "arguments": arguments}}], [{"text": "done"}]]})
+}
+
+fn runs(when: &str, command: &str) -> Value {
+    calls(when, "shell", json!({"command": command}))
+}
+
+fn reedclaw(home: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(program());
+    command.args(args).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
+    command.current_dir(home.join("reedclaw-workspace"));
+    let Output { status, stdout, stderr } = command.stdin(Stdio::null()).output().expect("it runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (status.code(), text(stdout), text(stderr))
+}
+
+fn ask(home: &Path, question: &str) -> String {
+    let (code, out, err) = reedclaw(home, &["agent", "-m", question]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    err
+}
+
+/// Every file below a directory, with its mode.
+fn held(top: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    let mut found = BTreeMap::new();
+    let mut waiting = vec![top.to_owned()];
+    while let Some(at) = waiting.pop() {
+        for entry in fs::read_dir(at).expect("a directory").flatten() {
+            let data = entry.metadata().expect("an entry");
+            let bytes = if data.is_dir() { Vec::new() } else { fs::read(entry.path()).unwrap_or_default() };
+            if data.is_dir() {
+                waiting.push(entry.path());
+            }
+            let path = entry.path().strip_prefix(top).expect("below").to_owned();
+            found.insert(path, (data.permissions().mode(), bytes));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_command_and_an_edit_are_taken_back_without_a_session() {
+    let answers = [
+        runs("mess", "printf 'new\\n' >a.txt; mkdir -p sub/deep; echo made >sub/deep/b; mv gone sub; chmod 600 kept"),
+        calls("edit", "edit_replace_exact", json!({"path": "a.txt", "old": "new", "new": "edited"})),
+    ];
+    let home = home(&answers, "");
+    let ws = home.path().join("reedclaw-workspace");
+    for (name, text) in [("a.txt", "old\n"), ("gone", "gone\n"), ("kept", "kept\n")] {
+        fs::write(ws.join(name), text).expect("a file");
+    }
+    let before = held(&ws);
+    let told = ask(home.path(), "mess it up");
+    assert!(told.contains("changed 5 files · reedclaw undo"), "{told}");
+    let told = ask(home.path(), "edit it");
+    assert!(told.contains("changed 1 file · reedclaw undo"), "{told}");
+    let after = held(&ws);
+    let (_, out, _) = reedclaw(home.path(), &["steps"]);
+    assert!(out.contains("edited a.txt") && out.contains("printf") && out.contains("5 files"), "{out}");
+    let (_, out, _) = reedclaw(home.path(), &["steps", "--diff", "2"]);
+    assert!(out.contains("-new\n+edited\n"), "{out}");
+    let (code, out, err) = reedclaw(home.path(), &["undo", "2"]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert_eq!(held(&ws), before);
+    let (code, out, err) = reedclaw(home.path(), &["redo", "2"]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert_eq!(held(&ws), after);
+    // Nothing but the store of steps knows of it.
+    let undo = home.path().join(".local/state/reedclaw/undo");
+    let mode = fs::metadata(&undo).expect("the store").permissions().mode();
+    assert_eq!(mode & 0o077, 0, "{mode:o}");
+}
+
+#[test]
+fn git_s_own_state_is_never_touched() {
+    if !require(&["git"]) {
+        return;
+    }
+    let home = home(&[runs("mess", "echo new >tracked; echo new >ignored; echo new >untracked; mv staged moved")], "");
+    let ws = home.path().join("reedclaw-workspace");
+    let git = |words: &str| {
+        let mut command = Command::new("git");
+        command.args(words.split(' ')).current_dir(&ws).env_clear().env("PATH", TEST_PATH).env("HOME", home.path());
+        for (name, value) in [
+            ("GIT_AUTHOR_NAME", "n"),
+            ("GIT_AUTHOR_EMAIL", "e"),
+            ("GIT_COMMITTER_NAME", "n"),
+            ("GIT_COMMITTER_EMAIL", "e"),
+        ] {
+            command.env(name, value);
+        }
+        let output = command.output().expect("git");
+        assert!(output.status.success(), "{words}: {output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    git("init -q");
+    fs::write(ws.join(".gitignore"), "/ignored\n").expect("a file");
+    fs::write(ws.join("tracked"), "stashed\n").expect("a file");
+    git("add .");
+    git("commit -q -m first");
+    fs::write(ws.join("tracked"), "in the stash\n").expect("a file");
+    git("stash -q");
+    fs::write(ws.join("staged"), "staged\n").expect("a file");
+    git("add staged");
+    fs::write(ws.join("tracked"), "worked on\n").expect("a file");
+    fs::write(ws.join("ignored"), "a secret\n").expect("a file");
+    let before = held(&ws);
+    let status = git("--no-optional-locks status --porcelain");
+    ask(home.path(), "mess it up");
+    assert_eq!(fs::read_to_string(ws.join("ignored")).expect("a file"), "new\n");
+    let (code, out, err) = reedclaw(home.path(), &["undo"]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    // Index, references, stash, logs, hooks and objects too, to the byte.
+    assert_eq!(held(&ws), before);
+    assert_eq!(git("--no-optional-locks status --porcelain"), status);
+    // A step is a pair of trees that git itself reads.
+    let store = fs::read_dir(home.path().join(".local/state/reedclaw/undo")).expect("a store").flatten().next();
+    let store = store.expect("one workspace").path();
+    let step = fs::read_to_string(store.join("steps/000001")).expect("a record");
+    let tree = |name: &str| step.lines().find_map(|line| line.strip_prefix(name)).expect("a tree").to_owned();
+    let told = git(&format!(
+        "--git-dir {} diff --name-status -M100% {} {}",
+        store.join("git").display(),
+        tree("before "),
+        tree("after ")
+    ));
+    assert_eq!(told, "M\tignored\nR100\tstaged\tmoved\nM\ttracked\nA\tuntracked\n");
+}
+
+#[test]
+fn a_session_takes_back_and_leaves_alone_what_the_person_changed() {
+    let ws = "reedclaw-workspace";
+    let script = runs("mess", "echo new >a.txt; echo new >b.txt").to_string();
+    let config = CONFIG.replace("SCRIPT", "os.getenv(\"HOME\") .. \"/answers.jsonl\"").replace("MORE", "");
+    let spawn = Spawn::reedclaw().size(40, 100).file(".config/reedclaw/config.lua", &config);
+    let spawn = spawn.file("answers.jsonl", &script);
+    let session = Session::spawn(spawn.file(&format!("{ws}/a.txt"), "old\n").file(&format!("{ws}/b.txt"), "old\n"));
+    session.expect_prompt();
+    session.run(&format!("cd ~/{ws}"));
+    session.run("?mess it up");
+    session.expect_text("changed 2 files · :undo");
+    session.expect_prompt();
+    session.run("clear");
+    session.run(":steps");
+    session.expect_text("echo new >a.txt");
+    session.run("clear");
+    session.run(":diff 1");
+    session.expect_line("+new");
+    session.run("clear");
+    session.run("echo mine >a.txt");
+    session.run(":undo");
+    session.expect_line("+mine");
+    session.expect_text("a.txt has changed since");
+    session.expect_text(":undo --force");
+    session.run("clear; cat a.txt b.txt");
+    session.expect("nothing was done", |screen| screen.contents().contains("mine\nnew"));
+    session.run("clear");
+    session.run(":undo --file b.txt");
+    session.expect_text("took one file back");
+    session.run(":undo 2 --force");
+    session.expect_text("kept as step 3");
+    session.run("clear; cat a.txt b.txt");
+    session.expect("all is old", |screen| screen.contents().contains("old\nold"));
+    session.run(":undo");
+    session.expect_text("took back step 3");
+    session.run("clear; cat a.txt");
+    session.expect_line("mine");
+}
+
+#[test]
+fn without_undo_nothing_is_kept() {
+    let home = home(&[runs("mess", "echo new >a.txt")], "undo = {enabled = false}");
+    let told = ask(home.path(), "mess it up");
+    assert!(!told.contains("undo"), "{told}");
+    assert!(!home.path().join(".local/state/reedclaw/undo").exists());
+}
+
+#[test]
+fn a_workspace_that_is_too_large_is_told_once() {
+    let home = home(&[runs("mess", "echo new >a.txt")], "undo = {files_max = 3}");
+    let ws = home.path().join("reedclaw-workspace");
+    (0..10).for_each(|number| fs::write(ws.join(number.to_string()), "x").expect("a file"));
+    let told = ask(home.path(), "mess it up");
+    assert!(told.contains("can't be taken back: the workspace has more than 3 files"), "{told}");
+    assert_eq!(fs::read_to_string(ws.join("a.txt")).expect("it ran"), "new\n");
+}
+
+#[test]
+fn a_command_of_an_answer_that_the_person_runs_is_a_step_too() {
+    let script = json!({"when": "mess", "rounds": [[{"text": "CMD: echo new >a.txt"}]]}).to_string();
+    let config = CONFIG.replace("SCRIPT", "os.getenv(\"HOME\") .. \"/answers.jsonl\"").replace("MORE", "");
+    let spawn = Spawn::reedclaw().file(".config/reedclaw/config.lua", &config).file("answers.jsonl", &script);
+    let session = Session::spawn(spawn.file("reedclaw-workspace/a.txt", "old\n"));
+    session.expect_prompt();
+    session.run("cd ~/reedclaw-workspace");
+    session.type_text("?mess it up\r");
+    session.expect_text("run [r]");
+    session.type_text("r");
+    session.expect_text("changed 1 file · :undo");
+    session.expect_prompt();
+    session.run("clear");
+    session.run(":undo");
+    session.expect_text("took back step 1");
+    session.run("clear; cat a.txt");
+    session.expect_line("old");
+}
+
+#[test]
+fn where_nothing_can_be_kept_the_person_is_asked() {
+    let script = runs("mess", "echo new >a.txt").to_string();
+    let config = CONFIG.replace("SCRIPT", "os.getenv(\"HOME\") .. \"/answers.jsonl\"").replace("MORE", "");
+    let spawn = Spawn::reedclaw().file(".config/reedclaw/config.lua", &config).file("answers.jsonl", &script);
+    // A file where the store would be.
+    let spawn = spawn.file(".local/state/reedclaw/undo", "in the way").file("reedclaw-workspace/a.txt", "old\n");
+    let session = Session::spawn(spawn);
+    session.expect_prompt();
+    session.run("cd ~/reedclaw-workspace");
+    session.type_text("?mess it up\r");
+    session.expect_text("can't be taken back");
+    session.expect_text("your answer:");
+    session.type_text("2\r");
+    session.expect_text("denied");
+    session.expect_prompt();
+    session.run("clear; cat a.txt");
+    session.expect_line("old");
+}
