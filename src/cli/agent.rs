@@ -179,9 +179,6 @@ struct AtCli {
     is_second_try: bool,
     /// How the last question ended, as an exit status.
     code: u8,
-    /// How many calls of tools there were, and how many of them were denied.
-    calls: usize,
-    denied: usize,
     cancel: Cancel,
 }
 
@@ -195,8 +192,6 @@ impl AtCli {
             misfit: None,
             is_second_try: false,
             code: FAILED,
-            calls: 0,
-            denied: 0,
             cancel,
         }
     }
@@ -297,15 +292,7 @@ impl Channel for AtCli {
         };
         let Some(event) = event else { return };
         match &event {
-            // A script that reads words alone couldn't tell that nothing of what was wanted could be done.
-            Event::Answered { .. } if self.calls > 0 && self.denied == self.calls => self.code = REFUSED,
             Event::Answered { .. } => self.code = ANSWERED,
-            Event::Tool(event) => {
-                if let Step::Done { outcome, .. } = &event.step {
-                    self.calls += 1;
-                    self.denied += usize::from(outcome.error.as_ref().is_some_and(|error| error.code == "denied"));
-                }
-            }
             Event::Cancelled { .. } => self.code = INTERRUPTED,
             Event::Failed { failure, .. } => self.code = exit_code(failure.kind),
             _ => {}

@@ -45,7 +45,7 @@ impl Repl {
 
     fn tell_project(&self) {
         let told = if self.carries_project() {
-            "a question asked in a git repository carries its files' names, AGENTS.md and git's state"
+            "a question asked in a git repository carries its card, its files' names, AGENTS.md and git's state"
         } else {
             "questions carry nothing of the project around them"
         };

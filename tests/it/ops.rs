@@ -56,7 +56,7 @@ fn calls_are_kept_shown_exported_and_deleted_with_the_conversation() {
         calling("passwd", "file_read", &json!({"path": "/etc/passwd"}), "I may not"),
     ]);
     assert_eq!(run(home.path(), &["agent", "-m", "what does the clock say?"]).0, Some(0));
-    assert_eq!(run(home.path(), &["agent", "--conversation", "last", "-m", "read passwd"]).0, Some(3));
+    assert_eq!(run(home.path(), &["agent", "--conversation", "last", "-m", "read passwd"]).0, Some(0));
     let (code, shown, _) = run(home.path(), &["memory", "show", "1"]);
     assert_eq!(code, Some(0));
     let (asked, denied) = (shown.find("### Tool time, receipt-").expect(&shown), shown.find("(not done)"));
