@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering as Order};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Order};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use gix::ObjectId;
@@ -31,7 +31,7 @@ const DAY_S: f64 = 86_400.0;
 /// Most threads at once.
 const THREADS_MAX: usize = 4;
 /// Commits that a thread takes at a time; one after the other they share most of their trees.
-const SHARE: usize = 64;
+const SHARE: usize = 128;
 /// How deep trees are followed.
 const DEPTH_MAX: usize = 256;
 /// Bytes of a file of which lines are counted.
@@ -232,12 +232,20 @@ struct Reader {
     buffer: Vec<u8>,
     trees: HashMap<ObjectId, Rc<[u8]>>,
     trees_bytes: usize,
+    /// How often a pack was asked for what another object is a difference to.
+    asked: Arc<AtomicUsize>,
+    /// The same for the last share of commits, the newest first and the oldest first: packs have either as the base of the
+    /// other, and only one order finds it remembered.
+    costs: [Option<usize>; 2],
 }
 
 impl Reader {
     fn new(mut objects: gix::OdbHandle) -> Self {
-        objects.set_pack_cache(|| Box::new(Bases::default()));
-        Self { objects, buffer: Vec::new(), trees: HashMap::new(), trees_bytes: 0 }
+        let asked = Arc::<AtomicUsize>::default();
+        let counter = Arc::clone(&asked);
+        objects.set_pack_cache(move || Box::new(Bases { table: Vec::new(), asked: Arc::clone(&counter) }));
+        let (buffer, trees) = (Vec::new(), HashMap::new());
+        Self { objects, buffer, trees, trees_bytes: 0, asked, costs: [None; 2] }
     }
 
     /// Lists the newest commits, and hands them out as they come.
@@ -314,7 +322,15 @@ impl Reader {
         trouble: &dyn Fn() -> Option<Trouble>,
     ) -> Result<Vec<Changed>, Trouble> {
         let mut changed = Vec::new();
-        while let Some(tasks) = work.take() {
+        while let Some(mut tasks) = work.take() {
+            let is_reversed = match self.costs {
+                [Some(newest_first), Some(oldest_first)] => oldest_first < newest_first,
+                [newest_first, _] => newest_first.is_some(),
+            };
+            if is_reversed {
+                tasks.reverse();
+            }
+            let (is_whole, before) = (tasks.len() == SHARE, self.asked.load(Order::Relaxed));
             for task in tasks {
                 let found = self.compare(task, below);
                 match trouble().map_or(found, Err) {
@@ -324,6 +340,9 @@ impl Reader {
                         return Err(trouble);
                     }
                 }
+            }
+            if is_whole {
+                self.costs[usize::from(is_reversed)] = Some(self.asked.load(Order::Relaxed) - before);
             }
         }
         Ok(changed)
@@ -451,8 +470,10 @@ impl Reader {
 }
 
 /// Objects of packs that others are differences to: a table in which the newer one takes the older one's place.
-#[derive(Default)]
-struct Bases(Vec<Option<Base>>);
+struct Bases {
+    table: Vec<Option<Base>>,
+    asked: Arc<AtomicUsize>,
+}
 
 struct Base {
     pack: u32,
@@ -464,11 +485,11 @@ struct Base {
 
 impl Bases {
     fn slot(&mut self, pack: u32, offset: u64) -> &mut Option<Base> {
-        if self.0.is_empty() {
-            self.0.resize_with(BASES_MAX, || None);
+        if self.table.is_empty() {
+            self.table.resize_with(BASES_MAX, || None);
         }
         let mixed = (offset ^ u64::from(pack) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        &mut self.0[(mixed >> 52) as usize % BASES_MAX]
+        &mut self.table[(mixed >> 52) as usize % BASES_MAX]
     }
 }
 
@@ -480,6 +501,7 @@ impl DecodeEntry for Bases {
     }
 
     fn get(&mut self, pack: u32, offset: u64, out: &mut Vec<u8>) -> Option<(Kind, usize)> {
+        self.asked.fetch_add(1, Order::Relaxed);
         let found = self.slot(pack, offset).as_ref().filter(|it| (it.pack, it.offset) == (pack, offset))?;
         out.clear();
         out.extend_from_slice(&found.bytes);

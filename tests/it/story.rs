@@ -1,5 +1,5 @@
-//! A bug is found and mended, from the question to the test that passes: in a small project with a real bug and a test that
-//! fails, with a model that plays its part.
+//! A bug is found and mended, from the question to the test that passes, and everything is taken back: in a small project with
+//! a bug and a test that fails, and in the sources of a library that many use, with a model that plays its part.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -92,6 +92,7 @@ fn a_bug_is_mended_from_the_question_to_the_test_that_passes() {
         git.args(words).current_dir(&work).env_clear().env("PATH", TEST_PATH).env("HOME", home.path());
         let done = git.output().expect("git");
         assert!(done.status.success(), "{words:?} {done:?}");
+        String::from_utf8_lossy(&done.stdout).into_owned()
     };
     git(&["init", "-q", "-b", "main"]);
     git(&["add", "."]);
@@ -131,4 +132,116 @@ fn a_bug_is_mended_from_the_question_to_the_test_that_passes() {
     session.expect_line("ok   no-newline");
     session.run("echo failed=$?");
     session.expect_line("failed=0");
+    session.run("clear");
+    session.run(":undo");
+    session.expect_text("took back step");
+    session.run("clear");
+    session.run("bash tests/run.sh");
+    session.expect_text("FAIL no-newline: wanted 11, found 3");
+    assert_eq!(fs::read_to_string(work.join("bin/widest.sh")).expect("the file"), WIDEST);
+    assert_eq!(git(&["status", "--porcelain"]), "");
+}
+
+/// What `parse_double` of the crate shlex (MIT or Apache-2.0) does with a backslash before a newline in double quotes.
+const CONTINUED: &str =
+    "                                // \\<newline> => nothing\n                                '\\n' => {},\n";
+const BEFORE_IT: &str = "                                // \\x => =x\n";
+/// Runs the crate's own tests, without a registry.
+const CHECK: &str = "#!/bin/sh\nrustc --edition 2018 --cfg 'feature=\"std\"' --test -o tested src/lib.rs && ./tested --test-threads 1\n";
+
+fn rustc(words: &[&str]) -> String {
+    let program = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
+    let done = Command::new(program).args(words).output().expect("rustc");
+    assert!(done.status.success(), "{done:?}");
+    String::from_utf8_lossy(&done.stdout).trim().to_owned()
+}
+
+/// The sources of a crate that this one is built with.
+fn sources(name: &str) -> std::path::PathBuf {
+    let mut cargo = Command::new(env!("CARGO"));
+    let about = rustc(&["-vV"]);
+    let host = about.lines().find_map(|line| line.strip_prefix("host: ")).expect("the host");
+    // What only other systems need was never fetched.
+    cargo.args(["metadata", "--offline", "--format-version", "1", "--filter-platform", host]);
+    cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
+    let done = cargo.output().expect("cargo");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let metadata: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let packages = metadata["packages"].as_array().expect("packages");
+    let manifests = packages.iter().filter(|it| it["name"] == name).map(|it| it["manifest_path"].as_str());
+    let newest = manifests.flatten().max().expect("the crate");
+    std::path::Path::new(newest).parent().expect("a directory").to_owned()
+}
+
+#[test]
+fn a_bug_of_a_library_is_mended_and_everything_is_taken_back() {
+    let call = |name: &str, arguments: Value| json!([{"tool_call": {"name": name, "arguments": arguments}}]);
+    let home = home(
+        &[json!({"when": "backslash", "rounds": [
+            call("search_text", json!({"query": "fn parse_double", "path": "src"})),
+            call("file_read", json!({"path": "src/bytes.rs", "range": "82-110"})),
+            call("shell", json!({"command": "./check"})),
+            call("edit_replace_exact", json!({"path": "src/bytes.rs", "old": BEFORE_IT,
+                "new": format!("{CONTINUED}{BEFORE_IT}")})),
+            call("shell", json!({"command": "./check"})),
+            [{"text": "Inside double quotes a backslash before a newline was kept; both go now, and all tests pass."}],
+        ]})],
+        "limits = {shell_ms = 120000}",
+    );
+    let work = home.path().join("work");
+    fs::remove_dir(work.join(".git")).expect("the empty one");
+    fs::create_dir_all(work.join("src")).expect("a directory");
+    let library = sources("shlex");
+    for name in ["Cargo.toml", "README.md", "src/bytes.rs", "src/lib.rs", "src/quoting_warning.md"] {
+        fs::write(work.join(name), fs::read(library.join(name)).expect(name)).expect("a file");
+    }
+    let whole = fs::read_to_string(work.join("src/bytes.rs")).expect("the source");
+    let broken = whole.replacen(CONTINUED, "", 1);
+    assert_ne!(broken, whole, "the crate has changed: choose another bug");
+    fs::write(work.join("src/bytes.rs"), &broken).expect("the bug");
+    fs::write(work.join("check"), CHECK).expect("a script");
+    fs::set_permissions(work.join("check"), fs::Permissions::from_mode(0o755)).expect("permissions");
+    let git = |words: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(words).current_dir(&work).env_clear().env("PATH", TEST_PATH).env("HOME", home.path());
+        let done = git.output().expect("git");
+        assert!(done.status.success(), "{words:?} {done:?}");
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    };
+    git(&["init", "-q", "-b", "main"]);
+    git(&["add", "."]);
+    git(&["-c", "user.name=x", "-c", "user.email=x@y", "commit", "-qm", "shlex"]);
+    let path = format!("{}/bin:{TEST_PATH}", rustc(&["--print", "sysroot"]));
+
+    let spawn = Spawn::reedclaw().home(home.path()).cwd(&work).size(50, 120).env("PATH", &path);
+    let session = Session::spawn(spawn);
+    session.expect_prompt();
+    session.send(b"?why does a backslash before a newline stay in a quoted word, and mend it\r");
+    session.expect_text("Searching `fn parse_double` in `src`");
+    session.expect_text("run once [y]");
+    session.send(b"y");
+    session.expect_text("failed: it ended with status 101");
+    session.expect("the difference", |screen| {
+        let text = screen.contents();
+        text.contains("src/bytes.rs  +2 −0")
+            && text.contains("// \\<newline> => nothing")
+            && text.contains("accept [y]")
+    });
+    session.send(b"y");
+    session.expect_text("1 file, 2 lines added");
+    session.expect_text("run once [y]");
+    session.send(b"y");
+    session.expect_text("and all tests pass.");
+    session.expect_prompt();
+    assert_eq!(fs::read_to_string(work.join("src/bytes.rs")).expect("the file"), whole);
+    session.run("clear");
+    session.run("./tested | tail -n 2");
+    session.expect_text("test result: ok.");
+    session.run("clear");
+    session.run(":steps");
+    session.expect_text("src/bytes.rs");
+    session.run(":undo 3");
+    session.expect_text("took back");
+    assert_eq!(fs::read_to_string(work.join("src/bytes.rs")).expect("the file"), broken);
+    assert_eq!(git(&["status", "--porcelain"]), "", "the program that the tests made has gone too");
 }

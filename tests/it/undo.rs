@@ -176,7 +176,7 @@ fn a_session_takes_back_and_leaves_alone_what_the_person_changed() {
     session.expect_text("echo new >a.txt");
     session.run("clear");
     session.run(":diff 1");
-    session.expect_line("+new");
+    session.expect_text("1 + new");
     session.run("clear");
     session.run("echo mine >a.txt");
     session.run(":undo");
