@@ -97,7 +97,8 @@ impl Repl {
             return self.console.notice("there is no git repository here, so questions carry no card");
         };
         for part in notes.parts() {
-            self.console.outside(&format!("{}\n\n", self.agent.redacted(part)));
+            self.agent.redacted(part).lines().for_each(|line| self.console.paragraph(line));
+            self.console.line("");
         }
         let tokens = notes.parts().iter().map(|part| estimate_tokens(part)).sum::<usize>();
         let most = self.settings.context.project_tokens;
