@@ -106,6 +106,7 @@ fn main() {
     project(&plan);
     edits(&plan);
     differences(&plan);
+    undo(&plan);
 }
 
 /// Two texts of 10,000 lines, every fiftieth other: compared, cut into hunks and drawn as far as a screen goes; beside
@@ -150,7 +151,6 @@ fn differences(plan: &Plan) {
         });
     }
     let _ = std::fs::remove_dir_all(top);
-    undo(&plan);
 }
 
 /// A program that does nothing, started and waited for, on each tier that works here.

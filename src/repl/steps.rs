@@ -333,7 +333,7 @@ impl Repl {
                     // What is no text, and what changed beside it, is said in words.
                     let at =
                         if text.starts_with("--- ") { 0 } else { text.find("\n--- ").map_or(text.len(), |at| at + 1) };
-                    foot.extend(text[..at].lines().map(|line| escape_visible(line)));
+                    foot.extend(text[..at].lines().map(escape_visible));
                     patches.extend(parse(&text[at..]));
                 }
                 Err(error) => {
