@@ -342,33 +342,51 @@ fn a_chat_at_a_terminal_answers_and_has_its_commands() {
     ]);
     let session = Session::spawn(Spawn::new(program()).arg("agent").home(home.path()).size(80, 110));
     session.expect_text("a chat with the model; /help lists its commands");
+    // The chat's editor takes one line that is typed ahead, no more.
+    let at_prompt = || {
+        session.expect("the prompt", |screen| crate::pty::cursor_line(screen).trim_end() == ">");
+    };
+    at_prompt();
     session.line("what does the clock say?");
     session.expect_text("it is late");
+    at_prompt();
     session.line("/etc/passwd and an adapter?");
     session.expect_text("Aardvark adapters are fine");
+    at_prompt();
     session.line("/allowlist");
     session.expect_text("nothing is allowed for good here");
+    at_prompt();
     session.line("/memory aardvark");
     session.expect_text("     1  2");
+    at_prompt();
     session.line("/tools");
     session.expect_text("medium in the workspace");
+    at_prompt();
     session.line("/policy");
     session.expect_text("forbidden commands");
     session.expect_text("supervised");
+    at_prompt();
     session.line("/policy explain rm -rf /");
-    session.expect_text("blocked");
+    session.expect_text("what it would do:");
+    at_prompt();
     session.line(":model");
     session.expect_text("* mine");
+    at_prompt();
     session.line("/model other");
     session.expect_text("no model is called other");
+    at_prompt();
     session.line("/nope");
     session.expect_text("/nope is no command of the chat");
+    at_prompt();
     session.line("/clear");
     session.expect_text("a new conversation begins");
+    at_prompt();
     session.line("one more about the clock");
     session.expect("a second answer", |screen| screen.contents().matches("it is late").count() == 2);
+    at_prompt();
     session.line("/help");
     session.expect_text("ends the chat, as Ctrl-D does");
+    at_prompt();
     session.line("/exit");
     assert!(session.expect_exit().success());
     let (_, listed, _) = run(home.path(), &["memory", "list"]);
@@ -397,7 +415,10 @@ fn a_chat_asks_before_it_writes_and_ctrl_c_stops_one_answer_only() {
     session.line("slow once more");
     session.expect("it is asked again", |screen| screen.contents().matches("begun").count() == 2);
     session.press(Key::Ctrl('c'));
-    session.expect("and stopped again", |screen| screen.contents().matches("stopped; what").count() == 2);
+    session.expect("stopped again, and the prompt", |screen| {
+        let line = crate::pty::cursor_line(screen);
+        screen.contents().matches("stopped; what").count() == 2 && line.trim_end() == ">"
+    });
     session.press(Key::Ctrl('d'));
     assert!(session.expect_exit().success());
 }
