@@ -14,6 +14,8 @@ use super::sanitise::{is_invisible, sanitise};
 const CLUSTER_CHARS_MAX: usize = 32;
 /// Blanks between the columns of a plain table.
 const GAP: usize = 2;
+/// Columns that a description needs to stand beside its name.
+const DESCRIPTION_MIN: usize = 24;
 
 /// Gives the columns that a text of one line takes on a terminal.
 #[must_use]
@@ -175,8 +177,43 @@ pub fn table(rows: &[Vec<String>], width_columns: usize) -> String {
     out
 }
 
+/// Lays names and what they mean out in two columns; what they mean breaks at spaces, under itself. Both are sanitised.
+#[must_use]
+pub fn described(rows: &[(String, String)], width_columns: usize) -> String {
+    let names: Vec<_> = rows.iter().map(|(name, _)| sanitise(name)).collect();
+    let widest = names.iter().map(|name| width(name)).max().unwrap_or(0);
+    let begin = widest + GAP;
+    // No room beside the names: below them.
+    let (begin, is_beside) = if begin + DESCRIPTION_MIN <= width_columns { (begin, true) } else { (GAP, false) };
+    let mut out = String::new();
+    for (name, (_, meaning)) in names.iter().zip(rows) {
+        out.push_str(name);
+        if is_beside {
+            out.extend(std::iter::repeat_n(' ', begin - width(name)));
+        } else {
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', begin));
+        }
+        let meaning = wrap(&sanitise(meaning), width_columns.saturating_sub(begin).max(1), "");
+        out.push_str(&meaning.replace('\n', &format!("\n{}", " ".repeat(begin))));
+        out.push('\n');
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_description_breaks_under_itself() {
+        let rows =
+            [(":a".to_owned(), "lists all the words that there are".to_owned()), (":bcd [N]".into(), "b".into())];
+        assert_eq!(
+            super::described(&rows, 34),
+            ":a        lists all the words that\n          there are\n:bcd [N]  b\n"
+        );
+        assert_eq!(super::described(&rows, 20), ":a\n  lists all the\n  words that there\n  are\n:bcd [N]\n  b\n");
+    }
+
     #[test]
     fn rows_break_at_spaces() {
         assert_eq!(super::wrap("aa bb cc", 5, "  "), "aa bb\n  cc");

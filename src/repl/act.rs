@@ -7,7 +7,7 @@ use super::meta::{self, Action, METAS, MetaError};
 use super::run::{Flow, Repl};
 use crate::agent::Agent;
 use crate::proto::{Failure, FailureKind, HumanLine, Verdict};
-use crate::render::text::table;
+use crate::render::text::{described, table};
 
 impl Repl {
     /// Carries out a meta line; a hidden one leaves nothing in the history and, but for a question, nothing for the
@@ -114,20 +114,22 @@ impl Repl {
     fn help(&self) {
         let bold = |text: &str| self.console.paint(Style::new().bold(), text);
         self.console.line(&bold("A command runs in the shell, a sentence goes to the model. At the start of a line:"));
+        let row = |name: &str, meaning: &str| (name.to_owned(), meaning.to_owned());
         let mut rows = vec![
-            vec!["!LINE, $ LINE".to_owned(), "to the shell, whatever it looks like".to_owned()],
-            vec!["?LINE".to_owned(), "to the model, whatever it looks like".to_owned()],
+            row("!LINE, $ LINE", "to the shell, whatever it looks like"),
+            row("?LINE", "to the model, whatever it looks like"),
         ];
         let usage = |meta: &meta::Meta| {
             let names: Vec<String> = meta.names.iter().map(|name| format!(":{name}")).collect();
             format!("{} {}", names.join(" "), meta.usage).trim().to_owned()
         };
-        rows.extend(METAS.iter().map(|meta| vec![usage(meta), meta.help.to_owned()]));
-        rows.extend(self.hooks.metas().into_iter().map(|(name, help)| vec![format!(":{name}"), help]));
-        self.console.write(&table(&rows, self.console.width_columns()));
+        rows.extend(METAS.iter().map(|meta| row(&usage(meta), meta.help)));
+        rows.extend(self.hooks.metas().into_iter().map(|(name, help)| (format!(":{name}"), help)));
+        let columns = self.console.width_columns();
+        self.console.write(&described(&rows, columns));
         self.console.line(&bold("Keys"));
-        let keys: Vec<Vec<String>> = KEYS.iter().map(|key| vec![key.name.to_owned(), key.help.to_owned()]).collect();
-        self.console.write(&table(&keys, self.console.width_columns()));
+        let keys: Vec<_> = KEYS.iter().map(|key| row(key.name, key.help)).collect();
+        self.console.write(&described(&keys, columns));
     }
 }
 
