@@ -558,7 +558,9 @@ mod tests {
             let cut = cut.min(line.len());
             let mut mixed = line[..cut].to_vec();
             mixed.extend_from_slice(&bytes);
-            let _ = Parsed::read(&mixed);
+            let read = Parsed::read(&mixed);
+            prop_assert!(cut == line.len() || read.is_none_or(|read| read.line == mixed), "what is read is all of it");
+            prop_assert!(Parsed::read(line.trim_ascii_end()).is_some());
         }
     }
 }

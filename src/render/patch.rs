@@ -395,7 +395,8 @@ mod tests {
 
         #[test]
         fn no_text_makes_it_stop(text in "(@@ -[0-9]{1,3},[0-9]{1,3} \\+[0-9],[0-9] @@|--- a|\\+\\+\\+ b|diff --git a/x b/x|[-+ ]x|\\\\ No|\n|.){0,30}") {
-            let _ = parse(&text);
+            let files = parse(&text);
+            prop_assert!(files.iter().all(|file| !file.path.is_empty()), "{files:?}");
         }
     }
 }
