@@ -8,6 +8,7 @@ mod heat;
 mod instructions;
 pub mod languages;
 mod like;
+mod names;
 mod program;
 mod status;
 mod survey;
@@ -117,7 +118,7 @@ impl Surroundings {
             let head = if options.tokens_max == 0 { None } else { Some(self.begin_survey(&repository, options)) };
             let seen = match self.seen.take().filter(is_same) {
                 Some(seen) => seen,
-                None => look(&repository.root, &cwd, options.tokens_max),
+                None => look(&repository.root, &cwd, options),
             };
             let card = head.map(|head| self.card(&repository, &head, &seen, options)).unwrap_or_default();
             (state.map(|state| state.join().unwrap_or(Err(Trouble::NoGit))), seen, card)
@@ -196,24 +197,22 @@ impl Surroundings {
     }
 }
 
-fn look(root: &Path, cwd: &Path, tokens_max: usize) -> Seen {
-    let chars_max = tokens_max.saturating_mul(CHARS_PER_TOKEN);
-    let mut seen = Seen { cwd: cwd.to_owned(), tokens_max, ..Seen::default() };
+fn look(root: &Path, cwd: &Path, options: &Options) -> Seen {
+    let chars_max = options.tokens_max.saturating_mul(CHARS_PER_TOKEN);
+    let mut seen = Seen { cwd: cwd.to_owned(), tokens_max: options.tokens_max, ..Seen::default() };
     if chars_max == 0 {
         return seen;
     }
     let found = instructions::read(root, cwd);
     let told = instructions::told(&found, chars_max / 2);
-    let tree = tree::read(root);
     let taken = told.chars().count().min(chars_max / 2) + chars_max / CARD_PART;
-    let listed = tree::listed(&tree, chars_max - taken);
+    let (listed, stamps) = names::names(root, chars_max - taken, options.kept_in.as_deref());
     seen.instructions = found.len();
     seen.readme = card::readme(root).unwrap_or_default();
     seen.commands = card::commands(root).join("\n");
-    // A directory's time changes with the names in it. Both places of a file of instructions count, there or not.
-    let directories = listed.directories.iter().map(|directory| root.join(directory));
+    // Both places of a file of instructions count, there or not.
     let files = instructions::places(root, cwd).into_iter().chain(card::places(root));
-    seen.stamps = directories.chain(files).chain([root.join(".gitignore")]).map(|path| stamp(&path)).collect();
+    seen.stamps = stamps.into_iter().chain(files.map(|path| stamp(&path))).collect();
     let place = clean(&root.display().to_string());
     let here = cwd.strip_prefix(root).unwrap_or(Path::new("")).display().to_string();
     let here = if here.is_empty() { String::new() } else { format!("\nWorking directory in it: {}", clean(&here)) };

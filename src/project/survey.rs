@@ -86,10 +86,14 @@ pub(super) fn kept(directory: &Path, root: &Path, head: &str) -> Option<Survey> 
 fn keep(directory: &Path, root: &Path, head: &str, survey: &Survey) {
     let Some(place) = root.to_str().filter(|place| !place.contains('\n')) else { return };
     let text = format!("{MAGIC}\n{place}\n{head}\n{}\n{}\n", survey.languages, survey.hot);
-    let file = kept_file(directory, root);
+    put(directory, &kept_file(directory, root), &text);
+}
+
+/// Writes a file of what is kept whole, or not at all.
+pub(super) fn put(directory: &Path, file: &Path, text: &str) {
     let new = file.with_extension(format!("new{}", std::process::id()));
     let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    if made.and_then(|()| std::fs::write(&new, text)).and_then(|()| std::fs::rename(&new, &file)).is_err() {
+    if made.and_then(|()| std::fs::write(&new, text)).and_then(|()| std::fs::rename(&new, file)).is_err() {
         let _ = std::fs::remove_file(&new);
     }
 }

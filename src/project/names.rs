@@ -1,0 +1,123 @@
+//! The names that are told of a repository, kept for the next session: to walk a large tree takes longer than to see that
+//! none of the directories told has changed.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::survey::put;
+use super::symbols::kept_file;
+use super::tree::{self, Listed};
+use super::{Stamp, git, stamp};
+
+/// First line of what is kept; the number goes up with each other form.
+const MAGIC: &str = "reednames1";
+/// Bytes of what is kept.
+const KEPT_BYTES_MAX: u64 = 1024 * 1024;
+/// A directory that changed so shortly before may change once more without showing it.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// The names below a root in so many characters, and how the directories stand that they are from; `kept_in` is where they
+/// are kept.
+pub(super) fn names(root: &Path, chars_max: usize, kept_in: Option<&Path>) -> (Listed, Vec<Stamp>) {
+    if let Some(kept) = kept_in.and_then(|directory| kept(&file(directory, root), root, chars_max)) {
+        return kept;
+    }
+    let listed = tree::listed(&tree::read(root), chars_max);
+    let stamps = stamps(root, &listed.directories);
+    if let Some(directory) = kept_in {
+        keep(directory, root, chars_max, &listed, &stamps);
+    }
+    (listed, stamps)
+}
+
+/// What the names hang on: a directory's time changes with the names in it.
+fn stamps(root: &Path, directories: &[String]) -> Vec<Stamp> {
+    let places = directories.iter().map(|directory| root.join(directory));
+    places.chain([root.join(".gitignore")]).map(|path| stamp(&path)).collect()
+}
+
+fn file(directory: &Path, root: &Path) -> PathBuf {
+    kept_file(directory, root).with_extension("names")
+}
+
+/// When and how long, as text.
+fn told(stamp: &Stamp) -> Option<String> {
+    let Some((time, length)) = stamp.1 else { return Some("-".to_owned()) };
+    Some(format!("{} {length}", time.duration_since(UNIX_EPOCH).ok()?.as_nanos()))
+}
+
+fn kept(file: &Path, root: &Path, chars_max: usize) -> Option<(Listed, Vec<Stamp>)> {
+    let text = git::read_bounded(file, KEPT_BYTES_MAX)?;
+    let mut lines = text.strip_prefix(MAGIC)?.strip_prefix('\n')?.split('\n');
+    let is_same = lines.next()? == root.to_str()? && lines.next()? == chars_max.to_string();
+    let count: usize = lines.next().filter(|_| is_same)?.parse().ok()?;
+    let directories: Vec<String> = lines.by_ref().take(count).map(str::to_owned).collect();
+    let stamps = stamps(root, &directories);
+    let stands = stamps.iter().all(|stamp| told(stamp).is_some_and(|told| lines.next() == Some(told.as_str())));
+    let text = lines.collect::<Vec<_>>().join("\n");
+    (stands && directories.len() == count).then_some((Listed { text, directories }, stamps))
+}
+
+/// Keeps them, where that can be.
+fn keep(directory: &Path, root: &Path, chars_max: usize, listed: &Listed, stamps: &[Stamp]) {
+    let is_line = |text: &str| !text.contains('\n');
+    let is_settled = |stamp: &Stamp| {
+        stamp.1.is_none_or(|(time, _)| SystemTime::now().duration_since(time).is_ok_and(|age| age > SETTLED))
+    };
+    let Some(place) = root.to_str().filter(|place| is_line(place)) else { return };
+    if !listed.directories.iter().all(|directory| is_line(directory)) || !stamps.iter().all(is_settled) {
+        return;
+    }
+    let Some(told) = stamps.iter().map(told).collect::<Option<Vec<_>>>() else { return };
+    let mut text = format!("{MAGIC}\n{place}\n{chars_max}\n{}\n", listed.directories.len());
+    for line in listed.directories.iter().chain(&told) {
+        text.push_str(line);
+        text.push('\n');
+    }
+    text.push_str(&listed.text);
+    put(directory, &file(directory, root), &text);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+
+    use super::*;
+
+    /// Makes directories as old as if nobody had touched them for a while.
+    fn settle(root: &Path) {
+        for path in [root.to_owned(), root.join("src"), root.join("src/deep")] {
+            let time = SystemTime::now() - Duration::from_secs(60);
+            File::open(path).and_then(|it| it.set_modified(time)).expect("a time");
+        }
+    }
+
+    #[test]
+    fn names_are_kept_until_a_directory_changes() {
+        let (dir, state) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+        let (root, kept_in) = (dir.path(), Some(state.path()));
+        fs::create_dir_all(root.join("src/deep")).expect("directories");
+        fs::write(root.join("src/deep/a.rs"), "").expect("a file");
+        let is_kept = || file(state.path(), root).exists();
+        let first = names(root, 1000, kept_in).0;
+        assert!(first.text.contains("a.rs") && !is_kept(), "it may change once more: {}", first.text);
+        settle(root);
+        assert_eq!(names(root, 1000, kept_in).0.text, first.text);
+        assert!(is_kept());
+        let (again, stamps) = kept(&file(state.path(), root), root, 1000).expect("kept");
+        assert_eq!((&again.text, &again.directories), (&first.text, &first.directories));
+        assert_eq!(stamps, self::stamps(root, &first.directories));
+        assert!(kept(&file(state.path(), root), root, 999).is_none(), "another length");
+        fs::write(root.join("src/deep/b.rs"), "").expect("a file");
+        assert!(names(root, 1000, kept_in).0.text.contains("b.rs"));
+        settle(root);
+        names(root, 1000, kept_in);
+        fs::write(root.join(".gitignore"), "*.rs\n").expect("a file");
+        assert!(!names(root, 1000, kept_in).0.text.contains("b.rs"));
+        for cut in 0..200 {
+            fs::write(file(state.path(), root), &format!("{MAGIC}\n{}\n1000\n3\n", root.display())[..cut.min(30)])
+                .expect("a damaged file");
+            assert!(kept(&file(state.path(), root), root, 1000).is_none());
+        }
+    }
+}
