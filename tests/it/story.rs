@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -77,6 +78,22 @@ fn rounds() -> Value {
     ]})
 }
 
+/// What git says in a directory, with no config but the repository's.
+fn git(work: &Path, words: &[&str]) -> String {
+    let mut git = Command::new("git");
+    git.args(words).current_dir(work).env_clear().env("PATH", TEST_PATH).env("HOME", "/nonexistent");
+    let done = git.output().expect("git");
+    assert!(done.status.success(), "{words:?} {done:?}");
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+/// Makes a repository of a directory, with all of it in one commit.
+fn committed(work: &Path) {
+    git(work, &["init", "-q", "-b", "main"]);
+    git(work, &["add", "."]);
+    git(work, &["-c", "user.name=x", "-c", "user.email=x@y", "commit", "-qm", "all"]);
+}
+
 #[test]
 fn a_bug_is_mended_from_the_question_to_the_test_that_passes() {
     let home = home(&[rounds()], "");
@@ -87,16 +104,7 @@ fn a_bug_is_mended_from_the_question_to_the_test_that_passes() {
         fs::write(work.join(path), text).expect("a file");
         fs::set_permissions(work.join(path), fs::Permissions::from_mode(0o755)).expect("permissions");
     }
-    let git = |words: &[&str]| {
-        let mut git = Command::new("git");
-        git.args(words).current_dir(&work).env_clear().env("PATH", TEST_PATH).env("HOME", home.path());
-        let done = git.output().expect("git");
-        assert!(done.status.success(), "{words:?} {done:?}");
-        String::from_utf8_lossy(&done.stdout).into_owned()
-    };
-    git(&["init", "-q", "-b", "main"]);
-    git(&["add", "."]);
-    git(&["-c", "user.name=x", "-c", "user.email=x@y", "commit", "-qm", "widest"]);
+    committed(&work);
 
     let session = Session::spawn(Spawn::reedclaw().home(home.path()).cwd(&work).size(50, 120));
     session.expect_prompt();
@@ -139,7 +147,7 @@ fn a_bug_is_mended_from_the_question_to_the_test_that_passes() {
     session.run("bash tests/run.sh");
     session.expect_text("FAIL no-newline: wanted 11, found 3");
     assert_eq!(fs::read_to_string(work.join("bin/widest.sh")).expect("the file"), WIDEST);
-    assert_eq!(git(&["status", "--porcelain"]), "");
+    assert_eq!(git(&work, &["status", "--porcelain"]), "");
 }
 
 /// What `parse_double` of the crate shlex (MIT or Apache-2.0) does with a backslash before a newline in double quotes.
@@ -157,7 +165,7 @@ fn rustc(words: &[&str]) -> String {
 }
 
 /// The sources of a crate that this one is built with.
-fn sources(name: &str) -> std::path::PathBuf {
+fn sources(name: &str) -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     let about = rustc(&["-vV"]);
     let host = about.lines().find_map(|line| line.strip_prefix("host: ")).expect("the host");
@@ -170,7 +178,7 @@ fn sources(name: &str) -> std::path::PathBuf {
     let packages = metadata["packages"].as_array().expect("packages");
     let manifests = packages.iter().filter(|it| it["name"] == name).map(|it| it["manifest_path"].as_str());
     let newest = manifests.flatten().max().expect("the crate");
-    std::path::Path::new(newest).parent().expect("a directory").to_owned()
+    Path::new(newest).parent().expect("a directory").to_owned()
 }
 
 #[test]
@@ -201,16 +209,7 @@ fn a_bug_of_a_library_is_mended_and_everything_is_taken_back() {
     fs::write(work.join("src/bytes.rs"), &broken).expect("the bug");
     fs::write(work.join("check"), CHECK).expect("a script");
     fs::set_permissions(work.join("check"), fs::Permissions::from_mode(0o755)).expect("permissions");
-    let git = |words: &[&str]| {
-        let mut git = Command::new("git");
-        git.args(words).current_dir(&work).env_clear().env("PATH", TEST_PATH).env("HOME", home.path());
-        let done = git.output().expect("git");
-        assert!(done.status.success(), "{words:?} {done:?}");
-        String::from_utf8_lossy(&done.stdout).into_owned()
-    };
-    git(&["init", "-q", "-b", "main"]);
-    git(&["add", "."]);
-    git(&["-c", "user.name=x", "-c", "user.email=x@y", "commit", "-qm", "shlex"]);
+    committed(&work);
     let path = format!("{}/bin:{TEST_PATH}", rustc(&["--print", "sysroot"]));
 
     let spawn = Spawn::reedclaw().home(home.path()).cwd(&work).size(50, 120).env("PATH", &path);
@@ -243,5 +242,5 @@ fn a_bug_of_a_library_is_mended_and_everything_is_taken_back() {
     session.run(":undo 3");
     session.expect_text("took back");
     assert_eq!(fs::read_to_string(work.join("src/bytes.rs")).expect("the file"), broken);
-    assert_eq!(git(&["status", "--porcelain"]), "", "the program that the tests made has gone too");
+    assert_eq!(git(&work, &["status", "--porcelain"]), "", "the program that the tests made has gone too");
 }
