@@ -1,18 +1,17 @@
 //! The commands that a person has allowed for good, per project: the very same line, in the same directory, by the same
 //! program. They are kept in the state directory, never in the project. Knows nothing of risks.
 
-use std::fs::{DirBuilder, File};
+use std::fs::{DirBuilder, File, TryLockError};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
 use crate::base::hex;
+use crate::host::Locked;
 
 /// Longest file of rules that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -20,8 +19,6 @@ const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 const RULES_MAX: usize = 1_000;
 /// Longest wait for another session that changes the rules: it takes one write.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
-/// How often is looked whether it has done so.
-const LOCK_LOOK: Duration = Duration::from_millis(2);
 
 /// Why rules can't be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -162,23 +159,17 @@ impl Allowed {
 
     /// Keeps other sessions from changing the rules until it is dropped. The lock has a file of its own, for the file of rules
     /// is replaced.
-    fn lock(&self) -> Result<Flock<File>, AllowedError> {
+    fn lock(&self) -> Result<Locked<File>, AllowedError> {
         let failed = |error: std::io::Error| AllowedError { path: self.path.clone(), why: error.to_string() };
         let directory = self.path.parent().unwrap_or(Path::new("/"));
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
         let mut options = std::fs::OpenOptions::new();
         let path = self.path.with_extension("lock");
-        let mut file = options.write(true).create(true).truncate(false).mode(0o600).open(path).map_err(failed)?;
-        let began = Instant::now();
-        loop {
-            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                Ok(lock) => return Ok(lock),
-                Err((back, Errno::EWOULDBLOCK | Errno::EINTR)) if began.elapsed() < LOCK_WAIT => file = back,
-                Err((_, Errno::EWOULDBLOCK)) => return Err(failed(std::io::Error::other("another session holds it"))),
-                Err((_, error)) => return Err(failed(error.into())),
-            }
-            std::thread::park_timeout(LOCK_LOOK);
-        }
+        let file = options.write(true).create(true).truncate(false).mode(0o600).open(path).map_err(failed)?;
+        Locked::take(file, false, LOCK_WAIT).map_err(|error| match error {
+            TryLockError::WouldBlock => failed(std::io::Error::other("another session holds it")),
+            TryLockError::Error(error) => failed(error),
+        })
     }
 
     fn rule(&self, command: &str, cwd: &Path, program: &Path) -> Option<Rule> {

@@ -5,6 +5,7 @@ mod beneath;
 mod clipboard;
 mod copy;
 mod keys;
+mod lock;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,6 +19,7 @@ pub use beneath::{
 pub use clipboard::copy_to_clipboard;
 pub use copy::PrivateCopy;
 pub use keys::{KEY_BYTES_MAX, KEY_COMMAND_TIME, key_from_command, key_from_file};
+pub use lock::Locked;
 
 /// Gives the environment as a value.
 #[must_use]

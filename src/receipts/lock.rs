@@ -4,18 +4,15 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, fcntl};
 
 use super::ReceiptError;
+use crate::host::Locked;
 
 /// Longest wait for the lock: a holder writes one line, and only one that is stopped takes longer.
 const WAIT: Duration = Duration::from_secs(10);
-/// Tries that only give up the processor: a holder needs some microseconds.
-const QUICK_TRIES: u32 = 100;
-/// The wait between two later tries.
-const PAUSE: Duration = Duration::from_micros(200);
 
 /// Opens a file of ours, made 0600 where it isn't there; a link, or what isn't a plain file of this user, is refused.
 pub(super) fn open_private(path: &Path, how: &OpenOptions) -> Result<File, ReceiptError> {
@@ -33,36 +30,23 @@ pub(super) fn open_private(path: &Path, how: &OpenOptions) -> Result<File, Recei
 }
 
 /// Takes the lock of a log, shared or alone; it is given back when the value is dropped.
-pub(super) fn take<'a>(file: &'a File, path: &Path, shared: bool) -> Result<Held<'a>, ReceiptError> {
-    let began = Instant::now();
-    let mut tries = 0;
-    loop {
-        match if shared { file.try_lock_shared() } else { file.try_lock() } {
-            Ok(()) => return Ok(Held(file)),
-            Err(TryLockError::Error(problem)) if problem.kind() != io::ErrorKind::Interrupted => {
-                return Err(ReceiptError::io("lock", path, &problem));
-            }
-            Err(_) if began.elapsed() > WAIT => return Err(ReceiptError::locked(path)),
-            Err(_) if tries < QUICK_TRIES => std::thread::yield_now(),
-            Err(_) => std::thread::park_timeout(PAUSE),
-        }
-        tries += 1;
-    }
+pub(super) fn take<'a>(file: &'a File, path: &Path, shared: bool) -> Result<Locked<&'a File>, ReceiptError> {
+    Locked::take(file, shared, WAIT).map_err(|error| match error {
+        TryLockError::WouldBlock => ReceiptError::locked(path),
+        TryLockError::Error(problem) => ReceiptError::io("lock", path, &problem),
+    })
 }
 
-/// A lock that is held.
-pub(super) struct Held<'a>(&'a File);
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        // It can't fail on a lock that is held; and the kernel gives it back with the file.
-        let _ = self.0.unlock();
-    }
-}
-
-/// Locks the byte that stands for a session, for as long as the file is open.
+/// Locks the byte that stands for a session, until `mark_ended` or the end of the process.
 pub(super) fn mark_alive(file: &File, session: u64) -> io::Result<()> {
     fcntl(file, FcntlArg::F_OFD_SETLK(&byte(session))).map(drop).map_err(io::Error::from)
+}
+
+/// Gives the byte back, which a child that is just being started would hold for a moment longer.
+pub(super) fn mark_ended(file: &File, session: u64) {
+    let free = libc::flock { l_type: libc::F_UNLCK as libc::c_short, ..byte(session) };
+    // It can't fail on a lock that is held; and the kernel gives it back with the file.
+    let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&free));
 }
 
 /// Whether another open file holds the byte of a session. A session of this very file is alive.

@@ -28,7 +28,7 @@ pub struct Log {
     /// 62 random bits: in the id of each receipt, and as the byte that is locked as long as this value is there.
     session: u64,
     lock: File,
-    _live: File,
+    live: File,
     state: Mutex<State>,
 }
 
@@ -98,7 +98,7 @@ impl Log {
         let session = random(&live_path)? >> 2;
         lock::mark_alive(&live, session).map_err(|problem| ReceiptError::io("lock", &live_path, &problem))?;
         let state = State { anchored_ms: (options.clock)(), ..State::default() };
-        Ok(Self { options, session, lock, _live: live, state: Mutex::new(state) })
+        Ok(Self { options, session, lock, live, state: Mutex::new(state) })
     }
 
     /// Writes that a call is about to run. Where its risk isn't `low` it is on the disk when this returns.
@@ -223,6 +223,7 @@ impl Drop for Log {
     fn drop(&mut self) {
         // A session that ends has nobody left to tell; verify tells how far the last anchor reaches.
         let _ = self.anchor();
+        lock::mark_ended(&self.live, self.session);
     }
 }
 

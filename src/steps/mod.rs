@@ -20,7 +20,7 @@ use gix::ObjectId;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::base::hex;
-use crate::host::{PathError, Root, now_unix_ms};
+use crate::host::{Locked, PathError, Root, now_unix_ms};
 use git::Standing;
 use look::Look;
 pub use state::{Kind, Record, State, Why};
@@ -33,6 +33,8 @@ pub use undo::{Conflict, TakenBack};
 const TEXT_BYTES_MAX: usize = 2_000;
 /// Paths that a step of edits looks at.
 const PATHS_MAX: usize = 2_000;
+/// Longest wait for another session that looks whether a note is held: it looks for a moment.
+const PROBE_TIME: Duration = Duration::from_secs(1);
 
 /// How far undo goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,7 +137,7 @@ pub struct Open {
     git: Option<Standing>,
     /// The file that says so; held as long as it runs.
     name: String,
-    _file: File,
+    _running: Locked<File>,
 }
 
 /// Files as they are before an edit.
@@ -198,8 +200,8 @@ impl Steps {
         let text = cut(text);
         self.store.put(&name, hex::encode(text.as_bytes()).as_bytes()).map_err(failed)?;
         let file = File::open(self.store.folder.join(&name)).map_err(failed)?;
-        file.try_lock().map_err(|error| failed(error.into()))?;
-        Ok(Open { text, git: Standing::read(self.root.path()), name, _file: file })
+        let running = Locked::take(file, false, PROBE_TIME).map_err(|error| failed(error.into()))?;
+        Ok(Open { text, git: Standing::read(self.root.path()), name, _running: running })
     }
 
     /// Looks at it after the command, and makes a step of what differs.
@@ -394,7 +396,7 @@ impl Steps {
         let own = format!("{}-", self.session);
         let other = |name: String| {
             let file = File::open(self.store.folder.join("open").join(&name)).ok()?;
-            let is_alive = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+            let is_alive = matches!(Locked::take(file, false, Duration::ZERO), Err(TryLockError::WouldBlock));
             let name = format!("open/{name}");
             let text = state::bytes_of(self.store.text(&name)?.trim())?;
             Some(Other { text: String::from_utf8_lossy(&text).into_owned(), name, is_alive })

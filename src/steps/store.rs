@@ -7,7 +7,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gix::ObjectId;
 use gix::objs::tree::{Entry as TreeEntry, EntryKind};
@@ -19,10 +19,10 @@ use super::StepsError;
 use super::state::{Record, State};
 use super::table::{Change, Table};
 use crate::base::hex;
+use crate::host::Locked;
 
 /// How long another session's lock is waited for: it holds it while it looks at the workspace, or takes back.
 const WAIT: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(2);
 /// The file that counts the bytes that are kept.
 const COUNT: &str = "bytes";
 /// Longest record that is read.
@@ -36,9 +36,7 @@ pub(super) struct Store {
 }
 
 /// The lock of a folder; it is given back when the value is dropped, or the process ends.
-pub(super) struct Held {
-    _lock: File,
-}
+pub(super) type Held = Locked<File>;
 
 impl Store {
     /// The folder of the workspace at `root`; nothing is made yet.
@@ -67,17 +65,10 @@ impl Store {
         }
         let path = self.folder.join("lock");
         let lock = File::options().write(true).create(true).truncate(false).mode(0o600).open(path).map_err(failed)?;
-        let began = Instant::now();
-        loop {
-            match lock.try_lock() {
-                Ok(()) => return Ok(Held { _lock: lock }),
-                Err(TryLockError::Error(error)) if error.kind() != std::io::ErrorKind::Interrupted => {
-                    return Err(failed(error));
-                }
-                Err(_) if began.elapsed() > WAIT => return Err(StepsError::Busy),
-                Err(_) => std::thread::park_timeout(PAUSE),
-            }
-        }
+        Locked::take(lock, false, WAIT).map_err(|error| match error {
+            TryLockError::WouldBlock => StepsError::Busy,
+            TryLockError::Error(error) => failed(error),
+        })
     }
 
     /// Writes a file of the folder as a whole: all of it or nothing is there.

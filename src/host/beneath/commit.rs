@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::{DirBuilder, TryLockError};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::time::Duration;
 
 use nix::fcntl::{RenameFlags, renameat2};
 use nix::unistd::{Gid, Uid, fchown};
@@ -14,6 +15,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use super::*;
 use crate::base::hex;
+use crate::host::Locked;
 
 /// Longest file that is looked at for a recovery, in bytes.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -91,11 +93,10 @@ impl Journals {
         let name = hex::encode(&digest(&SHA256, root.as_os_str().as_bytes()).as_ref()[..16]);
         let at = |extension: &str| self.directory.join(format!("{name}.{extension}"));
         let lock = File::options().write(true).create(true).truncate(false).mode(0o600).open(at("lock")).map_err(of)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(PathError::Busy),
-            Err(TryLockError::Error(error)) => return Err(of(error)),
-        }
+        let lock = Locked::take(lock, false, Duration::ZERO).map_err(|error| match error {
+            TryLockError::WouldBlock => PathError::Busy,
+            TryLockError::Error(error) => of(error),
+        })?;
         let directory = File::open(&self.directory).map_err(of)?;
         Ok(Desk { _lock: lock, directory, prepared: at("prepared"), committed: at("committed") })
     }
@@ -103,7 +104,7 @@ impl Journals {
 
 /// The journal of one directory, held by us alone.
 struct Desk {
-    _lock: File,
+    _lock: Locked<File>,
     directory: File,
     /// Nothing has been changed while it has this name.
     prepared: PathBuf,

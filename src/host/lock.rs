@@ -1,0 +1,70 @@
+//! Locks on files: the kernel's, which end with their process; waited for, but never for ever.
+
+use std::borrow::Borrow;
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+
+/// Tries that only give up the processor: most holders need some microseconds.
+const QUICK_TRIES: u32 = 100;
+/// The wait between two later tries.
+const PAUSE: Duration = Duration::from_micros(500);
+
+/// A file that is locked until this is dropped.
+///
+/// It is unlocked then, and not only closed: a child that is just being started by another thread has the same open file for a
+/// moment, and would hold the lock for that long.
+#[derive(Debug)]
+pub struct Locked<F: Borrow<File>>(F);
+
+impl<F: Borrow<File>> Locked<F> {
+    /// Locks a file for us alone, or `shared` with others who share it. Waits for at most `longest`.
+    ///
+    /// # Errors
+    /// Another holds it still, or the system can't lock.
+    pub fn take(file: F, shared: bool, longest: Duration) -> Result<Self, TryLockError> {
+        let began = Instant::now();
+        let mut tries = 0;
+        loop {
+            let tried = if shared { file.borrow().try_lock_shared() } else { file.borrow().try_lock() };
+            match tried {
+                Ok(()) => return Ok(Self(file)),
+                Err(TryLockError::Error(problem)) if problem.kind() != ErrorKind::Interrupted => {
+                    return Err(TryLockError::Error(problem));
+                }
+                Err(_) if began.elapsed() >= longest => return Err(TryLockError::WouldBlock),
+                Err(_) if tries < QUICK_TRIES => std::thread::yield_now(),
+                Err(_) => std::thread::park_timeout(PAUSE),
+            }
+            tries += 1;
+        }
+    }
+}
+
+impl<F: Borrow<File>> Drop for Locked<F> {
+    fn drop(&mut self) {
+        // It can't fail on a lock that is held; and the kernel gives it back with the file.
+        let _ = self.0.borrow().unlock();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_given_back_though_the_file_is_open_elsewhere() {
+        let place = tempfile::NamedTempFile::new().expect("a file");
+        let open = || File::open(place.path()).expect("it is there");
+        let file = open();
+        // As a child has it between fork and exec: the same open file.
+        let inherited = file.try_clone().expect("a descriptor");
+        let held = Locked::take(file, false, Duration::ZERO).expect("it is free");
+        assert!(matches!(Locked::take(open(), true, Duration::ZERO), Err(TryLockError::WouldBlock)));
+        drop(held);
+        let shared = Locked::take(open(), true, Duration::ZERO).expect("it is free again");
+        drop(Locked::take(open(), true, Duration::ZERO).expect("others may share it"));
+        assert!(matches!(Locked::take(open(), false, Duration::ZERO), Err(TryLockError::WouldBlock)));
+        drop((shared, inherited));
+    }
+}
