@@ -504,7 +504,80 @@ mod tests {
         ("rust", "let x = \"broken; } // x", "k:let c:// x"),
     ];
 
+    /// What opens and closes something in one language or another, for the grammars' scanners are written by hand.
+    const PIECES: &[&str] = &[
+        "<<EOF\n",
+        "<<-'A B'\n",
+        "EOF\n",
+        "<<<",
+        "{",
+        "}",
+        "${",
+        "$((",
+        "))",
+        "$(",
+        "(",
+        ")",
+        "`",
+        "[[",
+        "]]",
+        "=~ ",
+        "case x in ",
+        ";;",
+        "'",
+        "\"",
+        "\\",
+        "\n",
+        "\t",
+        " ",
+        "\"\"\"",
+        "f'''",
+        "{x!r:>{y}}",
+        "rb\"",
+        "R\"x(",
+        ")x\"",
+        "/*",
+        "*/",
+        "//",
+        "#",
+        "r##\"",
+        "\"##",
+        "b'",
+        "'a",
+        "--[==[",
+        "]==]",
+        "::",
+        "=>",
+        "<A b={",
+        "</A>",
+        "<>",
+        "${`",
+        "/re/",
+        "?.",
+        "if ",
+        "def f():\n",
+        "  pass\n",
+        "fn f<'a>",
+        "0x1f",
+        "1..2",
+        "{1..9}",
+        "{\u{1f600}..",
+        "\u{4e2d}",
+        "\u{e9}",
+        "\u{10ffff}",
+        "\0",
+        "\r\n",
+        "\u{2028}",
+    ];
+
     proptest! {
+        #[test]
+        fn pieces_of_code_have_parts_too(pieces in proptest::collection::vec(0..PIECES.len(), 0..60), at in 0usize..11) {
+            let language = Language::all().nth(at).expect("a language");
+            let text: String = pieces.iter().map(|at| PIECES[*at]).collect();
+            prop_assert!(highlight(language, &text).iter().all(|(range, _)| text.get(range.clone()).is_some()));
+        }
+
         #[test]
         fn parts_are_in_order_and_on_bounds(text in "\\PC{0,80}", at in 0usize..11) {
             let language = Language::all().nth(at).expect("a language");
