@@ -131,9 +131,19 @@ mod tests {
             std::fs::write(dir.path().join(name), name).expect("a file");
         }
         let root = Root::open(dir.path(), None).expect("a root");
-        let walk = Walk { root: &root, below: PathBuf::new(), is_stopped: &|| is_stopped, time };
+        let began = AtomicBool::new(false);
+        // The walk isn't told to end, and isn't late, before it has come to a file.
+        let is_stopped_then = || {
+            while !began.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            is_stopped
+        };
+        let walk = Walk { root: &root, below: PathBuf::new(), is_stopped: &is_stopped_then, time };
         let (found, end) = walk.each_file(|| {
+            let began = &began;
             move |_: &DirEntry, path: &Path, found: &mut Vec<PathBuf>, halt: &AtomicBool| {
+                began.store(true, Ordering::Relaxed);
                 halt.fetch_or(ends_itself, Ordering::Relaxed);
                 while (is_stopped || time.is_zero()) && !halt.load(Ordering::Relaxed) {
                     std::thread::yield_now();
