@@ -44,6 +44,14 @@ use run::Run;
 /// Longest command line that is looked at, in bytes.
 pub const SCRIPT_BYTES_MAX: usize = 64 * 1024;
 
+/// Whether bash would ask for more after a script: something is open at its end. What is wrong in another way, nested too
+/// deep, or longer than [`SCRIPT_BYTES_MAX`] is finished: bash says what is wrong with it. Takes time in proportion to the
+/// text.
+#[must_use]
+pub fn is_unfinished(script: &str) -> bool {
+    script.len() <= SCRIPT_BYTES_MAX && parse::is_unfinished(script)
+}
+
 /// What holds for a session: the user's settings and where things are. Paths are absolute and without `.` and `..`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {

@@ -19,19 +19,14 @@ const DECLARERS: [&str; 5] = ["declare", "typeset", "local", "export", "readonly
 /// Reads a script that stands `depth` constructs deep in another one; also says what was wrong with it.
 pub(super) fn parse(text: &str, depth: usize) -> (Script, Option<Trouble>) {
     let mut parser = Parser::new(text, depth);
-    let mut script = Script::default();
-    while parser.at < text.len() {
-        let before = parser.at;
-        script.items.append(&mut parser.list().items);
-        if parser.at < text.len() {
-            // Something that ends what never began.
-            parser.wrong(Trouble::Syntax);
-            if parser.at == before {
-                parser.bump();
-            }
-        }
-    }
-    (script, parser.trouble)
+    (parser.script(), parser.trouble)
+}
+
+/// Whether the first thing wrong with a script is that it ends too early: bash would ask for more.
+pub(super) fn is_unfinished(text: &str) -> bool {
+    let mut parser = Parser::new(text, 0);
+    parser.script();
+    parser.ends_early == Some(true)
 }
 
 /// The reader.
@@ -40,6 +35,8 @@ pub(super) struct Parser<'a> {
     pub(super) at: usize,
     pub(super) depth: usize,
     pub(super) trouble: Option<Trouble>,
+    /// Whether the first thing that was wrong is that the text ends too early. Not all that is wrong so is a trouble.
+    ends_early: Option<bool>,
     /// Where the line with a here-document ends, and where what follows its bodies begins.
     here: Option<(usize, usize)>,
 }
@@ -47,7 +44,23 @@ pub(super) struct Parser<'a> {
 impl<'a> Parser<'a> {
     pub(super) fn new(text: &'a str, depth: usize) -> Self {
         let trouble = (depth > DEPTH_MAX).then_some(Trouble::Depth);
-        Self { text, at: if trouble.is_some() { text.len() } else { 0 }, depth, trouble, here: None }
+        Self { text, at: if trouble.is_some() { text.len() } else { 0 }, depth, trouble, ends_early: None, here: None }
+    }
+
+    fn script(&mut self) -> Script {
+        let mut script = Script::default();
+        while self.at < self.text.len() {
+            let before = self.at;
+            script.items.append(&mut self.list().items);
+            if self.at < self.text.len() {
+                // Something that ends what never began.
+                self.wrong(Trouble::Syntax);
+                if self.at == before {
+                    self.bump();
+                }
+            }
+        }
+        script
     }
 
     pub(super) fn rest(&self) -> &'a str {
@@ -84,7 +97,19 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn wrong(&mut self, trouble: Trouble) {
+        self.note(trouble == Trouble::Syntax && self.rest().trim_start().is_empty());
         self.trouble = self.trouble.max(Some(trouble));
+    }
+
+    /// What is open here is never closed.
+    pub(super) fn unfinished(&mut self) {
+        self.note(true);
+        self.wrong(Trouble::Syntax);
+    }
+
+    /// Notes what is wrong, if it is the first thing: that the text ends too early, or something else.
+    pub(super) fn note(&mut self, ends_early: bool) {
+        self.ends_early.get_or_insert(ends_early);
     }
 
     /// Goes one construct deeper; where that is too deep, the rest isn't read and the trouble says so.
@@ -102,6 +127,9 @@ impl<'a> Parser<'a> {
 
     /// Takes in what a parser for a piece of this text found wrong.
     pub(super) fn adopt(&mut self, trouble: Option<Trouble>) {
+        if trouble.is_some() {
+            self.note(false);
+        }
         self.trouble = self.trouble.max(trouble);
     }
 
@@ -210,7 +238,7 @@ impl<'a> Parser<'a> {
             } else {
                 return item;
             };
-            self.skip_newlines();
+            self.expect_command();
             item.rest.push((joint, self.pipeline()));
         }
     }
@@ -238,7 +266,18 @@ impl<'a> Parser<'a> {
             if self.starts("||") || !(self.eat("|&") || self.eat("|")) {
                 return pipeline;
             }
-            self.skip_newlines();
+            self.expect_command();
+        }
+    }
+
+    /// Goes to the next line that has something, where a command must stand. To bash it is wrong if none does; what is
+    /// there may run all the same.
+    fn expect_command(&mut self) {
+        self.skip_newlines();
+        match self.peek() {
+            None => self.note(true),
+            Some(';' | '|' | ')') => self.note(false),
+            Some(_) => {}
         }
     }
 
@@ -291,8 +330,7 @@ impl<'a> Parser<'a> {
             "case" => self.case(),
             "function" => {
                 self.skip_blanks();
-                let name = self.word_ahead().to_owned();
-                self.at += name.len();
+                let name = self.name_ahead();
                 self.skip_blanks();
                 if self.eat("(") {
                     self.skip_blanks();
@@ -362,8 +400,7 @@ impl<'a> Parser<'a> {
             }
             return Kind::ArithmeticFor { head, body: self.body() };
         }
-        let name = self.word_ahead().to_owned();
-        self.at += name.len();
+        let name = self.name_ahead();
         self.skip_newlines();
         let mut words = None;
         if self.word_ahead() == "in" {
@@ -375,6 +412,16 @@ impl<'a> Parser<'a> {
             self.at += 1;
         }
         Kind::For { name, words, body: self.body() }
+    }
+
+    /// Reads a name, which must stand on this line.
+    fn name_ahead(&mut self) -> String {
+        let name = self.word_ahead();
+        self.at += name.len();
+        if name.is_empty() {
+            self.note(false);
+        }
+        name.to_owned()
     }
 
     fn words(&mut self) -> Vec<Word> {
@@ -390,7 +437,10 @@ impl<'a> Parser<'a> {
 
     fn case(&mut self) -> Kind {
         self.skip_blanks();
-        let word = self.word().unwrap_or_default();
+        let word = self.word().unwrap_or_else(|| {
+            self.note(false);
+            Word::default()
+        });
         self.eat_word("in");
         let mut arms = Vec::new();
         loop {
@@ -426,7 +476,7 @@ impl<'a> Parser<'a> {
     }
 
     fn function(&mut self, name: String) -> Kind {
-        self.skip_newlines();
+        self.expect_command();
         let body = self.command();
         Kind::Function { name, body: Rc::new(body) }
     }
@@ -487,6 +537,9 @@ impl<'a> Parser<'a> {
                     if words.len() == 1 && assigns.is_empty() {
                         self.at += 1;
                         self.skip_blanks();
+                        if self.peek() != Some(')') {
+                            self.note(false);
+                        }
                         self.close(")");
                         let name = words.first().and_then(plain).unwrap_or_default();
                         let kind = self.deeper(|parser| Some(parser.function(name)));
@@ -628,6 +681,7 @@ impl<'a> Parser<'a> {
             _ => match self.word() {
                 Some(word) => word,
                 None => {
+                    self.note(false);
                     self.wrong(Trouble::Syntax);
                     Word::default()
                 }
@@ -640,6 +694,7 @@ impl<'a> Parser<'a> {
     fn here_document(&mut self, strip_tabs: bool) -> Word {
         let start = self.at;
         let Some(word) = self.word() else {
+            self.note(false);
             self.wrong(Trouble::Syntax);
             return Word::default();
         };
@@ -650,7 +705,7 @@ impl<'a> Parser<'a> {
             Some(here) => here,
             None => {
                 let Some(length) = super::word::line_length(self.rest()) else {
-                    self.wrong(Trouble::Syntax);
+                    self.unfinished();
                     self.here = Some((self.text.len(), self.text.len()));
                     return Word::default();
                 };
@@ -682,7 +737,7 @@ impl<'a> Parser<'a> {
             body.push('\n');
         }
         if !is_closed {
-            self.wrong(Trouble::Syntax);
+            self.unfinished();
         }
         self.here = Some((line_end, at));
         if quoted {

@@ -56,7 +56,10 @@ impl Parser<'_> {
                     match self.bump() {
                         Some('\n') => {}
                         Some(c) => parts.push(Part::Dead(c.to_string())),
-                        None => parts.push(Part::Dead("\\".to_owned())),
+                        None => {
+                            self.note(true);
+                            parts.push(Part::Dead("\\".to_owned()));
+                        }
                     }
                 }
                 '\'' if !in_double => {
@@ -98,7 +101,7 @@ impl Parser<'_> {
         self.at += 1;
         let rest = self.rest();
         let length = rest.find('\'').unwrap_or_else(|| {
-            self.trouble = self.trouble.max(Some(Trouble::Syntax));
+            self.unfinished();
             rest.len()
         });
         self.at = (self.at + length + 1).min(self.text.len());
@@ -173,7 +176,7 @@ impl Parser<'_> {
             '[' => {
                 let rest = &self.rest()[1..];
                 let Some(length) = bracket_end(rest, '[', ']') else {
-                    self.wrong(Trouble::Syntax);
+                    self.unfinished();
                     return None;
                 };
                 self.at += length + 2;
@@ -315,8 +318,11 @@ impl Parser<'_> {
                     self.at += length + 2;
                     found.index = Some(self.expression(&rest[..length]));
                 }
-                None => self.wrong(Trouble::Syntax),
+                None => self.unfinished(),
             }
+        }
+        if found.name.is_empty() && self.peek().is_some() {
+            self.note(false);
         }
         found.change = self.change(in_double);
         if !self.eat("}") {

@@ -1,21 +1,11 @@
-//! reedline's validator: whether Enter submits or opens one more line. It must not know bash's whole grammar: on any doubt
-//! the line is complete and bash itself says what is wrong with it.
+//! reedline's validator: whether Enter submits or opens one more line. On any doubt the line is complete and bash itself
+//! says what is wrong with it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use brush_parser::{ParseError, ParserOptions, parse_tokens, uncached_tokenize_str};
 use reedline::{ValidationResult, Validator};
 
 use super::state::{self, SharedState};
+use crate::policy::is_unfinished;
 use crate::proto::Route;
-use crate::route::lex::{Reading, Token, TokenKind, tokens};
-
-/// A longer text is submitted as it is: parsing it at each Enter would be felt.
-const TEXT_BYTES_MAX: usize = 64 * 1024;
-/// Brackets open at once, beyond which the parser's time doubles and more with each: 12 take a millisecond, 24 take 25 s.
-const BRACKETS_MAX: usize = 10;
-/// Blocks open at once (each `case` doubles the parser's time), and expansions in one word, which recurse.
-const BLOCKS_MAX: usize = 8;
 
 /// Continues an unfinished command on the next line; a question or a meta command is always complete.
 pub struct ShellValidator {
@@ -45,65 +35,9 @@ impl Validator for ShellValidator {
 /// Whether bash would ask for more after `text`.
 #[must_use]
 pub fn is_incomplete(text: &str) -> bool {
-    if text.len() > TEXT_BYTES_MAX {
-        return false;
-    }
-    let pieces = tokens(text, Reading::Shell);
-    let Some(last) = pieces.last() else { return false };
-    // Of a redirection to nowhere bash says at once that it is one.
-    if last.kind == TokenKind::Comment && pieces.len() == 1 || last.kind == TokenKind::Redirect {
-        return false;
-    }
-    if last.kind != TokenKind::Comment && ends_with_backslash(text) {
-        return true;
-    }
-    // What closes without having been opened is an error at once; the parser would wait for more.
-    if matches!(pieces[0].text, "done" | "fi" | "esac" | ")" | "}" | "then" | "do" | "else" | "elif" | ";;") {
-        return false;
-    }
-    if is_history_expansion(pieces[0].text) || is_too_deep(&pieces) {
-        return false;
-    }
-    // The parser belongs to somebody else and sees every line typed: a panic in it must not end a login shell.
-    catch_unwind(AssertUnwindSafe(|| parser_wants_more(text, &pieces))).unwrap_or(false)
-}
-
-/// The cached tokenizer would keep typed secrets in memory, so only the uncached one is called.
-fn parser_wants_more(text: &str, pieces: &[Token<'_>]) -> bool {
-    let options = ParserOptions::default();
-    let lexed = match uncached_tokenize_str(text, &options.tokenizer_options()) {
-        Ok(lexed) => lexed,
-        Err(error) => return error.is_incomplete(),
-    };
-    // `select` is not in the parser's grammar.
-    if pieces.iter().any(|token| token.text == "select") {
-        return false;
-    }
-    matches!(parse_tokens(&lexed, &options), Err(ParseError::ParsingAtEndOfInput))
-}
-
-fn ends_with_backslash(text: &str) -> bool {
-    text.bytes().rev().take_while(|&byte| byte == b'\\').count() % 2 == 1
-}
-
-fn is_history_expansion(word: &str) -> bool {
-    word.len() > 1 && word.starts_with(['!', '^'])
-}
-
-/// Whether so much is open at once that the parser's time or stack is not to be trusted with it.
-fn is_too_deep(pieces: &[Token<'_>]) -> bool {
-    let (mut brackets, mut blocks) = (0_usize, 0_usize);
-    pieces.iter().any(|token| {
-        match token.text {
-            "(" => brackets += 1,
-            ")" => brackets = brackets.saturating_sub(1),
-            "if" | "for" | "while" | "until" | "case" | "select" | "{" | "[[" => blocks += 1,
-            "fi" | "done" | "esac" | "}" | "]]" => blocks = blocks.saturating_sub(1),
-            _ => {}
-        }
-        let within = token.text.bytes().filter(|byte| matches!(byte, b'(' | b'{' | b'`')).count();
-        brackets > BRACKETS_MAX || blocks > BLOCKS_MAX || within > 8 * BLOCKS_MAX
-    })
+    // Bash replaces it before it reads the line.
+    let is_from_history = |word: &str| word.len() > 1 && word.starts_with(['!', '^']);
+    !text.split_whitespace().next().is_some_and(is_from_history) && is_unfinished(text)
 }
 
 #[cfg(test)]
@@ -144,6 +78,15 @@ mod tests {
             "[[ -n x",
             "ls | # all\n",
             "echo ${a",
+            "cat <<EOF $(ls",
+            "cat << $(ls\nbody",
+            "cat <<A <<B\na\nA\n",
+            "f()",
+            "for i",
+            "! ls |",
+            "a=(1",
+            "diff <(a",
+            "[[ -n x &&",
         ] {
             assert!(is_incomplete(text), "{text:?} waits for more");
         }
@@ -190,6 +133,14 @@ mod tests {
             "echo {a,b}",
             "ls &",
             "diff <(a) <(b)",
+            "cat <<A <<B\na\nA\nb\nB\n",
+            "ls | ; echo 'a",
+            "for",
+            "f(",
+            "cat <<",
+            "ls >",
+            "echo ${}",
+            "if true; fi",
         ] {
             assert!(!is_incomplete(text), "{text:?} is complete");
         }
@@ -213,7 +164,7 @@ mod tests {
         let started = std::time::Instant::now();
         let openers = ["(", "$(", "{ ", "if ", "`", "(( ", "case x in a) ", "f() { ", "while ", "[[ ( "];
         for opener in openers {
-            for count in [BLOCKS_MAX / 2, BLOCKS_MAX, BRACKETS_MAX, 3 * BRACKETS_MAX, 10_000] {
+            for count in [4, 10, 100, 10_000] {
                 let _ = is_incomplete(&opener.repeat(count));
             }
         }
