@@ -78,6 +78,11 @@ impl Hands {
         self.options.root.path()
     }
 
+    /// Begins to look at the workspace, so that a first command needn't wait for that.
+    pub fn look_ahead(&mut self) {
+        self.keeper.look_ahead();
+    }
+
     /// Whether there are any; the config may leave none.
     pub(super) fn has_tools(&self) -> bool {
         self.options.registry.specs().next().is_some()

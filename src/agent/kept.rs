@@ -19,6 +19,7 @@ pub(super) struct Keeper {
     redactor: Redactor,
     /// Why nothing can be kept here; told once.
     told: Option<StepsError>,
+    has_looked_ahead: bool,
 }
 
 /// What was there before a call.
@@ -36,7 +37,16 @@ pub(super) struct Refused;
 
 impl Keeper {
     pub(super) fn new(steps: Option<Steps>) -> Self {
-        Self { steps, redactor: Redactor::new::<&str, &str>([]), told: None }
+        Self { steps, redactor: Redactor::new::<&str, &str>([]), told: None, has_looked_ahead: false }
+    }
+
+    /// Looks at the workspace beside whatever goes on, once; a command that comes meanwhile waits for that look.
+    pub(super) fn look_ahead(&mut self) {
+        if let Some(Ok(mut steps)) = self.steps.as_ref().filter(|_| !self.has_looked_ahead).map(Steps::again) {
+            // What goes wrong is told where it counts: before a command.
+            std::thread::spawn(move || drop(steps.ahead()));
+        }
+        self.has_looked_ahead = true;
     }
 
     /// Looks at what a call may change. Where that can't be kept it is told, and somebody who can be asked is asked.

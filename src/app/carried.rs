@@ -83,6 +83,11 @@ impl Around {
         self.surroundings.notes(cwd, &card_options(settings, env))
     }
 
+    /// Begins to look, for a question that comes at once.
+    pub fn begin(&mut self, settings: &Settings, env: &Env, cwd: &Path) {
+        self.surroundings.begin(cwd, &card_options(settings, env));
+    }
+
     /// What a question asked in a directory carries of the repository around it; none where there is none.
     pub fn notes(&mut self, settings: &Settings, env: &Env, cwd: &Path) -> Option<AroundNotes> {
         let notes = self.look(settings, env, cwd)?;

@@ -45,6 +45,14 @@ impl Runtime {
         Self { app, cwd: host::working_directory(), around: Around::default() }
     }
 
+    /// Begins to look at what a question will carry that comes at once.
+    pub fn look_ahead(&mut self) {
+        let App { agent, settings, env, .. } = &self.app;
+        if settings.context.project && agent.current_model().is_some() {
+            self.around.begin(settings, env, &self.cwd);
+        }
+    }
+
     /// Gives the model its tools, in `workspace`; tells what is wrong with them. Where no model is configured nobody would
     /// use them.
     pub fn take_tools(&mut self, workspace: &Path) -> Vec<Failure> {

@@ -15,6 +15,9 @@ const LOOK_TIME: Duration = Duration::from_secs(2);
 /// How long contents are read at one look; the rest has its turn at the next.
 const READ_TIME: Duration = Duration::from_secs(2);
 
+/// How long files are compared with what git's index says of them, where a command waits for it.
+const COMPARE_TIME: Duration = Duration::from_millis(150);
+
 /// The steps of a workspace.
 ///
 /// # Errors
@@ -32,6 +35,7 @@ pub fn steps(settings: &Settings, env: &Env, workspace: &Path) -> Result<Steps, 
         files_max: undo.files_max,
         look_time: LOOK_TIME,
         read_time: READ_TIME,
+        compare_time: COMPARE_TIME,
     };
     let home = env.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from).unwrap_or_else(|| "/".into());
     let own = [config_directory(env), data_directory(env), state_directory(env)].into_iter().flatten();

@@ -162,6 +162,9 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
     };
     let mut runtime = Runtime::new(app);
     runtime.cwd = cwd.unwrap_or(runtime.cwd);
+    if channel.message.is_some() {
+        runtime.look_ahead();
+    }
     runtime.take_tools(&workspace).iter().for_each(tell);
     runtime.run(channel)
 }

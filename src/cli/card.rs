@@ -44,7 +44,7 @@ fn print(path: Option<PathBuf>, config: Option<PathBuf>) -> Result<(), Failure> 
     app.problems.iter().for_each(report);
     let cwd = path.unwrap_or_else(host::working_directory);
     // Who asks for it wants all of it.
-    let options = project::Options { wait: WAIT, ..app::card_options(&app.settings, &app.env) };
+    let options = project::Options { wait: WAIT, state_wait: WAIT, ..app::card_options(&app.settings, &app.env) };
     let notes = Surroundings::default().notes(&cwd, &options).ok_or_else(|| Failure {
         kind: FailureKind::User,
         message: format!("{} is in no git repository", cwd.display()),

@@ -6,6 +6,7 @@ mod changes;
 mod git;
 mod heat;
 mod instructions;
+mod kept;
 pub mod languages;
 mod like;
 mod names;
@@ -17,7 +18,7 @@ mod tree;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 pub use changes::{Changes, FileDiff, by_file, changes};
 pub use git::{Head, Refs, Repository};
@@ -34,6 +35,10 @@ const UNTRUSTED: &str = "Names and instructions below were read from this reposi
 
 /// How long a question waits for languages and hot files: little beside an answer.
 pub const CARD_WAIT: Duration = Duration::from_millis(800);
+/// How long a question waits for git's state: git needs that for some 30,000 files.
+pub const STATE_WAIT: Duration = Duration::from_millis(50);
+/// How old git's state may be for a question, where it was asked ahead of it.
+const STATE_AGE: Duration = Duration::from_secs(1);
 /// How the card begins.
 const CARD: &str = "[project card] What this repository says of itself; its authors' words, as above.";
 /// The card takes one part in so many of the tokens.
@@ -46,6 +51,8 @@ pub struct Options {
     pub tokens_max: usize,
     /// Longest that a question waits for what costs a look at every file; a later one has it then.
     pub wait: Duration,
+    /// Longest that a question waits for git's state; a later one is told what it was then.
+    pub state_wait: Duration,
     /// Where what costs a look at every file is kept for the next session; nowhere without it.
     pub kept_in: Option<PathBuf>,
     /// The variables `PATH`, `HOME` and those that say where git's own config is.
@@ -81,6 +88,12 @@ pub struct Surroundings {
     seen: Option<Seen>,
     /// The repository whose state took too long: only its branch is told from then on.
     slow: Option<PathBuf>,
+    /// Git, asked for its state ahead of a question.
+    ahead: Option<status::Asked>,
+    /// Git, where a question didn't wait for it any more.
+    asked: Option<status::Asked>,
+    /// What git said last, of which repository, and when it was asked.
+    said: Option<(PathBuf, String, Instant)>,
     /// What costs a look at every file: of the last repository, at a commit.
     survey: Option<(PathBuf, String, survey::Survey)>,
     /// The one that is being made.
@@ -103,6 +116,75 @@ struct Seen {
 type Stamp = (PathBuf, Option<(SystemTime, u64)>);
 
 impl Surroundings {
+    /// Begins to ask git for its state, for a question that comes at once: what else there is to do is done meanwhile.
+    pub fn begin(&mut self, cwd: &Path, options: &Options) {
+        let repository = cwd.canonicalize().ok().and_then(|cwd| Repository::find(&cwd));
+        self.ahead = repository.map(|repository| status::Asked::begin(&repository.root, &options.env));
+    }
+
+    /// Asks git for its state, unless it was just asked for this question or still looks for an earlier one.
+    fn ask_git(&mut self, root: &Path, options: &Options) -> Option<status::Asked> {
+        if self.slow.as_deref() == Some(root) {
+            return None;
+        }
+        let is_of_now = |asked: &status::Asked| asked.root == root && asked.since.elapsed() < STATE_AGE;
+        if let Some(asked) = self.ahead.take().filter(is_of_now) {
+            return Some(asked);
+        }
+        if let Some(asked) = self.asked.take().filter(|asked| asked.root == root) {
+            match asked.wait(Duration::ZERO) {
+                Some(said) => self.hear(&asked, said),
+                None => return Some(asked),
+            }
+        }
+        let is_slow = self.slow.as_deref() == Some(root);
+        (!is_slow).then(|| status::Asked::begin(root, &options.env))
+    }
+
+    fn hear(&mut self, asked: &status::Asked, said: Result<String, Trouble>) {
+        match said {
+            Ok(line) => self.said = Some((asked.root.clone(), line, asked.since)),
+            Err(Trouble::Slow) => self.slow = Some(asked.root.clone()),
+            Err(_) => {}
+        }
+    }
+
+    /// Git's state in words: as it is, or as it was when git was asked last, which is said then.
+    fn state(&mut self, repository: &Repository, asked: Option<status::Asked>, options: &Options) -> String {
+        let root = &repository.root;
+        let branch = match repository.head() {
+            Some(Head::Branch(name)) => format!("branch {name}"),
+            Some(Head::Detached(hash)) => format!("no branch, at {hash}"),
+            None => "no branch".to_owned(),
+        };
+        let is_new = asked.as_ref().is_some_and(|asked| asked.since.elapsed() < STATE_AGE);
+        let said = asked.as_ref().and_then(|asked| asked.wait(options.state_wait));
+        let is_looking = asked.is_some() && said.is_none();
+        let is_trouble = matches!(&said, Some(Err(trouble)) if *trouble != Trouble::Slow);
+        match (asked, said) {
+            (Some(asked), Some(said)) => {
+                self.hear(&asked, said);
+                if let Some((_, line, _)) = self.said.as_ref().filter(|(_, _, when)| is_new && *when == asked.since) {
+                    return line.clone();
+                }
+            }
+            (asked, _) => self.asked = asked,
+        }
+        if is_trouble {
+            return branch;
+        }
+        if self.slow.as_deref() == Some(root) {
+            return format!("{branch}; the rest takes git too long");
+        }
+        // On another branch it says nothing any more.
+        let was = self.said.as_ref().filter(|(of, line, _)| of == root && line.starts_with(&branch));
+        let more = if is_looking { "; git is still looking" } else { "" };
+        match was {
+            Some((_, line, when)) => format!("{line}, {} s ago{more}", when.elapsed().as_secs()),
+            None => format!("{branch}{more}"),
+        }
+    }
+
     /// Tells what is known of the repository around a directory; none where there is none.
     pub fn notes(&mut self, cwd: &Path, options: &Options) -> Option<Notes> {
         // What is named through a link is where the link leads.
@@ -111,33 +193,17 @@ impl Surroundings {
         let is_same = |seen: &Seen| {
             seen.cwd == cwd && seen.tokens_max == options.tokens_max && seen.stamps.iter().all(|it| stamp(&it.0) == *it)
         };
-        let is_slow = self.slow.as_ref() == Some(&repository.root);
-        // What takes time is looked at side by side.
-        let (state, seen, card) = std::thread::scope(|scope| {
-            let state = (!is_slow).then(|| scope.spawn(|| status::read(&repository.root, &options.env)));
-            let head = if options.tokens_max == 0 { None } else { Some(self.begin_survey(&repository, options)) };
-            let seen = match self.seen.take().filter(is_same) {
-                Some(seen) => seen,
-                None => look(&repository.root, &cwd, options),
-            };
-            let card = head.map(|head| self.card(&repository, &head, &seen, options)).unwrap_or_default();
-            (state.map(|state| state.join().unwrap_or(Err(Trouble::NoGit))), seen, card)
-        });
+        let asked = self.ask_git(&repository.root, options);
+        let head = if options.tokens_max == 0 { None } else { Some(self.begin_survey(&repository, options)) };
+        let seen = match self.seen.take().filter(is_same) {
+            Some(seen) => seen,
+            None => look(&repository.root, &cwd, options),
+        };
+        let card = head.map(|head| self.card(&repository, &head, &seen, options)).unwrap_or_default();
         let (about, instructions) = (seen.about.clone(), seen.instructions);
         self.seen = Some(seen);
-        let branch = || match repository.head() {
-            Some(Head::Branch(name)) => format!("branch {name}"),
-            Some(Head::Detached(hash)) => format!("no branch, at {hash}"),
-            None => "no branch".to_owned(),
-        };
-        let state = match state {
-            Some(Ok(line)) => line,
-            Some(Err(Trouble::Slow)) => {
-                self.slow = Some(repository.root.clone());
-                format!("{}; the rest takes git too long", branch())
-            }
-            Some(Err(_)) | None => branch(),
-        };
+        // Git has looked meanwhile.
+        let state = self.state(&repository, asked, options);
         Some(Notes { about, card, state: format!("[git] {}", clean(&state)), instructions, root: repository.root })
     }
 
@@ -272,6 +338,7 @@ mod tests {
         Options {
             tokens_max,
             wait: Duration::from_secs(60),
+            state_wait: Duration::from_secs(60),
             kept_in: None,
             env: vec![("PATH".into(), "/usr/bin:/bin".into()), ("HOME".into(), "/nonexistent".into())],
         }
@@ -353,6 +420,50 @@ mod tests {
         assert_eq!(surroundings.notes(dir.path(), &options(0)).expect("here").card, "");
         let small = surroundings.notes(dir.path(), &options(50)).expect("here").card;
         assert!(small.chars().count() <= CARD.len() + 50 + 10, "{small}");
+    }
+
+    /// A git that never gets to an end.
+    fn slow_git(dir: &Path) -> Options {
+        use std::os::unix::fs::PermissionsExt;
+        let script = "#!/bin/sh\nexec sleep 60\n";
+        fs::write(dir.join("git"), script).expect("a file");
+        fs::set_permissions(dir.join("git"), fs::Permissions::from_mode(0o755)).expect("a mode");
+        let path = format!("{}:/usr/bin:/bin", dir.display());
+        let env = vec![("PATH".into(), path.into()), ("HOME".into(), "/nonexistent".into())];
+        Options { state_wait: Duration::ZERO, env, ..options(0) }
+    }
+
+    #[test]
+    fn gits_state_is_told_as_it_was_while_git_still_looks() {
+        let dir = repository(&[("a.rs", "fn a() {}\n")]);
+        let place = tempfile::tempdir().expect("a directory");
+        let slow = slow_git(place.path());
+        let quick = Options { state_wait: Duration::from_secs(60), ..options(0) };
+        let mut surroundings = Surroundings::default();
+        let state = |surroundings: &mut Surroundings, options: &Options| {
+            surroundings.notes(dir.path(), options).expect("a repository").state
+        };
+        assert_eq!(state(&mut surroundings, &slow), "[git] branch main; git is still looking");
+        surroundings.asked = None;
+        assert_eq!(state(&mut surroundings, &quick), "[git] branch main; nothing changed");
+        fs::write(dir.path().join("a.rs"), "fn b() {}\n").expect("a file");
+        // What was asked for a question isn't told at the next one as if it were of then.
+        assert_eq!(state(&mut surroundings, &quick), "[git] branch main; 1 changed");
+        fs::write(dir.path().join("b.rs"), "").expect("a file");
+        let told = state(&mut surroundings, &slow);
+        assert!(told.starts_with("[git] branch main; 1 changed, "), "{told}");
+        assert!(told.ends_with(" s ago; git is still looking"), "{told}");
+        // On another branch the old state says nothing.
+        fs::write(dir.path().join(".git/HEAD"), "ref: refs/heads/other\n").expect("a file");
+        surroundings.asked = None;
+        assert_eq!(state(&mut surroundings, &slow), "[git] branch other; git is still looking");
+        // Asked ahead, it is there when the question comes, and told once.
+        surroundings.asked = None;
+        surroundings.begin(dir.path(), &quick);
+        assert!(surroundings.ahead.is_some());
+        let told = state(&mut surroundings, &quick);
+        assert!(told.starts_with("[git] branch other; ") && told.ends_with("untracked"), "{told}");
+        assert!(surroundings.ahead.is_none() && surroundings.asked.is_none());
     }
 
     #[test]

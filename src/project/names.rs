@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::survey::put;
+use super::kept::put;
 use super::symbols::kept_file;
 use super::tree::{self, Listed};
 use super::{Stamp, git, stamp};
@@ -75,7 +75,7 @@ fn keep(directory: &Path, root: &Path, chars_max: usize, listed: &Listed, stamps
         text.push('\n');
     }
     text.push_str(&listed.text);
-    put(directory, &file(directory, root), &text);
+    let _ = put(&file(directory, root), text.as_bytes());
 }
 
 #[cfg(test)]

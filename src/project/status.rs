@@ -2,19 +2,49 @@
 //! None of them runs here, nothing is fetched and no lock is taken.
 
 use std::ffi::OsString;
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
 use super::program::{Quiet, Trouble};
 
-/// Longest wait for git: a person who has asked something hardly notices.
-const WAIT: Duration = Duration::from_millis(300);
+/// How long git may take in all; nobody waits that long.
+const TIME: Duration = Duration::from_secs(2);
 /// Bytes of its output that are read: some thousands of changed files.
 const OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
 
+/// Git, while it looks.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub root: PathBuf,
+    receiver: Receiver<Result<String, Trouble>>,
+    pub since: Instant,
+}
+
+impl Asked {
+    /// Asks it on a thread of its own.
+    pub(super) fn begin(root: &Path, env: &[(OsString, OsString)]) -> Self {
+        let (sender, receiver) = channel();
+        let (own_root, env) = (root.to_owned(), env.to_vec());
+        std::thread::spawn(move || {
+            let _ = sender.send(read(&own_root, &env));
+        });
+        Self { root: root.to_owned(), receiver, since: Instant::now() }
+    }
+
+    /// What it says, where that comes within so much from its beginning.
+    pub(super) fn wait(&self, time: Duration) -> Option<Result<String, Trouble>> {
+        match self.receiver.recv_timeout(time.saturating_sub(self.since.elapsed())) {
+            Ok(said) => Some(said),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Err(Trouble::NoGit)),
+        }
+    }
+}
+
 /// Asks git.
 pub(super) fn read(root: &Path, env: &[(OsString, OsString)]) -> Result<String, Trouble> {
-    let git = Quiet::new(root, env, WAIT)?;
+    let git = Quiet::new(root, env, TIME)?;
     let status = "status --porcelain=v2 --branch -z --no-renames --ignore-submodules=all --untracked-files=normal";
     let words: Vec<&str> = status.split(' ').collect();
     git.output(&words, OUTPUT_BYTES_MAX).map(|output| told(&output.text))

@@ -2,8 +2,6 @@
 //! thread of its own, waited for only so long, and kept by the commit that it was made at.
 
 use std::collections::BTreeMap;
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,6 +11,7 @@ use std::time::{Duration, Instant};
 use ignore::{WalkBuilder, WalkState};
 
 use super::heat::{Bounds, heat};
+use super::kept::put;
 use super::languages::{by_name, is_foreign};
 use super::symbols::kept_file;
 use super::{clean, git};
@@ -86,16 +85,7 @@ pub(super) fn kept(directory: &Path, root: &Path, head: &str) -> Option<Survey> 
 fn keep(directory: &Path, root: &Path, head: &str, survey: &Survey) {
     let Some(place) = root.to_str().filter(|place| !place.contains('\n')) else { return };
     let text = format!("{MAGIC}\n{place}\n{head}\n{}\n{}\n", survey.languages, survey.hot);
-    put(directory, &kept_file(directory, root), &text);
-}
-
-/// Writes a file of what is kept whole, or not at all.
-pub(super) fn put(directory: &Path, file: &Path, text: &str) {
-    let new = file.with_extension(format!("new{}", std::process::id()));
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    if made.and_then(|()| std::fs::write(&new, text)).and_then(|()| std::fs::rename(&new, file)).is_err() {
-        let _ = std::fs::remove_file(&new);
-    }
+    let _ = put(&kept_file(directory, root), text.as_bytes());
 }
 
 fn make(root: &Path) -> Survey {

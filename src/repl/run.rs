@@ -471,6 +471,9 @@ impl Repl {
         }
         self.proposals.clear();
         self.take_hands();
+        if let Some(hands) = self.agent.hands() {
+            hands.look_ahead();
+        }
         self.pause_memory();
         self.attach_notes(question);
         let reply = match self.answer(question) {

@@ -2,13 +2,18 @@
 //! behind it, an edit's own files before and after. Contents lie in a store outside the workspace. It knows nothing of who
 //! ran what, and never touches a repository's own state.
 
+mod gather;
 mod git;
 mod look;
+mod packs;
+mod secure;
 mod state;
 mod store;
 mod table;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tracked_tests;
 mod undo;
 
 use std::collections::BTreeSet;
@@ -21,8 +26,9 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::base::hex;
 use crate::host::{Locked, PathError, Root, now_unix_ms};
-use git::Standing;
+use git::{Standing, Theirs};
 use look::Look;
+use secure::secure;
 pub use state::{Kind, Record, State, Why};
 use store::{Mark, Store};
 pub use table::Change;
@@ -49,6 +55,8 @@ pub struct Limits {
     pub look_time: Duration,
     /// How long contents are read, at one look.
     pub read_time: Duration,
+    /// How long files are compared with what git's index says of them; then its word is taken.
+    pub compare_time: Duration,
 }
 
 /// Why something can't be kept or taken back.
@@ -126,6 +134,10 @@ pub struct Steps {
     session: String,
     /// The table that was last read or written, and what its file was then.
     table: Option<(Table, Mark)>,
+    /// What the user's repository had at the looks that the next step is made of.
+    held: Vec<Theirs>,
+    /// Bytes that were written since room was made.
+    written: u64,
     opened: usize,
 }
 
@@ -176,7 +188,35 @@ impl Steps {
         let mut left_out: Vec<PathBuf> = left_out.iter().filter_map(within).collect();
         left_out.retain(|path| !path.as_os_str().is_empty());
         let session = hex::encode(&nonce);
-        Ok(Self { root, store, limits, left_out, session, table: None, opened: 0 })
+        Ok(Self { root, store, limits, left_out, session, table: None, held: Vec::new(), written: 0, opened: 0 })
+    }
+
+    /// The same steps once more, for another thread.
+    ///
+    /// # Errors
+    /// The workspace can't be opened.
+    pub fn again(&self) -> Result<Self, StepsError> {
+        let root = Root::open(self.root.path(), None).map_err(StepsError::Root)?;
+        let (store, limits) = (self.store.clone(), self.limits.clone());
+        let (left_out, session) = (self.left_out.clone(), self.session.clone());
+        Ok(Self { root, store, limits, left_out, session, table: None, held: Vec::new(), written: 0, opened: 0 })
+    }
+
+    /// Looks at the workspace while nobody waits, so that a first command hasn't to: in a repository only, for there nearly
+    /// all is kept already.
+    ///
+    /// # Errors
+    /// As of [`Steps::before`], which says so when it counts.
+    pub fn ahead(&mut self) -> Result<(), StepsError> {
+        if Theirs::of(self.root.path(), 0).is_none() {
+            return Ok(());
+        }
+        let _held = self.enter()?;
+        let others = self.others();
+        let change = self.look(true)?;
+        self.attribute(&others, change)?;
+        self.held.clear();
+        Ok(())
     }
 
     /// Where the workspace is.
@@ -192,8 +232,10 @@ impl Steps {
     pub fn before(&mut self, text: &str) -> Result<Open, StepsError> {
         let _held = self.enter()?;
         let others = self.others();
-        let change = self.look()?;
+        let change = self.look(false)?;
         self.attribute(&others, change)?;
+        // What this look relies on is held until the command is over.
+        self.held = std::mem::take(&mut self.held).pop().map(Theirs::closed).into_iter().collect();
         self.opened += 1;
         let name = format!("open/{}-{}", self.session, self.opened);
         let failed = |error: std::io::Error| StepsError::io("the note of a running command", &error);
@@ -210,11 +252,12 @@ impl Steps {
     /// The step couldn't be written: the command can't be taken back.
     pub fn after(&mut self, open: Open) -> Result<Made, StepsError> {
         let made = self.enter().and_then(|_held| {
-            let (changes, written) = self.look()?;
+            let changes = self.look(false)?;
             let notes = Standing::moved(open.git.as_ref(), Standing::read(self.root.path()).as_ref());
             let made = self.make(Kind::Command, open.text.clone(), notes, changes)?;
-            Ok(Made { pruned: self.make_room(written)?, ..made })
+            Ok(Made { pruned: self.make_room()?, ..made })
         });
+        self.held.clear();
         self.store.remove(&open.name);
         made
     }
@@ -248,7 +291,8 @@ impl Steps {
             }
         }
         let made = self.make(Kind::Edit, before.text, Vec::new(), changes)?;
-        Ok(Made { pruned: self.make_room(1)?, ..made })
+        self.written += 1;
+        Ok(Made { pruned: self.make_room()?, ..made })
     }
 
     /// Finishes what a session that ended in the middle has left: a command that was cut off becomes a step, an undo that
@@ -269,8 +313,9 @@ impl Steps {
         let others = self.others();
         let dead: Vec<&Other> = others.iter().filter(|other| !other.is_alive).collect();
         if let [first, ..] = dead[..] {
-            let change = self.look()?;
+            let change = self.look(false)?;
             let made = self.attribute(&others, change)?;
+            self.held.clear();
             if let Some(Made { step: Some(step), files, .. }) = made {
                 let files = counted(files, "file");
                 told.push(format!("`{}` was cut off; it changed {files}, which is step {step} (:undo)", first.text));
@@ -307,8 +352,8 @@ impl Steps {
         Ok(held)
     }
 
-    /// Looks at the workspace; gives what has changed since the table was written, and the bytes that were kept for that.
-    fn look(&mut self) -> Result<(Vec<Change>, u64), StepsError> {
+    /// Looks at the workspace; gives what has changed since the table was written.
+    fn look(&mut self, is_ahead: bool) -> Result<Vec<Change>, StepsError> {
         let mark = self.store.mark();
         if self.table.as_ref().map(|(_, mark)| *mark) != mark {
             self.table = self.store.table();
@@ -316,24 +361,23 @@ impl Steps {
         let is_first = self.table.is_none();
         let before = self.table.take().map(|(table, _)| table).unwrap_or_default();
         let (root, store, limits) = (&self.root, &self.store, &self.limits);
-        let look = Look { root, store, limits, left_out: &self.left_out };
+        let theirs = Theirs::of(root.path(), limits.file_bytes_max);
+        let look = Look { root, store, limits, left_out: &self.left_out, theirs: theirs.as_ref(), is_ahead };
         let (now, written) = look.now(&before)?;
+        self.written += written;
+        self.held.extend(theirs);
         let changes = if is_first { Vec::new() } else { before.changes(&now) };
         let mark = match mark.filter(|_| before.is_as(&now)) {
             Some(mark) => Some(mark),
             None => self.store.put_table(&now)?,
         };
         self.table = mark.map(|mark| (now, mark));
-        Ok((changes, written))
+        Ok(changes)
     }
 
     /// Makes a step of changes that commands of other sessions have made, which still run or were cut off; what a person
     /// changed is nobody's step.
-    fn attribute(
-        &mut self,
-        others: &[Other],
-        (changes, written): (Vec<Change>, u64),
-    ) -> Result<Option<Made>, StepsError> {
+    fn attribute(&mut self, others: &[Other], changes: Vec<Change>) -> Result<Option<Made>, StepsError> {
         let made = match others {
             [] => None,
             [first, ..] => {
@@ -343,14 +387,21 @@ impl Steps {
             }
         };
         others.iter().filter(|other| !other.is_alive).for_each(|other| self.store.remove(&other.name));
-        self.make_room(written)?;
+        self.make_room()?;
         Ok(made)
     }
 
-    fn make(&mut self, kind: Kind, text: String, notes: Vec<String>, changes: Vec<Change>) -> Result<Made, StepsError> {
+    fn make(
+        &mut self,
+        kind: Kind,
+        text: String,
+        notes: Vec<String>,
+        mut changes: Vec<Change>,
+    ) -> Result<Made, StepsError> {
         if changes.is_empty() {
             return Ok(Made::default());
         }
+        self.written += secure(&self.store, &self.held, &mut changes, self.limits.bytes_max / 2)?;
         let (before, after) = (self.store.tree(&changes, |it| it.before)?, self.store.tree(&changes, |it| it.after)?);
         let number = self.store.next_number();
         let (time, session) = (now_unix_ms(), self.session.clone());
@@ -361,7 +412,8 @@ impl Steps {
     }
 
     /// Lets the oldest steps go where there is no room; gives how many.
-    fn make_room(&self, written: u64) -> Result<usize, StepsError> {
+    fn make_room(&mut self) -> Result<usize, StepsError> {
+        let written = std::mem::take(&mut self.written);
         if written == 0 || self.store.grown(written) <= self.limits.bytes_max {
             return Ok(0);
         }

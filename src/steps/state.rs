@@ -32,10 +32,12 @@ pub enum Why {
     Mount,
     /// Git's own state.
     Git,
+    /// Only the user's repository had it, and has it no more.
+    Gone,
 }
 
 impl Why {
-    const ALL: [(Self, u8, &'static str); 8] = [
+    const ALL: [(Self, u8, &'static str); 9] = [
         (Self::Large, b'l', "larger than undo.file_bytes_max"),
         (Self::Special, b's', "no regular file"),
         (Self::Budget, b'b', "not kept in time, or no room for it in undo.bytes_max"),
@@ -44,6 +46,7 @@ impl Why {
         (Self::Cache, b't', "a cache (CACHEDIR.TAG)"),
         (Self::Mount, b'm', "another file system"),
         (Self::Git, b'g', "git's own state"),
+        (Self::Gone, b'o', "only git had it, and its packs were damaged"),
     ];
 
     pub(super) fn letter(self) -> u8 {

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gix::ObjectId;
@@ -16,6 +17,7 @@ use gix::odb::loose::Store as Loose;
 use ring::digest::{SHA256, digest};
 
 use super::StepsError;
+use super::packs::{Packer, Packs};
 use super::state::{Record, State};
 use super::table::{Change, Table};
 use crate::base::hex;
@@ -25,6 +27,8 @@ use crate::host::Locked;
 const WAIT: Duration = Duration::from_secs(5);
 /// The file that counts the bytes that are kept.
 const COUNT: &str = "bytes";
+/// Packs that haven't grown to what one is made to be; more are put together.
+const SMALL_PACKS_MAX: usize = 16;
 /// Longest record that is read.
 const RECORD_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -33,7 +37,11 @@ const RECORD_BYTES_MAX: u64 = 64 * 1024 * 1024;
 pub(super) struct Store {
     pub(super) folder: PathBuf,
     objects: Loose,
+    /// Its packs, and what their directory was when they were opened.
+    packs: Arc<Mutex<KnownPacks>>,
 }
+
+type KnownPacks = Option<(Mark, Arc<Packs>)>;
 
 /// The lock of a folder; it is given back when the value is dropped, or the process ends.
 pub(super) type Held = Locked<File>;
@@ -44,7 +52,7 @@ impl Store {
         let name = hex::encode(&digest(&SHA256, root.as_os_str().as_bytes()).as_ref()[..16]);
         let folder = state.join("undo").join(name);
         let objects = Loose::at(folder.join("git/objects"), gix::hash::Kind::Sha1);
-        Self { folder, objects }
+        Self { folder, objects, packs: Arc::default() }
     }
 
     /// Whether anything was ever kept.
@@ -55,6 +63,8 @@ impl Store {
     /// Makes what is missing and takes the lock.
     pub(super) fn lock(&self, root: &Path) -> Result<Held, StepsError> {
         let failed = |error: std::io::Error| StepsError::io("the store of steps", &error);
+        // Another session may have put packs together.
+        self.forget_packs();
         let make = |name: &str| DirBuilder::new().recursive(true).mode(0o700).create(self.folder.join(name));
         if !self.is_there() {
             ["steps", "open", "git/objects", "git/refs"].iter().try_for_each(|name| make(name)).map_err(failed)?;
@@ -117,7 +127,11 @@ impl Store {
     }
 
     pub(super) fn mark(&self) -> Option<Mark> {
-        let data = std::fs::metadata(self.folder.join("table")).ok()?;
+        self.mark_of("table")
+    }
+
+    fn mark_of(&self, name: &str) -> Option<Mark> {
+        let data = std::fs::metadata(self.folder.join(name)).ok()?;
         Some(Mark { inode: data.ino(), changed: (data.ctime(), data.ctime_nsec()), bytes: data.len() })
     }
 
@@ -151,20 +165,63 @@ impl Store {
     /// Keeps a content; gives its name, and how many bytes were written for it.
     pub(super) fn keep(&self, bytes: &[u8]) -> Result<(ObjectId, u64), StepsError> {
         let id = name_of(bytes).ok_or(StepsError::Collision)?;
-        if self.holds(&id) {
-            return Ok((id, 0));
-        }
+        Ok((id, if self.holds(&id) { 0 } else { self.keep_alone(id, bytes)? }))
+    }
+
+    /// Keeps a content that isn't there yet in a file of its own; gives how many bytes were written for it.
+    pub(super) fn keep_alone(&self, id: ObjectId, bytes: &[u8]) -> Result<u64, StepsError> {
         let kept = self.objects.write_buf_with_known_id(ObjectKind::Blob, bytes, id);
         kept.map_err(|error| StepsError::object(&error))?;
-        Ok((id, std::fs::metadata(self.objects.object_path(&id)).map_or(0, |data| data.len())))
+        Ok(std::fs::metadata(self.objects.object_path(&id)).map_or(0, |data| data.len()))
     }
 
     pub(super) fn holds(&self, id: &ObjectId) -> bool {
+        self.packs().hold(id) || self.holds_alone(id)
+    }
+
+    /// Whether it has a file of its own.
+    pub(super) fn holds_alone(&self, id: &ObjectId) -> bool {
         self.objects.contains(id)
+    }
+
+    /// A writer of packs, for many contents.
+    pub(super) fn packer(&self) -> Packer<'_> {
+        Packer::new(self.objects.path())
+    }
+
+    /// Knows of packs that were written, and puts small ones together where there are many. The lock is held.
+    pub(super) fn packed(&self) {
+        self.forget_packs();
+        let packs = self.packs();
+        if packs.small() > SMALL_PACKS_MAX && packs.rewrite(self.objects.path(), None).is_ok() {
+            self.forget_packs();
+        }
+    }
+
+    fn forget_packs(&self) {
+        *self.packs.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Its packs, as they are by now.
+    pub(super) fn packs(&self) -> Arc<Packs> {
+        let mark = self.mark_of("git/objects/pack");
+        let mut known = self.packs.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&*known, mark) {
+            (_, None) => Arc::default(),
+            (Some((at, packs)), Some(mark)) if *at == mark => Arc::clone(packs),
+            (_, Some(mark)) => {
+                let packs = Arc::new(Packs::open(self.objects.path()));
+                *known = Some((mark, Arc::clone(&packs)));
+                packs
+            }
+        }
     }
 
     /// Gives a content that is kept.
     pub(super) fn content(&self, id: &ObjectId) -> Result<Vec<u8>, StepsError> {
+        if let Some(bytes) = self.packs().content(id) {
+            return Ok(bytes);
+        }
         let mut buffer = Vec::new();
         let found = self.objects.try_find(id, &mut buffer).map_err(|error| StepsError::object(&error))?;
         let bytes = found.map(|data| data.data.to_vec()).ok_or(StepsError::Missing(*id))?;
@@ -237,6 +294,8 @@ impl Store {
         for id in sizes.keys().filter(|id| !named.contains(*id)) {
             let _ = std::fs::remove_file(self.objects.object_path(id));
         }
+        let _ = self.packs().rewrite(self.objects.path(), Some(&named));
+        self.forget_packs();
         for step in trees {
             // Where even that fails, the disk is full: the record alone is enough to take the step back.
             let _ = self.tree(&step.changes, |it| it.before).and_then(|_| self.tree(&step.changes, |it| it.after));
@@ -262,7 +321,9 @@ impl Store {
     fn sizes(&self) -> HashMap<ObjectId, u64> {
         let ids = self.objects.iter().flatten();
         let size = |id: &ObjectId| std::fs::metadata(self.objects.object_path(id)).map_or(0, |data| data.len());
-        ids.map(|id| (id, size(&id))).collect()
+        let mut sizes = self.packs().sizes();
+        ids.for_each(|id| *sizes.entry(id).or_default() += size(&id));
+        sizes
     }
 }
 

@@ -12,7 +12,7 @@ use super::state::{State, Why};
 use crate::host::Stamp;
 
 /// First bytes of a table's file: what it is, and its version.
-const HEAD: &[u8] = b"reedclaw-table 1\n";
+const HEAD: &[u8] = b"reedclaw-table 2\n";
 /// Last bytes of one that is whole.
 const END: &[u8] = b"end\n";
 
@@ -23,6 +23,8 @@ pub(super) enum Content {
     None,
     /// In the store of steps.
     Kept(ObjectId),
+    /// In the packs of the user's repository, which has it anyway. It was read, or git's index says so.
+    Packed { id: ObjectId, is_read: bool },
     /// Nowhere.
     Lost(Why),
 }
@@ -43,8 +45,8 @@ impl Entry {
         let mode = self.stamp.permissions();
         match self.content {
             Content::None => State::Directory { mode },
-            Content::Kept(id) if self.stamp.is_link() => State::Link { id },
-            Content::Kept(id) => State::File { mode, id },
+            Content::Kept(id) | Content::Packed { id, .. } if self.stamp.is_link() => State::Link { id },
+            Content::Kept(id) | Content::Packed { id, .. } => State::File { mode, id },
             Content::Lost(why) => State::Unknown(why),
         }
     }
@@ -67,6 +69,8 @@ pub(super) struct Table {
     pub(super) directories: BTreeMap<PathBuf, Arc<Listing>>,
     /// What isn't covered, and why.
     pub(super) skipped: BTreeSet<(PathBuf, Why)>,
+    /// The packs of the user's repository that contents are in.
+    pub(super) packs: BTreeSet<PathBuf>,
 }
 
 /// What differs at a path.
@@ -84,6 +88,7 @@ impl Table {
     /// Whether both say the very same, to the stamp.
     pub(super) fn is_as(&self, other: &Self) -> bool {
         self.skipped == other.skipped
+            && self.packs == other.packs
             && self.directories.len() == other.directories.len()
             && self.directories.iter().zip(&other.directories).all(|((path, listing), (other_path, other))| {
                 path == other_path && (Arc::ptr_eq(listing, other) || listing == other)
@@ -153,6 +158,8 @@ impl Table {
             put(&mut out, path.as_os_str().as_bytes());
             out.push(why.letter());
         }
+        number(&mut out, self.packs.len());
+        self.packs.iter().for_each(|path| put(&mut out, path.as_os_str().as_bytes()));
         number(&mut out, self.directories.len());
         for (path, listing) in &self.directories {
             put(&mut out, path.as_os_str().as_bytes());
@@ -172,6 +179,10 @@ impl Table {
                         out.push(b'K');
                         out.extend_from_slice(id.as_slice());
                     }
+                    Content::Packed { id, is_read } => {
+                        out.push(if *is_read { b'P' } else { b'I' });
+                        out.extend_from_slice(id.as_slice());
+                    }
                 }
             }
         }
@@ -186,6 +197,9 @@ impl Table {
         let mut table = Self::default();
         for _ in 0..from.number()? {
             table.skipped.insert((path(from.text()?), Why::of(from.byte()?)?));
+        }
+        for _ in 0..from.number()? {
+            table.packs.insert(path(from.text()?));
         }
         for _ in 0..from.number()? {
             let directory = path(from.text()?);
@@ -250,10 +264,12 @@ impl<'a> Reader<'a> {
         let mode = self.array().map(u32::from_le_bytes)?;
         let (size, inode) = (self.number()?, self.number()?);
         let (modified_ns, changed_ns) = (self.array().map(i64::from_le_bytes)?, self.array().map(i64::from_le_bytes)?);
-        let is_racy = self.byte()? != 0;
-        let content = match self.byte()? {
+        let (is_racy, letter) = (self.byte()? != 0, self.byte()?);
+        let mut id = || Some(ObjectId::from_bytes_or_panic(self.take(20)?));
+        let content = match letter {
             b'-' => Content::None,
-            b'K' => Content::Kept(ObjectId::from_bytes_or_panic(self.take(20)?)),
+            b'K' => Content::Kept(id()?),
+            b'P' | b'I' => Content::Packed { id: id()?, is_read: letter == b'P' },
             letter => Content::Lost(Why::of(letter)?),
         };
         Some(Entry { name, stamp: Stamp { mode, size, inode, modified_ns, changed_ns }, content, is_racy })

@@ -14,64 +14,65 @@ use proptest::prelude::*;
 
 use super::*;
 
-const LIMITS: Limits = Limits {
+pub(super) const LIMITS: Limits = Limits {
     bytes_max: 64 * 1024 * 1024,
     file_bytes_max: 1024 * 1024,
     files_max: 10_000,
     look_time: Duration::from_secs(60),
     read_time: Duration::from_secs(60),
+    compare_time: Duration::from_secs(60),
 };
 
-struct Scene {
-    top: tempfile::TempDir,
+pub(super) struct Scene {
+    pub(super) top: tempfile::TempDir,
 }
 
 impl Scene {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let top = tempfile::tempdir().expect("a directory");
         fs::create_dir(top.path().join("ws")).expect("a workspace");
         Self { top }
     }
 
-    fn of(files: &[(&str, &str)]) -> Self {
+    pub(super) fn of(files: &[(&str, &str)]) -> Self {
         let scene = Self::new();
         files.iter().for_each(|(path, text)| scene.write(path, text));
         scene
     }
 
-    fn at(&self, path: &str) -> PathBuf {
+    pub(super) fn at(&self, path: &str) -> PathBuf {
         self.top.path().join("ws").join(path)
     }
 
-    fn state(&self) -> PathBuf {
+    pub(super) fn state(&self) -> PathBuf {
         self.top.path().join("state")
     }
 
-    fn write(&self, path: &str, text: &str) {
+    pub(super) fn write(&self, path: &str, text: &str) {
         let path = self.at(path);
         fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
         fs::write(path, text).expect("a file");
     }
 
-    fn read(&self, path: &str) -> String {
+    pub(super) fn read(&self, path: &str) -> String {
         fs::read_to_string(self.at(path)).expect("a file")
     }
 
-    fn steps(&self) -> Steps {
+    pub(super) fn steps(&self) -> Steps {
         self.steps_with(LIMITS)
     }
 
-    fn steps_with(&self, limits: Limits) -> Steps {
+    pub(super) fn steps_with(&self, limits: Limits) -> Steps {
         Steps::new(&self.state(), &self.at(""), limits, &[]).expect("steps")
     }
 
-    fn held(&self) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    pub(super) fn held(&self) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
         held(&self.at(""))
     }
 }
 
 /// Everything below a directory: kind and mode, and what it holds.
-fn held(top: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+pub(super) fn held(top: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![top.to_owned()];
     while let Some(at) = waiting.pop() {
@@ -91,7 +92,7 @@ fn held(top: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     found
 }
 
-fn command(steps: &mut Steps, work: impl FnOnce()) -> Made {
+pub(super) fn command(steps: &mut Steps, work: impl FnOnce()) -> Made {
     let open = steps.before("work").expect("a look");
     work();
     steps.after(open).expect("a step")

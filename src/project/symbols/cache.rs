@@ -1,10 +1,9 @@
 //! What was read of a repository's sources, in a file: little-endian numbers and texts with their lengths. A file that
 //! isn't exactly of this form is none.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::{Source, Stamp};
@@ -35,19 +34,11 @@ pub(super) fn read(path: &Path, root: &Path) -> Option<Vec<Source>> {
 
 /// Keeps it: whole, or not at all.
 pub(super) fn write(path: &Path, root: &Path, sources: &[Source]) -> io::Result<()> {
-    let directory = path.parent().ok_or(io::ErrorKind::NotFound)?;
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let mut bytes = MAGIC.to_vec();
     put(&mut bytes, root.as_os_str().as_bytes());
     put_number(&mut bytes, sources.len());
     sources.iter().for_each(|source| put_source(&mut bytes, source));
-    let new = path.with_extension(format!("new{}", std::process::id()));
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    let written = file.write_all(&bytes).and_then(|()| std::fs::rename(&new, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&new);
-    }
-    written
+    super::super::kept::put(path, &bytes)
 }
 
 fn put(bytes: &mut Vec<u8>, text: &[u8]) {
