@@ -1,103 +1,119 @@
 //! Channels: where messages come from and where what becomes of them goes. A runtime has each message answered, in the
 //! conversation that it belongs to, and sends what happens back to the channel; it doesn't know how anything is drawn.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::PoisonError;
 
-use super::{App, Around, Attaching, Remembered, hands};
-use crate::agent::{Cancel, Person};
-use crate::host;
+use super::{Around, Attaching, ChannelKind, Remembered, Runtime};
+use crate::agent::{Agent, Cancel, Person};
 use crate::log::{self, Level};
+use crate::project::Notes;
 use crate::proto::{Event, Failure};
+use crate::shell::supervise::Ending;
 use crate::store::ConversationId;
 
-/// Where messages come from, and where answers go.
+/// Where messages come from, and where answers go. It may be shared: one thread takes messages, another sends.
 pub trait Channel {
     /// Its name, as the log and the config have it.
     fn name(&self) -> &'static str;
 
-    /// Takes messages and has them answered, until no more come; gives how that ended.
-    ///
-    /// # Errors
-    /// It can't be begun.
-    fn start(&mut self, runtime: &mut Runtime) -> Result<u8, Failure>;
+    /// Takes messages and has `runtime` answer them, until no more come; gives how that ended.
+    fn start(&self, runtime: Runtime) -> Ending;
 
-    /// Sends what happened to a message of a conversation, in order; the end of an answer has all of its text.
-    fn send(&mut self, conversation: Option<ConversationId>, message: Event);
+    /// Sends what happened in a conversation, in order; the end of an answer has all of its text.
+    fn send(&self, conversation: Option<ConversationId>, message: Event);
 
     /// Whether an answer is shown while it comes. Where it isn't, its pieces aren't sent.
     fn supports_draft_updates(&self) -> bool;
 }
 
-/// Has messages answered.
-pub struct Runtime {
-    /// Settings, store and agent.
-    pub app: App,
-    /// Where a question is asked: what it names with `@` is looked up there.
-    pub cwd: PathBuf,
-    around: Around,
+/// A message that was received: its conversation has begun, and what goes with it is attached.
+#[derive(Debug)]
+pub struct Received {
+    /// The conversation that it belongs to.
+    pub conversation: Option<ConversationId>,
+    message: String,
+}
+
+impl Received {
+    /// Has it answered. Nothing of the runtime but its agent is needed for that, so that a channel may lend it to a thread.
+    pub fn answer(self, agent: &mut Agent, channel: &dyn Channel, cancel: &Cancel, person: &mut dyn Person) {
+        let has_drafts = channel.supports_draft_updates();
+        let mut send = |event| {
+            if has_drafts || !matches!(event, Event::Text(_)) {
+                channel.send(self.conversation, event);
+            }
+        };
+        agent.ask_with(&self.message, cancel, &mut send, person);
+    }
 }
 
 impl Runtime {
-    /// A runtime over these parts.
-    #[must_use]
-    pub fn new(app: App) -> Self {
-        Self { app, cwd: host::working_directory(), around: Around::default() }
-    }
-
     /// Begins to look at what a question will carry that comes at once.
     pub fn look_ahead(&mut self) {
-        let App { agent, settings, env, .. } = &self.app;
-        if settings.context.project && agent.current_model().is_some() {
-            self.around.begin(settings, env, &self.cwd);
-        }
-    }
-
-    /// Gives the model its tools, in `workspace`; tells what is wrong with them. Where no model is configured nobody would
-    /// use them.
-    pub fn take_tools(&mut self, workspace: &Path) -> Vec<Failure> {
-        let App { agent, settings, env, store, channel, config, .. } = &mut self.app;
-        if agent.models().is_empty() {
-            return Vec::new();
-        }
-        match hands(settings, env, workspace, store, Some(*channel), config.path.as_deref()) {
-            Ok(handed) => {
-                drop(agent.take_up(Some(handed.hands)));
-                handed.problems
-            }
-            Err(failure) => vec![failure],
+        if self.carries_project() && self.agent.current_model().is_some() {
+            self.around.begin(&self.settings, &self.env, &self.cwd);
         }
     }
 
     /// Lets a channel begin, and waits for its end.
-    ///
-    /// # Errors
-    /// It couldn't be begun.
-    pub fn run(&mut self, channel: &mut dyn Channel) -> Result<u8, Failure> {
+    pub fn run(self, channel: &dyn Channel) -> Ending {
         log::event(Level::Info, "channel_started", &[("channel", channel.name().into())]);
         channel.start(self)
     }
 
-    /// Lets the next question carry what is remembered, what is known of the repository around, as the settings have it, and
-    /// what it names with `@`; gives what is to be told of that.
-    fn attach(&mut self, question: &str) -> Vec<String> {
-        let App { agent, settings, env, store, config, .. } = &mut self.app;
-        if agent.current_model().is_none() {
+    /// Gives the model its tools, in `workspace`; tells what is wrong with them. A project keeps its own, with what runs in
+    /// them. Where no model is configured nobody would use them.
+    pub fn take_tools(&mut self, workspace: &Path) -> Vec<Failure> {
+        let Self { agent, settings, env, store, channel, config, tools, .. } = self;
+        if agent.models().is_empty() {
             return Vec::new();
         }
-        let cwd = &self.cwd;
-        let store = store.lock().unwrap_or_else(PoisonError::into_inner);
-        let remembered = Remembered::choose(agent, settings, &store, question, cwd);
-        drop(store);
-        let around = settings.context.project.then(|| self.around.notes(settings, env, cwd)).flatten();
-        let mut told: Vec<String> = remembered.told().into_iter().collect();
-        let mut parts = vec![("a memory", remembered.note)];
-        if let Some(notes) = around {
-            told.extend(
-                notes.told.map(|told| format!("{told}; context.project = false in the config leaves that out")),
-            );
+        tools.take(agent, workspace, settings, |settings| {
+            super::hands(settings, env, workspace, store, Some(*channel), config.path.as_deref())
+        })
+    }
+
+    /// Receives a message: its conversation begins or goes on, what goes with it is attached, and told.
+    pub fn receive(&mut self, channel: &dyn Channel, message: &str) -> Received {
+        let conversation = self.agent.begin();
+        for told in self.attach(message) {
+            channel.send(conversation, Event::Notice(told));
+        }
+        Received { conversation, message: message.to_owned() }
+    }
+
+    /// Receives a message and has it answered.
+    pub fn answer(&mut self, channel: &dyn Channel, message: &str, cancel: &Cancel, person: &mut dyn Person) {
+        self.receive(channel, message).answer(&mut self.agent, channel, cancel, person);
+    }
+
+    /// Lets the next question carry what is remembered, what is known of the repository around it, and what it names with `@`;
+    /// gives what is to be told of that.
+    fn attach(&mut self, question: &str) -> Vec<String> {
+        if self.agent.current_model().is_none() {
+            return Vec::new();
+        }
+        let carries_project = self.carries_project();
+        let Self { agent, settings, env, store, config, cwd, around, carried, channel, .. } = self;
+        let (marks, leaves_out) = match channel {
+            ChannelKind::Shell => ("; :memory marks them", ":context project off"),
+            ChannelKind::Agent => ("", "context.project = false in the config"),
+        };
+        let mut told = Vec::new();
+        let mut parts = Vec::new();
+        if agent.is_new() {
+            let store = store.lock().unwrap_or_else(PoisonError::into_inner);
+            let remembered = Remembered::choose(agent, settings, &store, question, cwd);
+            told.extend(remembered.told().map(|told| format!("{told}{marks}")));
+            *carried = remembered.ids;
+            parts.push(("a memory", remembered.note));
+        }
+        if let Some(notes) = carries_project.then(|| around.notes(settings, env, cwd)).flatten() {
+            told.extend(notes.told.map(|told| format!("{told}; {leaves_out} leaves that out")));
             parts.extend(notes.parts);
         }
+        // What the person named with `@` stands next to the question.
         let attached = Attaching { settings, env, config: config.path.as_deref(), cwd }.attach(question);
         told.extend(attached.told);
         parts.extend(attached.notes.iter().map(|(place, text)| (place.as_str(), text.clone())));
@@ -105,31 +121,34 @@ impl Runtime {
         told
     }
 
-    /// Has a message answered: the conversation is begun or goes on, and all that happens is sent to the channel.
-    pub fn answer(&mut self, channel: &mut dyn Channel, message: &str, cancel: &Cancel, person: &mut dyn Person) {
-        let conversation = self.app.agent.begin();
-        for told in self.attach(message) {
-            channel.send(conversation, Event::Notice(told));
-        }
-        let has_drafts = channel.supports_draft_updates();
-        let mut send = |event| {
-            if has_drafts || !matches!(event, Event::Text(_)) {
-                channel.send(conversation, event);
-            }
-        };
-        self.app.agent.ask_with(message, cancel, &mut send, person);
+    /// Whether questions carry what is known of the project around them.
+    #[must_use]
+    pub fn carries_project(&self) -> bool {
+        self.project_wanted.unwrap_or(self.settings.context.project)
+    }
+
+    /// Lets questions carry it from now on, or not, whatever the setting says.
+    pub fn carry_project(&mut self, is_wanted: bool) {
+        (self.project_wanted, self.around) = (Some(is_wanted), Around::default());
+    }
+
+    /// What is known of the repository around; none where there is none.
+    pub fn project_notes(&mut self) -> Option<Notes> {
+        self.around.look(&self.settings, &self.env, &self.cwd)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
     use crate::app::Request;
 
-    /// Takes one message and keeps what it is sent.
+    /// Takes two messages and keeps what it is sent.
     struct Letterbox {
         has_drafts: bool,
-        sent: Vec<(Option<ConversationId>, Event)>,
+        sent: RefCell<Vec<(Option<ConversationId>, Event)>>,
     }
 
     impl Channel for Letterbox {
@@ -137,14 +156,16 @@ mod tests {
             "letterbox"
         }
 
-        fn start(&mut self, runtime: &mut Runtime) -> Result<u8, Failure> {
+        fn start(&self, mut runtime: Runtime) -> Ending {
             runtime.answer(self, "hello", &Cancel::new(), &mut crate::agent::Nobody);
-            runtime.answer(self, "again", &Cancel::new(), &mut crate::agent::Nobody);
-            Ok(7)
+            // As a channel does that stays with its person meanwhile.
+            let received = runtime.receive(self, "again");
+            received.answer(&mut runtime.agent, self, &Cancel::new(), &mut crate::agent::Nobody);
+            Ending::Exit(7)
         }
 
-        fn send(&mut self, conversation: Option<ConversationId>, message: Event) {
-            self.sent.push((conversation, message));
+        fn send(&self, conversation: Option<ConversationId>, message: Event) {
+            self.sent.borrow_mut().push((conversation, message));
         }
 
         fn supports_draft_updates(&self) -> bool {
@@ -165,14 +186,14 @@ mod tests {
                 home.path().join("store").display()
             );
             std::fs::write(&config, text).expect("a config");
-            let app = App::start(&Request { config: Some(config), ..Request::default() }).expect("it starts");
-            let mut channel = Letterbox { has_drafts, sent: Vec::new() };
-            assert_eq!(Runtime::new(app).run(&mut channel).expect("it runs"), 7);
-            assert!(channel.sent.iter().all(|(conversation, _)| *conversation == Some(ConversationId(1))));
-            let pieces = channel.sent.iter().filter(|(_, event)| *event == Event::Text("yes".into())).count();
-            let ends =
-                channel.sent.iter().filter(|(_, event)| *event == Event::Answered { text: "yes".into() }).count();
-            assert_eq!((pieces, ends), (if has_drafts { 2 } else { 0 }, 2), "{:?}", channel.sent);
+            let runtime = Runtime::start(&Request { config: Some(config), ..Request::default() }).expect("it starts");
+            let channel = Letterbox { has_drafts, sent: RefCell::default() };
+            assert_eq!(runtime.run(&channel), Ending::Exit(7));
+            let sent = channel.sent.into_inner();
+            assert!(sent.iter().all(|(conversation, _)| *conversation == Some(ConversationId(1))));
+            let pieces = sent.iter().filter(|(_, event)| *event == Event::Text("yes".into())).count();
+            let ends = sent.iter().filter(|(_, event)| *event == Event::Answered { text: "yes".into() }).count();
+            assert_eq!((pieces, ends), (if has_drafts { 2 } else { 0 }, 2), "{sent:?}");
         }
     }
 }

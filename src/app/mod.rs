@@ -8,6 +8,7 @@ mod guard;
 mod hands;
 mod listed;
 mod money;
+mod parked;
 mod record;
 mod safety;
 mod secrets;
@@ -31,7 +32,7 @@ use crate::store::{self, ConversationId, Store};
 
 pub use attach::{Attached, Attaching};
 pub use carried::{Around, AroundNotes, Remembered};
-pub use channel::{Channel, Runtime};
+pub use channel::{Channel, Received};
 pub use guard::{policy_rules, verdict_lines};
 pub use hands::{Handed, allowed_commands, allowed_rows, hands, sandbox_name, workspace_dir, workspace_for};
 pub use listed::{ListedHere, export_allowed, read_list};
@@ -46,8 +47,8 @@ pub use tools::{OWN_TOOLS, allowed_tools, card_options, plugins, symbols_directo
 /// Problems of a config that are told before the first prompt, which must stay in sight.
 const PROBLEMS_SHOWN_MAX: usize = 20;
 
-/// What a session is made of.
-pub struct App {
+/// What has messages answered, for whichever channel they come from.
+pub struct Runtime {
     /// The effective settings.
     pub settings: Settings,
     /// The environment at the start.
@@ -62,6 +63,14 @@ pub struct App {
     pub config: ConfigParts,
     /// Where questions come from.
     pub channel: ChannelKind,
+    /// Where a question is asked: what it names with `@` is looked up there.
+    pub cwd: PathBuf,
+    /// Memories that went in front of this conversation.
+    pub carried: Vec<i64>,
+    around: Around,
+    /// The person's word on what questions carry of the project; else the setting counts.
+    project_wanted: Option<bool>,
+    tools: parked::Tools,
 }
 
 /// What a session keeps of the config.
@@ -125,7 +134,7 @@ pub enum Resume {
     Id(i64),
 }
 
-impl App {
+impl Runtime {
     /// Loads the settings and starts the rooms that need no terminal.
     ///
     /// # Errors
@@ -157,7 +166,20 @@ impl App {
         }
         let is_of_directory = source == Some(config::Source::Directory);
         let config = ConfigParts { request: load, layers, hooks, path, is_of_directory };
-        Ok(Self { settings, env, problems, store, agent, config, channel: request.channel })
+        Ok(Self {
+            settings,
+            env,
+            problems,
+            store,
+            agent,
+            config,
+            channel: request.channel,
+            cwd: host::working_directory(),
+            carried: Vec::new(),
+            around: Around::default(),
+            project_wanted: None,
+            tools: parked::Tools::default(),
+        })
     }
 
     /// The options of the shell's session.

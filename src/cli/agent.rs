@@ -1,6 +1,7 @@
 //! `reedclaw agent`: one question without a session, or a chat at a terminal. The answer goes to standard output, all else to standard error.
 //! Starts no shell and runs no command; works with no terminal, no HOME and a broken config.
 
+use std::cell::{RefCell, RefMut};
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::AsFd;
@@ -14,15 +15,17 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
 
-use super::chat::{Lines, Said};
-use super::person::{AtTty, look_of};
+use super::chat::{has_terminal, next_question, unreadable};
+use super::person::AtTty;
 use super::wire::Line;
 use crate::agent::{Cancel, changed_line};
-use crate::app::{self, App, Channel, ChannelKind, Request, Resume, Runtime};
+use crate::app::{self, Channel, ChannelKind, Request, Resume, Runtime};
 use crate::proto::tool::Step;
 use crate::proto::{Event, Failure, FailureKind};
 use crate::render::text::escape_visible;
 use crate::render::{Markdown, Options, sanitise, strip_controls};
+use crate::shell::supervise::Ending;
+use crate::shell::terminal::RawTerminal;
 use crate::store::ConversationId;
 use crate::turn::Thinking;
 use crate::turn::schema::Schema;
@@ -105,21 +108,18 @@ pub(super) fn run(
     path: Option<PathBuf>,
     model: Option<String>,
 ) -> ExitCode {
-    let mut channel = AtCli::new(matches);
+    let channel = AtCli::new(matches);
     let named = Named {
         path: matches.get_one::<PathBuf>("path").cloned().or(path),
         model: matches.get_one::<String>("model").cloned().or(model),
     };
-    let code = match begin(matches, config, named, &mut channel) {
-        Ok(code) => code,
+    let ended = match begin(matches, config, named, &channel) {
+        Ok(runtime) => runtime.run(&channel),
         // Nothing was asked: what was given can't be used.
-        Err(failure) => {
-            let code = if failure.kind == FailureKind::User { USAGE } else { exit_code(failure.kind) };
-            channel.face.take(Event::Failed { text: String::new(), failure });
-            code
-        }
+        Err(failure) => channel.failed(failure),
     };
-    ExitCode::from(channel.face.finish(code))
+    let Ending::Exit(code) = ended else { return ExitCode::from(FAILED) };
+    ExitCode::from(channel.face().finish(u8::try_from(code).unwrap_or(FAILED)))
 }
 
 /// Where it works and who answers, as far as that was said.
@@ -128,53 +128,166 @@ struct Named {
     model: Option<String>,
 }
 
-/// Puts together what answers, and lets the channel begin.
-fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &mut AtCli) -> Result<u8, Failure> {
-    if channel.message.is_none() && !Lines::has_terminal() {
+/// Puts together what answers.
+fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &AtCli) -> Result<Runtime, Failure> {
+    if channel.message.is_none() && !has_terminal() {
         let message = "there is no terminal to chat at".to_owned();
         return Err(usage(message, "reedclaw agent --message MESSAGE asks one question"));
     }
-    channel.schema = matches.get_one::<PathBuf>("output-schema").map(|path| read_schema(path)).transpose()?;
+    channel.face().schema = matches.get_one::<PathBuf>("output-schema").map(|path| read_schema(path)).transpose()?;
     let resume = matches.get_one::<Resume>("conversation").copied();
-    let mut app =
-        App::start(&Request { config, resume, channel: ChannelKind::Agent, model: None }).map_err(|failure| {
-            match failure.kind {
-                // The file that was named can't be read; a broken one is told and left out.
-                FailureKind::Config => Failure { kind: FailureKind::User, ..failure },
-                _ => failure,
-            }
-        })?;
-    app.problems.iter().for_each(tell);
-    channel.face.draw_for(&app);
+    let request = Request { config, resume, channel: ChannelKind::Agent, model: None };
+    let mut runtime = Runtime::start(&request).map_err(|failure| match failure.kind {
+        // The file that was named can't be read; a broken one is told and left out.
+        FailureKind::Config => Failure { kind: FailureKind::User, ..failure },
+        _ => failure,
+    })?;
+    runtime.problems.iter().for_each(tell);
+    channel.face().draw_for(&runtime);
     if channel.message.is_none() {
         // In a chat somebody sees each round, as in a session.
-        app.settings.limits.tool_rounds_once = app.settings.limits.tool_rounds;
-        app.agent.configure(app::agent_options(&app.settings, &app.env, ChannelKind::Agent));
+        runtime.settings.limits.tool_rounds_once = runtime.settings.limits.tool_rounds;
+        runtime.agent.configure(app::agent_options(&runtime.settings, &runtime.env, ChannelKind::Agent));
     }
     if let Some(name) = &named.model {
-        app.agent.use_model(name)?;
+        runtime.agent.use_model(name)?;
     }
-    let cwd = named.path.as_deref().map(directory).transpose()?;
-    let configured = app::workspace_dir(&app.settings, &app.env);
-    let workspace = match &cwd {
-        Some(cwd) => app::workspace_for(&app.env, cwd, &configured),
+    let configured = app::workspace_dir(&runtime.settings, &runtime.env);
+    let workspace = match &named.path {
+        Some(path) => {
+            runtime.cwd = directory(path)?;
+            app::workspace_for(&runtime.env, &runtime.cwd, &configured)
+        }
         None => configured,
     };
-    let mut runtime = Runtime::new(app);
-    runtime.cwd = cwd.unwrap_or(runtime.cwd);
     if channel.message.is_some() {
         runtime.look_ahead();
     }
     runtime.take_tools(&workspace).iter().for_each(tell);
-    runtime.run(channel)
+    Ok(runtime)
 }
 
 /// The command line as a channel: one question, or a chat.
 struct AtCli {
-    face: Face,
     /// The question; a chat without one.
     message: Option<String>,
-    /// What the answer must fit.
+    cancel: Cancel,
+    face: RefCell<Face>,
+}
+
+impl AtCli {
+    fn new(matches: &ArgMatches) -> Self {
+        let cancel = Cancel::new();
+        let face = RefCell::new(Face::new(matches, cancel.clone()));
+        Self { message: matches.get_one::<String>("message").cloned(), cancel, face }
+    }
+
+    fn face(&self) -> RefMut<'_, Face> {
+        self.face.borrow_mut()
+    }
+
+    /// Tells why nothing was asked.
+    fn failed(&self, failure: Failure) -> Ending {
+        let code = if failure.kind == FailureKind::User { USAGE } else { exit_code(failure.kind) };
+        self.face().take(Event::Failed { text: String::new(), failure });
+        Ending::Exit(i32::from(code))
+    }
+
+    /// Asks, and gives the exit status.
+    fn ask(&self, runtime: &mut Runtime, question: &str, person: &mut AtTty) -> u8 {
+        self.face().code = FAILED;
+        runtime.answer(self, question, &self.cancel, person);
+        self.face().code
+    }
+
+    /// Asks the one question, and once more where the answer doesn't fit.
+    fn once(&self, runtime: &mut Runtime, mut question: String) -> Result<u8, Failure> {
+        if let Some(attached) = attached(&mut self.face())? {
+            question = format!("[standard input]\n{}\n\n{question}", attached.trim_end());
+        }
+        if question.trim().is_empty() {
+            return Err(usage("the question is empty".into(), "reedclaw agent -m MESSAGE"));
+        }
+        let mut person = AtTty::new(runtime, false, self.cancel.clone());
+        watch_interrupts(&self.cancel, person.modes());
+        if let Some(schema) = &self.face().schema {
+            question.push_str(&format!(
+                "\n\nAnswer with one JSON value and nothing else: no words around it, no block of code. It must be \
+                 valid against this JSON Schema:\n{}",
+                schema.as_value()
+            ));
+        }
+        let code = self.ask(runtime, &question, &mut person);
+        let Some(problems) = self.face().misfit.take() else { return Ok(code) };
+        let notice = format!("[schema] the answer doesn't fit and is asked for once more: {problems}");
+        self.face().take(Event::Notice(notice));
+        self.face().is_second_try = true;
+        let again =
+            format!("That doesn't fit the schema: {problems}. Answer with the corrected JSON value and nothing else.");
+        Ok(self.ask(runtime, &again, &mut person))
+    }
+
+    /// Talks until the person ends it.
+    fn chat(&self, runtime: &mut Runtime) -> Result<u8, Failure> {
+        let mut person = AtTty::new(runtime, true, self.cancel.clone());
+        watch_interrupts(&self.cancel, person.modes());
+        person.listen().map_err(unreadable)?;
+        say("a chat with the model; /help lists its commands, /exit or Ctrl-D ends it");
+        let unknown = app::unknown_outcomes(&runtime.settings, &runtime.env);
+        unknown.iter().for_each(|line| say(&escape_visible(line)));
+        if !unknown.is_empty() {
+            say("it may have run or not: look at what it was about; reedclaw receipt list");
+        }
+        while let Some(question) = next_question(runtime, &mut person)? {
+            // Ctrl-C stops this question and not the next.
+            self.cancel.rearm();
+            self.ask(runtime, &question, &mut person);
+            if self.face().broken.is_some() {
+                return Ok(FAILED);
+            }
+        }
+        Ok(ANSWERED)
+    }
+}
+
+impl Channel for AtCli {
+    fn name(&self) -> &'static str {
+        ChannelKind::Agent.word()
+    }
+
+    fn start(&self, mut runtime: Runtime) -> Ending {
+        let done = match &self.message {
+            Some(question) => self.once(&mut runtime, question.clone()),
+            None => self.chat(&mut runtime),
+        };
+        done.map_or_else(|failure| self.failed(failure), |code| Ending::Exit(i32::from(code)))
+    }
+
+    fn send(&self, _: Option<ConversationId>, message: Event) {
+        self.face().receive(message);
+    }
+
+    /// An answer that must fit a schema is shown when it does. A program reads each event.
+    fn supports_draft_updates(&self) -> bool {
+        let face = self.face.borrow();
+        face.is_json || face.schema.is_none()
+    }
+}
+
+/// Gives an answer's JSON alone, or the answer and what is wrong with it; another end stays as it is.
+fn hold_against(schema: &Schema, end: Event) -> Result<Event, (String, String)> {
+    let Event::Answered { text } = end else { return Ok(end) };
+    match schema.read(&text) {
+        Ok(json) => Ok(Event::Answered { text: json.to_owned() }),
+        Err(problems) => Err((text, problems.join("; "))),
+    }
+}
+
+/// Where events go.
+struct Face {
+    is_json: bool,
+    is_plain: bool,
+    /// What the answer must fit: pieces aren't shown, only one that does.
     schema: Option<Schema>,
     /// Why the last answer doesn't.
     misfit: Option<String>,
@@ -182,79 +295,56 @@ struct AtCli {
     is_second_try: bool,
     /// How the last question ended, as an exit status.
     code: u8,
+    drawing: Markdown,
+    thinking: Thinking,
     cancel: Cancel,
+    /// Why standard output takes no more.
+    broken: Option<io::Error>,
 }
 
-impl AtCli {
-    fn new(matches: &ArgMatches) -> Self {
-        let cancel = Cancel::new();
+impl Face {
+    fn new(matches: &ArgMatches, cancel: Cancel) -> Self {
         Self {
-            face: Face::new(matches, cancel.clone()),
-            message: matches.get_one::<String>("message").cloned(),
+            is_json: matches.get_flag("json"),
+            is_plain: matches.get_flag("plain"),
             schema: None,
             misfit: None,
             is_second_try: false,
             code: FAILED,
+            drawing: Markdown::new(Options { width_columns: 0, color: false, markdown: false }),
+            thinking: Thinking::default(),
             cancel,
+            broken: None,
         }
     }
 
-    /// Asks, and gives the exit status.
-    fn ask(&mut self, runtime: &mut Runtime, question: &str) -> u8 {
-        self.code = FAILED;
-        let cancel = self.cancel.clone();
-        let color = io::stderr().is_terminal() && runtime.app.color();
-        let mut person = AtTty::new(io::stdin().is_terminal(), cancel.clone(), look_of(&runtime.app, color));
-        runtime.answer(self, question, &cancel, &mut person);
-        self.code
+    /// On a terminal an answer is drawn as in a session.
+    fn draw_for(&mut self, runtime: &Runtime) {
+        if self.is_plain || self.is_json || !io::stdout().is_terminal() {
+            return;
+        }
+        let width_columns = crossterm::terminal::size().map_or(0, |(columns, _)| usize::from(columns));
+        let (color, markdown) = (runtime.color(), runtime.settings.console.markdown);
+        self.drawing = Markdown::new(Options { width_columns, color, markdown });
     }
 
-    /// Asks the one question, and once more where the answer doesn't fit.
-    fn once(&mut self, runtime: &mut Runtime, mut question: String) -> Result<u8, Failure> {
-        if let Some(attached) = attached(&mut self.face)? {
-            question = format!("[standard input]\n{}\n\n{question}", attached.trim_end());
+    /// Takes what happened to a question.
+    fn receive(&mut self, message: Event) {
+        let event = match message {
+            Event::Failed { text, failure } => Event::Failed { text, failure: without_session(failure) },
+            Event::Answered { .. } => match self.judged(message) {
+                Some(event) => event,
+                None => return,
+            },
+            other => other,
+        };
+        match &event {
+            Event::Answered { .. } => self.code = ANSWERED,
+            Event::Cancelled { .. } => self.code = INTERRUPTED,
+            Event::Failed { failure, .. } => self.code = exit_code(failure.kind),
+            _ => {}
         }
-        if question.trim().is_empty() {
-            return Err(usage("the question is empty".into(), "reedclaw agent -m MESSAGE"));
-        }
-        watch_interrupts(&self.cancel);
-        if let Some(schema) = &self.schema {
-            self.face.is_held = true;
-            question.push_str(&format!(
-                "\n\nAnswer with one JSON value and nothing else: no words around it, no block of code. It must be \
-                 valid against this JSON Schema:\n{}",
-                schema.as_value()
-            ));
-        }
-        let code = self.ask(runtime, &question);
-        let Some(problems) = self.misfit.take() else { return Ok(code) };
-        let notice = format!("[schema] the answer doesn't fit and is asked for once more: {problems}");
-        self.face.take(Event::Notice(notice));
-        self.is_second_try = true;
-        let again =
-            format!("That doesn't fit the schema: {problems}. Answer with the corrected JSON value and nothing else.");
-        Ok(self.ask(runtime, &again))
-    }
-
-    /// Talks until the person ends it.
-    fn chat(&mut self, runtime: &mut Runtime) -> Result<u8, Failure> {
-        let mut lines = Lines::new(runtime.app.variable("TERM").is_some_and(|term| term != "dumb"));
-        watch_interrupts(&self.cancel);
-        say("a chat with the model; /help lists its commands, /exit or Ctrl-D ends it");
-        let unknown = app::unknown_outcomes(&runtime.app.settings, &runtime.app.env);
-        unknown.iter().for_each(|line| say(&escape_visible(line)));
-        if !unknown.is_empty() {
-            say("it may have run or not: look at what it was about; reedclaw receipt list");
-        }
-        while let Said::Question(question) = lines.next_question(runtime)? {
-            // Ctrl-C stops this question and not the next.
-            self.cancel.rearm();
-            self.ask(runtime, &question);
-            if self.face.broken.is_some() {
-                return Ok(FAILED);
-            }
-        }
-        Ok(ANSWERED)
+        self.take(event);
     }
 
     /// An answer as it is shown; nothing where it doesn't fit and is asked for once more.
@@ -272,86 +362,6 @@ impl AtCli {
                 None
             }
         }
-    }
-}
-
-impl Channel for AtCli {
-    fn name(&self) -> &'static str {
-        ChannelKind::Agent.word()
-    }
-
-    fn start(&mut self, runtime: &mut Runtime) -> Result<u8, Failure> {
-        match self.message.take() {
-            Some(question) => self.once(runtime, question),
-            None => self.chat(runtime),
-        }
-    }
-
-    fn send(&mut self, _: Option<ConversationId>, message: Event) {
-        let event = match message {
-            Event::Failed { text, failure } => Some(Event::Failed { text, failure: without_session(failure) }),
-            Event::Answered { .. } => self.judged(message),
-            other => Some(other),
-        };
-        let Some(event) = event else { return };
-        match &event {
-            Event::Answered { .. } => self.code = ANSWERED,
-            Event::Cancelled { .. } => self.code = INTERRUPTED,
-            Event::Failed { failure, .. } => self.code = exit_code(failure.kind),
-            _ => {}
-        }
-        self.face.take(event);
-    }
-
-    /// An answer that must fit a schema is shown when it does. A program reads each event.
-    fn supports_draft_updates(&self) -> bool {
-        self.face.is_json || !self.face.is_held
-    }
-}
-
-/// Gives an answer's JSON alone, or the answer and what is wrong with it; another end stays as it is.
-fn hold_against(schema: &Schema, end: Event) -> Result<Event, (String, String)> {
-    let Event::Answered { text } = end else { return Ok(end) };
-    match schema.read(&text) {
-        Ok(json) => Ok(Event::Answered { text: json.to_owned() }),
-        Err(problems) => Err((text, problems.join("; "))),
-    }
-}
-
-/// Where events go.
-struct Face {
-    is_json: bool,
-    is_plain: bool,
-    /// Pieces aren't shown: only an answer that fits its schema is.
-    is_held: bool,
-    drawing: Markdown,
-    thinking: Thinking,
-    cancel: Cancel,
-    /// Why standard output takes no more.
-    broken: Option<io::Error>,
-}
-
-impl Face {
-    fn new(matches: &ArgMatches, cancel: Cancel) -> Self {
-        Self {
-            is_json: matches.get_flag("json"),
-            is_plain: matches.get_flag("plain"),
-            is_held: false,
-            drawing: Markdown::new(Options { width_columns: 0, color: false, markdown: false }),
-            thinking: Thinking::default(),
-            cancel,
-            broken: None,
-        }
-    }
-
-    /// On a terminal an answer is drawn as in a session.
-    fn draw_for(&mut self, app: &App) {
-        if self.is_plain || self.is_json || !io::stdout().is_terminal() {
-            return;
-        }
-        let width_columns = crossterm::terminal::size().map_or(0, |(columns, _)| usize::from(columns));
-        self.drawing =
-            Markdown::new(Options { width_columns, color: app.color(), markdown: app.settings.console.markdown });
     }
 
     fn take(&mut self, event: Event) {
@@ -375,7 +385,7 @@ impl Face {
             }
             Event::Notice(text) => self.say_beside(&text),
             Event::Answered { text } => {
-                if self.is_held {
+                if self.schema.is_some() {
                     let drawn = self.drawing.push(&text);
                     self.put(&drawn);
                 }
@@ -522,13 +532,15 @@ fn usage(message: String, hint: &str) -> Failure {
     Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
 }
 
-/// Stops the question at the first Ctrl-C and the process at the second. Before, Ctrl-C ends the process by itself.
-pub(super) fn watch_interrupts(cancel: &Cancel) {
+/// Stops the question at the first Ctrl-C and the process at the second, with the terminal's modes as they were. Before, Ctrl-C
+/// ends the process by itself.
+pub(super) fn watch_interrupts(cancel: &Cancel, terminal: Option<RawTerminal>) {
     let cancel = cancel.clone();
     let Ok(mut signals) = Signals::new([SIGINT]) else { return };
     std::thread::spawn(move || {
         for _ in signals.forever() {
             if cancel.is_cancelled() {
+                terminal.iter().for_each(RawTerminal::restore);
                 std::process::exit(i32::from(INTERRUPTED));
             }
             cancel.cancel();

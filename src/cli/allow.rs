@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use nix::sys::termios::{FlushArg, tcflush};
 
 use super::command::{counted, report};
-use crate::app::{self, App, ListedHere, Request};
+use crate::app::{self, ListedHere, Request, Runtime};
 use crate::host;
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
@@ -70,18 +70,18 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
 }
 
 /// The session's parts, and the project that is meant.
-fn start(matches: &ArgMatches, config: Option<PathBuf>) -> Result<(App, PathBuf), Failure> {
-    let app = App::start(&Request { config, ..Request::default() })?;
-    app.problems.iter().for_each(report);
-    let configured = app::workspace_dir(&app.settings, &app.env);
-    let around = || app::workspace_for(&app.env, &host::working_directory(), &configured);
+fn start(matches: &ArgMatches, config: Option<PathBuf>) -> Result<(Runtime, PathBuf), Failure> {
+    let runtime = Runtime::start(&Request { config, ..Request::default() })?;
+    runtime.problems.iter().for_each(report);
+    let configured = app::workspace_dir(&runtime.settings, &runtime.env);
+    let around = || app::workspace_for(&runtime.env, &host::working_directory(), &configured);
     let workspace = matches.get_one::<PathBuf>("workspace").cloned().unwrap_or_else(around);
-    Ok((app, workspace))
+    Ok((runtime, workspace))
 }
 
 fn list(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
-    let (app, workspace) = start(matches, config)?;
-    let allowed = app::allowed_commands(&app.env, &workspace)?;
+    let (runtime, workspace) = start(matches, config)?;
+    let allowed = app::allowed_commands(&runtime.env, &workspace)?;
     if allowed.rules().is_empty() {
         eprintln!("reedclaw: nothing is allowed for good in {}", escape_visible(&workspace.display().to_string()));
         return Ok(DONE);
@@ -96,9 +96,9 @@ fn list(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
 }
 
 fn remove(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
-    let (app, workspace) = start(matches, config)?;
+    let (runtime, workspace) = start(matches, config)?;
     let which = matches.get_one::<String>("which").map(String::as_str).unwrap_or_default();
-    let mut allowed = app::allowed_commands(&app.env, &workspace)?;
+    let mut allowed = app::allowed_commands(&runtime.env, &workspace)?;
     match allowed.remove(which).map_err(|error| unavailable(error.to_string(), "nothing was changed"))? {
         0 => Err(Failure {
             kind: FailureKind::User,
@@ -113,9 +113,9 @@ fn remove(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
 }
 
 fn export(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
-    let (app, workspace) = start(matches, config)?;
+    let (runtime, workspace) = start(matches, config)?;
     let path = file_of(matches);
-    let allowed = app::allowed_commands(&app.env, &workspace)?;
+    let allowed = app::allowed_commands(&runtime.env, &workspace)?;
     let place = escape_visible(&path.display().to_string());
     app::export_allowed(&allowed, &path)
         .map_err(|error| unavailable(format!("{place} can't be written: {error}"), "name a new file"))?;
@@ -125,9 +125,10 @@ fn export(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
 
 /// Shows what of a list may be allowed here and what not, asks, and adds the first.
 fn import(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
-    let (app, workspace) = start(matches, config)?;
+    let (runtime, workspace) = start(matches, config)?;
     let path = file_of(matches);
-    let mut handed = app::hands(&app.settings, &app.env, &workspace, &app.store, None, app.config.path.as_deref())?;
+    let mut handed =
+        app::hands(&runtime.settings, &runtime.env, &workspace, &runtime.store, None, runtime.config.path.as_deref())?;
     let root = handed.hands.workspace().to_owned();
     let gate = handed.hands.gate();
     let mut fits: Vec<(String, PathBuf)> = Vec::new();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Arg, ArgMatches, Command};
 
 use super::command::report;
-use crate::app::{self, App, Request};
+use crate::app::{self, Request, Runtime};
 use crate::host;
 use crate::project::{self, Surroundings};
 use crate::proto::{Failure, FailureKind};
@@ -40,18 +40,19 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>, path: Option<Pa
 }
 
 fn print(path: Option<PathBuf>, config: Option<PathBuf>) -> Result<(), Failure> {
-    let app = App::start(&Request { config, ..Request::default() })?;
-    app.problems.iter().for_each(report);
+    let runtime = Runtime::start(&Request { config, ..Request::default() })?;
+    runtime.problems.iter().for_each(report);
     let cwd = path.unwrap_or_else(host::working_directory);
     // Who asks for it wants all of it.
-    let options = project::Options { wait: WAIT, state_wait: WAIT, ..app::card_options(&app.settings, &app.env) };
+    let options =
+        project::Options { wait: WAIT, state_wait: WAIT, ..app::card_options(&runtime.settings, &runtime.env) };
     let notes = Surroundings::default().notes(&cwd, &options).ok_or_else(|| Failure {
         kind: FailureKind::User,
         message: format!("{} is in no git repository", cwd.display()),
         hint: "--path names a directory in one".into(),
     })?;
     for part in notes.parts() {
-        println!("{}\n", sanitise(&app.agent.redacted(part)));
+        println!("{}\n", sanitise(&runtime.agent.redacted(part)));
     }
     let tokens = notes.parts().iter().map(|part| estimate_tokens(part)).sum::<usize>();
     eprintln!("about {tokens} tokens of at most {} (context.project_tokens)", options.tokens_max);

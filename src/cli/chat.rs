@@ -1,14 +1,12 @@
 //! `reedclaw agent` without a message: a chat at the terminal. It reads lines, carries out its own commands, and has all
 //! else answered. It starts no shell.
 
-use std::borrow::Cow;
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::sync::{MutexGuard, PoisonError};
-
-use reedline::{Prompt, PromptEditMode, PromptHistorySearch, Reedline, Signal};
 
 use super::agent::{say, tell};
 use super::memory;
+use super::person::AtTty;
 use crate::app::{self, Runtime};
 use crate::gate::{AllowedError, Disk};
 use crate::policy::{Context, Rules, judge};
@@ -52,78 +50,37 @@ const COMMANDS: [Row; 8] = [
     Row { name: "model", usage: "[NAME]", help: "lets another model answer, or lists them", act: model },
 ];
 
-/// What is typed next.
-pub(super) enum Said {
-    /// A question.
-    Question(String),
-    /// Nothing more.
-    End,
+/// Whether somebody can type, and see what they type.
+pub(super) fn has_terminal() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Reads lines at the terminal.
-pub(super) enum Lines {
-    Edited(Box<Reedline>),
-    /// A terminal on which no line can be edited.
-    Plain,
+/// Carries out commands until there is a question; nothing where there is none any more.
+pub(super) fn next_question(runtime: &mut Runtime, person: &mut AtTty) -> Result<Option<String>, Failure> {
+    while let Some(line) = person.line().map_err(unreadable)? {
+        match command(&line) {
+            Command::None if line.trim().is_empty() => {}
+            Command::None => return Ok(Some(line)),
+            Command::Known(row, _) if row.name == "exit" => return Ok(None),
+            Command::Known(row, argument) => {
+                if let Err(failure) = (row.act)(runtime, argument) {
+                    tell(&failure);
+                }
+            }
+            Command::Unknown(word) => tell(&Failure {
+                kind: FailureKind::User,
+                message: format!("{} is no command of the chat", escape_visible(word)),
+                hint: "/help lists them; a question may begin with a space".into(),
+            }),
+        }
+    }
+    Ok(None)
 }
 
-impl Lines {
-    /// For the terminal that there is.
-    pub(super) fn new(can_edit: bool) -> Self {
-        if can_edit { Self::Edited(Box::new(Reedline::create())) } else { Self::Plain }
-    }
-
-    /// Whether somebody can type, and see what they type.
-    pub(super) fn has_terminal() -> bool {
-        io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal()
-    }
-
-    /// The next line; nothing at the end of the input.
-    fn next(&mut self) -> io::Result<Option<String>> {
-        match self {
-            Self::Edited(editor) => loop {
-                match editor.read_line(&Plain)? {
-                    Signal::Success(line) => return Ok(Some(line)),
-                    Signal::CtrlD => return Ok(None),
-                    _ => {}
-                }
-            },
-            Self::Plain => {
-                let mut err = io::stderr();
-                err.write_all(b"> ")?;
-                err.flush()?;
-                let mut line = String::new();
-                Ok((io::stdin().lock().read_line(&mut line)? > 0).then(|| line.trim_end().to_owned()))
-            }
-        }
-    }
-
-    /// Carries out commands until there is a question.
-    pub(super) fn next_question(&mut self, runtime: &mut Runtime) -> Result<Said, Failure> {
-        let unreadable = |error: io::Error| Failure {
-            kind: FailureKind::Unavailable,
-            message: format!("the terminal can't be read: {error}"),
-            hint: String::new(),
-        };
-        while let Some(line) = self.next().map_err(unreadable)? {
-            match command(&line) {
-                Command::None if line.trim().is_empty() => {}
-                Command::None => return Ok(Said::Question(line)),
-                Command::Known(row, _) if row.name == "exit" => return Ok(Said::End),
-                Command::Known(row, argument) => {
-                    if let Err(failure) = (row.act)(runtime, argument) {
-                        tell(&failure);
-                    }
-                }
-                Command::Unknown(word) => tell(&Failure {
-                    kind: FailureKind::User,
-                    message: format!("{} is no command of the chat", escape_visible(word)),
-                    hint: "/help lists them; a question may begin with a space".into(),
-                }),
-            }
-        }
-        Ok(Said::End)
-    }
+/// Says that the terminal can't be read.
+pub(super) fn unreadable(error: io::Error) -> Failure {
+    let message = format!("the terminal can't be read: {error}");
+    Failure { kind: FailureKind::Unavailable, message, hint: String::new() }
 }
 
 /// What a line is.
@@ -154,16 +111,15 @@ fn help() -> Result<(), Failure> {
 }
 
 fn tools(runtime: &mut Runtime, _: &str) -> Result<(), Failure> {
-    let app = &mut runtime.app;
-    match app.agent.hands() {
-        Some(hands) => put(&app::tool_rows(hands, &app.settings)),
+    match runtime.agent.hands() {
+        Some(hands) => put(&app::tool_rows(hands, &runtime.settings)),
         None => say("the model has no tools here"),
     }
     Ok(())
 }
 
 fn search(runtime: &mut Runtime, query: &str) -> Result<(), Failure> {
-    let mut store: MutexGuard<'_, Store> = runtime.app.store.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut store: MutexGuard<'_, Store> = runtime.store.lock().unwrap_or_else(PoisonError::into_inner);
     if query.is_empty() {
         return memory::notes(&store).map(drop);
     }
@@ -171,7 +127,7 @@ fn search(runtime: &mut Runtime, query: &str) -> Result<(), Failure> {
 }
 
 fn policy(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
-    let Some(hands) = runtime.app.agent.hands() else {
+    let Some(hands) = runtime.agent.hands() else {
         say("the model has no tools here");
         return Ok(());
     };
@@ -206,7 +162,7 @@ fn policy_rows(rules: &Rules) -> Vec<Vec<String>> {
 }
 
 fn allowlist(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
-    let Some(hands) = runtime.app.agent.hands() else {
+    let Some(hands) = runtime.agent.hands() else {
         say("the model has no tools here");
         return Ok(());
     };
@@ -241,13 +197,13 @@ fn allowlist(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
 }
 
 fn clear(runtime: &mut Runtime) -> Result<(), Failure> {
-    runtime.app.agent.clear();
+    runtime.agent.clear();
     say("a new conversation begins; the one before is kept");
     Ok(())
 }
 
 fn model(runtime: &mut Runtime, name: &str) -> Result<(), Failure> {
-    let agent = &mut runtime.app.agent;
+    let agent = &mut runtime.agent;
     if !name.is_empty() {
         agent.use_model(name)?;
         say(&format!("{} answers from now on", agent.current_model().unwrap_or(name)));
@@ -269,31 +225,6 @@ fn put(rows: &[Vec<String>]) {
     let mut out = io::stdout().lock();
     // Where the terminal has gone nobody could be told.
     let _ = out.write_all(table(&rows, columns).as_bytes()).and_then(|()| out.flush());
-}
-
-/// A prompt without colours or news.
-struct Plain;
-
-impl Prompt for Plain {
-    fn render_prompt_left(&self) -> Cow<'_, str> {
-        "".into()
-    }
-
-    fn render_prompt_right(&self) -> Cow<'_, str> {
-        "".into()
-    }
-
-    fn render_prompt_indicator(&self, _: PromptEditMode) -> Cow<'_, str> {
-        "> ".into()
-    }
-
-    fn render_prompt_multiline_indicator(&self) -> Cow<'_, str> {
-        "… ".into()
-    }
-
-    fn render_prompt_history_search_indicator(&self, search: PromptHistorySearch) -> Cow<'_, str> {
-        format!("({}) ", search.term).into()
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde::Serialize;
 
 use super::command::report;
-use crate::app::{App, Request, spent_rows};
+use crate::app::{Request, Runtime, spent_rows};
 use crate::host;
 use crate::proto::Failure;
 use crate::render::text::table;
@@ -55,11 +55,11 @@ struct Line<'a> {
 }
 
 fn act(is_json: bool, config: Option<PathBuf>) -> Result<(), Failure> {
-    let app = App::start(&Request { config, ..Request::default() })?;
-    app.problems.iter().for_each(report);
-    let store = app.store.lock().unwrap_or_else(PoisonError::into_inner);
+    let runtime = Runtime::start(&Request { config, ..Request::default() })?;
+    runtime.problems.iter().for_each(report);
+    let store = runtime.store.lock().unwrap_or_else(PoisonError::into_inner);
     let now = host::now_unix_ms();
-    let models = app.agent.models();
+    let models = runtime.agent.models();
     let is_near = |name: &str| models.iter().any(|info| info.name == name && info.is_near);
     let mut out = String::new();
     let mut rows = Vec::new();

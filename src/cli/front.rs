@@ -1,26 +1,19 @@
 //! An interactive session from start to end: supervised, and a plain shell wherever ours can't be.
 
 use std::ffi::OsString;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::backing;
 use super::dispatch::Interactive;
-use crate::app::{self, App, Request};
-use crate::console::{Console, Options};
-use crate::log::{self, Level};
-use crate::repl::{Parts, Repl, first_names};
+use crate::app::{self, Request, Runtime};
+use crate::repl::Shell;
 use crate::shell::spawn::{Dialect, Start};
 use crate::shell::supervise::{Ending, end_by_signal, supervise};
-use crate::shell::terminal::RawTerminal;
-use crate::shell::{Session, sys};
+use crate::shell::sys;
 
 /// Terminals on which no line can be edited.
 const DUMB: [&str; 2] = ["dumb", ""];
-/// Terminals that know the kitty keyboard protocol, by the beginning of `TERM`.
-const KEYBOARD_TERMS: [&str; 5] = ["xterm-kitty", "foot", "xterm-ghostty", "alacritty", "wezterm"];
-
 /// Runs an interactive session and ends as the shell in it ended.
 #[must_use]
 pub fn interactive(how: &Interactive) -> ExitCode {
@@ -66,42 +59,21 @@ fn plain(how: &Interactive, reason: &str) -> ExitCode {
 
 /// The session itself, in the supervised process.
 fn front_end(how: &Interactive, ignored: sys::Ignored) -> Ending {
-    match start(how, ignored) {
-        // The terminal is restored when the guard goes, after the shell's last output.
-        Ok((repl, _raw)) => repl.run(),
-        Err(reason) => Ending::NotStarted(reason),
-    }
+    start(how, ignored).unwrap_or_else(Ending::NotStarted)
 }
 
-fn start(how: &Interactive, ignored: sys::Ignored) -> Result<(Repl, RawTerminal), String> {
+fn start(how: &Interactive, ignored: sys::Ignored) -> Result<Ending, String> {
     let text = |word: &Option<OsString>| word.as_ref().map(|word| word.to_string_lossy().into_owned());
     app::start_log(&crate::host::environment(), false, text(&how.own.log_level).as_deref());
     let config = how.own.config.clone().map(PathBuf::from);
     let request = Request { config, model: text(&how.own.model), ..Request::default() };
-    let app = App::start(&request).map_err(|failure| one_line(&failure.message, &failure.hint))?;
-    let program = backing::find(app.settings.shell.program.clone());
+    let runtime = Runtime::start(&request).map_err(|failure| one_line(&failure.message, &failure.hint))?;
+    let program = backing::find(runtime.settings.shell.program.clone());
     let dialect = dialect_of(&program)?;
-    let terminal = std::io::stdin().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
-    let copy = terminal.try_clone().map_err(|error| error.to_string())?;
-    let size = sys::window_size(terminal.as_fd()).unwrap_or_default();
-    let raw = RawTerminal::enter(copy).map_err(|error| format!("the terminal can't be made raw: {error}"))?;
     install_panic_hook();
+    let size = sys::WindowSize::default();
     let start = Start { program, login: how.login, arguments: how.shell_arguments.clone(), size, ignored };
-    let options = app.shell_options(start, dialect);
-    let session = Session::start(&options, terminal, raw.before())
-        .map_err(|error| format!("the shell {} can't be started: {error}", options.start.program.display()))?;
-    let console = Console::new(Options {
-        color: app.color(),
-        markdown: app.settings.console.markdown,
-        unicode: app.unicode(),
-        accessible: app.settings.console.accessible,
-        keyboard_protocol: app
-            .variable("TERM")
-            .is_some_and(|term| KEYBOARD_TERMS.iter().any(|known| term.starts_with(known))),
-    });
-    let parts = Parts { app, session, console, first_names: first_names() };
-    log::event(Level::Info, "channel_started", &[("channel", "shell".into())]);
-    Ok((Repl::new(parts), raw))
+    Ok(runtime.run(&Shell::new(start, dialect)))
 }
 
 fn dialect_of(program: &Path) -> Result<Dialect, String> {

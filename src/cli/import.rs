@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::app::{App, Request};
+use crate::app::{Request, Runtime};
 use crate::proto::{Failure, FailureKind};
 use crate::store::import::{Imported, Problem, bash, fish, import_into, zsh};
 
@@ -15,11 +15,11 @@ const SHELLS: [(&str, Reader); 3] = [("bash", bash), ("zsh", zsh), ("fish", fish
 /// # Errors
 /// The named file can't be read, no history is found at all, or the database can't take it.
 pub(super) fn run(shell: Option<&str>, file: Option<&Path>) -> Result<(), Failure> {
-    let app = App::start(&Request::default())?;
-    app.problems.iter().for_each(super::command::report);
+    let runtime = Runtime::start(&Request::default())?;
+    runtime.problems.iter().for_each(super::command::report);
     let mut found = false;
     for (name, read) in SHELLS.iter().filter(|(name, _)| shell.is_none_or(|wanted| wanted == *name)) {
-        let path = file.map_or_else(|| usual_file(&app, name), |file| Some(file.to_owned()));
+        let path = file.map_or_else(|| usual_file(&runtime, name), |file| Some(file.to_owned()));
         let Some(path) = path else { continue };
         let text = match std::fs::read(&path) {
             Ok(text) => text,
@@ -40,7 +40,7 @@ pub(super) fn run(shell: Option<&str>, file: Option<&Path>) -> Result<(), Failur
                 crate::render::sanitise(&format!("{}:{}: {}", path.display(), problem.line_number, problem.message))
             );
         }
-        let mut store = app.store.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut store = runtime.store.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let report = import_into(&mut store, &lines)?;
         println!("{name}: {} lines added, {} already known ({})", report.added, report.known, path.display());
     }
@@ -55,16 +55,16 @@ pub(super) fn run(shell: Option<&str>, file: Option<&Path>) -> Result<(), Failur
 }
 
 /// Where a shell keeps its history unless told otherwise.
-fn usual_file(app: &App, shell: &str) -> Option<PathBuf> {
-    let home = PathBuf::from(app.variable("HOME")?);
+fn usual_file(runtime: &Runtime, shell: &str) -> Option<PathBuf> {
+    let home = PathBuf::from(runtime.variable("HOME")?);
     match shell {
         "bash" => Some(home.join(".bash_history")),
         "zsh" => {
-            let dir = app.variable("ZDOTDIR").map_or_else(|| home.clone(), PathBuf::from);
+            let dir = runtime.variable("ZDOTDIR").map_or_else(|| home.clone(), PathBuf::from);
             [".zsh_history", ".zhistory", ".histfile"].iter().map(|name| dir.join(name)).find(|path| path.exists())
         }
         _ => {
-            let data = app.variable("XDG_DATA_HOME").map_or_else(|| home.join(".local/share"), PathBuf::from);
+            let data = runtime.variable("XDG_DATA_HOME").map_or_else(|| home.join(".local/share"), PathBuf::from);
             Some(data.join("fish/fish_history"))
         }
     }

@@ -8,7 +8,7 @@ use std::sync::{MutexGuard, PoisonError};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::command::{counted, report};
-use crate::app::{App, Request};
+use crate::app::{Request, Runtime};
 use crate::base::time::utc;
 use crate::proto::{Failure, FailureKind, Role};
 use crate::render::sanitise;
@@ -78,9 +78,9 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
 }
 
 fn act(matches: &ArgMatches, config: Option<PathBuf>) -> Result<ExitCode, Failure> {
-    let app = App::start(&Request { config, ..Request::default() })?;
-    app.problems.iter().for_each(report);
-    let mut store: MutexGuard<'_, Store> = app.store.lock().unwrap_or_else(PoisonError::into_inner);
+    let runtime = Runtime::start(&Request { config, ..Request::default() })?;
+    runtime.problems.iter().for_each(report);
+    let mut store: MutexGuard<'_, Store> = runtime.store.lock().unwrap_or_else(PoisonError::into_inner);
     if !store.is_durable() {
         return Err(Failure {
             kind: FailureKind::Unavailable,

@@ -9,6 +9,7 @@ mod checkup;
 pub mod command;
 mod config;
 mod cost;
+mod desk;
 pub mod dispatch;
 mod doctor;
 mod estop;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::command::report;
-use crate::app::{self, App, Request};
+use crate::app::{self, Request, Runtime};
 use crate::host;
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::table;
@@ -88,7 +88,7 @@ pub(super) fn run(name: &str, matches: &ArgMatches, config: Option<PathBuf>) -> 
 }
 
 fn carried_out(name: &str, matches: &ArgMatches, config: Option<PathBuf>) -> Result<(), Failure> {
-    let App { settings, env, problems, .. } = App::start(&Request { config, ..Request::default() })?;
+    let Runtime { settings, env, problems, .. } = Runtime::start(&Request { config, ..Request::default() })?;
     problems.iter().for_each(report);
     let cwd = host::working_directory();
     let workspace = match matches.get_one::<PathBuf>("workspace") {

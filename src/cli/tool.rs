@@ -1,7 +1,7 @@
 //! `reedclaw tool`: a model's tools without a model. They are listed, or one is called, by the same way as a model's
 //! calls go: judged, asked for, written down.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::agent::watch_interrupts;
 use super::command::report;
-use super::person::{AtTty, look_of};
+use super::person::AtTty;
 use crate::agent::{Cancel, Person};
-use crate::app::{self, App, ChannelKind, Request};
+use crate::app::{self, ChannelKind, Request, Runtime};
 use crate::model::ToolCall;
 use crate::proto::tool::{Answer, Question};
 use crate::proto::{Failure, FailureKind};
@@ -22,6 +22,7 @@ use crate::tools::{Spec, Start};
 /// Exit statuses of a call.
 const DONE: u8 = 0;
 const FAILED: u8 = 1;
+const USAGE: u8 = 2;
 const DENIED: u8 = 3;
 /// Bytes of an output that are given: nobody reads the rest later, so all of it comes.
 const OUTPUT_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -71,22 +72,22 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
     let done = match matches.subcommand() {
         Some(("list", matches)) => list(matches.get_flag("json"), config),
         Some(("run", matches)) => call(matches, config),
-        _ => Ok(2),
+        _ => Ok(USAGE),
     };
     ExitCode::from(done.unwrap_or_else(|failure| {
         report(&failure);
-        FAILED
+        if failure.kind == FailureKind::User { USAGE } else { FAILED }
     }))
 }
 
-fn start(config: Option<PathBuf>) -> Result<App, Failure> {
-    let app = App::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
-    app.problems.iter().for_each(report);
-    Ok(app)
+fn start(config: Option<PathBuf>) -> Result<Runtime, Failure> {
+    let runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
+    runtime.problems.iter().for_each(report);
+    Ok(runtime)
 }
 
 fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
-    let App { settings, env, .. } = start(config)?;
+    let Runtime { settings, env, .. } = start(config)?;
     // A list starts nothing.
     let start: Start = std::sync::Arc::new(|_, _, _| Err("nothing is started for a list".to_owned()));
     let (registry, problems) = app::tools(&settings, &env, &start);
@@ -120,20 +121,19 @@ fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
 }
 
 fn call(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
-    let mut app = start(config)?;
-    app.settings.limits.output_bytes = OUTPUT_BYTES_MAX;
+    let mut runtime = start(config)?;
+    runtime.settings.limits.output_bytes = OUTPUT_BYTES_MAX;
     let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
     let workspace = match matches.get_one::<PathBuf>("workspace") {
         Some(named) => canonical(named)?,
-        None => app::workspace_dir(&app.settings, &app.env),
+        None => app::workspace_dir(&runtime.settings, &runtime.env),
     };
     let app::Handed { mut hands, problems } =
-        app::hands(&app.settings, &app.env, &workspace, &app.store, None, app.config.path.as_deref())?;
+        app::hands(&runtime.settings, &runtime.env, &workspace, &runtime.store, None, runtime.config.path.as_deref())?;
     problems.iter().for_each(report);
     let cancel = Cancel::new();
-    watch_interrupts(&cancel);
-    let look = look_of(&app, app.color());
-    let tty = AtTty::new(std::io::stdin().is_terminal(), cancel.clone(), look);
+    let tty = AtTty::new(&runtime, false, cancel.clone());
+    watch_interrupts(&cancel, tty.modes());
     let mut person = Caller { tty, says_yes: matches.get_flag("yes") };
     let wish = ToolCall { id: "cli".into(), name: text("name"), arguments: text("json") };
     let outcome = hands.call(&wish, None, &cancel, &mut person, &mut |_| {});

@@ -5,7 +5,9 @@
 
 mod waiting;
 
+use std::fs::File;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use nu_ansi_term::{Color, Style};
 
@@ -30,16 +32,30 @@ pub struct Options {
 }
 
 /// The terminal, as everything above the shell writes to it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Console {
     options: Options,
+    /// The terminal, where standard output may be something else.
+    terminal: Option<Arc<File>>,
 }
 
 impl Console {
     /// Makes the console.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        Self { options }
+        Self { options, terminal: None }
+    }
+
+    /// Makes the console on a terminal that was opened by itself.
+    #[must_use]
+    pub fn on(options: Options, terminal: Arc<File>) -> Self {
+        Self { options, terminal: Some(terminal) }
+    }
+
+    /// This console, which draws otherwise.
+    #[must_use]
+    pub fn with(&self, options: Options) -> Self {
+        Self { options, ..self.clone() }
     }
 
     /// How it draws.
@@ -73,10 +89,14 @@ impl Console {
 
     /// Writes bytes as they are.
     pub fn raw(&self, bytes: &[u8]) {
-        let mut out = io::stdout().lock();
         // A terminal that has gone is noticed where keys are read.
-        let _ = out.write_all(bytes);
-        let _ = out.flush();
+        let _ = match &self.terminal {
+            Some(terminal) => (&**terminal).write_all(bytes),
+            None => {
+                let mut out = io::stdout().lock();
+                out.write_all(bytes).and_then(|()| out.flush())
+            }
+        };
     }
 
     /// Writes a line of our own making.

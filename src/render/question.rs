@@ -13,13 +13,6 @@ const EFFECTS_MAX: usize = 12;
 /// Reasons that are given.
 const REASONS_MAX: usize = 3;
 
-/// All that is shown about a call, as text.
-#[must_use]
-pub fn question_rows(question: &Question, look: Look) -> Vec<String> {
-    let sheet = question_sheet(question, look);
-    sheet.rows(0..sheet.len())
-}
-
 /// All that is shown about a call: what it is, what would change, what it does, why it is asked.
 #[must_use]
 pub fn question_sheet(question: &Question, look: Look) -> Sheet {
@@ -143,9 +136,9 @@ mod tests {
             program: Some("/bin/echo".into()),
             may_always: false,
         };
-        let rows = question_rows(&question, Look::plain(80));
+        let sheet = question_sheet(&question, Look::plain(80));
         assert_eq!(
-            rows,
+            sheet.rows(0..sheet.len()),
             [
                 "The model wants to use shell (risk: high)",
                 "  echo \\u{202e}ok\\r; \\x1b[8mrm x",

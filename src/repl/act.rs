@@ -86,10 +86,10 @@ impl Repl {
         if name.is_empty() {
             return self.list_models();
         }
-        match self.agent.use_model(name) {
+        match self.runtime.agent.use_model(name) {
             Ok(()) => {
                 // By its own name, whatever alias was typed.
-                let name = self.agent.current_model().unwrap_or(name);
+                let name = self.runtime.agent.current_model().unwrap_or(name);
                 self.console.notice(&format!("{name} answers from now on"));
             }
             Err(failure) => self.console.failure(&failure),
@@ -97,7 +97,7 @@ impl Repl {
     }
 
     fn list_models(&self) {
-        let models = self.agent.models();
+        let models = self.runtime.agent.models();
         if models.is_empty() {
             return self.console.notice(super::run::NO_MODEL);
         }

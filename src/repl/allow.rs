@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::answer::yes_or_no;
+use super::question::yes_or_no;
 use super::run::{Flow, Repl};
 use super::state;
 use crate::app::{ListedHere, allowed_commands, allowed_rows, export_allowed, read_list, tool_rows};
@@ -13,7 +13,7 @@ impl Repl {
     /// Lists what is allowed for good in the project that the person is in, or takes one back.
     pub(super) fn allow(&mut self, argument: &str) -> Flow {
         let workspace = self.workspace();
-        let mut allowed = match allowed_commands(&self.configured.request.env, &workspace) {
+        let mut allowed = match allowed_commands(&self.runtime.env, &workspace) {
             Ok(allowed) => allowed,
             Err(failure) => {
                 self.console.failure(&failure);
@@ -75,7 +75,7 @@ impl Repl {
     /// Shows what of a list may be allowed here and what not, asks, and adds the first.
     fn import_allowed(&mut self, path: &Path) -> Flow {
         self.take_hands();
-        let Some(hands) = self.agent.hands() else {
+        let Some(hands) = self.runtime.agent.hands() else {
             self.console.notice("the model has no tools here, so nothing can be allowed");
             return Flow::Continue;
         };
@@ -107,7 +107,7 @@ impl Repl {
         };
         self.console.line(if yes { "yes" } else { "no" });
         for ListedHere { command, cwd, .. } in fits.into_iter().filter(|_| yes) {
-            if let Some(Err(why)) = self.agent.hands().map(|hands| hands.gate().allow(command, cwd)) {
+            if let Some(Err(why)) = self.runtime.agent.hands().map(|hands| hands.gate().allow(command, cwd)) {
                 self.console.failure(&Failure {
                     kind: FailureKind::Unavailable,
                     message: format!("{}: {why}", escape_visible(command)),
@@ -121,11 +121,12 @@ impl Repl {
     /// Lists the tools that the model has here.
     pub(super) fn list_tools(&mut self) {
         self.take_hands();
-        match self.agent.hands() {
+        match self.runtime.agent.hands() {
             None => self.console.notice("the model has no tools here"),
             Some(hands) => {
                 let escaped = |row: Vec<String>| row.iter().map(|cell| escape_visible(cell)).collect();
-                let rows: Vec<Vec<String>> = tool_rows(hands, &self.settings).into_iter().map(escaped).collect();
+                let rows: Vec<Vec<String>> =
+                    tool_rows(hands, &self.runtime.settings).into_iter().map(escaped).collect();
                 let place = escape_visible(&hands.workspace().display().to_string());
                 self.console.write(&table(&rows, self.console.width_columns()));
                 self.console.notice(&format!("they work in {place}"));

@@ -1,6 +1,7 @@
 //! A question's way: asked, drawn as the answer comes, stopped by Ctrl-C. The model is asked on a thread of its own, and
 //! the loop's thread stays with the terminal, so that whatever must be asked of the person meanwhile can be.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -8,9 +9,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::approve::{approve, crossing_question, words};
+use super::question::ask_yes_or_no;
 use super::run::{Flow, Repl};
 use super::tooling::Given;
 use crate::agent::{Agent, Cancel, Crossing, Forgetful, Person, changed_line};
+use crate::app::Channel;
 use crate::console::{Console, Waiting};
 use crate::gate::CHECK_TOOL;
 use crate::proto::tool::{Answer, Outcome, Question, Step, ToolEvent};
@@ -19,9 +23,11 @@ use crate::render::text::escape_visible;
 use crate::render::{Markdown, Options};
 use crate::shell;
 use crate::shell::session::{Handle, KeysTo};
+use crate::store::ConversationId;
 use crate::turn::Thinking;
 
 /// What came of a question.
+#[derive(Default)]
 pub(super) struct Reply {
     /// The answer, as far as it came.
     pub text: String,
@@ -48,45 +54,65 @@ pub(super) enum Wanted {
 impl Repl {
     /// Asks the model and draws the answer. Events of the shell that come meanwhile are kept.
     pub(super) fn answer(&mut self, question: &str) -> Result<Reply, Flow> {
-        self.with_model(|agent, cancel, draw, person| agent.ask_with(question, cancel, draw, person))
+        let conversation = self.runtime.agent.begin();
+        let waiting = self.await_answer(conversation);
+        let channel = self.channel.clone();
+        let received = self.runtime.receive(&channel, question);
+        self.with_model(&waiting, |agent, cancel, person| received.answer(agent, &channel, cancel, person))
     }
 
-    /// Lets the agent ask a model, and draws what comes; Ctrl-C stops it.
-    pub(super) fn with_model(
+    /// Lets the agent ask a model for something else than an answer, and draws what it says of that.
+    pub(super) fn ask_aside(
         &mut self,
-        work: impl FnOnce(&mut Agent, &Cancel, &mut dyn FnMut(Event), &mut dyn Person) + Send,
+        work: impl FnOnce(&mut Agent, &Cancel, &mut dyn FnMut(Event)) + Send,
+    ) -> Result<Reply, Flow> {
+        let conversation = self.runtime.agent.conversation();
+        let (waiting, channel) = (self.await_answer(conversation), self.channel.clone());
+        self.with_model(&waiting, |agent, cancel, _| {
+            work(agent, cancel, &mut |event| channel.send(conversation, event))
+        })
+    }
+
+    /// Lets what is sent in a conversation be drawn, below the sign that it is waited for.
+    fn await_answer(&mut self, conversation: Option<ConversationId>) -> Arc<Waiting> {
+        let waiting = Arc::<Waiting>::default();
+        let first_output = self.tooling.outputs.len() + 1;
+        self.channel.draw(conversation, Drawing::new(self.console.clone(), Arc::clone(&waiting), first_output));
+        waiting
+    }
+
+    /// Lets the agent ask a model; Ctrl-C stops it. Gives what was drawn meanwhile.
+    fn with_model(
+        &mut self,
+        waiting: &Arc<Waiting>,
+        work: impl FnOnce(&mut Agent, &Cancel, &mut dyn Person) + Send,
     ) -> Result<Reply, Flow> {
         self.session.keys_to(KeysTo::Cancel);
         let cancel = Cancel::new();
         let pump = self.session.handle();
-        let mut agent = std::mem::replace(&mut self.agent, Agent::new(Default::default(), Box::new(Forgetful)));
-        let console = &Console::new(self.console.options());
-        let markdown = drawing(console);
-        let waiting = &Waiting::default();
-        let reply = Reply { text: String::new(), whole: false, thoughts: String::new(), spent: None };
-        let (outputs, first_output) = (Vec::new(), self.tooling.outputs.len() + 1);
-        let thinking = Thinking::default();
-        let checking = None;
-        let mut drawing = Drawing { console, waiting, markdown, thinking, reply, checking, outputs, first_output };
+        let idle = Agent::new(Default::default(), Box::new(Forgetful));
+        let mut agent = std::mem::replace(&mut self.runtime.agent, idle);
+        let console = &self.console.clone();
         let is_over = &AtomicBool::new(false);
         let (wants, wanted) = channel();
         let flow = thread::scope(|scope| {
             scope.spawn(|| waiting.draw(console));
-            let (agent, drawing, cancel_too) = (&mut agent, &mut drawing, cancel.clone());
+            let (agent, cancel_too) = (&mut agent, cancel.clone());
             scope.spawn(move || {
                 let mut person = AtTerminal { wants, pump: pump.clone(), waiting, console };
-                work(agent, &cancel_too, &mut |event| drawing.take(event), &mut person);
-                drawing.waiting.end(drawing.console);
+                work(agent, &cancel_too, &mut person);
+                waiting.end(console);
                 is_over.store(true, Ordering::Release);
                 pump.nudge();
             });
             self.attend(&wanted, is_over, &cancel)
         });
-        self.agent = agent;
+        self.runtime.agent = agent;
         self.session.keys_to(KeysTo::Hold);
-        self.tooling.outputs.append(&mut drawing.outputs);
+        let (reply, mut outputs) = self.channel.drawn().map(|it| (it.reply, it.outputs)).unwrap_or_default();
+        self.tooling.outputs.append(&mut outputs);
         match flow {
-            Flow::Continue => Ok(drawing.reply),
+            Flow::Continue => Ok(reply),
             flow => Err(flow),
         }
     }
@@ -123,18 +149,17 @@ impl Repl {
     /// Asks what is wanted; Ctrl-C says no and stops the whole question.
     fn ask_person(&mut self, wanted: Wanted, cancel: &Cancel) -> Flow {
         let flow = match wanted {
-            Wanted::Consent(text, to) => self.put_question(&text, yes_or_no, None).map(|said| {
+            Wanted::Consent(text, to) => ask_yes_or_no(self, &text).map(|said| {
                 let yes = said.unwrap_or(false);
-                self.console.line(if yes { "yes" } else { "no" });
                 if said.is_none() {
                     cancel.cancel();
                 }
                 let _ = to.send(yes);
             }),
-            Wanted::Approval(question, to) => self.approve(&question, cancel).map(|answer| {
+            Wanted::Approval(question, to) => approve(self, &question, cancel).map(|answer| {
                 let _ = to.send(answer);
             }),
-            Wanted::Words(question, choices, to) => self.words(&question, &choices).map(|said| {
+            Wanted::Words(question, choices, to) => words(self, &question, &choices).map(|said| {
                 let _ = to.send(said);
             }),
             Wanted::Command(command, to) => self.run_for_model(command).map(|outcome| {
@@ -179,9 +204,8 @@ impl Person for AtTerminal<'_> {
         true
     }
 
-    fn consent(&mut self, Crossing { from, to, place }: &Crossing) -> bool {
-        let text = format!("{from} doesn't answer. Send this conversation to {to} ({place})? yes [y]  no [n]  ");
-        let text = escape_visible(&text);
+    fn consent(&mut self, crossing: &Crossing) -> bool {
+        let text = crossing_question(crossing);
         self.want(|answer| Wanted::Consent(text, answer)).unwrap_or(false)
     }
 
@@ -206,9 +230,9 @@ impl Person for AtTerminal<'_> {
 }
 
 /// Draws an answer as its events come.
-struct Drawing<'a> {
-    console: &'a Console,
-    waiting: &'a Waiting,
+pub(super) struct Drawing {
+    console: Console,
+    waiting: Arc<Waiting>,
     markdown: Markdown,
     thinking: Thinking,
     reply: Reply,
@@ -220,9 +244,24 @@ struct Drawing<'a> {
     first_output: usize,
 }
 
-impl Drawing<'_> {
-    fn take(&mut self, event: Event) {
-        let console = self.console;
+impl Drawing {
+    /// Draws on a console, below the sign; the first output of a tool has this number.
+    pub(super) fn new(console: Console, waiting: Arc<Waiting>, first_output: usize) -> Self {
+        Self {
+            markdown: drawing(&console),
+            console,
+            waiting,
+            thinking: Thinking::default(),
+            reply: Reply::default(),
+            checking: None,
+            outputs: Vec::new(),
+            first_output,
+        }
+    }
+
+    /// Takes what happened.
+    pub(super) fn take(&mut self, event: Event) {
+        let console = &self.console.clone();
         match event {
             Event::Notice(text) => self.waiting.above(console, || {
                 console.write(&self.markdown.finish());
@@ -283,7 +322,7 @@ impl Drawing<'_> {
 
     /// Takes the sign away and folds the thoughts that came before.
     fn rest(&mut self) {
-        self.waiting.rest(self.console);
+        self.waiting.rest(&self.console);
         if let Some(line) = self.thinking.fold(Instant::now()) {
             self.console.write(&self.markdown.finish());
             self.console.notice(&line);
@@ -292,7 +331,7 @@ impl Drawing<'_> {
 
     fn end(&mut self, text: String, whole: bool) {
         self.rest();
-        self.waiting.end(self.console);
+        self.waiting.end(&self.console);
         self.console.write(&self.markdown.finish());
         (self.reply.text, self.reply.whole) = (text, whole);
         self.reply.thoughts = self.thinking.text().to_owned();
@@ -351,14 +390,4 @@ fn whole(outcome: &Outcome) -> Given {
     };
     let diff = outcome.metadata.get("diff").and_then(Value::as_str).unwrap_or_default().to_owned();
     Given { text, diff }
-}
-
-/// A lone key that answers a question of yes or no; everything that isn't plainly yes is no.
-pub(super) fn yes_or_no(keys: &[u8]) -> Option<Option<bool>> {
-    match keys {
-        b"y" | b"Y" => Some(Some(true)),
-        b"n" | b"N" | b"\r" | b"\n" | b"\x1b" | b"\x04" => Some(Some(false)),
-        b"\x03" => Some(None),
-        _ => None,
-    }
 }

@@ -3,15 +3,18 @@
 
 use std::time::Duration;
 
+use super::hunks::{choose_hunks, rewrite};
 use super::pager::{Pager, look};
+use super::question::{Asking, put};
 use super::run::{Flow, Repl};
-use crate::agent::Cancel;
+use crate::agent::{Cancel, Crossing};
 use crate::console::Console;
 use crate::proto::action::Action;
 use crate::proto::tool::{Answer, Outcome, Question, ToolError};
 use crate::proto::{HumanLine, ModelCommand};
 use crate::render::patch::FilePatch;
 use crate::render::sheet::{Look, Sheet};
+use crate::render::text::escape_visible;
 use crate::render::{asked_rows, chosen, question_sheet};
 use crate::turn::plain_text;
 
@@ -69,13 +72,14 @@ fn row(offered: &[Key], is_change: bool) -> String {
 }
 
 /// What can be said to a call.
-fn offered(question: &Question) -> Vec<Key> {
+fn offered(question: &Question, has_shell: bool) -> Vec<Key> {
     let mut offered = vec![Key::Once];
     if question.may_always {
         offered.push(Key::Always);
     }
     if matches!(question.action, Action::Shell { .. }) {
-        offered.extend([Key::Edit, Key::MyShell]);
+        offered.push(Key::Edit);
+        offered.extend(has_shell.then_some(Key::MyShell));
     }
     if !question.changes.is_empty() {
         offered.extend([Key::Hunks, Key::Edit, Key::Whole]);
@@ -84,111 +88,123 @@ fn offered(question: &Question) -> Vec<Key> {
     offered
 }
 
-impl Repl {
-    /// Asks about a call.
-    pub(super) fn approve(&mut self, question: &Question, cancel: &Cancel) -> Result<Answer, Flow> {
-        let is_change = !question.changes.is_empty();
-        let offered = offered(question);
-        let (all, more) = (row(&offered, is_change), MORE.to_owned());
-        let make = |look: Look| question_sheet(question, look);
-        let choice = |keys: &[u8], is_seen: bool| key(keys, if is_seen { &offered } else { &[] });
-        let wait = if is_change { CHANGES_WAIT } else { WAIT };
-        let console = Console::new(self.console.options());
-        let (mut top, mut is_seen) = (0, false);
-        loop {
-            let mut pager = Pager::new(&console, &make, [&all, &more], &choice);
-            pager.go_to(top, is_seen);
-            let said = self.put(Some(wait), &mut pager, Key::Stop, Key::No)?;
-            (top, is_seen) = (pager.shown().start, pager.is_seen());
-            let file = pager.sheet().file_at(pager.shown());
-            pager.leave(&console);
-            if said == Key::Whole {
-                let change = &question.changes[file];
-                let make = |look: Look| Sheet::new(look, Vec::new(), vec![FilePatch::of(change, true)], Vec::new());
-                self.look_at(&make)?;
-                continue;
-            }
-            let (word, answer) = match said {
-                Key::Once if is_change => ("accepted", Answer::Once),
-                Key::Once => ("once", Answer::Once),
-                Key::Always => ("always", Answer::Always),
-                Key::MyShell => ("in your shell", Answer::InMyShell),
-                Key::Hunks => {
-                    let (word, answer) = self.choose_hunks(question, cancel)?;
-                    self.conclude(&make, &word);
-                    return Ok(answer);
-                }
-                Key::Edit => match &question.action {
-                    Action::Shell { command } => {
-                        self.conclude(&make, "edit");
-                        let edited = self.write_line("run instead: ", command)?;
-                        return Ok(edited.map_or(Answer::No(String::new()), Answer::Edited));
-                    }
-                    _ => match self.rewrite(&question.changes[file])? {
-                        Some(content) => {
-                            self.console.notice("you changed the proposal; here is what it is now");
-                            return Ok(Answer::Rewritten(file, content));
-                        }
-                        None => continue,
-                    },
-                },
-                Key::NoBecause => {
-                    self.conclude(&make, "no");
-                    let why = self.write_line("tell the model: ", "")?;
-                    return Ok(Answer::No(why.unwrap_or_default()));
-                }
-                Key::No | Key::Whole | Key::Stop => {
-                    if said == Key::Stop {
-                        cancel.cancel();
-                    }
-                    ("no", Answer::No(String::new()))
-                }
-            };
-            self.conclude(&make, word);
-            return Ok(answer);
-        }
-    }
-
-    /// Leaves behind what was asked about, as much of it as fits on a screen, and what was said.
-    fn conclude(&self, make: &dyn Fn(Look) -> Sheet, word: &str) {
-        // Who listens has heard it.
-        if !self.console.options().accessible {
-            let sheet = make(look(&self.console));
-            let rows_max = self.console.height_rows().saturating_sub(2).max(4);
-            let mut rows = sheet.rows(0..sheet.len().min(rows_max));
-            if sheet.len() > rows_max {
-                let files = sheet.file_rows();
-                rows = match files.len() {
-                    0 => rows,
-                    _ => sheet.rows(0..1).into_iter().chain(files.into_iter().take(rows_max)).collect(),
-                };
-                rows.push(format!("  ({} lines in all)", sheet.len()));
-            }
-            rows.iter().for_each(|row| self.console.line(row));
-        }
-        self.console.line(word);
-    }
-
-    /// Shows a sheet until the person has seen enough.
-    fn look_at(&mut self, make: &dyn Fn(Look) -> Sheet) -> Result<(), Flow> {
-        const BACK: &str = "down [Space, j]  up [b, k]  end [G]  back [q, Enter]";
-        let choice =
-            |keys: &[u8], _: bool| matches!(keys, b"q" | b"f" | b"\r" | b"\n" | b"\x1b" | b"\x04").then_some(());
-        let console = Console::new(self.console.options());
-        let mut pager = Pager::new(&console, make, [BACK, BACK], &choice);
-        self.put(Some(CHANGES_WAIT), &mut pager, (), ())?;
+/// Asks about a call.
+///
+/// # Errors
+/// Nobody can be asked any more.
+pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) -> Result<Answer, P::Gone> {
+    let is_change = !question.changes.is_empty();
+    let offered = offered(question, person.has_shell());
+    let (all, more) = (row(&offered, is_change), MORE.to_owned());
+    let make = |look: Look| question_sheet(question, look);
+    let choice = |keys: &[u8], is_seen: bool| key(keys, if is_seen { &offered } else { &[] });
+    let wait = if is_change { CHANGES_WAIT } else { WAIT };
+    let console = person.console().clone();
+    let (mut top, mut is_seen) = (0, false);
+    loop {
+        let mut pager = Pager::new(&console, &make, [&all, &more], &choice);
+        pager.go_to(top, is_seen);
+        let said = put(person, Some(wait), &mut pager, Key::Stop, Key::No)?;
+        (top, is_seen) = (pager.shown().start, pager.is_seen());
+        let file = pager.sheet().file_at(pager.shown());
         pager.leave(&console);
-        Ok(())
+        if said == Key::Whole {
+            let change = &question.changes[file];
+            let make = |look: Look| Sheet::new(look, Vec::new(), vec![FilePatch::of(change, true)], Vec::new());
+            look_at(person, &make)?;
+            continue;
+        }
+        let (word, answer) = match said {
+            Key::Once if is_change => ("accepted", Answer::Once),
+            Key::Once => ("once", Answer::Once),
+            Key::Always => ("always", Answer::Always),
+            Key::MyShell => ("in your shell", Answer::InMyShell),
+            Key::Hunks => {
+                let (word, answer) = choose_hunks(person, question, cancel)?;
+                conclude(&console, &make, &word);
+                return Ok(answer);
+            }
+            Key::Edit => match &question.action {
+                Action::Shell { command } => {
+                    conclude(&console, &make, "edit");
+                    let edited = person.write_line("run instead: ", command)?;
+                    return Ok(edited.map_or(Answer::No(String::new()), Answer::Edited));
+                }
+                _ => match rewrite(person, &question.changes[file])? {
+                    Some(content) => {
+                        console.notice("you changed the proposal; here is what it is now");
+                        return Ok(Answer::Rewritten(file, content));
+                    }
+                    None => continue,
+                },
+            },
+            Key::NoBecause => {
+                conclude(&console, &make, "no");
+                let why = person.write_line("tell the model: ", "")?;
+                return Ok(Answer::No(why.unwrap_or_default()));
+            }
+            Key::No | Key::Whole | Key::Stop => {
+                if said == Key::Stop {
+                    cancel.cancel();
+                }
+                ("no", Answer::No(String::new()))
+            }
+        };
+        conclude(&console, &make, word);
+        return Ok(answer);
     }
+}
 
-    /// Puts a model's question to the person.
-    pub(super) fn words(&mut self, question: &str, choices: &[String]) -> Result<Option<String>, Flow> {
-        let (width, color) = (self.console.width_columns(), self.console.options().color);
-        asked_rows(question, choices, width, color).iter().for_each(|row| self.console.line(row));
-        let said = self.write_line("your answer: ", "")?.filter(|said| !said.trim().is_empty());
-        Ok(said.map(|said| chosen(said, choices)))
+/// Leaves behind what was asked about, as much of it as fits on a screen, and what was said.
+fn conclude(console: &Console, make: &dyn Fn(Look) -> Sheet, word: &str) {
+    // Who listens has heard it.
+    if !console.options().accessible {
+        let sheet = make(look(console));
+        let rows_max = console.height_rows().saturating_sub(2).max(4);
+        let mut rows = sheet.rows(0..sheet.len().min(rows_max));
+        if sheet.len() > rows_max {
+            let files = sheet.file_rows();
+            rows = match files.len() {
+                0 => rows,
+                _ => sheet.rows(0..1).into_iter().chain(files.into_iter().take(rows_max)).collect(),
+            };
+            rows.push(format!("  ({} lines in all)", sheet.len()));
+        }
+        rows.iter().for_each(|row| console.line(row));
     }
+    console.line(word);
+}
 
+/// Shows a sheet until the person has seen enough.
+fn look_at<P: Asking>(person: &mut P, make: &dyn Fn(Look) -> Sheet) -> Result<(), P::Gone> {
+    const BACK: &str = "down [Space, j]  up [b, k]  end [G]  back [q, Enter]";
+    let choice = |keys: &[u8], _: bool| matches!(keys, b"q" | b"f" | b"\r" | b"\n" | b"\x1b" | b"\x04").then_some(());
+    let console = person.console().clone();
+    let mut pager = Pager::new(&console, make, [BACK, BACK], &choice);
+    put(person, Some(CHANGES_WAIT), &mut pager, (), ())?;
+    pager.leave(&console);
+    Ok(())
+}
+
+/// Puts a model's question to the person.
+///
+/// # Errors
+/// Nobody can be asked any more.
+pub fn words<P: Asking>(person: &mut P, question: &str, choices: &[String]) -> Result<Option<String>, P::Gone> {
+    let console = person.console();
+    let (width, color) = (console.width_columns(), console.options().color);
+    asked_rows(question, choices, width, color).iter().for_each(|row| console.line(row));
+    let said = person.write_line("your answer: ", "")?.filter(|said| !said.trim().is_empty());
+    Ok(said.map(|said| chosen(said, choices)))
+}
+
+/// The question whether a conversation may go to a farther model.
+#[must_use]
+pub fn crossing_question(Crossing { from, to, place }: &Crossing) -> String {
+    escape_visible(&format!("{from} doesn't answer. Send this conversation to {to} ({place})? yes [y]  no [n]  "))
+}
+
+impl Repl {
     /// Runs a model's command, which the person has read, in their own shell.
     pub(super) fn run_for_model(&mut self, command: String) -> Result<Option<Outcome>, Flow> {
         self.tooling.last_outcome = None;

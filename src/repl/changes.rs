@@ -1,9 +1,9 @@
 //! `:diff`: what differs from the last commit of the repository that the person is in.
 
 use super::pager::{Pager, look};
+use super::question::put;
 use super::run::{Flow, Repl};
 use super::state;
-use crate::console::Console;
 use crate::project::{self, Repository, Trouble};
 use crate::proto::{Failure, FailureKind};
 use crate::render::patch::{FilePatch, parse};
@@ -27,7 +27,7 @@ impl Repl {
                 .failure(&failed("there is no git repository here", ":diff shows what differs from its last commit"));
             return Flow::Continue;
         };
-        let env: Vec<_> = self.configured.request.env.clone().into_iter().collect();
+        let env: Vec<_> = self.runtime.env.clone().into_iter().collect();
         let changes = match project::changes(&repository.root, &env) {
             Ok(changes) => changes,
             Err(trouble) => {
@@ -66,9 +66,9 @@ impl Repl {
             return Flow::Continue;
         }
         let choice = |keys: &[u8], _: bool| matches!(keys, b"q" | b"\r" | b"\n" | b"\x1b" | b"\x04").then_some(());
-        let console = Console::new(self.console.options());
+        let console = self.console.clone();
         let mut pager = Pager::new(&console, &make, [BACK, BACK], &choice);
-        if let Err(flow) = self.put(None, &mut pager, (), ()) {
+        if let Err(flow) = put(self, None, &mut pager, (), ()) {
             return flow;
         }
         pager.leave(&console);

@@ -1,8 +1,7 @@
 //! The config of a running session: what holds now, read again or with a project's file over it, and `:config`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::context::ProjectContext;
 use super::editor::{self, Shape};
 use super::hooks::SharedHooks;
 use super::meta::METAS;
@@ -11,28 +10,18 @@ use super::prompt::ReedPrompt;
 use super::run::{Flow, Repl};
 use super::state::SharedState;
 use crate::app::{self, config_problems};
-use crate::config::{self, Effective, KeyDoes, KeyName, LoadRequest, Loaded, PromptStyle, Settings};
-use crate::console::{Console, Options};
+use crate::config::{self, Effective, Env, KeyDoes, KeyName, Loaded, PromptStyle, Settings};
+use crate::console::Options;
 use crate::proto::{Failure, FailureKind, HumanLine};
 
 /// What is known of the config beside the settings that hold.
 pub(super) struct Configured {
-    /// How it is found, as at the start.
-    pub(super) request: LoadRequest,
-    /// The user's values.
-    pub(super) layers: config::Layers,
     /// What holds now, a project's file over it.
     pub(super) effective: config::Layers,
-    /// The config that was read.
-    pub(super) path: Option<PathBuf>,
     /// The keys and the meta commands of hooks that the editor knows.
     bound: Bound,
-    /// That config merely lies in the directory of the start.
-    is_of_directory: bool,
     /// The project's file, if there is one.
     pub(super) project: ProjectState,
-    /// What questions carry of the project around them.
-    pub(super) project_context: ProjectContext,
 }
 
 /// Keys and meta commands of hooks.
@@ -40,13 +29,10 @@ type Bound = (Vec<(KeyName, KeyDoes)>, Vec<(String, String)>);
 
 impl Configured {
     /// Takes what the start has read.
-    pub(super) fn new(parts: app::ConfigParts, hooks: &SharedHooks) -> Self {
-        let app::ConfigParts { request, layers, hooks: own, path, is_of_directory } = parts;
-        hooks.set_own(own);
-        let project = ProjectState::new(&request.env);
+    pub(super) fn new(parts: &mut app::ConfigParts, hooks: &SharedHooks) -> Self {
+        hooks.set_own(std::mem::take(&mut parts.hooks));
         let bound = (hooks.keys(), hooks.metas());
-        let project_context = ProjectContext::default();
-        Self { request, effective: layers.clone(), layers, path, bound, is_of_directory, project, project_context }
+        Self { effective: parts.layers.clone(), bound, project: ProjectState::new(&parts.request.env) }
     }
 }
 
@@ -55,41 +41,51 @@ pub(super) fn config_failure(message: String, hint: &str) -> Failure {
     Failure { kind: FailureKind::Config, message, hint: hint.to_owned() }
 }
 
+/// What opens a file for the person: a program, perhaps with arguments.
+#[must_use]
+pub fn editor_program(env: &Env) -> String {
+    let variable = |name: &str| {
+        let value = env.get(std::ffi::OsStr::new(name)).and_then(|value| value.to_str());
+        value.filter(|value| !value.trim().is_empty()).map(str::to_owned)
+    };
+    variable("VISUAL").or_else(|| variable("EDITOR")).unwrap_or_else(|| "vi".into())
+}
+
 impl Repl {
     /// Lets other settings hold: those of the config, or with a project's file over it.
     pub(super) fn apply(&mut self, effective: Effective) {
         let Effective { settings, hooks, layers, .. } = effective;
         self.hooks.set_project(hooks);
         self.configured.effective = layers;
-        let old = std::mem::replace(&mut self.settings, settings);
+        let old = std::mem::replace(&mut self.runtime.settings, settings);
         let models = |settings: &Settings| {
             let Settings { models, default_model, context, system_prompt, limits, .. } = settings.clone();
             (models, default_model, context, system_prompt, limits)
         };
-        let other_models = models(&old) != models(&self.settings);
+        let other_models = models(&old) != models(&self.runtime.settings);
         if other_models {
-            self.agent.configure(app::agent_options(
-                &self.settings,
-                &self.configured.request.env,
-                app::ChannelKind::Shell,
+            self.runtime.agent.configure(app::agent_options(
+                &self.runtime.settings,
+                &self.runtime.env,
+                self.runtime.channel,
             ));
         }
         {
             let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let known = self.settings.shell.known_commands.iter().cloned().collect();
+            let known = self.runtime.settings.shell.known_commands.iter().cloned().collect();
             if state.names.known != known {
                 let names = crate::proto::Names { known, ..crate::proto::Names::clone(&state.names) };
                 state.names = names.into();
             }
             state.route_hook = self.hooks.route_hook();
         }
-        if old.console != self.settings.console {
-            let color = app::color(&self.settings, &self.configured.request.env);
-            let config::ConsoleSettings { markdown, accessible, .. } = self.settings.console;
-            self.console = Console::new(Options { color, markdown, accessible, ..self.console.options() });
+        if old.console != self.runtime.settings.console {
+            let color = app::color(&self.runtime.settings, &self.runtime.env);
+            let config::ConsoleSettings { markdown, accessible, .. } = self.runtime.settings.console;
+            self.console = self.console.with(Options { color, markdown, accessible, ..self.console.options() });
         }
-        let (head_bytes, tail_bytes) = app::capture_bytes(&self.settings);
-        let wants_shell_prompt = self.settings.prompt == PromptStyle::Shell;
+        let (head_bytes, tail_bytes) = app::capture_bytes(&self.runtime.settings);
+        let wants_shell_prompt = self.runtime.settings.prompt == PromptStyle::Shell;
         self.session.keep_output(head_bytes, tail_bytes, wants_shell_prompt);
         if !wants_shell_prompt {
             self.shell_prompt = None;
@@ -97,7 +93,11 @@ impl Repl {
         let bound = (self.hooks.keys(), self.hooks.metas());
         let other_hooks = bound != self.configured.bound;
         self.configured.bound = bound;
-        if other_hooks || other_models || old.editor != self.settings.editor || old.console != self.settings.console {
+        if other_hooks
+            || other_models
+            || old.editor != self.runtime.settings.editor
+            || old.console != self.runtime.settings.console
+        {
             self.remake_editor();
         }
         if other_hooks {
@@ -109,11 +109,11 @@ impl Repl {
     fn remake_editor(&mut self) {
         let line = self.editor.current_buffer_contents().to_owned();
         let shape = Shape {
-            settings: &self.settings,
-            env: &self.configured.request.env,
+            settings: &self.runtime.settings,
+            env: &self.runtime.env,
             color: self.console.options().color,
             unicode: self.console.options().unicode,
-            agent: &self.agent,
+            agent: &self.runtime.agent,
             hooks: &self.hooks,
         };
         let state = SharedState::clone(&self.state);
@@ -123,7 +123,7 @@ impl Repl {
 
     /// Tells what is particular about the config at the start.
     pub(super) fn tell_config(&self) {
-        if self.configured.is_of_directory {
+        if self.runtime.config.is_of_directory {
             let told = "you have no config of your own: ./config.lua of this directory holds, and can only tighten";
             self.console.notice(told);
         }
@@ -169,9 +169,9 @@ impl Repl {
     }
 
     fn show_path(&self) {
-        let env = &self.configured.request.env;
-        match self.configured.path.clone().or_else(|| config::own_path(env)) {
-            Some(path) if self.configured.path.is_some() => self.console.outside(&format!("{}\n", path.display())),
+        let env = &self.runtime.env;
+        match self.runtime.config.path.clone().or_else(|| config::own_path(env)) {
+            Some(path) if self.runtime.config.path.is_some() => self.console.outside(&format!("{}\n", path.display())),
             Some(path) => {
                 self.console.outside(&format!("{}\n", path.display()));
                 self.console.notice("it isn't there; the defaults hold");
@@ -182,7 +182,7 @@ impl Repl {
 
     /// Reads the config again; hooks that were off are on again.
     pub(super) fn reload_config(&mut self) -> Flow {
-        let loaded = match config::reload(&self.configured.request) {
+        let loaded = match config::reload(&self.runtime.config.request) {
             Ok(loaded) => loaded,
             Err(error) => {
                 self.console.failure(&error.into());
@@ -195,15 +195,15 @@ impl Repl {
         if !is_read {
             return Flow::Continue;
         }
-        let before = self.settings.clone();
+        let before = self.runtime.settings.clone();
         let effective = Effective::plain(&layers);
         self.hooks.set_own(hooks);
-        (self.configured.layers, self.configured.path) = (layers, path);
+        (self.runtime.config.layers, self.runtime.config.path) = (layers, path);
         self.apply(effective);
         self.console.notice("the config was read again");
         let next = [
-            ("shell.program", before.shell.program != self.settings.shell.program),
-            ("history.dir", before.history.dir != self.settings.history.dir),
+            ("shell.program", before.shell.program != self.runtime.settings.shell.program),
+            ("history.dir", before.history.dir != self.runtime.settings.history.dir),
         ];
         for (key, _) in next.iter().filter(|(_, other)| *other) {
             self.console.notice(&format!("{key} holds from the next session on"));
@@ -214,8 +214,8 @@ impl Repl {
 
     /// Opens the config in the user's editor, in the live shell, and reads it again.
     fn edit_config(&mut self) -> Flow {
-        let env = &self.configured.request.env;
-        let Some(path) = self.configured.path.clone().or_else(|| config::own_path(env)) else {
+        let env = &self.runtime.env;
+        let Some(path) = self.runtime.config.path.clone().or_else(|| config::own_path(env)) else {
             self.console.notice("no HOME says where a config would be");
             return Flow::Continue;
         };
@@ -235,12 +235,7 @@ impl Repl {
 
     /// The command that opens a file in the user's editor; nothing where its path can't be written in a command.
     pub(super) fn editor_command(&self, path: &Path) -> Option<String> {
-        let env = &self.configured.request.env;
-        let variable = |name: &str| {
-            let value = env.get(std::ffi::OsStr::new(name)).and_then(|value| value.to_str());
-            value.filter(|value| !value.trim().is_empty()).map(str::to_owned)
-        };
-        let program = variable("VISUAL").or_else(|| variable("EDITOR")).unwrap_or_else(|| "vi".into());
+        let program = editor_program(&self.runtime.env);
         let quoted = path.to_str().and_then(|path| shlex::try_quote(path).ok())?;
         Some(format!("{program} {quoted}"))
     }

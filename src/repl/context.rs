@@ -2,20 +2,9 @@
 //! carry what is known of the project.
 
 use super::run::{Flow, Repl};
-use super::state;
-use crate::app::{Around, Attaching};
-use crate::project::Notes;
 use crate::proto::{Event, Failure, FailureKind};
 use crate::render::text::table;
 use crate::turn::estimate_tokens;
-
-/// What questions carry of the project around them.
-#[derive(Debug, Default)]
-pub(super) struct ProjectContext {
-    /// The user's word in this session; else the setting counts.
-    on: Option<bool>,
-    around: Around,
-}
 
 impl Repl {
     /// Carries out `:context`.
@@ -23,7 +12,7 @@ impl Repl {
         match argument {
             "" => self.show_context(),
             "compact" => return self.compact_context(),
-            "restore" => match self.agent.restore_context() {
+            "restore" => match self.runtime.agent.restore_context() {
                 Some(turns) => self.console.notice(&format!(
                     "the first {turns} turns are sent to the letter again; no summary is made until :context compact or :new"
                 )),
@@ -31,7 +20,7 @@ impl Repl {
             },
             "project" => self.tell_project(),
             "project on" | "project off" => {
-                self.configured.project_context = ProjectContext { on: Some(argument == "project on"), ..ProjectContext::default() };
+                self.runtime.carry_project(argument == "project on");
                 self.tell_project();
             }
             _ => self.console.failure(&Failure {
@@ -44,7 +33,7 @@ impl Repl {
     }
 
     fn tell_project(&self) {
-        let told = if self.carries_project() {
+        let told = if self.runtime.carries_project() {
             "a question asked in a git repository carries its card, its files' names, AGENTS.md and git's state"
         } else {
             "questions carry nothing of the project around them"
@@ -52,57 +41,18 @@ impl Repl {
         self.console.notice(told);
     }
 
-    fn carries_project(&self) -> bool {
-        self.configured.project_context.on.unwrap_or(self.settings.context.project)
-    }
-
-    /// Lets the next question carry what is remembered, where it begins a conversation, and what is known of the repository
-    /// around it, and says so once for each.
-    pub(super) fn attach_notes(&mut self, question: &str) {
-        if self.agent.current_model().is_none() {
-            return;
-        }
-        let memories = self.memories_for(question);
-        let cwd = state::read(&self.state).cwd.clone();
-        let config = self.configured.path.as_deref();
-        let env = &self.configured.request.env;
-        let attached = Attaching { settings: &self.settings, env, config, cwd: &cwd }.attach(question);
-        attached.told.iter().for_each(|line| self.console.notice(line));
-        let mut parts = vec![("a memory", memories)];
-        if self.carries_project() {
-            let configured = &mut self.configured;
-            let around = &mut configured.project_context.around;
-            if let Some(notes) = around.notes(&self.settings, &configured.request.env, &cwd) {
-                if let Some(told) = notes.told {
-                    self.console.notice(&format!("{told}; :context project off leaves that out"));
-                }
-                parts.extend(notes.parts);
-            }
-        }
-        // What the person named with `@` stands next to the question.
-        parts.extend(attached.notes.iter().map(|(place, text)| (place.as_str(), text.clone())));
-        self.agent.attach(&parts);
-    }
-
-    /// What is known of the repository around the shell; none where there is none.
-    fn project_notes(&mut self) -> Option<Notes> {
-        let cwd = state::read(&self.state).cwd.clone();
-        let configured = &mut self.configured;
-        configured.project_context.around.look(&self.settings, &configured.request.env, &cwd)
-    }
-
     /// `:card`: what a question asked here carries of the repository, and what that costs.
     pub(super) fn show_card(&mut self) {
-        let Some(notes) = self.project_notes() else {
+        let Some(notes) = self.runtime.project_notes() else {
             return self.console.notice("there is no git repository here, so questions carry no card");
         };
         for part in notes.parts() {
-            self.agent.redacted(part).lines().for_each(|line| self.console.paragraph(line));
+            self.runtime.agent.redacted(part).lines().for_each(|line| self.console.paragraph(line));
             self.console.line("");
         }
         let tokens = notes.parts().iter().map(|part| estimate_tokens(part)).sum::<usize>();
-        let most = self.settings.context.project_tokens;
-        let told = if self.carries_project() {
+        let most = self.runtime.settings.context.project_tokens;
+        let told = if self.runtime.carries_project() {
             "sent with the first question here, and again when it has changed; :context project off leaves it out"
         } else {
             "not sent; :context project on sends it"
@@ -112,7 +62,7 @@ impl Repl {
 
     fn show_context(&mut self) {
         self.take_hands();
-        let report = self.agent.context();
+        let report = self.runtime.agent.context();
         let window = report.window_tokens.max(1);
         let total: usize = report.parts.iter().map(|part| part.tokens).sum();
         let row = |name: &str, tokens: usize| {
@@ -133,9 +83,9 @@ impl Repl {
     }
 
     fn compact_context(&mut self) -> Flow {
-        let done = self.with_model(|agent, cancel, draw, _| {
-            if let Err(failure) = agent.compact_now(cancel, draw) {
-                draw(Event::Failed { text: String::new(), failure });
+        let done = self.ask_aside(|agent, cancel, send| {
+            if let Err(failure) = agent.compact_now(cancel, send) {
+                send(Event::Failed { text: String::new(), failure });
             }
         });
         done.err().unwrap_or(Flow::Continue)

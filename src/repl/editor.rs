@@ -20,7 +20,7 @@ use super::slots::{ShellCompletion, ToldHighlighter, ToldValidator};
 use super::state::SharedState;
 use super::writer::Writer;
 use crate::agent::Agent;
-use crate::app::{App, Attaching};
+use crate::app::{Attaching, Runtime};
 use crate::config::{EditMode, Env, Settings};
 use crate::shell::Handle;
 
@@ -47,9 +47,9 @@ pub(super) struct Shape<'a> {
 
 impl<'a> Shape<'a> {
     /// The shape at the start.
-    pub(super) fn of(app: &'a App, hooks: &'a SharedHooks) -> Self {
-        let (color, unicode) = (app.color(), app.unicode());
-        Self { settings: &app.settings, env: &app.env, color, unicode, agent: &app.agent, hooks }
+    pub(super) fn of(runtime: &'a Runtime, hooks: &'a SharedHooks) -> Self {
+        let (color, unicode) = (runtime.color(), runtime.unicode());
+        Self { settings: &runtime.settings, env: &runtime.env, color, unicode, agent: &runtime.agent, hooks }
     }
 
     fn variable(&self, name: &str) -> Option<&str> {

@@ -19,7 +19,7 @@ fn choice(keys: &[u8]) -> Option<bool> {
 impl Repl {
     /// Stops tools, or asks whether they may run again.
     pub(super) fn estop(&mut self, argument: &str) -> Flow {
-        let estop = match app::estop(&self.configured.request.env) {
+        let estop = match app::estop(&self.runtime.env) {
             Ok(estop) => estop,
             Err(failure) => {
                 self.console.failure(&failure);

@@ -2,11 +2,9 @@
 
 use super::approve::CHANGES_WAIT;
 use super::pager::Pager;
-use super::run::{Flow, Repl};
+use super::question::{Asking, put};
 use crate::agent::Cancel;
-use crate::console::Console;
 use crate::host::PrivateCopy;
-use crate::proto::HumanLine;
 use crate::proto::tool::{Answer, FileChange, Question};
 use crate::render::patch::{FilePatch, patches};
 use crate::render::sheet::{Look, Sheet};
@@ -36,84 +34,77 @@ fn said(keys: &[u8], is_seen: bool) -> Option<Said> {
     })
 }
 
-impl Repl {
-    /// Lets the person take hunks one by one; what they said, in words, and as an answer.
-    pub(super) fn choose_hunks(&mut self, question: &Question, cancel: &Cancel) -> Result<(String, Answer), Flow> {
-        let patches = patches(&question.changes);
-        let total: usize = patches.iter().map(FilePatch::choices).sum();
-        let mut wanted: Vec<Vec<bool>> = Vec::new();
-        let console = Console::new(self.console.options());
-        let mut rest = None;
-        let mut number = 0;
-        for patch in &patches {
-            let mut of_file = Vec::new();
-            for hunk in 0..patch.choices() {
-                number += 1;
-                if let Some(rest) = rest {
-                    of_file.push(rest);
-                    continue;
-                }
-                let head = format!("hunk {number} of {total}");
-                let only = patch.only(hunk);
-                let make = |look: Look| Sheet::new(look, vec![head.clone()], vec![only.clone()], Vec::new());
-                let mut pager = Pager::new(&console, &make, [KEYS, MORE], &said);
-                let said = self.put(Some(CHANGES_WAIT), &mut pager, Said::Stop, Said::None)?;
-                pager.leave(&console);
-                match said {
-                    Said::Take | Said::Leave => {}
-                    Said::TakeRest => rest = Some(true),
-                    Said::LeaveRest => rest = Some(false),
-                    Said::None | Said::Stop => {
-                        if said == Said::Stop {
-                            cancel.cancel();
-                        }
-                        return Ok(("no".to_owned(), Answer::No(String::new())));
+/// Lets the person take hunks one by one; what they said, in words, and as an answer.
+pub(super) fn choose_hunks<P: Asking>(
+    person: &mut P,
+    question: &Question,
+    cancel: &Cancel,
+) -> Result<(String, Answer), P::Gone> {
+    let patches = patches(&question.changes);
+    let total: usize = patches.iter().map(FilePatch::choices).sum();
+    let mut wanted: Vec<Vec<bool>> = Vec::new();
+    let console = person.console().clone();
+    let mut rest = None;
+    let mut number = 0;
+    for patch in &patches {
+        let mut of_file = Vec::new();
+        for hunk in 0..patch.choices() {
+            number += 1;
+            if let Some(rest) = rest {
+                of_file.push(rest);
+                continue;
+            }
+            let head = format!("hunk {number} of {total}");
+            let only = patch.only(hunk);
+            let make = |look: Look| Sheet::new(look, vec![head.clone()], vec![only.clone()], Vec::new());
+            let mut pager = Pager::new(&console, &make, [KEYS, MORE], &said);
+            let said = put(person, Some(CHANGES_WAIT), &mut pager, Said::Stop, Said::None)?;
+            pager.leave(&console);
+            match said {
+                Said::Take | Said::Leave => {}
+                Said::TakeRest => rest = Some(true),
+                Said::LeaveRest => rest = Some(false),
+                Said::None | Said::Stop => {
+                    if said == Said::Stop {
+                        cancel.cancel();
                     }
+                    return Ok(("no".to_owned(), Answer::No(String::new())));
                 }
-                of_file.push(matches!(said, Said::Take | Said::TakeRest));
             }
-            wanted.push(of_file);
+            of_file.push(matches!(said, Said::Take | Said::TakeRest));
         }
-        let taken = wanted.iter().flatten().filter(|is_wanted| **is_wanted).count();
-        Ok(match taken {
-            0 => ("no".to_owned(), Answer::No(String::new())),
-            _ if taken == total => ("accepted".to_owned(), Answer::Once),
-            _ => (format!("{taken} of {total} hunks accepted"), Answer::Partly(wanted)),
-        })
+        wanted.push(of_file);
     }
+    let taken = wanted.iter().flatten().filter(|is_wanted| **is_wanted).count();
+    Ok(match taken {
+        0 => ("no".to_owned(), Answer::No(String::new())),
+        _ if taken == total => ("accepted".to_owned(), Answer::Once),
+        _ => (format!("{taken} of {total} hunks accepted"), Answer::Partly(wanted)),
+    })
+}
 
-    /// Opens what a file would hold in the person's editor, in their shell; gives what they saved, where that is another
-    /// text.
-    pub(super) fn rewrite(&mut self, change: &FileChange) -> Result<Option<Vec<u8>>, Flow> {
-        let Some(proposed) = change.new.as_ref().filter(|content| std::str::from_utf8(content).is_ok()) else {
-            self.console.notice("this file goes, or is no UTF-8 text: it can't be changed in an editor");
+/// Opens what a file would hold in the person's editor; gives what they saved, where that is another text.
+pub(super) fn rewrite<P: Asking>(person: &mut P, change: &FileChange) -> Result<Option<Vec<u8>>, P::Gone> {
+    let console = person.console().clone();
+    let Some(proposed) = change.new.as_ref().filter(|content| std::str::from_utf8(content).is_ok()) else {
+        console.notice("this file goes, or is no UTF-8 text: it can't be changed in an editor");
+        return Ok(None);
+    };
+    let copy = match PrivateCopy::new(&change.path, proposed, person.env()) {
+        Ok(copy) => copy,
+        Err(error) => {
+            console.notice(&format!("no copy can be made for the editor: {error}"));
             return Ok(None);
-        };
-        let copy = match PrivateCopy::new(&change.path, proposed, &self.configured.request.env) {
-            Ok(copy) => copy,
-            Err(error) => {
-                self.console.notice(&format!("no copy can be made for the editor: {error}"));
-                return Ok(None);
-            }
-        };
-        let Some(command) = self.editor_command(copy.path()) else {
-            self.console.notice("the copy's path can't be written as a command");
-            return Ok(None);
-        };
-        self.tooling.last_outcome = None;
-        let flow = self.run_command(&HumanLine::typed(command), false);
-        if flow != Flow::Continue {
-            return Err(flow);
         }
-        let status = self.tooling.last_outcome.as_ref().map_or(0, |outcome| outcome.status);
-        match copy.read() {
-            Ok(_) if status != 0 => self.console.notice(&format!("the editor ended with status {status}: no change")),
-            Ok(saved) if saved == *proposed => self.console.notice("nothing was changed in the editor"),
-            Ok(saved) => return Ok(Some(saved)),
-            Err(error) => self.console.notice(&format!("what the editor saved can't be read: {error}")),
-        }
-        Ok(None)
+    };
+    let Some(status) = person.open_in_editor(copy.path())? else { return Ok(None) };
+    match copy.read() {
+        Ok(_) if status != 0 => console.notice(&format!("the editor ended with status {status}: no change")),
+        Ok(saved) if saved == *proposed => console.notice("nothing was changed in the editor"),
+        Ok(saved) => return Ok(Some(saved)),
+        Err(error) => console.notice(&format!("what the editor saved can't be read: {error}")),
     }
+    Ok(None)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::conversations::{age, one_line};
 use super::run::{Flow, Repl};
 use super::state;
 use crate::agent::{Agent, MemoryJob, Written};
-use crate::app::{Remembered, StoreRecorder, past_turns};
+use crate::app::{StoreRecorder, past_turns};
 use crate::host;
 use crate::project::Repository;
 use crate::proto::{Event, Failure, FailureKind, Role};
@@ -26,8 +26,6 @@ const TEXT_CHARS_MAX: usize = 4_000;
 pub(super) struct Memories {
     /// The memory that is being written.
     job: Option<(ToRemember, MemoryJob)>,
-    /// Those that went in front of this conversation.
-    carried: Vec<i64>,
     /// What an earlier session left to be remembered has been looked for.
     has_caught_up: bool,
 }
@@ -71,7 +69,7 @@ impl Repl {
         }
         let now = host::now_unix_ms();
         let row = |memory: &StoredMemory| {
-            let mark = if self.memories.carried.contains(&memory.id) { "*" } else { " " };
+            let mark = if self.runtime.carried.contains(&memory.id) { "*" } else { " " };
             let place = memory.place.as_deref().map_or("everywhere".to_owned(), |place| sanitise(place).into_owned());
             let from = match memory.origin {
                 MemoryOrigin::User => "yours".to_owned(),
@@ -142,7 +140,7 @@ impl Repl {
 
     /// A text without its secrets, where it isn't too long.
     fn fitting(&self, text: &str) -> Option<String> {
-        let text = self.agent.redacted(text);
+        let text = self.runtime.agent.redacted(text);
         if text.chars().count() <= TEXT_CHARS_MAX {
             return Some(text);
         }
@@ -160,7 +158,7 @@ impl Repl {
             origin: MemoryOrigin::Summary,
             conversation: None,
             taken: true,
-            reach: self.agent.reach(None),
+            reach: self.runtime.agent.reach(None),
             text,
         }
     }
@@ -179,7 +177,7 @@ impl Repl {
         let Some((id, turns)) = self.present_turns() else { return Flow::Continue };
         let turns = past_turns(turns);
         let mut written = None;
-        let done = self.with_model(|agent, cancel, draw, _| match agent.write_memory(&turns, cancel, draw) {
+        let done = self.ask_aside(|agent, cancel, draw| match agent.write_memory(&turns, cancel, draw) {
             Ok(text) => written = Some(text),
             Err(failure) => draw(Event::Failed { text: String::new(), failure }),
         });
@@ -198,27 +196,13 @@ impl Repl {
         place.to_str().map(str::to_owned)
     }
 
-    /// What is remembered for a question that begins a conversation.
-    pub(super) fn memories_for(&mut self, question: &str) -> String {
-        if !self.agent.is_new() {
-            return String::new();
-        }
-        let cwd = state::read(&self.state).cwd.clone();
-        let chosen = Remembered::choose(&self.agent, &self.settings, &self.store(), question, &cwd);
-        if let Some(told) = chosen.told() {
-            self.console.notice(&format!("{told}; :memory marks them"));
-        }
-        self.memories.carried = chosen.ids;
-        chosen.note
-    }
-
     /// Puts what an answer asks to be remembered into the inbox.
     pub(super) fn take_wishes(&mut self, answer: &str) {
         let (wishes, has_more) = wishes_to_remember(answer);
-        let conversation = self.agent.conversation();
+        let conversation = self.runtime.agent.conversation();
         let mut kept = 0;
         for wish in wishes {
-            let new = self.new_memory(self.agent.redacted(&wish));
+            let new = self.new_memory(self.runtime.agent.redacted(&wish));
             let memory = StoredMemory { origin: MemoryOrigin::Model, conversation, taken: false, ..new };
             let done = self.store().remember(&memory);
             match done {
@@ -236,7 +220,7 @@ impl Repl {
     /// Lets the conversation end as `end` ends it, and be remembered while the prompt is free again.
     pub(super) fn end_conversation(&mut self, end: impl FnOnce(&mut Agent)) {
         let is_remembered = self.note_ended();
-        end(&mut self.agent);
+        end(&mut self.runtime.agent);
         if is_remembered {
             self.remember_next();
         }
@@ -244,7 +228,9 @@ impl Repl {
 
     /// Notes that the conversation ends here, where it is to be remembered; without waiting for anything.
     pub(super) fn note_ended(&mut self) -> bool {
-        let Some(conversation) = self.agent.conversation().filter(|_| self.settings.memory.auto) else { return false };
+        let Some(conversation) = self.runtime.agent.conversation().filter(|_| self.runtime.settings.memory.auto) else {
+            return false;
+        };
         let place = self.memory_place();
         let mut store = self.store();
         let messages = store.messages(conversation).unwrap_or_default();
@@ -258,7 +244,7 @@ impl Repl {
 
     /// Begins to write the memory of the conversation that ended last, unless one is being written.
     fn remember_next(&mut self) {
-        if self.memories.job.is_some() || !self.settings.memory.auto {
+        if self.memories.job.is_some() || !self.runtime.settings.memory.auto {
             return;
         }
         let next = {
@@ -267,11 +253,11 @@ impl Repl {
             next.and_then(|next| Some((store.turns(next.conversation).ok()?, next)))
         };
         let Some((turns, next)) = next else { return };
-        if self.agent.conversation() == Some(next.conversation) {
+        if self.runtime.agent.conversation() == Some(next.conversation) {
             return;
         }
-        let recorder = StoreRecorder::in_background(Arc::clone(&self.store), next.conversation);
-        match self.agent.begin_memory(&past_turns(turns), &next.model, Box::new(recorder)) {
+        let recorder = StoreRecorder::in_background(Arc::clone(&self.runtime.store), next.conversation);
+        match self.runtime.agent.begin_memory(&past_turns(turns), &next.model, Box::new(recorder)) {
             Some(job) => self.memories.job = Some((next, job)),
             // Its model has left the config, and no other one has seen it.
             None => drop(self.store().no_longer_to_remember(next.conversation)),
@@ -282,7 +268,7 @@ impl Repl {
     pub(super) fn pause_memory(&mut self) {
         self.take_memory();
         self.memories.job = None;
-        if let Some(conversation) = self.agent.conversation() {
+        if let Some(conversation) = self.runtime.agent.conversation() {
             // It goes on after all.
             let _ = self.store().no_longer_to_remember(conversation);
         }
@@ -311,7 +297,7 @@ impl Repl {
             }
             Written::Done(text) => {
                 if let Some(text) = text {
-                    let reach = self.agent.reach(Some(&of.model));
+                    let reach = self.runtime.agent.reach(Some(&of.model));
                     let new = self.new_memory(text);
                     self.keep_memory(StoredMemory { conversation: Some(conversation), place: of.place, reach, ..new });
                 }

@@ -10,6 +10,7 @@ mod approve;
 #[allow(clippy::disallowed_methods, reason = "the file that a block of an answer is saved to")]
 mod blocks;
 mod changes;
+mod channel;
 pub mod complete;
 mod configure;
 mod context;
@@ -44,5 +45,8 @@ mod tooling;
 pub mod validate;
 mod writer;
 
+pub use approve::{approve, crossing_question, words};
+pub use channel::Shell;
+pub use configure::editor_program;
 pub use programs::first_names;
-pub use run::{Parts, Repl};
+pub use question::{Asking, ask_yes_or_no};

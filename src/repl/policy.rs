@@ -11,7 +11,7 @@ use crate::render::sanitise;
 impl Repl {
     /// The rules that hold now.
     fn policy_rules(&self) -> Rules {
-        policy_rules(&self.settings, &self.configured.request.env, self.configured.path.as_deref())
+        policy_rules(&self.runtime.settings, &self.runtime.env, self.runtime.config.path.as_deref())
     }
 
     /// `:policy`, `:policy explain CMD`.
@@ -48,7 +48,7 @@ impl Repl {
         self.console.paragraph(&format!("never touched by a model: {}", own.join(", ")));
         let workspace = self.workspace().display().to_string();
         self.console.paragraph(&format!("tools work here in: {}", sanitise(&workspace)));
-        self.console.paragraph(&format!("sandbox of its commands: {}", sandbox_name(&self.settings)));
+        self.console.paragraph(&format!("sandbox of its commands: {}", sandbox_name(&self.runtime.settings)));
         self.console.notice(":policy explain CMD says what a command would be judged, and runs nothing");
     }
 }

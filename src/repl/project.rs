@@ -116,7 +116,7 @@ impl Repl {
             self.leave_project(None);
             return Flow::Continue;
         };
-        let overlay = match look.read(&self.configured.request.env) {
+        let overlay = match look.read(&self.runtime.env) {
             Ok(overlay) => overlay,
             Err(refused) => {
                 self.leave_project(None);
@@ -157,7 +157,7 @@ impl Repl {
             if asked != Some(file.as_str()) {
                 self.console.notice(&format!("{file} no longer applies"));
             }
-            let plain = Effective::plain(&self.configured.layers);
+            let plain = Effective::plain(&self.runtime.config.layers);
             self.apply(plain);
         }
     }
@@ -167,7 +167,7 @@ impl Repl {
         if !again {
             self.leave_project(None);
         }
-        let effective = self.configured.layers.with(trusted, &self.configured.request.env);
+        let effective = self.runtime.config.layers.with(trusted, &self.runtime.env);
         for problem in crate::app::config_problems(&effective.problems) {
             self.console.failure(&problem);
         }
@@ -233,7 +233,7 @@ impl Repl {
         let said = if before.is_some() { "has changed since you trusted it, and is off" } else { "is new to you" };
         let head = format!("{} {said}. Nothing of it has run. It would change:", escape_visible(overlay.shown()));
         console.line(&console.paint(Color::Yellow.bold(), &head));
-        let (changes, is_complete) = overlay.changes(&self.configured.layers);
+        let (changes, is_complete) = overlay.changes(&self.runtime.config.layers);
         for change in changes.iter().take(SHOWN_LINES_MAX) {
             console.line(&format!("  {}", told(change)));
         }
@@ -310,7 +310,7 @@ impl Repl {
             self.console.notice("there is no project file (.reedclaw.lua) here or above");
             return None;
         };
-        match look.read(&self.configured.request.env) {
+        match look.read(&self.runtime.env) {
             Ok(overlay) => Some(overlay),
             Err(refused) => {
                 let message = format!("{} is not used: {}", refused.file, refused.why);

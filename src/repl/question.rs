@@ -1,14 +1,17 @@
 //! A question that a lone key answers. A paste, an escape sequence and keys that were typed before it are no answer.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use reedline::{EditCommand, Signal};
 
 use super::prompt::ReedPrompt;
 use super::run::{Flow, Repl};
+use crate::config::Env;
 use crate::console::Console;
-use crate::shell::Event;
+use crate::proto::HumanLine;
 use crate::shell::session::KeysTo;
+use crate::shell::{Event, Session};
 
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
@@ -71,6 +74,121 @@ impl<T: Clone, C: Fn(&[u8]) -> Option<T>> Asked for Row<'_, C> {
     }
 }
 
+/// Somebody at a terminal who is asked by keys: in a session, or by a command without one.
+pub trait Asking {
+    /// Why nobody can be asked any more.
+    type Gone;
+
+    /// What the keys come from.
+    fn session(&self) -> &Session;
+
+    /// Where it is drawn.
+    fn console(&self) -> &Console;
+
+    /// The environment: it says where a private copy may lie.
+    fn env(&self) -> &Env;
+
+    /// Takes what happens beside keys.
+    ///
+    /// # Errors
+    /// It is over.
+    fn happened(&mut self, event: Event) -> Result<(), Self::Gone>;
+
+    /// Lets the person write a line, which begins with `text`; nothing where they don't.
+    ///
+    /// # Errors
+    /// It is over.
+    fn write_line(&mut self, label: &str, text: &str) -> Result<Option<String>, Self::Gone>;
+
+    /// Opens a file in the person's editor and gives its exit status; nothing where it can't be opened, which was told.
+    ///
+    /// # Errors
+    /// It is over.
+    fn open_in_editor(&mut self, path: &Path) -> Result<Option<i32>, Self::Gone>;
+
+    /// Whether they have a shell of their own here.
+    fn has_shell(&self) -> bool;
+}
+
+/// Puts a question and waits for an answer by keys, which are kept again from then on; `stop` is what Ctrl-C says, `late` is
+/// what is taken for the answer where no key came for so long.
+pub(super) fn put<P: Asking, A: Asked>(
+    person: &mut P,
+    wait: Option<Duration>,
+    asked: &mut A,
+    stop: A::Answer,
+    late: A::Answer,
+) -> Result<A::Answer, P::Gone> {
+    let console = person.console().clone();
+    console.raw(b"\x1b[?2004h");
+    let mut reader = Reader::default();
+    // Keys from before the question don't answer it: they stay kept for the editor. So it is put when the pump has
+    // said that from now on keys are answers; one pressed at the sight of it must count.
+    person.session().keys_to(KeysTo::Question);
+    (0..NUDGES).for_each(|_| person.session().handle().nudge());
+    let mut nudges_due = NUDGES;
+    let deadline_from_now = || wait.map(|wait| Instant::now() + wait);
+    let mut deadline = deadline_from_now();
+    let answer = loop {
+        let event = match deadline {
+            None => person.session().next_event(),
+            Some(deadline) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                match person.session().next_event_within(left) {
+                    Some(event) => event,
+                    None => break Ok(late),
+                }
+            }
+        };
+        match event {
+            Event::Nudged if nudges_due > 0 => {
+                nudges_due -= 1;
+                if nudges_due == 0 {
+                    asked.show(&console);
+                }
+            }
+            Event::Keys(keys) if nudges_due == 0 => {
+                deadline = deadline_from_now();
+                if let Some(choice) = reader.read(&keys, |keys| asked.key(keys, &console), stop.clone()) {
+                    break Ok(choice);
+                }
+            }
+            Event::Cancel => break Ok(stop),
+            event => {
+                if matches!(event, Event::Output(_)) {
+                    asked.disturbed();
+                }
+                if let Err(gone) = person.happened(event) {
+                    break Err(gone);
+                }
+            }
+        }
+    };
+    person.session().keys_to(KeysTo::Hold);
+    console.raw(b"\x1b[?2004l");
+    answer
+}
+
+/// Asks for yes or no; nothing where everything is to be stopped.
+///
+/// # Errors
+/// Nobody can be asked any more.
+pub fn ask_yes_or_no<P: Asking>(person: &mut P, text: &str) -> Result<Option<bool>, P::Gone> {
+    let said = put(person, None, &mut Row(text, yes_or_no), None, None)?;
+    person.console().line(if said == Some(true) { "yes" } else { "no" });
+    Ok(said)
+}
+
+/// A lone key that answers a question of yes or no; everything that isn't plainly yes is no.
+pub(super) fn yes_or_no(keys: &[u8]) -> Option<Option<bool>> {
+    match keys {
+        b"y" | b"Y" => Some(Some(true)),
+        b"n" | b"N" | b"\r" | b"\n" | b"\x1b" | b"\x04" => Some(Some(false)),
+        b"\x03" => Some(None),
+        _ => None,
+    }
+}
+
 impl Repl {
     /// Puts a question and waits for a key that answers it; `stop` is what Ctrl-C says. The keys are kept from then on.
     pub(super) fn put_question<T: Clone>(
@@ -79,69 +197,51 @@ impl Repl {
         choice: impl Fn(&[u8]) -> Option<T>,
         stop: T,
     ) -> Result<T, Flow> {
-        self.put(None, &mut Row(text, choice), stop.clone(), stop)
+        put(self, None, &mut Row(text, choice), stop.clone(), stop)
+    }
+}
+
+impl Asking for Repl {
+    type Gone = Flow;
+
+    fn session(&self) -> &Session {
+        &self.session
     }
 
-    /// Puts a question; `late` is what is taken for the answer where no key came for so long.
-    pub(super) fn put<A: Asked>(
-        &mut self,
-        wait: Option<Duration>,
-        asked: &mut A,
-        stop: A::Answer,
-        late: A::Answer,
-    ) -> Result<A::Answer, Flow> {
-        self.console.raw(b"\x1b[?2004h");
-        let mut reader = Reader::default();
-        // Keys from before the question don't answer it: they stay kept for the editor. So it is put when the pump has
-        // said that from now on keys are answers; one pressed at the sight of it must count.
-        self.session.keys_to(KeysTo::Question);
-        (0..NUDGES).for_each(|_| self.session.handle().nudge());
-        let mut nudges_due = NUDGES;
-        let deadline_from_now = || wait.map(|wait| Instant::now() + wait);
-        let mut deadline = deadline_from_now();
-        let answer = loop {
-            let event = match deadline {
-                None => self.session.next_event(),
-                Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    match self.session.next_event_within(left) {
-                        Some(event) => event,
-                        None => break Ok(late),
-                    }
-                }
-            };
-            match event {
-                Event::Nudged if nudges_due > 0 => {
-                    nudges_due -= 1;
-                    if nudges_due == 0 {
-                        asked.show(&self.console);
-                    }
-                }
-                Event::Keys(keys) if nudges_due == 0 => {
-                    deadline = deadline_from_now();
-                    if let Some(choice) = reader.read(&keys, |keys| asked.key(keys, &self.console), stop.clone()) {
-                        break Ok(choice);
-                    }
-                }
-                Event::Cancel => break Ok(stop),
-                event => {
-                    if matches!(event, Event::Output(_)) {
-                        asked.disturbed();
-                    }
-                    let flow = self.take_event(event, None);
-                    if flow != Flow::Continue {
-                        break Err(flow);
-                    }
-                }
-            }
+    fn console(&self) -> &Console {
+        &self.console
+    }
+
+    fn env(&self) -> &Env {
+        &self.runtime.env
+    }
+
+    fn happened(&mut self, event: Event) -> Result<(), Flow> {
+        match self.take_event(event, None) {
+            Flow::Continue => Ok(()),
+            ended => Err(ended),
+        }
+    }
+
+    /// In the live shell, as if they had typed that.
+    fn open_in_editor(&mut self, path: &Path) -> Result<Option<i32>, Flow> {
+        let Some(command) = self.editor_command(path) else {
+            self.console.notice("the copy's path can't be written as a command");
+            return Ok(None);
         };
-        self.session.keys_to(KeysTo::Hold);
-        self.console.raw(b"\x1b[?2004l");
-        answer
+        self.tooling.last_outcome = None;
+        let flow = self.run_command(&HumanLine::typed(command), false);
+        if flow != Flow::Continue {
+            return Err(flow);
+        }
+        Ok(Some(self.tooling.last_outcome.as_ref().map_or(0, |outcome| outcome.status)))
     }
 
-    /// Lets the person write a line in the editor, which begins with `text`; nothing where they don't.
-    pub(super) fn write_line(&mut self, label: &str, text: &str) -> Result<Option<String>, Flow> {
+    fn has_shell(&self) -> bool {
+        true
+    }
+
+    fn write_line(&mut self, label: &str, text: &str) -> Result<Option<String>, Flow> {
         // What was typed before mustn't submit it.
         self.session.keys_to(KeysTo::HoldFresh);
         let options = self.console.options();

@@ -2,26 +2,25 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, PoisonError, TryLockError};
 
 use reedline::{EditCommand, Reedline, Signal};
 
+use super::channel::Shell;
 use super::configure::Configured;
 use super::cost::Spending;
 use super::editor::Shape;
 use super::hooks::{KEY_COMMAND, SharedHooks};
 use super::keys::{FLIP, WAKE};
 use super::memory::Memories;
-use super::programs::ProgramsThread;
+use super::programs::{ProgramsThread, first_names};
 use super::prompt::{Facts, Heading, ReedPrompt, split_titles, with_tilde};
 use super::route::Failed;
 use super::state::{EditorState, SharedState};
 use super::tooling::Tooling;
 use super::writer::{Ticket, WRITE_AFTER, Writer, WriterThread};
 use super::{editor, state};
-use crate::agent::Agent;
-use crate::app::{App, make_title};
+use crate::app::{Runtime, make_title};
 use crate::config::{HookContext, Told};
 use crate::console::Console;
 use crate::host;
@@ -35,18 +34,6 @@ use crate::shell::{Event, Session};
 use crate::store::{Entry, Store};
 use crate::turn;
 
-/// What the loop is made of.
-pub struct Parts {
-    /// Settings, store and agent.
-    pub app: App,
-    /// The running shell.
-    pub session: Session,
-    /// The terminal.
-    pub console: Console,
-    /// The names that every bash knows, for the time until the live shell has told its own.
-    pub first_names: crate::proto::Names,
-}
-
 /// Whether the loop goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
@@ -55,11 +42,13 @@ pub(super) enum Flow {
 }
 
 /// The prompt's loop.
-pub struct Repl {
+pub(super) struct Repl {
+    /// Has questions answered.
+    pub(super) runtime: Runtime,
+    /// Draws answers.
+    pub(super) channel: Shell,
     pub(super) session: Session,
     pub(super) console: Console,
-    pub(super) agent: Agent,
-    pub(super) store: Arc<Mutex<Store>>,
     pub(super) state: SharedState,
     pub(super) deferred: VecDeque<Event>,
     /// Commands of the last answer that are still to be offered.
@@ -68,8 +57,6 @@ pub struct Repl {
     /// The last answer, raw, as far as it came.
     pub(super) last_answer: String,
     pub(super) tooling: Tooling,
-    /// What earlier sessions left behind, once it is found.
-    pub(super) leftovers: Receiver<Vec<String>>,
     /// What it came to, and what the model thought before it.
     pub(super) spending: Spending,
     pub(super) last: Option<(String, Verdict)>,
@@ -79,7 +66,6 @@ pub struct Repl {
     pub(super) learns: bool,
     pub(super) editor: Reedline,
     pub(super) heading: Heading,
-    pub(super) settings: crate::config::Settings,
     pub(super) configured: Configured,
     pub(super) hooks: SharedHooks,
     pub(super) memories: Memories,
@@ -121,21 +107,21 @@ enum Finished {
 }
 
 /// What is known before the shell has told anything.
-fn first_state(app: &App, hooks: &SharedHooks, first_names: crate::proto::Names) -> EditorState {
-    let known = app.settings.shell.known_commands.iter().cloned().collect();
+fn first_state(runtime: &Runtime, hooks: &SharedHooks) -> EditorState {
+    let known = runtime.settings.shell.known_commands.iter().cloned().collect();
     EditorState {
-        names: Arc::new(crate::proto::Names { known, ..first_names }),
-        other_grammar: app
+        names: Arc::new(crate::proto::Names { known, ..first_names() }),
+        other_grammar: runtime
             .settings
             .shell
             .program
             .as_deref()
             .is_some_and(|program| Dialect::of(program) != Some(Dialect::Bash)),
         cwd: host::working_directory(),
-        home: app.variable("HOME").map(PathBuf::from),
-        first_path: app.env.get(std::ffi::OsStr::new("PATH")).cloned(),
+        home: runtime.variable("HOME").map(PathBuf::from),
+        first_path: runtime.env.get(std::ffi::OsStr::new("PATH")).cloned(),
         route_hook: hooks.route_hook(),
-        mode: app.settings.route.mode,
+        mode: runtime.settings.route.mode,
         ..EditorState::default()
     }
 }
@@ -145,40 +131,35 @@ const HUNG_UP: i32 = 129;
 
 impl Repl {
     /// Puts the loop together.
-    #[must_use]
-    pub fn new(parts: Parts) -> Self {
-        let Parts { mut app, session, console, first_names } = parts;
+    pub(super) fn new(channel: Shell, mut runtime: Runtime, session: Session, console: Console) -> Self {
         let hooks = SharedHooks::default();
-        let configured = Configured::new(std::mem::take(&mut app.config), &hooks);
-        let home = app.variable("HOME").map(PathBuf::from);
-        let state = first_state(&app, &hooks, first_names);
+        let configured = Configured::new(&mut runtime.config, &hooks);
+        let home = runtime.variable("HOME").map(PathBuf::from);
+        let state = first_state(&runtime, &hooks);
         let state = SharedState::new(state.into());
         let programs = ProgramsThread::start(SharedState::clone(&state), session.handle());
-        programs.refresh(app.env.get(std::ffi::OsStr::new("PATH")).cloned());
-        let heading = Heading::new(app.settings.route.words);
-        let writer = Writer::new(Arc::clone(&app.store));
-        let editor = editor::make(&Shape::of(&app, &hooks), &state, &heading, &session.handle(), &writer);
-        let leftovers = super::leftover::look(&app.settings, &app.env, session.handle());
-        let App { settings, problems, store, agent, .. } = app;
+        programs.refresh(runtime.env.get(std::ffi::OsStr::new("PATH")).cloned());
+        let heading = Heading::new(runtime.settings.route.words);
+        let writer = Writer::new(Arc::clone(&runtime.store));
+        let editor = editor::make(&Shape::of(&runtime, &hooks), &state, &heading, &session.handle(), &writer);
+        super::leftover::look(&runtime, channel.clone(), session.handle());
         let repl = Self {
+            learns: runtime.settings.route.learn,
+            runtime,
+            channel,
             session,
             console,
-            agent,
-            store,
             state,
             deferred: VecDeque::new(),
             proposals: VecDeque::new(),
             proposals_total: 0,
             last_answer: String::new(),
             tooling: Tooling::default(),
-            leftovers,
             spending: Spending::default(),
             last: None,
             failed: None,
-            learns: settings.route.learn,
             editor,
             heading,
-            settings,
             configured,
             hooks,
             memories: Memories::default(),
@@ -199,16 +180,16 @@ impl Repl {
             editing_proposal: false,
             finished: None,
         };
-        problems.iter().for_each(|problem| repl.console.failure(problem));
+        repl.runtime.problems.iter().for_each(|problem| repl.console.failure(problem));
         repl.tell_config();
-        if repl.agent.models().is_empty() {
+        if repl.runtime.agent.models().is_empty() {
             repl.console.notice(NO_MODEL);
         }
         repl
     }
 
     /// Runs until the shell ends or the terminal goes.
-    pub fn run(mut self) -> Ending {
+    pub(super) fn run(mut self) -> Ending {
         let ending = loop {
             if let Flow::End(ending) = self.step() {
                 break ending;
@@ -216,7 +197,7 @@ impl Repl {
         };
         self.note_ended();
         // At the end, where nobody waits. It fails where adding a line fails too, which has been told.
-        let entries_max = u64::try_from(self.settings.history.entries_max).unwrap_or(u64::MAX);
+        let entries_max = u64::try_from(self.runtime.settings.history.entries_max).unwrap_or(u64::MAX);
         let _ = self.store().prune(entries_max);
         self.session.close();
         ending
@@ -235,7 +216,7 @@ impl Repl {
             return flow;
         }
         self.tell_store_problem();
-        self.tell_leftovers(None);
+        self.tell_beside(None);
         self.take_memory();
         if is_fresh {
             self.tell_directory();
@@ -314,7 +295,7 @@ impl Repl {
         self.set_forced(None);
         self.configured.project.line_done();
         let was_edited = std::mem::take(&mut self.editing_proposal);
-        let hidden = line.starts_with(' ') && self.settings.history.ignore_space;
+        let hidden = line.starts_with(' ') && self.runtime.settings.history.ignore_space;
         let settled = if was_edited { Ok(Some(verdict)) } else { self.settle_route(line, verdict, hidden) };
         let verdict = match settled {
             Ok(Some(verdict)) => verdict,
@@ -422,13 +403,14 @@ impl Repl {
         self.note_failure(outcome, keep);
         if let Some(cwd) = &outcome.cwd {
             self.state.write().unwrap_or_else(PoisonError::into_inner).cwd.clone_from(cwd);
+            self.runtime.cwd.clone_from(cwd);
         }
         self.tooling.last_outcome = Some(outcome.clone());
         if let Some(row) = row {
             self.history.note(row, outcome.status, self.duration_ms, host::now_unix_ms());
         }
-        if keep && self.settings.shell.capture_output {
-            self.agent.note_outcome(outcome);
+        if keep && self.runtime.settings.shell.capture_output {
+            self.runtime.agent.note_outcome(outcome);
         }
         if names || outcome.duration.as_millis() > 200 {
             // A program may have been installed.
@@ -467,22 +449,21 @@ impl Repl {
     pub(super) fn ask(&mut self, line: Option<&str>, question: &str) -> Flow {
         if let Some(line) = line {
             // It is sent, so it is kept as it is sent.
-            self.remember(&self.agent.redacted(line), LineKind::Question);
+            self.remember(&self.runtime.agent.redacted(line), LineKind::Question);
         }
         self.proposals.clear();
         self.take_hands();
-        if let Some(hands) = self.agent.hands() {
+        if let Some(hands) = self.runtime.agent.hands() {
             hands.look_ahead();
         }
         self.pause_memory();
-        self.attach_notes(question);
         let reply = match self.answer(question) {
             Ok(reply) => reply,
             Err(flow) => return flow,
         };
         self.state.write().unwrap_or_else(PoisonError::into_inner).model_asked = ends_with_question(&reply.text);
         if reply.whole {
-            make_title(&self.agent, &self.store);
+            make_title(&self.runtime.agent, &self.runtime.store);
             self.take_wishes(&reply.text);
             self.catch_up_memory();
             self.tell_hooks(Told::Answer(&reply.text));
@@ -558,7 +539,7 @@ impl Repl {
             }
             Event::Ended(status) => return Flow::End(Ending::mirror(status)),
             Event::Hangup => return Flow::End(Ending::Exit(HUNG_UP)),
-            Event::Nudged => self.tell_leftovers(editing),
+            Event::Nudged => self.tell_beside(editing),
             Event::Cancel | Event::Keys(_) => {}
         }
         Flow::Continue
@@ -617,7 +598,7 @@ impl Repl {
                     Head::Branch(name) | Head::Detached(name) => crate::render::sanitise(&name).into_owned(),
                 }),
                 status: self.status,
-                model: self.agent.current_model().map(str::to_owned),
+                model: self.runtime.agent.current_model().map(str::to_owned),
             }
         };
         let cwd = state::read(&self.state).cwd.clone();
@@ -636,7 +617,7 @@ impl Repl {
 
     /// Keeps a line in the history, unless it begins with a space.
     pub(super) fn remember(&mut self, line: &str, kind: LineKind) -> Option<Ticket> {
-        let hidden = self.settings.history.ignore_space && line.starts_with(' ');
+        let hidden = self.runtime.settings.history.ignore_space && line.starts_with(' ');
         if hidden || line.trim().is_empty() {
             return None;
         }
@@ -665,7 +646,7 @@ impl Repl {
 
     fn tell_store_problem(&self) {
         // While a line is being written the prompt doesn't wait: a problem of it is told at the next one.
-        let problem = match self.store.try_lock() {
+        let problem = match self.runtime.store.try_lock() {
             Ok(mut store) => store.take_problem(),
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().take_problem(),
             Err(TryLockError::WouldBlock) => None,

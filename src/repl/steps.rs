@@ -203,11 +203,11 @@ pub fn from_workspace(steps: &Steps, cwd: &Path, path: &str) -> std::path::PathB
 
 impl Repl {
     fn steps(&self) -> Option<Steps> {
-        if !self.settings.undo.enabled {
+        if !self.runtime.settings.undo.enabled {
             self.console.notice("nothing is kept to be taken back: undo.enabled is false");
             return None;
         }
-        match steps(&self.settings, &self.configured.request.env, &self.workspace()) {
+        match steps(&self.runtime.settings, &self.runtime.env, &self.workspace()) {
             Ok(steps) => Some(steps),
             Err(failure) => {
                 self.console.failure(&failure);
@@ -219,10 +219,10 @@ impl Repl {
     /// Runs a command of a model that the person took over, and keeps what it changes.
     pub(super) fn run_models_command(&mut self, command: ModelCommand) -> Flow {
         let mut kept = None;
-        if self.settings.undo.enabled
-            && let Ok(mut steps) = steps(&self.settings, &self.configured.request.env, &self.workspace())
+        if self.runtime.settings.undo.enabled
+            && let Ok(mut steps) = steps(&self.runtime.settings, &self.runtime.env, &self.workspace())
         {
-            match steps.before(&self.agent.redacted(&command.text)) {
+            match steps.before(&self.runtime.agent.redacted(&command.text)) {
                 Ok(open) => kept = Some((steps, open)),
                 Err(error) => self.console.notice(&format!("what this changes can't be taken back: {error}")),
             }

@@ -2,13 +2,14 @@
 //!
 //! A line is handed over by a private key sequence that makes the shell load it from a file (`spawn`, the
 //! integration in `config/shell/`); markers in the output, each with a nonce, say what happens (`scan`). One thread
-//! (`pump`) carries bytes between the person's terminal, the line editor's own PTY and the shell's. Knows nothing of
-//! routes, models or settings.
+//! (`pump`) carries bytes between the person's terminal, the line editor's own PTY and the shell's; `keyboard` is the part
+//! of that for a terminal without a shell. Knows nothing of routes, models or settings.
 
 pub mod capture;
 mod feed;
 mod flow;
 pub mod input;
+mod keyboard;
 pub mod modes;
 pub mod names;
 pub mod programs;

@@ -38,13 +38,13 @@ const MARK_WAIT: Duration = Duration::from_secs(1);
 const MISSING_MARK_WAIT: Duration = Duration::from_millis(50);
 /// The editor reads at most 1024 bytes when it is woken, and is woken by new bytes only: it gets less than that, and
 /// more once it has read them.
-const EDITOR_BYTES_MAX: usize = 1000;
+pub(super) const EDITOR_BYTES_MAX: usize = 1000;
 /// How long until it is looked whether the editor has read its piece.
-const EDITOR_READS: Duration = Duration::from_millis(1);
+pub(super) const EDITOR_READS: Duration = Duration::from_millis(1);
 /// How often, and for how long after a change of the window's size, it is looked whether the editor has overheard keys:
 /// its reader forgets them where both come at once, until there are new ones.
-const OVERHEARD_LOOK: Duration = Duration::from_millis(20);
-const OVERHEARD_LOOKS: u32 = 15;
+pub(super) const OVERHEARD_LOOK: Duration = Duration::from_millis(20);
+pub(super) const OVERHEARD_LOOKS: u32 = 15;
 /// A report longer than this is dropped: names of a sane session take a few 10 KiB.
 const REPORT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How long a report that is being written is left alone. The shell writes each name by itself, and waking for each
@@ -157,8 +157,7 @@ impl Pump {
         gate: Arc<Gate>,
     ) -> io::Result<Self> {
         for master in [&shell.master, &editor] {
-            let flags = OFlag::from_bits_retain(fcntl(master, FcntlArg::F_GETFL)?);
-            fcntl(master, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+            set_nonblocking(master)?;
         }
         let (signal_pipe, writer) = UnixStream::pair()?;
         let signals = Signals::default();
@@ -370,7 +369,7 @@ impl Pump {
         }
         self.feed.report_is_late(now);
         let editor_has_all = self.feed.editor_has_all();
-        self.feed.handle_time(now, || editor_has_all && !editor_has_unread() && editor_sleeps());
+        self.feed.handle_time(now, || editor_has_all && editor_idles());
     }
 
     fn obey(&mut self, command: Command) {
@@ -556,12 +555,7 @@ impl Pump {
 
     /// Makes an editor that sleeps before unread keys read them, by a key that means nothing to it.
     fn look_for_overheard(&mut self, now: Instant, looks_left: u32) {
-        // Who doesn't edit doesn't read: what lies there then waits for the next prompt.
-        let has_unread = self.feed.whom() == KeysTo::Editor && editor_has_unread();
-        if has_unread && editor_sleeps() {
-            write_some(&self.editor, &mut NUDGE_KEY.to_vec());
-        }
-        let looks_left = if has_unread { OVERHEARD_LOOKS } else { looks_left.saturating_sub(1) };
+        let looks_left = nudge_overhearing(&self.editor, &self.feed, looks_left);
         self.overheard_look = (looks_left > 0).then(|| (now + OVERHEARD_LOOK, looks_left));
     }
 
@@ -700,8 +694,30 @@ fn editor_sleeps() -> bool {
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('S'))
 }
 
+/// Whether the editor has read all that it was sent, and waits for more.
+pub(super) fn editor_idles() -> bool {
+    !editor_has_unread() && editor_sleeps()
+}
+
+/// Wakes an editor that sleeps over keys; gives how many looks are left then.
+pub(super) fn nudge_overhearing(editor: &PtyMaster, feed: &Feed, looks_left: u32) -> u32 {
+    // Who doesn't edit doesn't read: what lies there then waits for the next prompt.
+    let has_unread = feed.whom() == KeysTo::Editor && editor_has_unread();
+    if has_unread && editor_sleeps() {
+        write_some(editor, &mut NUDGE_KEY.to_vec());
+    }
+    if has_unread { OVERHEARD_LOOKS } else { looks_left.saturating_sub(1) }
+}
+
+/// Lets writing to a PTY never wait.
+pub(super) fn set_nonblocking(master: &PtyMaster) -> io::Result<()> {
+    let flags = OFlag::from_bits_retain(fcntl(master, FcntlArg::F_GETFL)?);
+    fcntl(master, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+    Ok(())
+}
+
 /// Writes what a non-blocking PTY takes now.
-fn write_some(master: &PtyMaster, pending: &mut Vec<u8>) {
+pub(super) fn write_some(master: &PtyMaster, pending: &mut Vec<u8>) {
     while !pending.is_empty() {
         match nix::unistd::write(master, pending) {
             Ok(count) => drop(pending.drain(..count)),

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, BufReader, PipeWriter, Read, Write};
+use std::io::{self, BufReader, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -11,6 +11,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use nix::pty::PtyMaster;
+
+use super::keyboard::Keyboard;
 use super::pump::{Command, Pump};
 use super::spawn::{self, Dialect, Start};
 use super::sys;
@@ -73,7 +76,7 @@ pub enum KeysTo {
     Hold,
     /// The line editor.
     Editor,
-    /// The shell and its commands, to the byte.
+    /// The shell and its commands, to the byte; without a shell whoever the terminal is lent to, as it was before.
     Shell,
     /// Ctrl-C becomes [`Event::Cancel`]; the rest is kept.
     Cancel,
@@ -172,6 +175,31 @@ impl Session {
         let nonce = make_nonce(&mut random)?;
         let start = Start { size: options.start.size.bearable(), ..options.start.clone() };
         let running = spawn::start(&start, options.dialect, &nonce, before)?;
+        Self::carried("pump", random, |editor, events, gate| {
+            let mut pump = Pump::new(options, running, &nonce, terminal, editor, events, gate)?;
+            Ok(move |commands: &Receiver<Command>, wake: &PipeReader| pump.run(commands, wake))
+        })
+    }
+
+    /// Listens to the keys of a terminal without a shell; descriptor 0 becomes the editor's own terminal. The terminal is lent
+    /// ([`KeysTo::Shell`]) at first. SIGTERM, SIGHUP and the terminal's end end the process, with the modes from before.
+    ///
+    /// # Errors
+    /// It is no terminal, or a PTY, a pipe or the thread can't be made.
+    pub fn without_shell(terminal: OwnedFd) -> io::Result<Self> {
+        let random = BufReader::with_capacity(RANDOM_BYTES_READ, File::open("/dev/urandom")?);
+        Self::carried("keyboard", random, |editor, events, gate| {
+            let mut keyboard = Keyboard::new(terminal, editor, events, gate)?;
+            Ok(move |commands: &Receiver<Command>, wake: &PipeReader| keyboard.run(commands, wake))
+        })
+    }
+
+    /// A session whose keys and bytes are carried by a thread of this name.
+    fn carried<R: FnOnce(&Receiver<Command>, &PipeReader) + Send + 'static>(
+        name: &str,
+        random: BufReader<File>,
+        carrier: impl FnOnce(PtyMaster, Sender<Event>, Arc<Gate>) -> io::Result<R>,
+    ) -> io::Result<Self> {
         let editor = spawn::open_pty()?;
         let mut raw = nix::sys::termios::tcgetattr(&editor.slave)?;
         nix::sys::termios::cfmakeraw(&mut raw);
@@ -182,9 +210,8 @@ impl Session {
         let (wake_reader, wake) = io::pipe()?;
         let gate = Arc::new(Gate::default());
         let handle = Handle { sender, wake: Arc::new(wake), gate: Arc::clone(&gate) };
-        let mut pump = Pump::new(options, running, &nonce, terminal, editor.master, event_sender, gate)?;
-        let thread =
-            std::thread::Builder::new().name("pump".into()).spawn(move || pump.run(&commands, &wake_reader))?;
+        let run = carrier(editor.master, event_sender, gate)?;
+        let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(&commands, &wake_reader))?;
         Ok(Self {
             handle,
             events,

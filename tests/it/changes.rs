@@ -28,18 +28,18 @@ pub fn home(answers: &[Value], rest: &str) -> TempDir {
     home
 }
 
-fn rounds(when: &str, calls: &[(&str, Value)], text: &str) -> Value {
+pub fn rounds(when: &str, calls: &[(&str, Value)], text: &str) -> Value {
     let mut rounds: Vec<Value> =
         calls.iter().map(|(tool, arguments)| json!([{"tool_call": {"name": tool, "arguments": arguments}}])).collect();
     rounds.push(json!([{"text": text}]));
     json!({"when": when, "rounds": rounds})
 }
 
-fn work(home: &Path, name: &str) -> PathBuf {
+pub fn work(home: &Path, name: &str) -> PathBuf {
     home.join("work").join(name)
 }
 
-fn read(home: &Path, name: &str) -> String {
+pub fn read(home: &Path, name: &str) -> String {
     fs::read_to_string(work(home, name)).unwrap_or_else(|_| "(no file)".to_owned())
 }
 
@@ -53,11 +53,11 @@ fn session(spawn: Spawn) -> Session {
     session
 }
 
-fn numbered(to: usize) -> String {
+pub fn numbered(to: usize) -> String {
     (1..=to).map(|line| format!("line {line}\n")).collect()
 }
 
-fn batch() -> Value {
+pub fn batch() -> Value {
     let replace = |path: &str, old: &str, new: &str| json!({"toolName": "edit_replace_exact", "args": {"path": path, "old": old, "new": new}});
     json!({"edits": [
         replace("a.txt", "line 5\n", "line five\n"),
@@ -66,7 +66,7 @@ fn batch() -> Value {
     ]})
 }
 
-fn batch_home() -> TempDir {
+pub fn batch_home() -> TempDir {
     let home = home(&[rounds("please", &[("edit_apply_batch", batch())], "that was it")], "");
     fs::write(work(home.path(), "a.txt"), numbered(30)).expect("a file");
     fs::write(work(home.path(), "b.txt"), "old\n").expect("a file");

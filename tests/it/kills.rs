@@ -228,7 +228,7 @@ fn a_kill_while_the_person_is_asked_leaves_no_intent() {
     let left = Left { home: home("supervised", &answers()) };
     let spawn = Spawn::new(program()).args(&["agent", "-m", "write it"]).home(left.home.path()).size(24, 110);
     let session = Session::spawn(spawn);
-    session.expect_text("y accept");
+    session.expect_text("accept [y]");
     session.kill(Signal::SIGKILL);
     session.expect_exit();
     assert_eq!(left.place(), Place::BeforeTheIntent);

@@ -12,6 +12,7 @@ mod conversations;
 mod dispatch;
 mod editor;
 mod estop;
+mod faces;
 mod fish;
 mod harness;
 mod history;

@@ -342,7 +342,6 @@ fn a_chat_at_a_terminal_answers_and_has_its_commands() {
     ]);
     let session = Session::spawn(Spawn::new(program()).arg("agent").home(home.path()).size(80, 110));
     session.expect_text("a chat with the model; /help lists its commands");
-    // The chat's editor takes one line that is typed ahead, no more.
     let at_prompt = || {
         session.expect("the prompt", |screen| crate::pty::cursor_line(screen).trim_end() == ">");
     };
@@ -403,8 +402,8 @@ fn a_chat_asks_before_it_writes_and_ctrl_c_stops_one_answer_only() {
     let session = Session::spawn(Spawn::new(program()).arg("agent").home(home.path()).size(40, 110));
     session.expect_text("a chat with the model");
     session.line("write it");
-    session.expect_text("y accept");
-    session.line("y");
+    session.expect_text("accept [y]");
+    session.send(b"y");
     session.expect_text("it is written");
     let written = std::fs::read_to_string(home.path().join("reedclaw-workspace/new.txt")).expect("a file");
     assert_eq!(written, "new content\n");

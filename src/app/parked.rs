@@ -1,0 +1,56 @@
+//! The tools of a runtime, over its life: a project keeps its own, with what runs in them, while another one is asked about.
+
+use std::path::{Path, PathBuf};
+
+use super::Handed;
+use crate::agent::{Agent, Hands};
+use crate::config::{SecuritySettings, Settings, ToolLimitSettings, ToolSettings};
+use crate::proto::Failure;
+
+/// The tools of a runtime.
+#[derive(Default)]
+pub(super) struct Tools {
+    /// Where those work that the agent has.
+    at: Option<At>,
+    /// Those of other projects that were asked about.
+    parked: Vec<(At, Hands)>,
+}
+
+/// Where tools work, and what was set when they were made: a project's file may change that.
+#[derive(Clone, PartialEq)]
+struct At {
+    workspace: PathBuf,
+    tools: ToolSettings,
+    limits: ToolLimitSettings,
+    security: SecuritySettings,
+}
+
+impl Tools {
+    /// Gives the agent those that work in `workspace` under these settings, made by `make` where there are none yet; tells
+    /// what is wrong with them.
+    pub(super) fn take(
+        &mut self,
+        agent: &mut Agent,
+        workspace: &Path,
+        settings: &Settings,
+        make: impl FnOnce(&Settings) -> Result<Handed, Failure>,
+    ) -> Vec<Failure> {
+        let Settings { tools, limits, security, .. } = settings.clone();
+        let at = At { workspace: workspace.to_owned(), tools, limits, security };
+        if self.at.as_ref() == Some(&at) {
+            return Vec::new();
+        }
+        let (next, problems) = match self.parked.iter().position(|(other, _)| *other == at) {
+            Some(found) => (Some(self.parked.swap_remove(found).1), Vec::new()),
+            None => match make(settings) {
+                Ok(handed) => (Some(handed.hands), handed.problems),
+                Err(failure) => (None, vec![failure]),
+            },
+        };
+        let old = self.at.replace(at);
+        self.parked.extend(old.zip(agent.take_up(next)));
+        // What was made for this project under other settings isn't taken up again.
+        self.parked.retain(|(old, _)| old.workspace != workspace);
+        problems
+    }
+}

@@ -1,0 +1,206 @@
+//! The keys of a terminal where there is no backing shell: one thread reads them, and each goes to whom it was typed for, as
+//! in a session. It must not know what a key means.
+
+use std::io::{self, PipeReader, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::pty::PtyMaster;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
+
+use super::feed::Feed;
+use super::pump::{
+    Command, EDITOR_BYTES_MAX, EDITOR_READS, OVERHEARD_LOOK, OVERHEARD_LOOKS, editor_idles, nudge_overhearing,
+    write_some,
+};
+use super::session::{Event, Gate, KeysTo};
+use super::terminal::RawTerminal;
+
+/// Reads the keys. While the terminal is lent it reads none, and the modes are those from before.
+pub(super) struct Keyboard {
+    terminal: RawTerminal,
+    is_lent: bool,
+    editor: PtyMaster,
+    feed: Feed,
+    events: Sender<Event>,
+    /// Whether somebody was sent each signal, and what wakes us then.
+    signals: [(i32, Arc<AtomicBool>); 4],
+    signal_pipe: UnixStream,
+    /// When to look whether the editor has overheard keys, and how many looks are left.
+    overheard_look: Option<(Instant, u32)>,
+    is_closed: bool,
+}
+
+impl Keyboard {
+    pub(super) fn new(
+        terminal: OwnedFd,
+        editor: PtyMaster,
+        events: Sender<Event>,
+        gate: Arc<Gate>,
+    ) -> io::Result<Self> {
+        super::pump::set_nonblocking(&editor)?;
+        let (signal_pipe, writer) = UnixStream::pair()?;
+        let signals = [SIGWINCH, SIGINT, SIGTERM, SIGHUP].map(|signal| (signal, Arc::new(AtomicBool::new(false))));
+        for (signal, flag) in &signals {
+            signal_hook::flag::register(*signal, Arc::clone(flag))?;
+            signal_hook::low_level::pipe::register(*signal, writer.try_clone()?)?;
+        }
+        let terminal = RawTerminal::of(terminal)?;
+        let feed = Feed::new(gate);
+        Ok(Self {
+            terminal,
+            is_lent: true,
+            editor,
+            feed,
+            events,
+            signals,
+            signal_pipe,
+            overheard_look: None,
+            is_closed: false,
+        })
+    }
+
+    /// Carries keys until the session is closed. A terminal that has gone ends the process, as it would without us.
+    pub(super) fn run(&mut self, commands: &Receiver<Command>, wake: &PipeReader) {
+        while !self.is_closed {
+            let [keys, command, signal] = self.wait(wake);
+            if signal {
+                self.take_signals();
+            }
+            if command {
+                let mut drain = [0; 64];
+                let _ = (&*wake).read(&mut drain);
+                while let Ok(command) = commands.try_recv() {
+                    self.obey(command);
+                }
+            }
+            if keys && !self.is_lent {
+                self.read_keys();
+            }
+            let now = Instant::now();
+            if let Some((_, looks_left)) = self.overheard_look.filter(|(at, _)| *at <= now) {
+                let looks_left = nudge_overhearing(&self.editor, &self.feed, looks_left);
+                self.overheard_look = (looks_left > 0).then(|| (now + OVERHEARD_LOOK, looks_left));
+            }
+            self.feed.report_is_late(now);
+            let editor_has_all = self.feed.editor_has_all();
+            self.feed.handle_time(now, || editor_has_all && editor_idles());
+            // What the terminal answered, then the keys.
+            (0..2).for_each(|_| self.feed.give_editor(EDITOR_BYTES_MAX, |piece| write_some(&self.editor, piece)));
+        }
+        self.terminal.restore();
+    }
+
+    /// Waits for something to do: keys, a command, a signal.
+    fn wait(&self, wake: &PipeReader) -> [bool; 3] {
+        let overheard = self.overheard_look.map(|(at, _)| at);
+        let editor = (!self.feed.editor_has_all()).then(|| Instant::now() + EDITOR_READS);
+        let deadline = [overheard, editor, self.feed.deadline, self.feed.report_due].into_iter().flatten().min();
+        let timeout = deadline.map_or(PollTimeout::NONE, |at| {
+            let left = at.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+            PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
+        });
+        let mut set = [
+            PollFd::new(wake.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.signal_pipe.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.terminal.as_fd(), PollFlags::POLLIN),
+        ];
+        // Where it is lent somebody else reads it, and hears of its end.
+        let listens = !self.is_lent && self.feed.has_room();
+        let count = if listens { 3 } else { 2 };
+        if poll(&mut set[..count], timeout).is_err() {
+            return [false; 3];
+        }
+        let any = PollFlags::POLLIN | PollFlags::POLLHUP | PollFlags::POLLERR;
+        let [wake, signal, keys] = set.map(|it| it.revents().is_some_and(|flags| flags.intersects(any)));
+        [keys && listens, wake, signal]
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::KeysTo { whom: KeysTo::Shell, .. } => {
+                self.feed.keys_to(KeysTo::Hold);
+                self.terminal.restore();
+                self.is_lent = true;
+            }
+            Command::KeysTo { whom, wakes_seen, .. } => {
+                if std::mem::take(&mut self.is_lent) {
+                    self.terminal.make_raw();
+                }
+                match whom {
+                    KeysTo::Editor => return self.feed.edit(wakes_seen),
+                    KeysTo::Question => self.read_keys_so_far(),
+                    _ => {}
+                }
+                self.feed.keys_to(whom);
+            }
+            Command::ReleaseKeys => self.feed.release(),
+            Command::EditorDrawn => self.feed.editor_drawn(),
+            Command::Nudge => self.tell(Event::Nudged),
+            Command::Close => self.is_closed = true,
+            Command::Submit { .. }
+            | Command::EndOfFile
+            | Command::Complete { .. }
+            | Command::AbandonCompletion
+            | Command::KeepOutput { .. } => {}
+        }
+    }
+
+    fn read_keys(&mut self) {
+        let mut keys = [0; 4096];
+        match nix::unistd::read(&self.terminal, &mut keys) {
+            Ok(count @ 1..) => match self.feed.take(&keys[..count]) {
+                // Whoever answers has no ear for events: it hears of Ctrl-C as it does where the terminal isn't raw.
+                Some(Event::Cancel) => drop(kill(Pid::this(), Signal::SIGINT)),
+                Some(event) => self.tell(event),
+                None => {}
+            },
+            Err(Errno::EINTR | Errno::EAGAIN) => {}
+            Ok(_) | Err(_) => self.end_by(SIGHUP),
+        }
+    }
+
+    /// Takes the keys that the terminal holds already: what was typed before a question doesn't answer it.
+    fn read_keys_so_far(&mut self) {
+        let readable = |terminal: &RawTerminal| {
+            let mut set = [PollFd::new(terminal.as_fd(), PollFlags::POLLIN)];
+            poll(&mut set, PollTimeout::ZERO).is_ok_and(|count| count > 0)
+        };
+        while self.feed.has_room() && readable(&self.terminal) {
+            self.read_keys();
+        }
+    }
+
+    fn take_signals(&mut self) {
+        let mut drain = [0; 64];
+        let _ = (&self.signal_pipe).read(&mut drain);
+        for (signal, flag) in self.signals.clone() {
+            match (flag.swap(false, Ordering::AcqRel), signal) {
+                (false, _) => {}
+                (true, SIGWINCH) => self.overheard_look = Some((Instant::now() + OVERHEARD_LOOK, OVERHEARD_LOOKS)),
+                (true, SIGINT) if self.feed.whom() == KeysTo::Question => self.tell(Event::Cancel),
+                (true, SIGINT) => {}
+                (true, signal) => self.end_by(signal),
+            }
+        }
+    }
+
+    /// Leaves the terminal as it was, and ends the process as the signal does that nobody handles.
+    fn end_by(&mut self, signal: i32) {
+        self.terminal.restore();
+        let _ = signal_hook::low_level::emulate_default_handler(signal);
+    }
+
+    fn tell(&self, event: Event) {
+        // Where nobody waits any more, nobody is left to tell.
+        let _ = self.events.send(event);
+    }
+}
