@@ -93,7 +93,7 @@ impl Hands {
         let tool = |spec: &crate::tools::Spec| Tool {
             name: spec.name.clone(),
             description: spec.description.clone(),
-            schema: spec.schema.to_string(),
+            schema: spec.told(),
         };
         self.options.registry.specs().map(tool).collect()
     }

@@ -288,9 +288,14 @@ impl Agent {
         self.learn_keys();
         let question = &self.secrets.hide("your question", question);
         if let Ok(provider) = choose(&self.models, self.current.as_deref()) {
-            // A short first question fits every window, and isn't kept waiting for one.
-            if !self.conversation.is_empty() || question.len() > SHORT_BYTES {
+            let offers_tools = self.hands.as_ref().is_some_and(Hands::has_tools);
+            // A short first question without tools fits every window, and isn't kept waiting for one.
+            if offers_tools || !self.conversation.is_empty() || question.len() > SHORT_BYTES {
                 provider.learn(cancel);
+            }
+            let name = provider.name();
+            if offers_tools && !provider.capabilities().tools && self.toolless.insert(name.to_owned()) {
+                sink(Event::Notice(rounds::proposes_instead(name, "takes no tools")));
             }
             self.prepare(&*provider);
             self.compact_if_due(&*provider, question, cancel, sink);

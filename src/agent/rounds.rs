@@ -67,8 +67,7 @@ impl Turn<'_, '_> {
                     let model = &error.model;
                     // A small window has no room with each question: to say so once is enough.
                     if !is_full || self.roomless.insert(model.clone()) {
-                        let notice = format!("[model] {model} {why}: it proposes commands for you to run instead");
-                        (self.asked.sink)(Event::Notice(notice));
+                        (self.asked.sink)(Event::Notice(proposes_instead(model, why)));
                     }
                     request.tools.clear();
                     swap_prompt(&mut request, self.tool_prompt, self.command_prompt);
@@ -124,6 +123,11 @@ impl Turn<'_, '_> {
         };
         !request.tools.is_empty() && self.asked.text.is_empty() && (said.contains("tool") || said.contains("function"))
     }
+}
+
+/// What a person is told of a model without tools.
+pub(super) fn proposes_instead(model: &str, why: &str) -> String {
+    format!("[model] {model} {why}: it proposes commands for you to run instead")
 }
 
 fn carry_out(hands: &mut Hands, call: &ToolCall, conversation: Option<i64>, asked: &mut Asked<'_>) -> Outcome {

@@ -368,7 +368,7 @@ pub fn spec_of(name: &str, model: &ModelSettings, env: &Env) -> Spec {
         temperature: model.temperature,
         max_output_tokens: model.max_output_tokens,
         context_tokens: model.context_tokens,
-        asks_context: true,
+        asks_server: true,
         thinking: model.thinking.as_ref().and_then(|thinking| match thinking {
             ThinkingSettings::Effort(word) => Thinking::of_word(word),
             ThinkingSettings::Tokens(tokens) => Some(Thinking::Tokens(*tokens)),

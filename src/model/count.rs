@@ -39,6 +39,8 @@ struct Told {
     is_llama: bool,
     /// Tokens of a request and its answer that it has room for.
     window: Option<u64>,
+    /// Its template leaves tools out: the model would never see them.
+    drops_tools: bool,
 }
 
 impl Counter {
@@ -63,6 +65,11 @@ impl Counter {
         self.told.try_lock().ok()?.as_ref()?.window
     }
 
+    /// Whether the server has said that tools don't reach its model. Never waits.
+    pub(super) fn drops_tools(&self) -> bool {
+        self.told.try_lock().is_ok_and(|told| told.as_ref().is_some_and(|told| told.drops_tools))
+    }
+
     /// Asks a server that may be llama.cpp's what it is, once; one on the internet isn't asked for what its protocol lacks.
     pub(super) fn is_llama(&self, endpoint: &Endpoint, cancel: &Cancel) -> bool {
         if endpoint.reach() == super::Reach::Internet {
@@ -78,7 +85,8 @@ impl Counter {
         let is_llama = settings.is_some() || props.get("chat_template").is_some();
         // Of a server that answers several at once: what each of them has.
         let window = settings.and_then(|settings| settings.get("n_ctx")?.as_u64()).filter(|tokens| *tokens > 0);
-        told.insert(Told { is_llama, window }).is_llama
+        let drops_tools = props.pointer("/chat_template_caps/supports_tools") == Some(&Value::Bool(false));
+        told.insert(Told { is_llama, window, drops_tools }).is_llama
     }
 }
 
@@ -159,6 +167,10 @@ fn exchange(
             request.call().ok()?
         }
     };
+    if response.status().as_u16() == 503 {
+        // Busy with loading its model: it says nothing yet.
+        return None;
+    }
     if !response.status().is_success() {
         // It has answered, and doesn't know the path; what is no JSON says as much.
         return Some(Value::Null);

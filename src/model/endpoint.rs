@@ -226,8 +226,8 @@ pub struct Endpoint {
     pub max_output_tokens: Option<u64>,
     /// Most tokens of a request and its answer, where the config says so.
     pub context_tokens: Option<u64>,
-    /// The server is asked for it, where nobody has said it.
-    pub asks_context: bool,
+    /// The server is asked what it is: for its window, where nobody has said it, and whether its model sees tools.
+    pub asks_server: bool,
     /// How much it thinks; the server's own way where absent.
     pub thinking: Option<Thinking>,
     /// The key, sent to this endpoint only.
@@ -258,7 +258,7 @@ impl Endpoint {
             temperature: None,
             max_output_tokens: None,
             context_tokens: None,
-            asks_context: false,
+            asks_server: false,
             thinking: None,
             key: None,
             key_reader: None,

@@ -131,7 +131,7 @@ impl Provider for Server {
         Capabilities {
             kind: protocol.word(),
             streaming: true,
-            tools: true,
+            tools: !self.counter.drops_tools(),
             caching: protocol == Protocol::Anthropic,
             keeps_state: protocol != Protocol::OpenAi,
             context_tokens: self
@@ -147,11 +147,7 @@ impl Provider for Server {
     fn learn(&self, cancel: &Cancel) {
         let endpoint = &self.endpoint;
         let has_key = endpoint.key.is_some() || endpoint.key_reader.is_none();
-        if endpoint.asks_context
-            && endpoint.context_tokens.is_none()
-            && endpoint.protocol == Protocol::OpenAi
-            && has_key
-        {
+        if endpoint.asks_server && endpoint.protocol == Protocol::OpenAi && has_key {
             self.counter.is_llama(endpoint, cancel);
         }
     }

@@ -308,7 +308,7 @@ fn a_llama_server_tells_its_window() {
     let props = r#"{"default_generation_settings": {"n_ctx": 4096}}"#;
     let learnt = |change: &dyn Fn(&mut Endpoint), served: &str| {
         let server = serve(vec![vec![response("200 OK", "", served)]]);
-        let mut endpoint = Endpoint { asks_context: true, ..Endpoint::new("m", &server.url, "x") };
+        let mut endpoint = Endpoint { asks_server: true, ..Endpoint::new("m", &server.url, "x") };
         change(&mut endpoint);
         let provider = Server::new(endpoint);
         provider.learn(&Cancel::new());
@@ -317,9 +317,22 @@ fn a_llama_server_tells_its_window() {
     };
     assert_eq!(learnt(&|_| {}, props), (Some(4096), 1));
     assert_eq!(learnt(&|_| {}, "{}"), (None, 1));
-    assert_eq!(learnt(&|it| it.asks_context = false, props), (None, 0));
-    assert_eq!(learnt(&|it| it.context_tokens = Some(100), props), (Some(100), 0));
+    assert_eq!(learnt(&|it| it.asks_server = false, props), (None, 0));
+    assert_eq!(learnt(&|it| it.context_tokens = Some(100), props), (Some(100), 1));
     assert_eq!(learnt(&|it| it.protocol = Protocol::Anthropic, props), (None, 0));
+}
+
+/// A template without a place for tools leaves them out in silence; llama.cpp says so of its own.
+#[test]
+fn a_llama_server_whose_template_has_no_tools_gets_none() {
+    for (said, tools) in [("{\"supports_tools\": false}", false), ("{\"supports_tools\": true}", true), ("{}", true)] {
+        let props = format!("{{\"default_generation_settings\": {{}}, \"chat_template_caps\": {said}}}");
+        let server = serve(vec![vec![response("200 OK", "", &props)]]);
+        let provider = Server::new(Endpoint { asks_server: true, ..Endpoint::new("m", &server.url, "x") });
+        assert!(provider.capabilities().tools, "it wasn't asked");
+        provider.learn(&Cancel::new());
+        assert_eq!(provider.capabilities().tools, tools, "{said}");
+    }
 }
 
 /// A llama.cpp server is asked what it is once, then counts what its own template makes of a request.

@@ -27,8 +27,13 @@ pub(super) fn path_error(path: &str, error: &PathError) -> ToolError {
     ToolError::new(code, format!("{path}: {error}"), hint)
 }
 
+/// A path; `what` only where the name doesn't say it.
 pub(super) fn path_schema(what: &str) -> Value {
-    json!({"type": "string", "minLength": 1, "description": format!("{what}, from the workspace")})
+    let mut schema = json!({"type": "string", "minLength": 1});
+    if !what.is_empty() {
+        schema["description"] = what.into();
+    }
+    schema
 }
 
 /// `file_list`.
@@ -36,15 +41,14 @@ pub(super) struct List;
 
 impl Tool for List {
     fn spec(&self) -> Spec {
-        let description = "Lists a directory of the workspace: directories first, each with a slash, then files with \
-                           their sizes.";
+        let description = "Lists a directory: directories first, each with a slash, then files with their sizes.";
         Spec {
             name: "file_list".into(),
             aliases: &["list_root"],
             description: description.into(),
             schema: json!({
                 "type": "object",
-                "properties": {"path": path_schema("a directory; the workspace itself where absent")},
+                "properties": {"path": path_schema("the workspace where absent")},
                 "additionalProperties": false,
             }),
         }
@@ -89,8 +93,8 @@ pub(super) struct Read;
 
 impl Tool for Read {
     fn spec(&self) -> Spec {
-        let description = "Reads a UTF-8 text file of the workspace, whole or some of its lines; also the whole of an \
-                           output that was shortened, by its name (output:NUMBER).";
+        let description = "Reads a text file, whole or some of its lines; also the whole of an output that was \
+                           shortened, by its name (output:NUMBER).";
         Spec {
             name: "file_read".into(),
             aliases: &["read_file"],
@@ -98,13 +102,13 @@ impl Tool for Read {
             schema: json!({
                 "type": "object",
                 "properties": {
-                    "path": path_schema("a file"),
+                    "path": path_schema(""),
                     "range": {
                         "type": "string",
-                        "description": "lines such as 10-40, 10- or 10; or start_line and end_line",
+                        "description": "lines such as 10-40, 10- or 10",
                     },
-                    "start_line": {"type": "integer", "minimum": 1},
-                    "end_line": {"type": "integer", "minimum": 1, "description": "the last line that is read"},
+                    "start_line": {"type": "integer", "minimum": 1, "deprecated": true},
+                    "end_line": {"type": "integer", "minimum": 1, "deprecated": true},
                 },
                 "required": ["path"],
                 "additionalProperties": false,

@@ -20,6 +20,7 @@ mod survey;
 mod symbols;
 mod terminal;
 mod time;
+mod told;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,6 +60,12 @@ impl Spec {
     #[must_use]
     pub fn is_in(&self, names: &[String]) -> bool {
         names.iter().any(|name| *name == self.name || self.aliases.contains(&name.as_str()))
+    }
+
+    /// The schema as a model is told it, as text.
+    #[must_use]
+    pub fn told(&self) -> String {
+        told::told(&self.schema)
     }
 }
 

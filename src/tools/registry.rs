@@ -91,7 +91,7 @@ impl Registry {
         let entry = self.find(name).filter(|entry| !entry.is_ours).ok_or_else(|| self.unknown(name))?;
         let text = if arguments.trim().is_empty() { "{}" } else { arguments };
         let wrong =
-            |what: String| ToolError::new("bad-arguments", what, format!("the schema is {}", entry.spec.schema));
+            |what: String| ToolError::new("bad-arguments", what, format!("the schema is {}", entry.spec.told()));
         let value = serde_json::from_str(text).map_err(|error| wrong(format!("the arguments are no JSON: {error}")))?;
         let value = without_nulls(value);
         let problems = entry.schema.problems(&value);

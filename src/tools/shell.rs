@@ -177,9 +177,8 @@ impl Tool for Shell {
                 "type": "object",
                 "properties": {
                     "command": {"type": "string", "minLength": 1, "maxLength": 65536},
-                    "cwd": {"type": "string", "description": "a directory of the workspace; where the last one left \
-                        it, if absent"},
-                    "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 600_000},
+                    "cwd": {"type": "string", "description": "where absent, where the last one left it"},
+                    "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 600_000, "deprecated": true},
                     "timeoutMs": {"type": "integer", "minimum": 1, "maximum": 600_000},
                     "job": {"type": "integer", "minimum": 1},
                     "kill": {"type": "boolean"},

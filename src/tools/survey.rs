@@ -22,9 +22,8 @@ pub(super) struct Languages;
 
 impl Tool for Languages {
     fn spec(&self) -> Spec {
-        let description = "Tells the programming languages of the workspace as JSON, a line each: {language, bytes, \
-                           percent}, the most bytes first. Prose and data don't count, nor does what is hidden, \
-                           ignored, vendored or generated.";
+        let description = "Tells the programming languages of the workspace, the most bytes first: {language, bytes, \
+                           percent}. Hidden, ignored, vendored and generated files don't count.";
         Spec {
             name: "detect_languages".into(),
             aliases: &[],
@@ -100,9 +99,8 @@ pub(super) struct HotFiles;
 impl Tool for HotFiles {
     fn spec(&self) -> Spec {
         let description = format!(
-            "Tells which files of the workspace are worked on most as JSON, a line each: {{path, score, reason}}, those \
-             first. It goes by the newest {COMMITS_MAX} commits of git's history: how often, how much, how lately a file \
-             was changed; where there is no history, by the size of sources. Vendored and generated files are left out."
+            "Tells which files are worked on most: {{path, score, reason}}, by the newest {COMMITS_MAX} commits of git's \
+             history; where there is none, by the size of sources."
         );
         Spec {
             name: "hotfiles".into(),

@@ -35,8 +35,7 @@ impl Symbols {
 impl Tool for Symbols {
     fn spec(&self) -> Spec {
         let description = "Tells what sources define, with lines and signatures. With `query`: definitions by name, or a \
-                           question's words. With `path`: a file's outline. Alone: a map of what matters most. For bash, \
-                           C, C++, Go, Java, JavaScript, Lua, Python, Rust, TypeScript.";
+                           question's words. With `path`: a file's outline. Alone: a map of what matters most.";
         Spec {
             name: "symbols".into(),
             aliases: &[],
@@ -44,7 +43,7 @@ impl Tool for Symbols {
             schema: json!({
                 "type": "object",
                 "properties": {
-                    "path": path_schema("a file or a directory; all where absent"),
+                    "path": path_schema("a file or a directory"),
                     "query": {"type": "string", "maxLength": 1000},
                 },
                 "additionalProperties": false,

@@ -54,6 +54,11 @@ impl Outputs {
     }
 
     fn fit(&mut self, tokens_max: usize) {
+        if tokens_max == 0 {
+            // Nobody wants them, so nothing says that they are left out.
+            *self = Self::default();
+            return;
+        }
         let chars_max = tokens_max.saturating_mul(CHARS_PER_TOKEN);
         let mut left = chars_max;
         for at in (0..self.blocks.len()).rev() {
@@ -164,6 +169,16 @@ mod tests {
         assert!(text.contains("$ c19\n(exit status 0)\nyyy") && !text.contains("$ c1\n"), "{text}");
         assert!(text.starts_with("[exec output]\n… 17 earlier commands omitted …\n\n"), "{text}");
         assert!(text.chars().count() < 150 * 4 + 80, "{}", text.len());
+    }
+
+    #[test]
+    fn where_no_output_is_wanted_a_question_is_as_it_was_typed() {
+        let mut outputs = Outputs::default();
+        outputs.add(&ran("make", 2, "error"), 0, &Redactor::default());
+        let mut older = Outputs::default();
+        older.add(&ran("true", 0, ""), 100, &Redactor::default());
+        outputs.put_back(older, 0);
+        assert_eq!(outputs.before("why?"), "why?");
     }
 
     #[test]

@@ -132,7 +132,7 @@ fn a_real_server_counts_as_it_bills() {
 #[test]
 fn a_real_server_tells_its_window() {
     let Some(address) = need::llama() else { return };
-    let asked = Endpoint { asks_context: true, ..Endpoint::new("real", &address, "any") };
+    let asked = Endpoint { asks_server: true, ..Endpoint::new("real", &address, "any") };
     let models = Models::new(vec![asked.into()]);
     let model = models.get("real").expect("the model");
     assert_eq!(model.capabilities().context_tokens, None);

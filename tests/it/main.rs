@@ -38,6 +38,7 @@ mod project;
 mod provider;
 mod pty;
 mod reading;
+mod real;
 mod receipts;
 mod redact;
 mod route;

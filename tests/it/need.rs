@@ -43,9 +43,18 @@ pub fn require_that(is_so: bool, what: &str) -> bool {
 /// The address of a real model server, which `.ci/run` starts (`tests/llama`). None is a skip even where everything is
 /// required: not every release of the distribution has the package.
 pub fn llama() -> Option<String> {
-    let address = std::env::var("REEDCLAW_TEST_LLAMA").ok().filter(|address| !address.is_empty());
+    server("REEDCLAW_TEST_LLAMA", "llama.cpp server")
+}
+
+/// The same of a model that understands what it is told: SmolLM2-135M-Instruct, with the template in `tests/llama`.
+pub fn instruct() -> Option<String> {
+    server("REEDCLAW_TEST_INSTRUCT", "llama.cpp server with a real model")
+}
+
+fn server(variable: &str, what: &str) -> Option<String> {
+    let address = std::env::var(variable).ok().filter(|address| !address.is_empty());
     if address.is_none() {
-        record("REEDCLAW_TEST_LLAMA names no llama.cpp server (http://127.0.0.1:PORT)");
+        record(&format!("{variable} names no {what} (http://127.0.0.1:PORT)"));
     }
     address
 }

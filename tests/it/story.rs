@@ -79,7 +79,7 @@ fn rounds() -> Value {
 }
 
 /// What git says in a directory, with no config but the repository's.
-fn git(work: &Path, words: &[&str]) -> String {
+pub fn git(work: &Path, words: &[&str]) -> String {
     let mut git = Command::new("git");
     git.args(words).current_dir(work).env_clear().env("PATH", TEST_PATH).env("HOME", "/nonexistent");
     let done = git.output().expect("git");
@@ -88,7 +88,7 @@ fn git(work: &Path, words: &[&str]) -> String {
 }
 
 /// Makes a repository of a directory, with all of it in one commit.
-fn committed(work: &Path) {
+pub fn committed(work: &Path) {
     git(work, &["init", "-q", "-b", "main"]);
     git(work, &["add", "."]);
     git(work, &["-c", "user.name=x", "-c", "user.email=x@y", "commit", "-qm", "all"]);
@@ -157,7 +157,7 @@ const BEFORE_IT: &str = "                                // \\x => =x\n";
 /// Runs the crate's own tests, without a registry.
 const CHECK: &str = "#!/bin/sh\nrustc --edition 2018 --cfg 'feature=\"std\"' --test -o tested src/lib.rs && ./tested --test-threads 1\n";
 
-fn rustc(words: &[&str]) -> String {
+pub fn rustc(words: &[&str]) -> String {
     let program = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
     let done = Command::new(program).args(words).output().expect("rustc");
     assert!(done.status.success(), "{done:?}");
@@ -181,6 +181,19 @@ fn sources(name: &str) -> PathBuf {
     Path::new(newest).parent().expect("a directory").to_owned()
 }
 
+/// Puts the library into `work` of a home, with a script that runs its tests; gives the directory, and `src/bytes.rs` as it is.
+pub fn shlex(home: &Path) -> (PathBuf, String) {
+    let (work, library) = (home.join("work"), sources("shlex"));
+    fs::create_dir_all(work.join("src")).expect("a directory");
+    for name in ["Cargo.toml", "README.md", "src/bytes.rs", "src/lib.rs", "src/quoting_warning.md"] {
+        fs::write(work.join(name), fs::read(library.join(name)).expect(name)).expect("a file");
+    }
+    fs::write(work.join("check"), CHECK).expect("a script");
+    fs::set_permissions(work.join("check"), fs::Permissions::from_mode(0o755)).expect("permissions");
+    let whole = fs::read_to_string(work.join("src/bytes.rs")).expect("the source");
+    (work, whole)
+}
+
 #[test]
 fn a_bug_of_a_library_is_mended_and_everything_is_taken_back() {
     let call = |name: &str, arguments: Value| json!([{"tool_call": {"name": name, "arguments": arguments}}]);
@@ -196,19 +209,11 @@ fn a_bug_of_a_library_is_mended_and_everything_is_taken_back() {
         ]})],
         "limits = {shell_ms = 120000}",
     );
-    let work = home.path().join("work");
-    fs::remove_dir(work.join(".git")).expect("the empty one");
-    fs::create_dir_all(work.join("src")).expect("a directory");
-    let library = sources("shlex");
-    for name in ["Cargo.toml", "README.md", "src/bytes.rs", "src/lib.rs", "src/quoting_warning.md"] {
-        fs::write(work.join(name), fs::read(library.join(name)).expect(name)).expect("a file");
-    }
-    let whole = fs::read_to_string(work.join("src/bytes.rs")).expect("the source");
+    fs::remove_dir(home.path().join("work/.git")).expect("the empty one");
+    let (work, whole) = shlex(home.path());
     let broken = whole.replacen(CONTINUED, "", 1);
     assert_ne!(broken, whole, "the crate has changed: choose another bug");
     fs::write(work.join("src/bytes.rs"), &broken).expect("the bug");
-    fs::write(work.join("check"), CHECK).expect("a script");
-    fs::set_permissions(work.join("check"), fs::Permissions::from_mode(0o755)).expect("permissions");
     committed(&work);
     let path = format!("{}/bin:{TEST_PATH}", rustc(&["--print", "sysroot"]));
 

@@ -2,6 +2,7 @@
 //! llama.cpp, vLLM, Ollama, LM Studio, OpenRouter and many others speak too.
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Bad, Gathered, Problem, ThinkingForm, Without, tokens};
@@ -27,7 +28,21 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     chat_template_kwargs: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Value>,
+    tools: Vec<Tool<'a>>,
+}
+
+/// A tool; its name first and its schema as it was written, for templates show both to the model as they came.
+#[derive(Serialize)]
+struct Tool<'a> {
+    r#type: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: Box<RawValue>,
 }
 
 /// Writes a request.
@@ -45,13 +60,17 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
         None => json!({"enable_thinking": false}),
     });
     let tools = request.tools_in_order().into_iter().map(|tool| {
-        let schema: Value = serde_json::from_str(super::schema(tool)?.get())?;
-        let function = json!({"name": tool.name, "description": tool.description, "parameters": schema});
-        Ok(json!({"type": "function", "function": function}))
+        let parameters = super::schema(tool)?;
+        let function = Function { name: &tool.name, description: &tool.description, parameters };
+        Ok(Tool { r#type: "function", function })
     });
     serde_json::to_vec(&Body {
         model: request.model.as_deref().unwrap_or(&endpoint.model),
-        messages: system.into_iter().chain(request.messages.iter().map(message)).collect(),
+        messages: system
+            .map(Ok)
+            .into_iter()
+            .chain(request.messages.iter().map(message))
+            .collect::<serde_json::Result<_>>()?,
         stream,
         stream_options: (stream && !without.stream_options).then(|| json!({"include_usage": true})),
         temperature: request.temperature.or(endpoint.temperature),
@@ -63,8 +82,8 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
     })
 }
 
-fn message(item: &Item) -> Value {
-    match item {
+fn message(item: &Item) -> serde_json::Result<Value> {
+    Ok(match item {
         Item::System(text) => json!({"role": "system", "content": text}),
         Item::User(text) => json!({"role": "user", "content": text}),
         Item::Assistant { text, calls, .. } if calls.is_empty() => json!({"role": "assistant", "content": text}),
@@ -72,15 +91,17 @@ fn message(item: &Item) -> Value {
             let calls: Vec<Value> = calls
                 .iter()
                 .map(|call| {
-                    let function = json!({"name": call.name, "arguments": call.arguments});
-                    json!({"id": call.id, "type": "function", "function": function})
+                    // Text, but a template takes it apart: llama.cpp refuses a conversation with a call that was cut off.
+                    let arguments = super::arguments_object(&call.arguments)?;
+                    let function = json!({"name": call.name, "arguments": arguments.get()});
+                    Ok(json!({"id": call.id, "type": "function", "function": function}))
                 })
-                .collect();
+                .collect::<serde_json::Result<_>>()?;
             let content = (!text.is_empty()).then_some(text);
             json!({"role": "assistant", "content": content, "tool_calls": calls})
         }
         Item::Tool(result) => json!({"role": "tool", "tool_call_id": result.id, "content": result.content}),
-    }
+    })
 }
 
 /// A whole answer or one piece of a streamed one.

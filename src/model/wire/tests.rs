@@ -8,7 +8,7 @@ use super::*;
 use crate::model::decode::{Decoder, Progress};
 use crate::model::endpoint::Thinking;
 use crate::model::error::Fault;
-use crate::model::request::{Item, Response, ToolResult};
+use crate::model::request::{Item, Response, ToolCall, ToolResult};
 
 /// Reads a fixture in pieces: the thoughts, and the answer.
 fn read(protocol: Protocol, pieces: &[&[u8]]) -> (String, String, Result<Response, Fault>) {
@@ -258,6 +258,19 @@ fn what_a_provider_wants_back_goes_back_to_the_byte_and_to_no_other() {
         let stranger = Endpoint { name: "other".into(), ..endpoint(protocol_of(name)) };
         let sent = String::from_utf8(body(&request, &stranger, Without::default()).expect("a body")).expect("text");
         assert!(!sent.contains(&parts));
+    }
+}
+
+/// What a template takes apart is JSON, whatever the model wrote; its result says what was wrong.
+#[test]
+fn a_call_that_was_cut_off_goes_back_as_one_without_arguments() {
+    let endpoint = endpoint(Protocol::OpenAi);
+    for (wrote, sent) in [(r#"{"path": "a"#, "{}"), ("7", "{}"), (r#"{"path": "a"}"#, r#"{\"path\": \"a\"}"#)] {
+        let call = ToolCall { id: "1".into(), name: "read".into(), arguments: wrote.into() };
+        let messages = vec![Item::Assistant { text: String::new(), calls: vec![call], state: None }];
+        let body = body(&Request { messages, ..Request::default() }, &endpoint, Without::default()).expect("a body");
+        let body = String::from_utf8(body).expect("text");
+        assert!(body.contains(&format!(r#""arguments":"{sent}""#)), "{body}");
     }
 }
 

@@ -53,33 +53,29 @@ impl Kind {
     fn description(self) -> &'static str {
         match self {
             Self::Replace => {
-                "Replaces a text in a file of the workspace. The old text must match to the byte, white space included, \
-                 and occur exactly once, or expectedOccurrences times: then all of them are replaced. Line feeds stand \
-                 for the file's own line endings."
+                "Replaces a text in a file. `old` must match to the byte, white space included, and occur exactly once, or \
+                 expectedOccurrences times: then all are replaced. Line feeds stand for the file's own line endings."
             }
-            Self::Insert => {
-                "Inserts whole lines in front of a line of a file of the workspace; one more than the file has appends."
-            }
+            Self::Insert => "Inserts whole lines in front of a line of a file; one more than the file has appends.",
             Self::Create => {
-                "Makes a file of the workspace, with the directories that it needs; in the place of another one only with \
-                 overwrite: true."
+                "Makes a file, with the directories that it needs; in the place of another one only with overwrite: true."
             }
-            Self::Delete => "Deletes a file of the workspace.",
+            Self::Delete => "Deletes a file.",
             Self::Write => {
-                "Writes a UTF-8 text file of the workspace as a whole, in place of the old one or as a new one; missing \
-                 directories are made. For a part of a file edit_replace_exact is better."
+                "Writes a text file as a whole, in place of the old one or as a new one. For a part of a file \
+                 edit_replace_exact is better."
             }
         }
     }
 
     fn schema(self) -> Value {
         let text = |what: &str| json!({"type": "string", "description": what});
-        let path = path_schema("a file");
+        let path = path_schema("");
         let (properties, required) = match self {
             Self::Replace => (
                 json!({
                     "path": path,
-                    "old": {"type": "string", "minLength": 1, "description": "what is there, to the byte"},
+                    "old": {"type": "string", "minLength": 1, "description": "what is there"},
                     "new": text("what is to be there"),
                     "expectedOccurrences": {"type": "integer", "minimum": 1, "description": "1 where absent"},
                 }),
@@ -88,13 +84,13 @@ impl Kind {
             Self::Insert => (
                 json!({
                     "path": path,
-                    "line": {"type": "integer", "minimum": 1, "description": "the line that it comes in front of"},
-                    "content": {"type": "string", "minLength": 1, "description": "whole lines"},
+                    "line": {"type": "integer", "minimum": 1},
+                    "content": {"type": "string", "minLength": 1},
                 }),
                 json!(["path", "line", "content"]),
             ),
             Self::Create => (
-                json!({"path": path, "content": text("the whole file"), "overwrite": {"type": "boolean"}}),
+                json!({"path": path, "content": {"type": "string"}, "overwrite": {"type": "boolean"}}),
                 json!(["path", "content"]),
             ),
             Self::Delete => (json!({"path": path}), json!(["path"])),
@@ -126,8 +122,7 @@ impl Tool for Edit {
             None => (
                 "edit_apply_batch",
                 "Makes several edits as one, in order, each over the result of those before: all of them or, where one \
-                 doesn't fit, none. args are those of the tool that toolName names. Use it for changes that belong \
-                 together.",
+                 doesn't fit, none. args are those of the tool that toolName names.",
                 json!({
                     "type": "object",
                     "properties": {"edits": {

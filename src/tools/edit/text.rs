@@ -196,7 +196,7 @@ fn no_match(path: &str, content: &[u8], old: &str) -> ToolError {
     let there: Vec<String> = lines[from..to].iter().map(cut).collect();
     let message = format!("{path} doesn't have the text; {how} from line {} to {to}:\n{}", from + 1, there.join("\n"));
     let hint = format!(
-        "file_read {path} with start_line {} and end_line {}, then take the text to the byte",
+        "file_read {path} with range {}-{}, then take the text to the byte",
         from.saturating_sub(2) + 1,
         (from + wanted.len() + 3).min(lines.len()),
     );
@@ -284,7 +284,7 @@ mod tests {
             replaced("m.rs", content, "  let total = 1;\n  print(total);", "x", 1).expect_err("indented otherwise");
         assert_eq!(error.code, "no-match");
         assert!(error.message.contains("but for white space it is from line 2 to 3:\n    let total = 1;"), "{error}");
-        assert!(error.hint.contains("start_line 1 and end_line 4"), "{}", error.hint);
+        assert!(error.hint.contains("range 1-4"), "{}", error.hint);
         let error = replaced("m.rs", content, "let mut total = 2;", "x", 1).expect_err("another");
         assert!(error.message.contains("the nearest is from line 2 to 2"), "{error}");
         let error = replaced("m.rs", content, "nothing of that sort", "x", 1).expect_err("nothing");

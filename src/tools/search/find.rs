@@ -16,9 +16,8 @@ pub(in crate::tools) struct Find;
 
 impl Tool for Find {
     fn spec(&self) -> Spec {
-        let description = "Finds files of the workspace by a glob, sorted by path. Without a slash the pattern is held \
-                           against names (`*.rs`), with one against whole paths (`src/**/*.rs`, `**/tests/*`, \
-                           `*.{c,h}`). Hidden files and what .gitignore names are left out.";
+        let description = "Finds files by a glob. Without a slash it is held against names (`*.{c,h}`), with one against \
+                           whole paths (`src/**/*.rs`). Hidden and ignored files are left out.";
         Spec {
             name: "find_files".into(),
             aliases: &[],

@@ -33,10 +33,9 @@ pub(in crate::tools) struct Search;
 
 impl Tool for Search {
     fn spec(&self) -> Spec {
-        let description = "Searches the files of the workspace for a text, or with `regex` for a regular expression (as \
-                           ripgrep has them; a match lies within one line). Gives each line that matches as JSON: \
-                           {path, line, column, preview}, sorted by path; columns count bytes from 1. Hidden files, \
-                           binary ones and what .gitignore names are left out, unless `path` names them.";
+        let description = "Searches files for a text, or with `regex` for a regular expression within a line (as ripgrep \
+                           has them). Gives each line that matches: {path, line, column, preview}. Hidden, binary and \
+                           ignored files are left out, unless `path` names them.";
         Spec {
             name: "search_text".into(),
             aliases: &[],
@@ -45,8 +44,8 @@ impl Tool for Search {
                 "type": "object",
                 "properties": {
                     "query": {"type": "string", "minLength": 1, "maxLength": 10_000},
-                    "path": path_schema("a directory or a file to search; all where absent"),
-                    "regex": {"type": "boolean", "description": "whether the query is a regular expression"},
+                    "path": path_schema("a directory or a file"),
+                    "regex": {"type": "boolean"},
                     "limit": limit_schema(),
                 },
                 "required": ["query"],
