@@ -46,6 +46,7 @@ impl Run<'_, '_> {
             _ if text::listed(BUILDERS, name) => {
                 self.works_here(name);
                 self.note(Risk::Medium, "build", format!("{name} builds or checks"));
+                self.builds_known(name, words);
                 self.output_options(words);
             }
             _ if text::listed(INSTALLERS, name) => self.installer(name, words),
@@ -185,6 +186,7 @@ impl Run<'_, '_> {
         };
         let rule = if risk == Risk::High { "install" } else { "build" };
         self.note(risk, rule, format!("{name} {verb} builds, or works on packages"));
+        self.builds_known(name, rest);
         if matches!(
             (name, verb),
             ("uv" | "poetry" | "pipenv" | "pdm" | "hatch", "run")

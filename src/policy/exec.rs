@@ -172,7 +172,8 @@ impl Run<'_, '_> {
             return output();
         }
         let found = self
-            .printer(name, words)
+            .script_program(name, words)
+            .or_else(|| self.printer(name, words))
             .or_else(|| self.file_program(name, words))
             .or_else(|| self.net_program(name, words))
             .or_else(|| self.system_program(name, words))
@@ -180,6 +181,7 @@ impl Run<'_, '_> {
         found.unwrap_or_else(|| {
             self.note(Risk::High, "unknown-program", format!("{name} isn't a program that ReedClaw knows"));
             self.scan_operands(words);
+            self.scan_commands(words);
             output()
         })
     }
@@ -298,7 +300,7 @@ impl Run<'_, '_> {
                 "--command" => is_code = true,
                 option if option.starts_with("--") => {}
                 option if option.starts_with(['-', '+']) && option.len() > 1 => {
-                    is_code |= option.contains('c');
+                    is_code |= option.contains('c') || name == "pwsh" && option.starts_with("-C");
                     only_parses |= option.starts_with('-') && option.contains('n') && name != "pwsh";
                     is_interactive |= option.contains('i');
                     reads_input |= option.contains('s');

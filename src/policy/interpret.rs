@@ -1,5 +1,6 @@
 //! Programs that run code of another language: what their code would do, as far as its calls and its strings tell.
 
+use super::code::{self, Literal, Use};
 use super::exec::{nothing, output};
 use super::options::Options;
 use super::run::{Run, Value};
@@ -84,6 +85,12 @@ const RUNS: &[&str] = &[
     "Command",
     "getoutput",
     "$`",
+    ":cmd(",
+    ".cmd(",
+    "command(",
+    "execCmd",
+    "execShellCmd",
+    "PROGRAM",
 ];
 /// Calls that remove a tree.
 const REMOVES_TREE: &[&str] = &[
@@ -106,6 +113,12 @@ const REMOVES_TREE: &[&str] = &[
     "removedirs",
     "file delete",
     "unlink(recursive",
+    "RemoveAll",
+    "remove_dir_all",
+    "removeDirectoryRecursive",
+    "delete-directory",
+    "removeDir",
+    "recursive=true",
 ];
 /// Calls that change a file.
 const CHANGES: &[&str] = &[
@@ -225,6 +238,10 @@ fn language_of(name: &str) -> Option<&'static Language> {
         .find(|language| language.names.contains(&name) || super::builtin::is_versioned(name, language.names))
 }
 
+fn is_database(name: &str) -> bool {
+    text::listed("psql mysql mariadb sqlite3 mongo mongosh redis-cli", name)
+}
+
 /// Whether a name is an interpreter's.
 pub(super) fn is_interpreter(name: &str) -> bool {
     language_of(name).is_some()
@@ -280,6 +297,12 @@ impl Run<'_, '_> {
                     words.get(at + 1..).unwrap_or_default(),
                 );
             }
+            // Erlang's and others' options are long behind one dash.
+            if matches!(word.as_str(), "-eval" | "-noshell" | "-command" | "-noinput") {
+                codes.extend(words.get(at).filter(|_| word.ends_with("eval")).cloned());
+                at += usize::from(word.ends_with("eval"));
+                continue;
+            }
             let letters = &word[1..];
             for (place, letter) in letters.char_indices() {
                 let rest = &letters[place + letter.len_utf8()..];
@@ -306,7 +329,7 @@ impl Run<'_, '_> {
     }
 
     fn language_runs(&mut self, name: &str, codes: Vec<String>, operands: Vec<String>, in_place: bool) -> Value {
-        let is_database = text::listed("psql mysql mariadb sqlite3 mongo mongosh redis-cli", name);
+        let is_database = is_database(name);
         if in_place {
             operands.iter().for_each(|path| self.writes(path, WriteKind::Write));
         }
@@ -398,7 +421,7 @@ impl Run<'_, '_> {
             };
         }
         self.note(Risk::High, "code", format!("{name} runs code, of which calls and strings are looked at"));
-        let literals = literals(code, name);
+        let literals = code::literals(code, name, &self.map.rules.home);
         let (nets, evals) = (has_any(code, NETS), has_any(code, EVALS));
         let runs = has_any(code, RUNS) || has_any(code, &["getattr(", "__import__", ".send("]);
         if has_any(code, SHELLS) && has_any(code, CODES) {
@@ -406,9 +429,9 @@ impl Run<'_, '_> {
         }
         if evals {
             // Code in a string of code.
-            let inner =
-                literals.iter().filter(|text| text.len() > 8 && text.contains(['(', '`'])).cloned().collect::<Vec<_>>();
-            self.deeper(|run| inner.iter().for_each(|text| run.other_code(name, text)), ());
+            let inner = literals.iter().map(|literal| &literal.text);
+            let inner = inner.filter(|text| text.len() > 8 && text.contains(['(', '`']) && *text != code);
+            self.deeper(|run| inner.for_each(|text| run.other_code(name, text)), ());
         }
         if has_any(code, &["socket", "TCPSocket", "fsockopen", "net.connect", "Socket", "createConnection", "/inet/"])
             && (has_any(
@@ -436,33 +459,44 @@ impl Run<'_, '_> {
         if nets && name != "vim" {
             self.net("");
         }
+        // What hands a line to a shell in a database's own language.
+        for line in code.lines() {
+            let marks = ["\\!", ".shell ", ".system ", "system "];
+            if let Some((_, line)) = marks.iter().find_map(|mark| line.split_once(mark)).filter(|_| is_database(name)) {
+                self.embedded(line, true);
+            }
+        }
         // A pipe in place of a file's name.
         if matches!(name, "perl" | "ruby") {
-            let pipe = |text: &String| text.strip_prefix('|').or_else(|| text.strip_suffix('|')).map(str::to_owned);
-            literals.iter().filter_map(pipe).for_each(|code| self.embedded(&code));
+            let pipe = |literal: &Literal| {
+                literal.text.strip_prefix('|').or_else(|| literal.text.strip_suffix('|')).map(str::to_owned)
+            };
+            literals.iter().filter_map(pipe).for_each(|code| self.embedded(&code, true));
         }
         if matches!(name, "tclsh" | "wish") {
             for line in code.lines().filter_map(|line| line.split_once("file delete ")) {
-                self.embedded(&format!("rm -r {}", line.1.replace("-force", "-f")));
+                self.embedded(&format!("rm -r {}", line.1.replace("-force", "-f")), true);
             }
         }
         if matches!(name, "tclsh" | "wish" | "expect" | "gdb") {
             for line in code.lines().filter_map(|line| line.split_once("exec ").or_else(|| line.split_once("shell "))) {
-                self.embedded(line.1);
+                self.embedded(line.1, true);
             }
         }
         self.code_effects(code, &literals, runs);
     }
 
-    fn code_effects(&mut self, code: &str, literals: &[String], runs: bool) {
-        if runs {
-            for text in literals {
-                if text.len() > 1 && text.chars().any(|c| c.is_ascii_alphabetic()) {
-                    self.embedded(text);
-                }
-                if has_any(code, STARTS) && deletes_what_follows(text) {
-                    self.block_unknown("unknown-tree", "deletes all below a path that the code puts together");
-                }
+    fn code_effects(&mut self, code: &str, literals: &[Literal], runs: bool) {
+        for Literal { text, how } in literals.iter().filter(|literal| literal.how != Use::Data) {
+            // A lone word is a command only where it is handed to what runs it.
+            if (*how == Use::Run || runs && text.contains([' ', '/', '|', '\n']))
+                && text.len() > 1
+                && text.chars().any(|c| c.is_ascii_alphabetic())
+            {
+                self.embedded(text, *how == Use::Run);
+            }
+            if runs && has_any(code, STARTS) && deletes_what_follows(text) {
+                self.block_unknown("unknown-tree", "deletes all below a path that the code puts together");
             }
         }
         let removes = has_any(code, REMOVES_TREE);
@@ -471,30 +505,32 @@ impl Run<'_, '_> {
             return;
         }
         let names_home = has_any(code, HOMES);
-        if removes && names_home && !literals.iter().any(|text| text.contains('/') && text.len() > 2) {
+        if removes && names_home && !literals.iter().any(|literal| literal.text.contains('/') && literal.text.len() > 2)
+        {
             let home = self.map.rules.home.clone();
             self.whole_tree(&home, WriteKind::DeleteTree);
         }
         let reads_only = !removes && only_reads(code);
-        for literal in literals.iter().filter(|text| is_path(text, removes)) {
+        let paths = literals.iter().filter(|it| !matches!(it.how, Use::Data | Use::Run) && is_path(&it.text, removes));
+        for Literal { text: literal, how } in paths {
             let path = literal.trim_start_matches(['>', '<', '+', ' ']);
             let path = match path.strip_prefix('~') {
                 Some(below) if below.is_empty() || below.starts_with('/') => format!("{}{below}", self.map.rules.home),
                 _ => path.to_owned(),
             };
             let path = text::alive(&path);
-            if removes {
-                self.whole_tree(&path, WriteKind::DeleteTree);
-            } else if reads_only && !literal.starts_with('>') {
-                self.reads(&path);
-            } else {
-                self.writes(&path, WriteKind::Write);
+            match how {
+                Use::Read => self.reads(&path),
+                Use::Write => self.writes(&path, WriteKind::Write),
+                _ if removes => self.whole_tree(&path, WriteKind::DeleteTree),
+                _ if reads_only && !literal.starts_with('>') => self.reads(&path),
+                _ => self.writes(&path, WriteKind::Write),
             }
         }
     }
 
-    /// A string of another language that its shell may run: only what it is blocked for counts.
-    fn embedded(&mut self, text: &str) {
+    /// A string of another language that its shell may run, or surely runs: only what it is blocked for counts.
+    pub(super) fn embedded(&mut self, text: &str, surely: bool) {
         let before = self.reasons.len();
         self.code_elsewhere(text);
         let mut at = 0;
@@ -502,7 +538,11 @@ impl Run<'_, '_> {
             at += 1;
             at <= before
                 || reason.risk == Risk::Blocked
-                    && !matches!(reason.rule, "unknown-command" | "unknown-code" | "unknown-tree" | "outside-workspace")
+                    && (surely && reason.rule == "unknown-tree"
+                        || !matches!(
+                            reason.rule,
+                            "unknown-command" | "unknown-code" | "unknown-tree" | "outside-workspace"
+                        ))
         });
         self.note(Risk::High, "code", "code that runs other programs");
     }
@@ -551,11 +591,12 @@ impl Run<'_, '_> {
             return self.other_code("awk", code);
         }
         // Comparisons such as `$1 > 5` write nothing: a file's name is a string or a variable behind `print`.
-        let literals = literals(code, "awk");
+        let literals: Vec<String> =
+            code::literals(code, "awk", &self.map.rules.home).into_iter().map(|literal| literal.text).collect();
         let pipes = code.contains('|') && !code.replace("||", "").is_empty() && code.replace("||", "").contains('|');
         if code.contains("system") || pipes {
             self.note(Risk::High, "code", "awk runs other programs");
-            literals.iter().for_each(|text| self.embedded(text));
+            literals.iter().for_each(|text| self.embedded(text, false));
             if literals.iter().any(|text| deletes_what_follows(text)) {
                 self.block_unknown("unknown-tree", "deletes all below a path that the code puts together");
             }
@@ -673,84 +714,6 @@ fn is_path(text: &str, removes: bool) -> bool {
             || removes && plain.len() > 1
             || plain == "."
             || plain == "*")
-}
-
-/// The strings of code, those joined by `+` or `.` as one too, those in a list also as one line.
-fn literals(code: &str, name: &str) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    let (mut joined, mut line) = (String::new(), String::new());
-    for (gap, literal) in strings(code, if name == "awk" { "\"" } else { "\"'`" }) {
-        if matches!(gap.as_str(), "+" | "." | "" | "..") {
-            joined.push_str(&literal);
-        } else {
-            found.push(std::mem::replace(&mut joined, literal.clone()));
-        }
-        if matches!(gap.as_str(), "," | "" | "+" | "." | ",[" | "=>" | "],[") {
-            if gap.contains(',') {
-                line.push(' ');
-            }
-            line.push_str(&literal);
-        } else {
-            found.push(std::mem::replace(&mut line, literal.clone()));
-        }
-        found.push(literal);
-    }
-    found.extend([joined, line]);
-    // `\!` of a database, `!` of an editor, `qw(…)` of perl.
-    for mark in ["\\!", ".shell ", ".system "] {
-        if let Some((_, line)) = code.split_once(mark) {
-            found.push(line.lines().next().unwrap_or_default().to_owned());
-        }
-    }
-    if let Some((_, list)) = code.split_once("qw(") {
-        found.push(list.split(')').next().unwrap_or_default().to_owned());
-    }
-    found.retain(|text| !text.is_empty());
-    found.sort();
-    found.dedup();
-    found
-}
-
-/// The strings of code, each with what stands in front of it but white space; at most 200.
-fn strings(code: &str, quotes: &str) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    let mut between = String::new();
-    let mut rest = code.chars();
-    while let Some(c) = rest.next() {
-        // `qx(…)`, `%x{…}`, `qq[…]`
-        let is_named = ["qx", "%x", "qq", "%q"].iter().any(|name| between.ends_with(name));
-        let end = match c {
-            c if quotes.contains(c) => c,
-            '{' if is_named => '}',
-            '(' if is_named => ')',
-            '[' if is_named => ']',
-            '/' if is_named => '/',
-            c => {
-                if !c.is_whitespace() {
-                    between.push(c);
-                }
-                continue;
-            }
-        };
-        let mut literal = String::new();
-        while let Some(c) = rest.next() {
-            if c == end {
-                break;
-            }
-            literal.push(c);
-            if c == '\\' {
-                literal.extend(rest.next());
-            }
-        }
-        if literal.contains('\\') {
-            literal = text::unescaped(&literal, true);
-        }
-        found.push((std::mem::take(&mut between), literal));
-        if found.len() >= 200 {
-            break;
-        }
-    }
-    found
 }
 
 /// What code prints that only prints one string: `print("…")`, `puts '…'`, `console.log('…')`.

@@ -38,6 +38,7 @@ impl Run<'_, '_> {
             | "swaks" | "ssh-copy-id" | "ssh-keyscan" | "mosquitto_pub" | "kafkacat" | "grpcurl" | "speedtest"
             | "iperf3" | "tcpdump" | "tshark" => {
                 self.net("");
+                self.scan_commands(words);
                 let is_fetch = listed("dig nslookup host gh aws gsutil gcloud ssh-keyscan drill", name);
                 if matches!(name, "aws" | "gsutil" | "rclone") {
                     let operands = Options::read(words, "", "").operands;

@@ -43,6 +43,11 @@ impl Run<'_, '_> {
                     self.streams.input = Some(vec![NET.to_string()]);
                 }
             }
+            // What stands behind a descriptor that a redirection opened before.
+            let held = self.written.get(&format!("/dev/fd/{}", target.trim_end_matches('-'))).cloned();
+            if let Some(data) = held.filter(|_| reads && redirect.op == RedirectOp::DuplicateIn) {
+                self.streams.input = Some(data);
+            }
             if redirect.op == RedirectOp::DuplicateOut && prints && target == "2" {
                 self.streams.is_away = true;
             }
@@ -65,6 +70,11 @@ impl Run<'_, '_> {
                 self.reads(target);
                 if reads {
                     self.streams.input = Some(self.content(target));
+                } else if let Some(fd) =
+                    redirect.fd.as_deref().filter(|fd| fd.bytes().all(|byte| byte.is_ascii_digit()))
+                {
+                    let data = self.content(target);
+                    self.written.insert(format!("/dev/fd/{fd}"), data);
                 }
             }
             RedirectOp::Both => {
@@ -178,7 +188,7 @@ impl Run<'_, '_> {
     /// Expands the substitutions of an expression; gives its value, where it is a plain number.
     pub(super) fn arithmetic(&mut self, word: &Word) -> String {
         let ways = self.value(word);
-        self.subscripts_in(&ways);
+        self.evaluated(&ways);
         match ways.as_slice() {
             [one] => self.calculated(one).map_or_else(|| NAME.to_string(), |number| number.to_string()),
             _ => NAME.to_string(),
@@ -188,7 +198,7 @@ impl Run<'_, '_> {
     /// Gives the value of a number in an expansion.
     pub(super) fn number(&mut self, word: &Word) -> Option<i64> {
         let ways = self.value(word);
-        self.subscripts_in(&ways);
+        self.evaluated(&ways);
         match ways.as_slice() {
             [one] => self.calculated(one),
             _ => None,
@@ -201,6 +211,17 @@ impl Run<'_, '_> {
             _ => None,
         };
         super::arithmetic::calculate(text, &look)
+    }
+
+    /// An expression is evaluated, and what the variables hold that it names.
+    fn evaluated(&mut self, ways: &[String]) {
+        self.subscripts_in(ways);
+        for name in ways.iter().flat_map(|text| text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')).take(32) {
+            let held = self.state.vars.get(name).and_then(Var::first);
+            if let Some(value) = held.filter(|value| value.iter().any(|text| text.contains('['))) {
+                self.subscripts_in(&value);
+            }
+        }
     }
 
     /// bash evaluates the subscripts of a text that it takes for an expression.

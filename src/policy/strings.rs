@@ -12,7 +12,7 @@ const READERS: &str = " cat tac head tail wc nl fold fmt paste join comm cut tr 
     cksum sum diff cmp colordiff sdiff column expand unexpand jq yq bat batcat zcat bzcat xzcat zstdcat gunzip uncompress \
      pr look iconv csvcut xmllint nm objdump readelf ldd size c++filt addr2line tokei cloc scc \
     shellcheck hadolint yamllint jsonlint lolcat glow mdcat pygmentize highlight hd tldr \
-    exiftool mediainfo ffprobe identify bc dc ";
+    exiftool mediainfo ffprobe identify bc ";
 /// Programs that look at names, sizes and dates.
 const LISTERS: &str = " ls dir vdir stat file du df tree exa eza lsd realpath readlink basename dirname namei lsof \
     lsattr getfacl mountpoint findmnt pathchk locate plocate test [ ";
@@ -625,7 +625,7 @@ fn cut(options: &Options, text: &str) -> Option<String> {
 }
 
 /// What a decoder prints: the text where it can be said, with a mark that it was decoded.
-fn decoded(name: &str, text: &str) -> String {
+pub(super) fn decoded(name: &str, text: &str) -> String {
     if text.contains(text::NET) {
         return text::NET.to_string();
     }

@@ -257,26 +257,17 @@ impl Run<'_, '_> {
             is_code = matches!(word.as_str(), "--cmd" | "-S" | "--eval" | "-eval" | "--command")
                 || word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
             if let Some(code) = code {
-                if let Some(shell) = code.trim_start_matches([':', '%', '.', '$']).strip_prefix('!') {
-                    self.code_elsewhere(shell);
-                }
+                code.split('|').for_each(|line| self.editor_line(line));
                 if let Some((_, shell)) = code.split_once(" !") {
                     self.code_elsewhere(shell);
-                }
-                if let Some(path) = written_by_editor(code) {
-                    self.writes(path, crate::proto::action::WriteKind::Write);
                 }
                 self.other_code("vim", code);
             } else if !word.starts_with('-') && !is_code {
                 if reads { self.reads(word) } else { self.writes(word, crate::proto::action::WriteKind::Write) }
             }
         }
-        if let Some(data) = self.streams.input.clone()
-            && matches!(name, "ed" | "ex" | "vim" | "vi")
-        {
-            for line in data.iter().flat_map(|text| text.lines()).filter_map(|line| line.trim().strip_prefix('!')) {
-                self.code_elsewhere(line);
-            }
+        if matches!(name, "ed" | "ex" | "vim" | "vi" | "nvim") {
+            self.editor_input();
         }
         output()
     }
@@ -588,15 +579,6 @@ impl Run<'_, '_> {
         }
         output()
     }
-}
-
-/// The file that a command of vi's writes: `:w! FILE`, `saveas FILE`.
-fn written_by_editor(code: &str) -> Option<&str> {
-    let (verb, path) = code.trim_start_matches([':', '%', '+']).split_once(' ')?;
-    let verb = verb.trim_end_matches('!');
-    let path = path.trim().trim_start_matches('>').trim();
-    let writes = matches!(verb, "w" | "wq" | "x" | "sav") || ["write", "saveas", "update", "exit"].contains(&verb);
-    (writes && !path.is_empty() && !path.starts_with('!')).then_some(path)
 }
 
 /// Directories of this machine that a container gets, and where it has them.

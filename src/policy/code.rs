@@ -1,0 +1,444 @@
+//! Code of other languages as a row of pieces: names, strings, signs. Strings that the code puts together in a plain way
+//! are put together, variables that hold one are followed, and each string is told with the call that it is handed to.
+//! One reader for all languages: it knows how they write strings, comments and calls, not their grammars.
+
+use super::text::{self, ANY, has_open};
+
+/// Pieces that are looked at.
+const PIECES_MAX: usize = 4000;
+/// Rounds of putting together.
+const ROUNDS_MAX: usize = 24;
+
+/// What a call does with a string that it is handed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Prints, compares or searches it.
+    Data,
+    /// Runs it.
+    Run,
+    /// Takes it for the path of a file that is only read.
+    Read,
+    /// Takes it for the path of a file that is changed.
+    Write,
+    /// Nothing is known.
+    Other,
+}
+
+/// A string of code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Literal {
+    pub(super) text: String,
+    pub(super) how: Use,
+}
+
+/// A piece of code.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Piece {
+    Name(String),
+    Text(String),
+    Number(i64),
+    Sign(char),
+}
+
+/// Calls that print, compare or search.
+const DATA: &str = " print println printf puts p pp say echo log info debug warn error write writelines findall match search sub \
+    split len startswith endswith includes indexOf index find test count contains append \
+    assertEqual add_argument console.log inspect console.error strlen cat( message fputs fwrite puts gsub compile \
+    startsWith endsWith include? message( writeln display newline length assert input title ";
+/// Calls that run what they are handed.
+const RUN: &str = " system popen popen2 popen3 execSync exec execp execv execve execvp execvpe execl execlp execle spawn spawnSync \
+    spawnlp spawnvp spawnl spawnv shell_exec passthru qx call check_call check_output run Popen getoutput getstatusoutput \
+    execFile execFileSync Command os.execute os.cmd cmd shell proc_open pcntl_exec capture2 capture2e capture3 \
+    create_subprocess_shell create_subprocess_exec posix_spawn shell-command call-process start-process ProcessBuilder \
+    getRuntime().exec async_process process_lines callProcess readProcess callCommand system* process* ";
+/// Calls that read a file or look at it.
+const READ: &str = " read_text read_bytes readFile readFileSync exists isfile isdir stat lstat getsize \
+    readlines readline read_csv load ReadFile File.read IO.read file_get_contents is_file is_dir fileExists existsSync \
+    statSync access realpath basename dirname readlink File.exist? exist? slurp ";
+/// Calls that copy from the first of their strings to the second.
+const COPIES: &str = " copy copy2 copyfile copytree copyFile copyFileSync cp cp_r cpSync File.copy copystat copymode ";
+/// Calls whose first string is a file that is written; what comes behind it is what is written.
+const WRITES: &str = " File.write IO.write File.binwrite writeFile writeFileSync appendFile appendFileSync file_put_contents outputFile \
+    outputFileSync write_file spit os.WriteFile ioutil.WriteFile fs.write Deno.writeTextFile writeLines ";
+/// Calls that open a file, for writing only where they say so.
+const OPENS: &str = " open fopen File.open io.open openSync os.open file ";
+
+/// The strings of code, each as it stands and put together with its neighbours.
+pub(super) fn literals(code: &str, language: &str, home: &str) -> Vec<Literal> {
+    let written = pieces(code, language);
+    let mut found = listed_literals(&written, language);
+    let folded = folded(written.clone(), home);
+    if folded != written {
+        found.extend(listed_literals(&folded, language));
+    }
+    // A shell that is written to runs what is printed.
+    if found.iter().any(|literal| is_shell_pipe(literal)) {
+        found.iter_mut().filter(|literal| literal.how == Use::Data).for_each(|literal| literal.how = Use::Run);
+    }
+    found.retain(|literal| !literal.text.is_empty());
+    found.sort_by(|a, b| a.text.cmp(&b.text).then((a.how as u8).cmp(&(b.how as u8))));
+    found.dedup();
+    found
+}
+
+fn is_shell_pipe(literal: &Literal) -> bool {
+    let command = literal.text.trim().trim_start_matches(['|', '-']).trim();
+    let is_pipe = literal.text.trim_start().starts_with('|') || literal.how == Use::Run;
+    is_pipe && super::exec::is_shell(super::exec::base(command))
+}
+
+/// The name of an interpreter without its version.
+fn plain_name(language: &str) -> &str {
+    language.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')
+}
+
+/// What begins a comment up to the end of its line.
+fn comment_of(language: &str) -> &'static str {
+    match plain_name(language) {
+        "python" | "pypy" | "ipython" | "perl" | "ruby" | "irb" | "jruby" | "R" | "Rscript" | "julia" | "elixir"
+        | "raku" | "tclsh" | "wish" | "expect" | "crystal" | "nim" | "octave" => "#",
+        "lua" | "luajit" | "ghc" | "runghc" | "ghci" | "psql" | "mysql" | "sqlite" | "mariadb" => "--",
+        "guile" | "emacs" | "sbcl" | "racket" | "clisp" | "gosh" => ";",
+        "erl" => "%",
+        _ => "//",
+    }
+}
+
+/// Cuts code into pieces.
+fn pieces(code: &str, language: &str) -> Vec<Piece> {
+    let mut found: Vec<Piece> = Vec::new();
+    let comment = comment_of(language);
+    let mut rest = code;
+    while let Some(c) = rest.chars().next() {
+        if found.len() >= PIECES_MAX {
+            break;
+        }
+        if rest.starts_with(comment) && !rest.starts_with("//=")
+            || c == '#' && comment == "//" && rest.starts_with("# ")
+        {
+            rest = rest.find('\n').map_or("", |at| &rest[at..]);
+            continue;
+        }
+        if let Some(behind) = rest.strip_prefix("/*").filter(|_| comment == "//") {
+            rest = behind.find("*/").map_or("", |at| &behind[at + 2..]);
+            continue;
+        }
+        if let Some((text, behind)) = string_at(rest, &found, language) {
+            drop_prefix(&mut found);
+            found.push(Piece::Text(text));
+            rest = behind;
+            continue;
+        }
+        let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$' || c == '?' && language == "ruby";
+        if c.is_ascii_digit() {
+            let length = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+            let digits = rest[..length].replace('_', "");
+            let (radix, digits) = match digits.get(..2) {
+                Some("0x" | "0X") => (16, &digits[2..]),
+                Some("0o") => (8, &digits[2..]),
+                _ => (10, digits.as_str()),
+            };
+            found.push(i64::from_str_radix(digits, radix).map_or(Piece::Sign('0'), Piece::Number));
+            rest = &rest[length..];
+        } else if is_word(c) || c == '@' {
+            let length = rest.find(|c: char| !is_word(c) && c != '@').unwrap_or(rest.len());
+            found.push(Piece::Name(rest[..length].to_owned()));
+            rest = &rest[length..];
+        } else {
+            if !c.is_whitespace() || c == '\n' {
+                found.push(Piece::Sign(c));
+            }
+            rest = &rest[c.len_utf8()..];
+        }
+    }
+    found
+}
+
+/// Letters in front of a string belong to it: `f"…"`, `rb'…'`, `qq{…}`.
+fn drop_prefix(found: &mut Vec<Piece>) {
+    if let Some(Piece::Name(name)) = found.last()
+        && text::listed("f r b u rb br F R B q qq qw", name)
+    {
+        found.pop();
+    }
+}
+
+/// The string that begins here, and what is behind it.
+fn string_at<'a>(rest: &'a str, before: &[Piece], language: &str) -> Option<(String, &'a str)> {
+    let c = rest.chars().next()?;
+    let name = match before.last() {
+        Some(Piece::Name(name)) => name.as_str(),
+        _ => "",
+    };
+    let is_perl = matches!(plain_name(language), "perl" | "ruby" | "raku" | "elixir");
+    let is_percent = matches!(before, [.., Piece::Sign('%'), Piece::Name(name)] if text::listed("x q Q w", name));
+    let end = match c {
+        '"' => '"',
+        '\'' if !matches!(plain_name(language), "awk" | "guile" | "emacs" | "sbcl" | "racket" | "ghc" | "rust") => '\'',
+        '`' if !matches!(plain_name(language), "awk" | "emacs" | "guile" | "racket" | "sbcl") => '`',
+        '{' if is_perl && (text::listed("q qq qx qw", name) || is_percent) => '}',
+        '(' if is_perl && (text::listed("q qq qx qw", name) || is_percent) => ')',
+        '[' if is_perl && (text::listed("q qq qx qw", name) || is_percent) => ']',
+        '/' | '|' | '!' | '#' if is_perl && text::listed("q qq qx qw", name) => c,
+        '[' if plain_name(language).starts_with("lua") && rest.starts_with("[[") => ']',
+        _ => return None,
+    };
+    let triple: String = std::iter::repeat_n(c, 3).collect();
+    let is_triple = matches!(c, '"' | '\'') && rest.starts_with(&triple);
+    let open = if is_triple { 3 } else { c.len_utf8() + usize::from(end == ']' && rest.starts_with("[[")) };
+    let body = &rest[open..];
+    let (mut at, mut escaped) = (None, false);
+    for (place, own) in body.char_indices() {
+        if escaped {
+            escaped = false;
+        } else if own == '\\' {
+            escaped = true;
+        } else if own == end && (!is_triple || body[place..].starts_with(&triple)) {
+            at = Some(place);
+            break;
+        }
+    }
+    let length = at.unwrap_or(body.len());
+    let inner = &body[..length];
+    let is_raw = text::listed("r R rb br", name) && !is_perl;
+    let mut made = if inner.contains('\\') && !is_raw { text::unescaped(inner, true) } else { inner.to_owned() };
+    let (marks, has_sigil) = marks_of(c, name, language);
+    if !marks.is_empty() {
+        made = holes(&made, marks, has_sigil);
+    }
+    let behind = if is_triple { 3 } else { usize::from(at.is_some()) };
+    Some((made, body.get(length + behind..).unwrap_or_default()))
+}
+
+/// What stands for variables in a string: marks up to a closing brace, and whether a dollar sign does.
+fn marks_of(quote: char, name: &str, language: &str) -> (&'static [&'static str], bool) {
+    match plain_name(language) {
+        "python" | "pypy" | "ipython" if text::listed("f F rf fr", name) => (&["{"], false),
+        "ruby" | "elixir" | "jruby" | "irb" | "crystal" if quote != '\'' && name != "q" => (&["#{"], false),
+        "perl" | "php" | "julia" | "raku" | "groovy" | "tclsh" | "wish" if quote != '\'' && name != "q" => {
+            (&["${", "{$"], true)
+        }
+        "node" | "nodejs" | "deno" | "bun" if quote == '`' => (&["${"], false),
+        _ => (&[], false),
+    }
+}
+
+/// A text in which what stands for variables is marked: the name between braces behind a sign that stands for anything.
+fn holes(text: &str, marks: &[&str], has_sigil: bool) -> String {
+    let mut made = String::new();
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let open = marks.iter().find_map(|mark| rest.strip_prefix(mark));
+        if let Some((name, behind)) = open.and_then(|inner| inner.split_once('}'))
+            && !name.contains([' ', '\n', '"'])
+        {
+            made.push_str(&format!("{ANY}{{{}}}", name.trim_start_matches('$')));
+            rest = behind;
+        } else if has_sigil && c == '$' && rest[1..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+            let name = &rest[1..];
+            let length = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
+            made.push_str(&format!("{ANY}{{{}}}", &name[..length]));
+            rest = &name[length..];
+        } else {
+            made.push(c);
+            rest = &rest[c.len_utf8()..];
+        }
+    }
+    made
+}
+
+/// Puts known values in place of marked names; what isn't known is anything.
+fn filled(text: &str, known: &[(String, String)], is_last: bool) -> String {
+    let mark = format!("{ANY}{{");
+    let mut made = String::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once(&mark) {
+        made.push_str(before);
+        let (name, behind) = behind.split_once('}').unwrap_or((behind, ""));
+        match known.iter().rev().find(|(own, _)| own.trim_start_matches('$') == name) {
+            Some((_, value)) => made.push_str(value),
+            None if is_last => made.push(ANY),
+            None => made.push_str(&format!("{mark}{name}}}")),
+        }
+        rest = behind;
+    }
+    made + rest
+}
+
+/// Puts strings together until nothing more can be.
+fn folded(mut pieces: Vec<Piece>, home: &str) -> Vec<Piece> {
+    let mut known: Vec<(String, String)> = Vec::new();
+    for _ in 0..ROUNDS_MAX {
+        let before = pieces.clone();
+        let mut made: Vec<Piece> = Vec::with_capacity(pieces.len());
+        let mut at = 0;
+        while at < pieces.len() {
+            match super::fold::step(&pieces[at..], made.last(), home) {
+                Some((length, more)) => {
+                    made.extend(more);
+                    at += length;
+                }
+                None => {
+                    made.push(pieces[at].clone());
+                    at += 1;
+                }
+            }
+        }
+        pieces = made;
+        known.extend(assigned(&pieces).into_iter().filter(|pair| !known.contains(pair)).collect::<Vec<_>>());
+        replace_known(&mut pieces, &known);
+        if pieces == before {
+            break;
+        }
+    }
+    pieces
+}
+
+/// Variables that a string is assigned to.
+fn assigned(pieces: &[Piece]) -> Vec<(String, String)> {
+    pieces
+        .windows(4)
+        .filter_map(|window| match window {
+            [Piece::Name(name), Piece::Sign('='), Piece::Text(value), end]
+                if !matches!(end, Piece::Sign('.' | '[')) =>
+            {
+                Some((name.clone(), value.clone()))
+            }
+            _ => None,
+        })
+        .chain(match pieces {
+            [.., Piece::Name(name), Piece::Sign('='), Piece::Text(value)] => Some((name.clone(), value.clone())),
+            _ => None,
+        })
+        .take(32)
+        .collect()
+}
+
+fn replace_known(pieces: &mut [Piece], known: &[(String, String)]) {
+    for at in 0..pieces.len() {
+        let is_target =
+            matches!(pieces.get(at + 1), Some(Piece::Sign('='))) && pieces.get(at + 2) != Some(&Piece::Sign('='));
+        let is_member = at > 0 && matches!(pieces[at - 1], Piece::Sign('.' | ':'));
+        let is_call = matches!(pieces.get(at + 1), Some(Piece::Sign('(')));
+        match &pieces[at] {
+            Piece::Name(name) if !is_target && !is_member && !is_call => {
+                if let Some((_, value)) = known.iter().rev().find(|(own, _)| own == name) {
+                    pieces[at] = Piece::Text(value.clone());
+                }
+            }
+            Piece::Text(text) if text.contains(ANY) => pieces[at] = Piece::Text(filled(text, known, false)),
+            _ => {}
+        }
+    }
+}
+
+/// The strings of pieces with the calls that they are handed to; those of a list also as one line.
+fn listed_literals(pieces: &[Piece], language: &str) -> Vec<Literal> {
+    let mut found: Vec<Literal> = Vec::new();
+    // Open brackets with what is called, and the strings that were in them.
+    let mut open: Vec<(String, usize)> = vec![(String::new(), 0)];
+    let mut line = String::new();
+    let mut line_how = Use::Other;
+    for (at, piece) in pieces.iter().enumerate() {
+        match piece {
+            Piece::Sign('(' | '[' | '{') => {
+                let called = callee(&pieces[..at]);
+                // Lists are handed to what the call around them is.
+                let called = if called.is_empty() || *piece == Piece::Sign('[') {
+                    open.last().map_or(String::new(), |(outer, _)| outer.clone())
+                } else {
+                    called
+                };
+                open.push((called, at));
+            }
+            Piece::Sign(')' | ']' | '}') if open.len() > 1 => _ = open.pop(),
+            Piece::Text(raw) => {
+                let text = filled(raw, &[], true);
+                let (called, from) = open.last().cloned().unwrap_or_default();
+                let how = used(&called, pieces, at, from, &text, language);
+                let follows = match &pieces[..at] {
+                    [.., Piece::Sign(',')] | [.., Piece::Sign(','), Piece::Sign('[')] => true,
+                    _ => false,
+                };
+                if follows && !line.is_empty() {
+                    line.push(' ');
+                } else if !line.is_empty() {
+                    found.push(Literal { text: std::mem::take(&mut line), how: line_how });
+                }
+                if line.is_empty() {
+                    line_how = how;
+                }
+                line.push_str(&text);
+                found.push(Literal { text, how });
+            }
+            _ => {}
+        }
+    }
+    found.push(Literal { text: line, how: line_how });
+    found
+}
+
+/// The name in front of a bracket, with what it is a member of: `os.execute`.
+fn callee(pieces: &[Piece]) -> String {
+    match pieces {
+        [.., Piece::Name(object), Piece::Sign('.' | ':'), Piece::Name(name)] => format!("{object}.{name}"),
+        [.., Piece::Name(name)] => name.clone(),
+        _ => String::new(),
+    }
+}
+
+/// What is done with the string at a place.
+fn used(called: &str, pieces: &[Piece], at: usize, from: usize, text: &str, language: &str) -> Use {
+    // Without brackets: `system "…"`, `puts "a", "b"`; the start of the row of strings decides.
+    let mut first = at;
+    while first >= 2
+        && pieces[first - 1] == Piece::Sign(',')
+        && matches!(pieces[first - 2], Piece::Text(_))
+        && first - 2 > from
+    {
+        first -= 2;
+    }
+    let direct = match pieces.get(first.wrapping_sub(1)) {
+        Some(Piece::Name(_)) => callee(&pieces[..first]),
+        _ => called.to_owned(),
+    };
+    let last = direct.rsplit(['.', ':']).next().unwrap_or_default();
+    let is = |list: &str| text::listed(list, &direct) || text::listed(list, last);
+    if is(RUN) || language == "awk" {
+        return Use::Run;
+    }
+    if pieces.get(at + 1) == Some(&Piece::Sign('=')) && pieces.get(at + 2) == Some(&Piece::Sign('=')) {
+        return Use::Data;
+    }
+    let strings: Vec<&String> = pieces[first..]
+        .iter()
+        .take_while(|piece| !matches!(piece, Piece::Sign(')' | ';' | '\n')))
+        .filter_map(|piece| match piece {
+            Piece::Text(text) => Some(text),
+            _ => None,
+        })
+        .collect();
+    if is(WRITES) {
+        return if at == first { Use::Write } else { Use::Data };
+    }
+    if is(OPENS) {
+        let modes = strings.iter().skip(1);
+        let is_mode = |text: &&&String| text.len() <= 4 && text.contains(['w', 'a', 'x', '+', '>']);
+        let flags = pieces[first..].iter().take(16).any(|piece| {
+            matches!(piece, Piece::Name(name) if name.contains("WR") || name.contains("CREAT") || name == "mode")
+        });
+        let reads = !text.starts_with(['>', '+', '|']) && !text.ends_with('|');
+        return if flags || modes.clone().any(|text| is_mode(&text) || text.starts_with('>')) || !reads {
+            Use::Write
+        } else {
+            Use::Read
+        };
+    }
+    if is(READ) {
+        return Use::Read;
+    }
+    if is(COPIES) && strings.len() > 1 {
+        return if at == first { Use::Read } else { Use::Write };
+    }
+    if is(DATA) && !has_open(&direct) { Use::Data } else { Use::Other }
+}

@@ -1,0 +1,138 @@
+//! Programs with a small language of their own that can run commands (m4, dc, ed and the editors), and what the words of a
+//! program that isn't known say by custom: options that name a command, and a command behind them.
+
+use super::exec::{base, nothing, output};
+use super::options::Options;
+use super::run::{Run, Value};
+use super::text;
+use crate::proto::action::{Risk, WriteKind};
+
+/// Options whose value is a command, by custom.
+const RUNS: &str = " -c -e -x --exec --execute --command --cmd --eval --run --shell --hook --preview --program --filter --action \
+    --up --down --handler --callback --shell-command --run-command --sh --script -exec -command --batch-string --python-expr \
+    --pager --editor --helper --wrapper --launcher ";
+/// Words in front of a command, by custom.
+const BEFORE_COMMAND: &str = " exec run cmd command sh shell start spawn execute do ";
+
+impl Run<'_, '_> {
+    /// Runs a program with a small language of its own; `None` where it isn't one.
+    pub(super) fn script_program(&mut self, name: &str, words: &[String]) -> Option<Value> {
+        match name {
+            "m4" | "gm4" => self.m4(words),
+            "dc" => {
+                let options = Options::read(words, "ef", "expression file");
+                let mut codes: Vec<String> = options.values("e", "expression").map(str::to_owned).collect();
+                let files: Vec<&str> =
+                    options.values("f", "file").chain(options.operands.iter().map(String::as_str)).collect();
+                codes.extend(files.iter().flat_map(|file| self.content(file)));
+                codes.extend(self.streams.input.iter().flatten().cloned());
+                for line in codes.iter().flat_map(|code| code.lines()).filter_map(|line| line.trim().strip_prefix('!'))
+                {
+                    self.embedded(line, true);
+                }
+                files.iter().for_each(|file| self.reads(file));
+            }
+            _ => return None,
+        }
+        Some(output())
+    }
+
+    fn m4(&mut self, words: &[String]) {
+        let options = Options::read(words, "DUItFRBSHL", "define undefine include trace freeze-state reload-state");
+        let mut codes: Vec<String> = options.values("D", "define").map(str::to_owned).collect();
+        for file in &options.operands {
+            self.reads(file);
+            codes.extend(self.content(file));
+        }
+        if options.operands.is_empty() || options.operands.iter().any(|file| file == "-") {
+            codes.extend(self.streams.input.iter().flatten().cloned());
+        }
+        for code in &codes {
+            if code.contains([text::NET, text::DECODED, text::DECODED_MARK]) {
+                self.block("fed-code", "m4 runs what came over the network or out of a decoder");
+            }
+            // `syscmd` is in `esyscmd` too.
+            for (at, _) in code.match_indices("syscmd(") {
+                let inner = &code[at + "syscmd(".len()..];
+                let inner = inner.split_once(')').map_or(inner, |(inner, _)| inner);
+                let line = inner.replace(['`', '\''], "");
+                self.embedded(line.trim(), true);
+            }
+        }
+        self.note(Risk::High, "code", "m4 expands macros, which may run commands");
+    }
+
+    /// One command of an editor: what it runs and which file it writes.
+    pub(super) fn editor_line(&mut self, line: &str) {
+        let line = line.trim().trim_start_matches(|c: char| c == ':' || c.is_ascii_digit() || "%.,$+-' ".contains(c));
+        if let Some(shell) = line.strip_prefix('!') {
+            _ = self.code_elsewhere(shell);
+            return;
+        }
+        let length = line.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(line.len());
+        let (verb, rest) = line.split_at(length);
+        let rest = rest.trim_start_matches('!').trim_start_matches('>').trim();
+        let bang = line[length..].trim_start().strip_prefix('!');
+        let takes_file = text::listed("w wq W x sav write saveas update exit f file", verb);
+        match bang {
+            Some(shell) if text::listed("r w e read write term terminal", verb) && !shell.trim().is_empty() => {
+                // `w! FILE` and `w !COMMAND`.
+                if line[length..].starts_with('!') {
+                    self.writes(rest, WriteKind::Write);
+                } else {
+                    self.code_elsewhere(shell);
+                }
+            }
+            _ if text::listed("terminal term", verb) && !rest.is_empty() => _ = self.code_elsewhere(rest),
+            _ if takes_file && !rest.is_empty() && !verb.is_empty() => self.writes(rest, WriteKind::Write),
+            _ => {}
+        }
+    }
+
+    /// What the words of a program that isn't known say by custom. Only what it is blocked for counts.
+    pub(super) fn scan_commands(&mut self, words: &[String]) {
+        for (at, word) in words.iter().enumerate().take(24) {
+            let (option, inline) =
+                word.split_once('=').map_or((word.as_str(), None), |(option, value)| (option, Some(value)));
+            let is_hook = option.starts_with("--on-") || option.starts_with("--pre-") || option.starts_with("--post-");
+            if text::listed(RUNS, option) || is_hook {
+                let value = inline.map(str::to_owned).or_else(|| words.get(at + 1).cloned());
+                self.embedded(&value.unwrap_or_default(), false);
+            }
+            if word == "--" && at + 1 < words.len() {
+                let line = Self::line_of(&words[at + 1..]);
+                self.embedded(&line, true);
+            }
+        }
+        // A wrapper that isn't known: the command stands first, behind options, or behind a word that says so.
+        let starts = words.iter().enumerate().take(10).filter(|(at, word)| {
+            let before = at.checked_sub(1).and_then(|at| words.get(at)).map(String::as_str);
+            let further = at.checked_sub(2).and_then(|at| words.get(at)).map(String::as_str);
+            let is_start = |word: Option<&str>| {
+                word.is_none_or(|word| word.starts_with('-') || text::listed(BEFORE_COMMAND, word))
+            };
+            let name = base(word);
+            (is_start(before)
+                || further.is_some_and(|word| word.starts_with('-') || text::listed(BEFORE_COMMAND, word)))
+                && (super::files::is_destroyer(name) || super::exec::is_shell(name))
+        });
+        let lines: Vec<String> = starts.map(|(at, _)| Self::line_of(&words[at..])).collect();
+        lines.iter().for_each(|line| self.embedded(line, true));
+    }
+
+    /// A program that builds from files which this very script wrote: what it makes will do what they say.
+    pub(super) fn builds_known(&mut self, name: &str, words: &[String]) {
+        for word in words.iter().filter(|word| word.contains('.') && !word.starts_with('-')).take(16) {
+            let known: Vec<String> = self.content(word).into_iter().filter(|text| text::is_known(text)).collect();
+            known.iter().for_each(|code| self.other_code(name, code));
+        }
+    }
+
+    /// The lines that an editor reads as commands from its input.
+    pub(super) fn editor_input(&mut self) -> Value {
+        let lines: Vec<String> =
+            self.streams.input.iter().flatten().flat_map(|text| text.lines()).map(str::to_owned).collect();
+        lines.iter().take(64).for_each(|line| self.editor_line(line));
+        nothing()
+    }
+}
