@@ -214,7 +214,11 @@ fn lines_typed_ahead_in_a_chat_are_all_asked_and_ctrl_d_ends_it() {
     server.open(1);
     session.expect_text("and ended");
     assert!(session.expect_exit().success());
-    assert!(session.screen_text().contains("ends the chat, as Ctrl-D does"), "{}", session.screen_text());
+    let shown = session.screen_text();
+    assert!(shown.contains("ends the chat, as Ctrl-D does"), "{shown}");
+    // Nothing of it was echoed into the answer.
+    let lines: Vec<&str> = shown.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    assert!(lines.windows(3).any(|it| it == ["begun", "and ended", "> what is second?"]), "{shown}");
     let asked: Vec<String> = (1..=server.requests()).map(|at| server.request(at).content(-1)).collect();
     assert_eq!(asked[1..], ["what is second?", "what is third?"], "{asked:?}");
     assert!(asked[0].ends_with("what is first?"), "{asked:?}");
