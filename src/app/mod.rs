@@ -376,6 +376,7 @@ pub fn spec_of(name: &str, model: &ModelSettings, env: &Env) -> Spec {
         key,
         key_reader,
         key_env,
+        authorities: host::Authorities::of(env),
         connect_timeout: Duration::from_millis(model.connect_timeout_ms),
         first_byte_timeout: Duration::from_millis(model.first_byte_timeout_ms),
         idle_timeout: Duration::from_millis(model.idle_timeout_ms),

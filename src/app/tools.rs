@@ -47,6 +47,7 @@ pub fn tools(settings: &Settings, env: &Env, start: &Start) -> (Registry, Vec<Fa
         post: settings.tools.http_post,
         ports: settings.tools.http_ports.clone(),
         allow_private: settings.tools.http_allow_private,
+        authorities: host::Authorities::of(env),
     };
     let reader = vec![host::executable().display().to_string(), "pdf-text".to_owned()];
     let own: [Box<dyn Tool>; 4] = [

@@ -1,6 +1,7 @@
 //! The only door out for what has no room of its own: environment, clock, the machine's name, where a key is
-//! read from, the desktop's clipboard, a private copy for an editor.
+//! read from, who vouches for servers, the desktop's clipboard, a private copy for an editor.
 
+mod authorities;
 mod beneath;
 mod clipboard;
 mod copy;
@@ -12,6 +13,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+pub use authorities::{Authorities, certificate_problem};
 pub use beneath::{
     Change, CommitError, DirEntry, EntryKind, FileContent, Journals, Links, Looked, PathError, Recovery, Root, Seen,
     Stage, Stamp, SurveyEnd, SurveyLimits,

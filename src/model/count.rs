@@ -123,7 +123,7 @@ fn by_server(endpoint: &Endpoint, what: Countable<'_>, cancel: &Cancel) -> Optio
 /// One request beside the protocol, on a thread of its own, so that a cancel ends the wait at once.
 fn ask(endpoint: &Endpoint, path: &'static str, body: Option<Value>, cancel: &Cancel) -> Option<Value> {
     let address = endpoint.address(Ask::Root(path)).ok()?;
-    let agent = worker::agent(endpoint, &address);
+    let agent = worker::agent(endpoint, &address).ok()?;
     let headers = endpoint.protocol.headers(endpoint.key.as_ref());
     let (sender, answer) = sync_channel(1);
     let hang_up = agent.clone();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::cancel::Cancel;
 use super::error::Fault;
 use super::provider::Reach;
+use crate::host::Authorities;
 use crate::proto::Failure;
 
 /// Longest wait for a name to be resolved, and again for the connection: a server that is there answers in far less.
@@ -236,6 +237,8 @@ pub struct Endpoint {
     pub key_reader: Option<KeyReader>,
     /// The environment variable that holds the key, for hints.
     pub key_env: Option<String>,
+    /// Who vouches for the server on https.
+    pub authorities: Authorities,
     /// Longest wait for the name, and again for the connection.
     pub connect_timeout: Duration,
     /// Longest wait for the answer to begin.
@@ -263,6 +266,7 @@ impl Endpoint {
             key: None,
             key_reader: None,
             key_env: None,
+            authorities: Authorities::default(),
             connect_timeout: CONNECT_TIMEOUT,
             first_byte_timeout: FIRST_BYTE_TIMEOUT,
             idle_timeout: IDLE_TIMEOUT,

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::endpoint::Endpoint;
+use crate::host::certificate_problem;
 use crate::proto::{Failure, FailureKind};
 
 /// Characters of a server's own words that a message repeats: enough for its sentence, short enough for a line.
@@ -62,7 +63,7 @@ pub enum Fault {
         why: String,
     },
     /// The encrypted connection could not be agreed on.
-    #[error("no secure connection: {why}")]
+    #[error("no secure connection: {}", certificate_problem(.why).map_or_else(|| why.clone(), |(message, _)| message))]
     Tls {
         /// The library's reason.
         why: String,
@@ -242,7 +243,10 @@ impl ModelError {
                 format!("start the server, correct models.{name}.endpoint, or switch with :model NAME")
             }
             Fault::NameNotResolved => format!("check the network and the host in models.{name}.endpoint"),
-            Fault::Tls { .. } => format!("check whether models.{name}.endpoint speaks https at that port"),
+            Fault::Tls { why } => match certificate_problem(why) {
+                Some((_, hint)) => hint.to_owned(),
+                None => format!("check whether models.{name}.endpoint speaks https at that port"),
+            },
             Fault::NotFound { .. } => {
                 format!(":models lists what is configured; correct models.{name}.model or models.{name}.endpoint")
             }

@@ -29,7 +29,7 @@ fn names(endpoint: &Endpoint) -> Result<Vec<String>, Fault> {
     }
     let endpoint = &endpoint;
     let address = endpoint.address(Ask::Models)?;
-    let agent = worker::agent(endpoint, &address);
+    let agent = worker::agent(endpoint, &address)?;
     let mut request = agent.get(&address.url);
     for (name, value) in endpoint.protocol.headers(endpoint.key.as_ref()) {
         request = request.header(name, value);

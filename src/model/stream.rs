@@ -155,7 +155,7 @@ impl Stream {
         let model = request.model.as_deref().unwrap_or(&endpoint.model);
         let address = endpoint.address(if request.whole { Ask::Whole(model) } else { Ask::Stream(model) })?;
         let body = wire::body(request, endpoint, without).map_err(|error| internal(error.to_string()))?;
-        let agent = worker::agent(endpoint, &address);
+        let agent = worker::agent(endpoint, &address)?;
         self.agent = Some(agent.clone());
         let job = Job { agent, url: address.url, body, endpoint: endpoint.clone() };
         thread::Builder::new()

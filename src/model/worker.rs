@@ -28,7 +28,10 @@ pub(super) struct Job {
 }
 
 /// Makes the HTTP client of one question. One each, because ending a question closes all of its client's connections.
-pub(super) fn agent(endpoint: &Endpoint, address: &Address) -> ureq::Agent {
+///
+/// # Errors
+/// [`Fault::Tls`] where it isn't known who vouches for a server on https.
+pub(super) fn agent(endpoint: &Endpoint, address: &Address) -> Result<ureq::Agent, Fault> {
     let mut config = ureq::Agent::config_builder()
         // A refusal's body holds the server's words.
         .http_status_as_error(false)
@@ -47,7 +50,10 @@ pub(super) fn agent(endpoint: &Endpoint, address: &Address) -> ureq::Agent {
     if address.is_loopback() {
         config = config.proxy(None);
     }
-    ureq::Agent::new_with_config(config.build())
+    if address.url.starts_with("https") {
+        config = config.tls_config(endpoint.authorities.tls().map_err(|why| Fault::Tls { why })?);
+    }
+    Ok(ureq::Agent::new_with_config(config.build()))
 }
 
 /// Runs the request and says how it ended, whatever happens.

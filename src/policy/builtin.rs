@@ -119,6 +119,7 @@ impl Run<'_, '_> {
 
     fn minor(&mut self, name: &str, words: &[String]) -> Value {
         match name {
+            "compgen" => return output(),
             "bind" => {
                 for word in words.iter().filter(|word| word.contains(':')) {
                     let code = word.split_once(':').map_or("", |(_, code)| code).trim().trim_matches('"').to_owned();
@@ -245,9 +246,10 @@ impl Run<'_, '_> {
     }
 
     fn declare(&mut self, words: &[String]) {
-        let (mut refers, mut upper, mut lower) = (false, false, false);
+        let (mut refers, mut upper, mut lower, mut is_array) = (false, false, false, false);
         for word in words {
             if let Some(letters) = word.strip_prefix('-') {
+                is_array |= letters.contains(['a', 'A']);
                 refers |= letters.contains('n');
                 upper |= letters.contains('u');
                 lower |= letters.contains('l');
@@ -255,6 +257,8 @@ impl Run<'_, '_> {
             }
             // Words that only came about by expansion: `export "$name=$value"`.
             match word.split_once('=') {
+                // `declare -a x='(a b)'` is read once more, as an array.
+                Some((_, value)) if is_array && value.starts_with('(') => _ = self.text(word),
                 Some((name, value)) if is_known(name) => {
                     self.subscripts_in(&[name.to_owned()]);
                     let value = vec![value.to_owned()];
@@ -313,6 +317,8 @@ impl Run<'_, '_> {
                 many => (ANY.to_string(), Some(many.to_vec())),
             },
         };
+        // Of what isn't known there may be more lines.
+        let rest = if text::has_open(&line) { self.streams.input.clone() } else { rest };
         if rest.is_some() {
             self.streams.input = rest;
         }

@@ -48,9 +48,14 @@ const DATA: &str = " print println printf puts p pp say echo log info debug warn
 /// Calls that run what they are handed.
 const RUN: &str = " system popen popen2 popen3 execSync exec execp execv execve execvp execvpe execl execlp execle spawn spawnSync \
     spawnlp spawnvp spawnl spawnv shell_exec passthru qx call check_call check_output run Popen getoutput getstatusoutput \
-    execFile execFileSync Command os.execute os.cmd cmd shell proc_open pcntl_exec capture2 capture2e capture3 \
+    execFile execFileSync Command os.execute os.cmd cmd command shell proc_open pcntl_exec capture2 capture2e capture3 \
     create_subprocess_shell create_subprocess_exec posix_spawn shell-command call-process start-process ProcessBuilder \
     getRuntime().exec async_process process_lines callProcess readProcess callCommand system* process* ";
+/// Names of what fetches over the network.
+const NET: &str =
+    " urlopen urlretrieve requests urllib httpx recv fetch URI curl_exec file_get_contents LWP http https get_url ";
+/// Words that say in a statement that it starts a program.
+const STARTERS: &str = " Command sh run-program start process-program shell-out Process new-process ProcessBuilder ";
 /// Calls that read a file or look at it.
 const READ: &str = " read_text read_bytes readFile readFileSync exists isfile isdir stat lstat getsize \
     readlines readline read_csv load ReadFile File.read IO.read file_get_contents is_file is_dir fileExists existsSync \
@@ -72,7 +77,7 @@ pub(super) fn literals(code: &str, language: &str, home: &str) -> Vec<Literal> {
         found.extend(listed_literals(&folded, language));
     }
     // A shell that is written to runs what is printed.
-    if found.iter().any(|literal| is_shell_pipe(literal)) {
+    if found.iter().any(is_shell_pipe) {
         found.iter_mut().filter(|literal| literal.how == Use::Data).for_each(|literal| literal.how = Use::Run);
     }
     found.retain(|literal| !literal.text.is_empty());
@@ -98,7 +103,7 @@ fn comment_of(language: &str) -> &'static str {
         "python" | "pypy" | "ipython" | "perl" | "ruby" | "irb" | "jruby" | "R" | "Rscript" | "julia" | "elixir"
         | "raku" | "tclsh" | "wish" | "expect" | "crystal" | "nim" | "octave" => "#",
         "lua" | "luajit" | "ghc" | "runghc" | "ghci" | "psql" | "mysql" | "sqlite" | "mariadb" => "--",
-        "guile" | "emacs" | "sbcl" | "racket" | "clisp" | "gosh" => ";",
+        "guile" | "emacs" | "sbcl" | "racket" | "clisp" | "gosh" | "clojure" | "clj" | "bb" => ";",
         "erl" => "%",
         _ => "//",
     }
@@ -108,6 +113,7 @@ fn comment_of(language: &str) -> &'static str {
 fn pieces(code: &str, language: &str) -> Vec<Piece> {
     let mut found: Vec<Piece> = Vec::new();
     let comment = comment_of(language);
+    let is_lisp = comment == ";";
     let mut rest = code;
     while let Some(c) = rest.chars().next() {
         if found.len() >= PIECES_MAX {
@@ -129,7 +135,13 @@ fn pieces(code: &str, language: &str) -> Vec<Piece> {
             rest = behind;
             continue;
         }
-        let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$' || c == '?' && language == "ruby";
+        let is_word = |c: char| {
+            c.is_alphanumeric()
+                || c == '_'
+                || is_lisp && matches!(c, '-' | '*')
+                || c == '$'
+                || c == '?' && language == "ruby"
+        };
         if c.is_ascii_digit() {
             let length = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
             let digits = rest[..length].replace('_', "");
@@ -187,9 +199,15 @@ fn string_at<'a>(rest: &'a str, before: &[Piece], language: &str) -> Option<(Str
     let is_triple = matches!(c, '"' | '\'') && rest.starts_with(&triple);
     let open = if is_triple { 3 } else { c.len_utf8() + usize::from(end == ']' && rest.starts_with("[[")) };
     let body = &rest[open..];
-    let (mut at, mut escaped) = (None, false);
+    // Brackets that quote are counted.
+    let opens = if matches!(c, '(' | '{') { Some(c) } else { None };
+    let (mut at, mut escaped, mut depth) = (None, false, 0_usize);
     for (place, own) in body.char_indices() {
-        if escaped {
+        if Some(own) == opens {
+            depth += 1;
+        } else if own == end && depth > 0 {
+            depth -= 1;
+        } else if escaped {
             escaped = false;
         } else if own == '\\' {
             escaped = true;
@@ -254,6 +272,10 @@ fn filled(text: &str, known: &[(String, String)], is_last: bool) -> String {
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once(&mark) {
         made.push_str(before);
+        // Values in values grow fast.
+        if made.len() > text::TEXT_BYTES_MAX {
+            return ANY.to_string();
+        }
         let (name, behind) = behind.split_once('}').unwrap_or((behind, ""));
         match known.iter().rev().find(|(own, _)| own.trim_start_matches('$') == name) {
             Some((_, value)) => made.push_str(value),
@@ -332,13 +354,92 @@ fn replace_known(pieces: &mut [Piece], known: &[(String, String)]) {
     }
 }
 
+/// Whether each call that runs something is handed strings as they stand, so that what else the code holds isn't run; or
+/// whether there is no such call, in languages that have no signs for it.
+pub(super) fn says_what_it_runs(code: &str, language: &str) -> bool {
+    let pieces = pieces(code, language);
+    let mut calls = 0;
+    for (at, piece) in pieces.iter().enumerate() {
+        let Piece::Name(name) = piece else { continue };
+        if !text::listed(RUN, name) || text::listed("getattr eval exec __import__", name) {
+            if text::listed("getattr eval exec __import__", name) {
+                return false;
+            }
+            continue;
+        }
+        match &pieces[at + 1..] {
+            [Piece::Sign('('), Piece::Text(_), Piece::Sign(',' | ')'), ..]
+            | [Piece::Sign('('), Piece::Sign('['), Piece::Text(_), ..] => calls += 1,
+            _ => return false,
+        }
+    }
+    calls > 0 || matches!(plain_name(language), "python" | "node" | "nodejs" | "lua" | "luajit")
+}
+
+/// Whether code runs what it reads from its input.
+pub(super) fn runs_its_input(code: &str, language: &str) -> bool {
+    let pieces = pieces(code, language);
+    let has = |list: &str| pieces.iter().any(|piece| matches!(piece, Piece::Name(name) if text::listed(list, name)));
+    has(RUN)
+        && has(" stdin STDIN $_ gets ARGF readline readlines input fileinput ")
+        && !says_what_it_runs(code, language)
+}
+
+/// Whether a call that runs something is handed what comes over the network.
+pub(super) fn runs_what_comes(code: &str, language: &str) -> bool {
+    let pieces = pieces(code, language);
+    let comes = |piece: &Piece| matches!(piece, Piece::Name(name) if text::listed(NET, name));
+    pieces.windows(2).enumerate().any(|(at, pair)| {
+        let [Piece::Name(name), Piece::Sign('(')] = pair else { return false };
+        if !text::listed(RUN, name) {
+            return false;
+        }
+        let mut depth = 0_usize;
+        let inside = pieces[at + 1..].iter().take_while(|piece| {
+            match piece {
+                Piece::Sign('(') => depth += 1,
+                Piece::Sign(')') => depth -= 1,
+                _ => {}
+            }
+            depth > 0
+        });
+        inside.into_iter().any(comes)
+    })
+}
+
+/// The strings of each statement that starts a program, as one line: `Command::new("rm").args(["-rf", "/"])`, and all of
+/// a form of Lisp.
+fn started(pieces: &[Piece], found: &[Literal]) -> Vec<Literal> {
+    let runs =
+        |piece: &Piece| matches!(piece, Piece::Name(name) if text::listed(RUN, name) || text::listed(STARTERS, name));
+    let mut lines = Vec::new();
+    if found.iter().all(|literal| literal.how == Use::Data) {
+        return lines;
+    }
+    for statement in pieces.split(|piece| matches!(piece, Piece::Sign(';' | '\n'))) {
+        let Some(from) = statement.iter().position(runs) else { continue };
+        let words: Vec<String> = statement[from..]
+            .iter()
+            .filter_map(|piece| match piece {
+                Piece::Text(text) if !text.is_empty() => Some(filled(text, &[], true)),
+                _ => None,
+            })
+            .take(16)
+            .collect();
+        if words.len() > 1 && !words[0].contains(' ') {
+            lines.push(Literal { text: argv_line(&words), how: Use::Run });
+        }
+    }
+    lines
+}
+
 /// The strings of pieces with the calls that they are handed to; those of a list also as one line.
 fn listed_literals(pieces: &[Piece], language: &str) -> Vec<Literal> {
     let mut found: Vec<Literal> = Vec::new();
     // Open brackets with what is called, and the strings that were in them.
     let mut open: Vec<(String, usize)> = vec![(String::new(), 0)];
-    let mut line = String::new();
-    let mut line_how = Use::Other;
+    // The strings of one list, and what is done with them.
+    let mut row: (Vec<String>, Use) = (Vec::new(), Use::Other);
     for (at, piece) in pieces.iter().enumerate() {
         match piece {
             Piece::Sign('(' | '[' | '{') => {
@@ -356,26 +457,39 @@ fn listed_literals(pieces: &[Piece], language: &str) -> Vec<Literal> {
                 let text = filled(raw, &[], true);
                 let (called, from) = open.last().cloned().unwrap_or_default();
                 let how = used(&called, pieces, at, from, &text, language);
-                let follows = match &pieces[..at] {
-                    [.., Piece::Sign(',')] | [.., Piece::Sign(','), Piece::Sign('[')] => true,
-                    _ => false,
-                };
-                if follows && !line.is_empty() {
-                    line.push(' ');
-                } else if !line.is_empty() {
-                    found.push(Literal { text: std::mem::take(&mut line), how: line_how });
+                if !matches!(&pieces[..at], [.., Piece::Sign(',')] | [.., Piece::Sign(','), Piece::Sign('[')]) {
+                    end_row(&mut row, &mut found);
                 }
-                if line.is_empty() {
-                    line_how = how;
+                if row.0.is_empty() {
+                    row.1 = how;
                 }
-                line.push_str(&text);
-                found.push(Literal { text, how });
+                row.0.push(text);
             }
             _ => {}
         }
     }
-    found.push(Literal { text: line, how: line_how });
+    end_row(&mut row, &mut found);
+    found.extend(started(pieces, &found));
     found
+}
+
+/// Tells the strings of a list: each by itself, and as one line where it is the words of one command.
+fn end_row(row: &mut (Vec<String>, Use), found: &mut Vec<Literal>) {
+    let (words, how) = (std::mem::take(&mut row.0), row.1);
+    let is_argv = words.len() > 1 && !words[0].contains(char::is_whitespace);
+    if words.len() > 1 {
+        let line = if is_argv && how == Use::Run { argv_line(&words) } else { words.join(" ") };
+        found.push(Literal { text: line, how });
+    }
+    // No shell reads the words of a command that is started with a list.
+    let each = if is_argv && how == Use::Run { Use::Data } else { how };
+    found.extend(words.into_iter().map(|text| Literal { text, how: each }));
+}
+
+/// The words of a command as a line; `execl("/bin/sh", "sh", …)` names the program twice.
+fn argv_line(words: &[String]) -> String {
+    let is_twice = words.len() > 2 && super::exec::base(&words[0]) == super::exec::base(&words[1]);
+    words[usize::from(is_twice)..].iter().map(|word| super::exec::quote(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// The name in front of a bracket, with what it is a member of: `os.execute`.
@@ -404,7 +518,17 @@ fn used(called: &str, pieces: &[Piece], at: usize, from: usize, text: &str, lang
     };
     let last = direct.rsplit(['.', ':']).next().unwrap_or_default();
     let is = |list: &str| text::listed(list, &direct) || text::listed(list, last);
+    if comment_of(language) == ";" {
+        return of_form(&pieces[..first], pieces);
+    }
     if is(RUN) || language == "awk" {
+        return Use::Run;
+    }
+    // `"…".execute()`, `"…".!`
+    if let [Piece::Sign('.'), next, ..] = &pieces[(at + 1).min(pieces.len())..]
+        && (*next == Piece::Sign('!')
+            || matches!(next, Piece::Name(name) if text::listed("execute lines lineStream", name)))
+    {
         return Use::Run;
     }
     if pieces.get(at + 1) == Some(&Piece::Sign('=')) && pieces.get(at + 2) == Some(&Piece::Sign('=')) {
@@ -441,4 +565,14 @@ fn used(called: &str, pieces: &[Piece], at: usize, from: usize, text: &str, lang
         return if at == first { Use::Read } else { Use::Write };
     }
     if is(DATA) && !has_open(&direct) { Use::Data } else { Use::Other }
+}
+
+/// In Lisp the name stands behind the bracket.
+fn of_form(before: &[Piece], pieces: &[Piece]) -> Use {
+    let open = before.iter().rposition(|piece| *piece == Piece::Sign('('));
+    match open.and_then(|open| pieces.get(open + 1)) {
+        Some(Piece::Name(name)) if text::listed(RUN, name) || text::listed(STARTERS, name) => Use::Run,
+        Some(Piece::Name(name)) if text::listed(DATA, name) => Use::Data,
+        _ => Use::Other,
+    }
 }

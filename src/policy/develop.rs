@@ -47,6 +47,7 @@ impl Run<'_, '_> {
                 self.works_here(name);
                 self.note(Risk::Medium, "build", format!("{name} builds or checks"));
                 self.builds_known(name, words);
+                self.scan_commands(words);
                 self.output_options(words);
             }
             _ if text::listed(INSTALLERS, name) => self.installer(name, words),
@@ -94,6 +95,7 @@ impl Run<'_, '_> {
     fn make(&mut self, name: &str, words: &[String]) {
         self.works_here(name);
         self.note(Risk::Medium, "build", format!("{name} builds"));
+        self.scan_commands(words);
         let options = Options::read(words, "fCjloWI", "file directory makefile eval jobs justfile working-directory");
         for code in options.values("E", "eval").map(str::to_owned).collect::<Vec<_>>() {
             self.makefile(&code);
@@ -111,6 +113,9 @@ impl Run<'_, '_> {
         }
         if options.values("f", "file").next().is_none() {
             for file in ["Makefile", "makefile", "GNUmakefile", "justfile"] {
+                if self.content(file).iter().any(|text| text.contains(text::NET)) {
+                    self.block("fed-code", "make runs what came over the network");
+                }
                 let known = self.content(file).into_iter().filter(|text| !text.chars().all(text::is_open));
                 known.collect::<Vec<_>>().iter().for_each(|text| self.makefile(text));
             }
@@ -263,8 +268,27 @@ impl Run<'_, '_> {
         }
     }
 
+    /// Scripts of a manifest that this very script wrote: which one is run is its own affair.
+    pub(super) fn known_scripts(&mut self, file: &str) {
+        for text in self.content(file).into_iter().filter(|text| text::is_known(text)) {
+            let scripts = super::code::literals(&text, "node", &self.map.rules.home);
+            scripts.iter().for_each(|script| self.embedded(&script.text, true));
+        }
+    }
+
     /// What options of package managers run.
     fn installer_runs(&mut self, name: &str, words: &[String]) {
+        if name == "composer" {
+            self.known_scripts("composer.json");
+        }
+        if text::listed("rpm gem apt apt-get aptitude", name) {
+            self.scan_commands(words);
+        }
+        for (key, code) in words.iter().filter_map(|word| word.split_once('=')) {
+            if key.starts_with("Dir::Bin") || key.contains("::Options") || key.contains("::Pager") {
+                self.code_elsewhere(code);
+            }
+        }
         for word in words {
             for hook in [
                 "DPkg::Pre-Invoke::=",
@@ -465,7 +489,10 @@ impl Run<'_, '_> {
                     options.operands.iter().for_each(|path| self.writes(path, WriteKind::Move));
                 }
             }
-            _ => self.note(Risk::High, "git", format!("git {verb} isn't known")),
+            _ => {
+                self.scan_secrets(rest);
+                self.note(Risk::High, "git", format!("git {verb} isn't known"));
+            }
         }
     }
 

@@ -73,7 +73,8 @@ impl Run<'_, '_> {
             self.effect(Effect::Read { path: text::shown(&path) });
             let place = Place::of(&path);
             match self.map.zone(&path) {
-                Zone::Credentials if self.elsewhere == 0 => {
+                // In a container what is mounted is this machine's.
+                Zone::Credentials if self.elsewhere == 0 || self.is_linked(&path) => {
                     self.block("read-credentials", format!("reads keys or passwords: {path}"));
                 }
                 Zone::Own => self.block("own-files", format!("reads ReedClaw's own files: {path}")),
@@ -88,6 +89,13 @@ impl Run<'_, '_> {
                 _ => self.note(Risk::High, "read-outside", format!("reads outside the workspace: {path}")),
             }
         }
+    }
+
+    /// Whether a path is behind a link or a mount that this very script made.
+    fn is_linked(&self, path: &str) -> bool {
+        self.links
+            .values()
+            .any(|to| path.strip_prefix(to.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
     }
 
     /// Names, sizes and dates are looked at.
@@ -107,7 +115,13 @@ impl Run<'_, '_> {
         if path.starts_with("/dev/fd/") || path.is_empty() {
             return;
         }
-        for path in self.absolute(path) {
+        for mut path in self.absolute(path) {
+            // What goes to a directory for temporary files goes into it.
+            let into =
+                matches!(how, WriteKind::Write | WriteKind::Append) && matches!(path.as_str(), "/tmp" | "/var/tmp");
+            if into {
+                path.push_str(&format!("/{}", text::NAME));
+            }
             self.effect(Effect::Write { path: text::shown(&path), how });
             self.writes_absolute(&path, how);
         }
@@ -164,7 +178,12 @@ impl Run<'_, '_> {
         for path in self.absolute(path) {
             let place = Place::of(&path);
             let rule = if how == WriteKind::Mode { "mode-tree" } else { "delete-tree" };
-            if self.map.is_vital(&place) && (how != WriteKind::Mode || !self.map.is_workspace_root(&strip_all(&place)))
+            // In a container a directory for temporary files is nobody's.
+            let is_scratch = self.elsewhere > 1 && matches!(strip_all(&place).parts.as_slice(), [tmp] if tmp == "tmp");
+            if is_scratch {
+                self.note(Risk::High, "elsewhere", format!("{verb} {path}, in a container"));
+            } else if self.map.is_vital(&place)
+                && (how != WriteKind::Mode || !self.map.is_workspace_root(&strip_all(&place)))
             {
                 self.block(rule, format!("{verb} {path} and all below it"));
             } else if place.is_open {

@@ -179,9 +179,16 @@ impl Run<'_, '_> {
             .or_else(|| self.system_program(name, words))
             .or_else(|| self.developer_program(name, words));
         found.unwrap_or_else(|| {
+            // A script that this very one wrote, found by a `PATH` that leads here.
+            let path = format!("./{name}");
+            if let Some(data) = self.absolute(&path).first().and_then(|path| self.written.get(path)).cloned() {
+                return self.script_text(&data, words);
+            }
             self.note(Risk::High, "unknown-program", format!("{name} isn't a program that ReedClaw knows"));
             self.scan_operands(words);
             self.scan_commands(words);
+            self.scan_secrets(words);
+            self.scan_input();
             output()
         })
     }
@@ -314,7 +321,9 @@ impl Run<'_, '_> {
                 }
             }
         }
-        if let Some(file) = init {
+        // A file that is read first, and that this very script may have written since it was named.
+        let first = self.variable("BASH_ENV").filter(|_| name == "bash").or_else(|| self.variable("ENV"));
+        for file in init.into_iter().chain(first) {
             self.subshell(|run| run.script_file(&file));
         }
         if only_parses && !is_interactive {

@@ -56,6 +56,11 @@ impl Run<'_, '_> {
                 self.tar(words);
                 return Some(unpacked(name, words));
             }
+            "unsquashfs" => {
+                let options = Options::read(words, "dpe", "dest processors");
+                let target = options.values("d", "dest").next().unwrap_or("squashfs-root").to_owned();
+                self.writes(&format!("{target}/{NAME}"), WriteKind::Write);
+            }
             "unzip" | "7z" | "7za" | "7zz" | "unrar" | "bsdcpio" | "cpio" | "ar" | "unar" | "jar" => {
                 self.unpack(name, words);
                 return Some(unpacked(name, words));
@@ -71,6 +76,7 @@ impl Run<'_, '_> {
             "ffmpeg" | "convert" | "magick" | "pandoc" | "wkhtmltopdf" | "gs" | "pdftotext" | "pdftk" | "qpdf"
             | "inkscape" | "dot" | "asciidoctor" | "sox" | "gnuplot" | "latexmk" | "pdflatex" | "xelatex" => {
                 self.note(Risk::Medium, "write", format!("{name} writes files"));
+                self.scan_commands(words);
                 self.last_operand_and_output(words);
             }
             _ => return self.text_file_program(name, words),
@@ -213,6 +219,10 @@ impl Run<'_, '_> {
             None if is_link && operands.len() == 1 => super::exec::base(&operands[0]).to_owned(),
             None => operands.pop().unwrap_or_default(),
         };
+        if !is_link {
+            // Before the copy is known by its name: it is the name that is written.
+            self.writes(&target, WriteKind::Write);
+        }
         for source in &operands {
             if is_link {
                 // By another name keys are read as well.
@@ -238,12 +248,10 @@ impl Run<'_, '_> {
             let kept = std::mem::take(&mut self.links);
             self.writes(&target, WriteKind::Write);
             self.links = kept;
-        } else {
-            self.writes(&target, WriteKind::Write);
         }
     }
 
-    fn is_written(&self, path: &str) -> bool {
+    pub(super) fn is_written(&self, path: &str) -> bool {
         self.absolute(path).iter().any(|path| self.written.contains_key(path))
     }
 
@@ -251,7 +259,7 @@ impl Run<'_, '_> {
     fn link_program(&mut self, target: &str, source: &str) {
         let from = super::place::Place::of(source);
         let is_program = source.starts_with('/') && from.parts.iter().any(|part| part.ends_with("bin"));
-        let by_which = !source.contains('/') && super::exec::is_shell(source);
+        let by_which = !source.contains('/') && (super::exec::is_shell(source) || is_destroyer(source));
         if is_program || by_which {
             self.link(target, source);
             self.link(&format!("{target}/{}", super::exec::base(source)), source);
@@ -404,6 +412,11 @@ impl Run<'_, '_> {
             _ => words.iter().filter(|word| word.ends_with('/')).cloned().collect(),
         };
         let targets = if attached.is_empty() { vec![".".to_owned()] } else { attached };
+        if name == "ar"
+            && let Some(archive) = words.get(1).filter(|_| words[0].contains(['r', 'q', 'd', 'm']))
+        {
+            return self.writes(&archive.clone(), WriteKind::Write);
+        }
         let only_lists = words.iter().any(|word| text::listed("-l -t l t -tf -Z -v", word));
         if !only_lists {
             targets.iter().for_each(|directory| self.writes(&format!("{directory}/{NAME}"), WriteKind::Write));
@@ -538,13 +551,18 @@ impl Run<'_, '_> {
                 self.found_tree(start, narrow, WriteKind::DeleteTree);
             }
         }
+        let mut printed = Value::new();
         for argv in &search.commands {
             for start in &search.starts {
-                self.found_command(argv, start, &search);
+                let more = self.found_command(argv, start, &search);
+                printed = super::run::joined(if printed.is_empty() { nothing() } else { printed }, more);
             }
         }
         if search.is_unknown {
             self.note(Risk::High, "unknown-option", format!("{name} gets words that aren't known"));
+        }
+        if !printed.is_empty() && !words.iter().any(|word| word.starts_with("-print")) {
+            return printed;
         }
         let lines: Vec<String> = search.starts.iter().map(|start| search.path(start)).collect();
         vec![lines.join("\n") + "\n"]
@@ -571,7 +589,7 @@ impl Run<'_, '_> {
         }
     }
 
-    fn found_command(&mut self, argv: &[String], start: &str, search: &Search) {
+    fn found_command(&mut self, argv: &[String], start: &str, search: &Search) -> Value {
         let place = if search.in_directory {
             format!("./{}", search.name.clone().unwrap_or(STAR.to_string()))
         } else {
@@ -590,10 +608,9 @@ impl Run<'_, '_> {
             self.effect(Effect::Exec { argv: argv.iter().map(|word| text::shown(word)).collect() });
             self.note(Risk::High, "delete", format!("deletes what it finds below {start}"));
             let known: Vec<String> = argv.iter().filter(|word| **word != path).cloned().collect();
-            self.with_input(None, |run| run.exec_program(known));
-            return;
+            return self.with_input(None, |run| run.exec_program(known));
         }
-        self.with_input(Some(nothing()), |run| run.exec_program(argv));
+        self.with_input(Some(nothing()), |run| run.exec_program(argv))
     }
 }
 
@@ -755,6 +772,7 @@ fn command_length(words: &[String]) -> usize {
 
 /// Whether a mode makes a program run with its owner's or group's rights.
 fn is_setuid(mode: &str) -> bool {
+    let mode = if mode.contains(|c: char| c.is_ascii_digit()) { mode.trim_start_matches(['=', '+']) } else { mode };
     let digits = mode.trim_start_matches('0');
     if !mode.is_empty() && mode.bytes().all(|byte| byte.is_ascii_digit()) {
         return digits.len() == 4 && digits.starts_with(['2', '3', '4', '5', '6', '7']);

@@ -38,7 +38,10 @@ fn joined(pieces: &[Piece], before: Option<&Piece>) -> Option<(usize, Vec<Piece>
         [Text(a), Sign('/'), Text(b), ..] => {
             one(3, format!("{}/{}", a.trim_end_matches('/'), b.trim_start_matches('/')))
         }
-        [Text(a), Sign('*'), Number(times), ..] => one(3, a.repeat(usize::try_from(*times).ok()?.min(64))),
+        [Text(a), Sign('*'), Number(times), ..] => {
+            let times = usize::try_from(*times).ok()?;
+            (a.len() * times.min(text::TEXT_BYTES_MAX) <= text::TEXT_BYTES_MAX).then(|| one(3, a.repeat(times)))?
+        }
         [Sign('('), Text(a), Sign(')'), ..] if !matches!(before, Some(Name(_) | Sign(']' | ')'))) => one(3, a.clone()),
         _ => None,
     }
@@ -71,7 +74,7 @@ fn changed(pieces: &[Piece]) -> Option<(usize, Vec<Piece>)> {
     let reversed = |text: &String| text.chars().rev().collect::<String>();
     match pieces {
         [Text(a), Sign('['), Sign(':'), Sign(':'), Sign('-'), Number(1), Sign(']'), ..] => one(7, reversed(a)),
-        [Text(a), Sign('.'), Name(name), Sign('('), Sign(')'), ..] if text::listed("reverse reversed", name) => {
+        [Text(a), Sign('.' | ':'), Name(name), Sign('('), Sign(')'), ..] if text::listed("reverse reversed", name) => {
             one(5, reversed(a))
         }
         [Text(a), Sign('.'), Name(name), rest @ ..] if name == "reverse" && rest.first() != Some(&Sign('(')) => {
@@ -162,6 +165,7 @@ fn called(pieces: &[Piece], home: &str) -> Option<(usize, Vec<Piece>)> {
         [Number(code), Sign('.'), Name(name), ..] if name == "chr" => {
             one(3, char::from_u32(u32::try_from(*code).ok()?)?.to_string())
         }
+        [Name(name), Text(a), ..] if name == "reverse" => one(2, a.chars().rev().collect()),
         [Name(name), Name(inner), Text(a), ..] if name == "scalar" && inner == "reverse" => {
             one(3, a.chars().rev().collect())
         }

@@ -23,6 +23,15 @@ const LANGUAGES: &[Language] = &[
     language(&["node", "nodejs"], "ep", &["eval", "print"], "rC"),
     language(&["bun"], "ep", &["eval", "print"], "r"),
     language(&["deno"], "", &[], ""),
+    language(
+        &["ocaml", "clojure", "clj", "bb", "jrunscript", "jjs", "slsh", "rhino", "babel-node", "amm"],
+        "ef",
+        &["eval"],
+        "l",
+    ),
+    language(&["swipl", "gprolog", "yap"], "gt", &["goal"], ""),
+    language(&["octave", "octave-cli", "maxima", "gimp"], "b", &["eval", "batch-string", "batch"], ""),
+    language(&["pry", "rhai-run", "boa", "quickjs", "qjs", "mujs"], "e", &["eval", "exec"], ""),
     language(&["php"], "rRBE", &["run", "process-code", "process-begin"], "dcz"),
     language(&["lua", "luajit"], "e", &[], "l"),
     language(&["tclsh", "wish", "expect"], "c", &[], ""),
@@ -158,6 +167,12 @@ const CHANGES: &[&str] = &[
     "os.rename",
     "os.remove",
     "delete",
+    "outfile",
+    "OUTFILE",
+    "dumpfile",
+    "writefile(",
+    " to '",
+    " TO '",
 ];
 /// Calls that speak to the network.
 const NETS: &[&str] = &[
@@ -261,7 +276,7 @@ impl Run<'_, '_> {
 
     fn language(&mut self, name: &str, language: &Language, words: &[String]) -> Value {
         let words = match (name, words.split_first()) {
-            ("deno", Some((verb, rest))) if verb == "eval" => {
+            (_, Some((verb, rest))) if verb == "eval" && text::listed("deno crystal", name) => {
                 rest.iter().for_each(|code| self.other_code(name, code));
                 return output();
             }
@@ -348,6 +363,10 @@ impl Run<'_, '_> {
             if foreign && has_any(&code, EVALS) {
                 self.block("fed-code", format!("{name} runs what came over the network or out of a decoder"));
             }
+            if code::runs_its_input(&code, name) {
+                let input = self.streams.input.take().unwrap_or_default();
+                input.iter().flat_map(|text| text.lines()).take(64).for_each(|line| _ = self.code_elsewhere(line));
+            }
             self.other_code(name, &code);
             return folded(&codes).unwrap_or_else(output);
         }
@@ -360,7 +379,8 @@ impl Run<'_, '_> {
                     .filter(|path| *path != ":memory:")
                     .for_each(|path| self.writes(path, WriteKind::Write));
             }
-            operands.iter().skip(1).for_each(|code| self.other_code(name, code));
+            let has_code = name == "sqlite3" || operands.first().is_some_and(|verb| verb.eq_ignore_ascii_case("eval"));
+            operands.iter().skip(1).filter(|_| has_code).for_each(|code| self.other_code(name, code));
             if let Some(data) = self.streams.input.clone() {
                 // Queries aren't code; what could start a program in them is looked for where they are known.
                 data.iter().filter(|text| !has_open(text)).for_each(|code| self.other_code(name, code));
@@ -375,7 +395,8 @@ impl Run<'_, '_> {
                     self.other_code(name, &code);
                 }
             }
-            None => match self.streams.input.clone() {
+            // What is read as code isn't there for what the code starts.
+            None => match self.streams.input.replace(nothing()) {
                 Some(data) => data.iter().for_each(|code| self.other_code(name, code)),
                 None => self.note(Risk::High, "interactive", format!("{name} waits for code")),
             },
@@ -436,10 +457,13 @@ impl Run<'_, '_> {
         if has_any(code, &["socket", "TCPSocket", "fsockopen", "net.connect", "Socket", "createConnection", "/inet/"])
             && (has_any(
                 code,
-                &["dup2", "/bin/sh", "/bin/bash", "pty.spawn", "sh -i", "cmd.exe", "getline", "\"sh\"", "'sh'"],
+                &["dup2", "`#{", "/bin/sh", "/bin/bash", "pty.spawn", "sh -i", "cmd.exe", "getline", "\"sh\"", "'sh'"],
             ) || has_any(code, &["subprocess", "child_process", "exec", "popen"]) && runs)
         {
             self.block("network-shell", format!("{name} ties a shell to the network"));
+        }
+        if nets && code::runs_what_comes(code, name) {
+            self.block("fed-code", format!("{name} runs what came over the network"));
         }
         if evals && (nets || has_any(code, DECODES)) {
             self.block("fed-code", format!("{name} runs what came over the network or out of a decoder"));
@@ -459,10 +483,20 @@ impl Run<'_, '_> {
         if nets && name != "vim" {
             self.net("");
         }
+        self.own_marks(name, code, &literals);
+        self.code_effects(name, code, &literals, runs);
+    }
+
+    /// What some languages run by signs of their own.
+    fn own_marks(&mut self, name: &str, code: &str, literals: &[Literal]) {
         // What hands a line to a shell in a database's own language.
-        for line in code.lines() {
+        for line in code.lines().filter(|_| is_database(name)) {
+            let files = [".output ", ".once ", ".backup ", ".save ", ".log ", "\\o ", "\\g ", "tee "];
+            if let Some(path) = files.iter().find_map(|mark| line.trim().strip_prefix(mark)) {
+                self.writes(path.trim().trim_matches(['"', '\'']), WriteKind::Write);
+            }
             let marks = ["\\!", ".shell ", ".system ", "system "];
-            if let Some((_, line)) = marks.iter().find_map(|mark| line.split_once(mark)).filter(|_| is_database(name)) {
+            if let Some((_, line)) = marks.iter().find_map(|mark| line.split_once(mark)) {
                 self.embedded(line, true);
             }
         }
@@ -483,13 +517,14 @@ impl Run<'_, '_> {
                 self.embedded(line.1, true);
             }
         }
-        self.code_effects(code, &literals, runs);
     }
 
-    fn code_effects(&mut self, code: &str, literals: &[Literal], runs: bool) {
+    fn code_effects(&mut self, name: &str, code: &str, literals: &[Literal], runs: bool) {
+        // Where each call that runs something says what, other strings aren't run.
+        let runs_more = runs && !code::says_what_it_runs(code, name);
         for Literal { text, how } in literals.iter().filter(|literal| literal.how != Use::Data) {
             // A lone word is a command only where it is handed to what runs it.
-            if (*how == Use::Run || runs && text.contains([' ', '/', '|', '\n']))
+            if (*how == Use::Run || runs && runs_more && text.contains([' ', '/', '|', '\n']))
                 && text.len() > 1
                 && text.chars().any(|c| c.is_ascii_alphabetic())
             {
@@ -683,6 +718,7 @@ fn is_path_text(text: &str) -> bool {
 
 /// Whether a string is a recursive delete that still lacks its target.
 fn deletes_what_follows(text: &str) -> bool {
+    let text = text.replace('\'', "");
     let mut words = text.split_whitespace();
     words.next().is_some_and(|word| super::exec::base(word) == "rm")
         && text.split_whitespace().skip(1).all(|word| word.starts_with('-'))

@@ -21,6 +21,15 @@ fn host_of(url: &str) -> &str {
 impl Run<'_, '_> {
     /// Runs a program that speaks to other machines; `None` where it isn't one.
     pub(super) fn net_program(&mut self, name: &str, words: &[String]) -> Option<Value> {
+        let printed = self.net_program_of(name, words)?;
+        if !listed("curl curlie wget wget2 nc ncat netcat socat telnet scp sftp ping dig nslookup host", name) {
+            self.scan_commands(words);
+            self.scan_secrets(words);
+        }
+        Some(printed)
+    }
+
+    fn net_program_of(&mut self, name: &str, words: &[String]) -> Option<Value> {
         Some(match name {
             "curl" | "curlie" => self.curl(words),
             "wget" | "wget2" => self.wget(words),
@@ -38,7 +47,6 @@ impl Run<'_, '_> {
             | "swaks" | "ssh-copy-id" | "ssh-keyscan" | "mosquitto_pub" | "kafkacat" | "grpcurl" | "speedtest"
             | "iperf3" | "tcpdump" | "tshark" => {
                 self.net("");
-                self.scan_commands(words);
                 let is_fetch = listed("dig nslookup host gh aws gsutil gcloud ssh-keyscan drill", name);
                 if matches!(name, "aws" | "gsutil" | "rclone") {
                     let operands = Options::read(words, "", "").operands;
@@ -227,6 +235,13 @@ impl Run<'_, '_> {
             }
         }
         let mut operands = options.operands;
+        // `sftp HOST:FILE` fetches into the working directory.
+        if let [only] = operands.as_slice()
+            && let Some((_, path)) = only.split_once(':')
+        {
+            let target = base(path).to_owned();
+            self.fetched(&[target]);
+        }
         let target = operands.pop().unwrap_or_default();
         let mut is_far = false;
         for source in &operands {

@@ -683,6 +683,8 @@ impl<'m, 'a> Run<'m, 'a> {
             }
         }
         made.sort_by_key(|(key, _)| key.parse::<u64>().unwrap_or(u64::MAX));
+        let values: Value = made.iter().flat_map(|(_, value)| value.clone()).collect();
+        self.environment_rules(&assign.name, &values, true);
         Rc::make_mut(&mut self.state.vars).insert(assign.name.clone(), Var::Array(made));
     }
 

@@ -8,7 +8,7 @@ use super::text;
 use crate::proto::action::{Risk, WriteKind};
 
 /// Options whose value is a command, by custom.
-const RUNS: &str = " -c -e -x --exec --execute --command --cmd --eval --run --shell --hook --preview --program --filter --action \
+const RUNS: &str = " -c -e -E -a -x --exec --execute --command --cmd --eval --run --shell --hook --preview --program --filter --action \
     --up --down --handler --callback --shell-command --run-command --sh --script -exec -command --batch-string --python-expr \
     --pager --editor --helper --wrapper --launcher ";
 /// Words in front of a command, by custom.
@@ -96,8 +96,19 @@ impl Run<'_, '_> {
                 word.split_once('=').map_or((word.as_str(), None), |(option, value)| (option, Some(value)));
             let is_hook = option.starts_with("--on-") || option.starts_with("--pre-") || option.starts_with("--post-");
             if text::listed(RUNS, option) || is_hook {
-                let value = inline.map(str::to_owned).or_else(|| words.get(at + 1).cloned());
-                self.embedded(&value.unwrap_or_default(), false);
+                let value = inline.map(str::to_owned).or_else(|| words.get(at + 1).cloned()).unwrap_or_default();
+                self.embedded(value.trim_start_matches('!'), false);
+                self.embedded_code(&value);
+            } else if let Some(list) = words.get(at + 1).filter(|_| option == "-wrapper") {
+                self.exec_program(list.split(',').map(str::to_owned).collect());
+            } else if word == "eval" && at == 0 {
+                self.embedded_code(&words[1..].join(" "));
+            }
+            // TeX and rpm have signs of their own.
+            for (open, close) in [("write18{", '}'), ("%(", ')'), ("os.execute(", ')')] {
+                if let Some(code) = word.split_once(open).and_then(|(_, inner)| inner.rsplit_once(close)) {
+                    self.embedded(code.0.trim_matches(['"', '\'']), false);
+                }
             }
             if word == "--" && at + 1 < words.len() {
                 let line = Self::line_of(&words[at + 1..]);
@@ -120,9 +131,60 @@ impl Run<'_, '_> {
         lines.iter().for_each(|line| self.embedded(line, true));
     }
 
+    /// Code in a language that isn't known: only what it is blocked for counts.
+    fn embedded_code(&mut self, code: &str) {
+        let before = self.reasons.len();
+        self.other_code("", code);
+        let mut at = 0;
+        self.reasons.retain(|reason| {
+            at += 1;
+            at <= before || reason.risk == Risk::Blocked && !matches!(reason.rule, "unknown-code" | "outside-workspace")
+        });
+    }
+
+    /// What a program that isn't known is fed with: lines that begin with a sign for a shell, and code.
+    pub(super) fn scan_input(&mut self) {
+        let input = self.streams.input.replace(nothing());
+        let known: Vec<String> = input.into_iter().flatten().filter(|text| text::is_known(text)).collect();
+        for text in &known {
+            let marks = ["!", ".sy ", "exec ", "\\!", "shell "];
+            for line in
+                text.lines().filter_map(|line| marks.iter().find_map(|mark| line.trim().strip_prefix(mark))).take(16)
+            {
+                self.embedded(line, false);
+            }
+            self.embedded_code(text);
+        }
+    }
+
+    /// A program that isn't known, or that only tells, is pointed at keys: but not by an option that says which key to use.
+    pub(super) fn scan_secrets(&mut self, words: &[String]) {
+        let uses_key = |word: &String| {
+            let name = word.trim_start_matches('-').to_ascii_lowercase();
+            word.starts_with('-')
+                && (name == "i"
+                    || ["key", "ident", "cert", "config", "private", "kube", "credential", "cookie", "netrc"]
+                        .iter()
+                        .any(|part| name.contains(part)))
+        };
+        for (at, word) in words.iter().enumerate() {
+            if uses_key(word) || at.checked_sub(1).and_then(|at| words.get(at)).is_some_and(uses_key) {
+                continue;
+            }
+            let path = word.rsplit(['=', '@', ':']).next().unwrap_or(word);
+            let place = |path: &str| self.zone_of(path) == super::place::Zone::Credentials;
+            if path.contains('/') && !text::has_open(path) && !word.contains("://") && place(path) {
+                self.reads(path);
+            }
+        }
+    }
+
     /// A program that builds from files which this very script wrote: what it makes will do what they say.
     pub(super) fn builds_known(&mut self, name: &str, words: &[String]) {
-        for word in words.iter().filter(|word| word.contains('.') && !word.starts_with('-')).take(16) {
+        if text::listed("npm yarn pnpm bun", name) {
+            self.known_scripts("package.json");
+        }
+        for word in words.iter().filter(|word| *word == "-" || word.contains('.') && !word.starts_with('-')).take(16) {
             let known: Vec<String> = self.content(word).into_iter().filter(|text| text::is_known(text)).collect();
             known.iter().for_each(|code| self.other_code(name, code));
         }

@@ -117,6 +117,16 @@ impl Run<'_, '_> {
                 (true, None) => vec![FILE.to_string()],
                 _ => vec![String::new()],
             };
+            // A hook runs when nobody looks: what it would do is done by who writes it.
+            if path.contains("/.git/hooks/") || path.ends_with("/.envrc") {
+                self.script_text(data, &[]);
+            }
+            if path.ends_with("/.git/config") {
+                let lines: Vec<String> = data.iter().flat_map(|text| text.lines()).map(str::to_owned).collect();
+                for (_, code) in lines.iter().filter_map(|line| line.split_once('!')).take(16) {
+                    self.embedded(code.trim_end_matches('"'), true);
+                }
+            }
             self.written.insert(path, joined(before, data.clone()));
         }
     }
@@ -151,6 +161,14 @@ impl Run<'_, '_> {
             }
             if path.starts_with("/dev/tcp/") || path.starts_with("/dev/udp/") {
                 return vec![NET.to_string()];
+            }
+        }
+        // A name that was found, as by `find`: one of the files that this very script wrote.
+        let base = super::exec::base(path);
+        if path.contains(NAME) && !base.contains(NAME) {
+            let found = self.written.iter().find(|(own, _)| super::exec::base(own) == base);
+            if let Some((_, data)) = found {
+                return data.clone();
             }
         }
         vec![if has_open(path) { OUTPUT } else { FILE }.to_string()]

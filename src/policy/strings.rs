@@ -93,7 +93,15 @@ impl Run<'_, '_> {
             Options::read(words, "cfIPL", "").operands.iter().for_each(|path| self.lists(path));
             return Some(output());
         }
-        text::listed(TELLERS, name).then(|| if name == "sleep" { super::exec::nothing() } else { output() })
+        if !text::listed(TELLERS, name) {
+            return None;
+        }
+        self.scan_secrets(words);
+        if name == "shuf" {
+            let options = Options::read(words, "oin", "output input-range head-count random-source");
+            options.values("o", "output").for_each(|path| self.writes(path, crate::proto::action::WriteKind::Write));
+        }
+        Some(if name == "sleep" { super::exec::nothing() } else { output() })
     }
 
     /// Reads the files among the operands of a program that only reads; some have options that write.
@@ -283,7 +291,7 @@ impl Run<'_, '_> {
             [] => vec![STAR.to_string()],
             paths => paths
                 .iter()
-                .map(|path| match text::has_pattern(path) {
+                .map(|path| match text::has_pattern(path) || self.is_written(path) {
                     true => path.clone(),
                     false => STAR.to_string(),
                 })
@@ -297,7 +305,9 @@ impl Run<'_, '_> {
 fn processes(name: &str, words: &[String]) -> Value {
     let is_all = if name == "pgrep" {
         let options = Options::read(words, "dFgGPrsStuUO", "delimiter pidfile group parent runstates session terminal");
-        !options.has("PtsFr", "parent") && options.operands.iter().all(|it| it.chars().all(|c| ".*^$".contains(c)))
+        options.has("v", "inverse")
+            || !options.has("PtsFr", "parent")
+                && options.operands.iter().all(|it| it.chars().all(|c| ".*^$".contains(c)))
     } else {
         let every = |word: &String| match word.strip_prefix('-') {
             Some(letters) => !letters.starts_with('-') && letters.contains(['e', 'A', 'a']),

@@ -42,7 +42,8 @@ const DISKS: [&str; 25] = [
 const VOLUMES: [&str; 10] =
     ["lvremove", "vgremove", "pvremove", "zpool", "zfs", "btrfs", "lvm", "dmsetup", "losetup", "bcache"];
 /// Programs that change accounts and what they may do.
-const ACCOUNTS: [&str; 20] = [
+const ACCOUNTS: [&str; 21] = [
+    "vigr",
     "passwd",
     "chpasswd",
     "useradd",
@@ -94,8 +95,9 @@ impl Run<'_, '_> {
             }
             _ if VOLUMES.contains(&name) => self.volumes(name, words),
             _ if ACCOUNTS.contains(&name) => {
-                let only_tells =
-                    words.iter().any(|word| matches!(word.as_str(), "-S" | "--status" | "-l" | "--list" | "-c"));
+                // Of `passwd` `-l` locks.
+                let tells = if name == "passwd" { "-S --status" } else { "-S --status -l --list -c" };
+                let only_tells = words.iter().any(|word| listed(tells, word));
                 if only_tells && matches!(name, "passwd" | "chage" | "visudo") {
                     self.note(Risk::High, "system", "looks at accounts");
                 } else {
@@ -104,6 +106,17 @@ impl Run<'_, '_> {
             }
             "kill" => self.kill(words),
             "pkill" | "killall" | "skill" | "slay" | "xkill" => self.kill_by_name(name, words),
+            "fuser" => {
+                let options = Options::read(words, "Nn", "namespace signal");
+                let is_vital = |path: &String| {
+                    self.absolute(path).iter().any(|path| self.map.is_vital(&super::place::Place::of(path)))
+                };
+                if options.has("k", "kill") && options.operands.iter().any(is_vital) {
+                    self.block("kill-all", "ends every process that uses a file system");
+                } else {
+                    self.note(Risk::High, "signal", "looks at processes, or sends them a signal");
+                }
+            }
             "killall5" => self.block("kill-all", "sends a signal to every process"),
             "sysctl" => {
                 if words
@@ -146,6 +159,10 @@ impl Run<'_, '_> {
     fn services(&mut self, name: &str, words: &[String]) {
         let plain: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
         let verb = plain.first().copied().unwrap_or_default();
+        if name == "service" && verb.contains('/') {
+            // The name of a service is a path below `/etc/init.d`.
+            self.exec_program(words.to_vec());
+        }
         let unit = |word: &str| {
             let word = word.trim_end_matches(".target").trim_end_matches(".service").trim_start_matches("systemd-");
             POWER_UNITS.contains(&word)
@@ -304,7 +321,15 @@ impl Run<'_, '_> {
                 continue;
             }
             self.effect(Effect::Signal { target: text::shown(word) });
-            if word.contains(text::PROCESSES) || word.trim_start_matches('-').trim_start_matches('0') == "1" {
+            // In a container the first process is only the container's.
+            if self.elsewhere > 1 {
+                continue;
+            }
+            // A pattern in place of a number was made of the names in `/proc`.
+            if word.contains(text::PROCESSES)
+                || text::has_pattern(word)
+                || word.trim_start_matches('-').trim_start_matches('0') == "1"
+            {
                 self.block("kill-all", "sends a signal to every process, or to the first");
             }
         }
@@ -373,6 +398,21 @@ impl Run<'_, '_> {
                 ) && !words.iter().any(|word| listed("add del set flush delete -F -X down up", word)));
         if matches!(name, "grub-install" | "efibootmgr" | "update-grub" | "grub-mkconfig") && !words.is_empty() {
             return self.block("disk", format!("{name} changes how the machine starts"));
+        }
+        if name == "ip"
+            && let Some(at) = words.iter().position(|word| word == "exec")
+        {
+            // `ip netns exec NAME COMMAND`
+            self.exec_program(words.get(at + 2..).unwrap_or_default().to_vec());
+        }
+        if name == "ip" || name == "update-alternatives" {
+            self.scan_secrets(words);
+        }
+        if name == "update-alternatives"
+            && let Some(at) = words.iter().position(|word| word == "--install")
+            && let Some(path) = words.get(at + 1).cloned()
+        {
+            self.writes(&path, WriteKind::Write);
         }
         if name == "umount"
             && words

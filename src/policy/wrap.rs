@@ -60,7 +60,8 @@ impl Run<'_, '_> {
             "watch" | "hyperfine" | "entr" | "watchexec" | "nodemon" | "chokidar" | "expect" | "su" | "runuser"
             | "sg" | "newgrp" | "script" | "flock" | "tmux" | "screen" | "at" | "batch" | "crontab" | "capsh"
             | "ifup" | "start-stop-daemon" | "machinectl" | "run-parts" | "pee" | "perf" | "man" | "less" | "more"
-            | "vi" | "vim" | "nvim" | "view" | "ex" | "ed" | "emacs" | "nano" => self.line_wrapper(name, words),
+            | "vi" | "vim" | "nvim" | "view" | "vimdiff" | "rview" | "rvim" | "gvim" | "ex" | "ed" | "emacs"
+            | "nano" => self.line_wrapper(name, words),
             "ssh" | "mosh" | "rsh" | "dbclient" | "autossh" | "slogin" => self.ssh(words),
             "npx" | "bunx" | "pnpx" | "uvx" | "pipx" => {
                 self.net("");
@@ -183,8 +184,11 @@ impl Run<'_, '_> {
     fn line_wrapper(&mut self, name: &str, words: &[String]) -> Value {
         match name {
             "watch" => {
-                let options = leading(words, "nq", "interval equexit");
-                let code = options.join(" ");
+                let rest = leading(words, "nq", "interval equexit");
+                if Options::read(&words[..words.len() - rest.len()], "nq", "interval equexit").has("x", "exec") {
+                    return self.exec_program(rest.to_vec());
+                }
+                let code = rest.join(" ");
                 return self.code_elsewhere(&code);
             }
             "hyperfine" | "pee" | "sg" | "chokidar" | "nodemon" | "watchexec" | "entr" => {
@@ -219,6 +223,9 @@ impl Run<'_, '_> {
                     _ => Vec::new(),
                 };
                 for (at, word) in words.iter().chain(&lines).enumerate() {
+                    if name == "expect" && word.contains(' ') {
+                        self.other_code(name, word);
+                    }
                     if word.contains(' ') {
                         let code = word.replace("spawn ", "").replace("system ", "").replace("exec ", "");
                         self.code_elsewhere(&code);
@@ -261,7 +268,7 @@ impl Run<'_, '_> {
                 if let Some((_, shell)) = code.split_once(" !") {
                     self.code_elsewhere(shell);
                 }
-                self.other_code("vim", code);
+                self.other_code(if name == "emacs" { name } else { "vim" }, code);
             } else if !word.starts_with('-') && !is_code {
                 if reads { self.reads(word) } else { self.writes(word, crate::proto::action::WriteKind::Write) }
             }
@@ -339,7 +346,8 @@ impl Run<'_, '_> {
             options.values("c", "command").chain(options.values("", "session-command")).map(str::to_owned).collect();
         if codes.is_empty() {
             let from = usize::from(!options.has("u", "user"));
-            let rest: Vec<String> = options.operands.iter().skip(from).cloned().collect();
+            let operands = options.operands.iter().filter(|word| *word != "-");
+            let rest: Vec<String> = operands.skip(from).cloned().collect();
             if rest.is_empty() {
                 return self.exec_program(vec!["sh".to_owned()]);
             }

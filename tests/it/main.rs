@@ -18,6 +18,7 @@ mod harness;
 mod history;
 mod hooks;
 mod hostile;
+mod https;
 mod input;
 mod jobs;
 mod kills;

@@ -16,11 +16,13 @@ use std::time::{Duration, Instant};
 use encoding_rs::{Encoding, UTF_8};
 use serde_json::{Value, json};
 use ureq::http::{HeaderMap, Request, Response, header};
+use ureq::tls::TlsConfig;
 use ureq::unversioned::transport::{Connector, RustlsConnector};
 use ureq::{Agent, Body};
 
 use super::{Place, Plan, Spec, Tool, Work, text};
 use crate::gate::Permit;
+use crate::host::{Authorities, certificate_problem};
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
 use address::Reach;
@@ -43,7 +45,7 @@ const PUBLIC_ONLY: &str = "only the public web can be requested";
 const HEADER_BYTES_MAX: usize = 500;
 
 /// What the user allows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct HttpOptions {
     /// Whether data may be sent.
     pub post: bool,
@@ -51,11 +53,13 @@ pub struct HttpOptions {
     pub ports: Vec<u16>,
     /// Whether this machine and private networks may be reached.
     pub allow_private: bool,
+    /// Who vouches for servers on https.
+    pub authorities: Authorities,
 }
 
 impl Default for HttpOptions {
     fn default() -> Self {
-        Self { post: false, ports: vec![80, 443], allow_private: false }
+        Self { post: false, ports: vec![80, 443], allow_private: false, authorities: Authorities::default() }
     }
 }
 
@@ -64,14 +68,15 @@ pub struct Http {
     post: bool,
     reach: Reach,
     lookup: Lookup,
+    authorities: Authorities,
 }
 
 impl Http {
     /// Makes it.
     #[must_use]
     pub fn new(options: HttpOptions) -> Self {
-        let HttpOptions { post, ports, allow_private } = options;
-        Self { post, reach: Reach { allow_private, ports }, lookup: system_lookup() }
+        let HttpOptions { post, ports, allow_private, authorities } = options;
+        Self { post, reach: Reach { allow_private, ports }, lookup: system_lookup(), authorities }
     }
 }
 
@@ -191,7 +196,11 @@ impl Http {
     /// One request on a thread of its own, so that a stop doesn't wait for the network.
     fn once(&self, ask: &Ask, url: &Url, work: &Work<'_>) -> Result<Answer, ToolError> {
         let guard = Guard { reach: self.reach.clone(), lookup: Arc::clone(&self.lookup), connect: CONNECT };
-        let agent = agent(guard, ask.deadline);
+        let tls = match url.is_https {
+            true => self.authorities.tls().map_err(|why| insecure(url, &why))?,
+            false => TlsConfig::default(),
+        };
+        let agent = agent(guard, tls, ask.deadline);
         let (sender, receiver) = sync_channel(1);
         let job = (agent.clone(), ask.clone(), url.clone());
         std::thread::spawn(move || sender.send(exchange(&job.0, &job.1, job.2)).ok());
@@ -216,7 +225,7 @@ impl Http {
     }
 }
 
-fn agent(guard: Guard, deadline: Instant) -> Agent {
+fn agent(guard: Guard, tls: TlsConfig, deadline: Instant) -> Agent {
     let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
     let config = Agent::config_builder()
         .http_status_as_error(false)
@@ -230,6 +239,7 @@ fn agent(guard: Guard, deadline: Instant) -> Agent {
         .accept("text/html, text/plain, application/json, text/*;q=0.9, */*;q=0.5")
         // A packed body could unpack to anything.
         .accept_encoding("identity")
+        .tls_config(tls)
         .timeout_global(Some(left))
         .timeout_resolve(Some(CONNECT.min(left)))
         .timeout_connect(Some(CONNECT.min(left)))
@@ -413,6 +423,14 @@ fn timed_out(url: &Url) -> ToolError {
     )
 }
 
+/// Why no connection came about: what is wrong with the certificate, where it is that.
+fn insecure(url: &Url, why: &str) -> ToolError {
+    match certificate_problem(why) {
+        Some((message, hint)) => ToolError::new("certificate", format!("{url}: no secure connection: {message}"), hint),
+        None => ToolError::new("unreachable", format!("{url}: {why}"), ""),
+    }
+}
+
 fn of_ureq(error: ureq::Error, url: &Url) -> ToolError {
     match error {
         ureq::Error::Other(inner) if inner.is::<Refused>() => {
@@ -423,6 +441,6 @@ fn of_ureq(error: ureq::Error, url: &Url) -> ToolError {
         }
         ureq::Error::Timeout(_) => timed_out(url),
         ureq::Error::HostNotFound => ToolError::new("unreachable", format!("{url}: there is no such host"), ""),
-        other => ToolError::new("unreachable", format!("{url}: {other}"), ""),
+        other => insecure(url, &other.to_string()),
     }
 }

@@ -57,7 +57,7 @@ impl Memory for Nobody {
 }
 
 fn tool(ports: &[u16], allow_private: bool) -> Http {
-    Http::new(HttpOptions { post: true, ports: ports.to_vec(), allow_private })
+    Http::new(HttpOptions { post: true, ports: ports.to_vec(), allow_private, ..HttpOptions::default() })
 }
 
 fn request(tool: &Http, method: &str, url: &str, is_stopped: &(dyn Fn() -> bool + Sync), limit_ms: u64) -> Outcome {

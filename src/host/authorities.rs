@@ -1,0 +1,144 @@
+//! Which authorities vouch for servers on https: the list that is built in, or what `SSL_CERT_FILE` and `SSL_CERT_DIR`
+//! name, as for curl and OpenSSL. Must not know who asks whom.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+
+/// The variable that names a file of certificates.
+const FILE: &str = "SSL_CERT_FILE";
+/// The variable that names directories of them, with `:` between.
+const DIRECTORIES: &str = "SSL_CERT_DIR";
+/// Files of a directory that are read: the usual lists have some 300, each under two names.
+const FILES_MAX: usize = 2000;
+
+/// The authorities that are trusted: Mozilla's list, which is built in, where nothing is named.
+#[derive(Clone, Debug, Default)]
+pub struct Authorities {
+    file: Option<PathBuf>,
+    directories: Vec<PathBuf>,
+}
+
+impl Authorities {
+    /// Takes what the environment names; read is it only when a server on https is asked.
+    #[must_use]
+    pub fn of(environment: &BTreeMap<OsString, OsString>) -> Self {
+        let named = |name: &str| environment.get(OsStr::new(name)).filter(|value| !value.is_empty());
+        Self {
+            file: named(FILE).map(PathBuf::from),
+            directories: named(DIRECTORIES).into_iter().flat_map(std::env::split_paths).collect(),
+        }
+    }
+
+    /// Gives how connections are encrypted: where something is named, nobody else vouches for a server.
+    ///
+    /// # Errors
+    /// In words, what is wrong with what the environment names.
+    pub fn tls(&self) -> Result<TlsConfig, String> {
+        let roots = match self.file.is_none() && self.directories.is_empty() {
+            true => RootCerts::WebPki,
+            false => RootCerts::Specific(Arc::new(self.read()?)),
+        };
+        Ok(TlsConfig::builder().root_certs(roots).build())
+    }
+
+    fn read(&self) -> Result<Vec<Certificate<'static>>, String> {
+        let mut found = Vec::new();
+        if let Some(path) = &self.file {
+            let wrong = |why: &str| format!("{FILE} names {}: {why}", path.display());
+            found = certificates(path).map_err(|why| wrong(&why))?;
+            if found.is_empty() {
+                return Err(wrong("it holds no certificate (PEM)"));
+            }
+        }
+        for directory in &self.directories {
+            let wrong = |why: String| format!("{DIRECTORIES} names {}: {why}", directory.display());
+            // A directory may hold other files too.
+            let files = files_of(directory).map_err(wrong)?;
+            found.extend(files.iter().flat_map(|path| certificates(path).unwrap_or_default()));
+        }
+        match found.is_empty() {
+            true => Err(format!("{DIRECTORIES} names directories that hold no certificate (PEM)")),
+            false => Ok(found),
+        }
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, String> {
+    let text = super::read_text(path)?;
+    let certificate = |item| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(certificate),
+        _ => None,
+    };
+    Ok(parse_pem(text.as_bytes()).filter_map(certificate).collect())
+}
+
+fn files_of(directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = std::fs::read_dir(directory).map_err(|error| error.to_string())?;
+    let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).take(FILES_MAX).collect();
+    // The same order on every machine.
+    files.sort();
+    Ok(files)
+}
+
+/// Says in plain words what is wrong with a server's certificate, and what to do next; nothing where `why`, the TLS library's
+/// own words, is about something else.
+#[must_use]
+pub fn certificate_problem(why: &str) -> Option<(String, &'static str)> {
+    let has = |words: &[&str]| words.iter().any(|word| why.contains(word));
+    Some(if why.contains(FILE) || why.contains(DIRECTORIES) {
+        (why.to_owned(), "correct the variable, or unset it to trust the authorities that are built in")
+    } else if has(&["not valid for name", "NotValidForName"]) {
+        let names = why.split_once("only valid for ").map(|(_, names)| format!(": it is for {names}"));
+        let message = format!("the server's certificate is for another name{}", names.unwrap_or_default());
+        (message, "write the name that the certificate is for; another one may be somebody else's machine")
+    } else if has(&["expired", "Expired"]) {
+        ("the server's certificate has expired".to_owned(), "its owner must renew it; or this machine's clock is wrong")
+    } else if has(&["not valid yet", "NotValidYet"]) {
+        ("the server's certificate isn't valid yet".to_owned(), "look at this machine's clock")
+    } else if has(&["UnknownIssuer", "CaUsedAsEndEntity", "BadSignature"]) {
+        (
+            "nobody who is trusted here vouches for the server's certificate".to_owned(),
+            "if you trust that server, let SSL_CERT_FILE name its authority's certificate (PEM), and start anew",
+        )
+    } else {
+        return None;
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_named_but_missing_is_told() {
+        let of = |name: &str, value: &str| {
+            Authorities::of(&BTreeMap::from([(OsString::from(name), OsString::from(value))])).tls()
+        };
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("none.pem");
+        let why = of(FILE, path.to_str().expect("text")).expect_err("a problem");
+        assert!(why.contains(FILE) && why.contains("none.pem"), "{why}");
+        let empty = directory.path().to_str().expect("text");
+        assert!(of(DIRECTORIES, empty).expect_err("a problem").contains("no certificate"));
+        std::fs::write(&path, "words").expect("a file");
+        assert!(of(FILE, path.to_str().expect("text")).expect_err("a problem").contains("no certificate"));
+        assert!(of(FILE, "").is_ok(), "an empty variable is none");
+    }
+
+    #[test]
+    fn problems_of_certificates_are_told_in_plain_words() {
+        for (why, said) in [
+            ("io: invalid peer certificate: UnknownIssuer", "vouches"),
+            ("invalid peer certificate: certificate expired: …", "has expired"),
+            ("certificate not valid for name \"a\"; certificate is only valid for DnsName(\"b\")", "DnsName(\"b\")"),
+        ] {
+            let (message, hint) = certificate_problem(why).expect("a problem");
+            assert!(message.contains(said) && !hint.is_empty(), "{message}");
+        }
+        assert_eq!(certificate_problem("connection reset"), None);
+    }
+}
