@@ -77,7 +77,8 @@ impl Turn<'_, '_> {
                 Err(error) if error.fault == Fault::Cancelled => break Err(Broken::Cancelled),
                 Err(error) => break Err(Broken::Failed(error.to_failure())),
             };
-            let Response { text, calls, state, .. } = &response;
+            let Response { text, state, .. } = &response;
+            let calls = &distinct(&response);
             let Some(hands) = self.hands.as_deref_mut().filter(|_| !calls.is_empty() && !request.tools.is_empty())
             else {
                 break Ok(response);
@@ -123,6 +124,16 @@ impl Turn<'_, '_> {
         };
         !request.tools.is_empty() && self.asked.text.is_empty() && (said.contains("tool") || said.contains("function"))
     }
+}
+
+/// The calls of an answer, each once: small models say the same twice, and what is inserted twice is wrong. Where a provider
+/// wants its own parts back, each call in them needs a result.
+fn distinct(response: &Response) -> Vec<ToolCall> {
+    let is_first = |(number, call): &(usize, &ToolCall)| {
+        let before = &response.calls[..*number];
+        response.state.is_some() || !before.iter().any(|it| it.name == call.name && it.arguments == call.arguments)
+    };
+    response.calls.iter().enumerate().filter(is_first).map(|(_, call)| call.clone()).collect()
 }
 
 /// What a person is told of a model without tools.

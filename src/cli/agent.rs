@@ -412,7 +412,7 @@ impl Face {
             Step::Denied { why } => self.say_beside(&format!("[tool] denied: {}", escape_visible(why))),
             Step::Done { outcome, .. } => {
                 if let Some(error) = outcome.error.as_ref().filter(|error| error.code != "denied") {
-                    self.say_beside(&format!("[tool] failed: {}", escape_visible(&error.message)));
+                    self.say_beside(&format!("[tool] failed: {}", escape_visible(error.headline())));
                 }
                 if let Some(line) = changed_line(outcome, "reedclaw undo") {
                     self.say_beside(&format!("[tool] {line}"));

@@ -129,6 +129,12 @@ impl ToolError {
     pub fn new(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: hint.into() }
     }
+
+    /// What failed, in one line: what a file has there follows in others.
+    #[must_use]
+    pub fn headline(&self) -> &str {
+        self.message.split_once('\n').map_or(&self.message, |(first, _)| first.trim_end_matches(':'))
+    }
 }
 
 impl From<ToolError> for Outcome {

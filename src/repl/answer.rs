@@ -354,8 +354,9 @@ fn done(outcome: &Outcome, ms: u128, number: usize) -> Option<String> {
     match &outcome.error {
         Some(error) if error.code == "denied" => None,
         Some(error) => {
-            let more = if outcome.output.is_empty() { String::new() } else { format!(" (:show {number})") };
-            Some(format!("  failed: {}{seconds}{more}", shown(&error.message)))
+            let is_all = outcome.output.is_empty() && error.headline() == error.message;
+            let more = if is_all { String::new() } else { format!(" (:show {number})") };
+            Some(format!("  failed: {}{seconds}{more}", shown(error.headline())))
         }
         // An edit says itself how much it was.
         None if outcome.metadata.contains_key("stats") => {

@@ -192,6 +192,39 @@ fn what_somebody_else_has_changed_meanwhile_is_not_undone_by_hunks() {
     assert_eq!((read(home.path(), "a.txt"), read(home.path(), "b.txt")), ("somebody else's\n".into(), "old\n".into()));
 }
 
+/// Between the question and the choice the path came to lead elsewhere: the same bytes, but the part is judged riskier than
+/// the whole was, so a key that was pressed for the other isn't a yes to it.
+#[test]
+fn a_part_that_is_riskier_than_the_whole_was_is_asked_about_anew() {
+    let replace = |old: &str, new: &str| json!({"toolName": "edit_replace_exact", "args": {"path": "sub/pre-commit", "old": old, "new": new}});
+    let edits = json!({"edits": [replace("line 5\n", "line five\n"), replace("line 25\n", "line twenty-five\n")]});
+    let home = home(&[rounds("please", &[("edit_apply_batch", edits)], "that was it")], "");
+    let (sub, hooks) = (work(home.path(), "sub"), work(home.path(), ".git/hooks"));
+    for directory in [&sub, &hooks] {
+        fs::create_dir_all(directory).expect("a directory");
+        fs::write(directory.join("pre-commit"), numbered(30)).expect("a file");
+    }
+    let session = session(spawn(home.path()));
+    session.send(b"?please do\r");
+    session.expect_text("(risk: medium)");
+    session.expect_text(KEYS);
+    session.send(b"h");
+    session.expect_text("hunk 1 of 2");
+    session.send(b"n");
+    session.expect_text("hunk 2 of 2");
+    fs::rename(&sub, work(home.path(), "aside")).expect("another name");
+    std::os::unix::fs::symlink(".git/hooks", &sub).expect("a link");
+    session.send(b"y");
+    session.expect_text("(risk: high)");
+    session.expect_text("(protected)");
+    session.expect_text(KEYS);
+    assert_eq!(read(home.path(), ".git/hooks/pre-commit"), numbered(30), "nothing is written without a new yes");
+    session.send(b"n");
+    session.expect_text("that was it");
+    assert_eq!(read(home.path(), ".git/hooks/pre-commit"), numbered(30));
+    assert_eq!(read(home.path(), "aside/pre-commit"), numbered(30));
+}
+
 #[test]
 fn hunks_can_be_left_altogether() {
     let home = batch_home();

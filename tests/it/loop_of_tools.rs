@@ -288,6 +288,20 @@ fn a_model_that_goes_round_in_circles_is_stopped() {
 }
 
 #[test]
+fn a_call_that_an_answer_makes_twice_is_made_once() {
+    let insert = json!({"tool_call": {"name": "edit_insert_at_line",
+        "arguments": {"path": "a.txt", "line": 1, "content": "first\n"}}});
+    let rounds = json!([[insert, insert], [{"text": "it is there"}]]);
+    let home = home(&[json!({"when": "insert", "rounds": rounds})], "security = {autonomy = 'full'}");
+    let file = home.path().join("reedclaw-workspace/a.txt");
+    fs::create_dir_all(file.parent().expect("a directory")).expect("a directory");
+    fs::write(&file, "second\n").expect("a file");
+    let (code, out, err) = reedclaw(home.path(), &["agent", "-m", "insert"]);
+    assert!(code == Some(0) && out.contains("it is there"), "{out}{err}");
+    assert_eq!(fs::read_to_string(&file).expect("the file"), "first\nsecond\n");
+}
+
+#[test]
 fn a_model_without_tools_proposes_commands_in_their_place() {
     let server = Server::start();
     server.reply(refusal("500 Oops", "tools param requires --jinja flag"));

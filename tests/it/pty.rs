@@ -585,7 +585,7 @@ pub fn cursor_line(screen: &Screen) -> String {
 }
 
 /// The text of that line in front of the cursor, without blanks at its end: what stands behind it may be a suggestion.
-fn left_of_cursor(screen: &Screen) -> String {
+pub fn left_of_cursor(screen: &Screen) -> String {
     let (row, col) = screen.cursor_position();
     screen.rows(0, col).nth(usize::from(row)).unwrap_or_default().trim_end().to_string()
 }

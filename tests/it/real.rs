@@ -6,30 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::need;
-use crate::pty::{Key, Session, Spawn};
+use crate::pty::{Key, PROMPT, Session, Spawn, left_of_cursor};
 use crate::story::{committed, git, rustc, shlex};
 
-/// What its user tells so small a model, with an example in the form of its template.
-const CONFIG: &str = r#"
-return {
-  models = {
-    small = {
-      endpoint = "ENDPOINT", temperature = 0, max_output_tokens = 200,
-      system_prompt = [[
-You edit files. For example, when the user says: In src/main.c replace `int x = 1;` by `int x = 3;`
-you answer:
-<tool_call>
-{"name": "edit_replace_exact", "arguments": {"path": "src/main.c", "old": "int x = 1;", "new": "int x = 3;", "expectedOccurrences": 1}}
-</tool_call>]],
-    },
-  },
-  tools_allow = { shell = { "edit_replace_exact" } },
-  project = { check = "./check" },
-  context = { project = false, exec_output_tokens = 0 },
-  console = { usage = false },
-  memory = { auto = false },
-}
-"#;
+/// What a user of so small a model has in their config.
+const CONFIG: &str = include_str!("../../examples/small-local.lua");
+const ENDPOINT: &str = "http://127.0.0.1:8080";
 
 /// Each line counts twice: the library's own test `test_lineno` fails.
 const RIGHT: &str = "self.line_no += 1;";
@@ -65,7 +47,7 @@ fn asks_and_accepts(session: &Session, question: &str, file: &Path) -> bool {
 }
 
 fn is_at_prompt(screen: &vt100::Screen) -> bool {
-    crate::pty::cursor_line(screen).trim_end().ends_with(crate::pty::PROMPT)
+    left_of_cursor(screen).ends_with(PROMPT)
 }
 
 #[test]
@@ -80,7 +62,8 @@ fn a_real_model_mends_a_bug_and_everything_is_taken_back() {
     committed(&work);
     let path = format!("{}/bin:{}", rustc(&["--print", "sysroot"]), need::TEST_PATH);
     let spawn = Spawn::reedclaw().home(home.path()).cwd(&work).size(50, 120).env("PATH", &path);
-    let config = CONFIG.replace("ENDPOINT", &endpoint);
+    assert!(CONFIG.contains(ENDPOINT));
+    let config = CONFIG.replace(ENDPOINT, &endpoint);
     let mut session = Session::spawn(spawn.file(".config/reedclaw/config.lua", &config));
     // Two busy cores read some 50 tokens a second.
     session.set_patience(Duration::from_secs(170));

@@ -178,8 +178,16 @@ fn wrong_count(path: &str, content: &[u8], found: &[Occurrence], expected: usize
     if found.len() > PLACES_MAX {
         lines.push(format!("and {} more", found.len() - PLACES_MAX));
     }
-    let message = format!("{path} has the text {} times, not {expected}: at lines {}", found.len(), lines.join(", "));
-    let hint = format!("take more lines around the one that is meant, or say expectedOccurrences: {}", found.len());
+    let (times, at) = match found.len() {
+        1 => (format!("once, not {expected} times"), "line"),
+        count => (format!("{count} times, not {expected}"), "lines"),
+    };
+    let message = format!("{path} has the text {times}: at {at} {}", lines.join(", "));
+    let hint = match found.len() {
+        1 => "leave expectedOccurrences out".to_owned(),
+        count if count < expected => format!("say expectedOccurrences: {count}"),
+        count => format!("take more lines around the one that is meant, or say expectedOccurrences: {count}"),
+    };
     ToolError::new("count", message, hint)
 }
 
@@ -194,7 +202,8 @@ fn no_match(path: &str, content: &[u8], old: &str) -> ToolError {
     let to = (from + wanted.len().clamp(1, LINES_SHOWN_MAX)).min(lines.len());
     let cut = |line: &&str| line[..line.floor_char_boundary(LINE_BYTES_MAX)].to_owned();
     let there: Vec<String> = lines[from..to].iter().map(cut).collect();
-    let message = format!("{path} doesn't have the text; {how} from line {} to {to}:\n{}", from + 1, there.join("\n"));
+    let place = if from + 1 == to { format!("line {to}") } else { format!("lines {} to {to}", from + 1) };
+    let message = format!("{path} doesn't have the text; {how} {place}:\n{}", there.join("\n"));
     let hint = format!(
         "file_read {path} with range {}-{}, then take the text to the byte",
         from.saturating_sub(2) + 1,
@@ -283,14 +292,20 @@ mod tests {
         let error =
             replaced("m.rs", content, "  let total = 1;\n  print(total);", "x", 1).expect_err("indented otherwise");
         assert_eq!(error.code, "no-match");
-        assert!(error.message.contains("but for white space it is from line 2 to 3:\n    let total = 1;"), "{error}");
+        assert!(error.message.contains("but for white space it is lines 2 to 3:\n    let total = 1;"), "{error}");
         assert!(error.hint.contains("range 1-4"), "{}", error.hint);
         let error = replaced("m.rs", content, "let mut total = 2;", "x", 1).expect_err("another");
-        assert!(error.message.contains("the nearest is from line 2 to 2"), "{error}");
+        assert!(error.message.contains("the nearest is line 2:"), "{error}");
+        assert_eq!(error.headline(), "m.rs doesn't have the text; the nearest is line 2");
         let error = replaced("m.rs", content, "nothing of that sort", "x", 1).expect_err("nothing");
         assert!(error.message.contains("nor anything like it, in its 4 lines"), "{error}");
         let error = replaced("m.rs", content, "total", "x", 1).expect_err("twice");
         assert_eq!(error.message, "m.rs has the text 2 times, not 1: at lines 2, 3");
+        let error = replaced("m.rs", content, "total", "x", 3).expect_err("twice");
+        assert_eq!(error.hint, "say expectedOccurrences: 2");
+        let error = replaced("m.rs", content, "main", "x", 2).expect_err("once");
+        assert_eq!(error.message, "m.rs has the text once, not 2 times: at line 1");
+        assert_eq!(error.hint, "leave expectedOccurrences out");
         assert_eq!(code(replaced("f", b"aaa", "aa", "b", 2)), "overlap");
         assert_eq!(code(replaced("f", b"a\0", "a", "b", 1)), "binary");
         assert_eq!(code(replaced("f", b"a\xff", "a", "\u{e4}", 1)), "encoding");
