@@ -177,6 +177,8 @@ impl Root {
         if path.contains('\0') {
             return Err(PathError::Nul);
         }
+        // `x/.` is the directory `x`, as `x/` is; `components` would lose the dot.
+        let path = if path.ends_with("/.") { &path[..path.len() - 1] } else { path };
         let expanded = match path.strip_prefix('~') {
             Some("") => self.home.clone().ok_or(PathError::Outside)?,
             Some(rest) if rest.starts_with('/') => {

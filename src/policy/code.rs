@@ -4,8 +4,13 @@
 
 use super::text::{self, ANY, has_open};
 
-/// Pieces that are looked at.
-const PIECES_MAX: usize = 4000;
+/// Pieces that are looked at: enough for any script of the longest length.
+const PIECES_MAX: usize = 32 * 1024;
+/// Pieces of one call that are looked at for what it does.
+const ARGUMENT_PIECES_MAX: usize = 128;
+/// Names by which code reaches what it doesn't name.
+const HIDES: &str = " getattr setattr eval exec __import__ import_module vars globals locals __dict__ __builtins__ attrgetter \
+    methodcaller Function constructor globalThis Reflect load loadstring _G _ENV ";
 /// Rounds of putting together.
 const ROUNDS_MAX: usize = 24;
 
@@ -67,6 +72,11 @@ const WRITES: &str = " File.write IO.write File.binwrite writeFile writeFileSync
     outputFileSync write_file spit os.WriteFile ioutil.WriteFile fs.write Deno.writeTextFile writeLines ";
 /// Calls that open a file, for writing only where they say so.
 const OPENS: &str = " open fopen File.open io.open openSync os.open file ";
+
+/// Whether code has more pieces than are looked at.
+pub(super) fn is_too_long(code: &str, language: &str) -> bool {
+    code.len() >= PIECES_MAX && pieces(code, language).len() >= PIECES_MAX
+}
 
 /// The strings of code, each as it stands and put together with its neighbours.
 pub(super) fn literals(code: &str, language: &str, home: &str) -> Vec<Literal> {
@@ -361,10 +371,10 @@ pub(super) fn says_what_it_runs(code: &str, language: &str) -> bool {
     let mut calls = 0;
     for (at, piece) in pieces.iter().enumerate() {
         let Piece::Name(name) = piece else { continue };
-        if !text::listed(RUN, name) || text::listed("getattr eval exec __import__", name) {
-            if text::listed("getattr eval exec __import__", name) {
-                return false;
-            }
+        if text::listed(HIDES, name) {
+            return false;
+        }
+        if !text::listed(RUN, name) {
             continue;
         }
         match &pieces[at + 1..] {
@@ -509,6 +519,7 @@ fn used(called: &str, pieces: &[Piece], at: usize, from: usize, text: &str, lang
         && pieces[first - 1] == Piece::Sign(',')
         && matches!(pieces[first - 2], Piece::Text(_))
         && first - 2 > from
+        && at - first < ARGUMENT_PIECES_MAX
     {
         first -= 2;
     }
@@ -536,6 +547,7 @@ fn used(called: &str, pieces: &[Piece], at: usize, from: usize, text: &str, lang
     }
     let strings: Vec<&String> = pieces[first..]
         .iter()
+        .take(ARGUMENT_PIECES_MAX)
         .take_while(|piece| !matches!(piece, Piece::Sign(')' | ';' | '\n')))
         .filter_map(|piece| match piece {
             Piece::Text(text) => Some(text),
@@ -569,8 +581,9 @@ fn used(called: &str, pieces: &[Piece], at: usize, from: usize, text: &str, lang
 
 /// In Lisp the name stands behind the bracket.
 fn of_form(before: &[Piece], pieces: &[Piece]) -> Use {
-    let open = before.iter().rposition(|piece| *piece == Piece::Sign('('));
-    match open.and_then(|open| pieces.get(open + 1)) {
+    let near = before.len().saturating_sub(ARGUMENT_PIECES_MAX);
+    let open = before[near..].iter().rposition(|piece| *piece == Piece::Sign('('));
+    match open.and_then(|open| pieces.get(near + open + 1)) {
         Some(Piece::Name(name)) if text::listed(RUN, name) || text::listed(STARTERS, name) => Use::Run,
         Some(Piece::Name(name)) if text::listed(DATA, name) => Use::Data,
         _ => Use::Other,

@@ -347,15 +347,21 @@ impl Run<'_, '_> {
     }
 
     fn tar(&mut self, words: &[String]) {
-        const VALUES: &str = "fCTXIFbgHLNKVh";
+        const VALUES: &str = "fCTXIFbgHLNKV";
         const LONG: &str = "file directory files-from exclude use-compress-program transform to-command rsh-command checkpoint-action info-script new-volume-script owner group mode format one-top-level";
         // The first word may be letters without a dash: `tar xzf a.tgz`.
         let mut words = words.to_vec();
-        if let Some(first) = words.first_mut().filter(|first| !first.starts_with('-') && !first.is_empty()) {
-            *first = format!("-{first}");
+        if let Some(letters) = words.first().filter(|first| !first.starts_with('-') && !first.is_empty()).cloned() {
+            // In this old style each letter takes the next of the following words, in order.
+            let mut rest = words.split_off(1).into_iter();
+            words.clear();
+            for letter in letters.chars() {
+                words.push(format!("-{letter}"));
+                words.extend(VALUES.contains(letter).then(|| rest.next()).flatten());
+            }
+            words.extend(rest);
         }
-        // In old style several letters may each take a following word.
-        let mut options = Options::read(&words, VALUES.trim_end_matches('h'), LONG);
+        let mut options = Options::read(&words, VALUES, LONG);
         let extracts = options.has("x", "extract") || options.has("", "get");
         let creates = options.has("cruA", "create") || options.has("", "append") || options.has("", "update");
         for code in ["to-command", "use-compress-program", "rsh-command", "info-script", "new-volume-script"] {

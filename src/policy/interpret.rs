@@ -442,9 +442,13 @@ impl Run<'_, '_> {
             };
         }
         self.note(Risk::High, "code", format!("{name} runs code, of which calls and strings are looked at"));
+        if code::is_too_long(code, name) {
+            self.block("too-complex", format!("{name} runs more code than is looked at"));
+        }
         let literals = code::literals(code, name, &self.map.rules.home);
         let (nets, evals) = (has_any(code, NETS), has_any(code, EVALS));
-        let runs = has_any(code, RUNS) || has_any(code, &["getattr(", "__import__", ".send("]);
+        let runs = has_any(code, RUNS)
+            || has_any(code, &["getattr(", "__import__", ".send(", "vars(", "globals(", "__dict__"]);
         if has_any(code, SHELLS) && has_any(code, CODES) {
             self.block("fed-code", format!("{name} runs a command that is put together from codes"));
         }

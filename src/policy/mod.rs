@@ -284,13 +284,19 @@ fn file(run: &mut Run<'_, '_>, action: &Action, path: &str) {
         None => path.to_owned(),
     };
     let writes = matches!(action, Action::Write { .. } | Action::Delete { .. });
+    // As it is written: behind a link `..` is another directory.
+    let written = if path.starts_with('/') { path.clone() } else { format!("{}/{path}", run.context.cwd) };
+    let leads_out = run.map.leads_out(&written);
     for path in run.absolute(&path) {
         run.effect(match action {
             Action::Write { .. } => Effect::Write { path: path.clone(), how: WriteKind::Write },
             Action::Delete { .. } => Effect::Write { path: path.clone(), how: WriteKind::Delete },
             _ => Effect::Read { path: path.clone() },
         });
-        let zone = run.map.zone(&path);
+        let zone = match run.map.zone(&path) {
+            place::Zone::Workspace | place::Zone::Protected if leads_out => place::Zone::Outside,
+            zone => zone,
+        };
         match zone {
             place::Zone::Workspace | place::Zone::Protected if !writes => {
                 run.note(Risk::Low, "reads", format!("reads {path}"));

@@ -217,6 +217,13 @@ impl<'a> Map<'a> {
         }
     }
 
+    /// Whether links on a path are known to lead out of the workspace, wherever that is.
+    pub(super) fn leads_out(&self, path: &str) -> bool {
+        let Some(real) = self.files.canonical(path) else { return false };
+        let root = self.files.canonical(&self.rules.workspace).unwrap_or_else(|| self.rules.workspace.clone());
+        !Place::of(&real).is_surely_below(&Place::of(&root))
+    }
+
     fn zone_of(&self, place: &Place) -> Zone {
         if place.starts_open() {
             return Zone::Unknown;

@@ -145,6 +145,7 @@ fn limits_block() {
         ("a".repeat(SCRIPT_BYTES_MAX + 1), "too-long"),
         (format!("echo {deep}"), "too-deep"),
         ("ls; ".repeat(5000), "too-complex"),
+        (format!("python3 -c '{}'", ";".repeat(40_000)), "too-complex"),
         ("echo \u{202e}x".to_owned(), "odd-character"),
         ("echo a\0b".to_owned(), "odd-character"),
         ("echo \u{fdd0}".to_owned(), "odd-character"),
@@ -309,7 +310,11 @@ fn a_link_leads_where_it_leads() {
     struct Links;
     impl Files for Links {
         fn canonical(&self, path: &str) -> Option<String> {
-            Some(path.replace("/home/u/proj/out", "/etc"))
+            Some(
+                path.replace("/home/u/proj/out", "/etc")
+                    .replace("/home/u/proj/tmp/..", "/var")
+                    .replace("/home/u/proj/tmp", "/tmp/x"),
+            )
         }
     }
     let rules = rules();
@@ -317,6 +322,11 @@ fn a_link_leads_where_it_leads() {
     assert_eq!(judge(&Action::Write { path: "out/passwd".into() }, &context).risk, Risk::Blocked);
     assert_eq!(judge(&Action::Shell { command: "echo x > out/passwd".into() }, &context).risk, Risk::Blocked);
     assert_eq!(judge(&Action::Write { path: "in/passwd".into() }, &context).risk, Risk::Medium);
+    // A directory that anybody may write is outside too, and `..` behind a link isn't where it seems to be.
+    for path in ["tmp/a", "tmp", "tmp/../a"] {
+        assert_eq!(judge(&Action::Read { path: path.into() }, &context).risk, Risk::Blocked, "{path}");
+        assert_eq!(judge(&Action::Write { path: path.into() }, &context).risk, Risk::Blocked, "{path}");
+    }
 }
 
 #[test]

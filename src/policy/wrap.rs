@@ -482,7 +482,7 @@ impl Run<'_, '_> {
 
     fn parallel(&mut self, words: &[String]) -> Value {
         let rest =
-            leading(words, "jNndDSLIaPsXm", "jobs delay retries timeout joblog results colsep sshlogin arg-file halt");
+            leading(words, "jNndDSLIaPs", "jobs delay retries timeout joblog results colsep sshlogin arg-file halt");
         let split = rest.iter().position(|word| word.starts_with(":::"));
         let command: Vec<String> = rest[..split.unwrap_or(rest.len())].to_vec();
         let items: Vec<String> = match split {
@@ -496,6 +496,10 @@ impl Run<'_, '_> {
             let mut code = command.join(" ");
             code = if code.contains("{}") { code.replace("{}", item) } else { format!("{code} {item}") };
             self.code_elsewhere(code.trim());
+            // In place of `{}` a word with blanks stays one word.
+            if command.len() > 1 && item.contains(' ') && command.iter().any(|word| word.contains("{}")) {
+                self.code_elsewhere(&command.join(" ").replace("{}", &super::exec::quote(item)));
+            }
         }
         output()
     }
