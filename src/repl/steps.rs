@@ -11,7 +11,7 @@ use crate::proto::{Failure, FailureKind, HumanLine, ModelCommand};
 use crate::render::diff::unified;
 use crate::render::patch::parse;
 use crate::render::text::{escape_visible, table};
-use crate::steps::{Conflict, Kind, Record, State, Steps, StepsError, TakenBack, counted};
+use crate::steps::{Conflict, Kind, Record, State, Steps, StepsError, TakenBack, Why, counted};
 
 /// Steps that a list shows; all are kept until they make room.
 const SHOWN_MAX: usize = 30;
@@ -69,6 +69,9 @@ pub fn taken_back_lines(done: &TakenBack, verb: &str) -> Vec<String> {
     if done.left.len() > NAMED_MAX {
         lines.push(format!("  and {} more are left as they are", done.left.len() - NAMED_MAX));
     }
+    for line in unseen_lines("not looked into, so what the command did there stays: ", &done.unseen) {
+        lines.push(format!("  {line}"));
+    }
     if let Some(kept) = done.kept_in {
         lines.push(format!("  what was there is kept as step {kept}: :undo brings it back"));
     }
@@ -98,14 +101,19 @@ pub fn step_rows(list: &[Record]) -> Vec<Vec<String>> {
 pub fn cover_lines(steps: &Steps) -> Vec<String> {
     let (bytes, skipped) = steps.cover();
     let mut lines = vec![format!("{} KiB are kept", bytes.div_ceil(1024))];
-    let mut whys: Vec<_> = skipped.iter().map(|(_, why)| *why).collect();
-    whys.sort_unstable();
-    whys.dedup();
+    lines.extend(unseen_lines("not covered: ", &skipped));
+    lines
+}
+
+/// Places by the reason, a line for each.
+fn unseen_lines(head: &str, skipped: &[(std::path::PathBuf, Why)]) -> Vec<String> {
+    let whys: std::collections::BTreeSet<Why> = skipped.iter().map(|(_, why)| *why).collect();
+    let mut lines = Vec::new();
     for why in whys {
         let paths: Vec<String> = skipped.iter().filter(|(_, it)| *it == why).map(|(path, _)| shown(path)).collect();
         let more = paths.len().saturating_sub(NAMED_MAX);
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        lines.push(format!("not covered: {}{more} ({why})", paths[..paths.len().min(NAMED_MAX)].join(", ")));
+        lines.push(format!("{head}{}{more} ({why})", paths[..paths.len().min(NAMED_MAX)].join(", ")));
     }
     lines
 }

@@ -37,9 +37,8 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    /// Reads it; nothing where there is no repository, or one that can't be read.
-    pub(super) fn read(workspace: &Path) -> Option<Self> {
-        let repository = open(workspace)?;
+    /// Reads it; nothing where HEAD can't be read.
+    fn of(repository: &gix::Repository) -> Option<Self> {
         let short = |id: gix::Id<'_>| id.detach().to_hex_with_len(9).to_string();
         let head = repository.head().ok()?;
         let branch = head.referent_name().map(|name| name.shorten().to_string()).unwrap_or_default();
@@ -77,6 +76,8 @@ impl Standing {
 /// What the user's repository has of the workspace's contents. Only what lies in its packs counts: these are few, and can be
 /// held while a command runs.
 pub(super) struct Theirs {
+    /// Where it stands.
+    pub(super) standing: Standing,
     held: Held,
     /// The packs, open as long as somebody looks.
     packs: OnceLock<Packs>,
@@ -94,7 +95,8 @@ impl Theirs {
         }
         let held = Held::of(repository.objects.store_ref().path());
         let attributes = repository.common_dir().join("info/attributes");
-        Some(Self { held, packs: OnceLock::new(), longest, index: repository.index_path(), attributes })
+        let standing = Standing::of(&repository).unwrap_or_default();
+        Some(Self { standing, held, packs: OnceLock::new(), longest, index: repository.index_path(), attributes })
     }
 
     /// What tells its packs from what they were at another time.

@@ -243,7 +243,8 @@ impl Steps {
         self.store.put(&name, hex::encode(text.as_bytes()).as_bytes()).map_err(failed)?;
         let file = File::open(self.store.folder.join(&name)).map_err(failed)?;
         let running = Locked::take(file, false, PROBE_TIME).map_err(|error| failed(error.into()))?;
-        Ok(Open { text, git: Standing::read(self.root.path()), name, _running: running })
+        let git = self.held.last().map(|theirs| theirs.standing.clone());
+        Ok(Open { text, git, name, _running: running })
     }
 
     /// Looks at it after the command, and makes a step of what differs.
@@ -253,7 +254,9 @@ impl Steps {
     pub fn after(&mut self, open: Open) -> Result<Made, StepsError> {
         let made = self.enter().and_then(|_held| {
             let changes = self.look(false)?;
-            let notes = Standing::moved(open.git.as_ref(), Standing::read(self.root.path()).as_ref());
+            // The look before is there too, so that there may be one though now there is no repository.
+            let git = self.held.get(usize::from(open.git.is_some())).map(|theirs| &theirs.standing);
+            let notes = Standing::moved(open.git.as_ref(), git);
             let made = self.make(Kind::Command, open.text.clone(), notes, changes)?;
             Ok(Made { pruned: self.make_room()?, ..made })
         });
@@ -333,7 +336,7 @@ impl Steps {
     /// Bytes that are kept, and what of the workspace isn't covered.
     #[must_use]
     pub fn cover(&self) -> (u64, Vec<(PathBuf, Why)>) {
-        let skipped = self.store.table().map(|(table, _)| table.skipped.into_iter().collect());
+        let skipped = self.store.table().map(|(table, _)| table.lost().chain(table.skipped.clone()).collect());
         (self.store.bytes(), skipped.unwrap_or_default())
     }
 

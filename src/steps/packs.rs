@@ -91,10 +91,11 @@ impl Packs {
         let is_wanted = |id: &ObjectId| wanted.is_none_or(|wanted| wanted.contains(id));
         let is_kept = |pack: &&Pack| !pack.is_small() && pack.index.iter().all(|entry| is_wanted(&entry.oid));
         let (kept, old): (Vec<&Pack>, Vec<&Pack>) = self.packs.iter().partition(is_kept);
-        let mut packer = Packer::new(objects);
+        let (mut packer, mut seen) = (Packer::new(objects), HashSet::new());
         for (pack, (id, from, to)) in old.iter().flat_map(|pack| pack.entries().map(move |entry| (pack, entry))) {
-            if is_wanted(&id) {
-                packer.take_over(id, pack.data.entry_slice(from..to).unwrap_or_default())?;
+            if is_wanted(&id) && seen.insert(id) {
+                let entry = pack.data.entry_slice(from..to).ok_or(std::io::ErrorKind::InvalidData)?;
+                packer.take_over(id, entry)?;
             }
         }
         packer.finish()?;

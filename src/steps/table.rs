@@ -135,6 +135,15 @@ impl Table {
         changes
     }
 
+    /// Every file whose content isn't kept, and why.
+    pub(super) fn lost(&self) -> impl Iterator<Item = (PathBuf, Why)> + '_ {
+        let entries = self.directories.iter().flat_map(|(path, listing)| listing.iter().map(move |it| (path, it)));
+        entries.filter_map(|(path, entry)| match entry.content {
+            Content::Lost(why) => Some((path.join(std::ffi::OsStr::from_bytes(&entry.name)), why)),
+            _ => None,
+        })
+    }
+
     /// Every object that it names as kept.
     pub(super) fn kept(&self) -> impl Iterator<Item = ObjectId> + '_ {
         self.directories.values().flat_map(|listing| listing.iter()).filter_map(|entry| match entry.content {

@@ -242,12 +242,65 @@ fn what_cannot_be_kept_is_told() {
     let skipped = steps.cover().1;
     let of = |path: &str| skipped.iter().find(|(it, _)| it == Path::new(path)).map(|(_, why)| *why);
     assert_eq!((of(".git"), of("cache"), of("secret")), (Some(Why::Git), Some(Why::Cache), Some(Why::Secret)));
+    assert_eq!((of("big"), of("pipe"), of("small")), (Some(Why::Large), Some(Why::Special), None));
     let back = steps.undo(1, false).expect("taken back");
     assert_eq!(back.left.len(), 1);
+    assert_eq!(back.unseen, [(PathBuf::from("cache"), Why::Cache)], "what was done there isn't known, and said");
     assert_eq!(scene.read("small"), "s");
     assert_eq!((scene.read("big").starts_with('y'), scene.read("secret/key").as_str()), (true, "l"));
     let few = Limits { files_max: 3, ..LIMITS };
     assert!(matches!(scene.steps_with(few).before("x"), Err(StepsError::TooMany(3))));
+}
+
+#[test]
+fn where_the_store_cannot_be_made_nothing_is_promised() {
+    let scene = Scene::of(&[("a", "old"), ("in the way", "a file")]);
+    // A file where a directory would be, and a file system on which nobody makes anything.
+    for state in [scene.at("in the way"), scene.at("in the way/below"), PathBuf::from("/proc/reedclaw")] {
+        let mut steps = Steps::new(&state, &scene.at(""), LIMITS, &[]).expect("nothing is looked at yet");
+        assert!(matches!(steps.before("work"), Err(StepsError::Io { .. })), "{}", state.display());
+        assert!(matches!(steps.before_edit("a", &["a".into()]), Err(StepsError::Io { .. })));
+        assert!(steps.undo(1, false).is_err() && steps.redo(1, false).is_err());
+        assert_eq!((steps.recover(), steps.list(), steps.cover()), (Ok(Vec::new()), Vec::new(), (0, Vec::new())));
+    }
+    assert_eq!(scene.read("in the way"), "a file");
+}
+
+#[test]
+fn a_store_that_can_no_longer_be_written_changes_nothing() {
+    for closed in ["steps", "git/objects", "undoing.new", "table.new"] {
+        let scene = Scene::of(&[("a", "old"), ("b", "old")]);
+        let mut steps = scene.steps();
+        let _ = command(&mut steps, || scene.write("a", "new"));
+        let place = steps.store.folder.join(closed);
+        let open = steps.before("work").expect("a look");
+        // Something else where it writes: root may write whatever the modes say.
+        let aside = scene.top.path().join("aside");
+        if place.exists() {
+            fs::rename(&place, &aside).expect("it goes");
+            fs::write(&place, "in the way").expect("a file");
+        } else {
+            fs::create_dir(&place).expect("in the way");
+        }
+        scene.write("b", "new");
+        let made = steps.after(open);
+        let back = steps.undo(1, false);
+        let seen = (scene.read("a"), scene.read("b"));
+        match closed {
+            "undoing.new" => {
+                assert_eq!(made.map(|made| made.step), Ok(Some(2)));
+                assert!(matches!(back, Err(StepsError::Io { .. })), "{back:?}");
+                assert_eq!(seen, ("new".into(), "new".into()), "an undo that can't be noted isn't begun");
+            }
+            _ => {
+                assert!(matches!(made, Err(StepsError::Io { .. })), "{closed}: {made:?}");
+                assert_eq!(seen.1, "new", "what is no step isn't taken back");
+            }
+        }
+        let names: Vec<_> =
+            fs::read_dir(scene.at("")).expect("a workspace").flatten().map(|it| it.file_name()).collect();
+        assert_eq!(names.len(), 2, "{closed}: {names:?}");
+    }
 }
 
 #[test]

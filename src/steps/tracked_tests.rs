@@ -193,6 +193,54 @@ fn attributes_that_stand_between_files_and_contents_are_seen() {
     }
 }
 
+#[test]
+fn what_the_index_cannot_know_isnt_believed() {
+    // Attributes, what is done behind the commit, whether the index is old enough, and whether it is believed then.
+    let table = [
+        ("", "status", true, true),
+        ("", "status", false, false),
+        ("* text eol=crlf\n", "status", true, false),
+        ("*.txt filter=rot\n", "status", true, false),
+        ("*.txt filter=lfs\n", "status", true, false),
+        ("", "update-index --assume-unchanged a.txt b.txt", true, false),
+        ("", "update-index --skip-worktree a.txt b.txt", true, false),
+        ("", "rm -q --cached a.txt b.txt", true, false),
+        ("", "update-index --index-version 4", true, true),
+        ("", "update-index --split-index", true, true),
+    ];
+    for (attributes, state, is_old, is_believed) in table {
+        let scene = Scene::new();
+        scene.git("init -q");
+        for word in ["clean", "smudge"] {
+            assert!(scene.run(&["config", &format!("filter.rot.{word}"), "tr a-z n-za-m"]).status.success());
+        }
+        scene.write(".gitattributes", attributes);
+        ["a.txt", "b.txt"].iter().for_each(|name| scene.write(name, &format!("text of {name}\r\n")));
+        (0..40).for_each(|number| scene.write(&format!("u{number}"), &format!("{number}")));
+        scene.git("add .gitattributes a.txt b.txt");
+        scene.git("commit -qm one");
+        scene.git("repack -adq");
+        scene.git(state);
+        if is_old {
+            scene.settle();
+        }
+        let before = scene.own();
+        let mut steps = scene.steps_with(TRUSTING);
+        let open = steps.before("work").expect("a look");
+        let name = |it: &&str| {
+            steps.store.table().expect("a table").0.directories[Path::new("")].iter().any(|entry| {
+                *entry.name == *it.as_bytes() && matches!(entry.content, Content::Packed { is_read: false, .. })
+            })
+        };
+        let believed = ["a.txt", "b.txt"].into_iter().filter(name).count();
+        assert_eq!(believed, if is_believed { 2 } else { 0 }, "{attributes} {state} {is_old}");
+        ["a.txt", "b.txt"].iter().for_each(|name| scene.write(name, "new"));
+        let _ = steps.after(open).expect("a step");
+        assert_eq!(steps.undo(1, false).expect("taken back").left, []);
+        assert_eq!(scene.own(), before, "{attributes} {state}");
+    }
+}
+
 /// One thing that brings a repository and its index into a state.
 const STATES: [&str; 16] = [
     "update-index --assume-unchanged a.txt d/b.txt",
@@ -234,11 +282,11 @@ proptest! {
         texts in prop::collection::vec(0..TEXTS.len(), 5),
         later in prop::collection::vec((0..5usize, 0..TEXTS.len()), 0..4),
         states in prop::collection::vec(0..STATES.len(), 0..5),
-        attributes in 0..ATTRIBUTES.len(),
+        attributes in prop_oneof![0..ATTRIBUTES.len(), Just(3)],
         forgotten in any::<bool>(),
         kind in 0..8u8,
-        settled in any::<bool>(),
-        trusting in any::<bool>(),
+        settled in prop::bool::weighted(0.8),
+        trusting in prop::bool::weighted(0.8),
         end in 0..ENDS.len(),
         no_git in any::<bool>(),
     ) {

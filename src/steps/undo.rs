@@ -46,6 +46,8 @@ pub struct TakenBack {
     pub left: Vec<(PathBuf, String)>,
     /// The step that keeps what a person had changed, where that was overwritten.
     pub kept_in: Option<u64>,
+    /// Places that nobody looked into: what a command did there is as it left it.
+    pub unseen: Vec<(PathBuf, Why)>,
 }
 
 /// What is done at a path: it is `before`, and is to be `after`.
@@ -134,7 +136,7 @@ impl Steps {
         let (text, step) = (format!(":undo --file {name}"), step.clone());
         self.carry_out(Vec::new(), changes.clone(), &mut || ())?;
         let made = self.make(Kind::Undo, text, Vec::new(), changes)?;
-        Ok(TakenBack { steps: vec![step], files: 1, left: Vec::new(), kept_in: made.step })
+        Ok(TakenBack { steps: vec![step], files: 1, left: Vec::new(), kept_in: made.step, unseen: Vec::new() })
     }
 
     /// Finishes an undo that counted and was cut off; gives a line about it. The lock is held.
@@ -209,7 +211,15 @@ impl Steps {
             }
         };
         let left = left.into_iter().chain(more).collect();
-        Ok(TakenBack { steps, files, left, kept_in })
+        let unseen = if steps.iter().any(|it| it.kind == Kind::Command) { self.unseen() } else { Vec::new() };
+        Ok(TakenBack { steps, files, left, kept_in, unseen })
+    }
+
+    /// Caches, other file systems and directories that can't be read. Git's own and credentials are told in the README.
+    fn unseen(&self) -> Vec<(PathBuf, Why)> {
+        let skipped = self.store.table().map(|(table, _)| table.skipped).unwrap_or_default();
+        let is_one = |why: Why| matches!(why, Why::Cache | Why::Mount | Why::Closed);
+        skipped.into_iter().filter(|(_, why)| is_one(*why)).collect()
     }
 
     /// What steps come to together, and what stands in the way.

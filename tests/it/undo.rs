@@ -237,6 +237,32 @@ fn a_command_of_an_answer_that_the_person_runs_is_a_step_too() {
 }
 
 #[test]
+fn the_first_question_in_a_repository_begins_the_look_and_elsewhere_it_does_not() {
+    if !require(&["git"]) {
+        return;
+    }
+    let script = json!({"when": "hello", "rounds": [[{"text": "hi there"}]]}).to_string();
+    let config = CONFIG.replace("SCRIPT", "os.getenv(\"HOME\") .. \"/answers.jsonl\"").replace("MORE", "");
+    let spawn = Spawn::reedclaw().file(".config/reedclaw/config.lua", &config).file("answers.jsonl", &script);
+    let look =
+        "cd ~/.local/state/reedclaw\nuntil cat undo/*/table >/dev/null 2>&1; do :; done\ncat undo/*/workspace; echo\n";
+    let session = Session::spawn(spawn.file("reedclaw-workspace/a.txt", "old\n").file("look", look));
+    session.expect_prompt();
+    session.run("mkdir ~/repo; cd ~/repo; git init -q; echo a >a; git add a");
+    session.type_text("?hello\r");
+    session.expect_text("hi there");
+    session.expect_prompt();
+    session.run("clear; sh ~/look");
+    session.expect_text("/repo");
+    session.run("clear; cd ~/reedclaw-workspace");
+    session.type_text("?hello\r");
+    session.expect_text("hi there");
+    session.expect_prompt();
+    session.run("clear; ls ~/.local/state/reedclaw/undo | wc -l");
+    session.expect_line("1");
+}
+
+#[test]
 fn where_nothing_can_be_kept_the_person_is_asked() {
     let script = runs("mess", "echo new >a.txt").to_string();
     let config = CONFIG.replace("SCRIPT", "os.getenv(\"HOME\") .. \"/answers.jsonl\"").replace("MORE", "");
