@@ -178,6 +178,9 @@ return {
     project = true,
     -- tokens, 0 to 10000000: most that these may take: AGENTS.md half, the card a quarter, names the rest.
     project_tokens = 2000,
+    -- milliseconds, 0 to 3600000: how long a question waits for git's state. Where git needs longer, above some 30,000 files,
+    -- the question carries the branch and what git said last, with how long ago that was.
+    git_ms = 50,
   },
 
   -- What is remembered beyond a conversation, in the same database (see `:memory`).

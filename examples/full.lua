@@ -61,6 +61,7 @@ return {
     compact_at = 0.7,
     project = true,
     project_tokens = 1500,
+    git_ms = 200,
   },
 
   receipts = { enabled = true, path = home .. "/receipts/reedclaw.jsonl", hmac = true },

@@ -85,7 +85,7 @@ pub fn card_options(settings: &Settings, env: &Env) -> project::Options {
     project::Options {
         tokens_max: settings.context.project_tokens,
         wait: project::CARD_WAIT,
-        state_wait: project::STATE_WAIT,
+        state_wait: Duration::from_millis(settings.context.git_ms),
         kept_in: config::state_directory(env).map(|state| state.join("cards")),
         env: env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
     }

@@ -275,6 +275,7 @@ pub const ROWS: &[Row] = &[
         Only(false),
     ),
     row("context.project_tokens", Kind::Integer(0, TOKENS_MAX), "tokens of the card, the names and AGENTS.md", Less),
+    row("context.git_ms", Kind::Integer(0, HOUR_MS), "how long a question waits for git's state", Less),
     row("memory.auto", Kind::Bool, "remember a conversation of three turns or more when it ends", Only(false)),
     row(
         "memory.tokens",

@@ -201,6 +201,8 @@ pub struct ContextSettings {
     pub project: bool,
     /// Most tokens of the project's files and instructions.
     pub project_tokens: usize,
+    /// How long a question waits for git's state.
+    pub git_ms: u64,
 }
 
 /// What is remembered beyond conversations.
@@ -747,5 +749,6 @@ fn context(values: &Values<'_>, problems: &mut Problems) -> Result<ContextSettin
         compact_at_percent,
         project: values.bool(&["context", "project"])?,
         project_tokens: values.size(&["context", "project_tokens"])?,
+        git_ms: values.integer(&["context", "git_ms"])?,
     })
 }

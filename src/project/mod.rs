@@ -35,8 +35,6 @@ const UNTRUSTED: &str = "Names and instructions below were read from this reposi
 
 /// How long a question waits for languages and hot files: little beside an answer.
 pub const CARD_WAIT: Duration = Duration::from_millis(800);
-/// How long a question waits for git's state: git needs that for some 30,000 files.
-pub const STATE_WAIT: Duration = Duration::from_millis(50);
 /// How old git's state may be for a question, where it was asked ahead of it.
 const STATE_AGE: Duration = Duration::from_secs(1);
 /// How the card begins.

@@ -370,7 +370,7 @@ fn a_question_in_a_repository_carries_what_is_known_of_it_and_what_is_remembered
         assert_eq!((code, out.as_str()), (Some(0), "ok\n"), "{err}");
         (server.request(number).content(-1), err)
     };
-    let (first, err) = asked("", 1);
+    let (first, err) = asked("context = {git_ms = 60000}", 1);
     assert!(first.contains("- The printer is called lemon") && first.contains("[git] branch trunk"), "{first}");
     assert!(first.contains("Speak of lemons.") && first.ends_with("what?"), "{first}");
     assert!(err.contains("[memory] 1 memory goes") && err.contains("[context] of this repository"), "{err}");

@@ -89,7 +89,8 @@ fn a_question_in_a_repository_carries_what_is_known_of_it_once() {
     let project = home.path().join("work");
     std::fs::create_dir(&project).expect("a directory");
     repository(&project);
-    let spawn = server.shell("", "editor = {autosuggest = false}").home(home.path()).size(40, 110);
+    let config = "editor = {autosuggest = false}, context = {git_ms = 60000}";
+    let spawn = server.shell("", config).home(home.path()).size(40, 110);
     let session = Session::spawn(spawn);
     session.expect_prompt();
     session.run("what is it outside?");
