@@ -73,11 +73,18 @@ __rc_answer() {
     *n*) __rc_names >@REPORT@ ;;
   esac
   case $__rc_a in
-    *p*) builtin printf 'prompt\n%s\0' "${__rc_ps1@P}" >@REPORT@ ;;
+    *p*) __rc_prompt "$__rc_s" >@REPORT@ ;;
   esac
   __rc_order
   __rc_marks
 }
+
+# The user's own prompt, drawn; it may ask for the status.
+__rc_prompt() {
+  __rc_status "$1"
+  builtin printf 'prompt\n%s\0' "${__rc_ps1@P}"
+}
+__rc_status() { builtin return "$1"; }
 
 # Puts the markers into the prompts. Last of all, for to assign to what is readonly ends the hook.
 __rc_marks() {
@@ -146,8 +153,10 @@ __rc_complete() {
   ( builtin trap 'builtin printf "\0" >@REPORT@; builtin exit 0' INT
     builtin local __rc_r __rc_l __rc_p
     { IFS= builtin read -r -d '' __rc_r; IFS= builtin read -r -d '' __rc_l; IFS= builtin read -r -d '' __rc_p; } <@REQUEST@
+    # The letter p in the place of a position asks for the prompt instead.
+    [[ $__rc_p != p ]] || __rc_prompt "$__rc_s"
     builtin printf 'complete\n%s\n' "$__rc_r"
-    __rc_candidates "$__rc_l" "$__rc_p"
+    [[ $__rc_p == p ]] || __rc_candidates "$__rc_l" "$__rc_p"
     builtin printf '\0' ) >@REPORT@ 2>/dev/null </dev/null
   builtin return "$__rc_s"
 }

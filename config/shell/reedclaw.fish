@@ -7,6 +7,7 @@
 set -g __rc_n @NONCE@
 set -g __rc_id 0
 set -g __rc_hidden 0
+set -g __rc_last 0
 # The program suggests by itself; a line that is handed over needs no suggestion.
 set -g fish_autosuggestion_enabled 0
 
@@ -37,15 +38,19 @@ function __rc_arm --on-event fish_prompt
     if string match -q '*n*' -- $__rc_a
         __rc_names >@REPORT@ 2>/dev/null
     end
+    set -g __rc_last $__rc_s
     if string match -q '*p*' -- $__rc_a
-        begin
-            printf 'prompt\n'
-            __rc_status $__rc_s
-            fish_prompt
-            printf '\0'
-        end >@REPORT@ 2>/dev/null
+        __rc_prompt >@REPORT@ 2>/dev/null
     end
     __rc_hide
+end
+
+# The person's own prompt; it may ask for the status.
+function __rc_prompt
+    printf 'prompt\n'
+    __rc_status $__rc_last
+    fish_prompt
+    printf '\0'
 end
 
 # While a line is awaited, the prompt is a marker and the terminal one without capabilities, so that fish draws next to
@@ -147,14 +152,24 @@ function __rc_expanded
     printf '%s' $argv[1]
 end
 
-# Completes the line in the request: one candidate a line, a tab and its description, ended by NUL.
+# Completes the line in the request: one candidate a line, a tab and its description, ended by NUL. The letter p in the
+# place of a position asks for the prompt instead.
 function __rc_complete
     set -l __rc_r (string split0 <@REQUEST@)
-    begin
-        printf 'complete\n%s\n' $__rc_r[1]
-        complete -C $__rc_r[2]
-        printf '\0'
-    end >@REPORT@ 2>/dev/null
+    if test "$__rc_r[3]" = p
+        __rc_show
+        begin
+            __rc_prompt
+            printf 'complete\n%s\n\0' $__rc_r[1]
+        end >@REPORT@ 2>/dev/null
+        __rc_hide
+    else
+        begin
+            printf 'complete\n%s\n' $__rc_r[1]
+            complete -C $__rc_r[2]
+            printf '\0'
+        end >@REPORT@ 2>/dev/null
+    end
     commandline -f repaint
 end
 

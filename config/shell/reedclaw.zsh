@@ -12,7 +12,7 @@ case @OPTIONS@ in
   *z*) builtin export ZDOTDIR=@ZDOTDIR@ ;;
   *) builtin unset ZDOTDIR ;;
 esac
-typeset -g __rc_n=@NONCE@ __rc_id=0 __rc_hidden=0 __rc_ps1= __rc_ps2= __rc_rps1= __rc_rps2= __rc_term=
+typeset -g __rc_n=@NONCE@ __rc_id=0 __rc_hidden=0 __rc_ps1= __rc_ps2= __rc_rps1= __rc_rps2= __rc_term= __rc_last=0
 typeset -ga __rc_paste
 
 # -- hooks ----------------------------------------------------------------------------------------
@@ -33,8 +33,9 @@ __rc_arm() {
   { builtin local __rc_s=$? __rc_a= __rc_p=
     __rc_settings
     __rc_wait
+    __rc_last=$__rc_s
     if [[ $__rc_a == *p* ]]; then
-      __rc_render $__rc_s
+      __rc_render $__rc_s "$PS1"
       builtin printf 'prompt\n%s\0' "$__rc_p" >@REPORT@
     fi
     __rc_hide
@@ -59,7 +60,7 @@ __rc_start() {
 
 # The person's prompt, under the person's own options; it may ask for the status.
 __rc_status() { builtin return $1 }
-__rc_render() { __rc_status $1; __rc_p="${(%%)PS1}" }
+__rc_render() { __rc_status $1; __rc_p="${(%%)2}" }
 
 # Keeps our hooks first and last, whatever the user has put there since.
 __rc_order() {
@@ -130,11 +131,32 @@ __rc_reads() {
   esac 2>/dev/null
 }
 
-# Completes the line in the request by the person's own completion system, where one is set up; nothing is inserted.
+# Answers what the request asks for: the candidates for a line, or, at the letter p in the place of a position, the prompt.
+# Not emulated itself, as the prompt is expanded under the person's own options.
 __rc_complete() {
+  { builtin local -a __rc_r
+    builtin local __rc_what= __rc_number= __rc_p=
+    __rc_asked
+    if [[ "$__rc_what" == p ]]; then
+      __rc_render $__rc_last "$__rc_ps1"
+      builtin printf 'prompt\n%s\0complete\n%s\n\0' "$__rc_p" "$__rc_number" >@REPORT@
+      builtin zle -R
+      builtin printf '\e]633;B;%s\a' "$__rc_n" >/dev/tty
+      builtin return 0
+    fi } 2>/dev/null
+  __rc_candidates
+}
+
+__rc_asked() {
+  builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn
+  __rc_r=("${(@0)$(<@REQUEST@)}")
+  __rc_number=$__rc_r[1] __rc_what=$__rc_r[3]
+}
+
+# Completes by the person's own completion system, where one is set up; nothing is inserted.
+__rc_candidates() {
   { builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn } 2>/dev/null
-  builtin local -a __rc_r __rc_found
-  { __rc_r=("${(@0)$(<@REQUEST@)}") } 2>/dev/null
+  builtin local -a __rc_found
   BUFFER=$__rc_r[2]
   # The position counts bytes.
   () { builtin setopt localoptions nomultibyte; __rc_r[2]=${__rc_r[2][1,$__rc_r[3]]} }

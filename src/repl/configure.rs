@@ -1,6 +1,7 @@
 //! The config of a running session: what holds now, read again or with a project's file over it, and `:config`.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::editor::{self, Shape};
 use super::hooks::SharedHooks;
@@ -13,6 +14,9 @@ use crate::app::{self, config_problems};
 use crate::config::{self, Effective, Env, KeyDoes, KeyName, Loaded, PromptStyle, Settings};
 use crate::console::Options;
 use crate::proto::{Failure, FailureKind, HumanLine};
+
+/// How long the shell may take to draw its prompt where it is asked for it.
+const PROMPT_WAIT: Duration = Duration::from_secs(1);
 
 /// What is known of the config beside the settings that hold.
 pub(super) struct Configured {
@@ -87,8 +91,11 @@ impl Repl {
         let (head_bytes, tail_bytes) = app::capture_bytes(&self.runtime.settings);
         let wants_shell_prompt = self.runtime.settings.prompt == PromptStyle::Shell;
         self.session.keep_output(head_bytes, tail_bytes, wants_shell_prompt);
-        if !wants_shell_prompt {
-            self.shell_prompt = None;
+        match &self.shell_prompt {
+            Some(_) if !wants_shell_prompt => self.shell_prompt = None,
+            // It drew it for us only at the prompts where it was wanted.
+            None if wants_shell_prompt => self.session.handle().draw_prompt(PROMPT_WAIT),
+            _ => {}
         }
         let bound = (self.hooks.keys(), self.hooks.metas());
         let other_hooks = bound != self.configured.bound;

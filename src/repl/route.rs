@@ -170,7 +170,8 @@ impl Repl {
         }
         let (line, to_shell) = (line.trim(), route == Route::Shell);
         let steps = state::read(&self.state).with_context(line, |context| {
-            route::features_of(line, context).map(|features| route::lesson(&features, to_shell)).unwrap_or_default()
+            let features = route::features_of(line, context);
+            features.map(|features| route::lesson(&features, context.weights, to_shell)).unwrap_or_default()
         });
         {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);

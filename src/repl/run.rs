@@ -21,7 +21,7 @@ use super::tooling::Tooling;
 use super::writer::{Ticket, WRITE_AFTER, Writer, WriterThread};
 use super::{editor, state};
 use crate::app::{Runtime, make_title};
-use crate::config::{HookContext, Told};
+use crate::config::{HookContext, PromptStyle, Told};
 use crate::console::Console;
 use crate::host;
 use crate::project::{Head, Repository};
@@ -211,6 +211,10 @@ impl Repl {
         let is_fresh = flow == Flow::Continue && self.configured.project.take_due();
         if is_fresh {
             flow = self.look_for_project();
+            // A file that asks for the shell's own prompt has it drawn.
+            if flow == Flow::Continue {
+                flow = self.take_pending(None);
+            }
         }
         if flow != Flow::Continue {
             return flow;
@@ -524,6 +528,8 @@ impl Repl {
         match event {
             Event::Ready => self.ready = true,
             Event::Names(names, path) => self.take_names(*names, path),
+            // One that was drawn before a project's file was left isn't wanted any more.
+            Event::Prompt(_) if self.runtime.settings.prompt != PromptStyle::Shell => {}
             Event::Prompt(rendered) => {
                 let (text, titles) = split_titles(&rendered);
                 self.console.raw(titles.as_bytes());

@@ -1,4 +1,4 @@
-//! What of a line is weighed: numbers into the table of weights, each with the word that it comes from. Training and
+//! What of a line is weighed: keys into the table of weights, each with the word that it comes from. Training and
 //! running share it. It must not know the weights.
 
 use super::Context;
@@ -6,10 +6,10 @@ use super::head::{Group, Head, Kind, WRAPPED};
 use super::line::{Line, Shape, Word};
 use super::words::{self, class, command};
 
-/// Weights in the table: 4 KiB of one byte each.
-pub const WEIGHTS: usize = 4096;
-/// The first weights belong to options. They are never below zero, so that an option never speaks for a sentence.
+/// The first weights of the table belong to options. They are never below zero, so that an option never speaks for a sentence.
 pub const OPTION_WEIGHTS: usize = 32;
+/// Set in the key of any other feature, which is a hash.
+const HASHED: u32 = 1 << 31;
 /// Features of a line that are kept.
 const FEATURES_MAX: usize = 640;
 /// The place of a feature that comes from the whole line.
@@ -17,32 +17,32 @@ pub const WHOLE_LINE: u8 = u8::MAX;
 
 /// The features of one line.
 pub struct Features {
-    list: [(u16, u8); FEATURES_MAX],
+    list: [(u32, u8); FEATURES_MAX],
     len: usize,
 }
 
 impl Features {
-    /// The indexes into the table of weights, each with the number of the word that it comes from.
+    /// The keys into the table of weights, each with the number of the word that it comes from.
     #[must_use]
-    pub fn list(&self) -> &[(u16, u8)] {
+    pub fn list(&self) -> &[(u32, u8)] {
         &self.list[..self.len]
     }
 
-    fn push(&mut self, index: usize, word: u8) {
+    fn push(&mut self, key: u32, word: u8) {
         if let Some(slot) = self.list.get_mut(self.len) {
-            *slot = (u16::try_from(index).unwrap_or_default(), word);
+            *slot = (key, word);
             self.len += 1;
         }
     }
 
     /// Adds one: what it is (`id`, a letter or two), and the values that make it.
     fn add(&mut self, word: u8, id: u32, values: [u32; 3]) {
-        let mut hash = id.wrapping_mul(0x9e37_79b1) ^ 0x5bd1_e995;
+        let mut hash = id.wrapping_mul(0x9e37_79b1) ^ 0x49e5_bfec;
         for value in values {
             hash = (hash ^ value).wrapping_mul(0x85eb_ca6b);
             hash ^= hash >> 15;
         }
-        self.push(OPTION_WEIGHTS + hash as usize % (WEIGHTS - OPTION_WEIGHTS), word);
+        self.push(hash | HASHED, word);
     }
 }
 
@@ -50,6 +50,9 @@ impl Features {
 fn takes_any_text(head: &Head<'_>) -> bool {
     head.resolves() && head.traits & command::TEXT != 0 || head.kind == Kind::Path
 }
+
+/// Stands for a word that isn't there.
+const NO_WORD: u32 = 99;
 
 /// The little that they say: whether a verb about the command follows, and how the line ends.
 fn of_text(out: &mut Features, head: &Head<'_>, arguments: &[Word<'_>], about: &About) {
@@ -60,6 +63,11 @@ fn of_text(out: &mut Features, head: &Head<'_>, arguments: &[Word<'_>], about: &
     out.add(1, 61, [path, first.class.into(), u32::from(about.commas > 0)]);
     if first.class != 0 {
         out.add(1, 62, [first.hash, path, 0]);
+    }
+    let second = arguments.get(1).map_or(NO_WORD, symbol);
+    out.add(1, 67, [path, symbol(first), second]);
+    if first.shape.is_word() && arguments.len() > 1 {
+        out.add(1, 68, [path, first.hash, 0]);
     }
     out.add(place, 63, [path, last.end.into(), about.commas.min(1)]);
     if about.commas > 0 && last.class != 0 {
@@ -160,8 +168,8 @@ fn of_head(out: &mut Features, line: &Line<'_>, head: &Head<'_>, about: &About) 
 
 /// Options speak for a command, by weights of their own.
 fn of_options(out: &mut Features, line: &Line<'_>, head: &Head<'_>, arguments: &[Word<'_>]) {
-    let group = head.group as usize;
-    for count in 0..line.flags.min(3) {
+    let group = head.group as u32;
+    for count in 0..line.flags.min(3) as u32 {
         out.push(group * 3 + count, WHOLE_LINE);
     }
     for (at, word) in arguments.iter().enumerate() {
@@ -173,6 +181,9 @@ fn of_options(out: &mut Features, line: &Line<'_>, head: &Head<'_>, arguments: &
         out.push(24, WHOLE_LINE);
     }
 }
+
+/// Letters of a word whose end may tell what kind of word it is: `slowly`, `running`.
+const ENDED_LETTERS_MIN: usize = 5;
 
 fn of_arguments(out: &mut Features, head: &Head<'_>, arguments: &[Word<'_>]) {
     let group = head.group as u32;
@@ -202,11 +213,35 @@ fn of_arguments(out: &mut Features, head: &Head<'_>, arguments: &[Word<'_>]) {
         }
         if word.shape == Shape::Foreign {
             of_foreign(out, place, word.bare);
+            out.add(place, 71, [script(word.bare), group, u32::from(arguments.len() > 1)]);
+        }
+        if word.shape == Shape::Plain && word.class == 0 && word.bare.len() >= ENDED_LETTERS_MIN {
+            let end = super::line::hash_lower(&word.bare[word.bare.len() - 3..]);
+            out.add(place, 76, [end, group, u32::from(at > 0)]);
         }
         before_that = before;
         before = symbol;
         hash_before = word.hash;
         class_before = word.class;
+    }
+}
+
+/// The script of a word and about how long it is: where words aren't parted, a sentence is one of them.
+fn script(word: &str) -> u32 {
+    let (mut hiragana, mut ideographs, mut hangul, mut others) = (0, 0_u32, 0, 0);
+    for character in word.chars().take(16) {
+        match character {
+            '\u{3040}'..='\u{309f}' => hiragana += 1,
+            '\u{4e00}'..='\u{9fff}' | '\u{30a0}'..='\u{30ff}' => ideographs += 1,
+            '\u{ac00}'..='\u{d7af}' => hangul += 1,
+            _ => others += 1,
+        }
+    }
+    match () {
+        () if hiragana > 0 => 10,
+        () if ideographs > 0 => 20 + ideographs.div_ceil(2),
+        () if hangul > 0 => 40,
+        () => 50 + u32::from(others > 4),
     }
 }
 
@@ -227,6 +262,8 @@ fn of_first_argument(out: &mut Features, head: &Head<'_>, arguments: &[Word<'_>]
     let head_hash = super::line::hash_lower(head.name);
     let Some(first) = arguments.first() else { return };
     out.add(1, 31, [head_hash, symbol(first), 0]);
+    out.add(1, 74, [head_hash, first.hash, 0]);
+    out.add(WHOLE_LINE, 75, [head_hash, about.count.min(4), about.function.min(2)]);
     let subcommand = match () {
         () if words::is_subcommand(first.text) => 1,
         () if first.class != 0 => 2,

@@ -147,7 +147,12 @@ fn of_syntax(text: &str, words: &[Word<'_>], head: &Head<'_>, context: &Context<
         };
     }
     if first.shape == Shape::Redirect {
-        let markup = first.text == "<" && text.ends_with('>') && (text.contains("</") || text.contains("=\""));
+        let closes = |(at, _): (usize, &str)| text[at + 2..].starts_with(|c: char| c.is_ascii_alphabetic());
+        let is_tagged = text.match_indices("</").any(closes) || text.contains("=\"");
+        let markup = first.text == "<" && text.ends_with('>') && is_tagged;
+        if !markup && begins_with_key(text) {
+            return Some(shell("keys", "it is keys as manuals write them, and redirections to the shell"));
+        }
         return match words.len() {
             1 => Some(ask("unfinished", "nothing follows the redirection")),
             2 if !markup => Some(shell("redirection", "it is a redirection")),
@@ -173,6 +178,46 @@ fn of_syntax(text: &str, words: &[Word<'_>], head: &Head<'_>, context: &Context<
     if head.kind == Kind::Keyword { of_keyword(head, words.get(head.index + 1..)?, context) } else { None }
 }
 
+/// Names of keys, as manuals write them.
+const KEYS: [&str; 22] = [
+    "Alt",
+    "ArrowDown",
+    "ArrowLeft",
+    "ArrowRight",
+    "ArrowUp",
+    "Backspace",
+    "Ctrl",
+    "Del",
+    "Delete",
+    "Down",
+    "End",
+    "Enter",
+    "Esc",
+    "Home",
+    "Insert",
+    "Left",
+    "PageDown",
+    "PageUp",
+    "Right",
+    "Shift",
+    "Space",
+    "Tab",
+];
+
+/// `<Esc>`, `<Ctrl x>`, `</>text<Enter>`: keys that a manual says to press, and no tag of a page.
+fn begins_with_key(text: &str) -> bool {
+    let Some(inner) = text.strip_prefix('<') else { return false };
+    // `<>>` is the key `>`.
+    let Some((end, _)) = inner.char_indices().skip(1).find(|(_, c)| *c == '>') else { return false };
+    let (key, rest) = (&inner[..end], &inner[end + 1..]);
+    let is_function_key = |name: &str| {
+        name.strip_prefix('F')
+            .is_some_and(|digits| digits.len() < 3 && digits.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let is_key = |name: &str| name.chars().count() == 1 || KEYS.binary_search(&name).is_ok() || is_function_key(name);
+    key.split(' ').all(is_key) && rest.is_ascii() && (!rest.contains(' ') || rest.ends_with("<Enter>"))
+}
+
 /// Words behind `if` or `for` on a line that doesn't end the command.
 const UNCLOSED_WORDS_MAX: usize = 6;
 
@@ -196,10 +241,14 @@ fn of_keyword(head: &Head<'_>, rest: &[Word<'_>], context: &Context<'_>) -> Opti
             let mut items = rest.iter().skip(2);
             let listed = items.clone().all(|word| word.class == 0) && rest.len() <= UNCLOSED_WORDS_MAX
                 || items.all(|word| matches!(word.shape, Shape::Number | Shape::Path | Shape::Glob | Shape::Expansion));
-            (ends && has(&["do"])) || (text(0) == "(" && text(1) == "(") || (text(1) == "in" && (listed || ends))
+            (ends && has(&["do"]))
+                || (text(0).len() == 1 && text(1) == "(" && has(&[")"]))
+                || (text(0) == "(" && text(1) == "(")
+                || (text(1) == "in" && (listed || ends))
         }
-        "if" => ends && has(&["then"]) || begins,
-        "while" | "until" => ends && has(&["do"]) || begins,
+        // `if [[ … ]] {`, `for i (…) …`: the short forms of zsh.
+        "if" => ends && has(&["then"]) || begins || text(0) == "[[" && has(&["]]"]) && has(&["{"]),
+        "while" | "until" => ends && has(&["do"]) || begins || text(0) == "[[" && has(&["]]"]) && has(&["{"]),
         "case" => text(1) == "in" && (rest.len() == 2 || has(&[")"])),
         "function" => has(&["{"]) || (text(1) == "(" && text(2) == ")"),
         "coproc" => rest.first().is_some_and(|word| word.text == "{" || runs(word, context)),
@@ -244,6 +293,9 @@ fn of_single(word: &Word<'_>, flags: usize, head: &Head<'_>, context: &Context<'
         Kind::Near | Kind::Plain | Kind::Name => {
             let reason = format!("`{name}` alone may be a command that is not installed; the shell will say");
             Call { score: LIKELY, ..shell("one-unknown-word", reason) }
+        }
+        Kind::Other if word.shape == Shape::Glob && word.end == 0 && name.starts_with(['[', '*', '{']) => {
+            Call { score: LIKELY, ..shell("pattern", format!("`{name}` is a pattern of the shell")) }
         }
         Kind::Ended => ask("punctuation", format!("`{name}` ends as a word of a sentence does")),
         _ => ask("not-a-command", format!("`{name}` is not a command")),

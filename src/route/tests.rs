@@ -267,6 +267,16 @@ fn rules_that_need_no_weighing() {
         ("esac", "syntax"),
         ("ls -la vs ls -al", "comparison"),
         ("hmm, that is odd", "punctuation"),
+        ("<Esc><y><y>", "keys"),
+        ("<Ctrl x>", "keys"),
+        ("<F5>", "keys"),
+        ("</>alice<Enter>", "keys"),
+        ("<p>hello</p>", "code"),
+        ("<div class=\"a\">", "code"),
+        ("[a-z][3-9]", "pattern"),
+        ("why?", "chat"),
+        ("for i ( a b ) echo $i", "syntax"),
+        ("if [[ -n $x ]] { ls }", "syntax"),
     ] {
         assert_eq!(decide_plain(line).rule, rule, "{line}");
     }
@@ -328,7 +338,7 @@ fn what_the_user_said_moves_this_line_and_the_weights_a_little() {
     for to_shell in [true, false] {
         let features = features_of(line, &context).expect("it is weighed");
         let mut weights = Weights::built_in().clone();
-        lesson(&features, to_shell).into_iter().for_each(|(index, steps)| weights.shift(index, steps));
+        lesson(&features, &weights, to_shell).into_iter().for_each(|(index, steps)| weights.shift(index, steps));
         let moved = decide(line, &Context { weights: &weights, ..context }).score - before;
         let expected = if to_shell { 0.2..2.0 } else { -2.0..-0.2 };
         assert!(expected.contains(&moved), "{moved}");

@@ -2,15 +2,15 @@
 
 use super::head::{self, Group, Head, Kind, REDIRECTED};
 use super::line::{Line, Shape, Word};
-use super::words::command;
+use super::words::{self, command};
 use super::{Call, Context, Features, features, rules};
 use crate::proto::Route;
 
 /// Above it a command that can change something runs unasked. Set on the folds of the cross-validation
 /// (`config/route/report.md`): lower, more than one sentence in a thousand would run.
-const RUN_CHANGING: f32 = 1.4;
+const RUN_CHANGING: f32 = 0.5;
 /// The same for any other command, where a wrong run counts three.
-const RUN_READING: f32 = 0.65;
+const RUN_READING: f32 = 0.3;
 /// Nothing runs where the first word doesn't resolve; a question unasked is what is lost.
 const RUN_UNKNOWN: f32 = 2.4;
 /// The same where the first word is a tool that people have elsewhere.
@@ -76,6 +76,8 @@ fn weighed(score: f32, line: &Line<'_>, head: &Head<'_>) -> Call {
         Kind::Operator if head.before & REDIRECTED != 0 => RUN_TOOL,
         _ if changes => RUN_CHANGING,
         _ if head.group == Group::Tool => RUN_TOOL,
+        // `Sudo`, `LS`: no sentence begins so, and the correction is only offered.
+        Kind::Capitalised if words::command(&head.name.to_ascii_lowercase()) & command::ENGLISH == 0 => RUN_TOOL,
         _ => RUN_UNKNOWN,
     };
     if score <= run {

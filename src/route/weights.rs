@@ -1,16 +1,34 @@
 //! The table of weights: read from `config/route/weights.bin`, and what the user's own corrections make of it. It must not
 //! know what a feature means.
+//!
+//! A feature's key says in which slot its weight would be and carries a tag of one byte; the slot has the tag of the one
+//! feature that it belongs to. Any other feature weighs nothing, so that features don't disturb each other.
 
-use super::features::{Features, OPTION_WEIGHTS, WEIGHTS};
+use super::features::{Features, OPTION_WEIGHTS};
+
+/// Weights in the table: 4 KiB of one byte each, and as many tags.
+pub const WEIGHTS: usize = 4096;
 
 /// What one step of a weight is worth in the score, which is a logarithm of odds.
 pub const STEP: f32 = 1.0 / 20.0;
 
-/// The weights of the linear model, one byte each.
+/// The weights of the linear model, one byte each, and the tags of the features that they belong to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Weights([i8; WEIGHTS]);
+pub struct Weights {
+    steps: [i8; WEIGHTS],
+    tags: [u8; WEIGHTS],
+}
 
 static BUILT_IN: Weights = Weights::from_bytes(include_bytes!("../../config/route/weights.bin"));
+
+/// The slot in which a feature's weight would be, and its tag. Options have slots of their own.
+#[must_use]
+pub fn slot(key: u32) -> (usize, u8) {
+    match key as usize {
+        option if option < OPTION_WEIGHTS => (option, 0),
+        hash => (OPTION_WEIGHTS + (hash >> 8) % (WEIGHTS - OPTION_WEIGHTS), hash.to_le_bytes()[0]),
+    }
+}
 
 impl Weights {
     /// The weights that ReedClaw was built with.
@@ -19,49 +37,62 @@ impl Weights {
         &BUILT_IN
     }
 
-    /// Reads weights as they are stored: one signed byte each.
+    /// Reads weights as they are stored: one signed byte each, then the tags.
     #[must_use]
-    pub const fn from_bytes(bytes: &[u8; WEIGHTS]) -> Self {
-        let mut weights = [0; WEIGHTS];
+    pub const fn from_bytes(bytes: &[u8; 2 * WEIGHTS]) -> Self {
+        let (mut steps, mut tags) = ([0; WEIGHTS], [0; WEIGHTS]);
         let mut at = 0;
         while at < WEIGHTS {
-            weights[at] = bytes[at].cast_signed();
+            steps[at] = bytes[at].cast_signed();
+            tags[at] = bytes[WEIGHTS + at];
             at += 1;
         }
-        Self(weights)
+        Self { steps, tags }
     }
 
     /// The score of a line: above 0 speaks for the shell, below for the model.
     #[must_use]
     pub fn score(&self, features: &Features) -> f32 {
-        let sum: i32 = features.list().iter().map(|(index, _)| i32::from(self.0[usize::from(*index)])).sum();
+        let sum: i32 =
+            features.list().iter().filter_map(|(key, _)| self.slot_of(*key)).map(|at| self.steps_at(at)).sum();
         sum as f32 * STEP
     }
 
     /// What one feature adds to the score.
     #[must_use]
-    pub fn of(&self, index: u16) -> f32 {
-        f32::from(self.0[usize::from(index)]) * STEP
+    pub fn of(&self, key: u32) -> f32 {
+        self.slot_of(key).map_or(0.0, |at| self.steps_at(at) as f32 * STEP)
     }
 
     /// Moves one weight by some steps. Those of options stay where they are: they must not fall below zero.
-    pub fn shift(&mut self, index: u16, steps: i8) {
-        if let Some(weight) = self.0.get_mut(usize::from(index)).filter(|_| usize::from(index) >= OPTION_WEIGHTS) {
+    pub fn shift(&mut self, slot: u16, steps: i8) {
+        if let Some(weight) = self.steps.get_mut(usize::from(slot)).filter(|_| usize::from(slot) >= OPTION_WEIGHTS) {
             *weight = weight.saturating_add(steps);
         }
+    }
+
+    /// The slot that belongs to a feature, if one does.
+    fn slot_of(&self, key: u32) -> Option<usize> {
+        let (slot, tag) = slot(key);
+        (self.tags[slot] == tag).then_some(slot)
+    }
+
+    fn steps_at(&self, slot: usize) -> i32 {
+        i32::from(self.steps[slot])
     }
 }
 
 /// Weights that one correction moves, by one step each: about one unit of the score for the line itself.
 const CORRECTED_MAX: usize = 20;
 
-/// The small correction of the weights that a line calls for which was sent to the other side.
+/// The small correction of the weights that a line calls for which was sent to the other side: slots and steps.
 #[must_use]
-pub fn lesson(features: &Features, to_shell: bool) -> Vec<(u16, i8)> {
-    let mut indexes: Vec<u16> = features.list().iter().map(|(index, _)| *index).collect();
-    indexes.retain(|index| usize::from(*index) >= OPTION_WEIGHTS);
-    indexes.sort_unstable();
-    indexes.dedup();
-    let stride = indexes.len().div_ceil(CORRECTED_MAX).max(1);
-    indexes.into_iter().step_by(stride).map(|index| (index, if to_shell { 1 } else { -1 })).collect()
+pub fn lesson(features: &Features, weights: &Weights, to_shell: bool) -> Vec<(u16, i8)> {
+    let slots = features.list().iter().filter_map(|(key, _)| weights.slot_of(*key));
+    let mut slots: Vec<u16> =
+        slots.filter(|slot| *slot >= OPTION_WEIGHTS).filter_map(|slot| u16::try_from(slot).ok()).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    let stride = slots.len().div_ceil(CORRECTED_MAX).max(1);
+    slots.into_iter().step_by(stride).map(|slot| (slot, if to_shell { 1 } else { -1 })).collect()
 }

@@ -149,6 +149,7 @@ impl Keyboard {
             Command::Submit { .. }
             | Command::EndOfFile
             | Command::Complete { .. }
+            | Command::DrawPrompt { .. }
             | Command::AbandonCompletion
             | Command::KeepOutput { .. } => {}
         }

@@ -74,6 +74,10 @@ pub enum Command {
         position_bytes: usize,
         reply: Sender<Vec<String>>,
     },
+    /// The shell's own prompt, as its report.
+    DrawPrompt {
+        reply: Sender<Vec<String>>,
+    },
     AbandonCompletion,
     KeepOutput {
         head_bytes: usize,
@@ -396,7 +400,7 @@ impl Pump {
                 _ => self.waiting = Some(command),
             },
             // Where the shell can't be asked, the dropped reply is the answer.
-            Command::Complete { .. } => match self.phase {
+            Command::Complete { .. } | Command::DrawPrompt { .. } => match self.phase {
                 Phase::Reading => self.hand_over(command),
                 // The prompt is drawn a moment before the shell's editor reads, the answer to a completion is there too.
                 Phase::Prompting { .. } | Phase::Completing { answered: true } if self.waiting.is_none() => {
@@ -405,7 +409,8 @@ impl Pump {
                 _ => {}
             },
             Command::AbandonCompletion => {
-                self.waiting.take_if(|waiting| matches!(waiting, Command::Complete { .. }));
+                self.waiting
+                    .take_if(|waiting| matches!(waiting, Command::Complete { .. } | Command::DrawPrompt { .. }));
                 if self.completion.take().is_some() && matches!(self.phase, Phase::Completing { .. }) {
                     self.feed.to_shell.push(3);
                     // Interrupted, zsh and fish draw their prompt again but may owe us the answer.
@@ -441,16 +446,11 @@ impl Pump {
                     self.feed.to_shell.extend_from_slice(self.options.dialect.submit_keys());
                 }
             }
-            Command::Complete { line, position_bytes, reply } => {
-                self.completions += 1;
-                let id = self.completions;
-                let record = format!("{id}\0{line}\0{position_bytes}\0");
-                if !line.contains('\0') && self.write_request(record.as_bytes()).is_ok() {
-                    self.completion = Some((id, reply));
-                    self.phase = Phase::Completing { answered: false };
-                    self.feed.to_shell.extend_from_slice(self.options.dialect.complete_keys());
-                }
+            Command::Complete { line, position_bytes, reply } if !line.contains('\0') => {
+                self.ask_shell(&format!("{line}\0{position_bytes}\0"), reply);
             }
+            // No completion is asked for at the letter `p`.
+            Command::DrawPrompt { reply } => self.ask_shell("\0p\0", reply),
             Command::EndOfFile => {
                 self.line_sent(String::new());
                 self.feed.keys_to(KeysTo::Shell);
@@ -458,6 +458,17 @@ impl Pump {
                 self.feed.to_shell.push(4);
             }
             _ => {}
+        }
+    }
+
+    /// Has the shell answer what no line is for, by its report.
+    fn ask_shell(&mut self, what: &str, reply: Sender<Vec<String>>) {
+        self.completions += 1;
+        let id = self.completions;
+        if self.write_request(format!("{id}\0{what}").as_bytes()).is_ok() {
+            self.completion = Some((id, reply));
+            self.phase = Phase::Completing { answered: false };
+            self.feed.to_shell.extend_from_slice(self.options.dialect.complete_keys());
         }
     }
 

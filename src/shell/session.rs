@@ -144,6 +144,15 @@ impl Handle {
         })
     }
 
+    /// Has the live shell draw its own prompt, and waits at most `timeout` for the [`Event::Prompt`].
+    pub fn draw_prompt(&self, timeout: Duration) {
+        let (reply, answer) = channel();
+        self.send(Command::DrawPrompt { reply });
+        if answer.recv_timeout(timeout).is_err() {
+            self.send(Command::AbandonCompletion);
+        }
+    }
+
     /// Makes the pump answer with [`Event::Nudged`].
     pub fn nudge(&self) {
         self.send(Command::Nudge);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::config::home;
-use crate::pty::{Key, Session, Spawn};
+use crate::pty::{Key, Session, Spawn, cursor_line};
 
 const FILE: &str = "p/.reedclaw.lua";
 const QUESTION: &str = "trust [t]  look [l]  ignore [i, Enter]  never [n]";
@@ -98,6 +98,30 @@ fn trust_outlives_the_session_and_the_directory_decides() {
     expect_shown(&second, "context.max_turns = 40  -- default");
     drop(second);
     session(home.path()).expect_text(QUESTION);
+}
+
+/// It was drawn from the second prompt on: the shell had been asked for it too late for the first.
+#[test]
+fn the_shells_own_prompt_is_there_with_the_first_prompt() {
+    let home = home(&[(FILE, "return { prompt = \"shell\" }\n")]);
+    let spawn = Spawn::reedclaw().home(home.path()).cwd(&home.path().join("p")).size(120, 120);
+    let session = Session::spawn(spawn.file(".bashrc", "PS1='own-$? \\W> '\n"));
+    let own = |status: u8| {
+        let start = format!("own-{status} p> ❯");
+        session.expect(&start, |screen| cursor_line(screen).starts_with(&start));
+    };
+    answer(&session, "t");
+    own(0);
+    session.run("cd /");
+    session.expect("the default", |screen| cursor_line(screen).starts_with("/ ❯"));
+    session.run("cd ~/p && (exit 3)");
+    own(3);
+    session.run(":config untrust");
+    session.expect("the default again", |screen| cursor_line(screen).starts_with("~/p "));
+    session.run(":config trust");
+    own(3);
+    session.run("echo $?-$((1+1))");
+    session.expect_line("3-2");
 }
 
 #[test]
