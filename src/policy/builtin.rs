@@ -4,7 +4,8 @@ use std::rc::Rc;
 
 use super::exec::{nothing, output, quote};
 use super::options::Options;
-use super::run::{Run, Value, Var};
+use super::run::{Run, Value};
+use super::state::Var;
 use super::text::{self, ANY, NAME, has_open, is_known};
 use crate::proto::action::{Effect, Risk, WriteKind};
 

@@ -364,6 +364,18 @@ fn replace_known(pieces: &mut [Piece], known: &[(String, String)]) {
     }
 }
 
+/// Whether code gives a file a mode with which it runs with its owner's or group's rights.
+pub(super) fn sets_owner_rights(code: &str) -> bool {
+    let is_mode = |number: &str| {
+        let octal = number.strip_prefix("0o").or_else(|| number.strip_prefix('0')).unwrap_or_default();
+        octal.len() == 4 && octal.starts_with(['2', '3', '4', '5', '6', '7']) && octal.bytes().all(|b| b.is_ascii_digit())
+    };
+    code.split("chmod").skip(1).any(|behind| {
+        let call = behind.split([')', '\n', ';']).next().unwrap_or_default();
+        call.contains("S_ISUID") || call.split(|c: char| !c.is_ascii_alphanumeric()).any(is_mode)
+    })
+}
+
 /// Whether each call that runs something is handed strings as they stand, so that what else the code holds isn't run; or
 /// whether there is no such call, in languages that have no signs for it.
 pub(super) fn says_what_it_runs(code: &str, language: &str) -> bool {

@@ -205,6 +205,12 @@ impl Run<'_, '_> {
             }
             self.exec_program(rest);
         }
+        if (name, verb) == ("cargo", "watch") {
+            let options = Options::read(rest, "sxwide", "shell exec watch ignore delay");
+            for code in options.values("s", "shell").map(str::to_owned).collect::<Vec<_>>() {
+                self.code_elsewhere(&code);
+            }
+        }
         if name == "go" && verb == "generate" {
             self.note(Risk::High, "script", "go generate runs what the files ask for");
         }
@@ -452,6 +458,10 @@ impl Run<'_, '_> {
     /// Words of git that change the repository.
     fn git_changes(&mut self, verb: &str, rest: &[String], options: &Options) {
         self.works_here("git");
+        let here = format!("{}/{NAME}", self.cwd());
+        if self.zone_of(&here) > super::place::Zone::Outside {
+            self.writes(&here, WriteKind::Write);
+        }
         match verb {
             "reset" => {
                 let risk = if options.has("", "hard") { Risk::High } else { Risk::Medium };

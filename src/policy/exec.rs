@@ -4,7 +4,8 @@ use std::rc::Rc;
 
 use super::builtin;
 use super::expand::Fields;
-use super::run::{Run, Streams, Value, Var};
+use super::run::{Run, Streams, Value};
+use super::state::Var;
 use super::syntax::Command;
 use super::text::{self, ANY, DECODED, FILE, NET, OUTPUT, SETTINGS, has_open, has_pattern, is_known};
 use crate::proto::action::{Effect, Risk};

@@ -534,12 +534,11 @@ impl Run<'_, '_> {
             }
             return;
         }
-        if options.given.iter().any(|(name, _)| name.starts_with("delete") || name == "del")
-            && !options.has("n", "dry-run")
-        {
-            self.whole_tree(&target, WriteKind::DeleteTree);
-        } else {
-            self.writes(&target, WriteKind::Write);
+        let deletes = options.given.iter().any(|(name, _)| name.starts_with("delete") || name == "del");
+        match deletes {
+            _ if options.has("n", "dry-run") => self.reads(&target),
+            true => self.whole_tree(&target, WriteKind::DeleteTree),
+            false => self.writes(&target, WriteKind::Write),
         }
     }
 

@@ -538,6 +538,9 @@ impl Run<'_, '_> {
                 self.block_unknown("unknown-tree", "deletes all below a path that the code puts together");
             }
         }
+        if super::code::sets_owner_rights(code) {
+            self.block("setuid", "makes a program that runs with its owner's rights");
+        }
         let removes = has_any(code, REMOVES_TREE);
         let changes = has_any(code, CHANGES) || code.contains('>');
         if !removes && !changes {

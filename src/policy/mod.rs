@@ -29,6 +29,7 @@ mod place;
 mod run;
 mod scripts;
 mod sed;
+mod state;
 mod streams;
 mod strings;
 mod syntax;

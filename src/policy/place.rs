@@ -235,7 +235,7 @@ impl<'a> Map<'a> {
             return zone;
         }
         let in_workspace = place.is_surely_below(&self.workspace);
-        if is_temporary(place) && !in_workspace && !self.is_forbidden(place) {
+        if is_temporary(place) && !in_workspace && !self.is_forbidden(place) && !self.is_beside_work(place) {
             return Zone::Temporary;
         }
         if self.is_forbidden(place) {
@@ -255,6 +255,15 @@ impl<'a> Map<'a> {
             return Zone::System;
         }
         if place.is_below(&self.home) { Zone::Home } else { Zone::Outside }
+    }
+
+    /// Whether the home or the workspace lies in the same entry of a temporary directory: that is no scratch then.
+    fn is_beside_work(&self, place: &Place) -> bool {
+        let entry = |base: &Place| {
+            let depth = if base.parts.first().is_some_and(|top| top == "var") { 3 } else { 2 };
+            is_temporary(base) && base.parts.get(..depth) == place.parts.get(..depth)
+        };
+        entry(&self.home) || entry(&self.workspace)
     }
 
     fn is_forbidden(&self, place: &Place) -> bool {

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::place::Map;
-use super::syntax::{Assign, AssignValue, Command, Item, Kind, Pipeline, Redirect, Script, Trouble, Word};
+use super::state::{State, Var};
+use super::syntax::{Assign, AssignValue, Command, Item, Joint, Kind, Pipeline, Redirect, Script, Trouble, Word};
 use super::text::{self, ANY, is_known};
 use super::{Context, parse, word};
 use crate::proto::action::{Effect, Reason, Risk};
@@ -15,8 +16,6 @@ pub(super) type Value = Vec<String>;
 
 /// Ways of one value that are followed.
 const VALUE_WAYS_MAX: usize = 8;
-/// Working directories that are followed.
-const CWD_WAYS_MAX: usize = 4;
 /// Commands that are looked at, those in loops each time.
 const STEPS_MAX: usize = 3000;
 /// Constructs, substitutions, calls and scripts inside each other.
@@ -29,64 +28,6 @@ const LOOP_TURNS_MAX: usize = 16;
 const EFFECTS_MAX: usize = 200;
 /// Reasons that are told.
 const REASONS_MAX: usize = 40;
-
-/// A variable.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Var {
-    Scalar(Value),
-    Array(Vec<(String, Value)>),
-}
-
-impl Var {
-    pub(super) fn scalar(&self) -> Option<&Value> {
-        match self {
-            Self::Scalar(value) => Some(value),
-            Self::Array(_) => None,
-        }
-    }
-
-    pub(super) fn first(&self) -> Option<Value> {
-        self.element("0")
-    }
-
-    pub(super) fn element(&self, key: &str) -> Option<Value> {
-        match self {
-            Self::Scalar(value) => (key == "0").then(|| value.clone()),
-            Self::Array(items) if is_known(key) => {
-                let last = key.strip_prefix('-').and_then(|back| back.parse::<usize>().ok());
-                match last {
-                    Some(back) => items.len().checked_sub(back).and_then(|at| items.get(at)).map(|(_, it)| it.clone()),
-                    None => items.iter().find(|(own, _)| own == key).map(|(_, value)| value.clone()),
-                }
-            }
-            // Any of them.
-            Self::Array(items) => Some(limited(items.iter().flat_map(|(_, value)| value.clone()).collect())),
-        }
-    }
-
-    pub(super) fn elements(&self) -> Vec<Value> {
-        match self {
-            Self::Scalar(value) => vec![value.clone()],
-            Self::Array(items) => items.iter().map(|(_, value)| value.clone()).collect(),
-        }
-    }
-}
-
-/// What a shell knows.
-#[derive(Clone, PartialEq)]
-pub(super) struct State {
-    pub(super) vars: Rc<BTreeMap<String, Var>>,
-    pub(super) functions: Rc<BTreeMap<String, Rc<Command>>>,
-    pub(super) aliases: Rc<BTreeMap<String, String>>,
-    /// `$1` and so on; `None` where they aren't known.
-    pub(super) positional: Option<Vec<Value>>,
-    /// `$0`
-    pub(super) name: String,
-    /// The working directory, in each way that it may turn out.
-    pub(super) cwd: Value,
-    /// Descriptors that are connections.
-    pub(super) sockets: Vec<String>,
-}
 
 /// The standard streams of one command.
 #[derive(Clone, Default)]
@@ -295,45 +236,28 @@ impl<'m, 'a> Run<'m, 'a> {
         self.and_or(item)
     }
 
+    /// Each command of a list gets the state of the way that leads to it: behind `&&` what was before went well.
     fn and_or(&mut self, item: &Item) -> Value {
         let mut printed = self.pipeline(&item.first);
-        for (_, pipeline) in &item.rest {
-            let before = self.state.clone();
+        if item.rest.is_empty() {
+            return printed;
+        }
+        let mut failed = self.state.clone();
+        for (joint, pipeline) in &item.rest {
+            let other = match joint {
+                Joint::And => failed,
+                Joint::Or => std::mem::replace(&mut self.state, failed),
+            };
             let more = self.pipeline(pipeline);
             printed = joined(printed, more);
-            self.merge(before);
+            failed = self.state.clone();
+            match joint {
+                Joint::And => failed.merge(other),
+                Joint::Or => self.state.merge(other),
+            }
         }
+        self.state.merge(failed);
         printed
-    }
-
-    /// Takes in the state of a way that may have been gone instead.
-    fn merge(&mut self, other: State) {
-        if other == self.state {
-            return;
-        }
-        for way in other.cwd {
-            if !self.state.cwd.contains(&way) {
-                self.state.cwd.push(way);
-            }
-        }
-        if self.state.cwd.len() > CWD_WAYS_MAX {
-            self.state.cwd = vec![ANY.to_string()];
-        }
-        if self.state.vars != other.vars {
-            merge_vars(Rc::make_mut(&mut self.state.vars), &other.vars);
-        }
-        if self.state.functions != other.functions {
-            let functions = Rc::make_mut(&mut self.state.functions);
-            for (name, body) in other.functions.iter() {
-                functions.entry(name.clone()).or_insert_with(|| Rc::clone(body));
-            }
-        }
-        if self.state.aliases != other.aliases {
-            let aliases = Rc::make_mut(&mut self.state.aliases);
-            for (name, text) in other.aliases.iter() {
-                aliases.entry(name.clone()).or_insert_with(|| text.clone());
-            }
-        }
     }
 
     fn pipeline(&mut self, pipeline: &Pipeline) -> Value {
@@ -363,7 +287,12 @@ impl<'m, 'a> Run<'m, 'a> {
         }
         let outer = self.streams.clone();
         self.redirect(&command.redirects, false);
+        // What the commands inside print is put there at their end, all of it.
+        let files = std::mem::take(&mut self.streams.files);
+        let is_away = std::mem::replace(&mut self.streams.is_away, false);
         let printed = self.deeper(|run| run.compound(&command.kind), vec![ANY.to_string()]);
+        self.streams.files = files;
+        self.streams.is_away = is_away;
         let printed = self.deliver(printed);
         let rest = self.streams.input.take();
         self.streams = outer;
@@ -429,7 +358,7 @@ impl<'m, 'a> Run<'m, 'a> {
             printed = either(printed, more);
         }
         for end in ends {
-            self.merge(end);
+            self.state.merge(end);
         }
         printed
     }
@@ -445,7 +374,7 @@ impl<'m, 'a> Run<'m, 'a> {
             }
             let more = self.script(script);
             printed = either(printed, more);
-            self.merge(reached);
+            self.state.merge(reached);
         }
         printed
     }
@@ -719,44 +648,6 @@ fn waits(script: &Script) -> bool {
             }
         })
     })
-}
-
-/// Takes in the variables of a way that may have been gone instead.
-fn merge_vars(own: &mut BTreeMap<String, Var>, other: &BTreeMap<String, Var>) {
-    let missing = Var::Scalar(vec![String::new()]);
-    for (name, var) in own.iter_mut() {
-        let more = other.get(name).unwrap_or(&missing);
-        if var != more {
-            merge_var(var, more);
-        }
-    }
-    for (name, var) in other {
-        if !own.contains_key(name) {
-            let mut var = var.clone();
-            merge_var(&mut var, &missing);
-            own.insert(name.clone(), var);
-        }
-    }
-}
-
-fn merge_var(own: &mut Var, other: &Var) {
-    match (own, other) {
-        (Var::Scalar(value), Var::Scalar(more)) => {
-            for way in more {
-                if !value.contains(way) {
-                    value.push(way.clone());
-                }
-            }
-            *value = limited(std::mem::take(value));
-        }
-        (own, other) if own == other => {}
-        (own @ Var::Array(_), Var::Scalar(value)) if value.iter().all(String::is_empty) => _ = own,
-        (own, other) => {
-            let mut ways = own.elements();
-            ways.extend(other.elements());
-            *own = Var::Scalar(limited(ways.concat()));
-        }
-    }
 }
 
 /// Keeps a value within the ways that are followed.

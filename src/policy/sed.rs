@@ -1,5 +1,7 @@
 //! sed's scripts: which files they write and read, what they run, and what a plain substitution prints.
 
+use super::text::ANY;
+
 /// What a script does beside editing its input.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Script {
@@ -116,7 +118,7 @@ fn substitution<'a>(rest: &'a str, script: &mut Script) -> &'a str {
     while let Some(flag) = rest.chars().next() {
         match flag {
             'g' => everywhere = true,
-            'e' => script.runs.push(plain(with)),
+            'e' => script.runs.push(made_of_input(with)),
             'w' => {
                 let end = rest.find('\n').unwrap_or(rest.len());
                 script.writes.push(rest[1..end].trim().to_owned());
@@ -135,6 +137,25 @@ fn substitution<'a>(rest: &'a str, script: &mut Script) -> &'a str {
         script.plain.push((plain(what), plain(with), everywhere));
     }
     rest
+}
+
+/// What a substitution puts in place: `&` and groups are parts of the input, which may be anything.
+fn made_of_input(with: &str) -> String {
+    let mut marked = String::new();
+    let mut rest = with.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '&' => marked.push(ANY),
+            '\\' => match rest.next() {
+                Some('1'..='9') => marked.push(ANY),
+                Some('&') => marked.push('&'),
+                Some(c) => marked.extend(['\\', c]),
+                None => {}
+            },
+            c => marked.push(c),
+        }
+    }
+    plain(&marked)
 }
 
 fn plain(text: &str) -> String {

@@ -4,7 +4,8 @@
 use std::rc::Rc;
 
 use super::parse;
-use super::run::{Run, Streams, Value, Var, joined};
+use super::run::{Run, Streams, Value, joined};
+use super::state::Var;
 use super::syntax::{Part, Redirect, RedirectOp, Script, Word};
 use super::text::{self, ANY, FILE, NAME, NET, OUTPUT, has_open};
 use crate::proto::action::WriteKind;

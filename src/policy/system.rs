@@ -265,7 +265,13 @@ impl Run<'_, '_> {
         if only_looks || tells_version {
             return self.note(Risk::High, "device", format!("{name} looks at disks"));
         }
-        let options = Options::read(words, "tLUbiINmOEGTJCers", "types label uuid");
+        // What takes a value differs: `mkfs.vfat -C` makes the image, `parted -s` asks nothing.
+        let valued = match name {
+            "parted" => "a",
+            "mkfs.vfat" | "mkfs.fat" | "mkfs.msdos" | "mkdosfs" => "bDfFgGhimMnrRsS",
+            _ => "tLUbiINmOEGTJCers",
+        };
+        let options = Options::read(words, valued, "types label uuid");
         let operands: Vec<&String> =
             options.operands.iter().filter(|word| word.contains('/') || word.contains('.')).collect();
         let inside = |path: &&String| matches!(self.zone_of(path), Zone::Workspace | Zone::Temporary);

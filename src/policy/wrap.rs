@@ -485,6 +485,10 @@ impl Run<'_, '_> {
             leading(words, "jNndDSLIaPs", "jobs delay retries timeout joblog results colsep sshlogin arg-file halt");
         let split = rest.iter().position(|word| word.starts_with(":::"));
         let command: Vec<String> = rest[..split.unwrap_or(rest.len())].to_vec();
+        let options = &words[..words.len() - rest.len()];
+        if options.iter().any(|word| super::text::listed("--pipe --pipepart --pipe-part --spreadstdin", word)) {
+            return self.exec_program(command);
+        }
         let items: Vec<String> = match split {
             Some(at) => rest[at + 1..].iter().filter(|word| !word.starts_with(":::")).cloned().collect(),
             None => {
