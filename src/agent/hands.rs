@@ -14,7 +14,7 @@ use crate::log::{self, Level};
 use crate::model::{Cancel, Tool, ToolCall};
 use crate::proto::Event;
 use crate::proto::action::{Action, Decision, Risk};
-use crate::proto::tool::{Answer, FileChange, Outcome, Step, ToolError, ToolEvent};
+use crate::proto::tool::{Answer, FileChange, Outcome, Question, Step, ToolError, ToolEvent};
 use crate::steps::Steps;
 use crate::tools::{Limits, Memory, Place, Registry, Replies, Spill, Work, changed_by_person, taken};
 
@@ -267,14 +267,16 @@ impl Hands {
     fn decided(&self, ticket: &Ticket, person: &mut dyn Person) -> Said {
         let verdict = ticket.verdict();
         let no = |why: &str| Said::Refused("no", why.to_owned());
+        // Nobody is asked about what can't run whatever they say.
+        if let Some(why) = (self.options.gate.stop())() {
+            return Said::Refused("estop", why);
+        }
         match verdict.decision {
             Decision::Run => return Said::Run(Approver::Policy),
-            Decision::Deny if verdict.risk < Risk::Blocked && !person.can_ask() => {
-                let why = reasons(verdict);
-                let why = format!("it needs the user's word, and nobody can be asked here ({why})");
-                return Said::Refused("policy", why);
+            Decision::Deny => {
+                let (code, why) = self.options.gate.denial(verdict, person.can_ask());
+                return Said::Refused(code, why);
             }
-            Decision::Deny => return Said::Refused("policy", reasons(verdict)),
             Decision::Ask => {}
         }
         let question = self.options.gate.question(ticket);
@@ -315,7 +317,7 @@ impl Hands {
         );
         let cwd = self.options.root.path().to_owned();
         let ticket = self.options.gate.judge(call, &cwd, true);
-        let question = self.options.gate.question(&ticket);
+        let question = Question { only_own_shell: true, ..self.options.gate.question(&ticket) };
         if person.approve(&question) != Answer::InMyShell {
             return outcome;
         }

@@ -20,9 +20,13 @@ pub fn policy_rules(settings: &Settings, env: &Env, config: Option<&Path>) -> Ru
         own("XDG_DATA_HOME", ".local/share"),
         own("XDG_STATE_HOME", ".local/state"),
     ];
-    own_paths.extend(config.map(Path::to_owned));
-    own_paths.extend(settings.history.dir.clone());
-    own_paths.extend(settings.security.audit_log.clone());
+    let named = [config.map(Path::to_owned), settings.history.dir.clone(), settings.security.audit_log.clone()];
+    for path in named.into_iter().flatten() {
+        // Below one of them it is named still: it may be a link, and what it leads to is ours as well.
+        if !own_paths.contains(&path) {
+            own_paths.push(path);
+        }
+    }
     let workspace = settings.workspace_dir.clone().unwrap_or_else(|| home.join("reedclaw-workspace"));
     let security = &settings.security;
     Rules {

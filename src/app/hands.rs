@@ -115,7 +115,7 @@ pub fn hands(
         .transpose()
         .map_err(|error| failed(format!("the receipts: {error}"), "see reedclaw doctor"))?;
     let estop = estop(env)?;
-    let mode = mode(settings);
+    let mode = sandbox_mode(settings);
     let rules = Rules { workspace: root.path().display().to_string(), ..policy_rules(settings, env, config) };
     let options = gate::Options {
         rules,
@@ -219,7 +219,9 @@ fn sandbox(mode: Mode) -> &'static Sandbox {
     CHOSEN.get_or_init(|| Sandbox::detect(mode, PathBuf::from("/proc/self/exe")))
 }
 
-fn mode(settings: &Settings) -> Mode {
+/// What the config says of the sandbox.
+#[must_use]
+pub fn sandbox_mode(settings: &Settings) -> Mode {
     match settings.security.sandbox {
         SandboxChoice::Require => Mode::Require,
         SandboxChoice::Prefer => Mode::Prefer,
@@ -230,7 +232,7 @@ fn mode(settings: &Settings) -> Mode {
 /// The name of the sandbox that a model's commands run in.
 #[must_use]
 pub fn sandbox_name(settings: &Settings) -> &'static str {
-    sandbox(mode(settings)).tier().name()
+    sandbox(sandbox_mode(settings)).tier().name()
 }
 
 /// How a model's commands are started.

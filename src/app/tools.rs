@@ -1,6 +1,7 @@
 //! Settings to tools: which there are, which of them a channel has, how far they go.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::ChannelKind;
@@ -49,11 +50,14 @@ pub fn tools(settings: &Settings, env: &Env, start: &Start) -> (Registry, Vec<Fa
         allow_private: settings.tools.http_allow_private,
         authorities: host::Authorities::of(env),
     };
+    // Who can't say where the emergency stop is, is stopped.
+    let estop = super::estop(env).ok();
+    let is_stopped = Arc::new(move || estop.as_ref().is_none_or(|it| it.check().is_err()));
     let reader = vec![host::executable().display().to_string(), "pdf-text".to_owned()];
     let own: [Box<dyn Tool>; 4] = [
         Box::new(Http::new(options)),
         Box::new(Pdf::new(start.clone(), reader)),
-        Box::new(Shell::new(start.clone())),
+        Box::new(Shell::new(start.clone(), is_stopped)),
         Box::new(Symbols::new(symbols_directory(env))),
     ];
     // Without a state directory there is no place for the journal of an edit, and there are no hands either.

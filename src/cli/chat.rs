@@ -9,7 +9,7 @@ use super::memory;
 use super::person::AtTty;
 use crate::app::{self, Runtime};
 use crate::gate::{AllowedError, Disk};
-use crate::policy::{Context, Rules, judge};
+use crate::policy::{Context, High, Rules, judge};
 use crate::proto::action::Action;
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
@@ -133,7 +133,7 @@ fn policy(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
     };
     let rules = hands.gate().rules();
     match argument.split_once(char::is_whitespace).unwrap_or((argument, "")) {
-        ("", _) => put(&policy_rows(rules)),
+        ("", _) => put(&policy_rows(rules, app::sandbox_name(&runtime.settings))),
         ("explain", command) if !command.trim().is_empty() => {
             let context = Context { files: &Disk, ..Context::new(rules) };
             let verdict = judge(&Action::Shell { command: command.trim().to_owned() }, &context);
@@ -148,17 +148,21 @@ fn policy(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
 }
 
 /// What the model may do, in short.
-fn policy_rows(rules: &Rules) -> Vec<Vec<String>> {
+fn policy_rows(rules: &Rules, sandbox: &str) -> Vec<Vec<String>> {
     let row = |name: &str, value: String| vec![name.to_owned(), value];
-    vec![
+    let mut rows = vec![
         row("autonomy", rules.autonomy.to_string()),
+        row("high risk", if rules.high == High::Deny { "denied".into() } else { "asked about".into() }),
         row("workspace", rules.workspace.clone()),
         row("outside of it", if rules.workspace_only { "blocked".into() } else { "asked about".into() }),
         row("forbidden paths", rules.forbidden_paths.join(" ")),
         row("forbidden commands", rules.forbidden_commands.join(" ")),
         row("allowed domains", rules.allow_domains.join(" ")),
-        row("never touched", rules.own_paths.join(" ")),
-    ]
+        row("sandbox", sandbox.to_owned()),
+    ];
+    let paths = rules.own_paths.iter().enumerate();
+    rows.extend(paths.map(|(at, path)| row(if at == 0 { "never touched" } else { "" }, path.clone())));
+    rows
 }
 
 fn allowlist(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {

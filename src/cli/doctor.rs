@@ -84,9 +84,9 @@ fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<bool, Failure>
     Ok(is_well)
 }
 
-/// Tells of what guards tools: the receipts, the sandbox, the emergency stop. False where the receipts are wrong.
+/// Tells of what guards tools: the receipts, the sandbox, the emergency stop. False where one of them is wrong.
 fn guards(settings: &config::Settings, env: &config::Env) -> bool {
-    let is_well = match app::receipt_options(settings, env) {
+    let are_receipts_well = match app::receipt_options(settings, env) {
         Err(_) => true,
         Ok(None) => {
             say("receipts: none are kept (receipts.enabled)");
@@ -105,22 +105,37 @@ fn guards(settings: &config::Settings, env: &config::Env) -> bool {
             }
         },
     };
-    tell_sandbox();
+    let is_sandbox_well = tell_sandbox(settings);
     match app::estop(env) {
-        Ok(estop) => say(&estop::status(&estop)),
+        Ok(estop) => {
+            say(&estop::status(&estop));
+            if estop.check().is_err() {
+                say("reedclaw estop --clear, at a terminal, lets them run again");
+            }
+        }
         Err(failure) => say(&format!("{}: no tool runs", failure.message)),
     }
-    is_well
+    are_receipts_well && is_sandbox_well
 }
 
-/// Tells how a program of a model would be held here.
-fn tell_sandbox() {
-    let sandbox = Sandbox::detect(Mode::Prefer, "/proc/self/exe".into());
+/// Tells how a program of a model is held here, as the config says. False where a sandbox is required and there is none.
+fn tell_sandbox(settings: &config::Settings) -> bool {
+    let mode = app::sandbox_mode(settings);
+    if mode == Mode::Off {
+        say("sandbox: none, for security.sandbox is \"off\"");
+        return true;
+    }
+    let sandbox = Sandbox::detect(mode, "/proc/self/exe".into());
     say(&format!("sandbox: {}", sandbox.tier().name()));
     sandbox.notes().iter().for_each(|note| say(&format!("sandbox: not {note}")));
     if sandbox.tier() != Tier::Bubblewrap {
         say("sandbox: bubblewrap holds most; it is a package of most distributions");
     }
+    let is_missing = mode == Mode::Require && sandbox.tier() == Tier::None;
+    if is_missing {
+        say("wrong: security.sandbox is \"require\" and none works here, so no program of a model runs");
+    }
+    !is_missing
 }
 
 fn save(dir: &Path, file: &Path) -> Result<bool, Failure> {

@@ -15,6 +15,7 @@ use super::find::{self, FILE_BYTES_MAX, OTHERS_WRITE};
 use super::layers::Layers;
 use super::places::Places;
 use super::problem::{dotted, shorten};
+use super::tighten;
 
 /// The name of a project's file.
 pub const FILE_NAME: &str = ".reedclaw.lua";
@@ -60,6 +61,8 @@ pub struct Change {
     pub from: Option<String>,
     /// What its source says.
     pub to: String,
+    /// It only adds to what holds, whatever it says.
+    pub adds: bool,
     /// Why it will be refused, in words that follow "a project can't".
     pub refused: Option<String>,
 }
@@ -167,6 +170,7 @@ impl Overlay {
                 line: place.line,
                 from: layers.shown(key).map(|value| shorten(&value, VALUE_CHARS_MAX)),
                 to,
+                adds: tighten::only_adds(key),
                 refused: layers.refusal(key, source),
             }
         });

@@ -647,7 +647,7 @@ fn what_a_file_would_change_is_told_without_running_it() {
     home.write(
         "work/.reedclaw.lua",
         "error('it ran')\nreturn {\n  context = { max_turns = 2 * 3 },\n  prompt = function() end,\n  \
-         shell = { program = '/x' },\n  [evil()] = 1,\n}",
+         shell = { program = '/x' },\n  security = { forbidden_commands = { 'make' } },\n  [evil()] = 1,\n}",
     );
     let request = home.request();
     let overlay = Look::around(&request.cwd, None).expect("the file").read(&request.env).expect("a readable file");
@@ -660,9 +660,11 @@ fn what_a_file_would_change_is_told_without_running_it() {
             (3, "context.max_turns", Some("11"), "2 * 3"),
             (4, "prompt", Some("\"default\""), "a function"),
             (5, "shell.program", None, "'/x'"),
+            (6, "security.forbidden_commands", changes[3].from.as_deref(), "{ 'make' }"),
         ]
     );
     assert_eq!(changes[2].refused.as_deref(), Some("choose the shell"));
+    assert_eq!(changes.iter().map(|it| it.adds).collect::<Vec<_>>(), [false, false, false, true]);
     assert!(!is_complete);
 }
 

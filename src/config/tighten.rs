@@ -224,6 +224,11 @@ pub(super) fn refused_as(key: &[String], source: &str, own: &Own, defaults: &Tre
     allowed(row.project, key, held, value, own).err()
 }
 
+/// Whether a project's file can only add to what a key holds.
+pub(super) fn only_adds(key: &[String]) -> bool {
+    matches!(schema::place(key), Place::Leaf(row) if row.project == Policy::Adds)
+}
+
 /// The value of a literal of Lua.
 fn literal(source: &str, is_number: bool) -> Option<Setting> {
     let quoted = |quote: char| source.strip_prefix(quote)?.strip_suffix(quote);

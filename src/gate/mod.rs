@@ -18,8 +18,8 @@ use serde_json::Value;
 
 use crate::base::time::utc;
 use crate::host::now_unix_ms;
-use crate::policy::{self, Context, Rules};
-use crate::proto::action::{Action, Decision, Effect, Reason, Risk, Verdict};
+use crate::policy::{self, Context, High, Rules};
+use crate::proto::action::{Action, Autonomy, Decision, Effect, Reason, Risk, Verdict};
 use crate::proto::tool::{FileChange, Outcome, Question, ToolError};
 use crate::receipts::{self, Log, Opened};
 
@@ -270,6 +270,22 @@ impl Gate {
         Ok(Permit { call, verdict, cwd, rules: self.options.rules.clone(), opened })
     }
 
+    /// Why a call that is denied may not run: a code and words.
+    #[must_use]
+    pub fn denial(&self, verdict: &Verdict, can_ask: bool) -> (&'static str, String) {
+        let why = reasons(verdict);
+        let Rules { autonomy, high, .. } = &self.options.rules;
+        match (autonomy, verdict.risk) {
+            (_, Risk::Blocked) => ("policy", why),
+            (Autonomy::Readonly, _) => ("config", format!("security.autonomy is \"readonly\" ({why})")),
+            (Autonomy::Supervised, Risk::High) if *high == High::Deny => {
+                ("config", format!("security.high is \"deny\" ({why})"))
+            }
+            _ if !can_ask => ("unasked", format!("it needs the user's word, and nobody can be asked here ({why})")),
+            _ => ("policy", why),
+        }
+    }
+
     /// Refuses a judged call, and writes that down; gives what the model reads.
     pub fn refuse(&mut self, ticket: Ticket, code: &'static str, why: &str) -> Outcome {
         let rule = ticket.verdict.reasons.first().map_or(code, |reason| reason.rule);
@@ -351,6 +367,7 @@ impl Gate {
             changes: Arc::clone(&call.changes),
             cwd: cwd.display().to_string(),
             program: self.program(call, cwd).map(|program| program.display().to_string()),
+            only_own_shell: false,
             may_always: may_always(call, verdict) && self.program(call, cwd).is_some(),
         }
     }
@@ -382,6 +399,8 @@ fn hint_of(code: &str) -> &'static str {
     match code {
         "estop" => "all tools are stopped; answer in text and say so",
         "no" => "the user said no: don't ask for the same again, do without it or ask what they want",
+        "config" => "the user's config doesn't allow it; do without it or say what the user could do",
+        "unasked" => "nobody is there to say yes; do without it or say what the user could run themselves",
         "policy" => "it is never allowed like this; do without it or say what the user could do",
         _ => "do without it",
     }

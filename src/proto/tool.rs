@@ -29,6 +29,8 @@ pub struct Question {
     pub program: Option<String>,
     /// Whether "always" may be said to it.
     pub may_always: bool,
+    /// It ran and wanted a terminal: only "in my shell" counts, and no.
+    pub only_own_shell: bool,
 }
 
 /// One file of a proposal: what it holds and what it would hold.
@@ -110,6 +112,9 @@ pub enum Step {
         duration: Duration,
     },
 }
+
+/// The [code](ToolError::code) of a command whose time is over and that goes on.
+pub const STILL_RUNNING: &str = "still-running";
 
 /// Why a call failed, so that a model can mend it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

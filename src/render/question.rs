@@ -5,7 +5,7 @@ use nu_ansi_term::{Color, Style};
 use super::patch::patches;
 use super::sheet::{Look, Sheet};
 use super::text::{clusters, escape_visible};
-use crate::proto::action::{Action, Effect, Reason};
+use crate::proto::action::{Action, Effect};
 use crate::proto::tool::Question;
 
 /// Effects that are listed.
@@ -45,17 +45,19 @@ pub fn question_sheet(question: &Question, look: Look) -> Sheet {
     let dim = Style::new().dimmed();
     let program = question.program.as_ref().map(|program| format!(", by {program}")).unwrap_or_default();
     foot.put(dim, &format!("in {}{program}", question.cwd));
+    let asking = || question.verdict.reasons.iter().filter(|reason| reason.risk == question.verdict.risk);
     for effect in question.verdict.effects.iter().take(EFFECTS_MAX) {
-        foot.put(dim, &format!("it {effect}"));
+        let effect = effect.to_string();
+        // What an effect says needs no reason that says it again.
+        let rule = asking().find(|reason| reason.text == effect).map(|reason| format!(" (asked by: {})", reason.rule));
+        foot.put(dim, &format!("it {effect}{}", rule.unwrap_or_default()));
     }
     let more = question.verdict.effects.len().saturating_sub(EFFECTS_MAX);
     if more > 0 {
         foot.put(dim, &format!("and {more} effects more"));
     }
     let effects: Vec<String> = question.verdict.effects.iter().take(EFFECTS_MAX).map(Effect::to_string).collect();
-    // What an effect says needs no reason that says it again.
-    let is_news = |reason: &&Reason| reason.risk == question.verdict.risk && !effects.contains(&reason.text);
-    for reason in question.verdict.reasons.iter().filter(is_news).take(REASONS_MAX) {
+    for reason in asking().filter(|reason| !effects.contains(&reason.text)).take(REASONS_MAX) {
         foot.put(dim, &format!("asked because: {} ({})", reason.text, reason.rule));
     }
     Sheet::new(look, head.rows, patches(&question.changes), foot.rows)
@@ -124,17 +126,24 @@ mod tests {
 
     #[test]
     fn what_could_deceive_is_shown_as_what_it_is() {
-        let reasons = vec![Reason { rule: "x", risk: Risk::High, text: "a\u{1b}[2Jb".into() }];
+        let reason = |rule, risk, text: &str| Reason { rule, risk, text: text.to_owned() };
+        let reasons = vec![
+            reason("x", Risk::High, "a\u{1b}[2Jb"),
+            reason("network", Risk::High, "speaks to a.example"),
+            reason("read", Risk::Low, "reads /w/b"),
+        ];
+        let effects = vec![Effect::Net { host: "a.example".into() }, Effect::Read { path: "/w/b".into() }];
         let question = Question {
             digest: String::new(),
             tool: "shell".into(),
             action: Action::Shell { command: "echo \u{202e}ok\r; \u{1b}[8mrm x\nsecond".into() },
-            verdict: Verdict { risk: Risk::High, decision: Decision::Ask, reasons, effects: Vec::new() },
+            verdict: Verdict { risk: Risk::High, decision: Decision::Ask, reasons, effects },
             changes: [].into(),
             preview: "# not shown\n+a\u{200b}b\n-c".into(),
             cwd: "/w".into(),
             program: Some("/bin/echo".into()),
             may_always: false,
+            only_own_shell: false,
         };
         let sheet = question_sheet(&question, Look::plain(80));
         assert_eq!(
@@ -146,6 +155,8 @@ mod tests {
                 "  +a\\u{200b}b",
                 "  -c",
                 "  in /w, by /bin/echo",
+                "  it speaks to a.example (asked by: network)",
+                "  it reads /w/b",
                 "  asked because: a\\x1b[2Jb (x)",
             ]
         );

@@ -17,7 +17,7 @@ use crate::agent::{Agent, Cancel, Crossing, Forgetful, Person, changed_line};
 use crate::app::Channel;
 use crate::console::{Console, Waiting};
 use crate::gate::CHECK_TOOL;
-use crate::proto::tool::{Answer, Outcome, Question, Step, ToolEvent};
+use crate::proto::tool::{Answer, Outcome, Question, STILL_RUNNING, Step, ToolEvent};
 use crate::proto::{Event, Spent};
 use crate::render::text::escape_visible;
 use crate::render::{Markdown, Options};
@@ -356,7 +356,11 @@ fn done(outcome: &Outcome, ms: u128, number: usize) -> Option<String> {
         Some(error) => {
             let is_all = outcome.output.is_empty() && error.headline() == error.message;
             let more = if is_all { String::new() } else { format!(" (:show {number})") };
-            Some(format!("  failed: {}{seconds}{more}", shown(error.headline())))
+            // What goes on hasn't failed.
+            match error.code {
+                STILL_RUNNING => Some(format!("  {}{more}", shown(error.headline()))),
+                _ => Some(format!("  failed: {}{seconds}{more}", shown(error.headline()))),
+            }
         }
         // An edit says itself how much it was.
         None if outcome.metadata.contains_key("stats") => {

@@ -73,6 +73,9 @@ fn row(offered: &[Key], is_change: bool) -> String {
 
 /// What can be said to a call.
 fn offered(question: &Question, has_shell: bool) -> Vec<Key> {
+    if question.only_own_shell {
+        return vec![Key::MyShell];
+    }
     let mut offered = vec![Key::Once];
     if question.may_always {
         offered.push(Key::Always);
@@ -226,6 +229,26 @@ impl Repl {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proto::action::{Decision, Risk, Verdict};
+
+    #[test]
+    fn what_wanted_a_terminal_runs_in_the_persons_shell_or_not_at_all() {
+        let question = Question {
+            digest: String::new(),
+            tool: "shell".into(),
+            action: Action::Shell { command: "passwd".into() },
+            verdict: Verdict { risk: Risk::Medium, decision: Decision::Ask, reasons: vec![], effects: vec![] },
+            changes: [].into(),
+            preview: String::new(),
+            cwd: "/w".into(),
+            program: None,
+            may_always: true,
+            only_own_shell: true,
+        };
+        assert_eq!(row(&offered(&question, true), false), "in my shell [s]  no [n, Enter]");
+        let usual = Question { only_own_shell: false, ..question };
+        assert_eq!(offered(&usual, true), [Key::Once, Key::Always, Key::Edit, Key::MyShell, Key::NoBecause]);
+    }
 
     #[test]
     fn nothing_but_an_offered_lone_key_is_more_than_no() {

@@ -330,6 +330,7 @@ fn told(change: &Change) -> String {
         (Some(what), _) => {
             format!("line {line}: {key} = {to}: will be refused, a project can't {}", escape_visible(what))
         }
+        (None, Some(from)) if change.adds => format!("line {line}: {key}: adds {to} to {}", escape_visible(from)),
         (None, Some(from)) => format!("line {line}: {key}: {} → {to}", escape_visible(from)),
         (None, None) => format!("line {line}: {key} = {to}"),
     }

@@ -97,9 +97,9 @@ impl Bash {
         Ok(Self { child, commands, out, err, terminal })
     }
 
-    /// Whether it waits for a command; what an earlier one has left behind may have ended it.
-    pub(super) fn is_there(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+    /// The same bash, where it waits for a command; what an earlier one has left behind may have ended it.
+    pub(super) fn there(mut self) -> Option<Self> {
+        matches!(self.child.try_wait(), Ok(None)).then_some(self)
     }
 
     /// The arguments with which bash is started.

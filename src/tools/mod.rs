@@ -38,7 +38,7 @@ pub use edit::{changed_by_person, edit_tools, taken};
 pub use http::{Http, HttpOptions};
 pub use pdf::{PAGE_END, Pdf, pages_of_pdf};
 pub use registry::Registry;
-pub use shell::{Shell, Start};
+pub use shell::{IsStopped, Shell, Start};
 pub use spill::Spill;
 pub use symbols::Symbols;
 

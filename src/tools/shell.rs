@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -12,11 +13,13 @@ use super::spawner::Spawner;
 use super::{Place, Plan, Spec, Tool, Work, number, text};
 use crate::gate::Permit;
 use crate::proto::action::Action;
-use crate::proto::tool::{Outcome, ToolError};
+use crate::proto::tool::{Outcome, STILL_RUNNING, ToolError};
 use crate::render::strip_controls;
 
 /// Commands that go on after their time, at once.
 const JOBS_MAX: usize = 8;
+/// How often is looked for the emergency stop between calls: what runs must have ended 500 ms after it.
+const LOOK: Duration = Duration::from_millis(100);
 /// Characters that are told of what a program asks.
 const ASKED_CHARS_MAX: usize = 200;
 /// What programs say that want a terminal, or a password from one.
@@ -45,17 +48,29 @@ const WANTS_TERMINAL: &[&str] = &[
 /// can't be held as they must be.
 pub type Start = Arc<dyn Fn(&str, &[&str], bool) -> Result<Command, String> + Send + Sync>;
 
+/// Says whether everything is stopped.
+pub type IsStopped = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// The tool.
 pub struct Shell {
     start: Start,
     spawner: Spawner,
-    bash: Option<Bash>,
+    is_stopped: IsStopped,
+    /// Whether somebody looks for the emergency stop between calls.
+    is_watched: bool,
+    left: Arc<Mutex<Left>>,
     /// Whether that bash may use the network.
     has_network: bool,
     /// Where bash is.
     cwd: Option<PathBuf>,
-    jobs: Vec<Job>,
     next_job: usize,
+}
+
+/// What is left running between two calls; the emergency stop ends all of it.
+#[derive(Default)]
+struct Left {
+    bash: Option<Bash>,
+    jobs: Vec<Job>,
 }
 
 /// A command that goes on.
@@ -69,16 +84,41 @@ struct Job {
 impl Shell {
     /// Makes the tool; bash is started with the first command.
     #[must_use]
-    pub fn new(start: Start) -> Self {
+    pub fn new(start: Start, is_stopped: IsStopped) -> Self {
         Self {
             start,
             spawner: Spawner::new(),
-            bash: None,
+            is_stopped,
+            is_watched: false,
+            left: Arc::default(),
             has_network: false,
             cwd: None,
-            jobs: Vec::new(),
             next_job: 1,
         }
+    }
+
+    fn left(&self) -> MutexGuard<'_, Left> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a thread end what is left as soon as everything is stopped; it ends with the tool.
+    fn watch(&mut self) -> std::io::Result<()> {
+        if self.is_watched {
+            return Ok(());
+        }
+        let (left, is_stopped) = (Arc::downgrade(&self.left), self.is_stopped.clone());
+        let look = move || {
+            while let Some(left) = left.upgrade() {
+                if is_stopped() {
+                    end_all(std::mem::take(&mut *left.lock().unwrap_or_else(PoisonError::into_inner)));
+                }
+                drop(left);
+                thread::park_timeout(LOOK);
+            }
+        };
+        thread::Builder::new().name("shell-estop".into()).spawn(look)?;
+        self.is_watched = true;
+        Ok(())
     }
 
     fn command(&mut self, permit: &Permit, command: &str, work: &Work<'_>) -> Outcome {
@@ -89,10 +129,11 @@ impl Shell {
             });
         let failed = |error: std::io::Error| Outcome::from(ToolError::new("shell", format!("bash: {error}"), ""));
         // A bash with the network mustn't stay for a command that was judged without it.
-        if self.has_network != permit.has_network() {
-            self.bash = None;
+        if let Err(error) = self.watch() {
+            return failed(error);
         }
-        let mut bash = match self.bash.take_if(Bash::is_there) {
+        let kept = self.left().bash.take();
+        let mut bash = match kept.filter(|_| self.has_network == permit.has_network()).and_then(Bash::there) {
             Some(bash) => bash,
             None => {
                 let command = match (self.start)("bash", &Bash::arguments(), permit.has_network()) {
@@ -113,7 +154,7 @@ impl Shell {
         };
         let (output, note) = match ran {
             Ran::Done(output) => {
-                self.bash = Some(bash);
+                self.left().bash = Some(bash);
                 self.cwd.clone_from(&output.cwd);
                 (output, Note::None)
             }
@@ -127,24 +168,29 @@ impl Shell {
 
     /// Lets a command go on as a job.
     fn go_on(&mut self, mark: String, command: &str, mut bash: Bash) -> Note {
-        if self.jobs.len() >= JOBS_MAX {
+        if self.left().jobs.len() >= JOBS_MAX {
             bash.kill();
             return Note::TooMany;
         }
         let number = self.next_job;
         self.next_job += 1;
-        self.jobs.push(Job { number, mark, command: command.to_owned(), bash });
+        self.left().jobs.push(Job { number, mark, command: command.to_owned(), bash });
         Note::Job(number)
     }
 
     fn job(&mut self, number: usize, kill: bool, work: &Work<'_>) -> Outcome {
-        let Some(at) = self.jobs.iter().position(|job| job.number == number) else {
-            let numbers: Vec<String> =
-                self.jobs.iter().map(|job| format!("{} ({})", job.number, job.command)).collect();
-            let there = if numbers.is_empty() { "none runs".to_owned() } else { numbers.join(", ") };
-            return ToolError::new("no-job", format!("there is no job {number}"), there).into();
+        let taken = {
+            let jobs = &mut self.left().jobs;
+            let at = jobs.iter().position(|job| job.number == number);
+            at.map(|at| jobs.remove(at)).ok_or_else(|| {
+                let numbers: Vec<String> = jobs.iter().map(|job| format!("{} ({})", job.number, job.command)).collect();
+                if numbers.is_empty() { "none runs".to_owned() } else { numbers.join(", ") }
+            })
         };
-        let mut job = self.jobs.remove(at);
+        let mut job = match taken {
+            Ok(job) => job,
+            Err(there) => return ToolError::new("no-job", format!("there is no job {number}"), there).into(),
+        };
         if kill {
             job.bash.kill();
             return Outcome::of(format!("job {number} was ended"));
@@ -156,7 +202,7 @@ impl Shell {
             Ok(Ran::Stopped(output)) => outcome(&output, &Note::Stopped, started.elapsed()),
             Ok(Ran::Awaited(output)) => outcome(&output, &Note::Awaited, started.elapsed()),
             Ok(Ran::Running(output)) => {
-                self.jobs.push(job);
+                self.left().jobs.push(job);
                 outcome(&output, &Note::Job(number), started.elapsed())
             }
             Err(error) => ToolError::new("shell", format!("bash: {error}"), "").into(),
@@ -213,6 +259,15 @@ impl Tool for Shell {
             _ => ToolError::new("bad-arguments", "either a command or a job is needed", "").into(),
         }
     }
+}
+
+/// Ends what is left, all at once: what doesn't want to end takes its time.
+fn end_all(left: Left) {
+    thread::scope(|scope| {
+        for bash in left.bash.into_iter().chain(left.jobs.into_iter().map(|job| job.bash)) {
+            scope.spawn(move || drop(bash));
+        }
+    });
 }
 
 /// A directory of the workspace, as an absolute path.
@@ -281,7 +336,7 @@ pub(super) fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
             let seconds = took.as_secs();
             let hint = format!("{{\"job\": {number}}} waits for more of it, with \"kill\": true ends it");
             outcome = outcome.with("job", *number);
-            ToolError::new("still-running", format!("it still runs after {seconds} s, as job {number}"), hint)
+            ToolError::new(STILL_RUNNING, format!("it still runs after {seconds} s, as job {number}"), hint)
         }
         Note::TooMany => ToolError::new("timeout", "its time was over and it was ended: too many jobs run", ""),
         Note::Awaited => {

@@ -37,6 +37,15 @@ fn without_a_terminal_it_is_set_and_not_cleared() {
 }
 
 #[test]
+fn doctor_tells_of_it_and_how_it_is_cleared() {
+    let home = tempfile::tempdir().expect("a home");
+    reedclaw(home.path(), &["estop"]);
+    let (_, told) = reedclaw(home.path(), &["doctor"]);
+    let told: Vec<&str> = told.lines().skip_while(|line| !line.starts_with("tools are stopped")).take(2).collect();
+    assert_eq!(told.get(1), Some(&"reedclaw estop --clear, at a terminal, lets them run again"), "{told:?}");
+}
+
+#[test]
 fn at_a_terminal_it_asks_before_it_clears() {
     let home = tempfile::tempdir().expect("a home");
     for (answer, code, stays) in [("", 1, true), ("y", 1, true), ("no", 1, true), ("yes", 0, false)] {

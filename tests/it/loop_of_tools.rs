@@ -272,6 +272,67 @@ fn ctrl_c_and_the_emergency_stop_end_what_runs() {
     assert_eq!(told(home.path()).last().map(String::as_str), Some("denied denied time"));
 }
 
+/// Processes that have this word as an argument.
+fn followers(word: &str) -> usize {
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    let has_word = |line: Vec<u8>| line.split(|byte| *byte == 0).skip(1).any(|it| it == word.as_bytes());
+    entries.filter(|it| fs::read(it.path().join("cmdline")).is_ok_and(has_word)).count()
+}
+
+#[test]
+fn what_goes_on_behind_an_answer_ends_with_the_emergency_stop() {
+    let file = format!("followed-{}", std::process::id());
+    let home = home(
+        &[
+            calls("leave", "shell", json!({"command": format!("touch {file}; tail -f {file} & true")}), "left one"),
+            calls("follow", "shell", json!({"command": format!("tail -f {file}"), "timeout_ms": 300}), "left two"),
+        ],
+        "security = {autonomy = \"full\"}",
+    );
+    let session = session(home.path());
+    session.send(b"?leave something behind\r");
+    session.expect_text("left one");
+    session.expect_prompt();
+    session.send(b"?follow it\r");
+    session.expect_text("  it still runs after 0 s, as job 1");
+    session.expect_text("left two");
+    session.expect_prompt();
+    assert_eq!(followers(&file), 2);
+    assert_eq!(reedclaw(home.path(), &["estop"]).0, Some(0));
+    session.expect_outside("both end", || (followers(&file) == 0).then_some(()));
+}
+
+#[test]
+fn nobody_is_asked_about_what_is_stopped_anyway() {
+    let home = home(&[calls("write", "file_write", json!({"path": "a", "content": "b"}), "I can't")], "");
+    assert_eq!(reedclaw(home.path(), &["estop"]).0, Some(0));
+    let session = session(home.path());
+    session.send(b"?write it\r");
+    session.expect_text("denied: tools are stopped by the emergency stop");
+    session.expect_text("I can't");
+    session.expect_prompt();
+    assert_eq!(told(home.path()), ["denied denied file_write"]);
+    assert!(!session.screen_text().contains("wants to use"), "{}", session.screen_text());
+}
+
+#[test]
+fn a_denial_says_what_denied_it() {
+    let answers = [
+        calls("write", "file_write", json!({"path": "a", "content": "b"}), "no"),
+        calls("push", "shell", json!({"command": "git push"}), "no"),
+    ];
+    for (config, question, message, hint) in [
+        ("readonly", "write it", "security.autonomy is \"readonly\" (medium: writes ", "the user's config"),
+        ("supervised", "push it", "security.high is \"deny\" (high: uses the network)", "the user's config"),
+        ("supervised", "write it", "it needs the user's word, and nobody can be asked here", "nobody is there"),
+    ] {
+        let home = home(&answers, &format!("security = {{autonomy = \"{config}\", high = \"deny\"}}"));
+        let error = results(home.path(), question)[0]["error"].clone();
+        assert!(error["message"].as_str().is_some_and(|it| it.starts_with(message)), "{error}");
+        assert!(error["hint"].as_str().is_some_and(|it| it.starts_with(hint)), "{error}");
+    }
+}
+
 #[test]
 fn a_model_that_goes_round_in_circles_is_stopped() {
     let again = json!([{"tool_call": {"name": "file_list", "arguments": {}}}]);

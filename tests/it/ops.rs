@@ -362,8 +362,9 @@ fn a_chat_at_a_terminal_answers_and_has_its_commands() {
     session.expect_text("medium in the workspace");
     at_prompt();
     session.line("/policy");
-    session.expect_text("forbidden commands");
-    session.expect_text("supervised");
+    for name in ["forbidden commands", "supervised", "high risk", "sandbox  "] {
+        session.expect_text(name);
+    }
     at_prompt();
     session.line("/policy explain rm -rf /");
     session.expect_text("what it would do:");

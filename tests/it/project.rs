@@ -43,9 +43,12 @@ fn expect_shown(session: &Session, line: &str) {
 /// What is refused for its value is told before anybody trusts the file, where the value stands there as it is.
 #[test]
 fn values_that_will_be_refused_are_marked_in_the_question() {
-    let home = home(&[(FILE, "return {\n models = {far = {endpoint = \"http://192.0.2.1/v1\"}},\n}\n")]);
+    let text = "return {\n models = {far = {endpoint = \"http://192.0.2.1/v1\"}},\n\
+                security = {forbidden_commands = {\"make\"}},\n}\n";
+    let home = home(&[(FILE, text)]);
     let session = session(home.path());
     session.expect_text("will be refused, a project can't send your questions to another machine");
+    session.expect_text("line 3: security.forbidden_commands: adds {\"make\"} to { \"rm\", ");
     answer(&session, "\r");
     session.run("echo on-$((1+1))");
     session.expect_line("on-2");

@@ -659,11 +659,19 @@ fn without_a_sandbox_nothing_runs_where_one_is_required() {
 #[test]
 fn doctor_tells_which_one_holds_here() {
     let home = tempfile::tempdir().expect("a home");
-    let mut command = Command::new(program());
-    command.arg("doctor").env_clear().env("HOME", home.path()).env("PATH", TEST_PATH);
-    let output = command.output().expect("the program runs");
+    let doctor = || {
+        let mut command = Command::new(program());
+        command.arg("doctor").env_clear().env("HOME", home.path()).env("PATH", TEST_PATH);
+        told(&command.output().expect("the program runs"))
+    };
     let here = Sandbox::detect(Mode::Prefer, program());
-    assert!(told(&output).contains(&format!("sandbox: {}\n", here.tier().name())), "{}", told(&output));
+    let output = doctor();
+    assert!(output.contains(&format!("sandbox: {}\n", here.tier().name())), "{output}");
+    let config = home.path().join(".config/reedclaw");
+    std::fs::create_dir_all(&config).expect("a directory");
+    std::fs::write(config.join("config.lua"), "return {security = {sandbox = \"off\"}}").expect("a config");
+    let output = doctor();
+    assert!(output.contains("sandbox: none, for security.sandbox is \"off\"\n"), "{output}");
 }
 
 #[test]

@@ -41,7 +41,7 @@ impl Person for Somebody {
     }
 
     fn approve(&mut self, question: &Question) -> Answer {
-        if question.preview.contains("terminal") { Answer::InMyShell } else { Answer::Once }
+        if question.only_own_shell { Answer::InMyShell } else { Answer::Once }
     }
 
     fn has_shell(&self) -> bool {
@@ -64,7 +64,7 @@ fn hands(world: &World, shell: Duration) -> Hands {
         sandbox.command(program.as_ref(), &arguments, &grant).map_err(|error| error.message)
     });
     let mut registry = Registry::new();
-    registry.add(Box::new(Shell::new(start))).expect("a tool");
+    registry.add(Box::new(Shell::new(start, Arc::new(|| false)))).expect("a tool");
     let root = Root::open(&world.path("work"), Some(world.home())).expect("a workspace");
     let text = |path: &std::path::Path| path.display().to_string();
     let rules = Rules { autonomy: Autonomy::Full, ..Rules::new(&text(root.path()), &text(world.home())) };
