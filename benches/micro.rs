@@ -281,7 +281,7 @@ fn edits(plan: &Plan) {
     let Ok(root) = Root::open(&workspace, None) else { return };
     let Ok(allowed) = Allowed::open(&top, root.path()) else { return };
     let mut registry = Registry::new();
-    for tool in edit_tools(&Journals::new(top.join("edits"))) {
+    for tool in edit_tools(&Journals::new(top.join("edits")), registry.reads()) {
         let _ = registry.add(tool);
     }
     let mut gate = Gate::new(GateOptions {

@@ -27,6 +27,8 @@ const DEFINITIONS_MAX: usize = 3;
 const ENTRIES_MAX: usize = 200;
 /// How long a name is looked for among definitions; what was read by then is kept, and the next question goes on.
 const SYMBOLS_TIME: Duration = Duration::from_millis(1_500);
+/// The same while somebody types and waits for a completion.
+const NAMES_TIME: Duration = Duration::from_millis(300);
 
 /// What goes with a question.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,7 +64,7 @@ impl Attaching<'_> {
             let pieces = match place.look(mention) {
                 Found::Nothing if mention.name == "diff" => self.changes(&place),
                 Found::Nothing if mention.lines.is_none() && !mention.name.contains('/') => {
-                    let known = known.get_or_insert_with(|| self.known(&place));
+                    let known = known.get_or_insert_with(|| self.known(&place, SYMBOLS_TIME));
                     place.definitions(mention, known)
                 }
                 Found::Nothing => Vec::new(),
@@ -85,11 +87,11 @@ impl Attaching<'_> {
         Some(Place { root, below, rules })
     }
 
-    fn known(&self, place: &Place) -> Symbols {
+    fn known(&self, place: &Place, time: Duration) -> Symbols {
         let root = place.root.path();
         let options = symbols::Options {
             kept_in: symbols_directory(self.env).map(|directory| symbols::kept_file(&directory, root)),
-            time: SYMBOLS_TIME,
+            time,
             is_stopped: &|| false,
             open: &|path| symbols::open_plainly(root, path),
         };
@@ -140,7 +142,7 @@ impl Attaching<'_> {
         let root = place.root.path();
         let prefix = place.below.to_string_lossy();
         let paths = crate::project::paths_like(root, typed, &prefix);
-        found.extend(paths.into_iter().map(|path| {
+        let value = |path: PathBuf| {
             // From the working directory, where it lies below it.
             let path = path.strip_prefix(&place.below).unwrap_or(&path).display().to_string();
             let value = if path.contains(|c: char| c.is_whitespace() || "`'<>(){}[],;|".contains(c)) {
@@ -149,12 +151,26 @@ impl Attaching<'_> {
                 path
             };
             (value, String::new())
-        }));
-        let kept = symbols_directory(self.env).map(|directory| symbols::kept_file(&directory, root));
-        if let Some(kept) = kept.filter(|_| !typed.is_empty() && !typed.contains('/')) {
-            found.extend(symbols::names_like(&kept, root, typed));
-        }
+        };
+        // A path that only has the letters, with others between, comes behind a name that begins with them.
+        let wanted = typed.to_lowercase();
+        let is_near = |path: &PathBuf| path.to_string_lossy().to_lowercase().contains(&wanted);
+        let (near, far): (Vec<PathBuf>, Vec<PathBuf>) = paths.into_iter().partition(is_near);
+        found.extend(near.into_iter().map(value));
+        found.extend(self.names(&place, typed));
+        found.extend(far.into_iter().map(value));
         found
+    }
+
+    /// Names of definitions that begin with what was typed. Where nothing is kept of them yet, they are looked for.
+    fn names(&self, place: &Place, typed: &str) -> Vec<(String, String)> {
+        let root = place.root.path();
+        let kept = symbols_directory(self.env).map(|directory| symbols::kept_file(&directory, root));
+        let Some(kept) = kept.filter(|_| !typed.is_empty() && !typed.contains('/')) else { return Vec::new() };
+        if !kept.exists() {
+            self.known(place, NAMES_TIME);
+        }
+        symbols::names_like(&kept, root, typed)
     }
 }
 

@@ -40,14 +40,15 @@ pub fn steps(settings: &Settings, env: &Env, workspace: &Path) -> Result<Steps, 
     let home = env.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from).unwrap_or_else(|| "/".into());
     let own = [config_directory(env), data_directory(env), state_directory(env)].into_iter().flatten();
     let left_out: Vec<PathBuf> = sandbox::credentials(&home).into_iter().chain(own).collect();
-    Steps::new(&state, workspace, limits, &left_out).map_err(|error| steps_failure(&error))
+    Steps::new(&state, workspace, limits, &left_out).map_err(|error| steps_failure(&error, "reedclaw "))
 }
 
-/// What a failure of steps is for a person.
+/// What a failure of steps is for a person; `prefix` is what stands before a command where they are: `:` or `reedclaw `.
 #[must_use]
-pub fn steps_failure(error: &StepsError) -> Failure {
+pub fn steps_failure(error: &StepsError, prefix: &str) -> Failure {
+    let list = format!("{prefix}steps lists them");
     let (kind, hint) = match error {
-        StepsError::Nothing(_) => (FailureKind::User, "steps lists them"),
+        StepsError::Nothing(_) => (FailureKind::User, list.as_str()),
         StepsError::Conflicts(_) => {
             (FailureKind::Refused, "nothing was changed; with --force it is overwritten, and kept as a step of its own")
         }

@@ -61,7 +61,9 @@ pub fn tools(settings: &Settings, env: &Env, start: &Start) -> (Registry, Vec<Fa
         Box::new(Symbols::new(symbols_directory(env))),
     ];
     // Without a state directory there is no place for the journal of an edit, and there are no hands either.
-    let edits = config::state_directory(env).map(|state| edit_tools(&edit_journals(&state))).unwrap_or_default();
+    let edits = config::state_directory(env)
+        .map(|state| edit_tools(&edit_journals(&state), registry.reads()))
+        .unwrap_or_default();
     for tool in own.into_iter().chain(edits) {
         let added = registry.add(tool);
         debug_assert_eq!(added, Ok(()));

@@ -1,6 +1,7 @@
 //! `reedclaw agent`: one question without a session, or a chat at a terminal. The answer goes to standard output, all else to standard error.
 //! Starts no shell and runs no command; works with no terminal, no HOME and a broken config.
 
+use std::borrow::Cow;
 use std::cell::{RefCell, RefMut};
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
@@ -20,6 +21,7 @@ use super::person::AtTty;
 use super::wire::Line;
 use crate::agent::{Cancel, changed_line};
 use crate::app::{self, Channel, ChannelKind, Request, Resume, Runtime};
+use crate::host;
 use crate::proto::tool::{STILL_RUNNING, Step};
 use crate::proto::{Event, Failure, FailureKind};
 use crate::render::text::escape_visible;
@@ -158,10 +160,17 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
             runtime.cwd = directory(path)?;
             app::workspace_for(&runtime.env, &runtime.cwd, &configured)
         }
-        None => configured,
+        None => configured.clone(),
     };
     if channel.message.is_some() {
         runtime.look_ahead();
+    }
+    // By itself undo works around the working directory: what a model did elsewhere it wouldn't find.
+    let around = app::workspace_for(&runtime.env, &host::working_directory(), &configured);
+    if around.canonicalize().ok() != workspace.canonicalize().ok() {
+        let place = workspace.display().to_string();
+        let place = shlex::try_quote(&place).map_or_else(|_| place.clone(), Cow::into_owned);
+        channel.face().undo = format!("reedclaw undo --workspace {place}");
     }
     runtime.take_tools(&workspace).iter().for_each(tell);
     Ok(runtime)
@@ -293,6 +302,8 @@ struct Face {
     misfit: Option<String>,
     /// The answer was asked for again because of that.
     is_second_try: bool,
+    /// The command that takes back what was changed.
+    undo: String,
     /// How the last question ended, as an exit status.
     code: u8,
     drawing: Markdown,
@@ -310,6 +321,7 @@ impl Face {
             schema: None,
             misfit: None,
             is_second_try: false,
+            undo: "reedclaw undo".to_owned(),
             code: FAILED,
             drawing: Markdown::new(Options { width_columns: 0, color: false, markdown: false }),
             thinking: Thinking::default(),
@@ -416,7 +428,7 @@ impl Face {
                     let failed = if error.code == STILL_RUNNING { "" } else { "failed: " };
                     self.say_beside(&format!("[tool] {failed}{}", escape_visible(error.headline())));
                 }
-                if let Some(line) = changed_line(outcome, "reedclaw undo") {
+                if let Some(line) = changed_line(outcome, &self.undo) {
                     self.say_beside(&format!("[tool] {line}"));
                 }
             }

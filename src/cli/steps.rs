@@ -115,7 +115,7 @@ fn carried_out(name: &str, matches: &ArgMatches, config: Option<PathBuf>) -> Res
     };
     match done {
         Ok(done) => {
-            taken_back_lines(&done, verb).iter().for_each(|line| println!("{line}"));
+            taken_back_lines(&done, verb, "reedclaw ").iter().for_each(|line| println!("{line}"));
             Ok(())
         }
         Err(error) => {
@@ -123,7 +123,7 @@ fn carried_out(name: &str, matches: &ArgMatches, config: Option<PathBuf>) -> Res
                 let text = conflict_difference(&steps, conflicts).unwrap_or_default();
                 print!("{}", crate::render::sanitise(&text));
             }
-            Err(app::steps_failure(&error))
+            Err(app::steps_failure(&error, "reedclaw "))
         }
     }
 }
@@ -144,7 +144,7 @@ fn list(steps: &Steps, diff: Option<u64>) -> Result<(), Failure> {
         let message = format!("there is no step {number}");
         return Err(Failure { kind: FailureKind::User, message, hint: "reedclaw steps lists them".into() });
     };
-    let text = step_difference(steps, step).map_err(|error| app::steps_failure(&error))?;
+    let text = step_difference(steps, step).map_err(|error| app::steps_failure(&error, "reedclaw "))?;
     print!("{}", crate::render::sanitise(&text));
     Ok(())
 }

@@ -15,7 +15,7 @@ pub struct CommandList {
 
 /// One command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a command is a text, or {\"command\": …, \"cwd\": …} below the project")]
 pub enum ListedCommand {
     /// In the project's root.
     InRoot(String),
@@ -91,5 +91,7 @@ mod tests {
         for wrong in ["", "[]", "{}", "{\"allowedCommands\": [1]}", "{\"allowedCommands\": [], \"x\": 1}"] {
             assert!(CommandList::parse(wrong).is_err(), "{wrong}");
         }
+        let told = CommandList::parse("{\"allowedCommands\": [1]}").expect_err("a number");
+        assert!(told.contains("a command is a text"), "{told}");
     }
 }

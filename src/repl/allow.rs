@@ -7,7 +7,8 @@ use super::run::{Flow, Repl};
 use super::state;
 use crate::app::{ListedHere, allowed_commands, allowed_rows, export_allowed, read_list, tool_rows};
 use crate::proto::{Failure, FailureKind};
-use crate::render::text::{escape_visible, table};
+use crate::render::text::{escape_visible, table, wrap};
+use crate::steps::counted;
 
 impl Repl {
     /// Lists what is allowed for good in the project that the person is in, or takes one back.
@@ -53,7 +54,7 @@ impl Repl {
                 let place = escape_visible(file);
                 let path = state::read(&self.state).resolve(file).unwrap_or_else(|| file.into());
                 match export_allowed(&allowed, &path) {
-                    Ok(()) => self.console.notice(&format!("{} commands are in {place}", allowed.rules().len())),
+                    Ok(()) => self.console.notice(&format!("{} in {place}", counted(allowed.rules().len(), "command"))),
                     Err(error) => {
                         let message = format!("{place} can't be written: {error}");
                         self.console.failure(&user(message, "name a new file"));
@@ -90,17 +91,19 @@ impl Repl {
         for ListedHere { command, below, program, .. } in &listed {
             let told = if below.is_empty() { String::new() } else { format!(" (in {})", escape_visible(below)) };
             let command = escape_visible(command);
-            self.console.line(&match program {
+            let row = match program {
                 Ok(program) => format!("  {command}{told}  by {}", escape_visible(&program.display().to_string())),
                 Err(why) => format!("  refused: {command}{told}: {}", escape_visible(why)),
-            });
+            };
+            self.console.line(&wrap(&row, self.console.width_columns(), "    "));
         }
         let fits: Vec<&ListedHere> = listed.iter().filter(|it| it.program.is_ok()).collect();
         if fits.is_empty() {
             self.console.notice("nothing of it can be allowed here");
             return Flow::Continue;
         }
-        let text = format!("allow these {} for good in this project? yes [y]  no [n, Enter]  ", fits.len());
+        let which = if fits.len() == 1 { "it".to_owned() } else { format!("these {}", fits.len()) };
+        let text = format!("allow {which} for good in this project? yes [y]  no [n, Enter]  ");
         let yes = match self.put_question(&text, yes_or_no, None) {
             Ok(said) => said.unwrap_or(false),
             Err(flow) => return flow,

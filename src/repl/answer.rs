@@ -369,9 +369,10 @@ fn done(outcome: &Outcome, ms: u128, number: usize) -> Option<String> {
         }
         None => {
             let lines = outcome.output.lines().count();
-            let status = outcome.metadata.get("exit_code").map(|code| format!("status {code}, ")).unwrap_or_default();
+            let status = outcome.metadata.get("exitCode").map(|code| format!("status {code}, ")).unwrap_or_default();
             let noun = if lines == 1 { "line" } else { "lines" };
-            Some(format!("  {status}{lines} {noun}{seconds} (:show {number})"))
+            let show = if lines > 0 { format!(" (:show {number})") } else { String::new() };
+            Some(format!("  {status}{lines} {noun}{seconds}{show}"))
         }
     }
 }

@@ -217,7 +217,7 @@ impl Repl {
         }
         let Some(outcome) = self.tooling.last_outcome.clone() else { return Ok(None) };
         let text = plain_text(&outcome.output);
-        let mut came = Outcome::of(text).with("exit_code", outcome.status).with("ran_in", "the user's own shell");
+        let mut came = Outcome::of(text).with("exitCode", outcome.status).with("ran_in", "the user's own shell");
         if outcome.status != 0 {
             came.success = false;
             came.error = Some(ToolError::new("exit", format!("it ended with status {}", outcome.status), ""));

@@ -57,9 +57,9 @@ pub fn wish(argument: &str, may_name_file: bool) -> Result<(Wish, bool), String>
     }
 }
 
-/// What was done, line by line.
+/// What was done, line by line; `prefix` is what stands before a command: `:` or `reedclaw `.
 #[must_use]
-pub fn taken_back_lines(done: &TakenBack, verb: &str) -> Vec<String> {
+pub fn taken_back_lines(done: &TakenBack, verb: &str, prefix: &str) -> Vec<String> {
     let mut lines: Vec<String> =
         done.steps.iter().map(|step| format!("{verb} step {}: {}", step.number, title(step))).collect();
     lines.push(counted(done.files, "file"));
@@ -73,7 +73,7 @@ pub fn taken_back_lines(done: &TakenBack, verb: &str) -> Vec<String> {
         lines.push(format!("  {line}"));
     }
     if let Some(kept) = done.kept_in {
-        lines.push(format!("  what was there is kept as step {kept}: :undo brings it back"));
+        lines.push(format!("  what was there is kept as step {kept}: {prefix}undo brings it back"));
     }
     lines
 }
@@ -283,14 +283,14 @@ impl Repl {
                     (_, true) => "took back",
                     (_, false) => "made again",
                 };
-                taken_back_lines(&done, verb).iter().for_each(|line| self.console.notice(line));
+                taken_back_lines(&done, verb, ":").iter().for_each(|line| self.console.notice(line));
             }
             Err(error) => {
                 if let StepsError::Conflicts(conflicts) = &error {
                     let text = conflict_difference(&steps, conflicts).unwrap_or_default();
                     self.console.outside(&text);
                 }
-                let mut failure = steps_failure(&error);
+                let mut failure = steps_failure(&error, ":");
                 if let StepsError::Conflicts(_) = error {
                     let word = if is_undo { "undo" } else { "redo" };
                     failure.hint =
@@ -345,7 +345,7 @@ impl Repl {
                     patches.extend(parse(&text[at..]));
                 }
                 Err(error) => {
-                    self.console.failure(&steps_failure(&error));
+                    self.console.failure(&steps_failure(&error, ":"));
                     return Flow::Continue;
                 }
             }

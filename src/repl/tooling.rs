@@ -45,6 +45,9 @@ impl Repl {
         let number = if argument.is_empty() { Some(outputs.len()) } else { argument.parse().ok() };
         let found = number.and_then(|number: usize| number.checked_sub(1)).and_then(|at| outputs.get(at));
         match found {
+            Some(Given { text, diff }) if text.is_empty() && diff.is_empty() => {
+                self.console.notice("that call gave no output");
+            }
             Some(Given { text, diff }) => {
                 self.console.outside(&format!("{}\n", text.trim_end_matches('\n')));
                 let patches = parse(diff);

@@ -500,8 +500,8 @@ fn first(mut steps: Vec<Record>, count: usize, none: &str, what: &str) -> Result
         return Err(StepsError::Nothing(none.to_owned()));
     }
     if count == 0 || count > steps.len() {
-        let there = super::counted(steps.len(), "step");
-        return Err(StepsError::Nothing(format!("{count} is no number of steps {what}: there are {there}")));
+        let (are, there) = (if steps.len() == 1 { "is" } else { "are" }, super::counted(steps.len(), "step"));
+        return Err(StepsError::Nothing(format!("{count} is no number of steps {what}: there {are} {there}")));
     }
     steps.truncate(count);
     Ok(steps)

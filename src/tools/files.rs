@@ -1,10 +1,13 @@
 //! `file_list`, `file_read` and `read_readme`: files of the workspace, each opened beneath its handle.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
-use super::{Place, Plan, Spec, Spill, Tool, Work, number, text};
+use super::edit::{is_binary, shown};
+use super::{Place, Plan, Reads, Spec, Spill, Tool, Work, number, text};
 use crate::gate::Permit;
-use crate::host::{DirEntry, EntryKind, PathError};
+use crate::host::{DirEntry, EntryKind, PathError, Root};
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
 
@@ -12,6 +15,8 @@ use crate::proto::tool::{Outcome, ToolError};
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Entries of a directory that are listed.
 const ENTRIES_MAX: usize = 1_000;
+/// Names that are told where a file is missing.
+const NAMES_MAX: usize = 8;
 
 /// What a model reads of a path that can't be used.
 pub(super) fn path_error(path: &str, error: &PathError) -> ToolError {
@@ -25,6 +30,31 @@ pub(super) fn path_error(path: &str, error: &PathError) -> ToolError {
         _ => ("path", ""),
     };
     ToolError::new(code, format!("{path}: {error}"), hint)
+}
+
+/// What a model reads of a path where there is nothing: what is there instead.
+pub(super) fn missing(path: &str, root: &Root) -> ToolError {
+    let error = path_error(path, &PathError::Missing);
+    let (directory, name) = path.trim_end_matches('/').rsplit_once('/').unwrap_or((".", path));
+    let directory = if directory.is_empty() { "/" } else { directory };
+    let Ok(mut entries) = root.list(directory) else {
+        let message = format!("{}, nor a directory {directory}", error.message);
+        return ToolError { message, ..error };
+    };
+    let alike = |it: &DirEntry| {
+        let same = |(a, b): &(char, char)| a.eq_ignore_ascii_case(b);
+        let start = name.chars().zip(it.name.chars()).take_while(same).count();
+        let end = name.chars().rev().zip(it.name.chars().rev()).take_while(same).count();
+        std::cmp::Reverse(start + end)
+    };
+    entries.sort_by_key(alike);
+    let names: Vec<String> = entries.iter().take(NAMES_MAX).map(|it| it.name.escape_debug().to_string()).collect();
+    let more = if entries.len() > NAMES_MAX { ", …" } else { "" };
+    let hint = match &names[..] {
+        [] => format!("{directory} is empty"),
+        names => format!("in {directory} there is {}{more}", names.join(", ")),
+    };
+    ToolError { hint, ..error }
 }
 
 /// A path; `what` only where the name doesn't say it.
@@ -89,7 +119,7 @@ fn directory(arguments: &Value) -> &str {
 }
 
 /// `file_read`.
-pub(super) struct Read;
+pub(super) struct Read(pub(super) Reads);
 
 impl Tool for Read {
     fn spec(&self) -> Spec {
@@ -122,6 +152,7 @@ impl Tool for Read {
         let intent = match (from, to) {
             (1, None) => format!("Reading `{path}`"),
             (from, None) => format!("Reading `{path}` from line {from}"),
+            (from, Some(to)) if from == to => format!("Reading `{path}`, line {from}"),
             (from, Some(to)) => format!("Reading `{path}`, lines {from} to {to}"),
         };
         let is_output = Spill::is_name(&path);
@@ -131,12 +162,13 @@ impl Tool for Read {
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
         let path = text(permit.arguments(), "path");
-        let content = if Spill::is_name(path) {
-            work.place.spill.read(path).ok_or_else(|| ToolError::new("not-found", format!("there is no {path}"), ""))
-        } else {
-            read_text(path, work.place)
-        };
-        let given = content.and_then(|content| lines_of(path, &content, range(permit.arguments())?));
+        let given = range(permit.arguments()).and_then(|range| {
+            if !Spill::is_name(path) {
+                return read_lines(path, range, work.place, &self.0);
+            }
+            let missing = || ToolError::new("not-found", format!("there is no {path}"), "");
+            lines_of(path, &work.place.spill.read(path).ok_or_else(missing)?, range)
+        });
         given.unwrap_or_else(Into::into)
     }
 }
@@ -174,13 +206,39 @@ fn lines_of(path: &str, content: &str, (from, to): (usize, Option<usize>)) -> Re
     Ok(outcome.with("startLine", from).with("endLine", to).with("lines", total))
 }
 
-fn read_text(path: &str, place: Place<'_>) -> Result<String, ToolError> {
-    let content = place.root.read(path, FILE_BYTES_MAX).map_err(|error| path_error(path, &error))?;
-    String::from_utf8(content.bytes).map_err(|_| ToolError::new("not-text", format!("{path} is not UTF-8 text"), ""))
+fn read_lines(
+    path: &str,
+    range: (usize, Option<usize>),
+    place: Place<'_>,
+    reads: &Reads,
+) -> Result<Outcome, ToolError> {
+    let content = place.root.read(path, FILE_BYTES_MAX).map_err(|error| match error {
+        PathError::Missing => missing(path, place.root),
+        error => path_error(path, &error),
+    })?;
+    let text = readable(path, &content.bytes)?;
+    let outcome = lines_of(path, &text, range)?;
+    if let Ok(found) = place.root.resolve(path) {
+        reads.note(found, &content.bytes);
+    }
+    Ok(match text {
+        Cow::Borrowed(_) => outcome,
+        Cow::Owned(_) => outcome.with("encoding", "not UTF-8: other bytes are shown as \\xNN"),
+    })
+}
+
+/// A file's text; in another encoding as it can be edited, what is no UTF-8 as `\xNN`. What has a NUL in it is no text.
+fn readable<'c>(path: &str, content: &'c [u8]) -> Result<Cow<'c, str>, ToolError> {
+    let hint = match content {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "it looks like UTF-16: iconv -f UTF-16 -t UTF-8 in the shell shows it",
+        _ if is_binary(content) => "the shell has file, strings and od for it",
+        _ => return Ok(shown(content)),
+    };
+    Err(ToolError::new("not-text", format!("{path} is no text ({} bytes)", content.len()), hint))
 }
 
 /// `read_readme`.
-pub(super) struct Readme;
+pub(super) struct Readme(pub(super) Reads);
 
 /// Ends of a readme's name, the likelier ones first.
 const README_ENDS: [&str; 8] = ["md", "markdown", "rst", "adoc", "org", "txt", "", "html"];
@@ -212,7 +270,6 @@ impl Tool for Readme {
         let Action::Read { path } = permit.action() else {
             return ToolError::new("internal", "it has no path", "").into();
         };
-        let given = read_text(path, work.place).and_then(|content| lines_of(path, &content, (1, None)));
-        given.unwrap_or_else(Into::into)
+        read_lines(path, (1, None), work.place, &self.0).unwrap_or_else(Into::into)
     }
 }

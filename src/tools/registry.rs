@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Place, Plan, Spec, Tool, Work, ask, files, memory, search, survey, time};
+use super::{Place, Plan, Reads, Spec, Tool, Work, ask, files, memory, search, survey, time};
 use crate::gate::Permit;
 use crate::proto::tool::{FileChange, Outcome, ToolError};
 use crate::turn::schema::Schema;
@@ -10,6 +10,7 @@ use crate::turn::schema::Schema;
 /// The tools, by name.
 pub struct Registry {
     tools: Vec<Entry>,
+    reads: Reads,
 }
 
 struct Entry {
@@ -24,12 +25,13 @@ impl Registry {
     /// The tools that are built in and need nothing.
     #[must_use]
     pub fn new() -> Self {
-        let mut registry = Self { tools: Vec::new() };
+        let reads = Reads::default();
+        let mut registry = Self { tools: Vec::new(), reads: reads.clone() };
         let built_in: [Box<dyn Tool>; 10] = [
             Box::new(time::Time),
             Box::new(files::List),
-            Box::new(files::Read),
-            Box::new(files::Readme),
+            Box::new(files::Read(reads.clone())),
+            Box::new(files::Readme(reads)),
             Box::new(search::Find),
             Box::new(search::Search),
             Box::new(survey::HotFiles),
@@ -42,6 +44,12 @@ impl Registry {
             debug_assert_eq!(added, Ok(()));
         }
         registry
+    }
+
+    /// What its tools have read, for those that edit.
+    #[must_use]
+    pub fn reads(&self) -> &Reads {
+        &self.reads
     }
 
     /// Adds a tool.

@@ -322,9 +322,9 @@ pub(super) fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
         shown.push_str(&format!("\n[{} bytes were too many to be kept]", output.dropped));
     }
     let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    let mut outcome = Outcome::of(shown).with("duration_ms", took_ms);
+    let mut outcome = Outcome::of(shown).with("durationMs", took_ms);
     if let Some(status) = output.status {
-        outcome = outcome.with("exit_code", status);
+        outcome = outcome.with("exitCode", status);
     }
     if let Some(cwd) = &output.cwd {
         outcome = outcome.with("cwd", cwd.display().to_string());

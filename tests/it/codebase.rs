@@ -354,3 +354,32 @@ fn a_line_says_what_the_model_is_about_to_look_at() {
         assert!(err.contains(&format!("[tool] {intent}")), "{tool} {intent}\n{err}");
     }
 }
+
+#[test]
+fn a_file_that_is_not_utf_8_is_read_as_it_can_be_edited() {
+    let home = home();
+    let latin = home.path().join("ws/latin");
+    fs::write(&latin, b"caf\xe9 one\nna\xefve\n").expect("a file");
+    let (code, result) = call(home.path(), "read_file", &json!({"path": "latin", "range": "1"}), &[]);
+    assert_eq!((code, &result["output"]), (Some(0), &json!("caf\\xe9 one\n")), "{result}");
+    assert!(result["metadata"]["encoding"].as_str().is_some_and(|it| it.starts_with("not UTF-8")), "{result}");
+    let edit = json!({"path": "latin", "old": "one", "new": "two"});
+    assert_eq!(call(home.path(), "edit_replace_exact", &edit, &["--yes"]).0, Some(0));
+    assert_eq!(fs::read(&latin).expect("the file"), b"caf\xe9 two\nna\xefve\n");
+    for (content, said) in [(&b"\xff\xfeh\0i\0"[..], "UTF-16"), (b"\x7fELF\0", "the shell has")] {
+        fs::write(&latin, content).expect("a file");
+        let (code, result) = call(home.path(), "read_file", &json!({"path": "latin"}), &[]);
+        assert_eq!((code, &result["error"]["code"]), (Some(1), &json!("not-text")), "{result}");
+        assert!(result["error"]["hint"].as_str().is_some_and(|it| it.contains(said)), "{result}");
+    }
+}
+
+#[test]
+fn a_command_s_result_has_its_status_and_its_time() {
+    let home = home();
+    let arguments = json!({"command": "echo out; echo err >&2; false", "cwd": null, "timeoutMs": null});
+    let (_, result) = call(home.path(), "shell_run", &arguments, &["--yes"]);
+    assert_eq!(result["output"], "out\n[stderr]\nerr", "{result}");
+    assert_eq!(result["metadata"]["exitCode"], 1, "{result}");
+    assert!(result["metadata"]["durationMs"].is_u64(), "{result}");
+}

@@ -212,10 +212,6 @@ fn tab_behind_an_at_sign_completes_paths_and_names() {
     session.type_text("\r");
     session.expect_text("attached src/a.rs (33 lines");
     session.run(" clear");
-    // Names are known once they were looked for.
-    session.run("what does @squeeze do?");
-    session.expect_text("attached src/a.rs:31-33");
-    session.run(" clear");
     session.type_text("what calls @sque\t");
     session.expect_text("what calls @squeeze");
 }

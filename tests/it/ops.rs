@@ -157,13 +157,13 @@ fn a_session_lists_its_tools_and_what_is_allowed() {
     session.expect_text("1  true two");
     // The same with a slash, as other assistants have it; a list goes out and comes back, with a question.
     session.run(":allow export list.json");
-    session.expect_text("1 commands are in list.json");
+    session.expect_text("1 command in list.json");
     session.run("clear");
     session.run("/allowlist remove 1");
     session.expect_text("taken back");
     session.send(b":allow import list.json\r");
     session.expect_text("true two  by /");
-    session.expect_text("for good in this project?");
+    session.expect_text("allow it for good in this project?");
     session.send(b"\r");
     session.expect_prompt();
     session.run("clear");

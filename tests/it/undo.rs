@@ -103,6 +103,46 @@ fn a_command_and_an_edit_are_taken_back_without_a_session() {
 }
 
 #[test]
+fn no_edit_is_made_over_what_was_written_since_the_model_read() {
+    let edit = |old: &str, new: &str| {
+        let arguments = json!({"path": "a.txt", "old": old, "new": new});
+        json!([{"tool_call": {"name": "edit_replace_exact", "arguments": arguments}}])
+    };
+    let read = json!([{"tool_call": {"name": "read_file", "arguments": {"path": "./a.txt", "range": "1"}}}]);
+    let append = json!([{"tool_call": {"name": "shell", "arguments": {"command": "echo theirs >>a.txt"}}}]);
+    // An edit of its own is no surprise; what somebody else wrote is, until it was read.
+    let rounds = [&read, &edit("one", "two"), &edit("two", "three"), &append, &edit("three", "lost"), &read];
+    let mut rounds: Vec<Value> = rounds.into_iter().cloned().collect();
+    rounds.extend([edit("three", "four"), json!([{"text": "done"}])]);
+    let home = home(&[json!({"when": "edit", "rounds": rounds})], "limits = {tool_rounds_once = 9}");
+    let file = home.path().join("reedclaw-workspace/a.txt");
+    fs::write(&file, "one\n").expect("a file");
+    let told = ask(home.path(), "edit it");
+    assert_eq!(told.matches("a.txt has changed since it was read: 2 lines now").count(), 1, "{told}");
+    assert_eq!(fs::read_to_string(&file).expect("the file"), "four\ntheirs\n", "{told}");
+}
+
+#[test]
+fn the_undo_that_is_told_finds_what_was_changed_from_where_the_person_is() {
+    let home = home(&[runs("mess", "echo new >a.txt")], "");
+    let elsewhere = home.path().join("elsewhere");
+    fs::create_dir_all(elsewhere.join(".git")).expect("a repository");
+    let in_it = |line: &str| {
+        let mut command = Command::new("bash");
+        command.args(["-c", line]).env_clear().env("PATH", TEST_PATH).env("HOME", home.path());
+        let output = command.current_dir(&elsewhere).stdin(Stdio::null()).output().expect("it runs");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let file = home.path().join("reedclaw-workspace/a.txt");
+    let told = in_it(&format!("{} agent -m mess", program().display()));
+    assert!(file.exists(), "{told}");
+    let undo = told.split_once(" · reedclaw undo").and_then(|(_, rest)| rest.lines().next());
+    let undo = undo.unwrap_or_else(|| panic!("no undo is told: {told}"));
+    let told = in_it(&format!("{} undo{undo}", program().display()));
+    assert!(!file.exists(), "{undo}: {told}");
+}
+
+#[test]
 fn git_s_own_state_is_never_touched() {
     if !require(&["git"]) {
         return;

@@ -2,14 +2,14 @@
 //! differ, and what the files were that it was made from.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
-use super::super::files::path_error;
-use super::super::{number, text};
+use super::super::files::{missing, path_error};
+use super::super::{Reads, number, text};
 use super::Kind;
 use super::revise::Revised;
 use super::text as bytes;
@@ -42,11 +42,18 @@ struct Edited {
 
 impl Draft {
     /// Makes one more edit.
-    pub(super) fn edit(&mut self, kind: Kind, arguments: &Value, root: &Root) -> Result<(), ToolError> {
+    pub(super) fn edit(&mut self, kind: Kind, arguments: &Value, root: &Root, reads: &Reads) -> Result<(), ToolError> {
         let path = text(arguments, "path");
         let at = self.file(path, root)?;
+        if let Edited { place, old: Some(old), .. } = &self.files[at]
+            && reads.differ(place, old)
+        {
+            let message = format!("{path} has changed since it was read: {} lines now", bytes::lines_of(old));
+            let hint = format!("file_read {path}, then propose the change anew");
+            return Err(ToolError::new("changed", message, hint));
+        }
         let now = self.files[at].new.as_deref();
-        let there = now.ok_or_else(|| path_error(path, &PathError::Missing));
+        let there = now.ok_or_else(|| missing(path, root));
         let next = match kind {
             Kind::Replace => {
                 let expected = number(arguments, "expectedOccurrences").unwrap_or(1);
@@ -73,6 +80,7 @@ impl Draft {
             }
             Kind::Delete => {
                 there?;
+                self.may_be_gone(at, path, root)?;
                 None
             }
         };
@@ -145,8 +153,28 @@ impl Draft {
         Ok(())
     }
 
+    /// Whether the path names the file itself. By a link it is another file that would go, and the link that would stay.
+    fn may_be_gone(&self, at: usize, path: &str, root: &Root) -> Result<(), ToolError> {
+        let relative = root.beneath(path).map_err(|error| path_error(path, &error))?;
+        let parent = relative.parent().and_then(Path::to_str).filter(|it| !it.is_empty());
+        let directory = parent.map_or(Ok(PathBuf::new()), |it| root.resolve(it));
+        let directory = directory.map_err(|error| path_error(path, &error))?;
+        let place = &self.files[at].place;
+        if relative.file_name().is_some_and(|name| directory.join(name) == *place) {
+            return Ok(());
+        }
+        let file = place.display();
+        let message = format!("{path} is a link to {file}: that file would go, and the link would stay");
+        Err(ToolError::new("is-link", message, format!("delete {file} itself, or the link alone with rm")))
+    }
+
     fn changed(&self) -> impl Iterator<Item = &Edited> {
         self.files.iter().filter(|file| file.old != file.new)
+    }
+
+    /// Tells what the model has read that this is what it holds now.
+    pub(super) fn note(&self, reads: &Reads) {
+        self.changed().for_each(|file| reads.edited(&file.place, file.new.as_deref()));
     }
 
     /// What is to be written.

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::files::{path_error, path_schema};
-use super::{Place, Plan, Spec, Tool, Work, text as argument};
+use super::{Place, Plan, Reads, Spec, Tool, Work, text as argument};
 use crate::gate::Permit;
 use crate::host::{Journals, Root};
 use crate::proto::action::Action;
@@ -22,6 +22,7 @@ use crate::turn::schema::Schema;
 use draft::{Difference, Draft};
 
 pub use revise::{changed_by_person, taken};
+pub(super) use text::{is_binary, shown};
 
 /// Edits of a batch.
 const EDITS_MAX: usize = 1_000;
@@ -100,11 +101,12 @@ impl Kind {
     }
 }
 
-/// The six tools; their journals are kept where `journals` says.
+/// The six tools; their journals are kept where `journals` says, `reads` is what the model has read.
 #[must_use]
-pub fn edit_tools(journals: &Journals) -> Vec<Box<dyn Tool>> {
-    let one = |kind| Box::new(Edit { kind: Some(kind), journals: journals.clone() }) as Box<dyn Tool>;
-    let batch = Box::new(Edit { kind: None, journals: journals.clone() });
+pub fn edit_tools(journals: &Journals, reads: &Reads) -> Vec<Box<dyn Tool>> {
+    let one =
+        |kind| Box::new(Edit { kind: Some(kind), journals: journals.clone(), reads: reads.clone() }) as Box<dyn Tool>;
+    let batch = Box::new(Edit { kind: None, journals: journals.clone(), reads: reads.clone() });
     let singles = Kind::ALL.into_iter().chain([Kind::Write]).map(one);
     singles.chain([batch as Box<dyn Tool>]).collect()
 }
@@ -113,6 +115,7 @@ pub fn edit_tools(journals: &Journals) -> Vec<Box<dyn Tool>> {
 struct Edit {
     kind: Option<Kind>,
     journals: Journals,
+    reads: Reads,
 }
 
 impl Tool for Edit {
@@ -172,7 +175,10 @@ impl Tool for Edit {
             return refused(ToolError::new("changed", message, "read them again, then propose the change anew"));
         }
         match root.commit(&self.journals, &draft.changes()) {
-            Ok(()) => done(&difference, work.limits.output_bytes),
+            Ok(()) => {
+                draft.note(&self.reads);
+                done(&difference, work.limits.output_bytes)
+            }
             Err(error) => refused(path_error(&error.path, &error.error)),
         }
     }
@@ -246,7 +252,7 @@ impl Edit {
             }
         } else {
             for (at, (kind, arguments)) in self.edits(arguments)?.iter().enumerate() {
-                draft.edit(*kind, arguments, root).map_err(|error| match self.kind {
+                draft.edit(*kind, arguments, root, &self.reads).map_err(|error| match self.kind {
                     Some(_) => error,
                     None => ToolError { message: format!("edit {} ({}): {error}", at + 1, kind.name()), ..error },
                 })?;

@@ -25,7 +25,9 @@ impl Scene {
             std::fs::write(ws.join(path), content).expect("a file");
         }
         std::fs::set_permissions(ws.join("src/a.rs"), std::fs::Permissions::from_mode(0o755)).expect("permissions");
-        std::os::unix::fs::symlink("src", ws.join("link")).expect("a link");
+        for (to, link) in [("src", "link"), ("src/b.rs", "to-b"), ("b.rs", "src/to-b")] {
+            std::os::unix::fs::symlink(to, ws.join(link)).expect("a link");
+        }
         let (root, journals) = (Root::open(&ws, None).expect("a root"), Journals::new(top.path().join("edits")));
         Self { top, root, journals }
     }
@@ -37,7 +39,7 @@ impl Scene {
     /// Makes a batch; gives what a person would see.
     fn batch(&self, edits: &[(&str, Value)]) -> Result<String, ToolError> {
         let edits: Vec<Value> = edits.iter().map(|(name, args)| json!({"toolName": name, "args": args})).collect();
-        let tool = Edit { kind: None, journals: self.journals.clone() };
+        let tool = Edit { kind: None, journals: self.journals.clone(), reads: Reads::default() };
         let draft = tool.draft(&json!({"edits": edits}), &self.root)?;
         let difference = draft.difference();
         let committed = self.root.commit(&self.journals, &draft.changes());
@@ -99,6 +101,8 @@ fn where_one_edit_does_not_fit_none_is_made() {
         (replace("src/a.rs", "();"), "count", "has the text 2 times, not 1: at lines 2, 3"),
         (replace("src/a.rs", "three();\n"), "", ""),
         (replace("none", "x"), "not-found", "none: there is no such file"),
+        (replace("src/c.rs", "x"), "not-found", "src/c.rs: there is no such file or directory"),
+        (replace("lib/c.rs", "x"), "not-found", "nor a directory lib"),
         (replace("src", "x"), "is-directory", "src: it is a directory"),
         (replace("image", "PNG"), "binary", "image is no text"),
         (replace("../secret", "one"), "outside", "../secret: it leads out"),
@@ -110,6 +114,9 @@ fn where_one_edit_does_not_fit_none_is_made() {
         (("edit_create_file", json!({"path": "image", "content": "x", "overwrite": true})), "", ""),
         (("edit_delete_file", json!({"path": "none"})), "not-found", "none: there is no such file"),
         (("edit_delete_file", json!({"path": "src"})), "is-directory", "src: it is a directory"),
+        (("edit_delete_file", json!({"path": "to-b"})), "is-link", "to-b is a link to src/b.rs: that file would go"),
+        (("edit_delete_file", json!({"path": "link/to-b"})), "is-link", "link/to-b is a link to src/b.rs"),
+        (("edit_delete_file", json!({"path": "link/b.rs"})), "", ""),
         (("edit_insert_at_line", json!({"path": "src/a.rs", "line": 6, "content": "x"})), "bad-range", "4 lines"),
         (("file_write", json!({"path": "x", "content": "x"})), "bad-arguments", "there is no edit file_write"),
     ] {
@@ -123,6 +130,8 @@ fn where_one_edit_does_not_fit_none_is_made() {
             }
         }
     }
+    let error = scene.batch(&[replace("src/A.rs", "x")]).expect_err("another name");
+    assert_eq!(error.hint, "in src there is a.rs, b.rs, to-b");
     assert_eq!(scene.batch(&[create("d"), create("d/x")]).expect_err("a file").code, "not-directory");
     assert_eq!(scene.batch(&[create("d/x"), create("d")]).expect_err("a directory").code, "is-directory");
     let back = ("edit_replace_exact", json!({"path": "src/a.rs", "old": "three();", "new": "one();"}));

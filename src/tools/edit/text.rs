@@ -83,7 +83,7 @@ pub(super) fn whole(old: Option<&[u8]>, text: &str) -> Vec<u8> {
 }
 
 /// Whether it is no text: no text in an encoding with ASCII in it holds a NUL.
-pub(super) fn is_binary(content: &[u8]) -> bool {
+pub(in crate::tools) fn is_binary(content: &[u8]) -> bool {
     memchr(0, content).is_some()
 }
 
@@ -94,7 +94,7 @@ pub(super) fn is_all_crlf(content: &[u8]) -> bool {
 }
 
 /// A content for a person to read: bytes that are no UTF-8 as `\xNN`.
-pub(super) fn shown(content: &[u8]) -> Cow<'_, str> {
+pub(in crate::tools) fn shown(content: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(content) {
         return Cow::Borrowed(text);
     }
