@@ -180,7 +180,7 @@ impl Repl {
             steps.iter().for_each(|(index, step)| learned.weights.shift(*index, *step));
             state.learned = Arc::new(learned);
         }
-        let written = self.store().remember_route(line, to_shell, &steps, host::now_unix_ms());
+        let written = self.store().remember_route(line, to_shell, (route::FINGERPRINT, &steps), host::now_unix_ms());
         if let Err(problem) = written {
             self.store().note_read_problem(problem);
         }
@@ -188,7 +188,7 @@ impl Repl {
 
     /// Reads what was learned in earlier sessions.
     pub(super) fn load_learned(&mut self) {
-        let memory = self.store().route_memory();
+        let memory = self.store().route_memory(route::FINGERPRINT);
         let memory = match memory {
             Ok(memory) => memory,
             Err(problem) => return self.store().note_read_problem(problem),

@@ -35,7 +35,7 @@ use crate::proto::{Names, Route, Verdict};
 pub use features::{Features, OPTION_WEIGHTS};
 pub use steady::steady;
 pub use weigh::{Evidence, correction, evidence, features_of};
-pub use weights::{STEP, WEIGHTS, Weights, lesson, slot};
+pub use weights::{FINGERPRINT, STEP, WEIGHTS, Weights, lesson, slot};
 
 /// What the session knows when a line is decided.
 #[derive(Clone, Copy)]

@@ -19,7 +19,21 @@ pub struct Weights {
     tags: [u8; WEIGHTS],
 }
 
-static BUILT_IN: Weights = Weights::from_bytes(include_bytes!("../../config/route/weights.bin"));
+static BYTES: &[u8; 2 * WEIGHTS] = include_bytes!("../../config/route/weights.bin");
+static BUILT_IN: Weights = Weights::from_bytes(BYTES);
+
+/// Says which weights ReedClaw was built with (FNV-1a over their bytes). A slot means something only with the weights that
+/// it was a slot of: after another training it belongs to another feature.
+pub const FINGERPRINT: i64 = fingerprint(BYTES);
+
+const fn fingerprint(bytes: &[u8]) -> i64 {
+    let (mut hash, mut at) = (0xcbf2_9ce4_8422_2325_u64, 0);
+    while at < bytes.len() {
+        hash = (hash ^ bytes[at] as u64).wrapping_mul(0x100_0000_01b3);
+        at += 1;
+    }
+    hash.cast_signed()
+}
 
 /// The slot in which a feature's weight would be, and its tag. Options have slots of their own.
 #[must_use]
@@ -95,4 +109,20 @@ pub fn lesson(features: &Features, weights: &Weights, to_shell: bool) -> Vec<(u1
     slots.dedup();
     let stride = slots.len().div_ceil(CORRECTED_MAX).max(1);
     slots.into_iter().step_by(stride).map(|slot| (slot, if to_shell { 1 } else { -1 })).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_weight_and_each_tag_is_in_the_fingerprint() {
+        assert_eq!(FINGERPRINT, fingerprint(BYTES));
+        assert_eq!(fingerprint(b"a").cast_unsigned(), 0xaf63_dc4c_8601_ec8c, "a vector of the reference");
+        for at in [0, WEIGHTS - 1, WEIGHTS, 2 * WEIGHTS - 1] {
+            let mut other = *BYTES;
+            other[at] ^= 1;
+            assert_ne!(fingerprint(&other), FINGERPRINT, "byte {at}");
+        }
+    }
 }

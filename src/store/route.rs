@@ -1,5 +1,5 @@
 //! What the router learned from the user: lines that went the other way, and moved weights. It must not know what a weight
-//! stands for.
+//! stands for; a fingerprint says which weights were moved, and moves of others are forgotten.
 
 use rusqlite::{Connection, Transaction, params};
 
@@ -20,15 +20,15 @@ pub struct RouteMemory {
 }
 
 impl Store {
-    /// Reads what was learned.
+    /// Reads what was learned: all answers, and the moves of the weights with this fingerprint.
     ///
     /// # Errors
     /// The database can't be read.
-    pub fn route_memory(&self) -> Result<RouteMemory, StoreError> {
-        read(&self.main).map_err(|problem| self.fail("read", &problem))
+    pub fn route_memory(&self, fingerprint: i64) -> Result<RouteMemory, StoreError> {
+        read(&self.main, fingerprint).map_err(|problem| self.fail("read", &problem))
     }
 
-    /// Remembers where a line was sent, and moves weights by some steps each.
+    /// Remembers where a line was sent, and moves those weights that have this fingerprint by some steps each.
     ///
     /// # Errors
     /// The database can't be written: nothing was remembered.
@@ -36,12 +36,13 @@ impl Store {
         &mut self,
         line: &str,
         to_shell: bool,
-        weights: &[(u16, i8)],
+        (fingerprint, weights): (i64, &[(u16, i8)]),
         now: i64,
     ) -> Result<(), StoreError> {
         let mut write = || {
             let transaction = self.main.transaction()?;
-            remember(&transaction, line, to_shell, weights, now)?;
+            remember(&transaction, line, to_shell, now)?;
+            shift(&transaction, fingerprint, weights)?;
             transaction.commit()
         };
         write().map_err(|problem| self.fail("write", &problem))
@@ -62,13 +63,7 @@ impl Store {
     }
 }
 
-fn remember(
-    transaction: &Transaction<'_>,
-    line: &str,
-    to_shell: bool,
-    weights: &[(u16, i8)],
-    now: i64,
-) -> rusqlite::Result<()> {
+fn remember(transaction: &Transaction<'_>, line: &str, to_shell: bool, now: i64) -> rusqlite::Result<()> {
     transaction.execute(
         "INSERT INTO route_answer (line, time, shell) VALUES (?1, ?2, ?3)
             ON CONFLICT (line) DO UPDATE SET time = ?2, shell = ?3",
@@ -79,21 +74,26 @@ fn remember(
             (SELECT line FROM route_answer ORDER BY time DESC LIMIT -1 OFFSET ?1)",
         [ANSWERS_MAX],
     )?;
+    Ok(())
+}
+
+fn shift(transaction: &Transaction<'_>, fingerprint: i64, weights: &[(u16, i8)]) -> rusqlite::Result<()> {
+    transaction.execute("DELETE FROM route_weight WHERE fingerprint != ?1", [fingerprint])?;
     let mut add = transaction.prepare(
-        "INSERT INTO route_weight (weight, steps) VALUES (?1, ?2)
+        "INSERT INTO route_weight (weight, steps, fingerprint) VALUES (?1, ?2, ?4)
             ON CONFLICT (weight) DO UPDATE SET steps = max(-?3, min(?3, steps + ?2))",
     )?;
     for (weight, steps) in weights {
-        add.execute(params![weight, steps, STEPS_MAX])?;
+        add.execute(params![weight, steps, STEPS_MAX, fingerprint])?;
     }
     Ok(())
 }
 
-fn read(connection: &Connection) -> rusqlite::Result<RouteMemory> {
+fn read(connection: &Connection, fingerprint: i64) -> rusqlite::Result<RouteMemory> {
     let mut answers = connection.prepare("SELECT line, shell FROM route_answer")?;
-    let mut weights = connection.prepare("SELECT weight, steps FROM route_weight")?;
+    let mut weights = connection.prepare("SELECT weight, steps FROM route_weight WHERE fingerprint = ?1")?;
     let answers = answers.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let weights = weights.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let weights = weights.query_map([fingerprint], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(RouteMemory { answers: answers.collect::<Result<_, _>>()?, weights: weights.collect::<Result<_, _>>()? })
 }
 
@@ -105,24 +105,47 @@ mod tests {
     fn an_answer_is_replaced_a_weight_moves_within_bounds_and_all_is_forgotten() {
         let mut store = Store::in_memory().unwrap();
         for turn in 0..10 {
-            store.remember_route("make it so", turn % 2 == 0, &[(7, 1), (9, -1)], turn).unwrap();
+            store.remember_route("make it so", turn % 2 == 0, (1, &[(7, 1), (9, -1)]), turn).unwrap();
         }
-        store.remember_route("go on", true, &[], 11).unwrap();
-        let mut memory = store.route_memory().unwrap();
+        store.remember_route("go on", true, (1, &[]), 11).unwrap();
+        let mut memory = store.route_memory(1).unwrap();
         memory.answers.sort();
         assert_eq!(memory.answers, [("go on".to_owned(), true), ("make it so".to_owned(), false)]);
         assert_eq!(memory.weights, [(7, 8), (9, -8)]);
         assert_eq!(store.forget_routes().unwrap(), 2);
-        assert_eq!(store.route_memory().unwrap(), RouteMemory::default());
+        assert_eq!(store.route_memory(1).unwrap(), RouteMemory::default());
+    }
+
+    #[test]
+    fn moves_of_other_weights_are_forgotten_and_answers_kept() {
+        let mut store = Store::in_memory().unwrap();
+        store.remember_route("make it so", true, (1, &[(7, 1), (9, -1)]), 1).unwrap();
+        let memory = store.route_memory(2).unwrap();
+        assert_eq!((memory.answers.len(), memory.weights.len()), (1, 0));
+        store.remember_route("go on", true, (2, &[(7, -1)]), 2).unwrap();
+        assert_eq!(store.route_memory(2).unwrap().weights, [(7, -1)]);
+        let memory = store.route_memory(1).unwrap();
+        assert_eq!((memory.answers.len(), memory.weights.len()), (2, 0));
+    }
+
+    #[test]
+    fn a_file_from_before_keeps_its_answers_and_loses_moves_of_nobody_knows_which_weights() {
+        let dir = tempfile::tempdir().unwrap();
+        Store::open(dir.path()).unwrap().remember_route("make it so", true, (1, &[(7, 1)]), 1).unwrap();
+        let old = Connection::open(dir.path().join(crate::store::FILE_NAME)).unwrap();
+        old.execute_batch("ALTER TABLE route_weight DROP COLUMN fingerprint; PRAGMA user_version = 6").unwrap();
+        drop(old);
+        let memory = Store::open(dir.path()).unwrap().route_memory(0).unwrap();
+        assert_eq!((memory.answers.len(), memory.weights.len()), (1, 0));
     }
 
     #[test]
     fn the_oldest_answers_leave() {
         let mut store = Store::in_memory().unwrap();
         for turn in 0..=ANSWERS_MAX {
-            store.remember_route(&format!("line {turn}"), true, &[], turn).unwrap();
+            store.remember_route(&format!("line {turn}"), true, (1, &[]), turn).unwrap();
         }
-        let memory = store.route_memory().unwrap();
+        let memory = store.route_memory(1).unwrap();
         assert_eq!(memory.answers.len(), 1000);
         assert!(!memory.answers.iter().any(|(line, _)| line == "line 0"));
     }

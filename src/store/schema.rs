@@ -12,7 +12,7 @@ pub const BUSY_TIMEOUT_MS: u64 = 250;
 
 /// Each step takes a database from the version that is its index to the next one. Never edit a step that was
 /// released; add one.
-const MIGRATIONS: [&str; 6] = [V1, V2, V3, REQUESTS, CONTEXT, CALLS];
+const MIGRATIONS: [&str; 7] = [V1, V2, V3, REQUESTS, CONTEXT, CALLS, ROUTE_FINGERPRINT];
 
 /// The version of the schema that this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
@@ -189,6 +189,17 @@ CREATE TABLE tool_call (
 ) STRICT;
 CREATE INDEX tool_call_conversation ON tool_call(conversation, message, seq);
 CREATE INDEX tool_call_message ON tool_call(message, seq);
+";
+
+/// `fingerprint` is that of the router's weights that were moved: of others it would be other features. Of what is older
+/// nobody knows whose it was. The default lets a repair copy rows of a file from before.
+const ROUTE_FINGERPRINT: &str = "
+DROP TABLE route_weight;
+CREATE TABLE route_weight (
+    weight INTEGER PRIMARY KEY,
+    steps INTEGER NOT NULL,
+    fingerprint INTEGER NOT NULL DEFAULT 0
+) STRICT;
 ";
 
 /// Sets up a connection to a file: bounded waiting, write-ahead log, and deleted rows overwritten with zeros (a
