@@ -65,9 +65,10 @@ impl Attaching<'_> {
                 Found::Nothing if mention.name == "diff" => self.changes(&place),
                 Found::Nothing if mention.lines.is_none() && !mention.name.contains('/') => {
                     let known = known.get_or_insert_with(|| self.known(&place, SYMBOLS_TIME));
-                    place.definitions(mention, known)
+                    let found = place.definitions(mention, known);
+                    if found.is_empty() { missing(mention) } else { found }
                 }
-                Found::Nothing => Vec::new(),
+                Found::Nothing => missing(mention),
                 Found::Pieces(pieces) => pieces,
             };
             for piece in pieces {
@@ -172,6 +173,14 @@ impl Attaching<'_> {
         }
         symbols::names_like(&kept, root, typed)
     }
+}
+
+/// Of a name that stands for nothing only what was hardly meant as text is told: lines of a file, or the name of one.
+fn missing(mention: &Mention) -> Vec<Piece> {
+    let end = Path::new(&mention.name).extension().and_then(|it| it.to_str());
+    let is_file = mention.lines.is_some() || end.is_some_and(|it| it.starts_with(|c: char| c.is_ascii_alphabetic()));
+    let told = || Piece::Refused(mention.text.clone(), "there is no such file here".into());
+    is_file.then(told).into_iter().collect()
 }
 
 /// What was found for a name.

@@ -111,7 +111,7 @@ impl Steps {
         };
         let name = path.display();
         let Some((newest, (_, left))) = touching().next() else {
-            return Err(StepsError::Nothing(format!("no step that holds has changed {name}")));
+            return Err(StepsError::Nothing(format!("no step has changed {name}, but for those that were taken back")));
         };
         let (step, (to, _)) = match touching().find(|(_, (_, after))| *after == now) {
             Some(found) => found,

@@ -50,9 +50,10 @@ pub(super) fn missing(path: &str, root: &Root) -> ToolError {
     entries.sort_by_key(alike);
     let names: Vec<String> = entries.iter().take(NAMES_MAX).map(|it| it.name.escape_debug().to_string()).collect();
     let more = if entries.len() > NAMES_MAX { ", …" } else { "" };
+    let place = if directory == "." { "the workspace" } else { directory };
     let hint = match &names[..] {
-        [] => format!("{directory} is empty"),
-        names => format!("in {directory} there is {}{more}", names.join(", ")),
+        [] => format!("{place} is empty"),
+        names => format!("in {place} there is {}{more}", names.join(", ")),
     };
     ToolError { hint, ..error }
 }
@@ -196,14 +197,15 @@ fn range(arguments: &Value) -> Result<(usize, Option<usize>), ToolError> {
 
 fn lines_of(path: &str, content: &str, (from, to): (usize, Option<usize>)) -> Result<Outcome, ToolError> {
     let total = content.lines().count();
-    let to = to.unwrap_or(total).min(total);
-    if from > to && total > 0 {
-        let message = format!("{path} has {total} lines; {from} to {to} are none of them");
+    let last = to.unwrap_or(total).min(total);
+    if from > last && total > 0 {
+        let to = to.map(|to| format!(" to {to}")).unwrap_or_default();
+        let message = format!("{path} has {total} lines; {from}{to} is no range of them");
         return Err(ToolError::new("bad-range", message, ""));
     }
-    let lines = content.split_inclusive('\n').skip(from - 1).take((to + 1).saturating_sub(from));
+    let lines = content.split_inclusive('\n').skip(from - 1).take((last + 1).saturating_sub(from));
     let outcome = Outcome::of(lines.collect::<String>()).with("path", path);
-    Ok(outcome.with("startLine", from).with("endLine", to).with("lines", total))
+    Ok(outcome.with("startLine", from).with("endLine", last).with("lines", total))
 }
 
 fn read_lines(

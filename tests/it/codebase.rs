@@ -187,6 +187,8 @@ fn lines_of_a_file_are_read_by_range() {
         let (_, result) = call(home.path(), "file_read", &json!({"path": "src/app.rs", "range": range}), &[]);
         assert_eq!(result["error"]["code"], "bad-range", "{range} {result}");
     }
+    let (_, result) = call(home.path(), "file_read", &json!({"path": "src/app.rs", "range": "20-30"}), &[]);
+    assert_eq!(result["error"]["message"], "src/app.rs has 4 lines; 20 to 30 is no range of them");
     let both = json!({"path": "src/app.rs", "range": "2", "end_line": 3});
     assert_eq!(call(home.path(), "file_read", &both, &[]).1["error"]["code"], "bad-range");
     assert!(lines(home.path(), "list_root", &json!({})).0.contains(&"src/".to_owned()));

@@ -178,17 +178,26 @@ fn what_a_question_names_with_an_at_sign_goes_with_it() {
     assert!(content.contains("fn squeeze(it: u8) {\n    drop(it);\n}\n[end of"), "{content}");
     assert_eq!(content.matches("[attached ").count(), 1, "{content}");
     session.run(" clear");
+    session.run("what is in @src/b.rs and @gone:1-2 and @types/node, with @nobody?");
+    session.expect_text("not attached: src/b.rs: there is no such file here");
+    session.expect_text("not attached: gone:1-2: there is no such file here");
+    assert!(!server.request(3).content(-1).contains("[attached "));
+    session.expect("only these are told", |screen| {
+        let text = screen.contents();
+        !text.contains("attached: types") && !text.contains("attached: nobody")
+    });
+    session.run(" clear");
     session.run("what is in @closed/key and @../outside.txt and @lemon.rs?");
     session.expect_text("not attached: closed/key: ");
     session.expect_text("not attached: ../outside.txt: it leads out");
     session.expect_text("attached lemon.rs (1 line");
     session.expect_text("hidden from the model: secret in lemon.rs");
-    let content = server.request(3).content(-1);
+    let content = server.request(4).content(-1);
     assert!(!content.contains("TOKEN") && !content.contains("Yq93"), "{content}");
     session.run(" clear");
     session.run("what do you think of @diff?");
     session.expect_text("attached diff (");
-    let content = server.request(4).content(-1);
+    let content = server.request(5).content(-1);
     for part in ["+++ b/lemon.rs", "new, not tracked by git: src/a.rs"] {
         assert!(content.contains(part), "{part}: {content}");
     }
