@@ -185,9 +185,13 @@ impl Hands {
         let mut wanted = Wanted::Model(wish.arguments.clone());
         let mut revision = Revision::default();
         for _ in 0..EDITS_MAX {
+            let turned_away = |gate: &Gate, mut outcome: Outcome| {
+                gate.turn_away(&wish.name, &wish.arguments, conversation, &mut outcome);
+                outcome
+            };
             let Judged { ticket, intent, refusal } = match self.judged(wish, &wanted, conversation, person.can_ask()) {
                 Ok(judged) => judged,
-                Err(error) => return error.into(),
+                Err(error) => return turned_away(&self.options.gate, error.into()),
             };
             let (id, tool) = (wish.id.clone(), ticket.call().tool.clone());
             let tell = |step| Event::Tool(Box::new(ToolEvent { id: id.clone(), tool: tool.clone(), step }));
@@ -195,7 +199,7 @@ impl Hands {
                 sink(tell(Step::Requested { intent }));
             }
             if let Some(refusal) = refusal.filter(|_| ticket.verdict().decision != Decision::Deny) {
-                return refusal;
+                return turned_away(&self.options.gate, refusal);
             }
             let call = ticket.call().clone();
             let said = match revision.chosen.take().filter(|chosen| chosen.is_of(&ticket)) {

@@ -30,6 +30,9 @@ pub use share::{CommandBelow, CommandList, ListedCommand};
 /// The tool that runs the check of the user's config.
 pub const CHECK_TOOL: &str = "project_check";
 
+/// Characters of a tool's name that a receipt holds.
+const TOOL_CHARS_MAX: usize = 100;
+
 /// Rules of the policy whose commands may be allowed for good though their risk is high: nothing is wrong with them but
 /// that they aren't known.
 const MAY_ALWAYS_RULES: &[&str] = &["unknown-program"];
@@ -301,6 +304,22 @@ impl Gate {
             }
         }
         outcome
+    }
+
+    /// Writes down a call that came to nothing before anybody decided about it: no tool understands it, or its tool can't
+    /// do it. The rule is the kind of trouble.
+    pub fn turn_away(&self, tool: &str, arguments: &str, conversation: Option<i64>, outcome: &mut Outcome) {
+        let Some(log) = &self.options.log else { return };
+        let parsed = serde_json::from_str::<Value>(arguments).map(|value| value.to_string());
+        let entry = receipts::Entry {
+            conversation_id: conversation.and_then(|id| u64::try_from(id).ok()),
+            // Where there is no such tool, the name is whatever the model made of it.
+            tool: tool.chars().take(TOOL_CHARS_MAX).collect(),
+            args_hash: receipts::hash(parsed.as_deref().unwrap_or(arguments).as_bytes()),
+            rule: outcome.error.as_ref().map(|error| error.code.to_owned()),
+            ..receipts::Entry::default()
+        };
+        outcome.receipt_id = log.denied(&entry).ok().map(|id| id.as_str().to_owned());
     }
 
     /// Adds a line to the audit log: when, what, what was decided and by whom. The receipts are the record; that a line

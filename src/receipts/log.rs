@@ -269,7 +269,7 @@ impl End<'_> {
             args_hash: of_entry(|entry| Some(&entry.args_hash)),
             result_hash: text(draft.result_hash),
             status: draft.status,
-            risk: of_entry(|entry| Some(&entry.risk)),
+            risk: of_entry(|entry| Some(entry.risk.as_str()).filter(|risk| !risk.is_empty())),
             approver: of_entry(|entry| entry.approver.as_deref()),
             rule: of_entry(|entry| entry.rule.as_deref()).or_else(|| text(draft.rule)),
             sandbox: of_entry(|entry| entry.sandbox.as_deref()),

@@ -128,7 +128,7 @@ pub struct Entry {
     pub tool: String,
     /// [`hash`] of the canonical arguments.
     pub args_hash: String,
-    /// How risky it is; an intent of anything but `low` is on the disk before it is given back.
+    /// How risky it is, empty where it came to nothing before it was judged; an intent of anything but `low` is on the disk before it is given back.
     pub risk: String,
     /// Who said yes or no; absent where nobody had to be asked.
     pub approver: Option<String>,

@@ -272,6 +272,28 @@ fn ctrl_c_and_the_emergency_stop_end_what_runs() {
     assert_eq!(told(home.path()).last().map(String::as_str), Some("denied denied time"));
 }
 
+#[test]
+fn a_call_that_no_tool_takes_leaves_a_receipt_too() {
+    let answers = [
+        calls("odd", "no_such", json!({"x": 1}), "no"),
+        calls("less", "file_read", json!({}), "no"),
+        calls("inside", "http", json!({"url": "http://169.254.169.254/latest"}), "no"),
+    ];
+    let home = home(&answers, "");
+    for (question, tool, code) in
+        [("odd", "no_such", "no-such-tool"), ("less", "file_read", "bad-arguments"), ("inside", "http", "refused")]
+    {
+        let result = results(home.path(), question)[0].clone();
+        assert_eq!(result["error"]["code"], code, "{result}");
+        let receipt = receipts(home.path()).pop().expect("a receipt");
+        assert_eq!((&receipt["tool"], &receipt["rule"]), (&json!(tool), &json!(code)));
+        assert_eq!((&receipt["status"], &receipt["risk"]), (&json!("denied"), &Value::Null));
+        assert_eq!(receipt["id"], result["receipt_id"]);
+    }
+    let (code, out, _) = reedclaw(home.path(), &["receipt", "verify"]);
+    assert_eq!(code, Some(0), "{out}");
+}
+
 /// Processes that have this word as an argument.
 fn followers(word: &str) -> usize {
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
