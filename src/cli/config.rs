@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::command::{counted, report};
-use crate::config::{self, Effective, Env, LoadRequest, Loaded, Look, Problem, Trust, Verdict};
+use crate::config::{self, Effective, Env, Layers, LoadRequest, Loaded, Look, Problem, Trust, Verdict};
 use crate::host;
 use crate::proto::Failure;
 use crate::render::sanitise;
+use crate::repl::meta::taken;
 
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {
@@ -64,15 +65,18 @@ fn with_config(request: &LoadRequest, act: impl FnOnce(Loaded) -> ExitCode) -> E
 
 fn validate(loaded: &Loaded, request: &LoadRequest) -> ExitCode {
     let mut problems: Vec<Problem> = loaded.problems.clone();
+    let mut effective = Effective::plain(&loaded.layers);
     match project(request) {
         None => {}
-        Some(Ok(Verdict::Trusted(trusted))) => problems.extend(loaded.layers.with(&trusted, &request.env).problems),
+        Some(Ok(Verdict::Trusted(trusted))) => effective = loaded.layers.with(&trusted, &request.env),
         Some(Ok(Verdict::Never)) => println!("{}: not looked at: never", config::PROJECT_FILE),
         Some(Ok(Verdict::Unknown { overlay, .. })) => {
             println!("{}: not run: you have not trusted it", sanitise(overlay.shown()));
         }
         Some(Err(refused)) => println!("{}: not used: {}", sanitise(&refused.file), sanitise(&refused.why)),
     }
+    problems.append(&mut effective.problems);
+    problems.extend(taken_metas(&effective.layers));
     for problem in &problems {
         println!("{}", sanitise(&problem.to_string()));
     }
@@ -85,6 +89,14 @@ fn validate(loaded: &Loaded, request: &LoadRequest) -> ExitCode {
         (wrong, warnings) => println!("{}, {}", counted(wrong, "problem"), counted(warnings, "warning")),
     }
     if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Own meta commands that ReedClaw's stand in front of.
+fn taken_metas(layers: &Layers) -> impl Iterator<Item = Problem> {
+    layers.rows().into_iter().filter_map(|row| {
+        let message = taken(row.key.strip_prefix("meta.")?)?;
+        Some(Problem { file: row.origin, line: None, key: row.key, message, is_warning: false })
+    })
 }
 
 fn in_file(env: &Env) -> impl Fn(&Path) -> String {

@@ -12,11 +12,13 @@ use super::backing;
 use crate::config::{HookContext, Hooks, LoadRequest, load};
 use crate::host;
 use crate::proto::{Failure, FailureKind, Names, Route, Verdict};
-use crate::repl::{first_names, state::EditorState, state::RouteHook, validate::is_incomplete};
+use crate::repl::state::{EditorState, Learned, RouteHook};
+use crate::repl::{first_names, validate::is_incomplete};
 use crate::route::lex::{Reading, TokenKind, tokens};
-use crate::route::{Context, decide};
+use crate::route::{Context, FINGERPRINT, decide};
 use crate::shell::programs::Programs;
 use crate::shell::survey;
+use crate::store::{FILE_NAME, Store};
 
 /// The subcommand as clap knows it.
 pub(super) fn definition() -> Command {
@@ -25,8 +27,8 @@ pub(super) fn definition() -> Command {
     Command::new("route")
         .about("Says where a line would go, and why; runs nothing")
         .after_help(
-            "The names are those of your shell, and the route hook of your config is asked; with --names or --session \
-             only the files count.",
+            "The names are those of your shell; your config's route.mode and route hook count, and the lines that you \
+             sent the other way before. With --names or --session only the files count.",
         )
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Answers with one JSON object"))
         .arg(
@@ -193,10 +195,18 @@ fn own() -> EditorState {
     let home = env.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from);
     let loaded = load(&LoadRequest { explicit: None, env, cwd: cwd.clone() }).ok();
     let (settings, hooks) = loaded.map(|loaded| (loaded.settings, loaded.hooks)).unzip();
+    let mode = settings.as_ref().map(|settings| settings.route.mode).unwrap_or_default();
+    let learned = settings.as_ref().and_then(|settings| learned(settings.history.dir.as_deref()?)).unwrap_or_default();
     let known = settings.map(|settings| settings.shell.known_commands.into_iter().collect()).unwrap_or_default();
     let names = Names { programs: Programs::new().refresh(&path), known, ..names };
     let route_hook = hooks.filter(|hooks| hooks.has("route")).map(|hooks| ask_hook(hooks, &cwd));
-    EditorState { names: names.into(), cwd, home, route_hook, ..EditorState::default() }
+    EditorState { names: names.into(), cwd, home, route_hook, mode, learned: learned.into(), ..EditorState::default() }
+}
+
+/// What was learned in sessions, where there was one.
+fn learned(dir: &Path) -> Option<Learned> {
+    let store = dir.join(FILE_NAME).exists().then(|| Store::open(dir))?.ok()?;
+    store.route_memory(FINGERPRINT).ok().map(Learned::of)
 }
 
 /// The route hook of the user's config, as a session asks it. A failure is told once; the hook is off then.

@@ -278,8 +278,7 @@ impl Check<'_> {
     fn hook(&mut self, key: &[String], value: &Value, found: &mut FoundHooks) -> bool {
         let parts: Vec<&str> = key.iter().map(String::as_str).collect();
         match (&parts[..], value) {
-            ([name], Value::Function(run)) | (["hooks", name], Value::Function(run)) => {
-                let Some(row) = hooks::function_hook(name) else { return false };
+            ([name] | ["hooks", name], Value::Function(run)) if let Some(row) = hooks::function_hook(name) => {
                 found.functions.insert(row.name, run.clone());
             }
             (["hooks", name], other) => match hooks::function_hook(name) {

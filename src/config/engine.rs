@@ -468,6 +468,8 @@ fn shown(value: &Value) -> String {
     match value {
         Value::String(text) if text.as_bytes().len() > TEXT_BYTES_MAX => "a very long string".into(),
         Value::String(text) => quoted(&text.to_string_lossy()),
+        Value::Integer(number) => number.to_string(),
+        Value::Number(number) => number.to_string(),
         other => format!("a {}", other.type_name()),
     }
 }

@@ -54,6 +54,7 @@ pub fn reference() -> String {
         let default = match row.path {
             "system_prompt" => "in `config/prompts/system.txt`".to_owned(),
             "history.dir" => "`~/.local/share/reedclaw`".to_owned(),
+            "workspace_dir" => "`~/reedclaw-workspace`".to_owned(),
             _ => shown.unwrap_or_else(|| "none".to_owned()),
         };
         let project = told(row.project);

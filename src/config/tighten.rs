@@ -113,7 +113,12 @@ fn allowed(
                 Some(Setting::Words(words)) => words.clone(),
                 _ => Vec::new(),
             };
+            let count = added.len();
             let new: Vec<String> = added.into_iter().filter(|word| !words.contains(word)).collect();
+            // What adds nothing and lacks something can only be meant to take something away.
+            if new.is_empty() && count < words.len() {
+                return Err("make this shorter".into());
+            }
             words.extend(new);
             Ok(Setting::Words(words))
         }
@@ -210,6 +215,11 @@ pub(super) fn refused(key: &[String]) -> Option<&'static str> {
     }
 }
 
+/// Whether a project's list is added to the one that holds.
+pub(super) fn adds(key: &[String]) -> bool {
+    matches!(schema::place(key), Place::Leaf(row) if row.project == Policy::Adds)
+}
+
 /// The same, also where it is the value that is refused: a word, a number or a yes or no that stands there as it is.
 pub(super) fn refused_as(key: &[String], source: &str, own: &Own, defaults: &Tree) -> Option<String> {
     if let Some(what) = refused(key) {
@@ -222,11 +232,6 @@ pub(super) fn refused_as(key: &[String], source: &str, own: &Own, defaults: &Tre
         return None;
     }
     allowed(row.project, key, held, value, own).err()
-}
-
-/// Whether a project's file can only add to what a key holds.
-pub(super) fn only_adds(key: &[String]) -> bool {
-    matches!(schema::place(key), Place::Leaf(row) if row.project == Policy::Adds)
 }
 
 /// The value of a literal of Lua.
@@ -307,7 +312,7 @@ mod tests {
             ("security.high", text("ask")),
             ("security.sandbox", text("prefer")),
             ("security.workspace_only", Setting::Bool(true)),
-            ("security.forbidden_commands", Setting::Words(vec!["rm".into()])),
+            ("security.forbidden_commands", Setting::Words(vec!["rm".into(), "dd".into()])),
         ]);
         let words = |words: &[&str]| Setting::Words(words.iter().map(|word| (*word).to_owned()).collect());
         for (path, value, holds) in [
@@ -339,7 +344,9 @@ mod tests {
             ("security.high", text("deny"), true),
             ("security.sandbox", text("off"), false),
             ("security.workspace_only", Setting::Bool(false), false),
-            ("security.forbidden_commands", Setting::Words(vec!["scp".into()]), true),
+            ("security.forbidden_commands", words(&["scp"]), true),
+            ("security.forbidden_commands", words(&["rm"]), false),
+            ("security.forbidden_commands", words(&[]), false),
             ("security.allow_domains", Setting::Words(vec!["evil.example".into()]), false),
             ("editor.abbreviations", Setting::WordMap([("ls".into(), "evil".into())].into()), false),
             ("tools.http_post", Setting::Bool(true), false),

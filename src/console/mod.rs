@@ -133,7 +133,8 @@ impl Console {
     }
 
     /// Writes text broken at spaces to the terminal's width; each row is coloured by itself.
-    fn wrapped(&self, style: Style, text: &str, indent: &str) {
+    /// Writes safe text in as many rows as it needs, those behind the first with an indent.
+    pub fn wrapped(&self, style: Style, text: &str, indent: &str) {
         for row in render::text::wrap(text, self.width_columns(), indent).split('\n') {
             self.line(&self.paint(style, row));
         }

@@ -368,7 +368,9 @@ fn replace_known(pieces: &mut [Piece], known: &[(String, String)]) {
 pub(super) fn sets_owner_rights(code: &str) -> bool {
     let is_mode = |number: &str| {
         let octal = number.strip_prefix("0o").or_else(|| number.strip_prefix('0')).unwrap_or_default();
-        octal.len() == 4 && octal.starts_with(['2', '3', '4', '5', '6', '7']) && octal.bytes().all(|b| b.is_ascii_digit())
+        octal.len() == 4
+            && octal.starts_with(['2', '3', '4', '5', '6', '7'])
+            && octal.bytes().all(|b| b.is_ascii_digit())
     };
     code.split("chmod").skip(1).any(|behind| {
         let call = behind.split([')', '\n', ';']).next().unwrap_or_default();

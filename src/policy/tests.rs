@@ -428,10 +428,14 @@ fn quotes_in_words_lower_no_verdict() {
 #[test]
 fn a_home_in_a_temporary_directory_is_no_scratch() {
     let rules = Rules { autonomy: Autonomy::Full, ..Rules::new("/tmp/x/home/proj", "/tmp/x/home") };
-    for command in ["echo x >> ~/.bashrc", "echo x > ~/.aws/credentials", "cd ..; rm -rf proj", "rm ~/notes", "rm ../../y"] {
+    for command in
+        ["echo x >> ~/.bashrc", "echo x > ~/.aws/credentials", "cd ..; rm -rf proj", "rm ~/notes", "rm ../../y"]
+    {
         assert_eq!(verdict(command, &rules).risk, Risk::Blocked, "{command}");
     }
-    for command in ["echo x > notes.md", "rm -rf build", "echo x > /tmp/y", "rm -rf /tmp/y/z", "rm -rf \"$(mktemp -d)\""] {
+    for command in
+        ["echo x > notes.md", "rm -rf build", "echo x > /tmp/y", "rm -rf /tmp/y/z", "rm -rf \"$(mktemp -d)\""]
+    {
         assert_ne!(verdict(command, &rules).risk, Risk::Blocked, "{command}");
     }
 }

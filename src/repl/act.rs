@@ -124,7 +124,7 @@ impl Repl {
             format!("{} {}", names.join(" "), meta.usage).trim().to_owned()
         };
         rows.extend(METAS.iter().map(|meta| row(&usage(meta), meta.help)));
-        rows.extend(self.hooks.metas().into_iter().map(|(name, help)| (format!(":{name}"), help)));
+        rows.extend(self.hooks.usable_metas().map(|(name, help)| (format!(":{name}"), help)));
         let columns = self.console.width_columns();
         self.console.write(&described(&rows, columns));
         self.console.line(&bold("Keys"));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::editor::{self, Shape};
 use super::hooks::SharedHooks;
-use super::meta::METAS;
+use super::meta;
 use super::project::ProjectState;
 use super::prompt::ReedPrompt;
 use super::run::{Flow, Repl};
@@ -82,7 +82,12 @@ impl Repl {
                 state.names = names.into();
             }
             state.route_hook = self.hooks.route_hook();
+            // What `:mode` said holds on, unless the config says something else than before.
+            if old.route.mode != self.runtime.settings.route.mode {
+                state.mode = self.runtime.settings.route.mode;
+            }
         }
+        self.heading.set_words(self.runtime.settings.route.words);
         if old.console != self.runtime.settings.console {
             let color = app::color(&self.runtime.settings, &self.runtime.env);
             let config::ConsoleSettings { markdown, accessible, .. } = self.runtime.settings.console;
@@ -140,9 +145,8 @@ impl Repl {
     /// Meta commands of ReedClaw's own can't be taken.
     fn tell_taken_metas(&self) {
         for (name, _) in self.hooks.metas() {
-            if METAS.iter().any(|meta| meta.names.contains(&name.as_str())) {
-                let message = format!("meta.{name}: :{name} is one of ReedClaw's own; yours is not used");
-                self.console.failure(&config_failure(message, "give it another name"));
+            if let Some(taken) = meta::taken(&name) {
+                self.console.failure(&config_failure(format!("meta.{name}: {taken}"), "give it another name"));
             }
         }
     }

@@ -156,6 +156,6 @@ fn meta_entries(shape: &Shape<'_>) -> Vec<MetaEntry> {
             _ => Vec::new(),
         },
     });
-    let hooks = shape.hooks.metas().into_iter().map(|(name, help)| MetaEntry { name, help, values: Vec::new() });
+    let hooks = shape.hooks.usable_metas().map(|(name, help)| MetaEntry { name, help, values: Vec::new() });
     ours.chain(hooks).collect()
 }

@@ -7,6 +7,7 @@ use nu_ansi_term::Style;
 use reedline::{Completer, CompletionResult, Span, Suggestion};
 
 use super::complete::ShellCompleter;
+use super::meta;
 use super::prompt::ReedPrompt;
 use super::run::{Flow, Repl};
 use super::state::RouteHook;
@@ -114,6 +115,11 @@ impl SharedHooks {
         let own: Vec<_> = own.collect();
         metas.extend(own);
         metas
+    }
+
+    /// The same without those whose name is one of ReedClaw's own.
+    pub(super) fn usable_metas(&self) -> impl Iterator<Item = (String, String)> + use<> {
+        self.metas().into_iter().filter(|(name, _)| meta::taken(name).is_none())
     }
 
     /// Runs a meta command's hook; none where there is none of that name.

@@ -404,6 +404,13 @@ pub fn parse(line: &str) -> Result<(&'static Meta, &str), MetaError> {
     }
 }
 
+/// What is wrong with a meta command of a config that has this name, if one of ReedClaw's own has it.
+#[must_use]
+pub fn taken(name: &str) -> Option<String> {
+    let is_own = METAS.iter().any(|meta| meta.names.contains(&name));
+    is_own.then(|| format!(":{name} is one of ReedClaw's own; yours is not used"))
+}
+
 /// The name that begins with what was typed, or is one edit away.
 fn nearest(typed: &str) -> Option<&'static str> {
     let names = || METAS.iter().flat_map(|meta| meta.names.iter().copied()).filter(|name| name.len() > 1);

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use nu_ansi_term::Color;
+use nu_ansi_term::{Color, Style};
 
 use super::configure::config_failure;
 use super::run::{Flow, Repl};
@@ -232,10 +232,10 @@ impl Repl {
         let console = &self.console;
         let said = if before.is_some() { "has changed since you trusted it, and is off" } else { "is new to you" };
         let head = format!("{} {said}. Nothing of it has run. It would change:", escape_visible(overlay.shown()));
-        console.line(&console.paint(Color::Yellow.bold(), &head));
+        console.wrapped(Color::Yellow.bold(), &head, "  ");
         let (changes, is_complete) = overlay.changes(&self.runtime.config.layers);
         for change in changes.iter().take(SHOWN_LINES_MAX) {
-            console.line(&format!("  {}", told(change)));
+            console.wrapped(Style::new(), &format!("  {}", told(change)), "    ");
         }
         if changes.len() > SHOWN_LINES_MAX {
             console.line(&format!("  … {} more", changes.len() - SHOWN_LINES_MAX));

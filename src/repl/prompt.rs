@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nu_ansi_term::{Color, Style};
 use reedline::{PromptEditMode, PromptHistorySearch, PromptHistorySearchStatus, PromptViMode};
@@ -15,7 +15,6 @@ use crate::route::steady;
 #[derive(Clone, Debug)]
 pub struct Heading {
     shown: Arc<Mutex<Shown>>,
-    words: bool,
 }
 
 /// What the prompt shows, and for which line.
@@ -27,37 +26,48 @@ struct Shown {
     held: bool,
     /// What would have been decided, where a mode decides.
     shadow: Option<Route>,
+    /// It is shown in words.
+    words: bool,
 }
 
 impl Heading {
     /// Makes a heading that speaks in glyphs or in words.
     #[must_use]
     pub fn new(words: bool) -> Self {
-        let shown = Shown { line: String::new(), route: Route::Empty, held: false, shadow: None };
-        Self { shown: Arc::new(Mutex::new(shown)), words }
+        let shown = Shown { line: String::new(), route: Route::Empty, held: false, shadow: None, words };
+        Self { shown: Arc::new(Mutex::new(shown)) }
+    }
+
+    /// Speaks in words from now on, or in glyphs.
+    pub fn set_words(&self, words: bool) {
+        self.lock().words = words;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says where the line goes, and what would have been decided without the mode, where that differs.
     pub fn set(&self, line: &str, verdict: &Verdict, shadow: Option<Route>) {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = self.lock();
         let route = if shown.line == line && shown.held && verdict.rule != "forced-by-key" {
             // The same line is drawn again.
             shown.route
         } else {
             steady(Some((&shown.line, shown.route)), line, verdict)
         };
-        *shown = Shown { line: line.to_owned(), route, held: route != verdict.route, shadow };
+        *shown = Shown { line: line.to_owned(), route, held: route != verdict.route, shadow, words: shown.words };
     }
 
     /// Whether something else than `verdict` was shown for `line` when Enter was pressed.
     #[must_use]
     pub fn differs(&self, line: &str, verdict: &Verdict) -> bool {
-        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = self.lock();
         shown.held && shown.line == line && shown.route != verdict.route
     }
 
     fn get(&self) -> (Route, Option<Route>) {
-        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = self.lock();
         (shown.route, shown.shadow)
     }
 }
@@ -145,7 +155,7 @@ impl ReedPrompt {
     /// The glyph and its colour.
     fn glyph(&self) -> (&'static str, Color) {
         let route = self.heading.get().0;
-        if self.heading.words {
+        if self.heading.lock().words {
             return match route {
                 Route::Ask => ("model>", Color::Purple),
                 Route::Meta => ("meta>", Color::Yellow),

@@ -1,7 +1,6 @@
 //! What the person meets of the router at Enter: the question where a line may be either, the correction of a slip, `cd`
 //! for a directory, what was learned, and the last failure. It must not know how a line is weighed.
 
-use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
 use nu_ansi_term::Color;
@@ -13,7 +12,7 @@ use crate::host;
 use crate::proto::{CommandOutcome, Failure, FailureKind, LineKind, Route, Verdict};
 use crate::render::sanitise;
 use crate::render::text::escape_visible;
-use crate::route::{self, Context, Weights};
+use crate::route::{self, Context};
 use crate::store::{Search, TextMatch};
 
 /// What the person said to the question where a line goes.
@@ -129,12 +128,17 @@ impl Repl {
 
     fn ask_about_offer(&mut self, verdict: Verdict, offered: String) -> Result<Option<Verdict>, Flow> {
         let shown = self.console.paint(Color::Cyan.normal(), &escape_visible(&offered));
-        self.console.line(&format!("{}. Run {shown} instead?", sanitise(&verdict.reason)));
+        let reason = match verdict.rule {
+            "slip" => verdict.reason.clone(),
+            _ => format!("`{}` is a directory", verdict.text.trim()),
+        };
+        self.console.line(&format!("{}. Run {shown} instead?", sanitise(&reason)));
         let words = "yes [y]  run as typed [r]  ask the model [a]  cancel [Enter, Esc]  ";
         match self.put_question(words, way_with_offer, Way::Cancel)? {
             Way::Offered => {
                 self.console.line("yes");
-                Ok(Some(Verdict { text: offered, ..verdict }))
+                let reason = format!("you took `{offered}` for it");
+                Ok(Some(Verdict { reason, ..answered(Route::Shell, offered) }))
             }
             Way::Run => {
                 self.console.line("run as typed");
@@ -165,7 +169,7 @@ impl Repl {
 
     /// Remembers that a line goes `route`, whatever is decided: the very line, and a small step of the weights.
     fn learn(&mut self, line: &str, route: Route, hidden: bool) {
-        if !self.learns || hidden {
+        if !self.runtime.settings.route.learn || hidden {
             return;
         }
         let (line, to_shell) = (line.trim(), route == Route::Shell);
@@ -193,11 +197,7 @@ impl Repl {
             Ok(memory) => memory,
             Err(problem) => return self.store().note_read_problem(problem),
         };
-        let mut weights = Weights::built_in().clone();
-        memory.weights.iter().for_each(|(index, steps)| weights.shift(*index, *steps));
-        let way = |to_shell| if to_shell { Route::Shell } else { Route::Ask };
-        let answers: HashMap<_, _> = memory.answers.into_iter().map(|(line, shell)| (line, way(shell))).collect();
-        self.state.write().unwrap_or_else(PoisonError::into_inner).learned = Arc::new(Learned { answers, weights });
+        self.state.write().unwrap_or_else(PoisonError::into_inner).learned = Arc::new(Learned::of(memory));
     }
 
     /// `:route forget`.

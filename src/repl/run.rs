@@ -62,8 +62,6 @@ pub(super) struct Repl {
     pub(super) last: Option<(String, Verdict)>,
     /// The last command that failed.
     pub(super) failed: Option<Failed>,
-    /// Whether it is remembered where lines were sent.
-    pub(super) learns: bool,
     pub(super) editor: Reedline,
     pub(super) heading: Heading,
     pub(super) configured: Configured,
@@ -144,7 +142,6 @@ impl Repl {
         let editor = editor::make(&Shape::of(&runtime, &hooks), &state, &heading, &session.handle(), &writer);
         super::leftover::look(&runtime, channel.clone(), session.handle());
         let repl = Self {
-            learns: runtime.settings.route.learn,
             runtime,
             channel,
             session,

@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use crate::config::RouteMode;
 use crate::proto::{Names, Route, Verdict};
 use crate::route::{self, Context, Forced, Weights};
+use crate::store::RouteMemory;
 
 /// Words of a line that are looked up one by one while the list of programs isn't made yet.
 const FIRST_WORDS_MAX: usize = 16;
@@ -48,6 +49,18 @@ pub struct Learned {
     pub answers: HashMap<String, Route>,
     /// The built-in weights, moved a little.
     pub weights: Weights,
+}
+
+impl Learned {
+    /// Makes it of what the store has kept.
+    #[must_use]
+    pub fn of(memory: RouteMemory) -> Self {
+        let mut weights = Weights::built_in().clone();
+        memory.weights.iter().for_each(|(index, steps)| weights.shift(*index, *steps));
+        let way = |to_shell| if to_shell { Route::Shell } else { Route::Ask };
+        let answers = memory.answers.into_iter().map(|(line, shell)| (line, way(shell))).collect();
+        Self { answers, weights }
+    }
 }
 
 impl Default for Learned {

@@ -64,6 +64,23 @@ fn validate_lists_every_problem_with_its_line_and_fails() {
 }
 
 #[test]
+fn hooks_that_would_never_be_called_are_problems() {
+    let config = "return {\n  hooks = {\n    promt = function() end,\n    on_answer = 7,\n  },\n  \
+                  meta = {\n    quit = function() end,\n    deploy = function() end,\n  },\n}\n";
+    let home = home(&[(CONFIG, config)]);
+    let output = run(home.path(), "", &["config", "validate"]);
+    let told = text(&output.stdout);
+    let lines: Vec<_> = told.lines().collect();
+    assert_eq!((output.status.code(), lines.len()), (Some(1), 4), "{told}");
+    assert!(lines[0].contains("config.lua:3: hooks.promt: there is no such hook (prompt, right_prompt, "), "{told}");
+    assert!(lines[1].contains("config.lua:4: hooks.on_answer: 7 is not function(text) end; ignored"), "{told}");
+    assert_eq!(
+        lines[2],
+        "~/.config/reedclaw/config.lua:7: meta.quit: :quit is one of ReedClaw's own; yours is not used"
+    );
+}
+
+#[test]
 fn a_hundred_problems_are_a_hundred_lines() {
     let keys: String = (0..120).map(|number| format!("  wrong{number} = {number},\n")).collect();
     let home = home(&[(CONFIG, &format!("return {{\n{keys}}}\n"))]);

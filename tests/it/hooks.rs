@@ -144,9 +144,9 @@ fn keys_insert_give_orders_and_call() {
 fn own_meta_commands_run_insert_ask_and_print() {
     let server = Server::start();
     let metas = "editor = {autosuggest = false},\nmeta = {\n  deploy = { help = 'deploys it', run = function(args) return { exec = 'echo to-' .. args } end },\n  \
-                 draft = function(args) return { insert = 'echo ' .. args } end,\n  \
-                 tell = function(args) return { ask = 'about ' .. args } end,\n  \
-                 say = function() return 'said' end,\n  quit = function() return 'never' end,\n}";
+                 draft = { help = 'drafts', run = function(args) return { insert = 'echo ' .. args } end },\n  \
+                 tell = { help = 'tells', run = function(args) return { ask = 'about ' .. args } end },\n  \
+                 say = { help = 'says', run = function() return 'said' end },\n  quit = function() return 'never' end,\n}";
     let session = Session::spawn(server.shell("", metas).size(50, 100));
     session.expect_text("meta.quit: :quit is one of ReedClaw's own; yours is not used");
     session.run(":deploy live");
@@ -162,6 +162,7 @@ fn own_meta_commands_run_insert_ask_and_print() {
     session.run("clear");
     session.run(":help");
     session.expect_text("deploys it");
+    assert!(!session.screen_text().contains("your own"), "a command that is never used: {}", session.screen_text());
     session.type_text(":depl\t");
     session.expect("the completed name", |screen| cursor_line(screen).ends_with(":deploy"));
     session.interrupt();
@@ -176,7 +177,7 @@ fn a_hook_that_fails_is_told_once_and_off_until_reload() {
         ("function() while true do end end", "on_command: did not end within 5 ms"),
         ("function() return string.rep('x', 1e9) end", "on_command: needs more than 32 MiB of memory"),
         ("function() return ('a'):rep(40):match(('a*'):rep(30) .. 'b') end", "on_command: did not end within 5 ms"),
-        ("function() return 7 end", "on_command: gave a integer, not a string or nil"),
+        ("function() return 7 end", "on_command: gave 7, not a string or nil"),
     ] {
         let session = session(&format!("on_command = {hook},\neditor = {{ autosuggest = false }}"));
         session.run("true");
@@ -209,7 +210,7 @@ fn broken_prompt_route_and_complete_hooks_leave_the_defaults() {
     session.run("echo alive-$((1+1))");
     session.expect_line("alive-2");
     session.expect_text("route: did not end within 5 ms");
-    session.expect_text("complete: gave a");
+    session.expect_text("complete: gave 5, not a list of strings");
 }
 
 #[test]

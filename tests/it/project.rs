@@ -54,6 +54,24 @@ fn values_that_will_be_refused_are_marked_in_the_question() {
     session.expect_line("on-2");
 }
 
+/// A list of the user's stays whole, and the question says so; words aren't broken at the edge of a narrow terminal.
+#[test]
+fn a_list_that_a_project_adds_to_is_shown_as_such_and_cant_be_made_shorter() {
+    let text = "return {\n  security = {\n    forbidden_commands = { \"vpn\" },\n    forbidden_paths = {},\n  },\n  \
+                shell = { program = \"/bin/evil\" },\n}\n";
+    let own = "return { security = { forbidden_commands = { \"dd\" } } }";
+    let home = home(&[(FILE, text), (".config/reedclaw/config.lua", own)]);
+    let session = Session::spawn(Spawn::reedclaw().home(home.path()).cwd(&home.path().join("p")).size(60, 64));
+    session.expect_text(QUESTION);
+    session.expect_line("  line 3: security.forbidden_commands: adds { \"vpn\" } to { \"dd\" }");
+    session.expect_line("  line 6: shell.program = \"/bin/evil\": will be refused, a");
+    session.expect_line("    project can't choose the shell");
+    session.type_text("t");
+    session.expect_line("  refused: a project can't make this shorter; only your own");
+    session.expect_text("~/p/.reedclaw.lua applies: security.forbidden_commands");
+    expect_shown(&session, "security.forbidden_commands = { \"dd\", \"vpn\" }");
+}
+
 #[test]
 fn a_file_is_shown_and_asked_about_and_the_default_is_to_ignore_it() {
     let home = home(&[(FILE, "return {\n  context = { max_turns = 7 },\n  shell = { program = \"/bin/evil\" },\n}\n")]);

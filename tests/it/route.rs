@@ -117,6 +117,21 @@ fn the_route_hook_of_the_config_is_asked() {
     assert!(given.iter().all(|rule| rule != "hook") && said.is_empty(), "{given:?} {said}");
 }
 
+/// The mode of the config holds, prefixes still count; not where the files alone do.
+#[test]
+fn the_mode_of_the_config_holds() {
+    let home = home_with_names();
+    let config = home.path().join(".config/reedclaw");
+    std::fs::create_dir_all(&config).expect("a directory");
+    std::fs::write(config.join("config.lua"), "return { route = { mode = 'shell' } }").expect("a config");
+    let input = b"what is this\n?what is this\n";
+    let rules = |args: &[&str]| -> Vec<Value> {
+        objects(&route(args, input, home.path())).iter().map(|answer| answer["rule"].clone()).collect()
+    };
+    assert_eq!(rules(&["--batch"]), ["mode", "forced-ask"]);
+    assert_eq!(rules(&["--batch", "--names", "names"]), ["not-a-command", "forced-ask"]);
+}
+
 #[test]
 fn what_cannot_be_read_is_said() {
     let home = home_with_names();

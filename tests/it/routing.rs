@@ -25,7 +25,7 @@ fn session(server: &Server) -> Session {
 /// Lines that the router can't tell, the surest command first and then the least sure: with other weights they may be
 /// others, so it is asked. An answer about one moves the weights of the others, but not from end to end.
 fn unsure_lines() -> Vec<String> {
-    const CANDIDATES: [&str; 14] = [
+    const CANDIDATES: [&str; 20] = [
         "go home",
         "make docs nice",
         "fix typos",
@@ -40,9 +40,19 @@ fn unsure_lines() -> Vec<String> {
         "go slow",
         "make room",
         "fix prices",
+        "fix get tea",
+        "fix merge hell",
+        "make all tests",
+        "make back two",
+        "git vet everything",
+        "kill noise",
     ];
     let home = tempfile::TempDir::new().expect("a home");
-    std::fs::write(home.path().join("names"), "function make\nfunction go\nfunction fix\n").expect("names");
+    std::fs::write(
+        home.path().join("names"),
+        "function make\nfunction go\nfunction fix\nfunction git\nfunction kill\n",
+    )
+    .expect("names");
     let score = |line: &str| {
         let output = std::process::Command::new(crate::pty::program())
             .args(["route", "--json", "--session", "names", "--", line])
@@ -150,7 +160,9 @@ fn a_line_that_was_run_before_is_not_asked_about() {
 #[test]
 fn a_flipped_line_is_remembered() {
     let server = Server::start();
-    let session = session(&server);
+    let program = crate::pty::program().display().to_string();
+    let session = Session::spawn(shell(&server, "").env("RC", &program));
+    session.expect_prompt();
     session.type_text("git status");
     session.press(Key::Ctrl('t'));
     session.expect("the model's glyph", |screen| cursor_line(screen).contains("? git status"));
@@ -158,6 +170,9 @@ fn a_flipped_line_is_remembered() {
     server.request(1).expect_turns();
     session.run("git status");
     assert_eq!(server.request(2).content(-1), "git status");
+    session.run("clear");
+    session.run("!\"$RC\" route --json git status");
+    session.expect_text("\"rule\":\"remembered\"");
     session.run(":route forget");
     session.run("git status");
     session.expect_line(&format!("{RAN} git status"));
@@ -186,6 +201,8 @@ fn a_misspelt_command_is_corrected_with_one_key() {
     session.expect_text("Run git status instead?");
     session.type_text("y");
     session.expect_line(&format!("{RAN} git status"));
+    session.run(":why");
+    session.expect_text("went to the shell: you took `git status` for it");
     ask(&session, "Git log");
     session.press(Key::Escape);
     session.expect_prompt();
@@ -202,7 +219,7 @@ fn a_directory_alone_offers_cd() {
     let session = session(&server);
     session.run("mkdir -p some/where");
     ask(&session, "some");
-    session.expect_text("Run cd some instead?");
+    session.expect_text("`some` is a directory. Run cd some instead?");
     session.type_text("y");
     session.expect_prompt();
     session.run("pwd");
@@ -298,6 +315,43 @@ fn the_verdict_can_be_in_words() {
         session.press(Key::Ctrl('u'));
         session.expect("an empty line", |screen| cursor_line(screen).trim_end().ends_with("shell>"));
     }
+}
+
+#[test]
+fn a_reload_changes_who_decides_how_it_is_shown_and_what_is_learned() {
+    const CONFIG: &str = ".config/reedclaw/config.lua";
+    let server = Server::start();
+    let session = Session::spawn(shell(&server, "route = {mode = \"auto\"}"));
+    let reload = |from: &str, to: &str| {
+        let path = session.home().join(CONFIG);
+        let config = std::fs::read_to_string(&path).expect("the config");
+        assert!(config.contains(from), "{config}");
+        std::fs::write(&path, config.replacen(from, to, 1)).expect("the config");
+        session.run("!clear");
+        session.line(":config reload");
+        session.expect_text("the config was read again");
+    };
+    // What `:mode` said holds on where the config doesn't say something else than before.
+    session.run(":mode ask");
+    session.run("git one");
+    reload("mode = \"auto\"", "mode = \"auto\", learn = false");
+    session.run("git two");
+    assert!(server.request(2).content(-1).ends_with("git two"));
+    session.run(":mode auto");
+    session.type_text("git status");
+    session.press(Key::Ctrl('t'));
+    session.expect("the model's glyph", |screen| cursor_line(screen).contains("? git status"));
+    session.press(Key::Enter);
+    server.request(3).expect_turns();
+    session.run("git status");
+    session.expect_line(&format!("{RAN} git status"));
+    reload("mode = \"auto\"", "mode = \"shell\"");
+    session.run("what is this");
+    session.expect_text("what: command not found");
+    reload("learn = false", "verdict = \"words\"");
+    session.type_text("?what is this");
+    session.expect("the word", |screen| cursor_line(screen).contains("model> ?what is this"));
+    assert_eq!(server.requests(), 3);
 }
 
 #[test]
