@@ -18,9 +18,8 @@ use crate::render::text::escape_visible;
 use crate::render::{asked_rows, chosen, question_sheet};
 use crate::turn::plain_text;
 
-/// How long a key is waited for; none is no. A long difference takes its time to be read.
-const WAIT: Duration = Duration::from_secs(120);
-pub(super) const CHANGES_WAIT: Duration = Duration::from_secs(600);
+/// How long a key is waited for, from the last one on; none is no.
+pub(super) const WAIT: Duration = Duration::from_secs(120);
 
 /// What a key says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,13 +100,12 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
     let (all, more) = (row(&offered, is_change), MORE.to_owned());
     let make = |look: Look| question_sheet(question, look);
     let choice = |keys: &[u8], is_seen: bool| key(keys, if is_seen { &offered } else { &[] });
-    let wait = if is_change { CHANGES_WAIT } else { WAIT };
     let console = person.console().clone();
     let (mut top, mut is_seen) = (0, false);
     loop {
         let mut pager = Pager::new(&console, &make, [&all, &more], &choice);
         pager.go_to(top, is_seen);
-        let said = put(person, Some(wait), &mut pager, Key::Stop, Key::No)?;
+        let said = put(person, Some(WAIT), &mut pager, Key::Stop, Key::No)?;
         (top, is_seen) = (pager.shown().start, pager.is_seen());
         let file = pager.sheet().file_at(pager.shown());
         pager.leave(&console);
@@ -184,7 +182,7 @@ fn look_at<P: Asking>(person: &mut P, make: &dyn Fn(Look) -> Sheet) -> Result<()
     let choice = |keys: &[u8], _: bool| matches!(keys, b"q" | b"f" | b"\r" | b"\n" | b"\x1b" | b"\x04").then_some(());
     let console = person.console().clone();
     let mut pager = Pager::new(&console, make, [BACK, BACK], &choice);
-    put(person, Some(CHANGES_WAIT), &mut pager, (), ())?;
+    put(person, Some(WAIT), &mut pager, (), ())?;
     pager.leave(&console);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! What a person makes of a proposal: some of its hunks, taken one by one; a file of it, changed in their editor.
 
-use super::approve::CHANGES_WAIT;
+use super::approve::WAIT;
 use super::pager::Pager;
 use super::question::{Asking, put};
 use crate::agent::Cancel;
@@ -58,7 +58,7 @@ pub(super) fn choose_hunks<P: Asking>(
             let only = patch.only(hunk);
             let make = |look: Look| Sheet::new(look, vec![head.clone()], vec![only.clone()], Vec::new());
             let mut pager = Pager::new(&console, &make, [KEYS, MORE], &said);
-            let said = put(person, Some(CHANGES_WAIT), &mut pager, Said::Stop, Said::None)?;
+            let said = put(person, Some(WAIT), &mut pager, Said::Stop, Said::None)?;
             pager.leave(&console);
             match said {
                 Said::Take | Said::Leave => {}
