@@ -170,7 +170,7 @@ impl Overlay {
                 line: place.line,
                 from: layers.shown(key).map(|value| shorten(&value, VALUE_CHARS_MAX)),
                 to,
-                adds: tighten::adds(key),
+                adds: tighten::only_adds(key),
                 refused: layers.refusal(key, source),
             }
         });

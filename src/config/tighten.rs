@@ -215,11 +215,6 @@ pub(super) fn refused(key: &[String]) -> Option<&'static str> {
     }
 }
 
-/// Whether a project's list is added to the one that holds.
-pub(super) fn adds(key: &[String]) -> bool {
-    matches!(schema::place(key), Place::Leaf(row) if row.project == Policy::Adds)
-}
-
 /// The same, also where it is the value that is refused: a word, a number or a yes or no that stands there as it is.
 pub(super) fn refused_as(key: &[String], source: &str, own: &Own, defaults: &Tree) -> Option<String> {
     if let Some(what) = refused(key) {
@@ -232,6 +227,11 @@ pub(super) fn refused_as(key: &[String], source: &str, own: &Own, defaults: &Tre
         return None;
     }
     allowed(row.project, key, held, value, own).err()
+}
+
+/// Whether a project's file can only add to what a key holds.
+pub(super) fn only_adds(key: &[String]) -> bool {
+    matches!(schema::place(key), Place::Leaf(row) if row.project == Policy::Adds)
 }
 
 /// The value of a literal of Lua.

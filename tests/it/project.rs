@@ -14,7 +14,7 @@ const QUESTION: &str = "trust [t]  look [l]  ignore [i, Enter]  never [n]";
 
 /// A session in a home, in its directory `p`.
 fn session(home: &Path) -> Session {
-    Session::spawn(Spawn::reedclaw().home(home).cwd(&home.join("p")).size(120, 120))
+    Session::spawn(Spawn::reedclaw().home(home).cwd(&home.join("p")).size(120, 160))
 }
 
 /// Writes the project's file as only the user can.
@@ -63,7 +63,8 @@ fn a_list_that_a_project_adds_to_is_shown_as_such_and_cant_be_made_shorter() {
     let home = home(&[(FILE, text), (".config/reedclaw/config.lua", own)]);
     let session = Session::spawn(Spawn::reedclaw().home(home.path()).cwd(&home.path().join("p")).size(60, 64));
     session.expect_text(QUESTION);
-    session.expect_line("  line 3: security.forbidden_commands: adds { \"vpn\" } to { \"dd\" }");
+    session.expect_line("  line 3: security.forbidden_commands: adds { \"vpn\" } to { \"dd\"");
+    session.expect_line("    }");
     session.expect_line("  line 6: shell.program = \"/bin/evil\": will be refused, a");
     session.expect_line("    project can't choose the shell");
     session.type_text("t");
