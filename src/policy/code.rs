@@ -481,7 +481,10 @@ fn listed_literals(pieces: &[Piece], language: &str) -> Vec<Literal> {
                 let text = filled(raw, &[], true);
                 let (called, from) = open.last().cloned().unwrap_or_default();
                 let how = used(&called, pieces, at, from, &text, language);
-                if !matches!(&pieces[..at], [.., Piece::Sign(',')] | [.., Piece::Sign(','), Piece::Sign('[')]) {
+                let goes_on =
+                    matches!(&pieces[..at], [.., Piece::Sign(',')] | [.., Piece::Sign(','), Piece::Sign('[')]);
+                // Of a copy the first is read and the second written; behind a file that is written stands its text.
+                if !goes_on || how != row.1 && matches!(row.1, Use::Read | Use::Write) {
                     end_row(&mut row, &mut found);
                 }
                 if row.0.is_empty() {

@@ -205,12 +205,7 @@ impl Run<'_, '_> {
             }
             self.exec_program(rest);
         }
-        if (name, verb) == ("cargo", "watch") {
-            let options = Options::read(rest, "sxwide", "shell exec watch ignore delay");
-            for code in options.values("s", "shell").map(str::to_owned).collect::<Vec<_>>() {
-                self.code_elsewhere(&code);
-            }
-        }
+        self.watches(name, verb, rest);
         if name == "go" && verb == "generate" {
             self.note(Risk::High, "script", "go generate runs what the files ask for");
         }
@@ -239,6 +234,17 @@ impl Run<'_, '_> {
             }
         }
         self.output_options(rest);
+    }
+
+    /// `cargo watch -s`: a line for the shell, each time that a file changes.
+    fn watches(&mut self, name: &str, verb: &str, rest: &[String]) {
+        if (name, verb) != ("cargo", "watch") {
+            return;
+        }
+        let options = Options::read(rest, "sxwide", "shell exec watch ignore delay");
+        for code in options.values("s", "shell").map(str::to_owned).collect::<Vec<_>>() {
+            self.code_elsewhere(&code);
+        }
     }
 
     fn installer(&mut self, name: &str, words: &[String]) {
@@ -515,6 +521,9 @@ impl Run<'_, '_> {
             .filter_map(|(_, value)| value.clone())
         {
             self.writes(&path, WriteKind::Write);
+        }
+        if verb == "bundle" && options.operands.first().is_some_and(|word| word == "create") {
+            options.operands.iter().skip(1).take(1).for_each(|path| self.writes(path, WriteKind::Write));
         }
         if matches!(verb, "archive" | "format-patch" | "bundle") {
             for path in options.values("o", "").map(str::to_owned).collect::<Vec<_>>() {

@@ -159,6 +159,9 @@ impl Run<'_, '_> {
         if let Some(printed) = self.builtin(name, words) {
             return printed;
         }
+        if !super::wrap::is_plain(name) {
+            self.named_outputs(name, words);
+        }
         if let Some(printed) = self.wrapper(name, words) {
             return printed;
         }

@@ -156,6 +156,7 @@ const CHANGES: &[&str] = &[
     "os.replace",
     "os.link",
     "mkdir",
+    "makedirs",
     "touch",
     "fopen",
     "io.open",
@@ -530,7 +531,7 @@ impl Run<'_, '_> {
             // A lone word is a command only where it is handed to what runs it.
             if (*how == Use::Run || runs && runs_more && text.contains([' ', '/', '|', '\n']))
                 && text.len() > 1
-                && text.chars().any(|c| c.is_ascii_alphabetic())
+                && (text.contains("(){") || text.chars().any(|c| c.is_ascii_alphabetic()))
             {
                 self.embedded(text, *how == Use::Run);
             }
@@ -542,7 +543,8 @@ impl Run<'_, '_> {
             self.block("setuid", "makes a program that runs with its owner's rights");
         }
         let removes = has_any(code, REMOVES_TREE);
-        let changes = has_any(code, CHANGES) || code.contains('>');
+        let changes =
+            has_any(code, CHANGES) || code.contains('>') || literals.iter().any(|literal| literal.how == Use::Write);
         if !removes && !changes {
             return;
         }
@@ -608,6 +610,15 @@ impl Run<'_, '_> {
         operands.iter().filter(|path| !path.contains('=')).for_each(|path| self.reads(path));
         for code in &codes {
             self.awk_code(code);
+            // Where a variable names the file: one of those that `-v` or an operand sets.
+            let names_file = |name: &str| ["> ", ">"].iter().any(|to| code.contains(&format!("{to}{name}")));
+            let set = options.values("v", "assign").chain(operands.iter().map(String::as_str));
+            let set: Vec<(&str, &str)> = set.filter_map(|word| word.split_once('=')).collect();
+            for (_, path) in set.into_iter().filter(|(name, _)| names_file(name)) {
+                if self.zone_of(path) > super::place::Zone::Outside {
+                    self.writes(path, WriteKind::Write);
+                }
+            }
         }
         let data = self.streams.input.take();
         if let Some(printed) = codes.iter().find_map(|code| awk_prints(code)) {
@@ -702,6 +713,12 @@ impl Run<'_, '_> {
             }
         }
         if in_place {
+            for path in &operands {
+                let lost = |text: &String| if has_open(text) { text.clone() } else { FILE.to_string() };
+                let edited = |text: &String| super::sed::apply(&parsed, text).unwrap_or_else(|| lost(text));
+                let made = self.content(path).iter().map(edited).collect();
+                self.store(path, &made, false);
+            }
             return nothing();
         }
         let data = match operands.as_slice() {

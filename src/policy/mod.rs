@@ -24,6 +24,7 @@ mod fold;
 mod interpret;
 mod net;
 mod options;
+mod outputs;
 mod parse;
 mod place;
 mod run;

@@ -71,9 +71,6 @@ pub(super) struct State {
 impl State {
     /// Takes in the state of a way that may have been gone instead.
     pub(super) fn merge(&mut self, other: Self) {
-        if other == *self {
-            return;
-        }
         for way in other.cwd {
             if !self.cwd.contains(&way) {
                 self.cwd.push(way);
@@ -82,16 +79,16 @@ impl State {
         if self.cwd.len() > CWD_WAYS_MAX {
             self.cwd = vec![ANY.to_string()];
         }
-        if self.vars != other.vars {
+        if !Rc::ptr_eq(&self.vars, &other.vars) {
             merge_vars(Rc::make_mut(&mut self.vars), &other.vars);
         }
-        if self.functions != other.functions {
+        if !Rc::ptr_eq(&self.functions, &other.functions) {
             let functions = Rc::make_mut(&mut self.functions);
             for (name, body) in other.functions.iter() {
                 functions.entry(name.clone()).or_insert_with(|| Rc::clone(body));
             }
         }
-        if self.aliases != other.aliases {
+        if !Rc::ptr_eq(&self.aliases, &other.aliases) {
             let aliases = Rc::make_mut(&mut self.aliases);
             for (name, text) in other.aliases.iter() {
                 aliases.entry(name.clone()).or_insert_with(|| text.clone());

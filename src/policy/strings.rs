@@ -44,7 +44,7 @@ impl Run<'_, '_> {
             "printf" => return Some(self.printf(&plain)),
             "cat" | "tac" | "head" | "tail" | "tr" | "rev" | "cut" | "sort" | "uniq" | "nl" | "fold" | "base64"
             | "base32" | "xxd" | "grep" | "paste" | "zcat" | "gunzip" | "bzcat" | "xzcat" | "zstdcat"
-            | "uncompress" | "iconv" | "column" | "basenc" => return Some(self.filter(name, words)),
+            | "uncompress" | "iconv" | "envsubst" | "column" | "basenc" => return Some(self.filter(name, words)),
             "seq" => return Some(seq(words)),
             "basename" | "dirname" => return Some(part_of_path(name, words)),
             "pwd" => return Some(vec![format!("{}\n", self.cwd())]),
@@ -174,7 +174,7 @@ impl Run<'_, '_> {
         };
         let options = Options::read(words, short, "wrap lines bytes delimiter fields characters");
         let operands = match name {
-            "tr" => &[],
+            "tr" | "envsubst" => &[],
             "grep" => options.operands.get(1..).unwrap_or_default(),
             "uniq" | "xxd" => &options.operands[..options.operands.len().min(1)],
             _ => options.operands.as_slice(),
@@ -213,7 +213,7 @@ impl Run<'_, '_> {
             return data;
         }
         let change = |text: &String| {
-            if text.contains(DECODED_MARK) {
+            if text.contains(DECODED_MARK) || text.contains(text::FILE) && turns_letters(name, &options) {
                 return DECODED.to_string();
             }
             if !is_known(text) || text.len() > text::TEXT_BYTES_MAX {
@@ -454,6 +454,13 @@ fn part_of_path(name: &str, words: &[String]) -> Value {
     }
     let last = words.get(1).and_then(|suffix| last.strip_suffix(suffix.as_str())).unwrap_or(last);
     vec![format!("{last}\n")]
+}
+
+/// Whether a filter turns lines round, or puts other letters in place of letters, as rot13 does; another case is none.
+fn turns_letters(name: &str, options: &Options) -> bool {
+    let Some(made) = options.operands.get(1).filter(|_| name == "tr") else { return name == "rev" };
+    let mut made = made.trim_start_matches('[').chars();
+    made.next().is_some_and(|c| c.is_ascii_alphabetic() && !matches!(c, 'a' | 'A')) && made.next() == Some('-')
 }
 
 fn changed(name: &str, options: &Options, text: &str) -> Option<String> {

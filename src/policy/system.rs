@@ -11,7 +11,8 @@ use crate::proto::action::{Effect, Risk, WriteKind};
 const POWER: [&str; 9] =
     ["shutdown", "reboot", "halt", "poweroff", "kexec", "pm-suspend", "pm-hibernate", "coldreboot", "rtcwake"];
 /// Programs that make or wipe file systems and partitions on what they are pointed at.
-const DISKS: [&str; 25] = [
+const DISKS: [&str; 26] = [
+    "blockdev",
     "mkfs",
     "mke2fs",
     "mkswap",
@@ -98,7 +99,7 @@ impl Run<'_, '_> {
                 // Of `passwd` `-l` locks.
                 let tells = if name == "passwd" { "-S --status" } else { "-S --status -l --list -c" };
                 let only_tells = words.iter().any(|word| listed(tells, word));
-                if only_tells && matches!(name, "passwd" | "chage" | "visudo") {
+                if only_tells && matches!(name, "passwd" | "chage" | "visudo" | "chsh") {
                     self.note(Risk::High, "system", "looks at accounts");
                 } else {
                     self.block("accounts", format!("{name} changes the system's accounts"));
@@ -245,6 +246,9 @@ impl Run<'_, '_> {
                         || word.starts_with('-') && !word.starts_with("--") && word.contains(['a', 'o'])
                 }) || has(&["-n", "--no-act"])
             }
+            "blockdev" => {
+                words.iter().all(|word| word.starts_with("--get") || !word.starts_with('-') || word == "--report")
+            }
             "badblocks" => !words.iter().any(|word| word.starts_with('-') && word.contains('w')),
             "hdparm" => !words.iter().any(|word| {
                 word.starts_with("--security")
@@ -272,13 +276,20 @@ impl Run<'_, '_> {
             _ => "tLUbiINmOEGTJCers",
         };
         let options = Options::read(words, valued, "types label uuid");
-        let operands: Vec<&String> =
+        let mut operands: Vec<&String> =
             options.operands.iter().filter(|word| word.contains('/') || word.contains('.')).collect();
+        // Of these the first operand is the device or image, however it is called.
+        if name.starts_with("mk") && operands.is_empty() {
+            operands.extend(options.operands.first());
+        }
         let inside = |path: &&String| matches!(self.zone_of(path), Zone::Workspace | Zone::Temporary);
         if !operands.is_empty() && operands.iter().all(inside) {
             let paths: Vec<String> = operands.into_iter().cloned().collect();
             paths.iter().for_each(|path| self.writes(path, WriteKind::Write));
             return self.note(Risk::High, "disk-image", format!("{name} overwrites an image"));
+        }
+        if !operands.is_empty() && operands.iter().all(|path| path.chars().all(text::is_open)) {
+            return self.block_unknown("disk", format!("{name} makes or wipes a file system that isn't known"));
         }
         self.block("disk", format!("{name} makes or wipes a file system or partition"));
     }

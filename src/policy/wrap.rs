@@ -42,6 +42,11 @@ const MULTIPLEXER_TELLS: &str = "attach attach-session a capture-pane choose-tre
     list-panes list-sessions list-windows ls load-buffer lsw rename rename-session rename-window renamew resize-pane \
     save-buffer select-layout select-pane select-window server-info show show-options swap-pane switch-client";
 
+/// Whether a program only runs the one that stands behind its options.
+pub(super) fn is_plain(name: &str) -> bool {
+    WRAPPERS.contains_key(name)
+}
+
 impl Run<'_, '_> {
     /// Runs a program that runs another one; `None` where it isn't such a program.
     pub(super) fn wrapper(&mut self, name: &str, words: &[String]) -> Option<Value> {
@@ -139,6 +144,7 @@ impl Run<'_, '_> {
             }
         }
         starts[0] = at;
+        self.named_outputs(name, &words[..at.min(words.len())]);
         if name == "sudo" && words[..at.min(words.len())].iter().any(|word| word == "-e" || word == "--edit") {
             for path in &words[at.min(words.len())..] {
                 self.writes(path, crate::proto::action::WriteKind::Write);
