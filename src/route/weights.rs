@@ -96,8 +96,9 @@ impl Weights {
     }
 }
 
-/// Weights that one correction moves, by one step each: about one unit of the score for the line itself.
-const CORRECTED_MAX: usize = 20;
+/// Weights that one correction moves, by one step each: a third of a unit of the score for the line itself. It is less than
+/// the zone in which a person is asked is wide, so that one answer decides no other line.
+const CORRECTED_MAX: usize = 7;
 
 /// The small correction of the weights that a line calls for which was sent to the other side: slots and steps.
 #[must_use]

@@ -451,7 +451,7 @@ fn a_projects_file_can_not_have_a_check_run() {
     let home = batch_home();
     fs::write(work(home.path(), ".reedclaw.lua"), "return { project = { check = 'touch ran' } }\n").expect("a file");
     let session = Session::spawn(spawn(home.path()));
-    session.expect_text("will be refused, a project can't have a command run after edits");
+    session.expect_text("will be refused, a project can't have a command run after");
 }
 
 #[test]

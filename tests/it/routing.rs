@@ -23,9 +23,9 @@ fn session(server: &Server) -> Session {
 }
 
 /// Lines that the router can't tell, the surest command first and then the least sure: with other weights they may be
-/// others, so it is asked. An answer about one moves the weights of the others, but not from end to end.
+/// others, so it is asked. An answer about one moves the weights of the others, most where they begin alike: these don't.
 fn unsure_lines() -> Vec<String> {
-    const CANDIDATES: [&str; 20] = [
+    const CANDIDATES: [&str; 22] = [
         "go home",
         "make docs nice",
         "fix typos",
@@ -46,6 +46,8 @@ fn unsure_lines() -> Vec<String> {
         "make back two",
         "git vet everything",
         "kill noise",
+        "kill time",
+        "kill dragons",
     ];
     let home = tempfile::TempDir::new().expect("a home");
     std::fs::write(
@@ -66,6 +68,8 @@ fn unsure_lines() -> Vec<String> {
     asked.sort_by(|one, other| one.0.total_cmp(&other.0));
     let mut lines: Vec<String> = asked.into_iter().map(|(_, line)| line).collect();
     if let Some(surest) = lines.pop() {
+        let word = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
+        lines.retain(|line| word(line) != word(&surest));
         lines.insert(0, surest);
     }
     lines
