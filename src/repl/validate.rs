@@ -174,19 +174,24 @@ mod tests {
         assert!(is_incomplete(&format!("{many}echo 'a")) && !is_incomplete(&many));
     }
 
+    /// Whether the end of the last line changes nothing of what is finished. A backslash at the end is another thing before it.
+    fn ends_alike(text: &str) -> bool {
+        text.ends_with('\\') || is_incomplete(text) || !is_incomplete(&format!("{text}\n"))
+    }
+
     proptest! {
         #[test]
-        fn nothing_panics(text in any::<String>()) {
-            let _ = is_incomplete(&text);
+        fn what_is_finished_stays_so_at_the_end_of_its_line(text in any::<String>()) {
+            prop_assert!(ends_alike(&text));
         }
 
         #[test]
-        fn pieces_of_shell_never_panic(pieces in prop::collection::vec(prop::sample::select(vec![
+        fn finished_pieces_of_shell_stay_so_at_the_end_of_their_line(pieces in prop::collection::vec(prop::sample::select(vec![
             "if", "for", "(", ")", "{", "}", "in", "do", "done", ";", "|", "&&", "'", "\"", "$(", "${", "`", "\\", "\n", "ls", "é", " ",
             "<<", "<<-E", "E", "#", "x=", "!", "[[", "]]", "((", "))", "case", "esac", ";;", "&>", "<(", "=~", "$'", "@(", "\u{0}",
         ]), 0..16)) {
-            let _ = is_incomplete(&pieces.concat());
-            let _ = is_incomplete(&pieces.join(" "));
+            prop_assert!(ends_alike(&pieces.concat()));
+            prop_assert!(ends_alike(&pieces.join(" ")));
         }
     }
 }

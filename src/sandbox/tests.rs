@@ -24,7 +24,7 @@ fn bubblewrap_is_told_the_masks_before_what_is_open() {
     // Where the project itself lies below /tmp, that is hidden as a whole.
     let is_hidden = dir.path().starts_with("/tmp");
     let path = |name: &str| dir.path().join(name);
-    for name in ["work/.git/hooks", ".ssh", "data/plugin"] {
+    for name in ["project/.git/hooks", ".ssh", "data/plugin"] {
         fs::create_dir_all(path(name)).unwrap();
     }
     fs::write(path(".netrc"), "").unwrap();
@@ -32,8 +32,8 @@ fn bubblewrap_is_told_the_masks_before_what_is_open() {
     let grant = Grant {
         masked: vec![path(".ssh"), path(".ssh/inner"), path("data"), path(".netrc"), path(".aws")],
         readable: vec![path("data/plugin")],
-        read_only: vec![path("work/.git/hooks"), path("work/.git/config")],
-        ..Grant::new(path("work"))
+        read_only: vec![path("project/.git/hooks"), path("project/.git/config")],
+        ..Grant::new(path("project"))
     };
     let text = words(&sandbox, &grant);
     let root = dir.path().display();
@@ -45,11 +45,15 @@ fn bubblewrap_is_told_the_masks_before_what_is_open() {
     }
     assert!(!text.contains(".aws") && !text.contains(".git/config"), "what isn't there can't be made: {text}");
     in_order(&text, "--ro-bind / /", "--tmpfs /tmp");
-    in_order(&text, "--tmpfs /tmp", &format!("--bind {root}/work {root}/work "));
-    in_order(&text, &format!("--bind {root}/work {root}/work "), &format!("--bind {root}/work/.git {root}/work/.git "));
-    in_order(&text, &format!("--bind {root}/work/.git "), &format!("--ro-bind {root}/work/.git/hooks"));
+    in_order(&text, "--tmpfs /tmp", &format!("--bind {root}/project {root}/project "));
+    in_order(
+        &text,
+        &format!("--bind {root}/project {root}/project "),
+        &format!("--bind {root}/project/.git {root}/project/.git "),
+    );
+    in_order(&text, &format!("--bind {root}/project/.git "), &format!("--ro-bind {root}/project/.git/hooks"));
     assert!(text.contains("--unshare-net") && text.contains("--cap-drop ALL"), "{text}");
-    assert!(text.ends_with(&format!("--chdir {root}/work --add-seccomp-fd 7 --add-seccomp-fd 8 --")), "{text}");
+    assert!(text.ends_with(&format!("--chdir {root}/project --add-seccomp-fd 7 --add-seccomp-fd 8 --")), "{text}");
     assert!(!words(&sandbox, &Grant { network: true, ..grant }).contains("--unshare-net"));
 }
 

@@ -69,6 +69,8 @@ fn an_interrupt_right_behind_enter_reaches_the_command() {
     ready(&session);
     for _ in 0..5 {
         session.interrupted_at_once("sleep 600");
+        session.run("echo back");
+        session.expect_line("back");
         session.run("clear");
     }
 }
