@@ -47,8 +47,10 @@ impl Features {
 }
 
 /// Whether words behind the head say little: they are text to be printed, or arguments of a program of the user's own.
-fn takes_any_text(head: &Head<'_>) -> bool {
-    head.resolves() && head.traits & command::TEXT != 0 || head.kind == Kind::Path
+fn takes_any_text(head: &Head<'_>, line: &Line<'_>) -> bool {
+    // `please say it again`
+    let asked_politely = head.before & WRAPPED != 0 && words::function(line.words()[0].text) & class::STRONG != 0;
+    head.resolves() && head.traits & command::TEXT != 0 && !asked_politely || head.kind == Kind::Path
 }
 
 /// Stands for a word that isn't there.
@@ -66,6 +68,9 @@ fn of_text(out: &mut Features, head: &Head<'_>, arguments: &[Word<'_>], about: &
     }
     let second = arguments.get(1).map_or(NO_WORD, symbol);
     out.add(1, 67, [path, symbol(first), second]);
+    if first.shape == Shape::Foreign {
+        out.add(1, 69, [path, script(first.bare), u32::from(arguments.len() > 2)]);
+    }
     if first.shape.is_word() && arguments.len() > 1 {
         out.add(1, 68, [path, first.hash, 0]);
     }
@@ -93,7 +98,7 @@ pub(super) fn of(line: &Line<'_>, head: &Head<'_>, context: &Context<'_>) -> Fea
     let about = About::of(arguments);
     of_head(&mut out, line, head, &about);
     of_options(&mut out, line, head, arguments);
-    if takes_any_text(head) {
+    if takes_any_text(head, line) {
         of_text(&mut out, head, arguments, &about);
         of_operators(&mut out, line, head, &about, context);
         return out;
@@ -146,7 +151,7 @@ fn of_head(out: &mut Features, line: &Line<'_>, head: &Head<'_>, about: &About) 
         let wrapper = line.words().first().map_or(0, |word| word.hash);
         out.add(0, 12, [wrapper, kind, about.function.min(3)]);
     }
-    if takes_any_text(head) {
+    if takes_any_text(head, line) {
         return;
     }
     out.add(WHOLE_LINE, 5, [head.group as u32, about.function.min(5), 0]);
@@ -263,14 +268,18 @@ fn of_first_argument(out: &mut Features, head: &Head<'_>, arguments: &[Word<'_>]
     let Some(first) = arguments.first() else { return };
     out.add(1, 31, [head_hash, symbol(first), 0]);
     out.add(1, 74, [head_hash, first.hash, 0]);
+    out.add(1, 77, [first.hash, head.group as u32, u32::from(about.count > 1)]);
     out.add(WHOLE_LINE, 75, [head_hash, about.count.min(4), about.function.min(2)]);
-    let subcommand = match () {
-        () if words::is_subcommand(first.text) => 1,
-        () if first.class != 0 => 2,
-        () if first.shape == Shape::Plain && words::slip_of_subcommand(first.text).is_some() => 3,
-        () if first.shape == Shape::Plain => 4,
-        () if first.shape.is_word() => 5,
-        () => 6,
+    let subcommand = match words::has_subcommand(head.name, first.text) {
+        Some(true) => 7,
+        None if words::is_subcommand(first.text) => 1,
+        _ if first.class != 0 => 2,
+        Some(false) if first.shape == Shape::Plain => 8,
+        Some(false) => 9,
+        None if first.shape == Shape::Plain && words::slip_of_subcommand(first.text).is_some() => 3,
+        None if first.shape == Shape::Plain => 4,
+        None if first.shape.is_word() => 5,
+        None => 6,
     };
     let takes = u32::from(head.traits & command::SUBCOMMANDS != 0);
     out.add(1, 32, [takes, subcommand, head.group as u32]);

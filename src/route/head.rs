@@ -179,8 +179,9 @@ fn kind<'a>(word: &Word<'a>, name: &'a str, traits: u16, context: &Context<'_>) 
     }
     match context.names.kind(name) {
         Some(NameKind::Alias | NameKind::Function) => return (Kind::Own, None),
-        Some(_) => return (Kind::Command, None),
-        None => {}
+        // A shell lists `in` among its reserved words, but no command begins with it.
+        Some(_) if name != "in" => return (Kind::Command, None),
+        _ => {}
     }
     if name.contains('\\') && context.names.kind(&super::lex::unquoted(word.text)).is_some() {
         return (Kind::Command, None);

@@ -129,7 +129,25 @@ impl<'a> Line<'a> {
             line.len += 1;
         }
         line.settle_articles();
+        line.settle_texts();
         line
+    }
+
+    /// What `echo` says behind `&&` and its like is text, whatever it reads as.
+    fn settle_texts(&mut self) {
+        let mut says = false;
+        for at in 1..self.len {
+            let before = self.words[at - 1];
+            let word = &mut self.words[at];
+            if word.shape.is_operator() {
+                says = false;
+            } else if before.shape.ends_command() {
+                says = words::command(word.text) & words::command::TEXT != 0;
+            } else if says && word.end != b',' && word.end != b'?' {
+                word.shape = Shape::Quoted;
+                word.class = 0;
+            }
+        }
     }
 
     /// `a`, `an` and `the` are articles only before a word that could be a noun: in `cp a b` they are names.
@@ -189,6 +207,9 @@ impl<'a> Word<'a> {
         };
         if word.shape.is_word() || matches!(word.shape, Shape::Ident | Shape::Number) {
             word.class = words::function(word.bare);
+        }
+        if word.shape == Shape::Foreign {
+            word.class = words::foreign_function(word.bare);
         }
         if matches!(text, "?" | "!") {
             word.end = text.as_bytes()[0];

@@ -2,7 +2,7 @@
 
 use super::head::{ASSIGNED, Group, Head, Kind, WRAPPED};
 use super::line::{Line, Shape, Word};
-use super::words::command;
+use super::words::{class, command};
 use super::{Call, Context, words};
 use crate::proto::Route;
 
@@ -48,6 +48,14 @@ pub(super) fn exact(text: &str, line: &Line<'_>, head: &Head<'_>, context: &Cont
     if words.windows(2).skip(1).any(compares) && head.traits & command::TEXT == 0 {
         return Some(ask("comparison", "it sets one thing against another"));
     }
+    if head.group == Group::English
+        && let Some(call) = of_english(words, line.flags, head)
+    {
+        return Some(call);
+    }
+    if let Some(call) = of_words_about_it(words, head) {
+        return Some(call);
+    }
     if head.kind == Kind::Colon {
         return Some(ask("label", format!("`{}` ends with a colon, as a label or a message does", head.name)));
     }
@@ -64,6 +72,48 @@ pub(super) fn exact(text: &str, line: &Line<'_>, head: &Head<'_>, context: &Cont
         .then(|| of_single(&words[head.index], line.flags, head, context))
 }
 
+/// A command whose name is an English word, on a line that no shell has.
+fn of_english(words: &[Word<'_>], flags: usize, head: &Head<'_>) -> Option<Call> {
+    let name = head.name;
+    let is_prose = |word: &Word<'_>| matches!(word.shape, Shape::Plain | Shape::Capital | Shape::Contraction);
+    // `compare these two:` before what is pasted; `scp notes host:` is a command.
+    let announces = words.last().is_some_and(|last| last.end == b':') && words.iter().all(is_prose);
+    if announces && words.len() > 2 && flags == 0 && head.before == 0 {
+        return Some(ask("announcement", "it ends with a colon, as a sentence that announces something does"));
+    }
+    // `time in tokyo`: no command follows that could be run.
+    let next = words.get(head.index + 1);
+    let runs = head.kind == Kind::Command && head.traits & command::RUNS != 0;
+    (runs && next.is_some_and(|next| next.class != 0 && !next.after_flag))
+        .then(|| ask("runs-nothing", format!("`{name}` runs a command, and none follows")))
+}
+
+/// Words about a command or a path: what it did, or a question behind a comma.
+fn of_words_about_it(words: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
+    let arguments = words.get(head.index + 1..).unwrap_or_default();
+    // `/var/log is full`, `./run.sh fails`
+    let told = |word: &Word<'_>| word.class & class::TELLS != 0 && !word.after_flag && word.bare.len() > 1;
+    if head.kind == Kind::Path && arguments.first().is_some_and(told) {
+        return Some(ask("about-a-path", format!("`{}` says something about `{}`", arguments[0].text, head.name)));
+    }
+    // `wc -l gives 0, why`
+    let comma = |pair: &[Word<'_>]| pair[0].end == b',' && pair[1].class & class::QUESTION != 0;
+    // `chmod -R 777 / what did I just do`
+    let turns = |three: &[Word<'_>]| {
+        let [first, second, third] = [three[0].class, three[1].class, three[2].class];
+        first & class::QUESTION != 0
+            && second & class::AUXILIARY != 0
+            && third & (class::PRONOUN | class::DETERMINER) != 0
+    };
+    if head.traits & command::TEXT == 0 && (arguments.windows(2).any(comma) || arguments.windows(3).any(turns)) {
+        return Some(ask("question", "a question is a part of it"));
+    }
+    // `please continue`, `please chmod +x all scripts`
+    let polite = head.before & WRAPPED != 0 && words[0].class & class::STRONG != 0;
+    let said = arguments.iter().any(|word| word.class != 0) || arguments.is_empty() && words::is_chat(head.name);
+    (polite && said).then(|| ask("polite", format!("`{}` and English words behind it", words[0].text)))
+}
+
 /// Whether what stands before a command is there to run it: `nice work` is praise, `sudo work` and `nice ls` are not.
 fn is_run_by(words: &[Word<'_>], head: &Head<'_>) -> bool {
     let english = |word: &Word<'_>| words::command(word.text) & command::ENGLISH != 0;
@@ -71,17 +121,48 @@ fn is_run_by(words: &[Word<'_>], head: &Head<'_>) -> bool {
     head.before & WRAPPED == 0 || head.group != Group::English || words[..head.index].iter().all(runs)
 }
 
+/// Commands that take no words: a person who adds some says something.
+const WORDLESS: [&str; 18] = [
+    "bg",
+    "break",
+    "clear",
+    "continue",
+    "deactivate",
+    "dirs",
+    "exit",
+    "false",
+    "free",
+    "halt",
+    "jobs",
+    "logout",
+    "poweroff",
+    "pwd",
+    "reboot",
+    "return",
+    "true",
+    "whoami",
+];
+
 /// Commands that set what follows.
 const SETTERS: [&str; 6] = ["alias", "declare", "export", "local", "readonly", "typeset"];
 /// What `service NAME` is told to do.
 const SERVICE_VERBS: [&str; 7] = ["force-reload", "reload", "restart", "start", "status", "stop", "try-restart"];
 
-/// A command whose arguments no sentence has: a directory for `cd`, or options with nothing but paths and addresses.
+/// A command whose arguments no sentence has, or no command: a directory for `cd`, options with nothing but paths and
+/// addresses, words behind `exit`.
 fn of_arguments(arguments: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
-    if head.kind != Kind::Command || arguments.is_empty() {
+    let name = head.name;
+    if arguments.is_empty() {
         return None;
     }
-    let name = head.name;
+    let says = |word: &Word<'_>| word.shape.is_word() && word.text != "now" && !word.after_flag;
+    let said = if name == "return" { says(&arguments[0]) } else { arguments.iter().all(says) };
+    if head.resolves() && WORDLESS.binary_search(&name).is_ok() && said {
+        return Some(ask("takes-no-words", format!("`{name}` takes no words")));
+    }
+    if head.kind != Kind::Command {
+        return None;
+    }
     let texts = (arguments.first().map(|word| word.text), arguments.get(1).map(|word| word.text), arguments.len());
     let ends = |at: usize| arguments.get(at).is_none_or(|word| word.shape.is_operator());
     if name == "who" && matches!(texts, (Some("am"), Some("i" | "I"), _)) && ends(2) {
@@ -122,14 +203,18 @@ fn of_comment(text: &str) -> Call {
     shell("comment", "it is a comment")
 }
 
+/// Whether it is the name of a variable.
+fn is_name(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
 /// Whether a word sets a variable: `X=1`, `a[2]=x`, `PATH+=:/bin`.
 pub(super) fn is_assignment(word: &str) -> bool {
     let Some(equals) = word.find('=') else { return false };
     let name = &word[..equals];
     let name = name.strip_suffix('+').unwrap_or(name);
-    let name = name.find('[').filter(|_| name.ends_with(']')).map_or(name, |open| &name[..open]);
-    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    is_name(name.find('[').filter(|_| name.ends_with(']')).map_or(name, |open| &name[..open]))
 }
 
 fn of_syntax(text: &str, words: &[Word<'_>], head: &Head<'_>, context: &Context<'_>) -> Option<Call> {
@@ -137,6 +222,9 @@ fn of_syntax(text: &str, words: &[Word<'_>], head: &Head<'_>, context: &Context<
     let first = &words[0];
     if first.shape == Shape::Assign && shape(1) == Some(Shape::Call) {
         return Some(shell("assignment", "it sets an array"));
+    }
+    if let Some(call) = of_environment(words, head) {
+        return Some(call);
     }
     if head.kind == Kind::Nothing {
         let redirects = words.iter().any(|word| word.shape == Shape::Redirect);
@@ -146,12 +234,15 @@ fn of_syntax(text: &str, words: &[Word<'_>], head: &Head<'_>, context: &Context<
             () => None,
         };
     }
+    if KEYS_AMONG.iter().any(|key| text.contains(key)) && is_wordless(words) {
+        return Some(keys());
+    }
     if first.shape == Shape::Redirect {
         let closes = |(at, _): (usize, &str)| text[at + 2..].starts_with(|c: char| c.is_ascii_alphabetic());
         let is_tagged = text.match_indices("</").any(closes) || text.contains("=\"");
         let markup = first.text == "<" && text.ends_with('>') && is_tagged;
         if !markup && begins_with_key(text) {
-            return Some(shell("keys", "it is keys as manuals write them, and redirections to the shell"));
+            return Some(keys());
         }
         return match words.len() {
             1 => Some(ask("unfinished", "nothing follows the redirection")),
@@ -176,6 +267,29 @@ fn of_syntax(text: &str, words: &[Word<'_>], head: &Head<'_>, context: &Context<
         });
     }
     if head.kind == Kind::Keyword { of_keyword(head, words.get(head.index + 1..)?, context) } else { None }
+}
+
+/// Whether no word of a line is English's, nor ends as a sentence's does.
+fn is_wordless(words: &[Word<'_>]) -> bool {
+    words.iter().all(|word| word.class == 0 && word.end == 0)
+}
+
+/// A variable before a command, where nothing is English: nobody begins a sentence so.
+fn of_environment(words: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
+    let first = &words[0];
+    // `DEBUG=1 mytool all`; in `x=1 then y` the name may be algebra.
+    let sets = first.shape == Shape::Assign && first.text.starts_with(|c: char| c.is_ascii_uppercase());
+    // `x= 5`
+    let empties = words.len() == 2 && first.text.strip_suffix('=').is_some_and(is_name);
+    (is_wordless(words) && (sets && head.kind != Kind::Nothing || empties))
+        .then(|| shell("assignment", format!("`{}` is set for the command behind it", first.text)))
+}
+
+/// Keys that a manual says to press after some text: `/pattern<Enter>n`.
+const KEYS_AMONG: [&str; 3] = ["<Enter>", "<Esc>", "<Tab>"];
+
+fn keys() -> Call {
+    shell("keys", "it is keys as manuals write them, and redirections to the shell")
 }
 
 /// Names of keys, as manuals write them.
@@ -215,7 +329,8 @@ fn begins_with_key(text: &str) -> bool {
             .is_some_and(|digits| digits.len() < 3 && digits.bytes().all(|byte| byte.is_ascii_digit()))
     };
     let is_key = |name: &str| name.chars().count() == 1 || KEYS.binary_search(&name).is_ok() || is_function_key(name);
-    key.split(' ').all(is_key) && rest.is_ascii() && (!rest.contains(' ') || rest.ends_with("<Enter>"))
+    let is_english = |word: &str| words::function(word) != 0;
+    key.split(' ').all(is_key) && rest.is_ascii() && (rest.ends_with("<Enter>") || !rest.split(' ').any(is_english))
 }
 
 /// Words behind `if` or `for` on a line that doesn't end the command.

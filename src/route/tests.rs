@@ -256,6 +256,17 @@ fn quotes_around_a_word_of_a_sentence_change_nothing() {
 fn rules_that_need_no_weighing() {
     for (line, rule) in [
         ("who am i --ips | awk '{print $5}'", "who-am-i"),
+        ("exit without saving", "takes-no-words"),
+        ("true that", "takes-no-words"),
+        ("reboot now", "first-word-resolves"),
+        ("exit 3; ls", "first-word-resolves"),
+        ("time in tokyo", "runs-nothing"),
+        ("time ls in", "first-word-resolves"),
+        ("compare these two files:", "announcement"),
+        ("scp notes host:", "first-word-resolves"),
+        ("DEBUG=1 mytool my-app", "assignment"),
+        ("x= 5", "assignment"),
+        ("/pattern<Enter>n", "keys"),
         ("alias foo=$'echo it\\'s'", "assignment"),
         ("x=\"$(date) $(echo \"$y\" | sed \"s/a/b/\")\"", "assignment"),
         ("service nginx restart", "subcommand"),

@@ -5,6 +5,16 @@ use std::cmp::Ordering;
 
 /// What kind of English word a function word is, one bit each, in the order of [`CLASS_LETTERS`].
 pub(super) mod class {
+    /// `a`, `the`, `my`.
+    pub(in crate::route) const DETERMINER: u16 = 1;
+    /// `i`, `it`, `them`.
+    pub(in crate::route) const PRONOUN: u16 = 1 << 1;
+    /// A question word.
+    pub(in crate::route) const QUESTION: u16 = 1 << 2;
+    /// `is`, `did`, `can`.
+    pub(in crate::route) const AUXILIARY: u16 = 1 << 3;
+    /// An auxiliary, or what something did: `is`, `fails`.
+    pub(in crate::route) const TELLS: u16 = AUXILIARY | 1 << 7;
     /// Hardly ever an argument: `the`, `please`, `because`.
     pub(in crate::route) const STRONG: u16 = 1 << 6;
     /// A short word of several languages that is also a name: `e`, `o`, `da`.
@@ -43,6 +53,15 @@ pub(super) fn function(word: &str) -> u16 {
     in_lower_case(word, |word| find(&FUNCTION, word)).map_or(0, |letters| bits(letters, CLASS_LETTERS))
 }
 
+/// The classes of a word of a script that doesn't part its words, by what it holds: a question, a request, a particle that
+/// no name has.
+pub(super) fn foreign_function(word: &str) -> u16 {
+    let asks = word.starts_with(['请', '請'])
+        || word.ends_with(['了', '吧', '呢', '啊'])
+        || FOREIGN.iter().any(|part| word.contains(part));
+    if asks { bits("qs", CLASS_LETTERS) } else { 0 }
+}
+
 /// What is known of a command; 0 where nothing is.
 pub(super) fn command(word: &str) -> u16 {
     find(&COMMANDS, word.as_bytes()).map_or(0, |letters| bits(letters, b"emtgrsin"))
@@ -51,6 +70,25 @@ pub(super) fn command(word: &str) -> u16 {
 /// Whether a word follows commands that have subcommands.
 pub(super) fn is_subcommand(word: &str) -> bool {
     find(&SUBCOMMANDS, word.as_bytes()).is_some()
+}
+
+/// Whether a tool has a subcommand of this name; none where the tool's subcommands aren't known.
+pub(super) fn has_subcommand(tool: &str, word: &str) -> Option<bool> {
+    let row = TOOLS.binary_search_by(|row| compare_to(row.as_bytes(), tool.as_bytes(), b' ')).ok()?;
+    let mut rest = &TOOLS[row].as_bytes()[tool.len()..];
+    while let Some((_, names)) = rest.split_first() {
+        let behind = names.strip_prefix(word.as_bytes());
+        if behind.is_some_and(|behind| matches!(behind.first(), None | Some(b' '))) {
+            return Some(true);
+        }
+        let end = memchr::memchr(b' ', names).unwrap_or(names.len());
+        // They are in order.
+        if names[..end] > *word.as_bytes() {
+            break;
+        }
+        rest = &names[end..];
+    }
+    Some(false)
 }
 
 /// Whether a subcommand begins with a word and goes on.
@@ -135,14 +173,20 @@ fn find(table: &[&'static str], word: &[u8]) -> Option<&'static str> {
 
 /// Compares the word of a row, up to its `=`, with `word`.
 fn compare(row: &[u8], word: &[u8]) -> Ordering {
+    compare_to(row, word, b'=')
+}
+
+/// The same where another byte than `=` ends the word.
+fn compare_to(row: &[u8], word: &[u8], stop: u8) -> Ordering {
     for (at, byte) in word.iter().enumerate() {
         match row.get(at) {
-            None | Some(b'=') => return Ordering::Less,
+            None => return Ordering::Less,
+            Some(other) if *other == stop => return Ordering::Less,
             Some(other) if other == byte => {}
             Some(other) => return other.cmp(byte),
         }
     }
-    if matches!(row.get(word.len()), None | Some(b'=')) { Ordering::Equal } else { Ordering::Greater }
+    if row.get(word.len()).is_none_or(|byte| *byte == stop) { Ordering::Equal } else { Ordering::Greater }
 }
 
 /// The bit of each letter, by its place in `alphabet`.
@@ -150,21 +194,22 @@ fn bits(letters: &str, alphabet: &[u8]) -> u16 {
     letters.bytes().filter_map(|letter| alphabet.iter().position(|it| *it == letter)).fold(0, |all, at| all | 1 << at)
 }
 
-const fn count(text: &str) -> usize {
+/// How many pieces `separator` makes of a text.
+const fn count(text: &str, separator: u8) -> usize {
     let bytes = text.as_bytes();
     let (mut words, mut at) = (1, 0);
     while at < bytes.len() {
-        words += (bytes[at] == b' ') as usize;
+        words += (bytes[at] == separator) as usize;
         at += 1;
     }
     words
 }
 
-const fn split<const N: usize>(text: &'static str) -> [&'static str; N] {
+const fn split<const N: usize>(text: &'static str, separator: u8) -> [&'static str; N] {
     let mut out = [""; N];
     let (mut rest, mut word, mut at) = (text, 0, 0);
     while at < rest.len() {
-        if rest.as_bytes()[at] == b' ' {
+        if rest.as_bytes()[at] == separator {
             let (before, after) = rest.split_at(at);
             out[word] = before;
             word += 1;
@@ -184,30 +229,57 @@ const FUNCTION_TEXT: &str = "\
     am=a among=r an=ds and=c another=d any=d anymore=s anyone=ps anything=ps anyway=s are=a aren't=as arent=as as=r \
     asks=v at=r au=r auf=r aus=r aux=r av=r avec=r be=a became=v because=cs becomes=v been=as before=r bei=r being=a \
     between=r bitte=s both=d breaks=v broke=v broken=v but=c by=r came=v can=a can't=as cannot=a cant=as changed=v \
-    changes=v com=r comment=q como=q complains=v con=r confused=v confusing=v correctly=s could=as couldn't=as \
-    crashed=v crashes=v cómo=q da=x danke=s dans=r das=d de=r del=r dem=d den=d der=d des=d di=x did=as didn't=as \
-    didnt=as die=d dlaczego=q do=a does=as doesn't=as doesnt=as don't=as dont=as down=r du=pr during=r e=x each=d \
-    een=d ein=d eine=d einen=d either=d el=d elle=p else=c em=x en=x enough=d er=p es=a est=a et=c eu=p ever=s \
-    every=d everyone=ps everything=p exited=v exits=v explained=v failed=v failing=v fails=v favor=s few=d for=r \
-    from=r für=r gets=v gives=v gli=d goes=v gonna=a got=v had=a hangs=v happened=v happens=v has=a hasn't=as have=a \
-    haven't=as having=a he=p her=ds here=p het=d him=p his=ds hoe=q how=q hur=q i=p i'd=as i'll=as i'm=as i've=as \
-    ich=p if=c ik=p il=x im=a in=r inside=r installed=v instead=s into=rs is=a isn't=as isnt=as ist=a it=p it's=as \
-    its=d itself=p jag=p jak=q je=p jest=a just=s kann=a keeps=v la=d las=d le=d les=d let's=as like=r lo=d looks=v \
-    los=d many=d matters=v may=a maybe=s me=ps means=v met=r mi=p mich=p might=a mij=p mine=p mir=p missing=v mit=r \
-    moi=p most=d much=d must=a my=ds myself=ps na=x nach=r need=a needs=av neither=d nel=r nella=r never=s next=d \
-    nicht=a nie=a no=d nobody=p nor=c not=a nothing=p nous=p o=x och=c oder=c of=r off=r og=c on=r one=p ones=p \
-    only=s onto=r op=x or=c other=d ou=c our=ds out=r outside=r over=r para=r pas=a per=r perché=q please=s pls=s \
-    plz=s por=rs porque=q pour=r pourquoi=q properly=s på=r que=q quel=q quelle=q quickly=s qué=q really=s refused=v \
-    refuses=v returns=v running=v runs=v said=v same=d says=v seems=v several=d shall=a she=p should=as shouldn't=as \
-    shows=v sie=p simply=s since=r sind=a slow=v so=c some=d someone=ps something=ps son=a sont=a still=s stopped=v \
-    stops=v stuck=v su=x such=d sur=r são=a takes=v than=rs thanks=s that=d that's=as the=ds their=ds them=ps then=c \
-    there=p there's=a these=d they=p they're=as this=d those=d though=c through=r thrown=v throws=v ti=p to=r too=s \
-    took=v tu=p un=x una=d und=c under=r une=d unless=c until=r up=r us=ps using=rs van=r very=s via=r von=r voor=r \
-    vs=cs w=x waarom=q wanna=a wants=v warum=q was=as wasn't=as we=p we're=as weird=v welche=q went=v were=as \
-    weren't=as what=q what's=as whats=q when=q where=q whether=qs which=dq while=c who=q whom=q whose=dq why=q wie=q \
-    will=a wir=p wird=a with=r within=r without=rs wo=q won't=as wont=as worked=v working=v works=v would=as \
-    wouldn't=as wrong=v y=x yet=s yo=p you=p you'll=a you're=as your=ds yours=p yourself=ps z=x zijn=a zu=r är=a";
-static FUNCTION: [&str; count(FUNCTION_TEXT)] = split(FUNCTION_TEXT);
+    changes=v com=r comment=q como=q complained=v complains=v con=r confused=v confusing=v correctly=s could=as \
+    couldn't=as crashed=v crashes=v cómo=q da=x danke=s dans=r das=d de=r del=r dem=d den=d der=d des=d di=x did=as \
+    didn't=as didnt=as die=d dies=v dlaczego=q do=a does=as doesn't=as doesnt=as don't=as dont=as down=r du=pr \
+    during=r e=x each=d eats=v een=d ein=d eine=d einen=d either=d el=d elle=p else=c em=x en=x enough=d er=p es=a \
+    est=a et=c eu=p ever=s every=d everyone=ps everything=p exists=v exited=v exits=v explained=v failed=v failing=v \
+    fails=v favor=s few=d fills=v for=r from=r für=r gets=v gives=v gli=d goes=v gonna=a got=v had=a hangs=v \
+    happened=v happens=v has=a hasn't=as have=a haven't=as having=a he=p her=ds here=p het=d him=p his=ds hoe=q how=q \
+    hung=v hur=q i=p i'd=as i'll=as i'm=as i've=as ich=p if=c ignores=v ik=p il=x im=a in=r inside=r installed=v \
+    instead=s into=rs is=a isn't=as isnt=as ist=a it=p it's=as its=d itself=p jag=p jak=q je=p just=s kann=a keeps=v \
+    la=d las=d le=d les=d let's=as like=r lo=d looks=v los=d loses=v many=d matters=v may=a maybe=s me=ps means=v \
+    met=r mi=p mich=p might=a mij=p mine=p mir=p missing=v mit=r moi=p most=d much=d must=a my=ds myself=ps na=x \
+    nach=r need=a needs=av neither=d nel=r nella=r never=s next=d nicht=a nie=a no=d nobody=p nor=c not=a nothing=p \
+    nous=p o=x och=c oder=c of=r off=r og=c on=r one=p ones=p only=s onto=r op=x or=c other=d ou=c our=ds out=r \
+    outside=r over=r para=r pas=a per=r perché=q please=s pls=s plz=s por=rs porque=q pour=r pourquoi=q prints=v \
+    properly=s på=r que=q quel=q quelle=q quickly=s qué=q really=s refused=v refuses=v reports=v returns=v running=v \
+    runs=v said=v same=d says=v seems=v sees=v several=d shall=a she=p should=as shouldn't=as shows=v sie=p simply=s \
+    since=r sind=a slow=v so=c some=d someone=ps something=ps son=a sont=a still=s stopped=v stops=v stuck=v su=x \
+    such=d sur=r são=a takes=v than=rs thanks=s that=d that's=as the=ds their=ds them=ps then=c there=p there's=a \
+    these=d they=p they're=as this=d those=d though=c through=r thrown=v throws=v ti=p to=r too=s took=v tu=p un=x \
+    una=d und=c under=r une=d unless=c until=r up=r us=ps using=rs van=r very=s via=r von=r voor=r vs=cs w=x waarom=q \
+    wanna=a wants=v warum=q was=as wasn't=as we=p we're=as weird=v welche=q went=v were=as weren't=as what=q what's=as \
+    whats=q when=q where=q whether=qs which=dq while=c who=q whom=q whose=dq why=q wie=q will=a wir=p wird=a with=r \
+    within=r without=rs wo=q won't=as wont=as worked=v working=v works=v would=as wouldn't=as wrong=v y=x yet=s yo=p \
+    you=p you'll=a you're=as your=ds yours=p yourself=ps z=x zijn=a zu=r är=a";
+static FUNCTION: [&str; count(FUNCTION_TEXT, b' ')] = split(FUNCTION_TEXT, b' ');
+
+/// What only a sentence holds, in scripts that don't part words: Chinese, Japanese, Korean.
+const FOREIGN: [&str; 22] = [
+    "什么",
+    "什麼",
+    "怎么",
+    "怎麼",
+    "为什",
+    "為什",
+    "如何",
+    "吗",
+    "嗎",
+    "怎样",
+    "を",
+    "です",
+    "ます",
+    "ください",
+    "なぜ",
+    "って何",
+    "어떻게",
+    "방법",
+    "무엇",
+    "왜",
+    "하세요",
+    "해줘",
+];
 
 /// Commands and what is known of them.
 const COMMANDS_TEXT: &str = "\
@@ -287,7 +359,7 @@ const COMMANDS_TEXT: &str = "\
     stop=em store=e stow=i strace=ir stream=e stress=i strings=en strip=en style=e su=m submit=e substitute=e \
     sudo=mr suggest=e sum=e summarise=e summarize=e supabase=i suppress=e surge=i suspend=e svn=ims swap=e swaymsg=i \
     swift=ems swiftc=i swiftlint=i switch=e sync=em syncthing=i systemctl=ms systemd-analyze=s tabs=e tac=en tail=en \
-    tailscale=i talk=e tar=emn task=es tasks=e taskwarrior=i tcpdump=i tee=emn tell=e terminate=e terraform=ims \
+    tailscale=i talk=e tar=emn task=es tasks=e taskwarrior=i tcpdump=i tee=mn tell=e terminate=e terraform=ims \
     terragrunt=i test=e thefuck=i then=e throw=e tidy=e tig=i time=er timedatectl=s timeout=er times=e tldr=i \
     tlmgr=i tmux=is tmuxinator=is tmuxp=i todo=et tofu=i toggle=e toilet=t tokei=i tokenize=e top=e touch=emn tox=i \
     tr=e trace=e traceroute=i track=e train=e transcribe=e transfer=e transform=e translate=e transmission-cli=i \
@@ -301,7 +373,7 @@ const COMMANDS_TEXT: &str = "\
     which=eg while=e who=e winget=is wireshark=i wrangler=i wrap=e write=emt wrk=i xargs=emr xclip=i xdg-open=n \
     xdotool=i xh=i xkill=m xrandr=i xsel=i yadm=i yapf=i yarn=ims yay=i yazi=i yes=e youtube-dl=i yq=i yt-dlp=i \
     yum=ims z=i zathura=i zed=i zellij=is zfs=i zig=i zip=emn zola=i zoxide=i zpool=i zsh=mn zypper=is";
-static COMMANDS: [&str; count(COMMANDS_TEXT)] = split(COMMANDS_TEXT);
+static COMMANDS: [&str; count(COMMANDS_TEXT, b' ')] = split(COMMANDS_TEXT, b' ');
 
 /// Words that follow a command with subcommands.
 const SUBCOMMANDS_TEXT: &str = "\
@@ -331,7 +403,11 @@ const SUBCOMMANDS_TEXT: &str = "\
     tree tunnel type uncordon undo unhold uninstall unlink unmask unpack unpause unpublish unregister unset unshelve \
     unstash untaint up update upgrade usage use user users validate var vendor verify version versions vet view \
     volume volumes wait watch whoami why work workflow workload workspace worktree world";
-static SUBCOMMANDS: [&str; count(SUBCOMMANDS_TEXT)] = split(SUBCOMMANDS_TEXT);
+static SUBCOMMANDS: [&str; count(SUBCOMMANDS_TEXT, b' ')] = split(SUBCOMMANDS_TEXT, b' ');
+
+/// Tools and their subcommands, a line each.
+const TOOLS_TEXT: &str = include_str!("../../config/route/subcommands.txt").trim_ascii_end();
+static TOOLS: [&str; count(TOOLS_TEXT, b'\n')] = split(TOOLS_TEXT, b'\n');
 
 /// What one says to a person, alone on a line.
 const CHAT_TEXT: &str = "\
@@ -344,7 +420,7 @@ const CHAT_TEXT: &str = "\
     summarise summarize sure sí ta thanks thankyou that them there these they third this those thx translate tschüss \
     uh um undo us wait warum wat we weiter what whatever when where who whoa why wieso wow wrong wtf y yeah yep yes \
     yikes yo you yup да как нет почему спасибо что";
-static CHAT: [&str; count(CHAT_TEXT)] = split(CHAT_TEXT);
+static CHAT: [&str; count(CHAT_TEXT, b' ')] = split(CHAT_TEXT, b' ');
 
 /// Of what an answer to a question is made.
 const REPLIES_TEXT: &str = "\
@@ -353,7 +429,7 @@ const REPLIES_TEXT: &str = "\
     me more n nah nein neither never next nice no non none nope not now of off ok okay one option or oui perfect \
     please proceed reject right run second si skip sounds stop sure sí thank thanks that the them then these third \
     this those three true try two wait whatever wrong y yeah yep yes you да нет いいえ はい 不 好 是";
-static REPLIES: [&str; count(REPLIES_TEXT)] = split(REPLIES_TEXT);
+static REPLIES: [&str; count(REPLIES_TEXT, b' ')] = split(REPLIES_TEXT, b' ');
 
 /// What is typed often, and so mistyped.
 const OFTEN_TEXT: &str = "\
@@ -361,7 +437,7 @@ const OFTEN_TEXT: &str = "\
     git go grep head history htop java kill kubectl less ls make man mkdir more mount mv nano node npm nvim pip pip3 \
     ps pwd python python3 reboot rm rsync ruby scp sed sleep sort ssh sudo systemctl tail tar tmux top touch uname \
     unzip vi vim wc wget which yarn zip";
-static OFTEN: [&str; count(OFTEN_TEXT)] = split(OFTEN_TEXT);
+static OFTEN: [&str; count(OFTEN_TEXT, b' ')] = split(OFTEN_TEXT, b' ');
 
 #[cfg(test)]
 mod tests {
@@ -380,6 +456,43 @@ mod tests {
         assert!(COMMANDS.iter().all(|row| command(name(row)) != 0));
         assert_eq!(function("The"), 1 | class::STRONG);
         assert_eq!(command("git") & command::SUBCOMMANDS, command::SUBCOMMANDS);
+    }
+
+    #[test]
+    fn tools_know_their_subcommands() {
+        let cases = [
+            ("docker", "buildx", Some(true)),
+            ("docker", "wait", Some(true)),
+            ("docker", "version", Some(true)),
+            ("docker", "build", Some(true)),
+            ("docker", "buil", Some(false)),
+            ("docker", "frobnicate", Some(false)),
+            ("ip", "a", Some(true)),
+            ("gpg", "generate", Some(false)),
+            ("ls", "docker", None),
+            ("dock", "er", None),
+        ];
+        for (tool, word, known) in cases {
+            assert_eq!(has_subcommand(tool, word), known, "{tool} {word}");
+        }
+        for row in TOOLS {
+            let mut names = row.split(' ');
+            let tool = names.next().unwrap();
+            let names: Vec<&str> = names.collect();
+            assert!(names.is_sorted_by(|a, b| a < b), "{tool}");
+            assert!(names.iter().all(|name| has_subcommand(tool, name) == Some(true)), "{tool}");
+        }
+        assert!(TOOLS.is_sorted_by(|a, b| a.split(' ').next() < b.split(' ').next()));
+    }
+
+    #[test]
+    fn what_only_a_sentence_holds_is_known_in_scripts_without_blanks() {
+        for word in ["是什么命令", "请解释", "失败了", "htopを起動", "되돌리는방법"] {
+            assert_ne!(foreign_function(word) & class::STRONG, 0, "{word}");
+        }
+        for word in ["下载", "邀请函", "Документы", "写真", "사진"] {
+            assert_eq!(foreign_function(word), 0, "{word}");
+        }
     }
 
     #[test]
