@@ -53,6 +53,14 @@ fn session(spawn: Spawn) -> Session {
     session
 }
 
+/// A session in which the difference of an edit stands, and is asked about.
+fn asked(home: &Path) -> Session {
+    let session = session(spawn(home));
+    session.send(b"?please do\r");
+    session.expect_text(KEYS);
+    session
+}
+
 pub fn numbered(to: usize) -> String {
     (1..=to).map(|line| format!("line {line}\n")).collect()
 }
@@ -103,9 +111,7 @@ fn a_proposal_is_shown_by_file_and_accepted_as_a_whole() {
 fn whatever_is_not_plainly_yes_rejects() {
     for keys in [&b"\r"[..], b"\x1b", b"n", b"\x04"] {
         let home = batch_home();
-        let session = session(spawn(home.path()));
-        session.send(b"?please do\r");
-        session.expect_text(KEYS);
+        let session = asked(home.path());
         session.send(keys);
         session.expect_text("that was it");
         session.expect_text("denied: the user said no");
@@ -116,9 +122,7 @@ fn whatever_is_not_plainly_yes_rejects() {
 #[test]
 fn a_rejection_with_words_reaches_the_model() {
     let home = batch_home();
-    let session = session(spawn(home.path()));
-    session.send(b"?please do\r");
-    session.expect_text(KEYS);
+    let session = asked(home.path());
     session.send(b"w");
     session.expect_text("tell the model:");
     session.send(b"leave b alone\r");
@@ -148,9 +152,7 @@ fn keys_typed_ahead_pasted_or_in_a_burst_accept_nothing() {
 #[test]
 fn hunks_are_taken_one_by_one_and_the_model_is_told_which() {
     let home = batch_home();
-    let session = session(spawn(home.path()));
-    session.send(b"?please do\r");
-    session.expect_text(KEYS);
+    let session = asked(home.path());
     session.send(b"h");
     session.expect_text("hunk 1 of 3");
     session.expect_text("take [y]");
@@ -178,9 +180,7 @@ fn hunks_are_taken_one_by_one_and_the_model_is_told_which() {
 #[test]
 fn what_somebody_else_has_changed_meanwhile_is_not_undone_by_hunks() {
     let home = batch_home();
-    let session = session(spawn(home.path()));
-    session.send(b"?please do\r");
-    session.expect_text(KEYS);
+    let session = asked(home.path());
     session.send(b"h");
     session.expect_text("hunk 1 of 3");
     session.send(b"n");
@@ -228,9 +228,7 @@ fn a_part_that_is_riskier_than_the_whole_was_is_asked_about_anew() {
 #[test]
 fn hunks_can_be_left_altogether() {
     let home = batch_home();
-    let session = session(spawn(home.path()));
-    session.send(b"?please do\r");
-    session.expect_text(KEYS);
+    let session = asked(home.path());
     session.send(b"h");
     session.expect_text("hunk 1 of 3");
     session.send(b"y");
@@ -351,9 +349,7 @@ fn a_long_difference_is_scrolled_in_place_and_leaves_little_behind() {
 #[test]
 fn the_whole_file_can_be_looked_at() {
     let home = batch_home();
-    let session = session(spawn(home.path()));
-    session.send(b"?please do\r");
-    session.expect_text(KEYS);
+    let session = asked(home.path());
     session.send(b"f");
     session.expect_text("back [q, Enter]");
     session.expect("lines far from any change", |screen| screen.contents().contains(" 15  15   line 15"));
@@ -368,9 +364,7 @@ fn a_difference_that_would_deceive_shows_what_it_is() {
     let evil = "if is\u{200b}Admin { // \u{202e} }\u{1b}[2J\u{1b}]0;owned\u{7} p\u{430}ypal\r\nnext\n";
     let write = json!({"path": "evil.rs", "content": evil});
     let home = home(&[rounds("please", &[("file_write", write)], "that was it")], "");
-    let session = session(spawn(home.path()));
-    session.send(b"?please do\r");
-    session.expect_text(KEYS);
+    let session = asked(home.path());
     session.expect("escapes", |screen| {
         let text = screen.contents().replace('\n', "");
         ["is\\u{200b}Admin", "\\u{202e}", "\\x1b[2J", "\\x1b]0;owned\\x07", "p\\u{430}ypal", "\\r"]
@@ -433,9 +427,7 @@ fn ctrl_c_stops_the_check() {
     let edit = ("edit_replace_exact", json!({"path": "a.txt", "old": "old", "new": "new"}));
     let home = home(&[rounds("please", &[edit], "that was it")], "project = {check = 'echo $$ > pid; sleep 1000'}");
     fs::write(work(home.path(), "a.txt"), "old\n").expect("a file");
-    let session = session(spawn(home.path()));
-    session.send(b"?please do\r");
-    session.expect_text(KEYS);
+    let session = asked(home.path());
     session.send(b"y");
     session.expect_outside("the check runs", || {
         Some(read(home.path(), "pid")).filter(|text| text.ends_with('\n') && text.len() > 1)
@@ -510,9 +502,7 @@ fn it_is_spoken_where_somebody_listens() {
     let text =
         fs::read_to_string(&config).expect("a config").replace("usage = false", "usage = false, accessible = true");
     fs::write(&config, text).expect("a config");
-    let session = session(spawn(home.path()));
-    session.send(b"?please do\r");
-    session.expect_text(KEYS);
+    let session = asked(home.path());
     session.expect("words", |screen| {
         let text = screen.contents();
         text.contains("2 files, 3 lines added, 3 removed")
