@@ -84,7 +84,7 @@ impl Hands {
     }
 
     /// Whether there are any; the config may leave none.
-    pub(super) fn has_tools(&self) -> bool {
+    pub fn has_tools(&self) -> bool {
         self.options.registry.specs().next().is_some()
     }
 

@@ -110,8 +110,15 @@ impl Runtime {
             parts.push(("a memory", remembered.note));
         }
         if let Some(notes) = carries_project.then(|| around.notes(settings, env, cwd)).flatten() {
+            let is_first = notes.told.is_some();
             told.extend(notes.told.map(|told| format!("{told}; {leaves_out} leaves that out")));
             parts.extend(notes.parts);
+            if let Some(workspace) = elsewhere(agent, cwd) {
+                parts.push(("where the tools work", format!("Not in this repository, but in {workspace}.\n")));
+                told.extend(
+                    is_first.then(|| format!("[context] tools work in {workspace}; `--path .` has them work here")),
+                );
+            }
         }
         // What the person named with `@` stands next to the question.
         let attached = Attaching { settings, env, config: config.path.as_deref(), cwd }.attach(question);
@@ -136,6 +143,13 @@ impl Runtime {
     pub fn project_notes(&mut self) -> Option<Notes> {
         self.around.look(&self.settings, &self.env, &self.cwd)
     }
+}
+
+/// The workspace, where it isn't around the working directory: `agent` without `--path` works in the configured one.
+fn elsewhere(agent: &mut Agent, cwd: &Path) -> Option<String> {
+    let workspace = agent.hands().filter(|hands| hands.has_tools())?.workspace();
+    let is_here = cwd.canonicalize().is_ok_and(|cwd| cwd.starts_with(workspace));
+    (!is_here).then(|| workspace.display().to_string())
 }
 
 #[cfg(test)]

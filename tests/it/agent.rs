@@ -374,6 +374,8 @@ fn a_question_in_a_repository_carries_what_is_known_of_it_and_what_is_remembered
     assert!(first.contains("- The printer is called lemon") && first.contains("[git] branch trunk"), "{first}");
     assert!(first.contains("Speak of lemons.") && first.ends_with("what?"), "{first}");
     assert!(err.contains("[memory] 1 memory goes") && err.contains("[context] of this repository"), "{err}");
+    assert!(first.contains("Not in this repository, but in ") && first.contains("/reedclaw-workspace."), "{first}");
+    assert!(err.contains("/reedclaw-workspace; `--path .` has them work here"), "{err}");
     let (bare, err) = asked("context = {project = false}, memory = {tokens = 0, auto = false}", 2);
     assert_eq!((bare.as_str(), err.as_str()), ("what?", ""));
 }
