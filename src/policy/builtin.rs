@@ -120,18 +120,33 @@ impl Run<'_, '_> {
 
     fn minor(&mut self, name: &str, words: &[String]) -> Value {
         match name {
-            "compgen" => return output(),
             "bind" => {
                 for word in words.iter().filter(|word| word.contains(':')) {
-                    let code = word.split_once(':').map_or("", |(_, code)| code).trim().trim_matches('"').to_owned();
+                    let code = word.split_once(':').map_or("", |(_, code)| code).trim().trim_matches('"');
                     self.signal("environment", "ties a command to a key");
-                    self.code_elsewhere(&code);
+                    // Keys in place of a command: return ends a line.
+                    let typed = ["\\C-m", "\\C-M", "\\C-j", "\\C-J"]
+                        .iter()
+                        .fold(code.to_owned(), |it, key| it.replace(key, "\n"));
+                    self.code_elsewhere(&text::unescaped(&typed, true).replace('\r', "\n"));
                 }
             }
-            "complete" => {
+            "complete" | "compgen" => {
                 let options = Options::read(words, "oAGWFCXPS", "");
                 for code in options.values("C", "").map(str::to_owned).collect::<Vec<_>>() {
                     self.code_elsewhere(&code);
+                }
+                for function in options.values("F", "").map(str::to_owned).collect::<Vec<_>>() {
+                    if self.state.functions.contains_key(&function) {
+                        self.code_elsewhere(&function);
+                    }
+                }
+                // A list of words is expanded once more.
+                let lists: Vec<String> =
+                    options.values("W", "").filter(|list| is_known(list)).map(str::to_owned).collect();
+                self.prompt_expansion(&lists);
+                if name == "compgen" {
+                    return output();
                 }
             }
             "enable" if words.iter().any(|word| word.starts_with("-f")) => {
@@ -142,6 +157,7 @@ impl Run<'_, '_> {
                 if options.has("cdwr", "") || words.iter().any(|word| word.starts_with("-c")) {
                     self.signal("history", "changes the shell's history");
                 }
+                options.values("wa", "").for_each(|path| self.writes(path, WriteKind::Append));
                 return output();
             }
             "fc" => {
@@ -223,6 +239,13 @@ impl Run<'_, '_> {
         self.defining = outer;
         self.called.pop();
         Rc::make_mut(&mut self.state.aliases).insert(name.to_owned(), text.to_owned());
+    }
+
+    /// `BASH_ALIASES[name]=text` and `BASH_CMDS[name]=path` give a name a meaning as `alias` and `hash` do.
+    pub(super) fn command_table(&mut self, table: &str, name: &str, value: &Value) {
+        if matches!(table, "BASH_ALIASES" | "BASH_CMDS") {
+            value.iter().for_each(|text| self.define_alias(name, text));
+        }
     }
 
     fn set(&mut self, words: &[String]) {

@@ -2,6 +2,8 @@
 //! are put together, variables that hold one are followed, and each string is told with the call that it is handed to.
 //! One reader for all languages: it knows how they write strings, comments and calls, not their grammars.
 
+use std::collections::BTreeMap;
+
 use super::text::{self, ANY, has_open};
 
 /// Pieces that are looked at: enough for any script of the longest length.
@@ -11,6 +13,40 @@ const ARGUMENT_PIECES_MAX: usize = 128;
 /// Names by which code reaches what it doesn't name.
 const HIDES: &str = " getattr setattr eval exec __import__ import_module vars globals locals __dict__ __builtins__ attrgetter \
     methodcaller Function constructor globalThis Reflect load loadstring _G _ENV ";
+/// Strings in strings whose code is looked at.
+const STRINGS_DEPTH_MAX: usize = 4;
+/// What stands for the home among the names of variables.
+const HOME: &str = "~";
+/// Ways to a connection as such, which a program can be tied to.
+const CONNECTS: &[&str] = &["socket", "TCPSocket", "fsockopen", "net.connect", "Socket", "createConnection", "/inet/"];
+/// Further ways, which programs also take that start others for their own ends.
+const LISTENS: &[&str] = &[
+    "require(\"net\")",
+    "require('net')",
+    "node:net",
+    "from 'net'",
+    "from \"net\"",
+    "Deno.connect",
+    "Deno.listen",
+    "Bun.connect",
+];
+/// Marks of a shell that is started, or of a line that is run as it comes.
+const TIED_SHELLS: &[&str] = &[
+    "dup2",
+    "`#{",
+    "`$",
+    "`sh ",
+    "/bin/sh",
+    "/bin/bash",
+    "pty.spawn",
+    "sh -i",
+    "cmd.exe",
+    "getline",
+    "\"sh\"",
+    "'sh'",
+    "\"bash\"",
+    "'bash'",
+];
 /// Rounds of putting together.
 const ROUNDS_MAX: usize = 24;
 
@@ -25,6 +61,8 @@ pub(super) enum Use {
     Read,
     /// Takes it for the path of a file that is changed.
     Write,
+    /// Takes it for the path of what is moved elsewhere.
+    Move,
     /// Nothing is known.
     Other,
 }
@@ -67,6 +105,11 @@ const READ: &str = " read_text read_bytes readFile readFileSync exists isfile is
     statSync access realpath basename dirname readlink File.exist? exist? slurp ";
 /// Calls that copy from the first of their strings to the second.
 const COPIES: &str = " copy copy2 copyfile copytree copyFile copyFileSync cp cp_r cpSync File.copy copystat copymode ";
+/// Calls that move the first of their strings to the second.
+const MOVES: &str = " shutil.move os.rename os.renames os.replace renameSync fs.rename rename File.rename FileUtils.mv mv move \
+    fs.moveSync moveSync ";
+/// Calls that call what their first argument names.
+const SENDS: &str = " send public_send __send__ call_user_func call_user_func_array method ";
 /// Calls whose first string is a file that is written; what comes behind it is what is written.
 const WRITES: &str = " File.write IO.write File.binwrite writeFile writeFileSync appendFile appendFileSync file_put_contents outputFile \
     outputFileSync write_file spit os.WriteFile ioutil.WriteFile fs.write Deno.writeTextFile writeLines ";
@@ -87,13 +130,29 @@ pub(super) fn literals(code: &str, language: &str, home: &str) -> Vec<Literal> {
         found.extend(listed_literals(&folded, language));
     }
     // A shell that is written to runs what is printed.
-    if found.iter().any(is_shell_pipe) {
+    if found.iter().any(is_shell_pipe) || hands_on_runner(&written) {
         found.iter_mut().filter(|literal| literal.how == Use::Data).for_each(|literal| literal.how = Use::Run);
+        // `print PIPE "…"`
+        let others = found.iter().filter(|literal| literal.how == Use::Other).cloned();
+        let others: Vec<Literal> = others.map(|literal| Literal { how: Use::Run, ..literal }).collect();
+        found.extend(others);
     }
     found.retain(|literal| !literal.text.is_empty());
     found.sort_by(|a, b| a.text.cmp(&b.text).then((a.how as u8).cmp(&(b.how as u8))));
     found.dedup();
     found
+}
+
+/// Whether a call that runs something is itself handed to another: `map(os.system, […])`, `array_map("system", …)`.
+fn hands_on_runner(pieces: &[Piece]) -> bool {
+    const RUNNERS: &str = " system popen shell_exec passthru execSync ";
+    pieces.windows(3).any(|window| match window {
+        [Piece::Sign('.' | '(' | '='), Piece::Name(name), Piece::Sign(',' | ')')] => text::listed(RUNNERS, name),
+        [Piece::Name(map), Piece::Sign('('), Piece::Text(name)] => {
+            text::listed("array_map array_walk usort forward_static_call", map) && text::listed(RUNNERS, name)
+        }
+        _ => false,
+    })
 }
 
 fn is_shell_pipe(literal: &Literal) -> bool {
@@ -121,10 +180,19 @@ fn comment_of(language: &str) -> &'static str {
 
 /// Cuts code into pieces.
 fn pieces(code: &str, language: &str) -> Vec<Piece> {
+    pieces_within(code, language, 0)
+}
+
+/// What is below so many strings whose holes hold code.
+fn pieces_within(code: &str, language: &str, depth: usize) -> Vec<Piece> {
     let mut found: Vec<Piece> = Vec::new();
     let comment = comment_of(language);
     let is_lisp = comment == ";";
-    let mut rest = code;
+    // `"#{ENV["HOME"]}"`: quotes in quotes.
+    let quotes_alike = text::listed("ruby irb jruby php", plain_name(language));
+    let alike = (quotes_alike && code.contains("\"HOME\""))
+        .then(|| code.replace("[\"HOME\"]", "['HOME']").replace("(\"HOME\")", "('HOME')"));
+    let mut rest = alike.as_deref().unwrap_or(code);
     while let Some(c) = rest.chars().next() {
         if found.len() >= PIECES_MAX {
             break;
@@ -140,8 +208,19 @@ fn pieces(code: &str, language: &str) -> Vec<Piece> {
             continue;
         }
         if let Some((text, behind)) = string_at(rest, &found, language) {
-            drop_prefix(&mut found);
+            // Behind a stroke it belongs to a pattern.
+            let runs = c == '`'
+                && found.last() != Some(&Piece::Sign('/'))
+                && text::listed("perl ruby irb jruby crystal php julia", plain_name(language));
+            drop_prefix(&mut found, runs);
+            let is_ruby = c != '\'' && text::listed("ruby irb jruby crystal elixir", plain_name(language));
+            let code = code_in(rest, rest.len() - behind.len()).filter(|_| is_ruby && depth < STRINGS_DEPTH_MAX);
             found.push(Piece::Text(text));
+            if let Some(code) = code {
+                found.push(Piece::Sign(';'));
+                found.extend(pieces_within(code, language, depth + 1));
+                found.push(Piece::Sign(';'));
+            }
             rest = behind;
             continue;
         }
@@ -176,12 +255,31 @@ fn pieces(code: &str, language: &str) -> Vec<Piece> {
     found
 }
 
-/// Letters in front of a string belong to it: `f"…"`, `rb'…'`, `qq{…}`.
-fn drop_prefix(found: &mut Vec<Piece>) {
-    if let Some(Piece::Name(name)) = found.last()
+/// The code in the string that begins here, with the text between: `"a #{b} c #{d}"`. Where a quote in it seemed to end the
+/// string, the code goes on up to its brace.
+fn code_in(rest: &str, length: usize) -> Option<&str> {
+    let from = rest[..length].find("#{")? + "#{".len();
+    let inner = match rest[from..length].rsplit_once('}') {
+        Some((inner, _)) => inner,
+        None => rest[from..].split_once('}').map_or("", |(inner, _)| inner),
+    };
+    (inner.len() < text::TEXT_BYTES_MAX && inner.contains(['(', '`', '"', '%', ' '])).then_some(inner)
+}
+
+/// Letters in front of a string belong to it: `f"…"`, `rb'…'`, `qq{…}`, `%q(…)`. Of a string that a shell runs `qx` stays.
+fn drop_prefix(found: &mut Vec<Piece>, mut runs: bool) {
+    if let [.., Piece::Sign('%'), Piece::Name(name)] = found.as_slice()
+        && text::listed("x q Q w", name)
+    {
+        runs |= name == "x";
+        found.truncate(found.len() - 2);
+    } else if let Some(Piece::Name(name)) = found.last()
         && text::listed("f r b u rb br F R B q qq qw", name)
     {
         found.pop();
+    }
+    if runs {
+        found.push(Piece::Name("qx".to_owned()));
     }
 }
 
@@ -257,7 +355,13 @@ fn holes(text: &str, marks: &[&str], has_sigil: bool) -> String {
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         let open = marks.iter().find_map(|mark| rest.strip_prefix(mark));
-        if let Some((name, behind)) = open.and_then(|inner| inner.split_once('}'))
+        if let Some((_, behind)) = open.and_then(|inner| inner.split_once('}')).filter(|(name, _)| says_home(name)) {
+            made.push_str(&format!("{ANY}{{{HOME}}}"));
+            rest = behind;
+        } else if let Some(behind) = ["$ENV{HOME}", "$ENV{'HOME'}"].iter().find_map(|home| rest.strip_prefix(home)) {
+            made.push_str(&if has_sigil { format!("{ANY}{{{HOME}}}") } else { ANY.to_string() });
+            rest = behind;
+        } else if let Some((name, behind)) = open.and_then(|inner| inner.split_once('}'))
             && !name.contains([' ', '\n', '"'])
         {
             made.push_str(&format!("{ANY}{{{}}}", name.trim_start_matches('$')));
@@ -273,6 +377,15 @@ fn holes(text: &str, marks: &[&str], has_sigil: bool) -> String {
         }
     }
     made
+}
+
+/// Whether what stands in a string for a variable is a way to say the home: `process.env.HOME`, `ENV["HOME"]`.
+fn says_home(name: &str) -> bool {
+    let plain: String = name.chars().filter(|c| c.is_alphanumeric() || matches!(c, '.' | '_')).collect();
+    let of_environment = plain.strip_suffix("HOME").is_some_and(|of| {
+        text::listed("process.env. ENV ENV.fetch os.environ os.environ.get os.getenv _SERVER _ENV getenv", of)
+    });
+    of_environment || ["os.homedir", "Dir.home", "Path.home"].iter().any(|call| plain.ends_with(call))
 }
 
 /// Puts known values in place of marked names; what isn't known is anything.
@@ -299,7 +412,7 @@ fn filled(text: &str, known: &[(String, String)], is_last: bool) -> String {
 
 /// Puts strings together until nothing more can be.
 fn folded(mut pieces: Vec<Piece>, home: &str) -> Vec<Piece> {
-    let mut known: Vec<(String, String)> = Vec::new();
+    let mut known: Vec<(String, String)> = vec![(HOME.to_owned(), home.to_owned())];
     for _ in 0..ROUNDS_MAX {
         let before = pieces.clone();
         let mut made: Vec<Piece> = Vec::with_capacity(pieces.len());
@@ -319,6 +432,7 @@ fn folded(mut pieces: Vec<Piece>, home: &str) -> Vec<Piece> {
         pieces = made;
         known.extend(assigned(&pieces).into_iter().filter(|pair| !known.contains(pair)).collect::<Vec<_>>());
         replace_known(&mut pieces, &known);
+        replace_called(&mut pieces, &known);
         if pieces == before {
             break;
         }
@@ -332,7 +446,7 @@ fn assigned(pieces: &[Piece]) -> Vec<(String, String)> {
         .windows(4)
         .filter_map(|window| match window {
             [Piece::Name(name), Piece::Sign('='), Piece::Text(value), end]
-                if !matches!(end, Piece::Sign('.' | '[')) =>
+                if !matches!(end, Piece::Sign('.' | '[') | Piece::Text(_)) =>
             {
                 Some((name.clone(), value.clone()))
             }
@@ -362,6 +476,67 @@ fn replace_known(pieces: &mut [Piece], known: &[(String, String)]) {
             _ => {}
         }
     }
+}
+
+/// Other names of calls that run something: `f = os.system`, `import system as s`, `{execSync: e}`, `$f = "system"`.
+fn replace_called(pieces: &mut [Piece], known: &[(String, String)]) {
+    let runs = |name: &String| is_runner(name);
+    let mut others: BTreeMap<String, String> = known.iter().filter(|(_, value)| runs(value)).cloned().collect();
+    for (at, window) in pieces.windows(3).enumerate() {
+        match window {
+            [Piece::Name(call), Piece::Name(word), Piece::Name(other)] if word == "as" && runs(call) => {
+                others.insert(other.clone(), call.clone());
+            }
+            [Piece::Name(call), Piece::Sign(':'), Piece::Name(other)] if runs(call) => {
+                others.insert(other.clone(), call.clone());
+            }
+            [Piece::Name(other), Piece::Sign('='), Piece::Name(_)] => {
+                let member = |piece: &&Piece| matches!(piece, Piece::Name(_) | Piece::Sign('.'));
+                let last = at + 1 + pieces[at + 2..].iter().take(8).take_while(member).count();
+                let is_end = !matches!(pieces.get(last + 1), Some(Piece::Sign('(' | '[') | Piece::Text(_)));
+                let of = match pieces.get(last.saturating_sub(2)..=last) {
+                    Some([Piece::Name(object), Piece::Sign('.'), Piece::Name(call)]) => format!("{object}.{call}"),
+                    Some([.., Piece::Name(call)]) => call.clone(),
+                    _ => String::new(),
+                };
+                let call = of.rsplit('.').next().unwrap_or_default();
+                if is_end && (is_runner(&of) || is_runner(call)) {
+                    others.insert(other.clone(), of);
+                }
+            }
+            _ => {}
+        }
+    }
+    for at in 0..pieces.len().saturating_sub(1) {
+        let Piece::Name(name) = &pieces[at] else { continue };
+        if pieces[at + 1] == Piece::Sign('(')
+            && let Some(call) = others.get(name).filter(|call| *call != name)
+        {
+            pieces[at] = Piece::Name(call.clone());
+        }
+    }
+}
+
+/// Whether a call of this name runs what it is handed.
+pub(super) fn is_runner(name: &str) -> bool {
+    text::listed(RUN, name)
+}
+
+/// Whether a call of this name calls what its first argument names.
+pub(super) fn is_sender(name: &str) -> bool {
+    text::listed(SENDS, name)
+}
+
+/// Files that awk's code prints to, where their names can be put together.
+pub(super) fn redirected(code: &str, home: &str) -> Vec<String> {
+    if !code.contains('>') || !code.contains("print") {
+        return Vec::new();
+    }
+    let target = |pair: &[Piece]| match pair {
+        [Piece::Sign('>'), Piece::Text(path)] => Some(path.clone()),
+        _ => None,
+    };
+    folded(pieces(code, "awk"), home).windows(2).filter_map(target).collect()
 }
 
 /// Whether code gives a file a mode with which it runs with its owner's or group's rights.
@@ -431,6 +606,13 @@ pub(super) fn runs_what_comes(code: &str, language: &str) -> bool {
     })
 }
 
+/// Whether code ties a shell to the network; `runs` where it starts programs at all.
+pub(super) fn ties_a_shell(code: &str, runs: bool) -> bool {
+    let has_any = |words: &[&str]| words.iter().any(|word| code.contains(word));
+    let starts = runs && has_any(&["subprocess", "child_process", "exec", "popen"]);
+    has_any(TIED_SHELLS) && (has_any(CONNECTS) || has_any(LISTENS)) || starts && has_any(CONNECTS)
+}
+
 /// The strings of each statement that starts a program, as one line: `Command::new("rm").args(["-rf", "/"])`, and all of
 /// a form of Lisp.
 fn started(pieces: &[Piece], found: &[Literal]) -> Vec<Literal> {
@@ -483,8 +665,10 @@ fn listed_literals(pieces: &[Piece], language: &str) -> Vec<Literal> {
                 let how = used(&called, pieces, at, from, &text, language);
                 let goes_on =
                     matches!(&pieces[..at], [.., Piece::Sign(',')] | [.., Piece::Sign(','), Piece::Sign('[')]);
+                // Behind the environment of a program stand its words.
+                let goes_on = goes_on && !matches!(&pieces[..at], [.., Piece::Sign('}'), Piece::Sign(',')]);
                 // Of a copy the first is read and the second written; behind a file that is written stands its text.
-                if !goes_on || how != row.1 && matches!(row.1, Use::Read | Use::Write) {
+                if !goes_on || how != row.1 && matches!(row.1, Use::Read | Use::Write | Use::Move) {
                     end_row(&mut row, &mut found);
                 }
                 if row.0.is_empty() {
@@ -509,7 +693,8 @@ fn end_row(row: &mut (Vec<String>, Use), found: &mut Vec<Literal>) {
         found.push(Literal { text: line, how });
     }
     // No shell reads the words of a command that is started with a list.
-    let each = if is_argv && how == Use::Run { Use::Data } else { how };
+    let is_mode = words.get(1).is_some_and(|mode| matches!(mode.as_str(), "w" | "r+" | "wb" | "w+" | "r"));
+    let each = if is_argv && how == Use::Run && !is_mode { Use::Data } else { how };
     found.extend(words.into_iter().map(|text| Literal { text, how: each }));
 }
 
@@ -589,6 +774,9 @@ fn used(called: &str, pieces: &[Piece], at: usize, from: usize, text: &str, lang
     }
     if is(READ) {
         return Use::Read;
+    }
+    if is(MOVES) && strings.len() > 1 {
+        return if at == first { Use::Move } else { Use::Write };
     }
     if is(COPIES) && strings.len() > 1 {
         return if at == first { Use::Read } else { Use::Write };

@@ -24,6 +24,9 @@ const INSTALLERS: &str = " apt apt-get aptitude dpkg dnf yum rpm pacman yay paru
 const GIT_TELLS: &str = " status log diff show blame shortlog describe rev-parse rev-list ls-files ls-tree cat-file grep reflog \
     whatchanged name-rev merge-base for-each-ref count-objects fsck help version var check-ignore check-attr show-ref \
     diff-tree diff-index diff-files range-diff cherry show-branch bugreport annotate verify-commit verify-tag ls-remote ";
+/// Words of git that put other files in place of those that it finds.
+const GIT_WRITES_TREE: &str =
+    " checkout clean reset restore switch stash apply am rm mv merge pull rebase read-tree checkout-index ";
 /// Words of git that change what is in the workspace.
 const GIT_CHANGES: &str = " add commit mv restore checkout switch stash merge rebase cherry-pick revert tag branch notes am \
     apply bisect worktree init gc repack prune maintenance sparse-checkout read-tree write-tree update-index format-patch \
@@ -34,12 +37,15 @@ impl Run<'_, '_> {
     pub(super) fn developer_program(&mut self, name: &str, words: &[String]) -> Option<Value> {
         let always =
             text::listed("register-python-argcomplete dircolors lesspipe keychain ssh-agent resize tset", name);
-        if always || super::strings::prints_settings(name) && prints_settings(words) {
+        let prints = super::strings::prints_settings(name) && (name != "just" || !words.is_empty());
+        if always || prints && prints_settings(words) {
             self.note(Risk::High, "settings", format!("{name} prints settings for the shell"));
+            self.scan_commands(words);
             return Some(super::strings::settings());
         }
         match name {
             "git" => return Some(self.git(words)),
+            "cmake" if words.first().is_some_and(|word| word == "-E") => return Some(self.cmake_tool(&words[1..])),
             "make" | "gmake" | "just" | "rake" | "ninja" => self.make(name, words),
             "cargo" | "go" | "npm" | "yarn" | "pnpm" | "bun" | "uv" | "poetry" | "bundle" | "dotnet" | "mix"
             | "pipenv" | "pdm" | "stack" | "cabal" | "gradle" | "mvn" => self.build_tool(name, words),
@@ -47,6 +53,9 @@ impl Run<'_, '_> {
                 self.works_here(name);
                 self.note(Risk::Medium, "build", format!("{name} builds or checks"));
                 self.builds_known(name, words);
+                if name == "cmake" {
+                    self.cmake(words);
+                }
                 self.scan_commands(words);
                 self.output_options(words);
             }
@@ -98,7 +107,7 @@ impl Run<'_, '_> {
         self.scan_commands(words);
         let options = Options::read(words, "fCjloWI", "file directory makefile eval jobs justfile working-directory");
         for code in options.values("E", "eval").map(str::to_owned).collect::<Vec<_>>() {
-            self.makefile(&code);
+            self.makefile(&code, &options.operands);
         }
         for file in
             options.values("f", "file").chain(options.values("", "makefile")).map(str::to_owned).collect::<Vec<_>>()
@@ -108,18 +117,25 @@ impl Run<'_, '_> {
                 if text.contains(text::NET) {
                     self.block("fed-code", "make runs what came over the network");
                 }
-                self.makefile(&text);
+                self.makefile(&text, &options.operands);
             }
         }
         if options.values("f", "file").next().is_none() {
-            for file in ["Makefile", "makefile", "GNUmakefile", "justfile"] {
-                if self.content(file).iter().any(|text| text.contains(text::NET)) {
+            for file in ["Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", ".justfile"] {
+                let data = self.content(file);
+                if data.iter().any(|text| text.contains(text::NET)) {
                     self.block("fed-code", "make runs what came over the network");
                 }
-                let known = self.content(file).into_iter().filter(|text| !text.chars().all(text::is_open));
-                known.collect::<Vec<_>>().iter().for_each(|text| self.makefile(text));
+                for text in data.iter().filter(|text| !text.chars().all(text::is_open)) {
+                    match file.ends_with("justfile") || file == "Justfile" {
+                        true => self.justfile(text, &options.operands),
+                        false => self.makefile(text, &options.operands),
+                    }
+                }
             }
         }
+        let stage = options.operands.iter().rev().find_map(|word| word.strip_prefix("DESTDIR="));
+        let stage = stage.map(str::to_owned).or_else(|| self.variable("DESTDIR")).filter(|path| !path.is_empty());
         for word in &options.operands {
             if let Some((name, value)) = word.split_once('=') {
                 if value.contains("$(shell") {
@@ -129,8 +145,10 @@ impl Run<'_, '_> {
                 if text::listed("SHELL CC CXX LD AR MAKE RM INSTALL PYTHON", name) {
                     self.embedded_command(value);
                 }
+                // By custom, all is put below `DESTDIR` where that is set.
+                let stage = stage.as_deref().filter(|_| name != "DESTDIR").unwrap_or_default();
                 if matches!(name, "DESTDIR" | "PREFIX" | "prefix") {
-                    self.writes(&format!("{value}/{NAME}"), WriteKind::Write);
+                    self.writes(&format!("{stage}{value}/{NAME}"), WriteKind::Write);
                 }
             }
         }
@@ -139,20 +157,6 @@ impl Run<'_, '_> {
         }
         if options.operands.iter().any(|word| matches!(word.as_str(), "install" | "uninstall" | "publish" | "deploy")) {
             self.note(Risk::High, "install", "may write outside the workspace");
-        }
-    }
-
-    fn makefile(&mut self, text: &str) {
-        for line in text.lines() {
-            let recipe = line.strip_prefix('\t').or_else(|| line.split_once([';']).map(|(_, recipe)| recipe));
-            if let Some(recipe) = recipe {
-                let recipe = recipe.trim_start_matches(['@', '-', '+', ' ']).replace("$$", "$");
-                self.embedded_command(&recipe);
-            }
-            if let Some((_, code)) = line.split_once("$(shell ") {
-                let code = code.trim_end().trim_end_matches(')').to_owned();
-                self.embedded_command(&code);
-            }
         }
     }
 
@@ -192,12 +196,7 @@ impl Run<'_, '_> {
         let rule = if risk == Risk::High { "install" } else { "build" };
         self.note(risk, rule, format!("{name} {verb} builds, or works on packages"));
         self.builds_known(name, rest);
-        if matches!(
-            (name, verb),
-            ("uv" | "poetry" | "pipenv" | "pdm" | "hatch", "run")
-                | ("bundle" | "pnpm" | "yarn" | "npm" | "mise", "exec")
-                | ("stack" | "cabal", "exec")
-        ) {
+        if starts_another(name, verb) {
             let rest = super::wrap::leading(rest, "pw", "package python with project").to_vec();
             if let Some(at) = words.iter().position(|word| matches!(word.as_str(), "-c" | "--call")) {
                 let code = words.get(at + 1).cloned().unwrap_or_default();
@@ -225,6 +224,12 @@ impl Run<'_, '_> {
                 }
             }
         }
+        self.keeps_setting(name, verb, rest);
+        self.output_options(rest);
+    }
+
+    /// `npm config set`.
+    fn keeps_setting(&mut self, name: &str, verb: &str, rest: &[String]) {
         if let ("npm" | "pnpm" | "yarn", "config", [set, key, value, ..]) = (name, verb, rest)
             && set == "set"
         {
@@ -232,8 +237,11 @@ impl Run<'_, '_> {
             if text::listed("script-shell shell editor viewer git", key) {
                 self.embedded_command(value);
             }
+            let files = Options::read(rest, "", "globalconfig userconfig");
+            for path in files.given.iter().filter(|(name, _)| text::listed("globalconfig userconfig", name)) {
+                path.1.iter().for_each(|path| self.writes(path, WriteKind::Write));
+            }
         }
-        self.output_options(rest);
     }
 
     /// `cargo watch -s`: a line for the shell, each time that a file changes.
@@ -314,6 +322,11 @@ impl Run<'_, '_> {
                 }
             }
         }
+        if name == "guix"
+            && let Some(at) = words.iter().position(|word| word == "--")
+        {
+            self.exec_program(words[at + 1..].to_vec());
+        }
         if matches!(name, "nix-shell" | "nix" | "guix")
             && let Some(at) = words.iter().position(|word| matches!(word.as_str(), "--run" | "--command" | "-c"))
         {
@@ -342,6 +355,16 @@ impl Run<'_, '_> {
             self.lists(&directory);
         }
         let Some((verb, rest)) = rest.split_first() else { return output() };
+        for path in options.values("", "git-dir").filter(|_| !text::listed(GIT_TELLS, verb)) {
+            if self.zone_of(path) > super::place::Zone::Outside {
+                self.writes(path, WriteKind::Write);
+            }
+        }
+        if text::listed(GIT_WRITES_TREE, verb)
+            && let Some(path) = self.variable("GIT_WORK_TREE")
+        {
+            self.writes(&format!("{path}/{NAME}"), WriteKind::Write);
+        }
         let before = self.state.cwd.clone();
         if directory != "." {
             self.state.cwd = self.absolute(&directory);
@@ -487,6 +510,11 @@ impl Run<'_, '_> {
                     self.writes(path, WriteKind::Write);
                 }
             }
+            "apply" if options.has("", "directory") => {
+                self.note(Risk::Medium, "git", "git apply changes files of a directory");
+                let directory = options.values("", "directory").next().map(|path| format!("{path}/{NAME}"));
+                directory.into_iter().for_each(|path| self.writes(&path, WriteKind::Write));
+            }
             "hook" | "credential" | "credential-store" => {
                 self.note(Risk::High, "git", format!("git {verb} runs hooks or gives keys"))
             }
@@ -622,8 +650,20 @@ impl Run<'_, '_> {
             return;
         }
         self.note(Risk::High, "git-config", "changes settings of git");
+        if options.has("", "system") {
+            self.writes("/etc/gitconfig", WriteKind::Write);
+        }
         if let [key, value, ..] = words.as_slice() {
+            let before = self.reasons.len();
             self.git_config(key, value);
+            // What a model can write would run in each repository of the user.
+            let is_made = |zone| matches!(zone, super::place::Zone::Temporary | super::place::Zone::Workspace);
+            let hooks = key.to_ascii_lowercase().ends_with("hookspath") && is_made(self.zone_of(value));
+            let runs_made =
+                self.reasons[before..].iter().any(|reason| matches!(reason.rule, "local-program" | "script"));
+            if options.has("", "global") && (hooks || runs_made) {
+                self.block("persistence", "makes git run a file of the workspace in every repository");
+            }
         }
     }
 
@@ -645,6 +685,19 @@ impl Run<'_, '_> {
             self.writes(&format!("{path}/{NAME}"), WriteKind::Delete);
         }
     }
+}
+
+/// Whether behind this word of a package manager stands a command.
+fn starts_another(name: &str, verb: &str) -> bool {
+    matches!(
+        (name, verb),
+        ("uv" | "poetry" | "pipenv" | "pdm" | "hatch", "run")
+            | ("bundle" | "pnpm" | "yarn" | "npm" | "mise", "exec")
+            | ("npm" | "bun", "x")
+            | ("pnpm" | "yarn", "dlx")
+            | ("mix", "cmd")
+            | ("stack" | "cabal", "exec")
+    )
 }
 
 /// Whether such a program is asked to print settings.

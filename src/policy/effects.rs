@@ -2,7 +2,7 @@
 
 use super::place::{Place, Zone};
 use super::run::Run;
-use super::text::{self, has_open, is_known};
+use super::text::{self, ALL_BELOW, has_open, is_known};
 use crate::proto::action::{Effect, Risk, WriteKind};
 
 /// Variables that say which program or code another program runs.
@@ -123,6 +123,13 @@ impl Run<'_, '_> {
                 path.push_str(&format!("/{}", text::NAME));
             }
             self.effect(Effect::Write { path: text::shown(&path), how });
+            // Every file that `find` finds.
+            if how == WriteKind::Delete
+                && let Some(root) = path.strip_suffix(ALL_BELOW).and_then(|root| root.strip_suffix('/'))
+                && self.map.is_vital(&Place::of(root))
+            {
+                self.block("delete-tree", format!("deletes all files below {root}/"));
+            }
             self.writes_absolute(&path, how);
         }
     }
@@ -219,6 +226,14 @@ impl Run<'_, '_> {
             return self.prompt_expansion(value);
         }
         self.note(Risk::High, "environment", format!("sets {name}, which changes what other programs run"));
+        // The shell writes there at its end.
+        if name == "HISTFILE" {
+            for path in value {
+                if self.zone_of(path) > Zone::Outside {
+                    self.writes(path, WriteKind::Append);
+                }
+            }
+        }
         if name.starts_with("GIT_TRACE") {
             value.iter().filter(|path| path.starts_with('/')).for_each(|path| self.writes(path, WriteKind::Append));
         }

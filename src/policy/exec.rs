@@ -181,7 +181,8 @@ impl Run<'_, '_> {
             .or_else(|| self.file_program(name, words))
             .or_else(|| self.net_program(name, words))
             .or_else(|| self.system_program(name, words))
-            .or_else(|| self.developer_program(name, words));
+            .or_else(|| self.developer_program(name, words))
+            .or_else(|| self.own_program(name, words));
         found.unwrap_or_else(|| {
             // A script that this very one wrote, found by a `PATH` that leads here.
             let path = format!("./{name}");
@@ -242,6 +243,9 @@ impl Run<'_, '_> {
         }
         if has_open(code) {
             self.note(Risk::High, "unknown-code", "runs code of which a part isn't known");
+        }
+        if !self.takes_text(code) {
+            return output();
         }
         self.deeper(|run| run.text(code), output())
     }

@@ -3,8 +3,8 @@
 use super::exec::{nothing, output};
 use super::options::Options;
 use super::run::{Run, Value};
-use super::text::{self, ANY, NAME, STAR, has_open};
-use crate::proto::action::{Effect, Risk, WriteKind};
+use super::text::{self, ANY, NAME, has_open};
+use crate::proto::action::{Risk, WriteKind};
 
 /// Whether a program may destroy what it is pointed at, so that a copy of it under the workspace is judged like it.
 pub(super) fn is_destroyer(name: &str) -> bool {
@@ -20,18 +20,7 @@ impl Run<'_, '_> {
             "gio" if words.first().is_some_and(|verb| matches!(verb.as_str(), "trash" | "remove")) => {
                 self.remove("trash", &words[1..]);
             }
-            "ssh-keygen" => {
-                let options = Options::read(words, "abCDEfFGIiJjKmMNnOPRrSsTtVWYzZ", "");
-                let only_tells = options.has("lyFeiBQ", "");
-                options
-                    .values("f", "")
-                    .filter(|_| !only_tells)
-                    .map(str::to_owned)
-                    .collect::<Vec<_>>()
-                    .iter()
-                    .for_each(|path| self.writes(path, WriteKind::Write));
-                self.note(Risk::High, "crypt", "ssh-keygen works on keys");
-            }
+            "ssh-keygen" => self.ssh_keygen(words),
             "rmdir" | "unlink" => self.delete_each(&Options::read(words, "", "").operands),
             "shred" => {
                 let options = Options::read(words, "nsr", "iterations size random-source remove");
@@ -106,12 +95,7 @@ impl Run<'_, '_> {
                 let options = Options::read(words, "pidoDBFgrVYz", "input directory output strip");
                 let directory = options.values("d", "directory").next().unwrap_or(".").to_owned();
                 self.writes(&format!("{directory}/{NAME}"), WriteKind::Write);
-                options
-                    .values("io", "output")
-                    .map(str::to_owned)
-                    .collect::<Vec<_>>()
-                    .iter()
-                    .for_each(|path| self.reads(path));
+                options.values("io", "output").for_each(|path| self.reads(path));
                 options.operands.first().iter().for_each(|path| self.writes(path, WriteKind::Write));
             }
             "dos2unix" | "unix2dos" | "perltidy" | "exiv2" => {
@@ -131,6 +115,18 @@ impl Run<'_, '_> {
             targets.push(last.clone());
         }
         targets.iter().filter(|path| !path.contains("://")).for_each(|path| self.writes(path, WriteKind::Write));
+    }
+
+    /// `ssh-keygen`, which writes keys but where it only tells.
+    fn ssh_keygen(&mut self, words: &[String]) {
+        let options = Options::read(words, "abCDEfFGIiJjKmMNnOPRrSsTtVWYzZ", "");
+        let only_tells = options.has("lyFeiBQ", "");
+        let keys = options.values("f", "").filter(|_| !only_tells);
+        keys.for_each(|path| self.writes(path, WriteKind::Write));
+        if options.has("A", "") && options.values("f", "").next().is_none() {
+            self.writes("/etc/ssh", WriteKind::Write);
+        }
+        self.note(Risk::High, "crypt", "ssh-keygen works on keys");
     }
 
     fn remove(&mut self, name: &str, words: &[String]) {
@@ -303,7 +299,10 @@ impl Run<'_, '_> {
         if has_value && !operands.is_empty() {
             mode = operands.remove(0);
         }
-        if name == "chmod" && is_setuid(&mode) {
+        let copied = options
+            .values("", "reference")
+            .any(|path| name == "chmod" && self.zone_of(path) == super::place::Zone::System);
+        if name == "chmod" && (is_setuid(&mode) || copied) {
             self.block("setuid", "makes a program that runs with its owner's rights");
         }
         if name == "setcap" {
@@ -418,6 +417,10 @@ impl Run<'_, '_> {
             _ => words.iter().filter(|word| word.ends_with('/')).cloned().collect(),
         };
         let targets = if attached.is_empty() { vec![".".to_owned()] } else { attached };
+        if name.starts_with('7') && words.iter().any(|word| word == "-sdel") {
+            let sources = words.iter().filter(|word| !word.starts_with('-')).skip(2);
+            sources.for_each(|path| self.whole_tree(path, WriteKind::DeleteTree));
+        }
         if name == "ar"
             && let Some(archive) = words.get(1).filter(|_| words[0].contains(['r', 'q', 'd', 'm']))
         {
@@ -514,10 +517,15 @@ impl Run<'_, '_> {
             self.elsewhere(1, "/home/remote", |run| _ = run.code_elsewhere(&code));
         }
         let mut operands = options.operands.clone();
+        // Behind a shell with options stands another port, and with it another machine.
+        if options.values("e", "rsh").all(|code| !code.contains(' ')) {
+            operands.iter_mut().for_each(|path| *path = self.path_here(path, &options, ""));
+        }
         let Some(target) = operands.pop().filter(|_| !operands.is_empty()) else { return };
         for source in &operands {
             if is_remote(source) {
-                self.net(source.split(':').next().unwrap_or_default())
+                self.net(source.split(':').next().unwrap_or_default());
+                self.fetched_into(&target, source);
             } else {
                 self.reads(source)
             }
@@ -541,214 +549,6 @@ impl Run<'_, '_> {
             false => self.writes(&target, WriteKind::Write),
         }
     }
-
-    /// `find`: where it looks, what it keeps, and what it does with what it finds.
-    fn find(&mut self, name: &str, words: &[String]) -> Value {
-        let is_fd = matches!(name, "fd" | "fdfind");
-        let search = if is_fd { Search::of_fd(words) } else { Search::of_find(words) };
-        search.starts.iter().for_each(|path| self.lists(path));
-        for path in &search.prints {
-            self.writes(path, WriteKind::Write);
-        }
-        let narrow = search.narrow();
-        if search.deletes {
-            for start in &search.starts {
-                self.found_tree(start, narrow, WriteKind::DeleteTree);
-            }
-        }
-        let mut printed = Value::new();
-        for argv in &search.commands {
-            for start in &search.starts {
-                let more = self.found_command(argv, start, &search);
-                printed = super::run::joined(if printed.is_empty() { nothing() } else { printed }, more);
-            }
-        }
-        if search.is_unknown {
-            self.note(Risk::High, "unknown-option", format!("{name} gets words that aren't known"));
-        }
-        if !printed.is_empty() && !words.iter().any(|word| word.starts_with("-print")) {
-            return printed;
-        }
-        let lines: Vec<String> = search.starts.iter().map(|start| search.path(start)).collect();
-        vec![lines.join("\n") + "\n"]
-    }
-
-    /// What is done to what is found below a start: where nothing is left out it is done to the start itself.
-    fn found_tree(&mut self, start: &str, narrow: bool, how: WriteKind) {
-        if narrow {
-            let is_forbidden = self.absolute(start).iter().any(|path| {
-                let place = super::place::Place::of(path);
-                let inside = self.map.zone(&format!("{path}/{NAME}"));
-                let may = matches!(inside, super::place::Zone::Temporary | super::place::Zone::Workspace);
-                self.map.is_vital(&place) && !may
-            });
-            if is_forbidden {
-                self.block("delete-tree", format!("deletes files anywhere below {start}"));
-            }
-            if has_open(start) {
-                self.block_unknown("unknown-tree", format!("deletes below a path that isn't known: {start}"));
-            }
-            self.writes(&format!("{start}/{NAME}"), WriteKind::Delete);
-        } else {
-            self.whole_tree(start, how);
-        }
-    }
-
-    fn found_command(&mut self, argv: &[String], start: &str, search: &Search) -> Value {
-        let place = if search.in_directory {
-            format!("./{}", search.name.clone().unwrap_or(STAR.to_string()))
-        } else {
-            search.path(start)
-        };
-        let is_deleter =
-            |name: &str| matches!(super::exec::base(name), "rm" | "unlink" | "shred" | "srm" | "rmdir" | "wipe");
-        let deletes = argv.iter().take(4).any(|word| is_deleter(word));
-        if deletes && argv.iter().any(|word| word.contains("{}")) {
-            self.found_tree(start, search.narrow(), WriteKind::DeleteTree);
-        }
-        let path = if search.narrow() { place } else { start.to_owned() };
-        let argv: Vec<String> = argv.iter().map(|word| word.replace("{}", &path)).collect();
-        if deletes && search.narrow() {
-            // The start was judged; what lies below has the names that were asked for.
-            self.effect(Effect::Exec { argv: argv.iter().map(|word| text::shown(word)).collect() });
-            self.note(Risk::High, "delete", format!("deletes what it finds below {start}"));
-            let known: Vec<String> = argv.iter().filter(|word| **word != path).cloned().collect();
-            return self.with_input(None, |run| run.exec_program(known));
-        }
-        self.with_input(Some(nothing()), |run| run.exec_program(argv))
-    }
-}
-
-/// What a `find` was asked for.
-#[derive(Default)]
-struct Search {
-    starts: Vec<String>,
-    name: Option<String>,
-    /// Whether something besides a name leaves files out.
-    filters: bool,
-    deletes: bool,
-    commands: Vec<Vec<String>>,
-    prints: Vec<String>,
-    in_directory: bool,
-    is_unknown: bool,
-}
-
-impl Search {
-    fn of_find(words: &[String]) -> Self {
-        let mut search = Self::default();
-        let mut at = search.take_starts(words);
-        let mut negated = false;
-        while let Some(word) = words.get(at) {
-            at += 1;
-            let mut value = || {
-                at += 1;
-                words.get(at - 1).cloned().unwrap_or_default()
-            };
-            match word.as_str() {
-                "!" | "-not" => {
-                    negated = true;
-                    continue;
-                }
-                "-name" | "-iname" | "-path" | "-ipath" | "-wholename" | "-regex" | "-iregex" | "-lname" => {
-                    let pattern = value();
-                    let is_all = pattern.chars().all(|c| "*?./".contains(c));
-                    if !is_all && !negated {
-                        search.name = Some(pattern.rsplit('/').next().unwrap_or_default().to_owned());
-                    }
-                    search.filters |= !is_all && negated && pattern.contains('*');
-                }
-                "-type" | "-xtype" => {
-                    // Links, pipes and sockets are few; files and directories are all there is.
-                    let kinds = value();
-                    search.filters |= !kinds.contains(['f', 'd']);
-                }
-                "-maxdepth" | "-mindepth" | "-printf" | "-fstype" | "-depth0" => _ = value(),
-                "-size" | "-mtime" | "-atime" | "-ctime" | "-mmin" | "-amin" | "-cmin" | "-newer" | "-user"
-                | "-group" | "-perm" | "-links" | "-inum" | "-samefile" | "-uid" | "-gid" | "-newermt" | "-anewer"
-                | "-cnewer" | "-used" => {
-                    let value = value();
-                    search.filters |= !value.is_empty();
-                }
-                "-empty" | "-nouser" | "-nogroup" | "-executable" => search.filters = true,
-                "-delete" => search.deletes = true,
-                "-fprint" | "-fprint0" | "-fls" => {
-                    let path = value();
-                    search.prints.push(path);
-                }
-                "-fprintf" => {
-                    let path = value();
-                    at += 1;
-                    search.prints.push(path);
-                }
-                "-files0-from" => _ = value(),
-                "-exec" | "-execdir" | "-ok" | "-okdir" => {
-                    search.in_directory |= word.ends_with("dir");
-                    let end = command_length(&words[at..]);
-                    search.commands.push(words[at..at + end].to_vec());
-                    at += end + 1;
-                }
-                word if word.starts_with(text::is_open) => search.is_unknown = true,
-                _ => {}
-            }
-            negated = false;
-        }
-        search
-    }
-
-    /// Takes the words in front of the expression; gives their number.
-    fn take_starts(&mut self, words: &[String]) -> usize {
-        let mut at = 0;
-        while let Some(word) = words.get(at) {
-            if word.starts_with('-') && !matches!(word.as_str(), "-H" | "-L" | "-P") && !word.starts_with("-O")
-                || matches!(word.as_str(), "(" | "!" | "\\(")
-            {
-                break;
-            }
-            if !word.starts_with('-') {
-                self.starts.push(word.clone());
-            }
-            at += 1;
-        }
-        if self.starts.is_empty() {
-            self.starts.push(".".to_owned());
-        }
-        at
-    }
-
-    fn of_fd(words: &[String]) -> Self {
-        let mut search = Self::default();
-        let at = words.iter().position(|word| matches!(word.as_str(), "-x" | "-X" | "--exec" | "--exec-batch"));
-        let (given, command) = words.split_at(at.unwrap_or(words.len()));
-        let options = Options::read(given, "etdEcjS", "extension type max-depth exclude size changed-within");
-        search.filters = options.has("eS", "extension")
-            || options.operands.first().is_some_and(|pattern| !matches!(pattern.as_str(), "." | "" | ".*"));
-        search.starts = options.operands.iter().skip(1).cloned().collect();
-        if search.starts.is_empty() {
-            search.starts.push(".".to_owned());
-        }
-        if let Some((_, argv)) = command.split_first() {
-            let mut argv = argv.to_vec();
-            if !argv.iter().any(|word| word.contains("{}")) {
-                argv.push("{}".to_owned());
-            }
-            search.commands.push(argv);
-        }
-        search
-    }
-
-    /// Whether not all below the start is meant.
-    fn narrow(&self) -> bool {
-        self.filters || self.name.is_some()
-    }
-
-    /// A path as it would be found.
-    fn path(&self, start: &str) -> String {
-        match &self.name {
-            Some(name) => super::wrap::found_path(start, Some(&text::alive(name))),
-            None if self.filters => super::wrap::found_path(start, Some(&NAME.to_string())),
-            None => super::wrap::found_path(start, None),
-        }
-    }
 }
 
 /// What a program prints that unpacks: the files themselves, where it is told to.
@@ -763,16 +563,6 @@ fn unpacked(name: &str, words: &[String]) -> Value {
         _ => word == "--to-stdout",
     });
     if prints { vec![text::DECODED.to_string()] } else { output() }
-}
-
-/// The length of the command behind `-exec`, up to its `;` or `+`.
-fn command_length(words: &[String]) -> usize {
-    let end = words.iter().position(|word| matches!(word.as_str(), ";" | "\\;"));
-    let plus = words.windows(2).position(|pair| pair[0] == "{}" && pair[1] == "+").map(|at| at + 1);
-    match (end, plus) {
-        (Some(end), Some(plus)) => end.min(plus),
-        (end, plus) => end.or(plus).unwrap_or(words.len()),
-    }
 }
 
 /// Whether a mode makes a program run with its owner's or group's rights.

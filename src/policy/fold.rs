@@ -1,5 +1,6 @@
 //! One step of putting code's strings together: joining, decoding, turning round, filling in, and the ways to say the home.
 
+use super::code;
 use super::code::Piece::{self, Name, Number, Sign, Text};
 use super::text;
 
@@ -18,6 +19,7 @@ const SAME: &str =
 pub(super) fn step(pieces: &[Piece], before: Option<&Piece>, home: &str) -> Option<(usize, Vec<Piece>)> {
     joined(pieces, before)
         .or_else(|| changed(pieces))
+        .or_else(|| named(pieces))
         .or_else(|| called(pieces, home))
         .or_else(|| home_of(pieces, home))
 }
@@ -42,6 +44,7 @@ fn joined(pieces: &[Piece], before: Option<&Piece>) -> Option<(usize, Vec<Piece>
             let times = usize::try_from(*times).ok()?;
             (a.len() * times.min(text::TEXT_BYTES_MAX) <= text::TEXT_BYTES_MAX).then(|| one(3, a.repeat(times)))?
         }
+        [Sign('('), Text(_), Sign(')'), ..] if matches!(before, Some(Text(called)) if code::is_runner(called)) => None,
         [Sign('('), Text(a), Sign(')'), ..] if !matches!(before, Some(Name(_) | Sign(']' | ')'))) => one(3, a.clone()),
         _ => None,
     }
@@ -131,7 +134,7 @@ fn called(pieces: &[Piece], home: &str) -> Option<(usize, Vec<Piece>)> {
     // What it is a member of goes with it.
     if let [Name(object), Sign('.' | ':'), rest @ ..] = pieces
         && text::listed(
-            "os path base64 bytes binascii String string codecs File Path pathlib posixpath Base64 filepath builtins bytearray",
+            "os path base64 bytes binascii String string codecs File Path pathlib posixpath Base64 filepath builtins bytearray shlex",
             object,
         )
         && matches!(rest, [Name(_), ..])
@@ -174,19 +177,43 @@ fn called(pieces: &[Piece], home: &str) -> Option<(usize, Vec<Piece>)> {
         {
             one(8, of.replace(what.as_str(), with))
         }
+        [Name(name), Sign('('), rest @ ..] => {
+            let (length, parts) = list(rest, ')')?;
+            with_strings(name, &parts, home).and_then(|text| one(length + 2, text))
+        }
+        _ => None,
+    }
+}
+
+/// A call or a module that is named by a string or a symbol: the name itself.
+fn named(pieces: &[Piece]) -> Option<(usize, Vec<Piece>)> {
+    match pieces {
         // `getattr(os, "system")(…)`, `__import__("os").system(…)`
         [Name(name), Sign('('), Name(_), Sign(','), Text(member), Sign(')'), ..] if name == "getattr" => {
             Some((6, vec![Name(member.clone())]))
         }
-        [Name(_), Sign('['), Text(member), Sign(']'), Sign('('), ..] => Some((4, vec![Name(member.clone())])),
-        [Name(name), Sign('('), Text(module), Sign(')'), Sign('.'), ..]
+        // `os["execute"](…)`, `_G["os"].execute(…)`
+        [Name(object), Sign('['), Text(member), Sign(']'), Sign('('), ..] => {
+            Some((4, vec![Name(object.clone()), Sign('.'), Name(member.clone())]))
+        }
+        [Name(all), Sign('['), Text(member), Sign(']'), Sign('.' | '['), ..] if text::listed("_G globalThis", all) => {
+            Some((4, vec![Name(member.clone())]))
+        }
+        // `send(:system, …)`, `call_user_func("system", …)`, `"system"(…)`
+        [Name(name), Sign('('), Sign(':'), Name(called), Sign(','), ..] if code::is_sender(name) => {
+            Some((5, vec![Name(called.clone()), Sign('(')]))
+        }
+        [Name(name), Sign(':'), Name(called), Sign(','), ..] if code::is_sender(name) => {
+            Some((4, vec![Name(called.clone())]))
+        }
+        [Name(name), Sign('('), Text(called), Sign(','), ..] if code::is_sender(name) && code::is_runner(called) => {
+            Some((4, vec![Name(called.clone()), Sign('(')]))
+        }
+        [Text(called), Sign('('), ..] if code::is_runner(called) => Some((1, vec![Name(called.clone())])),
+        [Name(name), Sign('('), Text(module), Sign(')'), Sign('.' | ',' | '['), ..]
             if text::listed("__import__ import_module require", name) =>
         {
             Some((4, vec![Name(module.clone())]))
-        }
-        [Name(name), Sign('('), rest @ ..] => {
-            let (length, parts) = list(rest, ')')?;
-            with_strings(name, &parts, home).and_then(|text| one(length + 2, text))
         }
         _ => None,
     }
@@ -207,6 +234,7 @@ fn with_strings(name: &str, parts: &[String], home: &str) -> Option<String> {
             "base64" => decoded("base64", a),
             _ => Some(rot13(a)),
         },
+        ("split", [a]) => Some(a.clone()),
         ("str_rot13", [a]) => Some(rot13(a)),
         ("pack", [form, a]) => packed(form, a),
         ("strrev" | "reverse", [a]) => Some(a.chars().rev().collect()),
@@ -256,7 +284,7 @@ fn home_of(pieces: &[Piece], home: &str) -> Option<(usize, Vec<Piece>)> {
             5
         }
         [Name(env), Sign('['), Text(name), Sign(']'), ..]
-            if text::listed("ENV $_SERVER $_ENV", env) && is_home(name) =>
+            if text::listed("ENV ENVIRON $_SERVER $_ENV", env) && is_home(name) =>
         {
             4
         }

@@ -131,6 +131,9 @@ const REMOVES_TREE: &[&str] = &[
 ];
 /// Calls that change a file.
 const CHANGES: &[&str] = &[
+    "extractall",
+    "urlretrieve",
+    "unpack_archive",
     "unlink",
     "remove",
     "write_text",
@@ -168,6 +171,11 @@ const CHANGES: &[&str] = &[
     "os.rename",
     "os.remove",
     "delete",
+    "io.output",
+    "writeLines",
+    "write-region",
+    "utime",
+    "sysopen",
     "outfile",
     "OUTFILE",
     "dumpfile",
@@ -244,7 +252,7 @@ const STARTS: &[&str] = &["system", "popen", "subprocess", "exec", "spawn", "qx"
 /// Ways to say the home.
 const HOMES: &[&str] = &["expanduser", "Path.home", "homedir", "Dir.home", "HOME", "ENV{HOME}", "getenv"];
 
-fn has_any(code: &str, words: &[&str]) -> bool {
+pub(super) fn has_any(code: &str, words: &[&str]) -> bool {
     words.iter().any(|word| code.contains(word))
 }
 
@@ -254,7 +262,7 @@ fn language_of(name: &str) -> Option<&'static Language> {
         .find(|language| language.names.contains(&name) || super::builtin::is_versioned(name, language.names))
 }
 
-fn is_database(name: &str) -> bool {
+pub(super) fn is_database(name: &str) -> bool {
     text::listed("psql mysql mariadb sqlite3 mongo mongosh redis-cli", name)
 }
 
@@ -308,10 +316,8 @@ impl Run<'_, '_> {
                 break;
             }
             if name.starts_with("python") && word == "-m" {
-                return self.python_module(
-                    words.get(at).cloned().unwrap_or_default(),
-                    words.get(at + 1..).unwrap_or_default(),
-                );
+                return self
+                    .python_module(words.get(at).map_or("", String::as_str), words.get(at + 1..).unwrap_or_default());
             }
             // Erlang's and others' options are long behind one dash.
             if matches!(word.as_str(), "-eval" | "-noshell" | "-command" | "-noinput") {
@@ -389,6 +395,10 @@ impl Run<'_, '_> {
             return output();
         }
         match operands.first().filter(|file| *file != "-" && *file != "/dev/stdin") {
+            Some(file) if file.starts_with("http://") || file.starts_with("https://") => {
+                self.net("");
+                self.block("fed-code", format!("{name} runs what comes over the network"));
+            }
             Some(file) => {
                 self.reads(file);
                 self.note(Risk::High, "script", format!("{name} runs the script {file}"));
@@ -401,31 +411,6 @@ impl Run<'_, '_> {
                 Some(data) => data.iter().for_each(|code| self.other_code(name, code)),
                 None => self.note(Risk::High, "interactive", format!("{name} waits for code")),
             },
-        }
-        output()
-    }
-
-    fn python_module(&mut self, module: String, words: &[String]) -> Value {
-        match module.as_str() {
-            "json.tool" | "this" | "timeit" | "calendar" | "tokenize" | "ast" | "dis" | "platform" | "site" => {}
-            "pytest" | "unittest" | "venv" | "virtualenv" | "compileall" | "py_compile" | "build" | "mypy"
-            | "black" | "ruff" | "flake8" | "isort" | "pylint" | "coverage" | "doctest" | "tox" | "nox" | "pdb"
-            | "cProfile" | "sphinx" | "zipfile" | "tarfile" | "django" => {
-                self.note(Risk::Medium, "build", format!("runs {module}"));
-                if matches!(module.as_str(), "venv" | "virtualenv") {
-                    words
-                        .iter()
-                        .filter(|word| !word.starts_with('-'))
-                        .for_each(|path| self.writes(path, WriteKind::Write));
-                }
-                if matches!(module.as_str(), "zipfile" | "tarfile")
-                    && let Some(at) = words.iter().position(|word| word == "-e" || word == "--extract")
-                {
-                    words.iter().skip(at + 2).for_each(|path| self.writes(path, WriteKind::Write));
-                }
-            }
-            "pip" | "ensurepip" | "pipx" => self.note(Risk::High, "install", "installs packages"),
-            _ => self.note(Risk::High, "unknown-program", format!("runs the module {module}")),
         }
         output()
     }
@@ -456,15 +441,10 @@ impl Run<'_, '_> {
         if evals {
             // Code in a string of code.
             let inner = literals.iter().map(|literal| &literal.text);
-            let inner = inner.filter(|text| text.len() > 8 && text.contains(['(', '`']) && *text != code);
+            let inner = inner.filter(|text| text.len() > 8 && text.contains(['(', '`', '"']) && *text != code);
             self.deeper(|run| inner.for_each(|text| run.other_code(name, text)), ());
         }
-        if has_any(code, &["socket", "TCPSocket", "fsockopen", "net.connect", "Socket", "createConnection", "/inet/"])
-            && (has_any(
-                code,
-                &["dup2", "`#{", "/bin/sh", "/bin/bash", "pty.spawn", "sh -i", "cmd.exe", "getline", "\"sh\"", "'sh'"],
-            ) || has_any(code, &["subprocess", "child_process", "exec", "popen"]) && runs)
-        {
+        if code::ties_a_shell(code, runs) {
             self.block("network-shell", format!("{name} ties a shell to the network"));
         }
         if nets && code::runs_what_comes(code, name) {
@@ -492,38 +472,6 @@ impl Run<'_, '_> {
         self.code_effects(name, code, &literals, runs);
     }
 
-    /// What some languages run by signs of their own.
-    fn own_marks(&mut self, name: &str, code: &str, literals: &[Literal]) {
-        // What hands a line to a shell in a database's own language.
-        for line in code.lines().filter(|_| is_database(name)) {
-            let files = [".output ", ".once ", ".backup ", ".save ", ".log ", "\\o ", "\\g ", "tee "];
-            if let Some(path) = files.iter().find_map(|mark| line.trim().strip_prefix(mark)) {
-                self.writes(path.trim().trim_matches(['"', '\'']), WriteKind::Write);
-            }
-            let marks = ["\\!", ".shell ", ".system ", "system "];
-            if let Some((_, line)) = marks.iter().find_map(|mark| line.split_once(mark)) {
-                self.embedded(line, true);
-            }
-        }
-        // A pipe in place of a file's name.
-        if matches!(name, "perl" | "ruby") {
-            let pipe = |literal: &Literal| {
-                literal.text.strip_prefix('|').or_else(|| literal.text.strip_suffix('|')).map(str::to_owned)
-            };
-            literals.iter().filter_map(pipe).for_each(|code| self.embedded(&code, true));
-        }
-        if matches!(name, "tclsh" | "wish") {
-            for line in code.lines().filter_map(|line| line.split_once("file delete ")) {
-                self.embedded(&format!("rm -r {}", line.1.replace("-force", "-f")), true);
-            }
-        }
-        if matches!(name, "tclsh" | "wish" | "expect" | "gdb") {
-            for line in code.lines().filter_map(|line| line.split_once("exec ").or_else(|| line.split_once("shell "))) {
-                self.embedded(line.1, true);
-            }
-        }
-    }
-
     fn code_effects(&mut self, name: &str, code: &str, literals: &[Literal], runs: bool) {
         // Where each call that runs something says what, other strings aren't run.
         let runs_more = runs && !code::says_what_it_runs(code, name);
@@ -548,6 +496,7 @@ impl Run<'_, '_> {
         if !removes && !changes {
             return;
         }
+        self.walked(code, literals);
         let names_home = has_any(code, HOMES);
         if removes && names_home && !literals.iter().any(|literal| literal.text.contains('/') && literal.text.len() > 2)
         {
@@ -566,6 +515,7 @@ impl Run<'_, '_> {
             match how {
                 Use::Read => self.reads(&path),
                 Use::Write => self.writes(&path, WriteKind::Write),
+                Use::Move => self.moves_away(&path),
                 _ if removes => self.whole_tree(&path, WriteKind::DeleteTree),
                 _ if reads_only && !literal.starts_with('>') => self.reads(&path),
                 _ => self.writes(&path, WriteKind::Write),
@@ -664,6 +614,11 @@ impl Run<'_, '_> {
             self.net("");
             self.block("network-shell", "awk is tied to the network");
         }
+        for path in code::redirected(code, &self.map.rules.home) {
+            if self.zone_of(&path) > super::place::Zone::Outside {
+                self.writes(&path, WriteKind::Write);
+            }
+        }
         let mut rest = code;
         while let Some(at) = rest.find('>') {
             let behind = rest[at + 1..].trim_start_matches(['>', ' ']);
@@ -675,6 +630,7 @@ impl Run<'_, '_> {
                 && behind.starts_with(|c: char| c.is_alphabetic())
             {
                 self.note(Risk::High, "unknown-path", "awk writes a file whose name isn't known");
+                self.may_write_one_of(&literals, code.contains("HOME"));
             }
             rest = &rest[at + 1..];
         }
@@ -726,7 +682,7 @@ impl Run<'_, '_> {
             paths => paths.iter().flat_map(|path| self.content(path)).collect(),
         };
         data.iter()
-            .map(|text| match text::is_known(text) && text.len() <= text::TEXT_BYTES_MAX {
+            .map(|text| match super::sed::follows(&parsed, text) {
                 true => super::sed::apply(&parsed, text).unwrap_or_else(|| OUTPUT.to_string()),
                 false if text.contains(DECODED_MARK) => DECODED.to_string(),
                 false if is_path_text(text) => ANY.to_string(),
@@ -763,7 +719,7 @@ fn only_reads(code: &str) -> bool {
 }
 
 /// Whether a string may be a path that is meant.
-fn is_path(text: &str, removes: bool) -> bool {
+pub(super) fn is_path(text: &str, removes: bool) -> bool {
     let plain = text.trim_start_matches(['>', '<', '+', ' ']);
     !plain.is_empty()
         && plain.len() < 256

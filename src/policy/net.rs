@@ -3,7 +3,7 @@
 use super::exec::{base, nothing, output};
 use super::options::Options;
 use super::run::{Run, Value};
-use super::text::{NET, listed};
+use super::text::{NET, is_known, listed};
 use crate::proto::action::{Risk, WriteKind};
 
 fn from_net() -> Value {
@@ -17,6 +17,9 @@ fn host_of(url: &str) -> &str {
     let host = authority.rsplit('@').next().unwrap_or_default();
     host.split(':').next().unwrap_or_default()
 }
+
+/// Lines of a file of options that are looked at.
+const CONFIG_LINES_MAX: usize = 64;
 
 impl Run<'_, '_> {
     /// Runs a program that speaks to other machines; `None` where it isn't one.
@@ -39,7 +42,14 @@ impl Run<'_, '_> {
             }
             "nc" | "ncat" | "netcat" | "nc.traditional" | "nc.openbsd" | "socat" | "telnet" | "cryptcat"
             | "websocat" => self.pipe_net(name, words),
-            "scp" | "sftp" | "rcp" => self.scp(words),
+            // Of zsh: the connection is a descriptor whose number `REPLY` holds.
+            "ztcp" => {
+                self.net(words.iter().find(|word| !word.starts_with('-')).map_or("", String::as_str));
+                self.assign_scalar("REPLY", vec!["63".to_owned()]);
+                self.state.sockets.push("63".to_owned());
+                nothing()
+            }
+            "scp" | "sftp" | "rcp" => self.scp(name, words),
             "ping" | "ping6" | "traceroute" | "tracepath" | "mtr" | "dig" | "nslookup" | "host" | "whois" | "nmap"
             | "arping" | "drill" | "rclone" | "s3cmd" | "aws" | "gcloud" | "az" | "gsutil" | "gh" | "glab" | "hub"
             | "terraform" | "ansible" | "ansible-playbook" | "vault" | "doctl" | "flyctl" | "fly" | "heroku"
@@ -47,7 +57,17 @@ impl Run<'_, '_> {
             | "swaks" | "ssh-copy-id" | "ssh-keyscan" | "mosquitto_pub" | "kafkacat" | "grpcurl" | "speedtest"
             | "iperf3" | "tcpdump" | "tshark" => {
                 self.net("");
+                if name == "ssh-copy-id" {
+                    self.copies_key(words);
+                }
                 let is_fetch = listed("dig nslookup host gh aws gsutil gcloud ssh-keyscan drill", name);
+                if let ("rclone", [verb, source, ..]) = (name, words)
+                    && listed("move moveto sync bisync purge delete cleanup", verb)
+                    && !source.contains(':')
+                    && !listed("sync bisync", verb)
+                {
+                    self.whole_tree(source, WriteKind::DeleteTree);
+                }
                 if matches!(name, "aws" | "gsutil" | "rclone") {
                     let operands = Options::read(words, "", "").operands;
                     if let Some(path) = operands.last().filter(|path| path.starts_with(['/', '~', '.'])) {
@@ -94,6 +114,36 @@ impl Run<'_, '_> {
         self.fetched(&targets)
     }
 
+    /// What a file of options has for `curl`, as words.
+    fn curl_config(&mut self, path: &str) {
+        let texts = match path {
+            "-" | "/dev/stdin" => self.streams.input.clone().unwrap_or_default(),
+            path => self.content(path),
+        };
+        for text in &texts {
+            let mut words: Vec<String> = Vec::new();
+            if text.lines().count() > CONFIG_LINES_MAX {
+                self.block("too-complex", "curl gets more options from a file than are looked at");
+            }
+            for line in text
+                .lines()
+                .map(str::trim)
+                .filter(|line| !line.is_empty() && !line.starts_with('#'))
+                .take(CONFIG_LINES_MAX)
+            {
+                let (key, value) = line.split_once([' ', '=', ':', '\t']).unwrap_or((line, ""));
+                let plain = key.trim_start_matches('-');
+                if matches!(plain, "K" | "config") || !is_known(plain) {
+                    continue;
+                }
+                words.push(if plain.len() == 1 { format!("-{plain}") } else { format!("--{plain}") });
+                let value = value.trim_start_matches([' ', '=', ':', '\t']).trim_matches('"');
+                words.extend((!value.is_empty()).then(|| value.to_owned()));
+            }
+            self.curl(&words);
+        }
+    }
+
     /// Files that `curl` sends.
     fn curl_sends(&mut self, options: &Options) {
         for data in options
@@ -118,6 +168,7 @@ impl Run<'_, '_> {
         for path in options.values("K", "config") {
             self.reads(path);
             self.note(Risk::High, "unknown-option", "curl gets options from a file");
+            self.curl_config(path);
         }
     }
 
@@ -173,15 +224,19 @@ impl Run<'_, '_> {
     }
 
     fn fetcher(&mut self, name: &str, words: &[String]) -> Value {
-        let options = Options::read(words, "oOdPe", "output out dir download");
+        let shell_letters = if matches!(name, "lftp" | "ftp") { "oOdPecf" } else { "oOdPe" };
+        let options = Options::read(words, shell_letters, "output out dir download");
         for url in &options.operands {
             self.net(host_of(url));
         }
         if matches!(name, "lftp" | "ftp") {
-            for code in options.values("e", "").map(str::to_owned).collect::<Vec<_>>() {
-                if let Some((_, shell)) = code.split_once('!') {
-                    self.code_elsewhere(shell);
-                }
+            let mut codes: Vec<String> = options.values("ec", "").map(str::to_owned).collect();
+            codes.extend(options.values("f", "").flat_map(|file| self.content(file)));
+            codes.extend(self.streams.input.iter().flatten().cloned());
+            for shell in
+                codes.iter().flat_map(|code| code.split(['\n', ';'])).take(64).filter_map(|line| line.split_once('!'))
+            {
+                self.code_elsewhere(shell.1);
             }
         }
         if listed("lynx w3m links elinks GET POST lwp-request dog", name) {
@@ -224,7 +279,7 @@ impl Run<'_, '_> {
         if options.has("z", "") { output() } else { from_net() }
     }
 
-    fn scp(&mut self, words: &[String]) -> Value {
+    fn scp(&mut self, name: &str, words: &[String]) -> Value {
         let options = Options::read(words, "cFiJloPSDXbBR", "");
         for code in options.values("S", "").map(str::to_owned).collect::<Vec<_>>() {
             self.exec_program(vec![code]);
@@ -234,7 +289,15 @@ impl Run<'_, '_> {
                 self.code_elsewhere(code);
             }
         }
-        let mut operands = options.operands;
+        let mut operands = options.operands.clone();
+        if name == "sftp" {
+            let host = operands.first().map_or("", |host| host.split(':').next().unwrap_or_default());
+            let is_here = self.comes_back(host, &options, "P");
+            self.sftp_lines(&options, is_here);
+        }
+        if operands.len() > 1 {
+            operands.iter_mut().for_each(|path| *path = self.path_here(path, &options, "P"));
+        }
         // `sftp HOST:FILE` fetches into the working directory.
         if let [only] = operands.as_slice()
             && let Some((_, path)) = only.split_once(':')
@@ -251,16 +314,19 @@ impl Run<'_, '_> {
                 self.reads(source);
             }
         }
-        self.net(target.split(':').next().filter(|_| !is_far).unwrap_or_default());
+        let to_far = super::files::is_remote(&target) && !is_far;
+        self.net(target.split(':').next().filter(|_| to_far).unwrap_or_default());
         if !super::files::is_remote(&target) && !operands.is_empty() {
             self.writes(&target, WriteKind::Write);
-            let names: Vec<String> =
-                operands.iter().map(|source| base(source.rsplit(':').next().unwrap_or_default()).to_owned()).collect();
-            for name in names.iter().filter(|_| is_far) {
-                self.store(&target, &from_net(), false);
-                self.store(&format!("{target}/{name}"), &from_net(), false);
-            }
+            operands.iter().filter(|_| is_far).for_each(|source| self.fetched_into(&target, source));
         }
         output()
+    }
+
+    /// A file of another machine that is copied to a file or into a directory.
+    pub(super) fn fetched_into(&mut self, target: &str, source: &str) {
+        let name = base(source.rsplit(':').next().unwrap_or_default());
+        self.store(target, &from_net(), false);
+        self.store(&format!("{target}/{name}"), &from_net(), false);
     }
 }

@@ -47,6 +47,8 @@ const OPTIONS: &[(&str, &str)] = &[
     ("git", "--prefix"),
     ("logrotate", "-s -l --state --log"),
     ("stow", "-t --target"),
+    ("gs ghostscript", "-sOutputFile -o"),
+    ("crudini", "--set --del --merge"),
     ("keytool", "-keystore -destkeystore -file"),
 ];
 
@@ -69,10 +71,21 @@ const LAST: &[(&str, &str, &str)] = &[
 const SECOND: &[(&str, &str)] =
     &[("7z 7za 7zr 7zz", "a u d rn"), ("jar", "cf cvf cfm uf uvf"), ("ar", "r rc rcs cr crs q")];
 
-/// All programs of the three tables: most commands are none of them.
+/// Programs, the words that they have to begin with, and the variable that says where they put what they make.
+const VARIABLES: &[(&str, &str, &str)] = &[
+    ("go", "install get", "GOBIN"),
+    ("cargo", "install", "CARGO_INSTALL_ROOT"),
+    ("cargo", "build b test t check c run r doc bench install", "CARGO_TARGET_DIR"),
+    ("pip pip3", "install", "PIP_TARGET"),
+    ("pip pip3", "install", "PIP_PREFIX"),
+    ("npm pnpm", "install i add ci", "npm_config_prefix"),
+];
+
+/// All programs of the four tables: most commands are none of them.
 static NAMES: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| {
     let names =
         OPTIONS.iter().map(|row| row.0).chain(LAST.iter().map(|row| row.0)).chain(SECOND.iter().map(|row| row.0));
+    let names = names.chain(VARIABLES.iter().map(|row| row.0));
     names.flat_map(str::split_whitespace).collect()
 });
 
@@ -90,6 +103,19 @@ impl Run<'_, '_> {
         }
         for (_, options) in OPTIONS.iter().filter(|(names, _)| listed(names, name)) {
             options.split(' ').for_each(|option| paths.extend(values_of(option, words)));
+        }
+        // `cmake --install` puts all below `DESTDIR` where that is set.
+        if let Some(stage) = self.variable("DESTDIR").filter(|stage| name == "cmake" && !stage.is_empty())
+            && words.first().is_some_and(|verb| verb == "--install")
+        {
+            let staged = |path: &String| format!("{stage}/{}", path.trim_start_matches('/'));
+            let is_plain = |path: &&String| path.starts_with('/');
+            paths = paths
+                .iter()
+                .filter(is_plain)
+                .map(staged)
+                .chain(paths.iter().filter(|path| !is_plain(path)).cloned())
+                .collect();
         }
         for (_, verbs, valued) in LAST.iter().filter(|(names, ..)| listed(names, name)) {
             let operands = Options::read(words, valued, "").operands;
@@ -109,6 +135,9 @@ impl Run<'_, '_> {
                 paths.push(archive.clone());
             }
         }
+        let verb = words.iter().find(|word| !word.starts_with(['-', '+'])).map(String::as_str).unwrap_or_default();
+        let says = VARIABLES.iter().filter(|(names, verbs, _)| listed(names, name) && listed(verbs, verb));
+        paths.extend(says.filter_map(|(.., variable)| self.variable(variable)));
         for path in paths {
             if text::is_known(&path) && self.zone_of(&path) > Zone::Outside {
                 self.writes(&path, WriteKind::Write);

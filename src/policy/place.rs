@@ -376,7 +376,7 @@ impl<'a> Map<'a> {
 /// Whether a last component matches everything in its directory: `*`, `.*`, `[a-z]*`, `?*`.
 pub(super) fn is_all(part: &str) -> bool {
     // All but what stands in it.
-    if part.starts_with("!(") {
+    if part.starts_with("!(") || part == text::ALL_BELOW {
         return true;
     }
     if !part.contains(text::STAR) {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::place::Map;
 use super::state::{State, Var};
 use super::syntax::{Assign, AssignValue, Command, Item, Joint, Kind, Pipeline, Redirect, Script, Trouble, Word};
-use super::text::{self, ANY, is_known};
+use super::text::{self, ANY, NAME, is_known};
 use super::{Context, parse, word};
 use crate::proto::action::{Effect, Reason, Risk};
 
@@ -18,6 +18,8 @@ pub(super) type Value = Vec<String>;
 const VALUE_WAYS_MAX: usize = 8;
 /// Commands that are looked at, those in loops each time.
 const STEPS_MAX: usize = 3000;
+/// Bytes of text within text that weigh as much as a command: what is read again and again ends too.
+const STEP_BYTES: usize = 64;
 /// Constructs, substitutions, calls and scripts inside each other.
 const DEPTH_MAX: usize = 64;
 /// Turns of a loop that are followed one by one, in all loops together.
@@ -70,6 +72,8 @@ pub(super) struct Run<'m, 'a> {
     pub(super) unset_is_empty: bool,
     /// Aliases that are being followed.
     pub(super) called: Vec<String>,
+    /// Makefiles that are being followed.
+    pub(super) makes: Vec<super::make::Call>,
     /// What runs at the end of the shell that is being followed, or on a signal.
     pub(super) traps: Vec<String>,
 }
@@ -105,6 +109,7 @@ impl<'m, 'a> Run<'m, 'a> {
             met_unset: false,
             unset_is_empty: false,
             called: Vec::new(),
+            makes: Vec::new(),
             traps: Vec::new(),
         }
     }
@@ -276,10 +281,22 @@ impl<'m, 'a> Run<'m, 'a> {
         self.command(command)
     }
 
-    pub(super) fn command(&mut self, command: &Command) -> Value {
-        self.steps += 1;
+    /// Counts steps; `false` where there are more than are looked at.
+    fn takes_steps(&mut self, steps: usize) -> bool {
+        self.steps += steps;
         if self.steps > STEPS_MAX {
             self.block("too-complex", "it does more than is looked at");
+        }
+        self.steps <= STEPS_MAX
+    }
+
+    /// Counts a text that is read as code, before it is.
+    pub(super) fn takes_text(&mut self, text: &str) -> bool {
+        self.takes_steps(text.len() / STEP_BYTES)
+    }
+
+    pub(super) fn command(&mut self, command: &Command) -> Value {
+        if !self.takes_steps(1) {
             return vec![ANY.to_string()];
         }
         if let Kind::Simple { assigns, words } = &command.kind {
@@ -315,8 +332,16 @@ impl<'m, 'a> Run<'m, 'a> {
                 let head = word::unquoted(head);
                 let is_endless = head.split(';').nth(1).is_some_and(|test| matches!(test.trim(), "" | "1"));
                 self.endless(is_endless, body);
+                self.counts(head.split(';').next().unwrap_or_default());
                 self.forget_assigned(body);
-                self.script(body)
+                let before = self.state.clone();
+                let printed = self.script(body);
+                self.turns += 1;
+                // Once more, for what a turn carries on.
+                match self.state == before || self.turns > TURNS_MAX {
+                    true => printed,
+                    false => joined(printed, self.script(body)),
+                }
             }
             Kind::Case { word, arms } => self.choices(word, arms),
             Kind::Function { name, body } => {
@@ -457,6 +482,21 @@ impl<'m, 'a> Run<'m, 'a> {
         printed
     }
 
+    /// What the head of a loop sets to begin with is a number, whatever is calculated.
+    fn counts(&mut self, start: &str) {
+        if start.contains(['(', '?', '&', '|', '[', '$', '`']) {
+            return;
+        }
+        for (name, value) in start.split(',').filter_map(|part| part.split_once('=')) {
+            let name = name.trim();
+            let is_name = !name.starts_with(|c: char| c.is_ascii_digit())
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            if is_name && !name.is_empty() && !value.starts_with('=') {
+                self.assign_scalar(name, vec![NAME.to_string()]);
+            }
+        }
+    }
+
     /// What a loop assigns has another value in its next turn.
     fn forget_assigned(&mut self, body: &Script) {
         for item in &body.items {
@@ -557,6 +597,9 @@ impl<'m, 'a> Run<'m, 'a> {
             AssignValue::Scalar(word) => {
                 let value = limited(self.with_unset(|run| run.plain_value(word)));
                 self.environment_rules(&assign.name, &value, lasts);
+                if let Some(name) = &index {
+                    self.command_table(&assign.name, name, &value);
+                }
                 let before = self.state.vars.get(&assign.name).cloned();
                 let value = match (assign.append, &before) {
                     (true, Some(before)) => {
@@ -612,6 +655,9 @@ impl<'m, 'a> Run<'m, 'a> {
             }
         }
         made.sort_by_key(|(key, _)| key.parse::<u64>().unwrap_or(u64::MAX));
+        for (key, value) in &made {
+            self.command_table(&assign.name, key, value);
+        }
         let values: Value = made.iter().flat_map(|(_, value)| value.clone()).collect();
         self.environment_rules(&assign.name, &values, true);
         Rc::make_mut(&mut self.state.vars).insert(assign.name.clone(), Var::Array(made));

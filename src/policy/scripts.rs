@@ -89,6 +89,91 @@ impl Run<'_, '_> {
         }
     }
 
+    /// `python -m MODULE`
+    pub(super) fn python_module(&mut self, module: &str, words: &[String]) -> Value {
+        match module {
+            "timeit" => words.iter().for_each(|code| self.other_code("python", code)),
+            "json.tool" | "this" | "calendar" | "tokenize" | "ast" | "dis" | "platform" | "site" => {}
+            "pytest" | "unittest" | "venv" | "virtualenv" | "compileall" | "py_compile" | "build" | "mypy"
+            | "black" | "ruff" | "flake8" | "isort" | "pylint" | "coverage" | "doctest" | "tox" | "nox" | "pdb"
+            | "cProfile" | "sphinx" | "zipfile" | "tarfile" | "django" => {
+                self.note(Risk::Medium, "build", format!("runs {module}"));
+                if matches!(module, "pdb" | "cProfile" | "coverage") {
+                    let codes = words.iter().skip(1).filter(|word| word.contains('('));
+                    codes.for_each(|code| self.other_code("python", code.trim_start_matches('!')));
+                }
+                if matches!(module, "venv" | "virtualenv") {
+                    words
+                        .iter()
+                        .filter(|word| !word.starts_with('-'))
+                        .for_each(|path| self.writes(path, WriteKind::Write));
+                }
+                if matches!(module, "zipfile" | "tarfile")
+                    && let Some(at) = words.iter().position(|word| word == "-e" || word == "--extract")
+                {
+                    words.iter().skip(at + 2).for_each(|path| self.writes(path, WriteKind::Write));
+                }
+            }
+            "pip" | "pipx" => {
+                let argv = std::iter::once(module).chain(words.iter().map(String::as_str)).map(str::to_owned);
+                return self.exec_program(argv.collect());
+            }
+            "ensurepip" => self.note(Risk::High, "install", "installs packages"),
+            // The file behind the options is run, step by step or with a clock.
+            "trace" | "profile" | "runpy" | "bdb" => {
+                self.note(Risk::High, "script", format!("{module} runs a script"));
+                let codes: Vec<String> =
+                    words.iter().filter(|word| !word.starts_with('-')).flat_map(|file| self.content(file)).collect();
+                codes.iter().filter(|code| text::is_known(code)).for_each(|code| self.other_code("python", code));
+            }
+            _ => self.note(Risk::High, "unknown-program", format!("runs the module {module}")),
+        }
+        output()
+    }
+
+    /// Code writes to a file that a variable names: one of its strings, perhaps behind the home.
+    pub(super) fn may_write_one_of(&mut self, literals: &[String], names_home: bool) {
+        for path in literals.iter().filter(|path| path.starts_with('/') && path.len() > 1 && !path.contains(' ')) {
+            let below = format!("{}{path}", self.map.rules.home);
+            for path in [path, &below].into_iter().take(1 + usize::from(names_home)) {
+                if self.zone_of(path) > super::place::Zone::Outside {
+                    self.writes(path, WriteKind::Write);
+                }
+            }
+        }
+    }
+
+    /// A file of an editor's commands, or its input where it takes commands from there.
+    pub(super) fn editor_script(&mut self, name: &str, file: &str) {
+        if file == "NONE" || file == "-" && self.streams.input.is_none() {
+            return;
+        }
+        self.reads(file);
+        let texts = self.content(file);
+        for text in &texts {
+            if text.contains([text::NET, text::DECODED, text::DECODED_MARK]) {
+                self.block("fed-code", format!("{name} runs what came over the network or out of a decoder"));
+            }
+            text.lines().take(64).for_each(|line| self.editor_line(line));
+            if file != "-" && text::is_known(text) {
+                self.other_code(if name == "emacs" { name } else { "vim" }, text);
+            }
+        }
+    }
+
+    /// A file of a debugger's commands.
+    pub(super) fn debugger_script(&mut self, file: &str) {
+        self.reads(file);
+        for text in self.content(file) {
+            self.other_code("gdb", &text);
+            for line in text.lines().take(64).map(str::trim) {
+                if let Some(code) = line.strip_prefix('!') {
+                    self.embedded(code, true);
+                }
+            }
+        }
+    }
+
     /// What the words of a program that isn't known say by custom. Only what it is blocked for counts.
     pub(super) fn scan_commands(&mut self, words: &[String]) {
         for (at, word) in words.iter().enumerate().take(24) {
@@ -105,10 +190,21 @@ impl Run<'_, '_> {
                 self.embedded_code(&words[1..].join(" "));
             }
             // TeX and rpm have signs of their own.
-            for (open, close) in [("write18{", '}'), ("%(", ')'), ("os.execute(", ')')] {
+            for (open, close) in [
+                ("write18{", '}'),
+                ("%(", ')'),
+                ("os.execute(", ')'),
+                ("execute(", ')'),
+                ("become(", ')'),
+                ("reload(", ')'),
+            ] {
                 if let Some(code) = word.split_once(open).and_then(|(_, inner)| inner.rsplit_once(close)) {
                     self.embedded(code.0.trim_matches(['"', '\'']), false);
                 }
+            }
+            if let Some((_, code)) = words.get(at + 1).filter(|_| word == "--config").and_then(|it| it.split_once('='))
+            {
+                self.embedded(code.trim_start_matches('!'), false);
             }
             if word == "--" && at + 1 < words.len() {
                 let line = Self::line_of(&words[at + 1..]);
@@ -184,7 +280,11 @@ impl Run<'_, '_> {
         if text::listed("npm yarn pnpm bun", name) {
             self.known_scripts("package.json");
         }
-        for word in words.iter().filter(|word| *word == "-" || word.contains('.') && !word.starts_with('-')).take(16) {
+        for word in words
+            .iter()
+            .filter(|word| *word == "-" || word.starts_with("/dev/fd/") || word.contains('.') && !word.starts_with('-'))
+            .take(16)
+        {
             let known: Vec<String> = self.content(word).into_iter().filter(|text| text::is_known(text)).collect();
             known.iter().for_each(|code| self.other_code(name, code));
         }

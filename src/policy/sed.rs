@@ -1,6 +1,6 @@
 //! sed's scripts: which files they write and read, what they run, and what a plain substitution prints.
 
-use super::text::ANY;
+use super::text::{self, ANY};
 
 /// What a script does beside editing its input.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub(super) struct Script {
     pub(super) reads: Vec<String>,
     /// Commands that a shell runs; empty for the input itself.
     pub(super) runs: Vec<String>,
-    /// Substitutions of plain text, in order: what, with what, everywhere.
+    /// Substitutions of plain text, in order: what, with what, everywhere. Of nothing: what is put in front of a line.
     plain: Vec<(String, String, bool)>,
     /// Whether there is more than plain substitutions.
     is_more: bool,
@@ -21,7 +21,10 @@ pub(super) fn read(code: &str) -> Script {
     let mut rest = code;
     while !rest.is_empty() {
         rest = rest.trim_start_matches([' ', '\t', '\n', ';', '{', '}', '!']);
-        rest = address(rest);
+        let behind = address(rest);
+        // Some lines, not all.
+        script.is_more |= behind.len() < rest.len();
+        rest = behind;
         let Some(letter) = rest.chars().next() else { break };
         rest = &rest[letter.len_utf8()..];
         let line_end = rest.find('\n').unwrap_or(rest.len());
@@ -125,13 +128,16 @@ fn substitution<'a>(rest: &'a str, script: &mut Script) -> &'a str {
                 rest = &rest[end..];
                 break;
             }
-            'p' | 'i' | 'I' | 'm' | 'M' | '0'..='9' => script.is_more |= flag == 'p',
+            'p' | 'i' | 'I' | 'm' | 'M' | '0'..='9' => script.is_more = true,
             _ => break,
         }
         rest = &rest[flag.len_utf8()..];
     }
     let special = |text: &str| text.contains(['.', '*', '[', ']', '^', '$', '+', '?', '(', '|']);
-    if special(what) || with.contains('&') || with.contains("\\1") {
+    let letters = with.split('\\').skip(1).any(|behind| behind.starts_with(|c: char| c.is_ascii_alphanumeric()));
+    if what == "^" && !with.contains('&') && !letters {
+        script.plain.push((String::new(), plain(with), false));
+    } else if special(what) || with.contains('&') || with.contains("\\1") {
         script.is_more = true;
     } else {
         script.plain.push((plain(what), plain(with), everywhere));
@@ -174,6 +180,14 @@ fn plain(text: &str) -> String {
     made
 }
 
+/// Whether it can be told what scripts make of a text. What stands in front of each line is known though a line be a name
+/// that isn't.
+pub(super) fn follows(scripts: &[Script], text: &str) -> bool {
+    let is_prefix = |script: &Script| script.plain.iter().all(|(what, ..)| what.is_empty());
+    let is_names = || !text::has_open(text) && !text.contains(text::DECODED_MARK) && scripts.iter().all(is_prefix);
+    text.len() <= text::TEXT_BYTES_MAX && (text::is_known(text) || is_names())
+}
+
 /// What plain substitutions make of a text; `None` where a script does more.
 pub(super) fn apply(scripts: &[Script], text: &str) -> Option<String> {
     if scripts.iter().any(|script| script.is_more || !script.runs.is_empty()) {
@@ -211,5 +225,11 @@ mod tests {
     fn plain_substitutions_are_applied() {
         assert_eq!(apply(&[read("s/x/rm/;s/y/\\//")], "x y\n").as_deref(), Some("rm /\n"));
         assert_eq!(apply(&[read("s/x.*/rm/")], "x y\n"), None);
+        assert_eq!(apply(&[read("/q/s/x/y/")], "x\n"), None);
+        assert_eq!(apply(&[read("s/x/y/2")], "x\n"), None);
+        assert_eq!(apply(&[read("s|^|a/|;s/x/y/")], "x\nxx\n").as_deref(), Some("a/y\na/yx\n"));
+        let names = format!("{}\n", text::STAR);
+        assert!(follows(&[read("s|^|a/|")], &names) && !follows(&[read("s|^|a/|;s/x/y/")], &names));
+        assert!(!follows(&[read("s|^|a/|")], &format!("{}\n", text::OUTPUT)));
     }
 }

@@ -57,7 +57,10 @@ impl Run<'_, '_> {
                 self.signal("system", "sets the clock");
                 return Some(output());
             }
-            "date" | "nproc" | "hostid" | "uname" | "arch" => return Some(vec![format!("{NAME}\n")]),
+            "date" => return Some(date(words)),
+            "nproc" | "hostid" | "uname" | "arch" => return Some(vec![format!("{NAME}\n")]),
+            "uuidgen" if words.iter().all(|word| text::listed("-r -t", word)) => return Some(number()),
+            "wc" if matches!(words, [one] if text::listed("-l -w -c -m", one)) => return Some(number()),
             "hostname" if words.iter().all(|word| word.starts_with('-')) => return Some(vec![format!("{NAME}\n")]),
             "hostname" => {
                 self.signal("system", "sets the machine's name");
@@ -126,6 +129,12 @@ impl Run<'_, '_> {
         if name == "yq" && options.has("i", "inplace") {
             options.operands.iter().skip(1).for_each(|path| self.writes(path, crate::proto::action::WriteKind::Write));
         }
+        if text::listed("rg ag ack bat batcat delta", name)
+            && let Some(at) = words.iter().position(|word| word.starts_with("--pager"))
+        {
+            let inline = words[at].split_once('=').map(|(_, code)| code.to_owned());
+            self.code_elsewhere(&inline.or_else(|| words.get(at + 1).cloned()).unwrap_or_default());
+        }
         if let Some(code) = options.values("", "pre").next().filter(|_| name == "rg") {
             self.exec_program(vec![code.to_owned()]);
         }
@@ -157,6 +166,27 @@ impl Run<'_, '_> {
         data
     }
 
+    /// Whether what a filter makes went to the files that its operands name.
+    fn filters_to_files(&mut self, name: &str, options: &Options, data: &Value, decodes: bool) -> bool {
+        if let ("xxd", [_, target, ..]) = (name, options.operands.as_slice()) {
+            let made = |text: &String| if decodes { decoded(name, text) } else { OUTPUT.to_string() };
+            self.store(target, &data.iter().map(made).collect(), false);
+            return true;
+        }
+        if !decodes || !matches!(name, "gunzip" | "uncompress") || options.has("c", "stdout") {
+            return false;
+        }
+        for path in &options.operands {
+            let target = path.rsplit_once('.').map_or(path.as_str(), |(stem, _)| stem);
+            self.writes(target, crate::proto::action::WriteKind::Write);
+            let content: Value = self.content(path).iter().map(|text| decoded(name, text)).collect();
+            if content.iter().any(|text| text.contains(text::NET)) {
+                self.store(target, &content, false);
+            }
+        }
+        !options.operands.is_empty()
+    }
+
     fn filter(&mut self, name: &str, words: &[String]) -> Value {
         if name != "tr" {
             self.file_operands(name, words);
@@ -180,21 +210,18 @@ impl Run<'_, '_> {
             _ => options.operands.as_slice(),
         };
         let data = self.filtered(operands);
+        // Whole lines of what it gets, or their number.
+        let picks = name == "grep" && takes_only(words, "aciEFGPsvwx");
+        if picks && options.has("c", "") && operands.len() < 2 {
+            return number();
+        }
         let decodes = match name {
             "base64" | "base32" | "basenc" => options.has("dD", "decode"),
             "xxd" => options.has("r", "revert"),
             "zcat" | "gunzip" | "bzcat" | "xzcat" | "zstdcat" | "uncompress" => true,
             _ => false,
         };
-        if decodes && matches!(name, "gunzip" | "uncompress") && !operands.is_empty() && !options.has("c", "stdout") {
-            for path in operands {
-                let target = path.rsplit_once('.').map_or(path.as_str(), |(stem, _)| stem);
-                self.writes(target, crate::proto::action::WriteKind::Write);
-                let content: Value = self.content(path).iter().map(|text| decoded(name, text)).collect();
-                if content.iter().any(|text| text.contains(text::NET)) {
-                    self.store(target, &content, false);
-                }
-            }
+        if self.filters_to_files(name, &options, &data, decodes) {
             return super::exec::nothing();
         }
         if decodes {
@@ -219,7 +246,7 @@ impl Run<'_, '_> {
             if !is_known(text) || text.len() > text::TEXT_BYTES_MAX {
                 return match text.chars().next() {
                     // Lines and their order don't matter for names that a pattern stands for.
-                    Some(_) if matches!(name, "head" | "tail" | "sort" | "uniq" | "tac") => text.clone(),
+                    Some(_) if picks || matches!(name, "head" | "tail" | "sort" | "uniq" | "tac") => text.clone(),
                     _ => text::weightiest(text).to_string(),
                 };
             }
@@ -299,6 +326,42 @@ impl Run<'_, '_> {
         };
         vec![lines.join("\n") + "\n"]
     }
+}
+
+/// The time in the form that the words ask for: what the form says itself is known.
+fn date(words: &[String]) -> Value {
+    let Some(form) = words.iter().find_map(|word| word.strip_prefix('+')) else {
+        return vec![format!("{NAME}\n")];
+    };
+    let (mut made, mut rest) = (String::new(), form.chars());
+    while let Some(c) = rest.next() {
+        if c != '%' {
+            made.push(c);
+            continue;
+        }
+        let letter = rest.find(|c| !c.is_ascii_digit() && !"-_^#:EO".contains(*c));
+        made.extend(match letter {
+            Some('%') => Some('%'),
+            Some('n') => Some('\n'),
+            Some('t') => Some('\t'),
+            // Nothing in some languages.
+            Some('p' | 'P') => None,
+            _ => Some(NAME),
+        });
+    }
+    made.push('\n');
+    let may_fail = words.iter().any(|word| word.starts_with('-') && word != "-u");
+    [made].into_iter().chain(may_fail.then(String::new)).collect()
+}
+
+/// A number, or nothing where it could not be told.
+fn number() -> Value {
+    vec![format!("{NAME}\n"), String::new()]
+}
+
+/// Whether the options among words are none but these letters.
+fn takes_only(words: &[String], letters: &str) -> bool {
+    words.iter().filter_map(|word| word.strip_prefix('-')).all(|given| given.chars().all(|c| letters.contains(c)))
 }
 
 /// What `ps` or `pgrep` prints: the numbers of all processes, where nothing in its words chooses among them.
@@ -417,11 +480,17 @@ fn conversion(letter: char, spec: &str, word: &str) -> String {
 }
 
 fn seq(words: &[String]) -> Value {
-    let numbers: Option<Vec<i64>> = words
-        .iter()
-        .filter(|word| !word.starts_with("-w") && !word.starts_with("-s"))
-        .map(|word| word.parse().ok())
-        .collect();
+    let options = Options::read(words, "fs", "format separator");
+    let form = options.values("f", "format").next();
+    // A negative number isn't an option.
+    let numbers: Option<Vec<i64>> = match form.is_some() || options.values("s", "separator").next().is_some() {
+        true => &options.operands,
+        false => words,
+    }
+    .iter()
+    .filter(|word| !word.starts_with("-w") && !word.starts_with("-s"))
+    .map(|word| word.parse().ok())
+    .collect();
     let (from, step, to) = match numbers.as_deref() {
         Some([to]) => (1, 1, *to),
         Some([from, to]) => (*from, 1, *to),
@@ -434,10 +503,24 @@ fn seq(words: &[String]) -> Value {
     let mut text = String::new();
     let mut at = from;
     while step > 0 && at <= to || step < 0 && at >= to {
-        text.push_str(&format!("{at}\n"));
+        let number = form.map_or(at.to_string(), |form| in_form(form, at));
+        text.push_str(&format!("{number}\n"));
         at += step;
     }
     vec![text]
+}
+
+/// A number in a format of `seq`, in which one `%…` stands for it.
+fn in_form(form: &str, number: i64) -> String {
+    let Some((before, behind)) = form.split_once('%') else { return form.to_owned() };
+    let length = behind.find(|c: char| c.is_ascii_alphabetic()).map_or(behind.len(), |at| at + 1);
+    let width: usize =
+        behind[..length].trim_start_matches('0').trim_end_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0);
+    format!(
+        "{before}{number:0width$}{}",
+        &behind[length..],
+        width = if behind.starts_with('0') { width.min(32) } else { 0 }
+    )
 }
 
 fn part_of_path(name: &str, words: &[String]) -> Value {

@@ -8,8 +8,22 @@ use super::text::{self, has_open, listed};
 use crate::proto::action::{Effect, Risk, WriteKind};
 
 /// Programs that end the system, whatever else they are told.
-const POWER: [&str; 9] =
-    ["shutdown", "reboot", "halt", "poweroff", "kexec", "pm-suspend", "pm-hibernate", "coldreboot", "rtcwake"];
+const POWER: [&str; 14] = [
+    "shutdown",
+    "reboot",
+    "halt",
+    "poweroff",
+    "kexec",
+    "pm-suspend",
+    "pm-hibernate",
+    "coldreboot",
+    "rtcwake",
+    "openrc-shutdown",
+    "runit-init",
+    "gnome-session-quit",
+    "xfce4-session-logout",
+    "cinnamon-session-quit",
+];
 /// Programs that make or wipe file systems and partitions on what they are pointed at.
 const DISKS: [&str; 26] = [
     "blockdev",
@@ -72,6 +86,31 @@ const CONFIGURERS: &str = "umount swapon swapoff modprobe insmod rmmod depmod ip
 const POWER_UNITS: [&str; 10] =
     ["reboot", "poweroff", "halt", "shutdown", "kexec", "emergency", "rescue", "suspend", "hibernate", "ctrl-alt-del"];
 
+/// Parts of the names of methods that end the system or a session.
+const BUS_ENDS: [&str; 15] = [
+    "Reboot",
+    "PowerOff",
+    "Halt",
+    "Suspend",
+    "Hibernate",
+    "HybridSleep",
+    "Shutdown",
+    "KExec",
+    "RequestShutdown",
+    "Poweroff",
+    "KillSession",
+    "KillUser",
+    "TerminateSession",
+    "TerminateUser",
+    "TerminateSeat",
+];
+
+/// Whether the start of a unit ends the system or drops it to one user.
+fn is_power_unit(word: &str) -> bool {
+    let name = word.trim_end_matches(".target").trim_end_matches(".service").trim_start_matches("systemd-");
+    POWER_UNITS.contains(&name) || matches!(word, "runlevel0.target" | "runlevel6.target" | "runlevel1.target")
+}
+
 /// Whether a program ends the system.
 pub(super) fn is_power(name: &str) -> bool {
     POWER.contains(&name) || matches!(name, "init" | "telinit")
@@ -130,6 +169,7 @@ impl Run<'_, '_> {
                 }
             }
             "mount" => self.mount(words),
+            "flashrom" | "dpkg-divert" | "dpkg-statoverride" => self.replaces(name, words),
             _ if listed(CONFIGURERS, name) => self.configure(name, words),
 
             "logrotate" | "updatedb" | "fstrim" | "fsfreeze" | "sync" | "renice" => {
@@ -138,6 +178,20 @@ impl Run<'_, '_> {
             _ => return None,
         }
         Some(output())
+    }
+
+    /// Programs that put something else in place of firmware, or of a package's files.
+    fn replaces(&mut self, name: &str, words: &[String]) {
+        if name == "flashrom" {
+            let options = Options::read(words, "pcflirwvo", "programmer write read verify image layout chip");
+            if options.has("wE", "write") || options.has("", "erase") {
+                self.block("disk", "writes the machine's firmware");
+            }
+            return self.note(Risk::High, "device", "works on the machine's firmware");
+        }
+        if !words.iter().any(|word| listed("--list --truename --listpackage --help --version", word)) {
+            self.block("system-path", format!("{name} moves files of the system, or changes their modes"));
+        }
     }
 
     fn power(&mut self, name: &str, words: &[String]) {
@@ -164,17 +218,11 @@ impl Run<'_, '_> {
             // The name of a service is a path below `/etc/init.d`.
             self.exec_program(words.to_vec());
         }
-        let unit = |word: &str| {
-            let word = word.trim_end_matches(".target").trim_end_matches(".service").trim_start_matches("systemd-");
-            POWER_UNITS.contains(&word)
-        };
         let ends = listed(
             "reboot poweroff halt kexec soft-reboot suspend hibernate hybrid-sleep emergency rescue suspend-then-hibernate exit",
             verb,
         ) || matches!(verb, "isolate" | "start" | "restart" | "enable" | "set-default")
-            && plain.iter().skip(1).any(|word| {
-                unit(word) || matches!(*word, "runlevel0.target" | "runlevel6.target" | "runlevel1.target")
-            })
+            && plain.iter().skip(1).any(|word| is_power_unit(word) || verb == "isolate" && has_open(word))
             || has_open(verb);
         let all = ["init.scope", "user.slice", "system.slice", "-.slice"];
         if matches!(verb, "kill" | "stop") && plain.iter().any(|word| all.contains(word)) {
@@ -182,6 +230,12 @@ impl Run<'_, '_> {
         }
         if ends && name != "service" {
             return self.block("power", format!("{name} {verb} ends the system"));
+        }
+        // A unit that is named by its path is put among those that start by themselves.
+        let by_path = plain.iter().skip(1).any(|word| word.contains('/'));
+        let is_given = verb == "edit" && words.iter().any(|word| word == "--stdin");
+        if by_path && matches!(verb, "link" | "enable" | "reenable") || is_given {
+            return self.block("persistence", format!("{name} {verb} adds a unit from a file"));
         }
         if matches!(verb, "kill-session" | "terminate-session" | "terminate-user" | "kill-user" | "terminate-seat") {
             return self.block("kill-all", format!("{name} {verb} ends sessions"));
@@ -212,21 +266,19 @@ impl Run<'_, '_> {
 
     fn bus(&mut self, words: &[String]) {
         let said = words.join(" ");
-        let ends = [
-            "Reboot",
-            "PowerOff",
-            "Halt",
-            "Suspend",
-            "Hibernate",
-            "Shutdown",
-            "KExec",
-            "RequestShutdown",
-            "Poweroff",
-            "KillSession",
-            "TerminateSession",
-        ];
-        if ends.iter().any(|word| said.contains(word)) && !said.contains("CanReboot") && !said.contains("CanPowerOff") {
-            self.block("power", "asks over D-Bus to end the system");
+        let asks_first = said.contains("CanReboot") || said.contains("CanPowerOff");
+        let ends = BUS_ENDS.iter().any(|word| said.contains(word)) && !asks_first;
+        // Of KDE's and GNOME's session managers, and of ConsoleKit.
+        let method =
+            |wanted: &[&str]| words.iter().any(|word| wanted.contains(&word.rsplit('.').next().unwrap_or(word)));
+        let ends_session = method(&["logout", "Logout", "closeSession"])
+            || said.contains("ConsoleKit") && method(&["Stop", "Restart"])
+            || said.contains("UPower") && method(&["Sleep"]);
+        let starts = ["StartUnit", "RestartUnit", "StartTransientUnit", "EnqueueUnitJob", "SetDefaultTarget"];
+        let unit = |word: &String| is_power_unit(word.rsplit(':').next().unwrap_or_default().trim_matches(['"', '\'']));
+        let starts_end = starts.iter().any(|call| said.contains(call)) && words.iter().any(unit);
+        if ends || ends_session || starts_end {
+            self.block("power", "asks over D-Bus to end the system or the session");
         } else {
             self.note(Risk::High, "system", "speaks to services over D-Bus");
         }

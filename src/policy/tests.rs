@@ -145,6 +145,7 @@ fn limits_block() {
         ("a".repeat(SCRIPT_BYTES_MAX + 1), "too-long"),
         (format!("echo {deep}"), "too-deep"),
         ("ls; ".repeat(5000), "too-complex"),
+        (format!("x='#{}'; {}", "x".repeat(4000), "eval \"$x\"; ".repeat(60)), "too-complex"),
         (format!("python3 -c '{}'", ";".repeat(40_000)), "too-complex"),
         ("echo \u{202e}x".to_owned(), "odd-character"),
         ("echo a\0b".to_owned(), "odd-character"),

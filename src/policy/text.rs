@@ -26,6 +26,9 @@ pub(super) const QUESTION: char = '\u{FDD7}';
 /// `[` as a pattern.
 pub(super) const BRACKET: char = '\u{FDD8}';
 
+/// Everything below a directory, however deep: what a `find` without a choice finds. Hardly a line writes it so.
+pub(super) const ALL_BELOW: &str = "\u{FDD6}\u{FDD6}\u{FDD1}";
+
 /// Longest text that is followed through a program, in bytes.
 pub(super) const TEXT_BYTES_MAX: usize = 4096;
 

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use super::exec::{nothing, output};
 use super::options::Options;
 use super::run::{Run, Value};
-use super::text::{self, ANY, STAR};
+use super::text::{self, ALL_BELOW, ANY};
 use crate::proto::action::Risk;
 
 /// A row of the table.
@@ -62,11 +62,11 @@ impl Run<'_, '_> {
                 self.note(Risk::High, "wrapper", "bwrap runs it with other mounts");
                 self.exec_program(rest)
             }
-            "watch" | "hyperfine" | "entr" | "watchexec" | "nodemon" | "chokidar" | "expect" | "su" | "runuser"
-            | "sg" | "newgrp" | "script" | "flock" | "tmux" | "screen" | "at" | "batch" | "crontab" | "capsh"
-            | "ifup" | "start-stop-daemon" | "machinectl" | "run-parts" | "pee" | "perf" | "man" | "less" | "more"
-            | "vi" | "vim" | "nvim" | "view" | "vimdiff" | "rview" | "rvim" | "gvim" | "ex" | "ed" | "emacs"
-            | "nano" => self.line_wrapper(name, words),
+            "watch" | "hyperfine" | "concurrently" | "entr" | "watchexec" | "nodemon" | "chokidar" | "expect"
+            | "su" | "runuser" | "sg" | "newgrp" | "script" | "flock" | "tmux" | "screen" | "at" | "batch"
+            | "crontab" | "capsh" | "ifup" | "start-stop-daemon" | "machinectl" | "run-parts" | "pee" | "perf"
+            | "man" | "less" | "more" | "vi" | "vim" | "nvim" | "view" | "vimdiff" | "rview" | "rvim" | "gvim"
+            | "ex" | "ed" | "emacs" | "nano" => self.line_wrapper(name, words),
             "ssh" | "mosh" | "rsh" | "dbclient" | "autossh" | "slogin" => self.ssh(words),
             "npx" | "bunx" | "pnpx" | "uvx" | "pipx" => {
                 self.net("");
@@ -87,7 +87,7 @@ impl Run<'_, '_> {
             | "xfce4-terminal"
             | "mate-terminal"
             | "tilix"
-            | "st" => self.terminal(words),
+            | "st" => self.terminal(name, words),
             "direnv" | "mise" | "rtx" | "asdf" | "conda" | "mamba" | "micromamba" | "corepack" | "volta" | "fnm"
             | "rbenv" | "pyenv" | "nodenv" | "hatch" | "flatpak" | "snap" | "toolbox" | "distrobox" | "nvm" | "op"
             | "doppler" | "dotenv"
@@ -197,7 +197,7 @@ impl Run<'_, '_> {
                 let code = rest.join(" ");
                 return self.code_elsewhere(&code);
             }
-            "hyperfine" | "pee" | "sg" | "chokidar" | "nodemon" | "watchexec" | "entr" => {
+            "hyperfine" | "concurrently" | "pee" | "sg" | "chokidar" | "nodemon" | "watchexec" | "entr" => {
                 for word in words.iter().filter(|word| word.contains(' ')) {
                     self.code_elsewhere(word);
                 }
@@ -264,12 +264,15 @@ impl Run<'_, '_> {
             return output();
         }
         self.note(Risk::High, "interactive", format!("{name} waits for a person and can run commands"));
-        let mut is_code = false;
+        let (mut is_code, mut is_script) = (false, false);
         for word in words {
             let code = if is_code { Some(word.as_str()) } else { word.strip_prefix('+') };
-            is_code = matches!(word.as_str(), "--cmd" | "-S" | "--eval" | "-eval" | "--command")
+            is_code = matches!(word.as_str(), "--cmd" | "--eval" | "-eval" | "--command")
                 || word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
-            if let Some(code) = code {
+            let names_script = std::mem::replace(&mut is_script, is_script_option(name, word));
+            if names_script {
+                self.editor_script(name, word);
+            } else if let Some(code) = code {
                 code.split('|').for_each(|line| self.editor_line(line));
                 if let Some((_, shell)) = code.split_once(" !") {
                     self.code_elsewhere(shell);
@@ -279,7 +282,9 @@ impl Run<'_, '_> {
                 if reads { self.reads(word) } else { self.writes(word, crate::proto::action::WriteKind::Write) }
             }
         }
-        if matches!(name, "ed" | "ex" | "vim" | "vi" | "nvim") {
+        if matches!(name, "ed" | "ex") {
+            self.editor_script(name, "-");
+        } else if matches!(name, "vim" | "vi" | "nvim") {
             self.editor_input();
         }
         output()
@@ -295,11 +300,21 @@ impl Run<'_, '_> {
                     self.code_elsewhere(code.strip_prefix("shell ").unwrap_or(code));
                     self.other_code("gdb", code);
                 }
+                "x" | "command" | "s" | "source" | "ix" | "init-command" => {
+                    let file = words.get(at + 1).cloned().unwrap_or_default();
+                    self.debugger_script(&file);
+                }
+                option if option.starts_with("command=") && word.starts_with('-') => {
+                    self.debugger_script(&option["command=".len()..]);
+                }
                 "args" | "" if word.starts_with("--") => {
                     self.exec_program(words[at + 1..].to_vec());
                 }
                 _ => {}
             }
+        }
+        if self.streams.input.is_some() {
+            self.debugger_script("-");
         }
         output()
     }
@@ -319,7 +334,7 @@ impl Run<'_, '_> {
                 super::files::is_destroyer(&name) || super::system::is_power(&name) || super::exec::is_shell(&name);
             if known
                 || WRAPPERS.contains_key(name.as_str())
-                || text::listed("rimraf del-cli del trash-cli yarn pnpm", &name)
+                || text::listed("rimraf del-cli del trash-cli yarn pnpm concurrently nodemon onchange", &name)
             {
                 self.exec_program(words[at..].to_vec());
             }
@@ -328,13 +343,21 @@ impl Run<'_, '_> {
     }
 
     /// A terminal that runs a command.
-    fn terminal(&mut self, words: &[String]) -> Value {
+    fn terminal(&mut self, name: &str, words: &[String]) -> Value {
         self.note(Risk::High, "wrapper", "opens a terminal");
         let at = words
             .iter()
             .position(|word| matches!(word.as_str(), "-e" | "-x" | "--" | "--command" | "start" | "--execute"));
-        let rest = at.map_or(&[][..], |at| &words[at + 1..]);
+        let takes_words = matches!(name, "kitty" | "foot" | "st");
+        let rest = match at {
+            Some(at) => &words[at + 1..],
+            None if takes_words => {
+                leading(words, "cdoTtwWDaAfgnDi", "config directory override title name class app-id")
+            }
+            None => &[],
+        };
         match rest {
+            [word, ..] if word.starts_with(['+', '@']) => {}
             [code] => _ = self.code_elsewhere(code),
             [] => {}
             words => _ = self.exec_program(words.to_vec()),
@@ -424,6 +447,10 @@ impl Run<'_, '_> {
                 }
             }
         }
+        if is_send {
+            let lines: Vec<String> = typed(words).into_iter().filter(|line| text::is_known(line)).collect();
+            self.code_elsewhere(&lines.join("\n"));
+        }
         // Words behind the options are a command: `screen -dm rm …`, `tmux new-session -d rm …`.
         let commands =
             ["new-session", "new", "new-window", "neww", "split-window", "splitw", "run-shell", "run", "if-shell"];
@@ -461,7 +488,9 @@ impl Run<'_, '_> {
             let text = if by_nul { text } else { text.replace('\0', "\n") };
             let items: Vec<String> = match (&replace, options.values("d", "delimiter").next()) {
                 (None, _) if by_nul => text.split('\0').map(str::to_owned).collect(),
-                (None, _) if options.has("0", "null") => vec![text],
+                // What `find` may print is told by lines, whatever stands between.
+                (None, _) if options.has("0", "null") && text::is_known(&text) => vec![text],
+                (None, _) if options.has("0", "null") => text.lines().map(str::to_owned).collect(),
                 (Some(_), _) if by_nul => text.split('\0').map(str::to_owned).collect(),
                 (Some(_), _) => text.lines().map(str::to_owned).collect(),
                 (None, Some(delimiter)) => {
@@ -502,6 +531,12 @@ impl Run<'_, '_> {
                 data.iter().flat_map(|text| text.lines()).map(str::to_owned).collect()
             }
         };
+        // With `-q` no shell reads the command's words again.
+        let is_quoted = options.iter().any(|word| {
+            matches!(word.as_str(), "--quote") || word.starts_with('-') && !word.starts_with("--") && word.contains('q')
+        });
+        let quote = |word: &String| if is_quoted { super::exec::quote(word) } else { word.clone() };
+        let command: Vec<String> = command.iter().map(quote).collect();
         for item in items.iter().take(16) {
             let mut code = command.join(" ");
             code = if code.contains("{}") { code.replace("{}", item) } else { format!("{code} {item}") };
@@ -526,11 +561,12 @@ impl Run<'_, '_> {
         }
         let host = rest.first().map(String::as_str).unwrap_or_default().to_owned();
         self.net(host.rsplit('@').next().unwrap_or_default());
+        let is_here = self.comes_back(&host, &options, "p");
         let code = rest.get(1..).unwrap_or_default();
         let code = code.strip_prefix(&["--".to_owned()][..]).unwrap_or(code).join(" ");
         let input = self.streams.input.clone();
-        let cwd = format!("{}/{}", "/home", "remote");
-        self.elsewhere(1, &cwd, |run| {
+        let cwd = if is_here { self.map.rules.home.clone() } else { "/home/remote".to_owned() };
+        self.elsewhere(usize::from(!is_here), &cwd, |run| {
             if code.trim().is_empty() {
                 if let Some(data) = input {
                     data.iter().for_each(|code| {
@@ -577,6 +613,14 @@ impl Run<'_, '_> {
         let from = words.iter().position(|word| *word == verb).map_or(words.len(), |at| at + 1);
         if !matches!(verb.as_str(), "run" | "exec" | "create") {
             self.note(Risk::High, "elsewhere", "acts on containers");
+            // `podman unshare COMMAND` stays on this machine; `docker compose run` takes directories as `docker run` does.
+            if verb == "unshare" {
+                return self.exec_program(leading(&words[from..], "", "").to_vec());
+            }
+            let run = words[from..].iter().position(|word| word == "run").filter(|_| verb == "compose");
+            if let Some(at) = run {
+                return self.container(&words[from + at..]);
+            }
             return output();
         }
         self.note(Risk::High, "container", "runs a container");
@@ -601,6 +645,30 @@ impl Run<'_, '_> {
         }
         output()
     }
+}
+
+/// The lines that are typed into another terminal: words are put together, the names of keys stand for what they type.
+fn typed(words: &[String]) -> Vec<String> {
+    let at = words.iter().position(|word| matches!(word.as_str(), "send-keys" | "send" | "stuff"));
+    let mut lines = vec![String::new()];
+    for word in leading(at.map_or(&[], |at| &words[at + 1..]), "tNc", "") {
+        match word.as_str() {
+            "Enter" | "C-m" | "KPEnter" | "C-j" | ";" => lines.push(String::new()),
+            "Space" => lines.last_mut().into_iter().for_each(|line| line.push(' ')),
+            key if key.starts_with("C-")
+                || key.starts_with("M-")
+                || text::listed("Escape Up Down Left Right BSpace Tab", key) =>
+            {
+                lines.push(String::new());
+            }
+            word => {
+                let text = word.replace("\\n", "\n").replace("^M", "\n");
+                lines.last_mut().into_iter().for_each(|line| line.push_str(&text));
+            }
+        }
+    }
+    lines.retain(|line| !line.trim().is_empty());
+    lines
 }
 
 /// Directories of this machine that a container gets, and where it has them.
@@ -636,6 +704,15 @@ fn behind_bubblewrap(words: &[String]) -> &[String] {
         };
     }
     words.get(at..).unwrap_or_default()
+}
+
+/// Whether the next word of an editor names a file of its commands.
+fn is_script_option(name: &str, option: &str) -> bool {
+    match name {
+        "emacs" => text::listed("-l --load -load --script -script", option),
+        "less" | "more" | "man" | "nano" | "ed" => false,
+        _ => matches!(option, "-S" | "-u" | "-U") || option == "-s" && name != "ex",
+    }
 }
 
 /// The words from the first that isn't an option, nor the value of one.
@@ -686,6 +763,6 @@ pub(super) fn found_path(start: &str, name: Option<&str>) -> String {
     let start = if start.is_empty() { "/" } else { start };
     match name {
         Some(name) => format!("{}/{}/{name}", start.trim_end_matches('/'), text::NAME),
-        None => format!("{}/{STAR}", start.trim_end_matches('/')),
+        None => format!("{}/{ALL_BELOW}", start.trim_end_matches('/')),
     }
 }
