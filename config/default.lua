@@ -324,7 +324,7 @@ return {
     response_bytes = 1024 * 1024,
     -- milliseconds, 1 to 600000: how long a tool may take that has no limit of its own.
     tool_ms = 30000,
-    -- milliseconds, 1 to 3600000: how long a model's command may take.
+    -- milliseconds, 1 to 3600000: how long a model's command may run until you are asked; else it is a job.
     shell_ms = 15000,
     -- milliseconds, 1 to 600000: how long a request of `http` may take, redirects included.
     http_ms = 20000,

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
@@ -14,7 +15,7 @@ use crate::log::{self, Level};
 use crate::model::{Cancel, Tool, ToolCall};
 use crate::proto::Event;
 use crate::proto::action::{Action, Decision, Risk};
-use crate::proto::tool::{Answer, FileChange, Outcome, Question, Step, ToolError, ToolEvent};
+use crate::proto::tool::{Answer, Fate, FileChange, Outcome, Overdue, Question, Step, ToolError, ToolEvent};
 use crate::steps::Steps;
 use crate::tools::{Limits, Memory, Place, Registry, Replies, Spill, Work, changed_by_person, taken};
 
@@ -551,6 +552,10 @@ struct Asking<'a>(&'a mut dyn Person);
 impl Replies for Asking<'_> {
     fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
         self.0.reply(question, choices)
+    }
+
+    fn fate(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<Fate> {
+        self.0.fate(command, has_ended)
     }
 }
 

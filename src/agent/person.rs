@@ -1,7 +1,10 @@
 //! The person behind a question, as the agent needs them: whoever shows events also asks what must be asked.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use crate::model::Crossing;
-use crate::proto::tool::{Answer, Outcome, Question};
+use crate::proto::tool::{Answer, Fate, Outcome, Overdue, Question};
 
 /// Somebody who can be asked while a question is answered. What isn't overridden is answered with no.
 pub trait Person {
@@ -22,6 +25,11 @@ pub trait Person {
 
     /// What they say to a question of the model's; nothing where nothing was said.
     fn reply(&mut self, _: &str, _: &[String]) -> Option<String> {
+        None
+    }
+
+    /// What is to become of a command that still runs: asked until it `has_ended`; nothing where nothing was said.
+    fn fate(&mut self, _command: &Overdue, _has_ended: &Arc<AtomicBool>) -> Option<Fate> {
         None
     }
 

@@ -22,7 +22,7 @@ use super::wire::Line;
 use crate::agent::{Cancel, changed_line};
 use crate::app::{self, Channel, ChannelKind, Request, Resume, Runtime};
 use crate::host;
-use crate::proto::tool::{STILL_RUNNING, Step};
+use crate::proto::tool::Step;
 use crate::proto::{Event, Failure, FailureKind};
 use crate::render::text::escape_visible;
 use crate::render::{Markdown, Options, sanitise, strip_controls};
@@ -424,8 +424,7 @@ impl Face {
             Step::Denied { why } => self.say_beside(&format!("[tool] denied: {}", escape_visible(why))),
             Step::Done { outcome, .. } => {
                 if let Some(error) = outcome.error.as_ref().filter(|error| error.code != "denied") {
-                    // What goes on hasn't failed.
-                    let failed = if error.code == STILL_RUNNING { "" } else { "failed: " };
+                    let failed = if error.is_failure() { "failed: " } else { "" };
                     self.say_beside(&format!("[tool] {failed}{}", escape_visible(error.headline())));
                 }
                 if let Some(line) = changed_line(outcome, &self.undo) {

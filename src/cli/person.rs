@@ -3,13 +3,15 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::desk::{Desk, Manner};
 use crate::agent::{Cancel, Crossing, Person};
 use crate::app::Runtime;
 use crate::console::Options;
-use crate::proto::tool::{Answer, Question};
-use crate::repl::{approve, ask_yes_or_no, crossing_question, words};
+use crate::proto::tool::{Answer, Fate, Overdue, Question};
+use crate::repl::{approve, ask_yes_or_no, crossing_question, fate, words};
 use crate::shell::terminal::RawTerminal;
 
 /// Somebody at the controlling terminal.
@@ -105,5 +107,9 @@ impl Person for AtTty {
 
     fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
         self.ask(|desk, _| words(desk, question, choices)).flatten()
+    }
+
+    fn fate(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<Fate> {
+        self.ask(|desk, cancel| fate(desk, command, has_ended, cancel)).flatten()
     }
 }

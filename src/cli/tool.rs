@@ -4,6 +4,8 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
@@ -14,7 +16,7 @@ use super::person::AtTty;
 use crate::agent::{Cancel, Person};
 use crate::app::{self, ChannelKind, Request, Runtime};
 use crate::model::ToolCall;
-use crate::proto::tool::{Answer, Question};
+use crate::proto::tool::{Answer, Fate, Overdue, Question};
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 use crate::tools::{Spec, Start};
@@ -89,7 +91,7 @@ fn start(config: Option<PathBuf>) -> Result<Runtime, Failure> {
 fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
     let Runtime { settings, env, .. } = start(config)?;
     // A list starts nothing.
-    let start: Start = std::sync::Arc::new(|_, _, _| Err("nothing is started for a list".to_owned()));
+    let start: Start = Arc::new(|_, _, _| Err("nothing is started for a list".to_owned()));
     let (registry, problems) = app::tools(&settings, &env, &start);
     problems.iter().for_each(report);
     let text = if is_json {
@@ -162,6 +164,11 @@ impl Person for Caller {
 
     fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
         self.tty.reply(question, choices)
+    }
+
+    fn fate(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<Fate> {
+        let command = Overdue { no_job: Some("it would end with this call"), ..command.clone() };
+        self.tty.fate(&command, has_ended)
     }
 }
 

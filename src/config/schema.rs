@@ -362,7 +362,7 @@ pub const ROWS: &[Row] = &[
     row("limits.tool_rounds_once", Kind::Integer(1, ROUNDS_MAX), "the same, for `reedclaw agent -m`", Less),
     row("limits.response_bytes", Kind::Integer(1024, 256 * MIB), "bytes of an answer", Less),
     row("limits.tool_ms", Kind::Integer(1, MINUTES_10_MS), "how long a tool may take", Less),
-    row("limits.shell_ms", Kind::Integer(1, HOUR_MS), "how long a model's command may take", Less),
+    row("limits.shell_ms", Kind::Integer(1, HOUR_MS), "how long a model's command may run until you are asked", Less),
     row("limits.http_ms", Kind::Integer(1, MINUTES_10_MS), "how long a request of `http` may take", Less),
     row("limits.repeats", Kind::Integer(2, 100), "times that the same call may give the same result", Less),
     row("limits.output_bytes", Kind::Integer(1024, 16 * MIB), "bytes of a tool's output that the model is shown", Less),

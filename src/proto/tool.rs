@@ -63,6 +63,30 @@ pub enum Answer {
     No(String),
 }
 
+/// A command that still runs when its time is over, as the person is asked about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overdue {
+    /// What runs.
+    pub command: String,
+    /// Since when.
+    pub ran_for: Duration,
+    /// The last line that it printed; text from outside, to be escaped by whoever shows it.
+    pub last_line: Option<String>,
+    /// Why it can't go on as a job, where it can't.
+    pub no_job: Option<&'static str>,
+}
+
+/// What a person wants to become of an [`Overdue`] command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It goes on as a job, and the model with its work.
+    Job,
+    /// It is waited for until it ends.
+    Wait,
+    /// It is ended now.
+    End,
+}
+
 /// What came of a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
@@ -115,6 +139,8 @@ pub enum Step {
 
 /// The [code](ToolError::code) of a command whose time is over and that goes on.
 pub const STILL_RUNNING: &str = "still-running";
+/// The [code](ToolError::code) of a command that the person ended.
+pub const ENDED_BY_USER: &str = "ended-by-user";
 
 /// Why a call failed, so that a model can mend it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -133,6 +159,12 @@ impl ToolError {
     #[must_use]
     pub fn new(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: hint.into() }
+    }
+
+    /// Whether something went wrong: neither does what goes on fail, nor what the person ended.
+    #[must_use]
+    pub fn is_failure(&self) -> bool {
+        ![STILL_RUNNING, ENDED_BY_USER].contains(&self.code)
     }
 
     /// What failed, in one line: what a file has there follows in others.

@@ -4,9 +4,9 @@ use nu_ansi_term::{Color, Style};
 
 use super::patch::patches;
 use super::sheet::{Look, Sheet};
-use super::text::{clusters, escape_visible};
+use super::text::{clusters, ellipsis, escape_visible};
 use crate::proto::action::{Action, Effect};
-use crate::proto::tool::Question;
+use crate::proto::tool::{Overdue, Question};
 
 /// Effects that are listed.
 const EFFECTS_MAX: usize = 12;
@@ -71,6 +71,29 @@ pub fn asked_rows(question: &str, choices: &[String], width_columns: usize, colo
     rows.put(Style::new(), question);
     for (at, choice) in choices.iter().enumerate() {
         rows.put(Style::new(), &format!("{}. {choice}", at + 1));
+    }
+    rows.rows
+}
+
+/// A command that still runs after its time.
+#[must_use]
+pub fn overdue_rows(command: &Overdue, width_columns: usize, color: bool) -> Vec<String> {
+    let mut rows = Rows { width: width_columns.saturating_sub(4).max(20), color, rows: Vec::new() };
+    rows.head(&format!("The command still runs after {} s", command.ran_for.as_secs()));
+    // The person has read it: one row tells which it is.
+    let mut put_row = |style, text: &str| rows.put(style, &ellipsis(&escape_visible(text), rows.width));
+    put_row(Color::Cyan.normal(), command.command.trim());
+    let dim = Style::new().dimmed();
+    put_row(
+        dim,
+        &match &command.last_line {
+            Some(line) => format!("its last line: {}", line.replace('\t', " ")),
+            None => "it has printed nothing yet".to_owned(),
+        },
+    );
+    match command.no_job {
+        Some(why) => rows.put(dim, &format!("it can't go on as a job: {why}")),
+        None => rows.put(dim, "a job runs on beside the model's work, and ends with reedclaw at the latest"),
     }
     rows.rows
 }
@@ -160,6 +183,29 @@ mod tests {
                 "  asked because: a\\x1b[2Jb (x)",
             ]
         );
+    }
+
+    #[test]
+    fn a_command_that_still_runs_is_told_in_rows_that_fit() {
+        let overdue = |command: &str, last_line: Option<&str>, no_job| Overdue {
+            command: command.to_owned(),
+            ran_for: std::time::Duration::from_millis(15_900),
+            last_line: last_line.map(str::to_owned),
+            no_job,
+        };
+        let rows = overdue_rows(&overdue("make\n\u{1b}[2Jtest\n", Some("a\t\u{202e}b"), None), 80, false);
+        assert_eq!(
+            rows,
+            [
+                "The command still runs after 15 s",
+                "  make\\n\\x1b[2Jtest",
+                "  its last line: a \\u{202e}b",
+                "  a job runs on beside the model's work, and ends with reedclaw at the latest",
+            ]
+        );
+        let rows = overdue_rows(&overdue(&"日本".repeat(99), None, Some("too many run already")), 60, false);
+        assert!(rows[1].ends_with('…') && rows.iter().all(|row| crate::render::text::width(row) <= 60), "{rows:?}");
+        assert_eq!(rows[2..], ["  it has printed nothing yet", "  it can't go on as a job: too many run already"]);
     }
 
     #[test]

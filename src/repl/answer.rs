@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::approve::{approve, crossing_question, words};
+use super::fate::fate;
 use super::question::ask_yes_or_no;
 use super::run::{Flow, Repl};
 use super::tooling::Given;
@@ -17,7 +18,7 @@ use crate::agent::{Agent, Cancel, Crossing, Forgetful, Person, changed_line};
 use crate::app::Channel;
 use crate::console::{Console, Waiting};
 use crate::gate::CHECK_TOOL;
-use crate::proto::tool::{Answer, Outcome, Question, STILL_RUNNING, Step, ToolEvent};
+use crate::proto::tool::{Answer, Fate, Outcome, Overdue, Question, Step, ToolEvent};
 use crate::proto::{Event, Spent};
 use crate::render::text::escape_visible;
 use crate::render::{Markdown, Options};
@@ -47,6 +48,8 @@ pub(super) enum Wanted {
     Approval(Box<Question>, Sender<Answer>),
     /// A reply in words.
     Words(String, Vec<String>, Sender<Option<String>>),
+    /// What is to become of a command that still runs; the question stands until it has ended.
+    Fate(Overdue, Arc<AtomicBool>, Sender<Option<Fate>>),
     /// A command in the person's own shell.
     Command(String, Sender<Option<Outcome>>),
 }
@@ -162,6 +165,9 @@ impl Repl {
             Wanted::Words(question, choices, to) => words(self, &question, &choices).map(|said| {
                 let _ = to.send(said);
             }),
+            Wanted::Fate(command, has_ended, to) => fate(self, &command, &has_ended, cancel).map(|said| {
+                let _ = to.send(said);
+            }),
             Wanted::Command(command, to) => self.run_for_model(command).map(|outcome| {
                 let _ = to.send(outcome);
             }),
@@ -217,6 +223,11 @@ impl Person for AtTerminal<'_> {
     fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
         let (question, choices) = (question.to_owned(), choices.to_vec());
         self.want(|answer| Wanted::Words(question, choices, answer)).flatten()
+    }
+
+    fn fate(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<Fate> {
+        let (command, has_ended) = (command.clone(), Arc::clone(has_ended));
+        self.want(|answer| Wanted::Fate(command, has_ended, answer)).flatten()
     }
 
     fn has_shell(&self) -> bool {
@@ -356,11 +367,11 @@ fn done(outcome: &Outcome, ms: u128, number: usize) -> Option<String> {
         Some(error) => {
             let is_all = outcome.output.is_empty() && error.headline() == error.message;
             let more = if is_all { String::new() } else { format!(" (:show {number})") };
-            // What goes on hasn't failed.
-            match error.code {
-                STILL_RUNNING => Some(format!("  {}{more}", shown(error.headline()))),
-                _ => Some(format!("  failed: {}{seconds}{more}", shown(error.headline()))),
-            }
+            let headline = shown(error.headline());
+            Some(match error.is_failure() {
+                true => format!("  failed: {headline}{seconds}{more}"),
+                false => format!("  {headline}{more}"),
+            })
         }
         // An edit says itself how much it was.
         None if outcome.metadata.contains_key("stats") => {

@@ -19,6 +19,7 @@ mod cost;
 #[allow(clippy::disallowed_methods, reason = "$EDITOR's process, which the line editor starts")]
 mod editor;
 mod estop;
+mod fate;
 pub mod highlight;
 pub mod history;
 mod hooks;
@@ -48,5 +49,6 @@ mod writer;
 pub use approve::{approve, crossing_question, words};
 pub use channel::Shell;
 pub use configure::editor_program;
+pub use fate::fate;
 pub use programs::first_names;
 pub use question::{Asking, ask_yes_or_no};

@@ -1,6 +1,7 @@
 //! A question that a lone key answers. A paste, an escape sequence and keys that were typed before it are no answer.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use reedline::{EditCommand, Signal};
@@ -47,6 +48,9 @@ impl Reader {
 /// may still have on their way (the thread that lists programs, the one that answers).
 const NUDGES: u8 = 3;
 
+/// How often is looked whether a question is withdrawn.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// A question that is put, as it sees itself.
 pub(super) trait Asked {
     /// What is answered.
@@ -57,6 +61,10 @@ pub(super) trait Asked {
     fn key(&mut self, keys: &[u8], console: &Console) -> Option<Self::Answer>;
     /// Something else was written meanwhile.
     fn disturbed(&mut self) {}
+    /// What withdraws it once it is set, as if no key had come; nothing where it stands until it is answered.
+    fn withdrawn_by(&self) -> Option<&AtomicBool> {
+        None
+    }
 }
 
 /// One row of text, and what keys mean.
@@ -130,15 +138,18 @@ pub(super) fn put<P: Asking, A: Asked>(
     let deadline_from_now = || wait.map(|wait| Instant::now() + wait);
     let mut deadline = deadline_from_now();
     let answer = loop {
-        let event = match deadline {
+        if asked.withdrawn_by().is_some_and(|is_withdrawn| is_withdrawn.load(Ordering::Acquire)) {
+            break Ok(late);
+        }
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let looks = asked.withdrawn_by().map(|_| LOOK);
+        let event = match left.into_iter().chain(looks).min() {
             None => person.session().next_event(),
-            Some(deadline) => {
-                let left = deadline.saturating_duration_since(Instant::now());
-                match person.session().next_event_within(left) {
-                    Some(event) => event,
-                    None => break Ok(late),
-                }
-            }
+            Some(wait) => match person.session().next_event_within(wait) {
+                Some(event) => event,
+                None if left.is_some_and(|left| left <= wait) => break Ok(late),
+                None => continue,
+            },
         };
         match event {
             Event::Nudged if nudges_due > 0 => {

@@ -19,12 +19,17 @@ use ring::rand::{SecureRandom, SystemRandom};
 use super::spawner::Spawner;
 use super::terminal::Terminal;
 use crate::base::hex;
+use crate::render::strip_controls;
 use crate::sandbox::end;
 
 /// How often is looked whether everything was stopped.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long the second line that ends a command may be behind the first, once its time is over.
+const END_TIME: Duration = Duration::from_secs(2);
 /// Bytes of one stream that are kept; what comes beyond is counted.
 const KEPT_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Bytes in which the last line is looked for.
+const TAIL_BYTES: usize = 16 * 1024;
 /// Time that processes have to end by themselves.
 const GRACE: Duration = Duration::from_millis(200);
 /// Reads commands, each as number, directory and line with a NUL behind it, and runs them one by one. Their input is the
@@ -54,6 +59,8 @@ struct Stream<R> {
     bytes: Vec<u8>,
     dropped: usize,
     is_over: bool,
+    /// When something came last.
+    heard: Option<Instant>,
 }
 
 /// How far a command got.
@@ -136,7 +143,18 @@ impl Bash {
         deadline: Instant,
         is_stopped: &dyn Fn() -> bool,
     ) -> std::io::Result<Ran> {
+        self.wait_while(number, &|| deadline.saturating_duration_since(Instant::now()), is_stopped)
+    }
+
+    /// Waits on as long as there is time left, which may change meanwhile.
+    pub(super) fn wait_while(
+        &mut self,
+        number: &str,
+        time_left: &dyn Fn() -> Duration,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> std::io::Result<Ran> {
         let end = format!("\n{number}");
+        let mut late_since = None;
         loop {
             if self.out.ends_with(&end) && self.err.ends_with(&end) {
                 return Ok(Ran::Done(self.take(Some(number))));
@@ -154,11 +172,18 @@ impl Bash {
                 self.terminal.read();
                 return Ok(Ran::Awaited(self.take(Some(number))));
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            // One of the lines that end it comes right behind the other: taken alone it would be missed for good.
+            let is_ending = self.out.ends_with(&end) || self.err.ends_with(&end);
+            // What had come when its time was over was read.
+            if late_since.is_some_and(|since: Instant| !is_ending || since.elapsed() > END_TIME) {
                 return Ok(Ran::Running(self.take(None)));
             }
-            let wait = PollTimeout::try_from(left.min(LOOK)).unwrap_or(PollTimeout::ZERO);
+            let left = time_left();
+            if left.is_zero() {
+                late_since.get_or_insert_with(Instant::now);
+            }
+            let wait =
+                PollTimeout::try_from(if is_ending { LOOK } else { left.min(LOOK) }).unwrap_or(PollTimeout::ZERO);
             let mut pipes = Vec::with_capacity(3);
             if !self.out.is_over {
                 pipes.push(PollFd::new(self.out.pipe.as_fd(), PollFlags::POLLIN));
@@ -198,6 +223,19 @@ impl Bash {
         Output { out, err, terminal: self.terminal.take(), ..output }
     }
 
+    /// Takes back what a running command has printed, as if it had not been taken yet: nothing was read since.
+    pub(super) fn take_back(&mut self, output: Output) {
+        (self.out.bytes, self.err.bytes) = (output.out, output.err);
+        self.terminal.take_back(output.terminal);
+    }
+
+    /// The last line that was printed and not taken yet: of what came last, the terminal's where nothing else came.
+    pub(super) fn last_line(&self) -> Option<String> {
+        let (out, err) = (&self.out, &self.err);
+        let [first, second] = if err.heard > out.heard { [err.tail(), out.tail()] } else { [out.tail(), err.tail()] };
+        [first, second, self.terminal.written()].into_iter().find_map(last_line)
+    }
+
     /// Ends bash and all that it started.
     pub(super) fn kill(&mut self) {
         // What can't be ended hangs in the kernel; nobody waits for that.
@@ -205,6 +243,12 @@ impl Bash {
             let _ = self.child.wait();
         }
     }
+}
+
+/// The last line with anything on it.
+pub(super) fn last_line(bytes: &[u8]) -> Option<String> {
+    let text = strip_controls(bytes);
+    text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
 }
 
 impl Drop for Bash {
@@ -219,7 +263,7 @@ impl<R: Read + AsFd> Stream<R> {
     fn new(pipe: R) -> std::io::Result<Self> {
         let flags = OFlag::from_bits_truncate(fcntl(&pipe, FcntlArg::F_GETFL)?);
         fcntl(&pipe, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
-        Ok(Self { pipe, bytes: Vec::new(), dropped: 0, is_over: false })
+        Ok(Self { pipe, bytes: Vec::new(), dropped: 0, is_over: false, heard: None })
     }
 
     /// Reads what is there, and tells whether there was anything. Beyond the limit only the end is kept, in which the last
@@ -235,6 +279,7 @@ impl<R: Read + AsFd> Stream<R> {
                 }
                 Ok(count) => {
                     heard = true;
+                    self.heard = Some(Instant::now());
                     self.bytes.extend_from_slice(&buffer[..count]);
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
@@ -252,6 +297,11 @@ impl<R: Read + AsFd> Stream<R> {
             }
         }
         Ok(heard)
+    }
+
+    /// The end of what was read.
+    fn tail(&self) -> &[u8] {
+        &self.bytes[self.bytes.len().saturating_sub(TAIL_BYTES)..]
     }
 
     /// Whether the last line is the one that ends the command.

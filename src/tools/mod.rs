@@ -25,6 +25,7 @@ mod told;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -32,7 +33,7 @@ use serde_json::Value;
 use crate::gate::Permit;
 use crate::host::Root;
 use crate::proto::action::Action;
-use crate::proto::tool::{FileChange, Outcome, ToolError};
+use crate::proto::tool::{Fate, FileChange, Outcome, Overdue, ToolError};
 
 pub use check::Check;
 pub use edit::{changed_by_person, edit_tools, taken};
@@ -152,6 +153,12 @@ pub struct Work<'a> {
 pub trait Replies {
     /// Puts a question of the model's to the person; nothing where nobody can be asked, or nothing was said.
     fn reply(&mut self, question: &str, choices: &[String]) -> Option<String>;
+
+    /// Asks the person what is to become of a command that still runs, until it `has_ended`; nothing where nobody can be
+    /// asked, or nothing was said.
+    fn fate(&mut self, _command: &Overdue, _has_ended: &Arc<AtomicBool>) -> Option<Fate> {
+        None
+    }
 }
 
 /// Earlier conversations.

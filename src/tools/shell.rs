@@ -1,19 +1,23 @@
 //! `shell`: a command in the model's own bash, within the sandbox. What still runs when its time is over goes on as a job.
 
+#[cfg(test)]
+mod tests;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::bash::{Bash, Output, Ran};
+use super::bash::{Bash, Output, Ran, last_line};
 use super::spawner::Spawner;
 use super::{Place, Plan, Spec, Tool, Work, number, text};
 use crate::gate::Permit;
 use crate::proto::action::Action;
-use crate::proto::tool::{Outcome, STILL_RUNNING, ToolError};
+use crate::proto::tool::{ENDED_BY_USER, Fate, Outcome, Overdue, STILL_RUNNING, ToolError};
 use crate::render::strip_controls;
 
 /// Commands that go on after their time, at once.
@@ -73,6 +77,15 @@ struct Left {
     jobs: Vec<Job>,
 }
 
+/// A command, as its permit has it.
+struct Wish<'a> {
+    command: &'a str,
+    cwd: &'a Path,
+    has_network: bool,
+    /// Its time.
+    limit: Duration,
+}
+
 /// A command that goes on.
 struct Job {
     number: usize,
@@ -121,37 +134,41 @@ impl Shell {
         Ok(())
     }
 
-    fn command(&mut self, permit: &Permit, command: &str, work: &Work<'_>) -> Outcome {
-        let limit = number(permit.arguments(), "timeout_ms")
-            .or(number(permit.arguments(), "timeoutMs"))
-            .map_or(work.limits.shell, |ms| {
-                Duration::from_millis(ms as u64).min(work.limits.shell.max(Duration::from_secs(600)))
-            });
-        let failed = |error: std::io::Error| Outcome::from(ToolError::new("shell", format!("bash: {error}"), ""));
-        // A bash with the network mustn't stay for a command that was judged without it.
-        if let Err(error) = self.watch() {
-            return failed(error);
-        }
+    /// The bash that the last command has left, or a new one.
+    fn bash(&mut self, has_network: bool) -> Result<Bash, ToolError> {
+        self.watch().map_err(failed)?;
         let kept = self.left().bash.take();
-        let mut bash = match kept.filter(|_| self.has_network == permit.has_network()).and_then(Bash::there) {
-            Some(bash) => bash,
-            None => {
-                let command = match (self.start)("bash", &Bash::arguments(), permit.has_network()) {
-                    Ok(command) => command,
-                    Err(why) => return ToolError::new("sandbox", why, "").into(),
-                };
-                match Bash::start(command, &self.spawner) {
-                    Ok(bash) => bash,
-                    Err(error) => return failed(error),
-                }
-            }
-        };
-        self.has_network = permit.has_network();
+        // A bash with the network mustn't stay for a command that was judged without it.
+        let kept = kept.filter(|_| self.has_network == has_network).and_then(Bash::there);
+        self.has_network = has_network;
+        kept.map_or_else(
+            || {
+                let start = (self.start)("bash", &Bash::arguments(), has_network);
+                Bash::start(start.map_err(|why| ToolError::new("sandbox", why, ""))?, &self.spawner).map_err(failed)
+            },
+            Ok,
+        )
+    }
+
+    fn command(&mut self, wish: &Wish<'_>, work: &mut Work<'_>) -> Result<Outcome, ToolError> {
+        let Wish { command, cwd, has_network, limit } = *wish;
+        let mut bash = self.bash(has_network)?;
         let started = Instant::now();
-        let (mark, ran) = match bash.run(command, permit.cwd(), started + limit, work.is_stopped) {
-            Ok(ran) => ran,
-            Err(error) => return failed(error),
-        };
+        let (mark, mut ran) = bash.run(command, cwd, started + limit, work.is_stopped).map_err(failed)?;
+        let mut said = None;
+        // A shorter time is the model's own wish to have it as a job soon.
+        if limit >= work.limits.shell
+            && let Ran::Running(output) = ran
+        {
+            bash.take_back(output);
+            let overdue = Overdue {
+                command: command.to_owned(),
+                ran_for: started.elapsed(),
+                last_line: bash.last_line(),
+                no_job: (self.left().jobs.len() >= JOBS_MAX).then_some("too many run already"),
+            };
+            (ran, said) = offered(&mut bash, &mark, &overdue, work).map_err(failed)?;
+        }
         let (output, note) = match ran {
             Ran::Done(output) => {
                 self.left().bash = Some(bash);
@@ -161,21 +178,22 @@ impl Shell {
             Ran::Gone(output) => (output, Note::Gone),
             Ran::Stopped(output) => (output, Note::Stopped),
             Ran::Awaited(output) => (output, Note::Awaited),
-            Ran::Running(output) => (output, self.go_on(mark, command, bash)),
+            Ran::Running(output) => (output, self.further(mark, command, bash, said)),
         };
-        outcome(&output, &note, started.elapsed())
+        Ok(outcome(&output, &note, started.elapsed()))
     }
 
-    /// Lets a command go on as a job.
-    fn go_on(&mut self, mark: String, command: &str, mut bash: Bash) -> Note {
-        if self.left().jobs.len() >= JOBS_MAX {
+    /// Ends a command, or lets it go on as a job: as the person said, else as a job.
+    fn further(&mut self, mark: String, command: &str, mut bash: Bash, said: Option<Fate>) -> Note {
+        let is_full = self.left().jobs.len() >= JOBS_MAX;
+        if said == Some(Fate::End) || is_full {
             bash.kill();
-            return Note::TooMany;
+            return if said.is_some() { Note::Ended } else { Note::TooMany };
         }
         let number = self.next_job;
         self.next_job += 1;
         self.left().jobs.push(Job { number, mark, command: command.to_owned(), bash });
-        Note::Job(number)
+        if said.is_some() { Note::LetGoOn(number) } else { Note::Job(number) }
     }
 
     fn job(&mut self, number: usize, kill: bool, work: &Work<'_>) -> Outcome {
@@ -205,16 +223,52 @@ impl Shell {
                 self.left().jobs.push(job);
                 outcome(&output, &Note::Job(number), started.elapsed())
             }
-            Err(error) => ToolError::new("shell", format!("bash: {error}"), "").into(),
+            Err(error) => failed(error).into(),
         }
     }
+}
+
+/// Asks the person what is to become of a command whose time is over, while it runs on; where it ends meanwhile the
+/// question is withdrawn. Gives how far it got, and what they said.
+fn offered(
+    bash: &mut Bash,
+    mark: &str,
+    overdue: &Overdue,
+    work: &mut Work<'_>,
+) -> std::io::Result<(Ran, Option<Fate>)> {
+    let (has_ended, is_over) = (Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
+    let is_stopped = work.is_stopped;
+    let time_left = || if is_over.load(Ordering::Acquire) { Duration::ZERO } else { Duration::MAX };
+    let (ran, said) = thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let ran = bash.wait_while(mark, &time_left, is_stopped);
+            has_ended.store(true, Ordering::Release);
+            ran
+        });
+        let said = work.person.fate(overdue, &has_ended);
+        is_over.store(said != Some(Fate::Wait), Ordering::Release);
+        (waits.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread that waits has panicked"))), said)
+    });
+    Ok(match ran? {
+        // The question was left by Ctrl-C, and the time was over before that was seen.
+        Ran::Running(output) if is_stopped() => {
+            bash.kill();
+            (Ran::Stopped(output), said)
+        }
+        ran => (ran, said),
+    })
+}
+
+fn failed(error: std::io::Error) -> ToolError {
+    ToolError::new("shell", format!("bash: {error}"), "")
 }
 
 impl Tool for Shell {
     fn spec(&self) -> Spec {
         let description = "Runs a command line with bash in the workspace; directory and variables stay for the next \
-                           one. Nobody sits at its terminal: what asks there is ended. What runs longer than its time \
-                           goes on as a job: {\"job\": N} waits for more of it, with \"kill\": true ends it.";
+                           one. Nobody sits at its terminal: what asks there is ended. Of what runs longer than its time \
+                           the user may decide, else it goes on as a job: {\"job\": N} waits for more of it, with \
+                           \"kill\": true ends it. With a short timeoutMs it is a job at once.";
         Spec {
             name: "shell".into(),
             aliases: &["shell_run"],
@@ -251,7 +305,13 @@ impl Tool for Shell {
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
         match (permit.action(), number(permit.arguments(), "job")) {
-            (Action::Shell { command }, _) => self.command(permit, command, work),
+            (Action::Shell { command }, _) => {
+                let asked = number(permit.arguments(), "timeout_ms").or(number(permit.arguments(), "timeoutMs"));
+                let most = work.limits.shell.max(Duration::from_secs(600));
+                let limit = asked.map_or(work.limits.shell, |ms| Duration::from_millis(ms as u64).min(most));
+                let wish = Wish { command, cwd: permit.cwd(), has_network: permit.has_network(), limit };
+                self.command(&wish, work).unwrap_or_else(Outcome::from)
+            }
             (_, Some(number)) => {
                 let kill = permit.arguments().get("kill").and_then(Value::as_bool).unwrap_or(false);
                 self.job(number, kill, work)
@@ -290,6 +350,10 @@ pub(super) enum Note {
     Stopped,
     Awaited,
     Job(usize),
+    /// The person lets it go on as this job.
+    LetGoOn(usize),
+    /// The person has ended it.
+    Ended,
     TooMany,
     /// Its time was over.
     Late,
@@ -297,12 +361,8 @@ pub(super) enum Note {
 
 /// What a program asked that waits for a person: the last line that it wrote, to the terminal or else anywhere.
 fn asked(output: &Output) -> Option<String> {
-    let last = |bytes: &[u8]| {
-        let text = strip_controls(bytes);
-        let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
-        Some(line.chars().take(ASKED_CHARS_MAX).collect())
-    };
-    [&output.terminal, &output.err, &output.out].into_iter().find_map(|bytes| last(bytes))
+    let last = [&output.terminal, &output.err, &output.out].into_iter().find_map(|bytes| last_line(bytes))?;
+    Some(last.chars().take(ASKED_CHARS_MAX).collect())
 }
 
 /// What came of a command.
@@ -332,11 +392,16 @@ pub(super) fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
     let lower = err.to_lowercase();
     let error = match note {
         Note::Stopped => ToolError::new("stopped", "it was stopped, and all that it had started", ""),
-        Note::Job(number) => {
-            let seconds = took.as_secs();
+        Note::Job(number) | Note::LetGoOn(number) => {
             let hint = format!("{{\"job\": {number}}} waits for more of it, with \"kill\": true ends it");
             outcome = outcome.with("job", *number);
-            ToolError::new(STILL_RUNNING, format!("it still runs after {seconds} s, as job {number}"), hint)
+            let how = if matches!(note, Note::Job(_)) { "," } else { "; the user lets it go on" };
+            let message = format!("it still runs after {} s{how} as job {number}", took.as_secs());
+            ToolError::new(STILL_RUNNING, message, hint)
+        }
+        Note::Ended => {
+            let hint = "ask them before you run it again; the variables of this shell are gone with it";
+            ToolError::new(ENDED_BY_USER, format!("the user ended it after {} s", took.as_secs()), hint)
         }
         Note::TooMany => ToolError::new("timeout", "its time was over and it was ended: too many jobs run", ""),
         Note::Awaited => {

@@ -119,6 +119,16 @@ impl Terminal {
         std::mem::take(&mut self.written)
     }
 
+    /// Takes that back, where nothing was written since.
+    pub(super) fn take_back(&mut self, written: Vec<u8>) {
+        self.written = written;
+    }
+
+    /// The same, which stays.
+    pub(super) fn written(&self) -> &[u8] {
+        &self.written
+    }
+
     /// Whether keys aren't shown, or come one by one.
     fn has_other_modes(&self) -> bool {
         let of_lines = LocalFlags::ECHO | LocalFlags::ICANON;

@@ -17,7 +17,7 @@ const KEYS: &str = "accept [y]  by hunk [h]  edit [e]  whole file [f]  no, and s
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Face {
+pub enum Face {
     Shell,
     Chat,
     Once,
@@ -27,7 +27,7 @@ enum Face {
 const WITHOUT_SESSION: [Face; 3] = [Face::Chat, Face::Once, Face::Tool];
 
 /// A session in which a face asks about this call, which the model of `home` wants too.
-fn asking(
+pub fn asking(
     face: Face,
     home: &Path,
     size: (u16, u16),
@@ -59,8 +59,17 @@ fn asking(
     session
 }
 
+/// A chat that is asked in one breath with keys behind: later ones might come to a question that stands already.
+pub fn chat_with_keys_ahead(home: &Path, keys: &str) -> Session {
+    let chat = Spawn::new(program()).args(&["agent", "--path", &home.join("work").display().to_string()]);
+    let session = Session::spawn(chat.home(home).size(40, 100));
+    session.expect_text("a chat with the model");
+    session.type_text(&format!("please do\r{keys}"));
+    session
+}
+
 /// Waits for what follows a yes, and for the end of what ends by itself.
-fn done(face: Face, session: &Session) {
+pub fn done(face: Face, session: &Session) {
     if face == Face::Tool {
         return assert_eq!(status_code(session.expect_exit()), 0);
     }
@@ -185,8 +194,7 @@ fn a_rejection_says_why_without_a_session() {
 #[test]
 fn keys_from_before_a_question_of_the_chat_are_for_the_next_line() {
     let home = batch_home();
-    let session = asking(Face::Chat, home.path(), (40, 100), "true", ("", json!(null)));
-    session.send(b"yyhy");
+    let session = chat_with_keys_ahead(home.path(), "yyhy");
     session.expect_text(KEYS);
     session.send(b"yy");
     session.send(b"\x1b[200~y\x1b[201~");

@@ -295,7 +295,7 @@ fn a_call_that_no_tool_takes_leaves_a_receipt_too() {
 }
 
 /// Processes that have this word as an argument.
-fn followers(word: &str) -> usize {
+pub fn followers(word: &str) -> usize {
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
     let has_word = |line: Vec<u8>| line.split(|byte| *byte == 0).skip(1).any(|it| it == word.as_bytes());
     entries.filter(|it| fs::read(it.path().join("cmdline")).is_ok_and(has_word)).count()

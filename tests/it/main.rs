@@ -32,6 +32,7 @@ mod money;
 mod need;
 mod offer;
 mod ops;
+mod overdue;
 mod plugin;
 mod policy;
 mod procs;

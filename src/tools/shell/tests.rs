@@ -1,0 +1,307 @@
+//! What becomes of a command whose time is over, as somebody answers who is asked: nobody waits for a clock here, but for
+//! what the command has done and for what it still lacks.
+
+use std::fs;
+use std::time::Duration;
+
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+
+use super::*;
+use crate::host::Root;
+use crate::tools::{Found, Limits, Memory, Replies, Spill};
+
+/// Prints a line, keeps its process's number, and waits until somebody writes to `go`.
+const WAITS: &str = "echo one; here=yes; echo $$ > pid.new; mv pid.new pid; cat go; echo two";
+
+/// A workspace with a pipe named `go`, and what runs commands there.
+struct Scene {
+    top: tempfile::TempDir,
+    shell: Shell,
+    is_stopped: Arc<AtomicBool>,
+    /// What somebody was asked, in order.
+    asked: Vec<Overdue>,
+}
+
+/// Somebody who answers.
+struct Person<'a, F>(&'a mut Vec<Overdue>, F);
+
+impl<F: FnMut(&AtomicBool) -> Option<Fate>> Replies for Person<'_, F> {
+    fn reply(&mut self, _: &str, _: &[String]) -> Option<String> {
+        None
+    }
+
+    fn fate(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<Fate> {
+        self.0.push(command.clone());
+        (self.1)(has_ended)
+    }
+}
+
+struct NoMemory;
+
+impl Memory for NoMemory {
+    fn search(&mut self, _: &str, _: usize) -> Result<Vec<Found>, String> {
+        Ok(Vec::new())
+    }
+}
+
+impl Scene {
+    fn new() -> Self {
+        let top = tempfile::tempdir().expect("a directory");
+        mkfifo(&top.path().join("go"), Mode::S_IRWXU).expect("a pipe");
+        let start: Start = Arc::new(|program, arguments, _| {
+            let mut command = Command::new(program);
+            command.args(arguments);
+            Ok(command)
+        });
+        let shell = Shell::new(start, Arc::new(|| false));
+        Self { top, shell, is_stopped: Arc::default(), asked: Vec::new() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.top.path().join(name)
+    }
+
+    /// Lets the tool do something, with somebody who answers so.
+    fn with<T>(
+        &mut self,
+        limit: Duration,
+        answer: impl FnMut(&AtomicBool) -> Option<Fate>,
+        act: impl FnOnce(&mut Shell, &Path, &mut Work<'_>) -> T,
+    ) -> T {
+        let (root, spill) = (Root::open(self.top.path(), None).expect("a root"), Spill::new(self.top.path()));
+        let limits = Limits { shell: limit, ..Limits::default() };
+        let is_stopped = || self.is_stopped.load(Ordering::SeqCst);
+        let mut work = Work {
+            place: Place { root: &root, spill: &spill },
+            limits: &limits,
+            is_stopped: &is_stopped,
+            person: &mut Person(&mut self.asked, answer),
+            memory: &mut NoMemory,
+            used: &[],
+        };
+        act(&mut self.shell, self.top.path(), &mut work)
+    }
+
+    /// Runs a command whose time is over at once.
+    fn run(&mut self, command: &str, answer: impl FnMut(&AtomicBool) -> Option<Fate>) -> Outcome {
+        self.run_within(Duration::from_millis(1), command, answer)
+    }
+
+    fn run_within(
+        &mut self,
+        limit: Duration,
+        command: &str,
+        answer: impl FnMut(&AtomicBool) -> Option<Fate>,
+    ) -> Outcome {
+        self.with(limit, answer, |shell, cwd, work| {
+            let wish = Wish { command, cwd, has_network: false, limit };
+            shell.command(&wish, work).unwrap_or_else(Outcome::from)
+        })
+    }
+
+    /// Waits until a job has ended; gives all that it printed, and how it ended.
+    fn awaited(&mut self, number: usize) -> (String, Outcome) {
+        let mut printed = String::new();
+        until(|| {
+            let outcome = self.with(
+                Duration::from_millis(1),
+                |_| panic!("a job isn't asked about again"),
+                |shell, _, work| shell.job(number, false, work),
+            );
+            printed.push_str(&outcome.output);
+            (error(&outcome).0 != STILL_RUNNING).then(|| (std::mem::take(&mut printed), outcome))
+        })
+    }
+}
+
+/// Waits for something.
+#[track_caller]
+fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "it never came");
+        thread::park_timeout(Duration::from_millis(2));
+    }
+}
+
+fn error(outcome: &Outcome) -> (&str, &str) {
+    outcome.error.as_ref().map_or(("", ""), |error| (error.code, error.message.as_str()))
+}
+
+/// The process that the command has noted, once it runs.
+fn pid(path: &Path) -> i32 {
+    until(|| fs::read_to_string(path).ok()?.trim().parse().ok())
+}
+
+fn lives(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+#[test]
+fn what_ends_while_the_question_stands_has_its_whole_result() {
+    let mut scene = Scene::new();
+    let go = scene.path("go");
+    let outcome = scene.run(WAITS, |has_ended| {
+        assert!(!has_ended.load(Ordering::SeqCst), "it waits for somebody");
+        fs::write(&go, "between\n").expect("it reads");
+        until(|| has_ended.load(Ordering::SeqCst).then_some(()));
+        None
+    });
+    assert_eq!((outcome.success, outcome.output.as_str()), (true, "one\nbetween\ntwo"), "{outcome:?}");
+    assert_eq!((outcome.metadata["exitCode"].clone(), outcome.metadata.get("job")), (0.into(), None));
+    assert_eq!((scene.asked.len(), scene.asked[0].command.as_str(), scene.asked[0].no_job), (1, WAITS, None));
+    // Its bash stays for the next one.
+    let limit = Duration::from_secs(60);
+    let next = Wish { command: "echo here=$here", cwd: Path::new("/"), has_network: false, limit };
+    let outcome = scene.with(limit, |_| None, |shell, _, work| shell.command(&next, work)).expect("it runs");
+    assert_eq!(outcome.output, "here=yes");
+}
+
+/// With ever more time, until the first line came before the question.
+#[test]
+fn what_came_before_the_question_is_shown_and_kept() {
+    for said in [None, Some(Fate::End), Some(Fate::Job)] {
+        for doubled in 0.. {
+            assert!(doubled < 16, "it was never shown");
+            let mut scene = Scene::new();
+            let go = scene.path("go");
+            let outcome = scene.run_within(Duration::from_millis(1 << doubled), WAITS, |has_ended| {
+                if said.is_none() {
+                    fs::write(&go, "between\n").expect("it reads");
+                    until(|| has_ended.load(Ordering::SeqCst).then_some(()));
+                }
+                said
+            });
+            if scene.asked[0].last_line.as_deref() == Some("one") {
+                assert!(outcome.output.starts_with("one"), "{said:?}: {outcome:?}");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_person_waits_for_has_its_whole_result() {
+    let mut scene = Scene::new();
+    let go = scene.path("go");
+    let mut writer = None;
+    let outcome = scene.run(WAITS, |_| {
+        let go = go.clone();
+        writer = Some(thread::spawn(move || fs::write(go, "between\n")));
+        Some(Fate::Wait)
+    });
+    assert_eq!((outcome.success, outcome.output.as_str()), (true, "one\nbetween\ntwo"), "{outcome:?}");
+    writer.expect("somebody was asked").join().expect("no panic").expect("it was read");
+}
+
+#[test]
+fn what_the_person_lets_go_on_is_a_job_that_nobody_is_asked_about_again() {
+    for (said, told) in [(Some(Fate::Job), "; the user lets it go on as job 1"), (None, ", as job 1")] {
+        let mut scene = Scene::new();
+        let outcome = scene.run(WAITS, |_| said);
+        let (code, message) = error(&outcome);
+        assert!(code == STILL_RUNNING && message.ends_with(told), "{said:?}: {message}");
+        assert_eq!((outcome.success, outcome.metadata["job"].clone()), (false, 1.into()));
+        let go = scene.path("go");
+        let writer = thread::spawn(move || fs::write(go, "between\n"));
+        let (printed, last) = scene.awaited(1);
+        writer.join().expect("no panic").expect("it was read");
+        let all = outcome.output + &printed;
+        assert_eq!(all.replace('\n', ""), "onebetweentwo", "nothing is lost");
+        assert!(last.success, "{last:?}");
+    }
+}
+
+#[test]
+fn what_the_person_ends_ends_and_the_model_is_told() {
+    let mut scene = Scene::new();
+    let (noted, mut process) = (scene.path("pid"), 0);
+    let outcome = scene.run(WAITS, |_| {
+        process = pid(&noted);
+        assert!(lives(process), "it runs on while the question stands");
+        Some(Fate::End)
+    });
+    assert!(!lives(process), "{process}");
+    let (code, message) = error(&outcome);
+    assert!(code == ENDED_BY_USER && message.starts_with("the user ended it after "), "{message}");
+    assert_eq!(outcome.output, "one");
+    assert!(!outcome.success && scene.shell.left().jobs.is_empty());
+    let outcome = scene.run("true", |_| Some(Fate::Wait));
+    assert!(outcome.success, "the next one has a bash of its own: {outcome:?}");
+}
+
+#[test]
+fn a_stop_ends_it_under_the_question() {
+    // By Ctrl-C, which answers the question too, or from outside: then it is withdrawn.
+    for is_answered in [true, false] {
+        let mut scene = Scene::new();
+        let (noted, stop, mut process) = (scene.path("pid"), Arc::clone(&scene.is_stopped), 0);
+        let outcome = scene.run(WAITS, |has_ended| {
+            process = pid(&noted);
+            stop.store(true, Ordering::SeqCst);
+            if !is_answered {
+                until(|| has_ended.load(Ordering::SeqCst).then_some(()));
+            }
+            None
+        });
+        assert_eq!(error(&outcome).0, "stopped", "{outcome:?}");
+        assert!(!lives(process) && scene.shell.left().jobs.is_empty(), "{is_answered}");
+    }
+}
+
+#[test]
+fn a_shorter_time_of_the_models_own_makes_a_job_unasked_and_too_many_are_ended() {
+    let mut scene = Scene::new();
+    let (limit, shorter) = (Duration::from_secs(3600), Duration::from_millis(1));
+    for number in 1..=JOBS_MAX {
+        let outcome = scene.with(
+            limit,
+            |_| panic!("it is the model's own wish"),
+            |shell, cwd, work| {
+                let wish = Wish { command: "cat go", cwd, has_network: false, limit: shorter };
+                shell.command(&wish, work).expect("it runs")
+            },
+        );
+        assert_eq!(outcome.metadata["job"], number, "{outcome:?}");
+    }
+    let outcome = scene.run(WAITS, |_| Some(Fate::End));
+    assert_eq!(error(&outcome).0, ENDED_BY_USER);
+    let outcome = scene.run(WAITS, |_| None);
+    assert_eq!(error(&outcome).0, "timeout", "{outcome:?}");
+    assert_eq!(scene.asked.iter().map(|it| it.no_job).collect::<Vec<_>>(), [Some("too many run already"); 2]);
+    assert_eq!(scene.shell.left().jobs.len(), JOBS_MAX);
+}
+
+#[test]
+fn the_last_line_is_of_what_came_last_and_is_still_there_afterwards() {
+    for (printed, last) in [
+        ("echo first; echo second", "second"),
+        ("echo first; printf 'part of one'", "part of one"),
+        ("printf '10%%\\r20%%\\r' >&2", "20%"),
+        ("printf '\\033[31mred\\033[0m\\n\\n  \\n'", "red"),
+        ("echo to the terminal > /dev/tty", "to the terminal"),
+    ] {
+        let scene = Scene::new();
+        let command = (scene.shell.start)("bash", &Bash::arguments(), false).expect("bash");
+        let mut bash = Bash::start(command, &scene.shell.spawner).expect("bash");
+        let line = format!("{printed}; cat go");
+        let (mark, mut ran) = bash.run(&line, scene.top.path(), Instant::now(), &|| false).expect("it runs");
+        let found = until(|| {
+            let Ran::Running(output) = std::mem::replace(&mut ran, Ran::Gone(Output::default())) else {
+                panic!("it waits");
+            };
+            bash.take_back(output);
+            let found = bash.last_line();
+            ran = bash.wait(&mark, Instant::now() + Duration::from_millis(10), &|| false).expect("it waits");
+            found.filter(|found| found == last)
+        });
+        assert_eq!(found, last);
+        let Ran::Running(output) = ran else { panic!("it waits") };
+        assert!(outcome(&output, &Note::None, Duration::ZERO).output.contains(last), "{printed}");
+    }
+}
