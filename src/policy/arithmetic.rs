@@ -6,7 +6,7 @@ pub(super) fn calculate(text: &str, look: &dyn Fn(&str) -> Option<i64>) -> Optio
         return None;
     }
     let mut reader = Reader { text: text.as_bytes(), at: 0, look, depth: 0 };
-    let value = reader.sum()?;
+    let value = reader.bits(0)?;
     reader.blanks();
     (reader.at == text.len()).then_some(value)
 }
@@ -35,6 +35,36 @@ impl Reader<'_> {
         }
         self.at += 1;
         Some(byte)
+    }
+
+    /// `|`, `^`, `&`, each below the one before, and shifts below all.
+    fn bits(&mut self, level: usize) -> Option<i64> {
+        let Some(sign) = b"|^&".get(level) else { return self.shifted() };
+        let mut value = self.bits(level + 1)?;
+        while self.next_is(&[*sign]).is_some() {
+            let other = self.bits(level + 1)?;
+            value = match sign {
+                b'|' => value | other,
+                b'^' => value ^ other,
+                _ => value & other,
+            };
+        }
+        Some(value)
+    }
+
+    fn shifted(&mut self) -> Option<i64> {
+        let mut value = self.sum()?;
+        loop {
+            self.blanks();
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            let is_left = rest.starts_with(b"<<");
+            if !(is_left || rest.starts_with(b">>")) || rest.get(2) == Some(&b'=') {
+                return Some(value);
+            }
+            self.at += 2;
+            let by = u32::try_from(self.sum()?).ok().filter(|by| *by < 63)?;
+            value = if is_left { value.checked_mul(1_i64 << by)? } else { value >> by };
+        }
     }
 
     fn sum(&mut self) -> Option<i64> {
@@ -69,7 +99,7 @@ impl Reader<'_> {
         match *self.text.get(self.at)? {
             b'(' => {
                 self.at += 1;
-                let value = self.sum()?;
+                let value = self.bits(0)?;
                 self.blanks();
                 (self.text.get(self.at) == Some(&b')')).then(|| self.at += 1)?;
                 Some(value)
@@ -128,6 +158,10 @@ mod tests {
             ("y", None),
             ("x=3", None),
             ("x++", None),
+            ("04000 | 0755", Some(0o4755)),
+            ("1 << 11 | 6 & 3 ^ 1", Some(2048 | 3)),
+            ("x || 1", None),
+            ("x <<= 1", None),
             ("1/0", None),
             ("", None),
         ] {

@@ -14,6 +14,12 @@ pub(super) fn declares(name: &str) -> bool {
     matches!(name, "declare" | "typeset" | "local" | "export" | "readonly" | "command" | "builtin")
 }
 
+/// Whether a command makes names of other variables: `declare -n`, `local -n`.
+pub(super) fn makes_refs(argv: &[String]) -> bool {
+    argv.iter().any(|word| matches!(word.as_str(), "declare" | "typeset" | "local"))
+        && argv.iter().any(|word| word.starts_with('-') && word.contains('n'))
+}
+
 /// Whether a name is one of these with a version behind it, as `python3.11`.
 pub(super) fn is_versioned(name: &str, names: &[&str]) -> bool {
     names.iter().any(|base| {
@@ -238,13 +244,14 @@ impl Run<'_, '_> {
         self.code_elsewhere(text);
         self.defining = outer;
         self.called.pop();
-        Rc::make_mut(&mut self.state.aliases).insert(name.to_owned(), text.to_owned());
+        Rc::make_mut(&mut self.state.aliases).insert(name.to_owned(), vec![text.to_owned()]);
     }
 
     /// `BASH_ALIASES[name]=text` and `BASH_CMDS[name]=path` give a name a meaning as `alias` and `hash` do.
     pub(super) fn command_table(&mut self, table: &str, name: &str, value: &Value) {
         if matches!(table, "BASH_ALIASES" | "BASH_CMDS") {
             value.iter().for_each(|text| self.define_alias(name, text));
+            Rc::make_mut(&mut self.state.aliases).insert(name.to_owned(), value.clone());
         }
     }
 
@@ -270,11 +277,10 @@ impl Run<'_, '_> {
     }
 
     fn declare(&mut self, words: &[String]) {
-        let (mut refers, mut upper, mut lower, mut is_array) = (false, false, false, false);
+        let (mut upper, mut lower, mut is_array) = (false, false, false);
         for word in words {
             if let Some(letters) = word.strip_prefix('-') {
                 is_array |= letters.contains(['a', 'A']);
-                refers |= letters.contains('n');
                 upper |= letters.contains('u');
                 lower |= letters.contains('l');
                 continue;
@@ -291,28 +297,23 @@ impl Run<'_, '_> {
                 }
                 Some(_) => self.doubt("sets a variable whose name isn't known"),
                 None if has_open(word) => self.doubt("declares what isn't known"),
-                None => self.subscripts_in(std::slice::from_ref(word)),
+                None => {
+                    Rc::make_mut(&mut self.state.refs).remove(word);
+                    self.subscripts_in(std::slice::from_ref(word));
+                }
             }
         }
-        if refers || upper || lower {
-            self.redeclare(refers, upper);
+        if upper || lower {
+            self.redeclare(upper);
         }
     }
 
-    /// `declare -u`, `-l` change the values that were just assigned; a reference is followed no further than this.
-    fn redeclare(&mut self, refers: bool, upper: bool) {
+    /// `declare -u`, `-l` change the values that were just assigned.
+    fn redeclare(&mut self, upper: bool) {
         let names: Vec<String> = self.state.vars.keys().cloned().collect();
         for name in names {
             let Some(Var::Scalar(ways)) = self.state.vars.get(&name).cloned() else { continue };
-            let change = |way: &String| {
-                if refers {
-                    self.variable(way).unwrap_or_else(|| ANY.to_string())
-                } else if upper {
-                    way.to_uppercase()
-                } else {
-                    way.to_lowercase()
-                }
-            };
+            let change = |way: &String| if upper { way.to_uppercase() } else { way.to_lowercase() };
             let mut changed: Value = ways.iter().map(change).collect();
             changed.extend(ways);
             self.assign_scalar(&name, changed);
@@ -322,6 +323,7 @@ impl Run<'_, '_> {
     fn unset(&mut self, words: &[String]) {
         self.subscripts_in(words);
         for word in words {
+            Rc::make_mut(&mut self.state.refs).remove(word);
             Rc::make_mut(&mut self.state.vars).remove(word);
             Rc::make_mut(&mut self.state.functions).remove(word);
         }
@@ -360,7 +362,8 @@ impl Run<'_, '_> {
         };
         if let Some(array) = options.values("a", "").next() {
             let items = fields.iter().enumerate().map(|(at, field)| (at.to_string(), vec![(*field).to_owned()]));
-            Rc::make_mut(&mut self.state.vars).insert(array.to_owned(), Var::Array(items.collect()));
+            let items = items.collect();
+            self.assign_items(array, items);
             return nothing();
         }
         let names = if options.operands.is_empty() { vec!["REPLY".to_owned()] } else { options.operands };
@@ -384,11 +387,23 @@ impl Run<'_, '_> {
             self.code_elsewhere(&code);
         }
         let items = match data.as_slice() {
+            [one] if options.has("d", "") => {
+                let delimiter = options.values("d", "").next().and_then(|text| text.chars().next()).unwrap_or('\0');
+                let fields = one.trim_end_matches('\n').split(delimiter);
+                fields.enumerate().map(|(at, field)| (at.to_string(), vec![field.to_owned()])).collect()
+            }
             [one] => one.lines().enumerate().map(|(at, line)| (at.to_string(), vec![line.to_owned()])).collect(),
             _ => vec![("0".to_owned(), data)],
         };
-        Rc::make_mut(&mut self.state.vars).insert(name, Var::Array(items));
+        self.assign_items(&name, items);
         nothing()
+    }
+
+    fn assign_items(&mut self, name: &str, items: Vec<(String, Value)>) {
+        let name = self.state.meant(name).to_owned();
+        let values: Value = items.iter().flat_map(|(_, value)| value.clone()).collect();
+        self.environment_rules(&name, &values, true);
+        Rc::make_mut(&mut self.state.vars).insert(name, Var::Array(items));
     }
 
     /// `which`, `command -v`: the name itself stands for the path.

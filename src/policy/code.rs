@@ -17,36 +17,6 @@ const HIDES: &str = " getattr setattr eval exec __import__ import_module vars gl
 const STRINGS_DEPTH_MAX: usize = 4;
 /// What stands for the home among the names of variables.
 const HOME: &str = "~";
-/// Ways to a connection as such, which a program can be tied to.
-const CONNECTS: &[&str] = &["socket", "TCPSocket", "fsockopen", "net.connect", "Socket", "createConnection", "/inet/"];
-/// Further ways, which programs also take that start others for their own ends.
-const LISTENS: &[&str] = &[
-    "require(\"net\")",
-    "require('net')",
-    "node:net",
-    "from 'net'",
-    "from \"net\"",
-    "Deno.connect",
-    "Deno.listen",
-    "Bun.connect",
-];
-/// Marks of a shell that is started, or of a line that is run as it comes.
-const TIED_SHELLS: &[&str] = &[
-    "dup2",
-    "`#{",
-    "`$",
-    "`sh ",
-    "/bin/sh",
-    "/bin/bash",
-    "pty.spawn",
-    "sh -i",
-    "cmd.exe",
-    "getline",
-    "\"sh\"",
-    "'sh'",
-    "\"bash\"",
-    "'bash'",
-];
 /// Rounds of putting together.
 const ROUNDS_MAX: usize = 24;
 
@@ -89,14 +59,11 @@ const DATA: &str = " print println printf puts p pp say echo log info debug warn
     assertEqual add_argument console.log inspect console.error strlen cat( message fputs fwrite puts gsub compile \
     startsWith endsWith include? message( writeln display newline length assert input title ";
 /// Calls that run what they are handed.
-const RUN: &str = " system popen popen2 popen3 execSync exec execp execv execve execvp execvpe execl execlp execle spawn spawnSync \
+pub(super) const RUN: &str = " system popen popen2 popen3 execSync exec execp execv execve execvp execvpe execl execlp execle spawn spawnSync \
     spawnlp spawnvp spawnl spawnv shell_exec passthru qx call check_call check_output run Popen getoutput getstatusoutput \
     execFile execFileSync Command os.execute os.cmd cmd command shell proc_open pcntl_exec capture2 capture2e capture3 \
     create_subprocess_shell create_subprocess_exec posix_spawn shell-command call-process start-process ProcessBuilder \
     getRuntime().exec async_process process_lines callProcess readProcess callCommand system* process* ";
-/// Names of what fetches over the network.
-const NET: &str =
-    " urlopen urlretrieve requests urllib httpx recv fetch URI curl_exec file_get_contents LWP http https get_url ";
 /// Words that say in a statement that it starts a program.
 const STARTERS: &str = " Command sh run-program start process-program shell-out Process new-process ProcessBuilder ";
 /// Calls that read a file or look at it.
@@ -179,7 +146,7 @@ fn comment_of(language: &str) -> &'static str {
 }
 
 /// Cuts code into pieces.
-fn pieces(code: &str, language: &str) -> Vec<Piece> {
+pub(super) fn pieces(code: &str, language: &str) -> Vec<Piece> {
     pieces_within(code, language, 0)
 }
 
@@ -411,7 +378,7 @@ fn filled(text: &str, known: &[(String, String)], is_last: bool) -> String {
 }
 
 /// Puts strings together until nothing more can be.
-fn folded(mut pieces: Vec<Piece>, home: &str) -> Vec<Piece> {
+pub(super) fn folded(mut pieces: Vec<Piece>, home: &str) -> Vec<Piece> {
     let mut known: Vec<(String, String)> = vec![(HOME.to_owned(), home.to_owned())];
     for _ in 0..ROUNDS_MAX {
         let before = pieces.clone();
@@ -549,7 +516,11 @@ pub(super) fn sets_owner_rights(code: &str) -> bool {
     };
     code.split("chmod").skip(1).any(|behind| {
         let call = behind.split([')', '\n', ';']).next().unwrap_or_default();
-        call.contains("S_ISUID") || call.split(|c: char| !c.is_ascii_alphanumeric()).any(is_mode)
+        // A number as text: `oct("4755")`, `int("4755", 8)`, and as node takes it.
+        let by_text = ["oct", "int(", "to_i", "Sync"].iter().any(|how| call.contains(how) || behind.starts_with(how));
+        let is_text_mode = |word: &str| by_text && is_mode(&format!("0{word}"));
+        call.contains("S_ISUID")
+            || call.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| is_mode(word) || is_text_mode(word))
     })
 }
 
@@ -573,44 +544,6 @@ pub(super) fn says_what_it_runs(code: &str, language: &str) -> bool {
         }
     }
     calls > 0 || matches!(plain_name(language), "python" | "node" | "nodejs" | "lua" | "luajit")
-}
-
-/// Whether code runs what it reads from its input.
-pub(super) fn runs_its_input(code: &str, language: &str) -> bool {
-    let pieces = pieces(code, language);
-    let has = |list: &str| pieces.iter().any(|piece| matches!(piece, Piece::Name(name) if text::listed(list, name)));
-    has(RUN)
-        && has(" stdin STDIN $_ gets ARGF readline readlines input fileinput ")
-        && !says_what_it_runs(code, language)
-}
-
-/// Whether a call that runs something is handed what comes over the network.
-pub(super) fn runs_what_comes(code: &str, language: &str) -> bool {
-    let pieces = pieces(code, language);
-    let comes = |piece: &Piece| matches!(piece, Piece::Name(name) if text::listed(NET, name));
-    pieces.windows(2).enumerate().any(|(at, pair)| {
-        let [Piece::Name(name), Piece::Sign('(')] = pair else { return false };
-        if !text::listed(RUN, name) {
-            return false;
-        }
-        let mut depth = 0_usize;
-        let inside = pieces[at + 1..].iter().take_while(|piece| {
-            match piece {
-                Piece::Sign('(') => depth += 1,
-                Piece::Sign(')') => depth -= 1,
-                _ => {}
-            }
-            depth > 0
-        });
-        inside.into_iter().any(comes)
-    })
-}
-
-/// Whether code ties a shell to the network; `runs` where it starts programs at all.
-pub(super) fn ties_a_shell(code: &str, runs: bool) -> bool {
-    let has_any = |words: &[&str]| words.iter().any(|word| code.contains(word));
-    let starts = runs && has_any(&["subprocess", "child_process", "exec", "popen"]);
-    has_any(TIED_SHELLS) && (has_any(CONNECTS) || has_any(LISTENS)) || starts && has_any(CONNECTS)
 }
 
 /// The strings of each statement that starts a program, as one line: `Command::new("rm").args(["-rf", "/"])`, and all of

@@ -1,5 +1,7 @@
 //! Programs of a developer's day: git, builds, package managers.
 
+use std::rc::Rc;
+
 use super::exec::output;
 use super::options::Options;
 use super::run::{Run, Value};
@@ -292,7 +294,7 @@ impl Run<'_, '_> {
     pub(super) fn known_scripts(&mut self, file: &str) {
         for text in self.content(file).into_iter().filter(|text| text::is_known(text)) {
             let scripts = super::code::literals(&text, "node", &self.map.rules.home);
-            scripts.iter().for_each(|script| self.embedded(&script.text, true));
+            scripts.iter().for_each(|script| _ = self.embedded(&script.text, true));
         }
     }
 
@@ -369,7 +371,7 @@ impl Run<'_, '_> {
         if directory != "." {
             self.state.cwd = self.absolute(&directory);
         }
-        let printed = self.git_verb(verb, rest);
+        let printed = self.git_alias(verb, rest).unwrap_or_else(|| self.git_verb(verb, rest));
         self.state.cwd = before;
         printed
     }
@@ -417,20 +419,50 @@ impl Run<'_, '_> {
         );
         if key.starts_with("pager.") && !is_pager_off {
             self.code_elsewhere(value);
-        } else if key.starts_with("alias.") {
+        } else if let Some(alias) = key.strip_prefix("alias.") {
             self.note(Risk::High, "git-config", format!("git gets the alias {key}"));
+            let name = format!("git {alias}");
+            Rc::make_mut(&mut self.state.aliases).insert(name, vec![value.to_owned()]);
             match value.strip_prefix('!') {
                 Some(code) => _ = self.code_elsewhere(code),
                 None => _ = self.code_elsewhere(&format!("git {value}")),
             }
         } else if key.ends_with("hookspath") {
             self.note(Risk::High, "git-config", "git takes its hooks from another directory");
+            self.takes_hooks(value);
         } else if runs.iter().any(|end| key.ends_with(end)) && !is_pager_off {
             self.note(Risk::High, "git-config", format!("git runs what {key} says"));
             if !value.is_empty() {
                 let code = value.trim_start_matches('!');
                 self.code_elsewhere(code);
             }
+        }
+    }
+
+    /// Runs an alias that this very script gave git, with the words behind it.
+    fn git_alias(&mut self, verb: &str, rest: &[String]) -> Option<Value> {
+        let name = format!("git {verb}");
+        let ways = self.state.aliases.get(&name).filter(|_| !self.called.contains(&name)).cloned()?;
+        self.called.push(name);
+        let rest = Self::line_of(rest);
+        let mut printed = Value::new();
+        for way in &ways {
+            let code =
+                way.strip_prefix('!').map_or_else(|| format!("git {way} {rest}"), |code| format!("{code} {rest}"));
+            printed.extend(self.code_elsewhere(&code));
+        }
+        self.called.pop();
+        Some(printed)
+    }
+
+    /// Another directory for git's hooks: what this very script wrote there runs, and what it writes there yet.
+    fn takes_hooks(&mut self, directory: &str) {
+        for directory in self.absolute(directory) {
+            let below = format!("{directory}/");
+            let written = self.written.iter().filter(|(path, _)| path.starts_with(&below));
+            let found: Vec<Value> = written.map(|(_, data)| data.clone()).collect();
+            found.iter().for_each(|data| _ = self.script_text(None, data, &[]));
+            self.hooks.push(below);
         }
     }
 
@@ -614,8 +646,9 @@ impl Run<'_, '_> {
     fn git_remote(&mut self, operands: &[String]) {
         let mut is_told = false;
         for word in operands {
-            if let Some(code) = word.strip_prefix("ext::") {
-                self.code_elsewhere(code);
+            // A blank that isn't between words is `% `.
+            if let Some(code) = word.strip_prefix("ext::").map(|code| code.replace("% ", "\\ ")) {
+                self.code_elsewhere(&code);
             }
             if word.contains("://") || word.contains('@') {
                 let host = word.split_once("://").map_or(word.as_str(), |(_, rest)| rest);

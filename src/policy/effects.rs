@@ -226,6 +226,17 @@ impl Run<'_, '_> {
             return self.prompt_expansion(value);
         }
         self.note(Risk::High, "environment", format!("sets {name}, which changes what other programs run"));
+        let program = match name {
+            "TAR_OPTIONS" => "tar -x",
+            "PERL5OPT" => "perl -e 1",
+            "NODE_OPTIONS" => "node -e 1",
+            _ => "",
+        };
+        for way in value.iter().filter(|_| !program.is_empty()) {
+            let known = self.reasons.len();
+            self.code_elsewhere(&format!("{program} {way}"));
+            self.keep_blocked(known);
+        }
         // The shell writes there at its end.
         if name == "HISTFILE" {
             for path in value {
@@ -241,7 +252,7 @@ impl Run<'_, '_> {
             for way in value {
                 if name.ends_with("ENV") {
                     self.script_file(way);
-                } else if is_known(way) || way.contains(' ') {
+                } else if is_known(way) || way.contains(' ') || name == "PROMPT_COMMAND" {
                     self.code_elsewhere(way);
                 }
             }

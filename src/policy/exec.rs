@@ -49,10 +49,16 @@ impl Run<'_, '_> {
             self.block("fork-bomb", "a script starts itself again and again");
         }
         if may_be_function {
-            if let Some(text) = self.state.aliases.get(name).cloned()
+            if let Some(ways) = self.state.aliases.get(name).cloned()
                 && !self.called.contains(name)
             {
-                return self.alias(name.clone(), &text, &argv);
+                let mut printed = Value::new();
+                ways.iter().for_each(|text| printed.extend(self.alias(name.clone(), text, &argv)));
+                // In quotes, and on the line that defines it, the name means what it did before.
+                let known = self.reasons.len();
+                self.named(name, &argv);
+                self.keep_blocked(known);
+                return super::run::limited(printed);
             }
             if let Some(body) = self.state.functions.get(name).cloned() {
                 return self.call(name.clone(), &body, &argv);
@@ -108,10 +114,12 @@ impl Run<'_, '_> {
             return output();
         }
         self.calls.push((Rc::clone(body), self.spawns));
+        let refs = Rc::clone(&self.state.refs);
         let positional = self.state.positional.take();
         self.state.positional = Some(argv[1..].iter().map(|word| vec![word.clone()]).collect());
         let printed = self.command(body);
         self.state.positional = positional;
+        self.state.refs = refs;
         self.calls.pop();
         printed
     }
@@ -122,7 +130,7 @@ impl Run<'_, '_> {
         let paths = self.absolute(&written);
         for path in &paths {
             if let Some(data) = self.written.get(path).cloned() {
-                return self.script_text(&data, &argv[1..]);
+                return self.script_text(Some(&written), &data, &argv[1..]);
             }
         }
         let name = base(paths.first().map_or(written.as_str(), String::as_str)).to_owned();
@@ -187,7 +195,7 @@ impl Run<'_, '_> {
             // A script that this very one wrote, found by a `PATH` that leads here.
             let path = format!("./{name}");
             if let Some(data) = self.absolute(&path).first().and_then(|path| self.written.get(path)).cloned() {
-                return self.script_text(&data, words);
+                return self.script_text(Some(name), &data, words);
             }
             self.note(Risk::High, "unknown-program", format!("{name} isn't a program that ReedClaw knows"));
             self.scan_operands(words);
@@ -250,8 +258,8 @@ impl Run<'_, '_> {
         self.deeper(|run| run.text(code), output())
     }
 
-    /// Runs the contents of a file as its first line asks for.
-    pub(super) fn script_text(&mut self, data: &Value, arguments: &[String]) -> Value {
+    /// Runs the contents of a file as its first line asks for, under the name that it was called by.
+    pub(super) fn script_text(&mut self, called: Option<&str>, data: &Value, arguments: &[String]) -> Value {
         let mut printed = nothing();
         for text in data.clone() {
             let first = text.lines().next().unwrap_or_default();
@@ -264,7 +272,8 @@ impl Run<'_, '_> {
                 }
                 _ => {
                     let arguments = arguments.iter().map(|word| vec![word.clone()]).collect();
-                    printed = self.with_arguments(None, arguments, |run| run.code_elsewhere(&text));
+                    let called = called.map(str::to_owned);
+                    printed = self.with_arguments(called, arguments, |run| run.code_elsewhere(&text));
                 }
             }
         }
@@ -390,6 +399,9 @@ impl Run<'_, '_> {
             }
             Some(data) => {
                 self.streams.input = None;
+                if std::mem::take(&mut self.streams.is_endless) {
+                    data.iter().for_each(|text| self.fed_without_end(text));
+                }
                 self.subshell(|run| run.all_code(&data))
             }
         }
@@ -405,7 +417,7 @@ impl Run<'_, '_> {
 
     /// A variable with one known value.
     pub(super) fn variable(&self, name: &str) -> Option<String> {
-        match self.state.vars.get(name).and_then(Var::first)?.as_slice() {
+        match self.state.vars.get(self.state.meant(name)).and_then(Var::first)?.as_slice() {
             [one] if is_known(one) => Some(one.clone()),
             _ => None,
         }

@@ -1,7 +1,10 @@
 //! Words → what they may become: braces, tildes, parameters, substitutions, splitting. A word may turn out in several
 //! ways; each is followed, up to a limit, behind which it is unknown.
 
+use std::collections::BTreeSet;
+
 use super::run::{Run, Value};
+use super::state::Var;
 use super::syntax::{Change, Parameter, Part, Word};
 use super::text::{self, ANY, NAME, alive, dead, has_open, is_known};
 
@@ -12,6 +15,9 @@ const PROGRAM_VARIABLES: [&str; 22] = [
     "EDITOR", "VISUAL", "PAGER", "BROWSER", "CC", "CXX", "CPP", "LD", "AR", "NM", "MAKE", "PYTHON", "PYTHON3", "CARGO",
     "RUSTC", "GO", "NODE", "NPM", "JAVA", "KUBECTL", "DOCKER", "TERMINAL",
 ];
+
+/// Variables that are in every environment.
+const ENVIRONMENT: [&str; 8] = ["HOME", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "TERM", "USER"];
 
 /// One way that words may turn out.
 pub(super) type Fields = Vec<String>;
@@ -250,6 +256,11 @@ impl Run<'_, '_> {
 
     /// What a parameter gives, with all that is done to it.
     fn parameter(&mut self, parameter: &Parameter, quoted: bool) -> Held {
+        if parameter.change == Change::Names {
+            let named = self.state.vars.keys().map(String::as_str).chain(ENVIRONMENT);
+            let named: BTreeSet<&str> = named.filter(|name| name.starts_with(&parameter.name)).collect();
+            return Held::Many(named.into_iter().map(|name| vec![name.to_owned()]).collect());
+        }
         let mut held = self.held(parameter);
         if parameter.indirect {
             held = self.indirect(parameter, held);
@@ -262,7 +273,7 @@ impl Run<'_, '_> {
             }]);
         }
         match &parameter.change {
-            Change::None => held,
+            Change::None | Change::Names => held,
             Change::Unknown => {
                 self.doubt("an expansion that isn't followed");
                 Held::One(vec![ANY.to_string()])
@@ -281,7 +292,8 @@ impl Run<'_, '_> {
     }
 
     fn held(&mut self, parameter: &Parameter) -> Held {
-        let name = parameter.name.as_str();
+        let target = self.state.meant(&parameter.name).to_owned();
+        let name = target.as_str();
         let is_whole = matches!(parameter.index.as_ref().map(super::word::unquoted).as_deref(), Some("@" | "*"));
         if let Some(index) = parameter.index.as_ref().filter(|_| !is_whole) {
             let key = self.single(index);
@@ -302,6 +314,7 @@ impl Run<'_, '_> {
             }]),
             "?" | "$" | "!" => Held::One(vec![NAME.to_string()]),
             "-" => Held::One(vec!["hB".to_owned()]),
+            "_" => Held::One(self.last_word.clone()),
             "0" => Held::One(vec![self.state.name.clone()]),
             _ if name.bytes().all(|byte| byte.is_ascii_digit()) => match &self.state.positional {
                 Some(values) => {
@@ -332,6 +345,8 @@ impl Run<'_, '_> {
             "XDG_DATA_HOME" => format!("{home}/.local/share"),
             "XDG_STATE_HOME" => format!("{home}/.local/state"),
             "XDG_CACHE_HOME" => format!("{home}/.cache"),
+            // What is there is the person's own.
+            "PROMPT_COMMAND" => String::new(),
             "OSTYPE" => "linux-gnu".to_owned(),
             "HOSTNAME" | "HOSTTYPE" | "MACHTYPE" | "RANDOM" | "SRANDOM" | "SECONDS" | "LINENO" | "UID" | "EUID"
             | "PPID" | "BASHPID" | "EPOCHSECONDS" | "EPOCHREALTIME" | "COLUMNS" | "LINES" | "LANG" | "TERM" => {
@@ -345,9 +360,17 @@ impl Run<'_, '_> {
 
     fn indirect(&mut self, parameter: &Parameter, held: Held) -> Held {
         if parameter.index.is_some() {
-            return Held::One(vec![NAME.to_string()]);
+            return match self.state.vars.get(self.state.meant(&parameter.name)) {
+                Some(Var::Array(items)) => Held::Many(items.iter().map(|(key, _)| vec![key.clone()]).collect()),
+                Some(Var::Scalar(_)) => Held::One(vec!["0".to_owned()]),
+                None => Held::One(vec![NAME.to_string()]),
+            };
         }
         self.signal("indirect", "an indirect expansion");
+        // Of another name it is the name itself.
+        if let Some(target) = self.state.refs.get(&parameter.name) {
+            return Held::One(vec![target.clone()]);
+        }
         match held {
             Held::One(ways) if ways.len() == 1 && is_known(&ways[0]) => {
                 let (name, index) = match ways[0].split_once('[') {
@@ -387,23 +410,26 @@ impl Run<'_, '_> {
         };
         let is_surely_empty = match &held {
             Held::One(ways) => colon && ways.iter().all(String::is_empty),
-            Held::Many(values) => values.is_empty(),
-            Held::Unset => true,
+            _ => is_empty,
         };
         match letter {
             '+' => {
                 if matches!(held, Held::Unset) || is_surely_empty {
                     // Where it isn't known whether it is set, both are possible.
-                    let mut ways = self.plain_value(word);
-                    ways.push(String::new());
-                    return Held::One(ways);
+                    return Held::One([self.plain_value(word), vec![String::new()]].concat());
                 }
                 other(self)
             }
-            '?' => held,
+            '?' => {
+                // What is said where it is empty.
+                if is_empty || matches!(&held, Held::One(ways) if ways.iter().any(|way| has_open(way))) {
+                    other(self);
+                }
+                held
+            }
             _ if !is_empty => match held {
                 // It may be empty as well.
-                Held::One(mut ways) if colon && ways.iter().any(|way| super::text::has_open(way)) => {
+                Held::One(mut ways) if colon && ways.iter().any(|way| has_open(way)) => {
                     ways.extend(flat(&other(self)));
                     Held::One(ways)
                 }

@@ -378,6 +378,8 @@ impl Run<'_, '_> {
         }
         if extracts && options.has("P", "absolute-names") {
             self.note(Risk::High, "unknown-path", "unpacks to paths that the archive names");
+            let named = options.operands.iter().filter(|path| path.starts_with('/'));
+            named.for_each(|path| self.writes(path, WriteKind::Write));
         }
         let archive = options.values("f", "file").next().map(str::to_owned);
         let mut directories: Vec<String> = options.values("C", "directory").map(str::to_owned).collect();
@@ -467,7 +469,7 @@ impl Run<'_, '_> {
     }
 
     fn crypt(&mut self, name: &str, words: &[String]) -> Value {
-        let options = Options::read(words, "oru", "output out in recipient homedir in keyout import local-user export");
+        let options = Options::read(words, "oru", "output out in recipient homedir in keyout local-user");
         let mut targets: Vec<String> = options.values("o", "output").map(str::to_owned).collect();
         for (at, word) in words.iter().enumerate() {
             let path = words.get(at + 1).cloned().unwrap_or_default();
@@ -505,12 +507,17 @@ impl Run<'_, '_> {
         let options = Options::read(
             words,
             "efBTM",
-            "rsh exclude include filter rsync-path log-file backup-dir temp-dir files-from exclude-from partial-dir compare-dest link-dest port bwlimit out-format",
+            "rsh exclude include filter rsync-path log-file backup-dir temp-dir files-from exclude-from partial-dir compare-dest link-dest port bwlimit out-format chmod",
         );
         for code in options.values("e", "rsh").map(str::to_owned).collect::<Vec<_>>() {
             if code.contains(' ') || !matches!(code.as_str(), "ssh" | "rsh") {
                 self.code_elsewhere(&format!("{code} host"));
             }
+        }
+        let modes = options.values("", "chmod").flat_map(|modes| modes.split(','));
+        // What is for directories alone gives nobody's rights.
+        if modes.filter(|mode| !mode.starts_with('D')).map(|mode| mode.trim_start_matches('F')).any(is_setuid) {
+            self.block("setuid", "makes programs that run with their owner's rights");
         }
         let rsync_path = options.values("", "rsync-path").next().map(str::to_owned);
         if let Some(code) = rsync_path {

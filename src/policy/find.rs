@@ -34,11 +34,13 @@ impl Run<'_, '_> {
         if search.is_unknown {
             self.note(Risk::High, "unknown-option", format!("{name} gets words that aren't known"));
         }
+        let lines: Vec<String> = search.starts.iter().map(|start| search.path(start)).collect();
+        let found = lines.join("\n") + "\n";
+        search.prints.iter().for_each(|path| self.store(path, &vec![found.clone()], false));
         if !printed.is_empty() && !words.iter().any(|word| word.starts_with("-print")) {
             return printed;
         }
-        let lines: Vec<String> = search.starts.iter().map(|start| search.path(start)).collect();
-        vec![lines.join("\n") + "\n"]
+        vec![found]
     }
 
     /// What is done to what is found below a start: where nothing is left out it is done to the start itself.

@@ -2,6 +2,7 @@
 
 use super::code::{self, Literal, Use};
 use super::exec::{nothing, output};
+use super::fed;
 use super::options::Options;
 use super::run::{Run, Value};
 use super::text::{self, ANY, DECODED, DECODED_MARK, FILE, NET, OUTPUT, has_open};
@@ -342,12 +343,21 @@ impl Run<'_, '_> {
                     break;
                 }
                 if language.value_letters.contains(letter) {
+                    self.loaded_first(name, letter, [rest, words.get(at).map_or("", String::as_str)]);
                     at += usize::from(rest.is_empty());
                     break;
                 }
             }
         }
         self.language_runs(name, codes, operands, in_place)
+    }
+
+    /// What is loaded before the code, where this very script wrote it: the rest of the option's word, or the next word.
+    fn loaded_first(&mut self, name: &str, letter: char, values: [&str; 2]) {
+        let file = if values[0].is_empty() { values[1] } else { values[0] };
+        if letter == 'r' && self.is_written(file) {
+            self.content(file).iter().for_each(|code| self.other_code(name, code));
+        }
     }
 
     fn language_runs(&mut self, name: &str, codes: Vec<String>, operands: Vec<String>, in_place: bool) -> Value {
@@ -370,7 +380,7 @@ impl Run<'_, '_> {
             if foreign && has_any(&code, EVALS) {
                 self.block("fed-code", format!("{name} runs what came over the network or out of a decoder"));
             }
-            if code::runs_its_input(&code, name) {
+            if fed::runs_its_input(&code, name) {
                 let input = self.streams.input.take().unwrap_or_default();
                 input.iter().flat_map(|text| text.lines()).take(64).for_each(|line| _ = self.code_elsewhere(line));
             }
@@ -444,10 +454,10 @@ impl Run<'_, '_> {
             let inner = inner.filter(|text| text.len() > 8 && text.contains(['(', '`', '"']) && *text != code);
             self.deeper(|run| inner.for_each(|text| run.other_code(name, text)), ());
         }
-        if code::ties_a_shell(code, runs) {
+        if fed::ties_a_shell(code, runs) {
             self.block("network-shell", format!("{name} ties a shell to the network"));
         }
-        if nets && code::runs_what_comes(code, name) {
+        if nets && fed::runs_what_comes(code, name) {
             self.block("fed-code", format!("{name} runs what came over the network"));
         }
         if evals && (nets || has_any(code, DECODES)) {
@@ -459,20 +469,21 @@ impl Run<'_, '_> {
         {
             self.block("fork-bomb", "starts processes in an endless loop");
         }
+        self.floods(name, code);
         if code.contains("kill") && has_any(code, &["-1,", "-1)", ", -1", ",-1", "-9, -1"]) {
             self.block("kill-all", "sends a signal to every process");
         }
-        if has_any(code, &["reboot(", "SYS_reboot", "poweroff("]) {
+        if has_any(code, &["reboot(", "SYS_reboot", "poweroff(", "syscall(169", "fee1dead"]) {
             self.block("power", "ends the system");
         }
         if nets && name != "vim" {
             self.net("");
         }
-        self.own_marks(name, code, &literals);
-        self.code_effects(name, code, &literals, runs);
+        let fetches = self.own_marks(name, code, &literals);
+        self.code_effects(name, code, &literals, runs, fetches);
     }
 
-    fn code_effects(&mut self, name: &str, code: &str, literals: &[Literal], runs: bool) {
+    fn code_effects(&mut self, name: &str, code: &str, literals: &[Literal], runs: bool, mut fetches: bool) {
         // Where each call that runs something says what, other strings aren't run.
         let runs_more = runs && !code::says_what_it_runs(code, name);
         for Literal { text, how } in literals.iter().filter(|literal| literal.how != Use::Data) {
@@ -481,11 +492,15 @@ impl Run<'_, '_> {
                 && text.len() > 1
                 && (text.contains("(){") || text.chars().any(|c| c.is_ascii_alphabetic()))
             {
-                self.embedded(text, *how == Use::Run);
+                let printed = self.embedded(text, *how == Use::Run);
+                fetches |= *how == Use::Run && text::is_foreign(&printed);
             }
             if runs && has_any(code, STARTS) && deletes_what_follows(text) {
                 self.block_unknown("unknown-tree", "deletes all below a path that the code puts together");
             }
+        }
+        if fetches && fed::runs_what_it_gets(code, name, &self.map.rules.home) {
+            self.block("fed-code", format!("{name} runs what came over the network or out of a decoder"));
         }
         if super::code::sets_owner_rights(code) {
             self.block("setuid", "makes a program that runs with its owner's rights");
@@ -524,9 +539,10 @@ impl Run<'_, '_> {
     }
 
     /// A string of another language that its shell may run, or surely runs: only what it is blocked for counts.
-    pub(super) fn embedded(&mut self, text: &str, surely: bool) {
+    /// Gives what it prints.
+    pub(super) fn embedded(&mut self, text: &str, surely: bool) -> Value {
         let before = self.reasons.len();
-        self.code_elsewhere(text);
+        let printed = self.code_elsewhere(text);
         let mut at = 0;
         self.reasons.retain(|reason| {
             at += 1;
@@ -539,6 +555,7 @@ impl Run<'_, '_> {
                         ))
         });
         self.note(Risk::High, "code", "code that runs other programs");
+        printed
     }
 
     fn awk(&mut self, words: &[String]) -> Value {
@@ -599,7 +616,12 @@ impl Run<'_, '_> {
         let pipes = code.contains('|') && !code.replace("||", "").is_empty() && code.replace("||", "").contains('|');
         if code.contains("system") || pipes {
             self.note(Risk::High, "code", "awk runs other programs");
-            literals.iter().for_each(|text| self.embedded(text, false));
+            let printed: Value = literals.iter().flat_map(|text| self.embedded(text, false)).collect();
+            let fetches = code.contains("getline") && text::is_foreign(&printed);
+            let has_shell = pipes && literals.iter().any(|text| super::exec::is_shell(super::exec::base(text.trim())));
+            if fetches && (has_shell || fed::runs_what_it_gets(code, "awk", &self.map.rules.home)) {
+                self.block("fed-code", "awk runs what came over the network or out of a decoder");
+            }
             if literals.iter().any(|text| deletes_what_follows(text)) {
                 self.block_unknown("unknown-tree", "deletes all below a path that the code puts together");
             }
@@ -610,6 +632,7 @@ impl Run<'_, '_> {
                 self.block_unknown("unknown-code", "awk runs commands that aren't known before it runs");
             }
         }
+        self.floods("awk", code);
         if code.contains("/inet/") {
             self.net("");
             self.block("network-shell", "awk is tied to the network");
@@ -644,6 +667,9 @@ impl Run<'_, '_> {
         for file in options.values("f", "file").map(str::to_owned).collect::<Vec<_>>() {
             self.reads(&file);
             codes.extend(self.content(&file));
+        }
+        if codes.iter().any(|code| code.contains([NET, DECODED, DECODED_MARK])) {
+            self.block("fed-code", "sed runs a script that came over the network or out of a decoder");
         }
         if codes.is_empty() && !operands.is_empty() {
             codes.push(operands.remove(0));

@@ -3,7 +3,7 @@
 use super::code::{Literal, Use};
 use super::interpret::{has_any, is_database};
 use super::place::Place;
-use super::run::Run;
+use super::run::{Run, Value};
 use super::text;
 use crate::proto::action::WriteKind;
 
@@ -35,17 +35,32 @@ const CHOOSES: &[&str] = &[
 const REMOVES: &[&str] = &["remove", "unlink", "rmdir", "delete", "Remove", "truncate"];
 
 impl Run<'_, '_> {
-    /// What some languages run by signs of their own.
-    pub(super) fn own_marks(&mut self, name: &str, code: &str, literals: &[Literal]) {
+    /// What some languages run by signs of their own; gives whether what a pipe brings comes from elsewhere.
+    pub(super) fn own_marks(&mut self, name: &str, code: &str, literals: &[Literal]) -> bool {
+        let mut fetches = false;
         if is_database(name) {
             self.database_marks(code);
         }
+        if name.starts_with("python") && !self.written.is_empty() {
+            for line in code.split(['\n', ';']).map(str::trim_start) {
+                let modules = line.strip_prefix("import ").or_else(|| line.strip_prefix("from "));
+                let modules = modules.map_or("", |modules| modules.split(" import ").next().unwrap_or_default());
+                let names = modules.split(',').filter_map(|module| module.split_whitespace().next());
+                names.for_each(|module| self.written_module(module));
+            }
+        }
         // A pipe in place of a file's name.
         if matches!(name, "perl" | "ruby") {
-            let pipe = |literal: &Literal| {
-                literal.text.strip_prefix('|').or_else(|| literal.text.strip_suffix('|')).map(str::to_owned)
-            };
-            literals.iter().filter_map(pipe).for_each(|code| self.embedded(&code, true));
+            let texts = literals.iter().map(|literal| literal.text.as_str());
+            // `open(P, "-|", "…")`
+            let by_list = has_any(code, &["\"-|\"", "'-|'"]);
+            let codes = texts.filter_map(|text| match text.strip_prefix('|').or_else(|| text.strip_suffix('|')) {
+                None => (by_list && text.contains(' ')).then_some(text),
+                Some("-") => None,
+                code => code,
+            });
+            let printed: Value = codes.flat_map(|code| self.embedded(code, true)).collect();
+            fetches = text::is_foreign(&printed);
         }
         if matches!(name, "tclsh" | "wish") {
             for line in code.lines().filter_map(|line| line.split_once("file rename ")) {
@@ -68,6 +83,7 @@ impl Run<'_, '_> {
                 self.embedded(line.1, true);
             }
         }
+        fetches
     }
 
     /// Code that does the same to all that it finds below a directory does it to the directory.

@@ -44,7 +44,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("gem", "-i -n --install-dir --bindir"),
     ("cmake", "-B --prefix"),
     ("ninja meson", "-C --destdir"),
-    ("git", "--prefix"),
+    ("git", "--prefix --separate-git-dir"),
     ("logrotate", "-s -l --state --log"),
     ("stow", "-t --target"),
     ("gs ghostscript", "-sOutputFile -o"),

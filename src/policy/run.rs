@@ -42,6 +42,8 @@ pub(super) struct Streams {
     pub(super) files: Vec<(String, bool)>,
     /// Whether its output doesn't come back.
     pub(super) is_away: bool,
+    /// Whether what it can read has no end.
+    pub(super) is_endless: bool,
 }
 
 /// One judgement.
@@ -74,6 +76,12 @@ pub(super) struct Run<'m, 'a> {
     pub(super) called: Vec<String>,
     /// Makefiles that are being followed.
     pub(super) makes: Vec<super::make::Call>,
+    /// Directories of git's hooks beside its own.
+    pub(super) hooks: Vec<String>,
+    /// Whether what was printed last has no end.
+    pub(super) flows: bool,
+    /// `$_`: the last word of the command before.
+    pub(super) last_word: Value,
     /// What runs at the end of the shell that is being followed, or on a signal.
     pub(super) traps: Vec<String>,
 }
@@ -84,6 +92,7 @@ impl<'m, 'a> Run<'m, 'a> {
             vars: Rc::default(),
             functions: Rc::default(),
             aliases: Rc::default(),
+            refs: Rc::default(),
             positional: None,
             name: "bash".to_owned(),
             cwd: vec![context.cwd.to_owned()],
@@ -110,6 +119,9 @@ impl<'m, 'a> Run<'m, 'a> {
             unset_is_empty: false,
             called: Vec::new(),
             makes: Vec::new(),
+            hooks: Vec::new(),
+            flows: false,
+            last_word: vec![ANY.to_string()],
             traps: Vec::new(),
         }
     }
@@ -130,6 +142,15 @@ impl<'m, 'a> Run<'m, 'a> {
 
     pub(super) fn block(&mut self, rule: &'static str, text: impl Into<String>) {
         self.note(Risk::Blocked, rule, text);
+    }
+
+    /// Of the reasons behind the first so many keeps what something is blocked for.
+    pub(super) fn keep_blocked(&mut self, known: usize) {
+        let mut at = 0;
+        self.reasons.retain(|reason| {
+            at += 1;
+            at <= known || reason.risk == Risk::Blocked
+        });
     }
 
     /// Blocks what isn't known well enough; in a function that nobody has called yet it is only doubtful.
@@ -270,8 +291,10 @@ impl<'m, 'a> Run<'m, 'a> {
             let outer = self.streams.clone();
             self.spawns += 1;
             let mut data = outer.input.clone();
+            self.flows = outer.is_endless;
             for command in &pipeline.commands {
-                self.streams = Streams { input: data, ..Streams::default() };
+                let is_endless = std::mem::take(&mut self.flows);
+                self.streams = Streams { input: data, is_endless, ..Streams::default() };
                 data = Some(self.subshell(|run| run.command(command)));
             }
             self.spawns -= 1;
@@ -404,23 +427,8 @@ impl<'m, 'a> Run<'m, 'a> {
         printed
     }
 
-    /// Loops without an end that start jobs without waiting are fork bombs, whatever they start.
-    fn endless(&mut self, is_endless: bool, body: &Script) {
-        if is_endless && starts_jobs(body) && !waits(body) {
-            self.block("fork-bomb", "an endless loop that starts jobs and never waits");
-        }
-    }
-
     fn repeat(&mut self, test: &Script, body: &Script) -> Value {
-        let is_endless = matches!(test.items.as_slice(), [item] if match item.first.commands.as_slice() {
-            [Command { kind: Kind::Simple { words, .. }, .. }] => {
-                let words: Vec<String> = words.iter().map(word::unquoted).collect();
-                let words: Vec<&str> = words.iter().map(String::as_str).collect();
-                matches!(words[..], ["true" | ":" | "false"] | ["[", "1" | "true", "]"] | ["test", "1" | "true"])
-            }
-            [Command { kind: Kind::Arithmetic(_), .. }] => true,
-            _ => false,
-        });
+        let is_endless = super::flood::never_ends(test) || self.streams.is_endless && super::flood::reads_a_line(test);
         self.endless(is_endless, body);
         let mut printed = vec![String::new()];
         for turn in 0..LOOP_TURNS_MAX {
@@ -438,6 +446,7 @@ impl<'m, 'a> Run<'m, 'a> {
                 break;
             }
         }
+        self.flows |= is_endless;
         printed
     }
 
@@ -554,24 +563,26 @@ impl<'m, 'a> Run<'m, 'a> {
             true => Vec::new(),
             false => assigns.iter().map(|it| (it.name.clone(), self.state.vars.get(&it.name).cloned())).collect(),
         };
+        self.flows = false;
         let declares = ways.first().and_then(|way| way.first()).is_some_and(|name| super::builtin::declares(name));
+        let makes_refs = declares && ways.first().is_some_and(|way| super::builtin::makes_refs(way));
         for assign in assigns {
-            self.assign(assign, is_bare || declares);
+            if declares {
+                Rc::make_mut(&mut self.state.refs).remove(&assign.name);
+            }
+            if !makes_refs || !self.refer(assign) {
+                self.assign(assign, is_bare || declares);
+            }
+            if declares {
+                self.compound_text(&assign.name, ways.first().map_or(&[], Vec::as_slice));
+            }
         }
-        let mut printed: Option<Value> = None;
-        for way in ways {
-            // A word that came out empty and unquoted is no word.
-            let more = match way.is_empty() {
-                true if is_bare && !redirects.is_empty() => self.streams.input.clone().unwrap_or_default(),
-                true => vec![String::new()],
-                false => self.exec(way),
-            };
-            printed = Some(match printed {
-                Some(before) => either(before, more),
-                None => more,
-            });
+        let last_word: Value = ways.iter().map(|way| way.last().cloned().unwrap_or_default()).collect();
+        let printed = self.each_way(ways, is_bare && !redirects.is_empty());
+        if !is_bare {
+            self.last_word = limited(last_word);
         }
-        let printed = self.deliver(printed.unwrap_or_else(|| vec![String::new()]));
+        let printed = self.deliver(printed);
         let rest = self.streams.input.take();
         self.streams = outer;
         if redirects.is_empty() && self.streams.input.is_some() {
@@ -588,7 +599,59 @@ impl<'m, 'a> Run<'m, 'a> {
         printed
     }
 
+    /// Runs a command in each way that its words may turn out, each from the same state, and puts together what comes of it.
+    /// What isn't known comes last: it is what stays where two ways can't become one.
+    fn each_way(&mut self, ways: Vec<Vec<String>>, passes_input: bool) -> Value {
+        let before = (ways.len() > 1).then(|| self.state.clone());
+        let mut ends: Vec<State> = Vec::new();
+        let mut printed: Option<Value> = None;
+        for way in ways.into_iter().rev() {
+            if let Some(before) = before.as_ref().filter(|_| printed.is_some()) {
+                ends.push(std::mem::replace(&mut self.state, before.clone()));
+            }
+            // A word that came out empty and unquoted is no word.
+            let more = match way.is_empty() {
+                true if passes_input => self.streams.input.clone().unwrap_or_default(),
+                true => vec![String::new()],
+                false => self.exec(way),
+            };
+            printed = Some(match printed {
+                Some(before) => either(before, more),
+                None => more,
+            });
+        }
+        ends.into_iter().for_each(|end| self.state.merge(end));
+        printed.unwrap_or_else(|| vec![String::new()])
+    }
+
+    /// `declare -a x='(a b)'`: the text is read once more, as an array.
+    fn compound_text(&mut self, name: &str, argv: &[String]) {
+        let is_array = argv.iter().any(|word| word.starts_with('-') && word.contains(['a', 'A']));
+        let value = self.variable(name).filter(|value| is_array && value.starts_with('(') && value.ends_with(')'));
+        if let Some(value) = value {
+            self.text(&format!("{name}={value}"));
+        }
+    }
+
+    /// Makes one variable another's name; `false` where it isn't known whose.
+    fn refer(&mut self, assign: &Assign) -> bool {
+        let AssignValue::Scalar(word) = &assign.value else { return false };
+        let ways = self.plain_value(word);
+        let [target] = ways.as_slice() else { return false };
+        let is_name = target.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if is_name && !target.is_empty() && *target != assign.name {
+            Rc::make_mut(&mut self.state.refs).insert(assign.name.clone(), target.clone());
+            return true;
+        }
+        false
+    }
+
     fn assign(&mut self, assign: &Assign, lasts: bool) {
+        let target = self.state.meant(&assign.name);
+        if target != assign.name {
+            let target = Assign { name: target.to_owned(), ..assign.clone() };
+            return self.assign(&target, lasts);
+        }
         let index = assign.index.as_ref().map(|word| {
             let key = self.value(word).into_iter().next().unwrap_or_default();
             self.subscript(&key)
@@ -613,7 +676,7 @@ impl<'m, 'a> Run<'m, 'a> {
                         items.insert(0, ("0".to_owned(), value));
                         Rc::make_mut(&mut self.state.vars).insert(assign.name.clone(), Var::Array(items));
                     }
-                    (None, _) => self.assign_scalar(&assign.name, value),
+                    (None, _) => self.set_scalar(&assign.name, value),
                     (Some(key), before) => {
                         let mut items = match before {
                             Some(Var::Array(items)) => items,
@@ -663,37 +726,17 @@ impl<'m, 'a> Run<'m, 'a> {
         Rc::make_mut(&mut self.state.vars).insert(assign.name.clone(), Var::Array(made));
     }
 
+    /// Sets a variable in another way than by an assignment: `read`, `for`, `printf -v`, `${x:=…}`.
     pub(super) fn assign_scalar(&mut self, name: &str, value: Value) {
-        Rc::make_mut(&mut self.state.vars).insert(name.to_owned(), Var::Scalar(limited(value)));
+        let target = self.state.meant(name).to_owned();
+        self.environment_rules(&target, &value, true);
+        self.set_scalar(&target, value);
     }
-}
 
-/// Whether a list starts jobs in the background, in brackets too.
-fn starts_jobs(script: &Script) -> bool {
-    script.items.iter().any(|item| {
-        item.background
-            || item.first.commands.iter().any(|command| match &command.kind {
-                Kind::Group(inner) | Kind::Subshell(inner) => starts_jobs(inner),
-                _ => false,
-            })
-    })
-}
-
-/// Whether a list does something that takes its time before the next turn.
-fn waits(script: &Script) -> bool {
-    script.items.iter().filter(|item| !item.background).any(|item| {
-        let rest = item.rest.iter().map(|(_, pipeline)| pipeline);
-        [&item.first].into_iter().chain(rest).flat_map(|pipeline| &pipeline.commands).any(|command| {
-            match &command.kind {
-                Kind::Simple { words, .. } => words.first().is_some_and(|word| {
-                    !matches!(word::unquoted(word).as_str(), ":" | "true" | "echo" | "printf" | "let" | "")
-                }),
-                Kind::Group(inner) | Kind::Subshell(inner) => waits(inner),
-                Kind::If { .. } | Kind::Case { .. } => true,
-                _ => false,
-            }
-        })
-    })
+    fn set_scalar(&mut self, name: &str, value: Value) {
+        let name = self.state.meant(name).to_owned();
+        Rc::make_mut(&mut self.state.vars).insert(name, Var::Scalar(limited(value)));
+    }
 }
 
 /// Keeps a value within the ways that are followed.

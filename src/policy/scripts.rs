@@ -126,9 +126,23 @@ impl Run<'_, '_> {
                     words.iter().filter(|word| !word.starts_with('-')).flat_map(|file| self.content(file)).collect();
                 codes.iter().filter(|code| text::is_known(code)).for_each(|code| self.other_code("python", code));
             }
-            _ => self.note(Risk::High, "unknown-program", format!("runs the module {module}")),
+            _ => {
+                self.note(Risk::High, "unknown-program", format!("runs the module {module}"));
+                self.written_module(module);
+            }
         }
         output()
+    }
+
+    /// A module of python that this very script wrote is run where it is named.
+    pub(super) fn written_module(&mut self, module: &str) {
+        let file = format!("{}.py", module.trim().replace('.', "/"));
+        if self.is_written(&file) && !self.called.contains(&file) {
+            let codes = self.content(&file);
+            self.called.push(file);
+            codes.iter().for_each(|code| self.other_code("python", code));
+            self.called.pop();
+        }
     }
 
     /// Code writes to a file that a variable names: one of its strings, perhaps behind the home.
@@ -224,7 +238,7 @@ impl Run<'_, '_> {
                 && (super::files::is_destroyer(name) || super::exec::is_shell(name))
         });
         let lines: Vec<String> = starts.map(|(at, _)| Self::line_of(&words[at..])).collect();
-        lines.iter().for_each(|line| self.embedded(line, true));
+        lines.iter().for_each(|line| _ = self.embedded(line, true));
     }
 
     /// Code in a language that isn't known: only what it is blocked for counts.

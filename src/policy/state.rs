@@ -9,6 +9,8 @@ use super::text::{ANY, is_known};
 
 /// Working directories that are followed.
 const CWD_WAYS_MAX: usize = 4;
+/// Names of names that are followed.
+const REFS_MAX: usize = 8;
 
 /// A variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +59,10 @@ impl Var {
 pub(super) struct State {
     pub(super) vars: Rc<BTreeMap<String, Var>>,
     pub(super) functions: Rc<BTreeMap<String, Rc<Command>>>,
-    pub(super) aliases: Rc<BTreeMap<String, String>>,
+    /// What each alias means, in each way that it may turn out.
+    pub(super) aliases: Rc<BTreeMap<String, Value>>,
+    /// Variables that are other names of variables: `declare -n`.
+    pub(super) refs: Rc<BTreeMap<String, String>>,
     /// `$1` and so on; `None` where they aren't known.
     pub(super) positional: Option<Vec<Value>>,
     /// `$0`
@@ -69,6 +74,18 @@ pub(super) struct State {
 }
 
 impl State {
+    /// The variable that a name means: another one's where it was declared so.
+    pub(super) fn meant<'a>(&'a self, name: &'a str) -> &'a str {
+        let mut name = name;
+        for _ in 0..REFS_MAX {
+            match self.refs.get(name) {
+                Some(target) => name = target,
+                None => break,
+            }
+        }
+        name
+    }
+
     /// Takes in the state of a way that may have been gone instead.
     pub(super) fn merge(&mut self, other: Self) {
         for way in other.cwd {
@@ -90,8 +107,15 @@ impl State {
         }
         if !Rc::ptr_eq(&self.aliases, &other.aliases) {
             let aliases = Rc::make_mut(&mut self.aliases);
-            for (name, text) in other.aliases.iter() {
-                aliases.entry(name.clone()).or_insert_with(|| text.clone());
+            for (name, ways) in other.aliases.iter() {
+                let own = aliases.entry(name.clone()).or_default();
+                own.extend(ways.iter().filter(|way| !own.contains(way)).cloned().collect::<Vec<_>>());
+            }
+        }
+        if !Rc::ptr_eq(&self.refs, &other.refs) {
+            let refs = Rc::make_mut(&mut self.refs);
+            for (name, target) in other.refs.iter() {
+                refs.entry(name.clone()).or_insert_with(|| target.clone());
             }
         }
     }

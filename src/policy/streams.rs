@@ -66,6 +66,10 @@ impl Run<'_, '_> {
             }
             return;
         }
+        // It goes where it went.
+        if matches!(target, "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1") && redirect.op != RedirectOp::Read {
+            return;
+        }
         match redirect.op {
             RedirectOp::Read | RedirectOp::DuplicateIn => {
                 self.reads(target);
@@ -119,8 +123,11 @@ impl Run<'_, '_> {
                 _ => vec![String::new()],
             };
             // A hook runs when nobody looks: what it would do is done by who writes it.
-            if path.contains("/.git/hooks/") || path.ends_with("/.envrc") {
-                self.script_text(data, &[]);
+            if path.contains("/.git/hooks/")
+                || self.hooks.iter().any(|directory| path.starts_with(directory))
+                || path.ends_with("/.envrc")
+            {
+                self.script_text(None, data, &[]);
             }
             if path.ends_with("/.git/config") {
                 let lines: Vec<String> = data.iter().flat_map(|text| text.lines()).map(str::to_owned).collect();
@@ -135,7 +142,9 @@ impl Run<'_, '_> {
     fn feed(&mut self, script: &Script, data: Value) {
         let outer = self.streams.clone();
         self.streams = Streams { input: Some(data), ..Streams::default() };
+        self.spawns += 1;
         self.subshell(|run| run.script(script));
+        self.spawns -= 1;
         self.streams = outer;
     }
 
@@ -198,7 +207,9 @@ impl Run<'_, '_> {
             self.streams = outer;
             return name;
         }
+        self.spawns += 1;
         let printed = self.deeper(|run| run.subshell(|run| run.script(script)), vec![ANY.to_string()]);
+        self.spawns -= 1;
         self.streams = outer;
         self.written.insert(name.clone(), printed);
         name

@@ -4,6 +4,7 @@
 use super::exec::output;
 use super::options::Options;
 use super::run::{Run, Value, joined};
+use super::tellers::{date, devices, number, processes, seq};
 use super::text::{self, ANY, DECODED, DECODED_MARK, NAME, OUTPUT, SETTINGS, STAR, has_open, is_known};
 
 /// Programs that read their operands and print something about them.
@@ -21,7 +22,7 @@ const TELLERS: &str = " pwd whoami id uname uptime free nproc arch who w users g
     printenv locale tty getconf lscpu lsblk lsusb lspci lsmod lsns ps pgrep pidof top vmstat iostat mpstat sar \
     dmesg journalctl getent tput clear reset expr factor numfmt logname hostid hostname printf echo \
     whatis apropos info tldr figlet cowsay fortune toilet neofetch fastfetch screenfetch lsb_release dpkg-query \
-    ss netstat sleep blkid sensors acpi upower xdpyinfo nvidia-smi \
+    ss netstat sleep blkid findfs sensors acpi upower xdpyinfo nvidia-smi \
     true false type tsort shuf smartctl udevadm stty ";
 /// Programs that print settings for a shell to run.
 const SETTINGS_PRINTERS: &str = " ssh-agent direnv starship pyenv rbenv nodenv goenv opam minikube docker-machine brew \
@@ -69,7 +70,7 @@ impl Run<'_, '_> {
             "realpath" | "readlink" => return Some(self.real(words)),
             "ls" => return Some(self.list(words)),
             "ps" | "pgrep" => return Some(processes(name, words)),
-            "yes" => return Some(vec![words.join(" ") + "\n"]),
+            "yes" => return Some(self.yes(words)),
             "printenv" => {
                 let value = words.first().and_then(|name| self.variable(name));
                 return Some(value.map_or_else(output, |value| vec![value + "\n"]));
@@ -94,7 +95,7 @@ impl Run<'_, '_> {
         }
         if text::listed(LISTERS, name) {
             Options::read(words, "cfIPL", "").operands.iter().for_each(|path| self.lists(path));
-            return Some(output());
+            return Some(devices(name, words));
         }
         if !text::listed(TELLERS, name) {
             return None;
@@ -104,7 +105,7 @@ impl Run<'_, '_> {
             let options = Options::read(words, "oin", "output input-range head-count random-source");
             options.values("o", "output").for_each(|path| self.writes(path, crate::proto::action::WriteKind::Write));
         }
-        Some(if name == "sleep" { super::exec::nothing() } else { output() })
+        Some(if name == "sleep" { super::exec::nothing() } else { devices(name, words) })
     }
 
     /// Reads the files among the operands of a program that only reads; some have options that write.
@@ -209,6 +210,7 @@ impl Run<'_, '_> {
             "uniq" | "xxd" => &options.operands[..options.operands.len().min(1)],
             _ => options.operands.as_slice(),
         };
+        self.flows |= self.streams.is_endless && !text::listed("head tail sort tac uniq", name);
         let data = self.filtered(operands);
         // Whole lines of what it gets, or their number.
         let picks = name == "grep" && takes_only(words, "aciEFGPsvwx");
@@ -236,7 +238,7 @@ impl Run<'_, '_> {
         };
         let data: Value = data.iter().map(chosen).collect();
         // These pass on what they get, or part of it.
-        if matches!(name, "cat" | "nl") || name == "grep" && data.iter().any(|text| has_open(text)) {
+        if name == "cat" || name == "grep" && data.iter().any(|text| has_open(text)) {
             return data;
         }
         let change = |text: &String| {
@@ -328,58 +330,9 @@ impl Run<'_, '_> {
     }
 }
 
-/// The time in the form that the words ask for: what the form says itself is known.
-fn date(words: &[String]) -> Value {
-    let Some(form) = words.iter().find_map(|word| word.strip_prefix('+')) else {
-        return vec![format!("{NAME}\n")];
-    };
-    let (mut made, mut rest) = (String::new(), form.chars());
-    while let Some(c) = rest.next() {
-        if c != '%' {
-            made.push(c);
-            continue;
-        }
-        let letter = rest.find(|c| !c.is_ascii_digit() && !"-_^#:EO".contains(*c));
-        made.extend(match letter {
-            Some('%') => Some('%'),
-            Some('n') => Some('\n'),
-            Some('t') => Some('\t'),
-            // Nothing in some languages.
-            Some('p' | 'P') => None,
-            _ => Some(NAME),
-        });
-    }
-    made.push('\n');
-    let may_fail = words.iter().any(|word| word.starts_with('-') && word != "-u");
-    [made].into_iter().chain(may_fail.then(String::new)).collect()
-}
-
-/// A number, or nothing where it could not be told.
-fn number() -> Value {
-    vec![format!("{NAME}\n"), String::new()]
-}
-
 /// Whether the options among words are none but these letters.
 fn takes_only(words: &[String], letters: &str) -> bool {
     words.iter().filter_map(|word| word.strip_prefix('-')).all(|given| given.chars().all(|c| letters.contains(c)))
-}
-
-/// What `ps` or `pgrep` prints: the numbers of all processes, where nothing in its words chooses among them.
-fn processes(name: &str, words: &[String]) -> Value {
-    let is_all = if name == "pgrep" {
-        let options = Options::read(words, "dFgGPrsStuUO", "delimiter pidfile group parent runstates session terminal");
-        options.has("v", "inverse")
-            || !options.has("PtsFr", "parent")
-                && options.operands.iter().all(|it| it.chars().all(|c| ".*^$".contains(c)))
-    } else {
-        let every = |word: &String| match word.strip_prefix('-') {
-            Some(letters) => !letters.starts_with('-') && letters.contains(['e', 'A', 'a']),
-            None => word.contains(['a', 'x']) && word.chars().all(|c| c.is_ascii_lowercase()),
-        };
-        let first_words = words.iter().take_while(|word| !word.contains('='));
-        first_words.clone().any(every) && !words.iter().any(|word| text::listed("-C -p --pid --ppid -t -q", word))
-    };
-    if is_all { vec![text::PROCESSES.to_string()] } else { super::exec::output() }
 }
 
 fn echo(words: &[String]) -> Value {
@@ -479,50 +432,6 @@ fn conversion(letter: char, spec: &str, word: &str) -> String {
     }
 }
 
-fn seq(words: &[String]) -> Value {
-    let options = Options::read(words, "fs", "format separator");
-    let form = options.values("f", "format").next();
-    // A negative number isn't an option.
-    let numbers: Option<Vec<i64>> = match form.is_some() || options.values("s", "separator").next().is_some() {
-        true => &options.operands,
-        false => words,
-    }
-    .iter()
-    .filter(|word| !word.starts_with("-w") && !word.starts_with("-s"))
-    .map(|word| word.parse().ok())
-    .collect();
-    let (from, step, to) = match numbers.as_deref() {
-        Some([to]) => (1, 1, *to),
-        Some([from, to]) => (*from, 1, *to),
-        Some([from, step, to]) if *step != 0 => (*from, *step, *to),
-        _ => return vec![format!("{NAME}\n")],
-    };
-    if (to.saturating_sub(from) / step).abs() > 16 {
-        return vec![format!("{NAME}\n")];
-    }
-    let mut text = String::new();
-    let mut at = from;
-    while step > 0 && at <= to || step < 0 && at >= to {
-        let number = form.map_or(at.to_string(), |form| in_form(form, at));
-        text.push_str(&format!("{number}\n"));
-        at += step;
-    }
-    vec![text]
-}
-
-/// A number in a format of `seq`, in which one `%…` stands for it.
-fn in_form(form: &str, number: i64) -> String {
-    let Some((before, behind)) = form.split_once('%') else { return form.to_owned() };
-    let length = behind.find(|c: char| c.is_ascii_alphabetic()).map_or(behind.len(), |at| at + 1);
-    let width: usize =
-        behind[..length].trim_start_matches('0').trim_end_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0);
-    format!(
-        "{before}{number:0width$}{}",
-        &behind[length..],
-        width = if behind.starts_with('0') { width.min(32) } else { 0 }
-    )
-}
-
 fn part_of_path(name: &str, words: &[String]) -> Value {
     let words: Vec<&String> = words.iter().filter(|word| !word.starts_with('-')).collect();
     let Some(path) = words.first() else { return output() };
@@ -550,6 +459,7 @@ fn changed(name: &str, options: &Options, text: &str) -> Option<String> {
     let lines = || text.lines();
     Some(match name {
         "rev" => lines().map(|line| line.chars().rev().collect::<String>() + "\n").collect(),
+        "nl" => lines().enumerate().map(|(at, line)| format!("{:6}\t{line}\n", at + 1)).collect(),
         "tac" => unlines(lines().rev().collect()),
         "sort" => {
             let mut sorted: Vec<&str> = lines().collect();
@@ -713,8 +623,12 @@ fn cut(options: &Options, text: &str) -> Option<String> {
         if fields.is_some() {
             let delimiter =
                 options.values("d", "delimiter").next().and_then(|text| text.chars().next()).unwrap_or('\t');
-            let kept: Vec<&str> =
-                line.split(delimiter).enumerate().filter(|(at, _)| keeps(&ranges, at + 1)).map(|(_, it)| it).collect();
+            // A line without one goes through whole.
+            let kept: Vec<&str> = if !line.contains(delimiter) && !options.has("s", "only-delimited") {
+                vec![line]
+            } else {
+                line.split(delimiter).enumerate().filter(|(at, _)| keeps(&ranges, at + 1)).map(|(_, it)| it).collect()
+            };
             made.push_str(&kept.join(&delimiter.to_string()));
         } else {
             made.extend(line.chars().enumerate().filter(|(at, _)| keeps(&ranges, at + 1)).map(|(_, c)| c));

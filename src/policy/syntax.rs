@@ -139,6 +139,8 @@ pub(super) struct Parameter {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Change {
     None,
+    /// `${!prefix@}`: the names that begin so.
+    Names,
     /// `:-` `:=` `:+` `:?`, each also without its colon.
     Default {
         letter: char,

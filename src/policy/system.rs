@@ -8,7 +8,7 @@ use super::text::{self, has_open, listed};
 use crate::proto::action::{Effect, Risk, WriteKind};
 
 /// Programs that end the system, whatever else they are told.
-const POWER: [&str; 14] = [
+const POWER: [&str; 15] = [
     "shutdown",
     "reboot",
     "halt",
@@ -20,6 +20,7 @@ const POWER: [&str; 14] = [
     "rtcwake",
     "openrc-shutdown",
     "runit-init",
+    "systemd-shutdown",
     "gnome-session-quit",
     "xfce4-session-logout",
     "cinnamon-session-quit",
@@ -212,7 +213,12 @@ impl Run<'_, '_> {
     }
 
     fn services(&mut self, name: &str, words: &[String]) {
-        let plain: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
+        let options = Options::read(
+            words,
+            if matches!(name, "systemctl" | "loginctl") { "HMtpPnos" } else { "" },
+            "host machine type property lines output signal state root image job-mode kill-whom kill-value",
+        );
+        let plain: Vec<&str> = options.operands.iter().map(String::as_str).collect();
         let verb = plain.first().copied().unwrap_or_default();
         if name == "service" && verb.contains('/') {
             // The name of a service is a path below `/etc/init.d`.

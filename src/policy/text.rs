@@ -52,6 +52,11 @@ pub(super) fn is_known(text: &str) -> bool {
     !text.chars().any(is_reserved)
 }
 
+/// Whether one of several texts came over the network or out of a decoder.
+pub(super) fn is_foreign(texts: &[String]) -> bool {
+    texts.iter().any(|text| text.contains([NET, DECODED, DECODED_MARK]))
+}
+
 /// Whether a text has a living pattern.
 pub(super) fn has_pattern(text: &str) -> bool {
     text.contains([STAR, QUESTION, BRACKET])

@@ -324,7 +324,13 @@ impl Parser<'_> {
         if found.name.is_empty() && self.peek().is_some() {
             self.note(false);
         }
-        found.change = self.change(in_double);
+        let lists_names = found.indirect && found.index.is_none() && (self.starts("@}") || self.starts("*}"));
+        found.change = if lists_names {
+            self.at += 1;
+            Change::Names
+        } else {
+            self.change(in_double)
+        };
         if !self.eat("}") {
             // What can't be read is passed over up to the brace.
             found.change = Change::Unknown;

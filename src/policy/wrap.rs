@@ -36,6 +36,10 @@ static WRAPPERS: LazyLock<BTreeMap<&'static str, Wrapper>> = LazyLock::new(|| {
 /// The container programs whose `run` and `exec` are alike.
 const CONTAINERS: [&str; 4] = ["docker", "podman", "nerdctl", "finch"];
 
+/// Commands of a multiplexer that run what stands behind them.
+const MULTIPLEXER_RUNS: &str = " new-session new new-window neww split-window splitw run-shell run if-shell ";
+/// Options of a multiplexer that take a value.
+const MULTIPLEXER_VALUED: &str = "sSnctFextyplTLhc";
 /// Words of `tmux` behind which no command stands; what `#(…)` in them holds is looked at all the same.
 const MULTIPLEXER_TELLS: &str = "attach attach-session a capture-pane choose-tree clear-history detach detach-client display \
     display-message has has-session info kill-pane kill-session kill-window kill-server list-buffers list-clients list-keys \
@@ -153,7 +157,10 @@ impl Run<'_, '_> {
         }
         let mut printed = nothing();
         for start in starts {
-            let Some(rest) = words.get(start + row.words_before..).filter(|rest| !rest.is_empty()) else {
+            // The name of a machine may be left out.
+            let is_machine = words.get(start).is_some_and(|word| word.contains(|c: char| c.is_ascii_digit()));
+            let before = if name == "setarch" && !is_machine { 0 } else { row.words_before };
+            let Some(rest) = words.get(start + before..).filter(|rest| !rest.is_empty()) else {
                 if matches!(name, "sudo" | "doas" | "chroot" | "nsenter" | "unshare" | "pkexec") {
                     printed = self.exec_program(vec!["sh".to_owned()]);
                 }
@@ -201,7 +208,8 @@ impl Run<'_, '_> {
                 for word in words.iter().filter(|word| word.contains(' ')) {
                     self.code_elsewhere(word);
                 }
-                let rest = leading(words, "wrmepsSLPNc", "warmup runs exec ext watch");
+                let valued = if name == "entr" { "" } else { "wrmepsSLPNc" };
+                let rest = leading(words, valued, "warmup runs exec ext watch");
                 if !rest.is_empty() && !rest[0].contains(' ') {
                     self.exec_program(rest.to_vec());
                 }
@@ -285,7 +293,14 @@ impl Run<'_, '_> {
         if matches!(name, "ed" | "ex") {
             self.editor_script(name, "-");
         } else if matches!(name, "vim" | "vi" | "nvim") {
-            self.editor_input();
+            // What isn't text to be shown is commands, or keys.
+            let is_ex = |word: &String| word.starts_with('-') && !word.starts_with("--") && word.contains(['e', 'E']);
+            let shows = words.iter().any(|word| word == "-") || name == "nvim";
+            if !shows || words.iter().any(is_ex) {
+                self.editor_script(name, "-");
+            } else {
+                self.editor_input();
+            }
         }
         output()
     }
@@ -434,7 +449,7 @@ impl Run<'_, '_> {
                 self.code_elsewhere(code);
             }
         }
-        let verb = words.iter().find(|word| !word.starts_with('-')).map(String::as_str).unwrap_or_default();
+        let verb = leading(words, MULTIPLEXER_VALUED, "").first().map(String::as_str).unwrap_or_default();
         if text::listed(MULTIPLEXER_TELLS, verb) && !words.iter().any(|word| word == ";" || word == "\\;") {
             return;
         }
@@ -445,6 +460,11 @@ impl Run<'_, '_> {
                 if code.contains(' ') {
                     self.code_elsewhere(&code);
                 }
+                // `if-shell true 'run "…"'`: its own commands in a word.
+                let inner = super::strings::shell_words(&code);
+                if inner.len() > 1 && text::listed(MULTIPLEXER_RUNS, &inner[0]) {
+                    self.deeper(|run| run.multiplexer(&inner), ());
+                }
             }
         }
         if is_send {
@@ -452,10 +472,8 @@ impl Run<'_, '_> {
             self.code_elsewhere(&lines.join("\n"));
         }
         // Words behind the options are a command: `screen -dm rm …`, `tmux new-session -d rm …`.
-        let commands =
-            ["new-session", "new", "new-window", "neww", "split-window", "splitw", "run-shell", "run", "if-shell"];
-        let from = words.iter().position(|word| commands.contains(&word.as_str())).map_or(0, |at| at + 1);
-        let rest = leading(&words[from..], "sSnctFextyplTLhc", "").to_vec();
+        let from = words.iter().position(|word| text::listed(MULTIPLEXER_RUNS, word)).map_or(0, |at| at + 1);
+        let rest = leading(&words[from..], MULTIPLEXER_VALUED, "").to_vec();
         if (from > 0 || !is_send && words.iter().any(|word| word.starts_with('-')))
             && rest.first().is_some_and(|first| {
                 !first.contains(' ')
@@ -482,6 +500,10 @@ impl Run<'_, '_> {
         let replace = options.values("I", "replace").next().map(str::to_owned);
         let replace = replace.or_else(|| options.has("i", "replace").then(|| "{}".to_owned()));
         let command = if command.is_empty() { vec!["echo".to_owned()] } else { command };
+        let at_once = options.values("P", "max-procs").next().and_then(|count| count.parse::<u32>().ok());
+        if self.streams.is_endless && at_once.is_some_and(|count| count == 0 || count > 256) {
+            self.block("fork-bomb", "starts processes without an end, all at once");
+        }
         let mut printed = nothing();
         for text in data {
             let by_nul = options.has("0", "null") && text.contains('\0');
