@@ -305,7 +305,7 @@ impl<'m, 'a> Run<'m, 'a> {
     }
 
     /// Counts steps; `false` where there are more than are looked at.
-    fn takes_steps(&mut self, steps: usize) -> bool {
+    pub(super) fn takes_steps(&mut self, steps: usize) -> bool {
         self.steps += steps;
         if self.steps > STEPS_MAX {
             self.block("too-complex", "it does more than is looked at");

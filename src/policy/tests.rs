@@ -147,6 +147,8 @@ fn limits_block() {
         ("ls; ".repeat(5000), "too-complex"),
         (format!("x='#{}'; {}", "x".repeat(4000), "eval \"$x\"; ".repeat(60)), "too-complex"),
         (format!("python3 -c '{}'", ";".repeat(40_000)), "too-complex"),
+        ("npx nodemon ".repeat(340), "too-complex"),
+        ("perf -- ".repeat(500), "too-complex"),
         ("echo \u{202e}x".to_owned(), "odd-character"),
         ("echo a\0b".to_owned(), "odd-character"),
         ("echo \u{fdd0}".to_owned(), "odd-character"),
