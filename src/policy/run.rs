@@ -647,11 +647,17 @@ impl<'m, 'a> Run<'m, 'a> {
     }
 
     fn assign(&mut self, assign: &Assign, lasts: bool) {
-        let target = self.state.meant(&assign.name);
-        if target != assign.name {
-            let target = Assign { name: target.to_owned(), ..assign.clone() };
-            return self.assign(&target, lasts);
+        match self.state.meant(&assign.name) {
+            target if target == assign.name => self.assign_itself(assign, lasts),
+            // Names may go round in a circle: what it leads to is taken as it is.
+            target => {
+                let target = Assign { name: target.to_owned(), ..assign.clone() };
+                self.assign_itself(&target, lasts);
+            }
         }
+    }
+
+    fn assign_itself(&mut self, assign: &Assign, lasts: bool) {
         let index = assign.index.as_ref().map(|word| {
             let key = self.value(word).into_iter().next().unwrap_or_default();
             self.subscript(&key)

@@ -138,6 +138,21 @@ fn a_mistake_in_the_grammar_hides_nothing() {
     }
 }
 
+/// Bash warns of such names and goes on; each length of the circle ends elsewhere.
+#[test]
+fn names_that_go_round_in_a_circle_end_and_hide_nothing() {
+    for length in 1..12 {
+        let names: Vec<String> = (0..length).map(|at| format!("declare -n n{at}=n{}", (at + 1) % length)).collect();
+        let circle = names.join("; ");
+        for use_of_it in
+            ["n0=1", "n0+=(1 2)", "n0[3]=x", "read n0", "printf -v n0 x", "unset n0", "echo ${n0:=x} ${!n0}"]
+        {
+            let command = format!("{circle}; {use_of_it}; rm -rf /etc");
+            assert_eq!(verdict(&command, &rules()).risk, Risk::Blocked, "{command}");
+        }
+    }
+}
+
 #[test]
 fn limits_block() {
     let deep = format!("{}rm x{}", "$(".repeat(200), ")".repeat(200));
