@@ -1,6 +1,7 @@
 //! The subcommands and flags, as clap knows them, and what each does.
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -87,6 +88,25 @@ fn options() -> [Arg; 5] {
     ]
 }
 
+/// What std's `println!` panics with where standard output can't be written.
+const CANNOT_PRINT: &str = "failed printing to stdout: ";
+
+/// Lets a command whose reader has gone (`| head`) end without a word, and one whose output is full say so.
+fn end_where_nobody_reads() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let said = info.payload().downcast_ref::<String>().and_then(|text| text.strip_prefix(CANNOT_PRINT));
+        match said {
+            None => usual(info),
+            Some(why) if why.contains("(os error 32)") => std::process::exit(0),
+            Some(why) => {
+                let _ = writeln!(std::io::stderr(), "reedclaw: standard output can't be written: {why}");
+                std::process::exit(1)
+            }
+        }
+    }));
+}
+
 /// Runs a subcommand, or prints help or the version.
 #[must_use]
 pub fn run(arguments: &[OsString]) -> ExitCode {
@@ -99,6 +119,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
             return ExitCode::from(code);
         }
     };
+    end_where_nobody_reads();
     app::start_log(&host::environment(), true, matches.get_one::<String>("log-level").map(String::as_str));
     let (path, model) = (matches.get_one::<PathBuf>("path").cloned(), matches.get_one::<String>("model").cloned());
     if let Some(failure) = out_of_place(matches.subcommand_name(), path.is_some(), model.is_some()) {

@@ -516,3 +516,21 @@ fn eight_processes_that_allow_commands_at_once_lose_none() {
     let (_, listed, _) = seen(&allow(&["list"]).output().expect("it runs"));
     assert_eq!(listed.lines().count(), 200, "{listed}");
 }
+
+#[test]
+fn a_reader_that_goes_away_ends_a_command_in_peace_and_a_full_disk_is_told() {
+    let home = home(&[]);
+    for args in [&["doctor"][..], &["policy", "explain", "rm -rf /"], &["config", "show"], &["tool", "list"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let (code, _, err) = seen(&command(home.path(), args).stdout(writer).output().expect("it runs"));
+        assert!(
+            code.is_some_and(|code| code < 2) && !err.contains("panicked") && !err.contains("print"),
+            "{args:?} {err}"
+        );
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+        let (code, _, err) = seen(&command(home.path(), args).stdout(full).output().expect("it runs"));
+        assert_eq!(code, Some(1), "{args:?} {err}");
+        assert!(err.contains("standard output can't be written: No space left"), "{args:?} {err}");
+    }
+}
