@@ -583,6 +583,7 @@ fn intent(action: &Action) -> String {
             let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
             format!("Preparing edits in {}{more}", shown.join(", "))
         }
+        Action::Keep { command, .. } => format!("Keeping what `{command}` changed"),
         Action::Http { method, url } => format!("Requesting {method} {url}"),
         Action::Inert { name } | Action::External { name } => format!("Calling {name}"),
     }

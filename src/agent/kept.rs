@@ -67,6 +67,8 @@ impl Keeper {
             Action::Shell { command } => steps.before(&self.redactor.redact(command).text).map(Kept::Command),
             Action::External { name } => steps.before(name).map(Kept::Command),
             Action::Write { path } | Action::Delete { path } => edit(steps, vec![path]),
+            // What is kept of a copy is a step by itself.
+            Action::Keep { .. } => return Ok(Kept::Nothing),
             Action::Edit { writes, deletes } => edit(steps, writes.iter().chain(deletes).collect()),
             Action::Read { .. } | Action::List { .. } | Action::Http { .. } | Action::Inert { .. } => {
                 return Ok(Kept::Nothing);

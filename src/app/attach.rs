@@ -13,7 +13,7 @@ use crate::host::{EntryKind, PathError, Root};
 use crate::policy::{self, Rules};
 use crate::project::symbols::{self, Symbols};
 use crate::project::{Trouble, changes};
-use crate::proto::action::{Action, Risk};
+use crate::proto::action::{Action, Hold, Risk};
 use crate::turn::{Mention, estimate_tokens, mentions};
 
 /// Bytes of a file that is read for its lines.
@@ -240,8 +240,7 @@ impl Place {
         let (Some(path), Some(cwd)) = (path.to_str(), self.root.path().to_str()) else {
             return Err("its name is no UTF-8".into());
         };
-        let context =
-            policy::Context { rules: &self.rules, cwd, can_ask: false, is_weakly_sandboxed: false, files: &Disk };
+        let context = policy::Context { rules: &self.rules, cwd, can_ask: false, hold: Hold::Walls, files: &Disk };
         let verdict = policy::judge(&Action::Read { path: path.to_owned() }, &context);
         if verdict.risk == Risk::Low {
             return Ok(());

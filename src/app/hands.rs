@@ -17,6 +17,7 @@ use crate::gate::{self, Allowed, Gate, Rule};
 use crate::host::Root;
 use crate::log::{self, Level};
 use crate::policy::Rules;
+use crate::proto::action::Hold;
 use crate::proto::{Failure, FailureKind, Role};
 use crate::receipts;
 use crate::sandbox::{self, Grant, Mode, Sandbox, Tier};
@@ -121,7 +122,7 @@ pub fn hands(
         rules,
         sandbox: Box::new(move || {
             let tier = sandbox(mode).tier();
-            (tier.name(), mode == Mode::Prefer && tier == Tier::None)
+            (tier.name(), if mode == Mode::Prefer && tier == Tier::None { Hold::Nothing } else { Hold::Walls })
         }),
         log,
         stop: Arc::new(move || estop.check().err().map(|stopped| stopped.why)),

@@ -5,7 +5,7 @@
 use serde::Serialize;
 use serde_json::json;
 
-use crate::proto::action::{Effect, Verdict};
+use crate::proto::action::{Effect, Need, Verdict};
 use crate::proto::tool::{Step, ToolEvent};
 use crate::proto::{Event, FailureKind, Money, Spent};
 
@@ -107,7 +107,16 @@ pub(super) fn verdict_object(verdict: &Verdict) -> serde_json::Value {
         "decision": verdict.decision.word(),
         "reasons": reasons,
         "effects": effects,
+        "needs": needs_list(&verdict.needs),
     })
+}
+
+/// The kinds of need, each once: `jail` alone if a private copy of the workspace suffices.
+fn needs_list(needs: &[Need]) -> Vec<&'static str> {
+    let mut words: Vec<&str> = needs.iter().map(Need::word).collect();
+    words.sort_unstable();
+    words.dedup();
+    if words.is_empty() { vec!["jail"] } else { words }
 }
 
 fn effect_object(effect: &Effect) -> serde_json::Value {

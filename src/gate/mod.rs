@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::base::time::utc;
 use crate::host::now_unix_ms;
 use crate::policy::{self, Context, High, Rules};
-use crate::proto::action::{Action, Autonomy, Decision, Effect, Reason, Risk, Verdict};
+use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, Reason, Risk, Verdict};
 use crate::proto::tool::{FileChange, Outcome, Question, ToolError};
 use crate::receipts::{self, Log, Opened};
 
@@ -128,7 +128,7 @@ impl Permit {
     #[must_use]
     pub fn may_read(&self, path: &Path) -> bool {
         let (Some(path), Some(cwd)) = (path.to_str(), self.cwd.to_str()) else { return false };
-        let context = Context { rules: &self.rules, cwd, can_ask: false, is_weakly_sandboxed: false, files: &Disk };
+        let context = Context { rules: &self.rules, cwd, can_ask: false, hold: Hold::Walls, files: &Disk };
         policy::judge(&Action::Read { path: path.to_owned() }, &context).risk == Risk::Low
     }
 
@@ -146,9 +146,8 @@ pub type Stop = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 pub struct Options {
     /// The user's rules.
     pub rules: Rules,
-    /// The name of the sandbox, for the receipts, and whether it is weaker than it should be. Asked only where a program is
-    /// to be started.
-    pub sandbox: Box<dyn Fn() -> (&'static str, bool) + Send>,
+    /// The name of the sandbox, for the receipts, and how it holds a command. Asked only if a program is to be started.
+    pub sandbox: Box<dyn Fn() -> (&'static str, Hold) + Send>,
     /// Where receipts go; none are written where the user has switched them off.
     pub log: Option<Log>,
     /// Says why everything is stopped, where it is.
@@ -209,8 +208,9 @@ impl Gate {
 
     fn verdict(&self, call: &Call, cwd: &Path, can_ask: bool) -> Verdict {
         let cwd = cwd.to_str().unwrap_or("/");
-        let is_weakly_sandboxed = starts_program(&call.action) && (self.options.sandbox)().1;
-        let context = Context { rules: &self.options.rules, cwd, can_ask, is_weakly_sandboxed, files: &Disk };
+        // Choosing a sandbox takes time, so it is left to the first program.
+        let hold = if starts_program(&call.action) { (self.options.sandbox)().1 } else { Hold::Walls };
+        let context = Context { rules: &self.options.rules, cwd, can_ask, hold, files: &Disk };
         policy::judge(&call.action, &context)
     }
 

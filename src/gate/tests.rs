@@ -24,7 +24,7 @@ fn scene(autonomy: Autonomy) -> Scene {
     let gate = Gate::new(Options {
         check: Some("make check".into()),
         rules,
-        sandbox: Box::new(|| ("test", false)),
+        sandbox: Box::new(|| ("test", crate::proto::action::Hold::Walls)),
         log: Some(Log::open(receipts::Options::new(root.join("receipts.jsonl"), root.clone())).expect("a log")),
         stop: Arc::new(move || flag.load(Ordering::SeqCst).then(|| "everything is stopped".to_owned())),
         allowed: Allowed::open(&root, &root.join("ws")).expect("no rules"),

@@ -52,7 +52,7 @@ mod wrap;
 #[cfg(test)]
 mod tests;
 
-use crate::proto::action::{Action, Autonomy, Decision, Effect, Risk, Verdict, WriteKind};
+use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, Need, Risk, Verdict, WriteKind};
 use place::Map;
 use run::Run;
 
@@ -127,9 +127,8 @@ pub struct Context<'a> {
     pub cwd: &'a str,
     /// Whether a person can be asked; where none can, each question is answered with no.
     pub can_ask: bool,
-    /// Whether the sandbox is weaker than it should be, which raises the risk of what
-    /// runs in it by one step, never to blocked.
-    pub is_weakly_sandboxed: bool,
+    /// What holds a command that starts: it decides what is asked before the run, and what after it.
+    pub hold: Hold,
     /// The disk.
     pub files: &'a dyn Files,
 }
@@ -138,7 +137,7 @@ impl<'a> Context<'a> {
     /// A context in the workspace, with a person to ask, in which nothing of the disk is known.
     #[must_use]
     pub fn new(rules: &'a Rules) -> Self {
-        Self { rules, cwd: &rules.workspace, can_ask: true, is_weakly_sandboxed: false, files: &NoFiles }
+        Self { rules, cwd: &rules.workspace, can_ask: true, hold: Hold::Walls, files: &NoFiles }
     }
 }
 
@@ -170,12 +169,13 @@ pub fn judge(action: &Action, context: &Context<'_>) -> Verdict {
         }
         Action::Http { method, url } => http(&mut run, method, url),
         Action::Read { path } | Action::List { path } | Action::Write { path } | Action::Delete { path } => {
-            file(&mut run, action, path);
+            file(&mut run, action, path, false);
         }
-        Action::Edit { writes, deletes } => {
+        Action::Edit { writes, deletes } | Action::Keep { writes, deletes, .. } => {
+            let is_keep = matches!(action, Action::Keep { .. });
             let writes = writes.iter().map(|path| (path, Action::Write { path: path.clone() }));
             let deletes = deletes.iter().map(|path| (path, Action::Delete { path: path.clone() }));
-            writes.chain(deletes).for_each(|(path, action)| file(&mut run, &action, path));
+            writes.chain(deletes).for_each(|(path, each)| file(&mut run, &each, path, is_keep));
         }
     }
     let is_command = matches!(action, Action::Shell { .. } | Action::External { .. });
@@ -191,7 +191,7 @@ fn finish(mut run: Run<'_, '_>, context: &Context<'_>, is_command: bool) -> Verd
         // A step more would be blocked, and nobody could say yes to it.
         risk => risk,
     };
-    if is_command && context.is_weakly_sandboxed && raised != risk {
+    if is_command && context.hold == Hold::Nothing && raised != risk {
         run.note(raised, "weak-sandbox", "the sandbox is weaker than it should be: one step more risk");
         risk = raised;
     }
@@ -199,7 +199,47 @@ fn finish(mut run: Run<'_, '_>, context: &Context<'_>, is_command: bool) -> Verd
         run.note(Risk::Low, "reads", "it only looks, and only where it may");
     }
     run.reasons.sort_by_key(|reason| std::cmp::Reverse(reason.risk));
-    Verdict { risk, decision: decide(risk, context), reasons: run.reasons, effects: run.effects }
+    let needs = if is_command { needs(&run.effects, run.map) } else { Vec::new() };
+    let decision = if is_command && context.hold == Hold::Copy {
+        decide_on_copy(risk, &needs, context)
+    } else {
+        decide(risk, context)
+    };
+    Verdict { risk, decision, reasons: run.reasons, effects: run.effects, needs }
+}
+
+/// What a command needs beyond a private copy of the workspace, by what it would do.
+fn needs(effects: &[Effect], map: &Map<'_>) -> Vec<Need> {
+    let mut needs: Vec<Need> = Vec::new();
+    for effect in effects {
+        let need = match effect {
+            Effect::Net { host } => Need::Network { host: host.clone() },
+            Effect::Write { path, .. } => match map.zone(path) {
+                place::Zone::Home | place::Zone::Outside => Need::Write { path: path.clone() },
+                _ => continue,
+            },
+            Effect::Read { path } => match map.zone(path) {
+                place::Zone::Home => Need::Read { path: path.clone() },
+                _ => continue,
+            },
+            _ => continue,
+        };
+        if !needs.contains(&need) {
+            needs.push(need);
+        }
+    }
+    needs
+}
+
+/// What follows for a command that runs on a copy: only what the copy can't give is asked about before the run.
+fn decide_on_copy(risk: Risk, needs: &[Need], context: &Context<'_>) -> Decision {
+    match (risk, needs.is_empty(), context.rules.autonomy) {
+        (Risk::Blocked, ..) => Decision::Deny,
+        (_, true, _) => Decision::Run,
+        (_, false, Autonomy::Readonly) => Decision::Deny,
+        (_, false, _) if context.can_ask => Decision::Ask,
+        _ => Decision::Deny,
+    }
 }
 
 fn shell(run: &mut Run<'_, '_>, command: &str) {
@@ -281,8 +321,9 @@ fn is_host(host: &str, own: &str) -> bool {
     }
 }
 
-/// A tool's own file: what lies outside is refused, for reading too.
-fn file(run: &mut Run<'_, '_>, action: &Action, path: &str) {
+/// A tool's own file: what lies outside is refused, for reading too. `is_keep` says that it is a change that a command
+/// made on its copy: to delete is then as easily undone as to write.
+fn file(run: &mut Run<'_, '_>, action: &Action, path: &str, is_keep: bool) {
     if path.is_empty() || path.contains('\0') || path.len() > 4095 || path.split('/').any(|part| part.len() > 255) {
         return run.block("path", "that isn't a path");
     }
@@ -314,6 +355,9 @@ fn file(run: &mut Run<'_, '_>, action: &Action, path: &str) {
                 run.note(Risk::Low, "reads", format!("reads {path}"));
             }
             place::Zone::Workspace => match action {
+                Action::Delete { .. } if is_keep => {
+                    run.note(Risk::Medium, "delete", format!("deletes {path}"));
+                }
                 Action::Delete { .. } => run.note(Risk::High, "delete", format!("deletes {path}")),
                 _ => run.note(Risk::Medium, "write", format!("writes {path}")),
             },

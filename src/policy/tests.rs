@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::*;
-use crate::proto::action::Reason;
+use crate::proto::action::{Hold, Reason};
 
 /// The rules that the tables are judged by: what a command would do decides, not its name.
 fn rules() -> Rules {
@@ -241,11 +241,11 @@ fn a_weak_sandbox_is_one_step_more_risk() {
     let rules = rules();
     let weak = |command: &str| {
         let action = Action::Shell { command: command.to_owned() };
-        judge(&action, &Context { is_weakly_sandboxed: true, ..Context::new(&rules) })
+        judge(&action, &Context { hold: Hold::Nothing, ..Context::new(&rules) })
     };
     assert_eq!((weak("ls").risk, weak("ls").reasons[0].rule), (Risk::Medium, "weak-sandbox"));
     let read = Action::Read { path: "a.txt".to_owned() };
-    let weak_context = Context { is_weakly_sandboxed: true, ..Context::new(&rules) };
+    let weak_context = Context { hold: Hold::Nothing, ..Context::new(&rules) };
     assert_eq!(judge(&read, &weak_context).risk, Risk::Low, "nothing is started");
     assert_eq!((weak("make").risk, weak("make").reasons[0].rule), (Risk::High, "weak-sandbox"));
     assert_eq!(weak("curl http://x").risk, Risk::High);

@@ -38,6 +38,15 @@ pub enum Action {
         /// Those that are removed.
         deletes: Vec<String>,
     },
+    /// Makes real what a command changed on its copy of the workspace.
+    Keep {
+        /// The command that ran.
+        command: String,
+        /// Files and directories that are made or changed, relative to the workspace.
+        writes: Vec<String>,
+        /// Files and directories that are removed, relative to the workspace.
+        deletes: Vec<String>,
+    },
     /// Sends a request.
     Http {
         /// The method, in capitals.
@@ -120,6 +129,55 @@ impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
     }
+}
+
+/// What an action needs beyond a private copy of the workspace without a network.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Need {
+    /// The network.
+    Network {
+        /// The host; empty if it isn't known.
+        host: String,
+    },
+    /// Reading a path outside the workspace that the jail hides.
+    Read {
+        /// The absolute path.
+        path: String,
+    },
+    /// Writing a path outside the workspace.
+    Write {
+        /// The absolute path.
+        path: String,
+    },
+    /// Processes, services or devices outside the jail.
+    Host {
+        /// What of the machine, in a few words.
+        what: String,
+    },
+}
+
+impl Need {
+    /// The kind of need, as `policy explain` prints it.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Network { .. } => "network",
+            Self::Read { .. } | Self::Write { .. } => "path",
+            Self::Host { .. } => "host",
+        }
+    }
+}
+
+/// What holds a command of a model while it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hold {
+    /// Nothing but limits: what it does is done.
+    Nothing,
+    /// Walls around the workspace, which it changes directly.
+    #[default]
+    Walls,
+    /// A private copy of the workspace: its changes are looked at afterwards.
+    Copy,
 }
 
 /// How much a model may do unasked. In order: a later one may do all that an earlier one may.
@@ -253,6 +311,8 @@ pub struct Verdict {
     pub reasons: Vec<Reason>,
     /// What it would do, in the order it was found; cut at a limit that a reason then names.
     pub effects: Vec<Effect>,
+    /// What it needs beyond a private copy of the workspace; empty if the copy suffices.
+    pub needs: Vec<Need>,
 }
 
 impl fmt::Display for Effect {

@@ -29,6 +29,7 @@ pub fn question_sheet(question: &Question, look: Look) -> Sheet {
             let paths: Vec<&str> = writes.iter().chain(deletes).map(String::as_str).collect();
             format!("changes {}", paths.join(", "))
         }
+        Action::Keep { command, .. } => format!("The command ran on a copy: {command}"),
         Action::Read { path } | Action::List { path } => format!("reads {path}"),
         Action::Http { method, url } => format!("{method} {url}"),
         Action::Inert { name } | Action::External { name } => name.clone(),
@@ -160,7 +161,7 @@ mod tests {
             digest: String::new(),
             tool: "shell".into(),
             action: Action::Shell { command: "echo \u{202e}ok\r; \u{1b}[8mrm x\nsecond".into() },
-            verdict: Verdict { risk: Risk::High, decision: Decision::Ask, reasons, effects },
+            verdict: Verdict { risk: Risk::High, decision: Decision::Ask, reasons, effects, needs: vec![] },
             changes: [].into(),
             preview: "# not shown\n+a\u{200b}b\n-c".into(),
             cwd: "/w".into(),

@@ -90,11 +90,23 @@ impl Tier {
     }
 }
 
+/// How a program sees its workspace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum View {
+    /// It reads it, and can't write there.
+    Look,
+    /// It reads and writes it.
+    #[default]
+    Work,
+}
+
 /// What a program may do, and within which limits. Paths are absolute.
 #[derive(Clone, Debug)]
 pub struct Grant {
-    /// Where it may write.
+    /// Where it works.
     pub workspace: PathBuf,
+    /// How it sees that.
+    pub view: View,
     /// Where else it may write; directories that are there.
     pub writable: Vec<PathBuf>,
     /// What it may read though it lies in what is masked, such as a plugin's own directory.
@@ -143,6 +155,7 @@ impl Grant {
         Self {
             cwd: workspace.clone(),
             workspace,
+            view: View::default(),
             writable: Vec::new(),
             readable: Vec::new(),
             read_only: Vec::new(),
@@ -269,7 +282,13 @@ impl Sandbox {
 
     /// What the helper has to know.
     fn spec(&self, grant: &Grant) -> Result<Spec, SandboxError> {
-        let mut writable = vec![directory(&grant.workspace)?];
+        let workspace = directory(&grant.workspace)?;
+        let mut readable = grant.readable.clone();
+        let mut writable = Vec::new();
+        match grant.view {
+            View::Look => readable.push(workspace),
+            View::Work => writable.push(workspace),
+        }
         for path in &grant.writable {
             writable.push(directory(path)?);
         }
@@ -293,7 +312,7 @@ impl Sandbox {
             parent: std::process::id(),
             tier: self.tier,
             writable: writable.into_iter().map(PathBuf::into_os_string).collect(),
-            readable: all(&grant.readable),
+            readable: all(&readable),
             read_only: all(&grant.read_only),
             masked: masked.into_iter().map(PathBuf::into_os_string).collect(),
             cwd: grant.cwd.clone().into_os_string(),

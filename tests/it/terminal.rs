@@ -70,7 +70,7 @@ fn hands(world: &World, shell: Duration) -> Hands {
     let rules = Rules { autonomy: Autonomy::Full, ..Rules::new(&text(root.path()), &text(world.home())) };
     let gate = Gate::new(Options {
         rules,
-        sandbox: Box::new(|| ("test", false)),
+        sandbox: Box::new(|| ("test", reedclaw::proto::action::Hold::Walls)),
         log: None,
         stop: Arc::new(|| None),
         allowed: Allowed::open(&world.path("state"), root.path()).expect("no rules"),
