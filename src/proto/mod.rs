@@ -1,6 +1,7 @@
 //! The nouns that rooms exchange: plain data, no behaviour that acts.
 
 pub mod action;
+pub mod known_paths;
 mod names;
 pub mod tool;
 mod usage;

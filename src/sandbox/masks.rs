@@ -1,84 +1,43 @@
-//! What no tool may see, wherever it runs: credentials by their usual places. Tables, and how a path becomes free of links.
+//! What no tool may see, wherever it runs: credentials by their usual places, and how a path becomes free of links.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Below a home: keys, tokens, sessions of browsers and terminals, histories (which hold what was typed by mistake).
-const OF_HOME: &[&str] = &[
-    ".Xauthority",
-    ".authinfo",
-    ".authinfo.gpg",
-    ".aws",
-    ".azure",
-    ".bash_history",
-    ".boto",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".config/BraveSoftware",
-    ".config/age",
-    ".config/chromium",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/git/credentials",
-    ".config/glab-cli",
-    ".config/google-chrome",
-    ".config/hub",
-    ".config/op",
-    ".config/rclone",
-    ".config/sops",
-    ".docker",
-    ".gem/credentials",
-    ".git-credentials",
-    ".gnupg",
-    ".kube",
-    ".local/share/fish/fish_history",
-    ".local/share/keyrings",
-    ".local/share/kwalletd",
-    ".mozilla",
-    ".my.cnf",
-    ".netrc",
-    ".npmrc",
-    ".password-store",
-    ".pgpass",
-    ".pki",
-    ".pypirc",
-    ".python_history",
-    ".s3cfg",
-    ".screen",
-    ".ssh",
-    ".terraform.d/credentials.tfrc.json",
-    ".thunderbird",
-    ".vault-token",
-    ".zsh_history",
-];
+use crate::proto::known_paths::{self, CREDENTIAL_SUFFIXES, CREDENTIALS, SYSTEM_CREDENTIALS};
 
-/// Of the machine. Most are root's alone, and a root's shell is no exception.
-const OF_MACHINE: &[&str] =
-    &["/etc/gshadow", "/etc/gshadow-", "/etc/shadow", "/etc/shadow-", "/etc/ssh", "/etc/ssl/private"];
+/// Where people put files with passwords, below a home; the home itself is the first.
+const USUAL: &[&str] = &["", "Desktop", "Documents", "Downloads", "Dropbox", "Nextcloud", "Sync", ".keepass"];
+/// The most entries of one such directory that are looked at.
+const ENTRIES_MAX: usize = 4096;
 
-/// Below a project: what makes other programs, outside, run what it says.
-const OF_PROJECT: &[&str] = &[
-    ".cargo/config.toml",
-    ".cursor",
-    ".envrc",
-    ".git/config",
-    ".git/hooks",
-    ".git/info/attributes",
-    ".idea",
-    ".mcp.json",
-    ".reedclaw.lua",
-    ".vscode",
-];
-
-/// Where credentials usually are, for the user with this home.
+/// Where credentials usually are, for the user with this home: below it, below the home that the user database names
+/// (`HOME` may say something else), and of the machine. Databases of passwords are found by name in the usual places.
 #[must_use]
 pub fn credentials(home: &Path) -> Vec<PathBuf> {
-    OF_HOME.iter().map(|name| home.join(name)).chain(OF_MACHINE.iter().map(PathBuf::from)).collect()
+    let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
+    let recorded = user.map(|user| user.dir).filter(|recorded| recorded != home && recorded.is_dir());
+    let mut paths: Vec<PathBuf> = SYSTEM_CREDENTIALS.iter().map(PathBuf::from).collect();
+    for home in [Some(home), recorded.as_deref()].into_iter().flatten() {
+        paths.extend(CREDENTIALS.iter().map(|name| home.join(name)));
+        paths.extend(USUAL.iter().flat_map(|below| with_suffix(&home.join(below))));
+    }
+    paths
 }
 
-/// What of a project makes other programs run what it says: to be read-only in its sandbox.
+/// The files of a directory whose names end as those of credentials do.
+fn with_suffix(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let is_one = |path: &PathBuf| {
+        let name = path.as_os_str().as_encoded_bytes().to_ascii_lowercase();
+        CREDENTIAL_SUFFIXES.iter().any(|suffix| name.ends_with(suffix.as_bytes()))
+    };
+    entries.take(ENTRIES_MAX).flatten().map(|entry| entry.path()).filter(is_one).collect()
+}
+
+/// What of a project makes other programs run what it says: to be read-only in its sandbox. Names of its top only.
 #[must_use]
 pub fn protected(project: &Path) -> Vec<PathBuf> {
-    OF_PROJECT.iter().map(|name| project.join(name)).collect()
+    known_paths::protected_names().map(|name| project.join(name)).collect()
 }
 
 /// A path without links, as far as it is there.
@@ -110,4 +69,26 @@ pub(super) fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
         }
     }
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_of_both_homes_and_databases_of_passwords_are_masked() {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir(home.path().join("Documents")).unwrap();
+        for name in ["Documents/Mine.KDBX", "Documents/notes.txt"] {
+            fs::write(home.path().join(name), "").unwrap();
+        }
+        let masked = credentials(home.path());
+        assert!(masked.contains(&home.path().join("Documents/Mine.KDBX")));
+        assert!(!masked.contains(&home.path().join("Documents/notes.txt")));
+        let recorded = nix::unistd::User::from_uid(nix::unistd::getuid()).unwrap().map(|user| user.dir);
+        for home in [Some(home.path().to_owned()), recorded].into_iter().flatten().filter(|home| home.is_dir()) {
+            assert!(masked.contains(&home.join(".claude/.credentials.json")), "{}", home.display());
+        }
+        assert!(masked.contains(&PathBuf::from("/etc/shadow")));
+    }
 }

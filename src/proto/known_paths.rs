@@ -1,0 +1,730 @@
+//! Well-known paths: where credentials are, what a shell or a session starts, and which files of a workspace other
+//! programs run. Data and pure functions; must not know the disk, nor what a caller does about a path.
+//!
+//! Paths are bytes, relative to what a function names, with `/` between components and no `.` or `..`.
+//!
+//! ```
+//! use reedclaw::proto::known_paths::{is_credential, is_startup, protected};
+//!
+//! assert!(is_credential(b".aws/credentials") && !is_credential(b".ssh/id_ed25519.pub"));
+//! assert!(is_startup(b".bashrc"));
+//! assert_eq!(protected(b"vendor/lib/.git/hooks/pre-commit"), Some("git runs this"));
+//! assert_eq!(protected(b"src/main.rs"), None);
+//! ```
+
+use std::borrow::Cow;
+
+/// Files and directories below a home that hold keys, tokens, sessions, or histories (which hold what was typed by
+/// mistake).
+pub const CREDENTIALS: &[&str] = &[
+    // Keys, password stores, and what unlocks them.
+    ".age",
+    ".authinfo",
+    ".authinfo.gpg",
+    ".config/1Password",
+    ".config/Bitwarden",
+    ".config/Bitwarden CLI",
+    ".config/age",
+    ".config/keepassxc",
+    ".config/op",
+    ".config/sops",
+    ".credentials",
+    ".gnome2/keyrings",
+    ".gnupg",
+    ".google_authenticator",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    ".local/share/lpass",
+    ".lpass",
+    ".netrc",
+    ".password-store",
+    ".pki",
+    ".secrets",
+    ".ssh",
+    ".step",
+    ".vault-token",
+    ".vnc",
+    ".Xauthority",
+    // Clouds and hosting.
+    ".aliyun",
+    ".aws",
+    ".azure",
+    ".bluemix",
+    ".boto",
+    ".cloudflared",
+    ".config/.wrangler",
+    ".config/argocd",
+    ".config/doctl",
+    ".config/gcloud",
+    ".config/hcloud",
+    ".config/heroku",
+    ".config/linode-cli",
+    ".config/netlify",
+    ".config/ngrok",
+    ".config/rclone",
+    ".config/scw",
+    ".config/stripe",
+    ".databrickscfg",
+    ".fly",
+    ".kaggle",
+    ".local/share/com.vercel.cli",
+    ".mc/config.json",
+    ".ngrok2",
+    ".oci",
+    ".ossutilconfig",
+    ".pulumi/credentials.json",
+    ".railway",
+    ".s3cfg",
+    ".sentryclirc",
+    ".snowsql",
+    ".terraform.d/credentials.tfrc.json",
+    ".terraformrc",
+    ".tsh",
+    // Containers and clusters.
+    ".config/containers/auth.json",
+    ".config/helm/registry",
+    ".docker",
+    ".kube",
+    // Models and agents.
+    ".anthropic",
+    ".cache/huggingface/stored_tokens",
+    ".cache/huggingface/token",
+    ".claude.json",
+    ".claude/.credentials.json",
+    ".codex/auth.json",
+    ".config/github-copilot",
+    ".config/io.datasette.llm/keys.json",
+    ".copilot",
+    ".gemini",
+    ".huggingface",
+    ".local/share/opencode/auth.json",
+    ".qwen",
+    // Version control, languages and their registries.
+    ".bundle/config",
+    ".cache/git/credential",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".composer/auth.json",
+    ".config/composer/auth.json",
+    ".config/NuGet",
+    ".config/gh",
+    ".config/git/credentials",
+    ".config/glab-cli",
+    ".config/hub",
+    ".config/pypoetry/auth.toml",
+    ".config/tea",
+    ".gem/credentials",
+    ".git-credential-cache",
+    ".git-credentials",
+    ".gradle/gradle.properties",
+    ".ivy2/.credentials",
+    ".local/share/uv/credentials",
+    ".m2/settings-security.xml",
+    ".m2/settings.xml",
+    ".npmrc",
+    ".nuget/NuGet",
+    ".pypirc",
+    ".sbt/.credentials",
+    ".subversion/auth",
+    ".yarnrc.yml",
+    // Databases, mail, file servers, messages.
+    ".config/Signal",
+    ".config/Slack",
+    ".config/discord",
+    ".config/filezilla",
+    ".config/msmtp",
+    ".config/remmina",
+    ".fetchmailrc",
+    ".local/share/TelegramDesktop",
+    ".local/share/remmina",
+    ".mbsyncrc",
+    ".msmtprc",
+    ".my.cnf",
+    ".mylogin.cnf",
+    ".offlineimaprc",
+    ".pgpass",
+    ".smbcredentials",
+    ".thunderbird",
+    // Browsers.
+    ".config/BraveSoftware",
+    ".config/chromium",
+    ".config/google-chrome",
+    ".config/google-chrome-beta",
+    ".config/google-chrome-unstable",
+    ".config/microsoft-edge",
+    ".config/microsoft-edge-beta",
+    ".config/microsoft-edge-dev",
+    ".config/mozilla",
+    ".config/opera",
+    ".config/vivaldi",
+    ".librewolf",
+    ".mozilla",
+    ".var/app/com.brave.Browser",
+    ".var/app/com.google.Chrome",
+    ".var/app/com.microsoft.Edge",
+    ".var/app/com.opera.Opera",
+    ".var/app/com.vivaldi.Vivaldi",
+    ".var/app/io.gitlab.librewolf-community",
+    ".var/app/org.chromium.Chromium",
+    ".var/app/org.keepassxc.KeePassXC",
+    ".var/app/org.mozilla.Thunderbird",
+    ".var/app/org.mozilla.firefox",
+    ".waterfox",
+    ".zen",
+    "snap/bitwarden",
+    "snap/brave",
+    "snap/chromium",
+    "snap/firefox",
+    "snap/keepassxc",
+    "snap/opera",
+    "snap/thunderbird",
+    // Wallets.
+    ".bitcoin",
+    ".config/solana/id.json",
+    ".electrum",
+    ".ethereum",
+    ".litecoin",
+    ".monero",
+    // Histories, and sessions of terminals.
+    ".bash_history",
+    ".config/nushell/history.txt",
+    ".dbshell",
+    ".irb_history",
+    ".local/share/atuin",
+    ".local/share/fish/fish_history",
+    ".mysql_history",
+    ".node_repl_history",
+    ".psql_history",
+    ".python_history",
+    ".rediscli_history",
+    ".screen",
+    ".sh_history",
+    ".sqlite_history",
+    ".zhistory",
+    ".zsh_history",
+];
+
+/// How the names of files end that hold passwords, wherever they are below a home.
+pub const CREDENTIAL_SUFFIXES: &[&str] = &[".kdbx"];
+
+/// Files and directories of the machine that hold keys or passwords. Most are readable by root alone, and a root's
+/// shell is no exception.
+pub const SYSTEM_CREDENTIALS: &[&str] = &[
+    "/etc/NetworkManager/system-connections",
+    "/etc/cryptsetup-keys.d",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/ipsec.secrets",
+    "/etc/krb5.keytab",
+    "/etc/kubernetes",
+    "/etc/letsencrypt",
+    "/etc/mysql/debian.cnf",
+    "/etc/netplan",
+    "/etc/openvpn",
+    "/etc/postfix/sasl_passwd",
+    "/etc/ppp/chap-secrets",
+    "/etc/ppp/pap-secrets",
+    "/etc/rancher",
+    "/etc/security/opasswd",
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/ssh",
+    "/etc/ssl/private",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/wireguard",
+    "/etc/wpa_supplicant",
+    "/run/NetworkManager/system-connections",
+    "/run/secrets",
+];
+
+/// Names in a directory for SSH that hold no key. A name ends with what comes after `*`.
+const SSH_PUBLIC: &[&str] = &[
+    "*.pub",
+    "authorized_keys",
+    "config",
+    "environment",
+    "known_hosts",
+    "known_hosts.old",
+    "moduli",
+    "rc",
+    "ssh_config",
+    "ssh_config.d",
+    "sshd_config",
+    "sshd_config.d",
+];
+
+/// Files and directories below a home from which a shell, a session or a program starts others.
+pub const STARTUP: &[&str] = &[
+    ".bash_aliases",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_profile",
+    ".bashrc",
+    ".cargo/config",
+    ".cargo/config.toml",
+    ".cargo/env",
+    ".config/autostart",
+    ".config/autostart-scripts",
+    ".config/direnv",
+    ".config/emacs",
+    ".config/environment.d",
+    ".config/fish",
+    ".config/git",
+    ".config/hypr",
+    ".config/i3",
+    ".config/mise",
+    ".config/nushell",
+    ".config/nvim",
+    ".config/plasma-workspace",
+    ".config/powershell",
+    ".config/sway",
+    ".config/systemd",
+    ".config/tmux",
+    ".config/zsh",
+    ".cshrc",
+    ".emacs",
+    ".emacs.d",
+    ".gdbinit",
+    ".gitconfig",
+    ".inputrc",
+    ".kshrc",
+    ".lldbinit",
+    ".local/bin",
+    ".local/share/applications",
+    ".local/share/systemd",
+    ".login",
+    ".mkshrc",
+    ".pam_environment",
+    ".profile",
+    ".screenrc",
+    ".ssh/authorized_keys",
+    ".ssh/config",
+    ".ssh/environment",
+    ".ssh/rc",
+    ".tcshrc",
+    ".tmux.conf",
+    ".vim",
+    ".vimrc",
+    ".xinitrc",
+    ".xonshrc",
+    ".xprofile",
+    ".xsession",
+    ".xsessionrc",
+    ".zlogin",
+    ".zlogout",
+    ".zprofile",
+    ".zshenv",
+    ".zshrc",
+    "bin",
+];
+
+/// Names of a workspace that other programs act on without being told to, each with the reason in a few words. They
+/// count at any depth, for each repository, package and directory may have its own; `*` at one end of a last component
+/// stands for anything.
+///
+/// Not here: `Makefile`, `build.rs`, `conftest.py`, `package.json` and other sources that a build or a test runs. A
+/// person who starts a build expects the project's code to run, and each edit of such a file would ask. A bare
+/// repository's `hooks` and `config` have no name that tells them from others.
+pub const PROTECTED: &[(&str, &[&str])] = &[
+    (
+        "git runs this",
+        &[
+            // A link or a file in place of the directory leads git to another one.
+            ".git$",
+            ".git/commondir",
+            ".git/config",
+            ".git/config.worktree",
+            ".git/hooks",
+            ".git/info/attributes",
+            ".git/modules",
+            ".git/rebase-merge/git-rebase-todo",
+            ".git/worktrees",
+            ".gitattributes",
+            ".githooks",
+            ".gitmodules",
+        ],
+    ),
+    ("Mercurial runs this", &[".hg/hgrc"]),
+    (
+        "commit hooks run this",
+        &[
+            ".husky",
+            ".lefthook",
+            ".lefthook.yaml",
+            ".lefthook.yml",
+            ".overcommit.yml",
+            ".pre-commit-config.yaml",
+            ".pre-commit-config.yml",
+            "lefthook.yaml",
+            "lefthook.yml",
+        ],
+    ),
+    (
+        "CI runs this",
+        &[
+            ".buildkite",
+            ".circleci",
+            ".cirrus.yml",
+            ".drone.yml",
+            ".forgejo/workflows",
+            ".gitea/workflows",
+            ".github/actions",
+            ".github/workflows",
+            ".gitlab-ci.yaml",
+            ".gitlab-ci.yml",
+            ".travis.yml",
+            ".woodpecker",
+            ".woodpecker.yml",
+            "Jenkinsfile",
+            "appveyor.yml",
+            "azure-pipelines.yml",
+            "bitbucket-pipelines.yml",
+            "cloudbuild.yaml",
+        ],
+    ),
+    (
+        "your editor runs this",
+        &[
+            "*.code-workspace",
+            "*.sublime-project",
+            ".devcontainer",
+            ".devcontainer.json",
+            ".dir-locals-2.el",
+            ".dir-locals.el",
+            ".exrc",
+            ".fleet",
+            ".gitpod.yml",
+            ".gvimrc",
+            ".helix",
+            ".idea",
+            ".lvimrc",
+            ".nvim.lua",
+            ".nvimrc",
+            ".vimrc",
+            ".vs",
+            ".vscode",
+            ".zed",
+        ],
+    ),
+    (
+        "your shell runs this",
+        &[
+            ".config/mise",
+            ".envrc",
+            ".mise",
+            ".mise.*",
+            ".rtx.toml",
+            ".tool-versions",
+            "mise.*toml",
+            "mise/config.toml",
+        ],
+    ),
+    (
+        "your debugger or interpreter runs this",
+        &[".Rprofile", ".gdbinit", ".iex.exs", ".irbrc", ".lldbinit", ".ocamlinit", ".pdbrc", ".pryrc"],
+    ),
+    (
+        "your package manager runs this",
+        &[
+            ".bundle/config",
+            ".cargo/config",
+            ".cargo/config.toml",
+            ".npmrc",
+            ".pnpmfile.cjs",
+            ".pnpmfile.mjs",
+            ".yarn/plugins",
+            ".yarn/releases",
+            ".yarnrc*",
+            "bunfig.toml",
+        ],
+    ),
+    (
+        "agents run this or read it as instructions",
+        &[
+            ".agents",
+            ".aider.conf.yml",
+            ".amazonq",
+            ".claude",
+            ".clinerules",
+            ".codex",
+            ".continue",
+            ".cursor",
+            ".cursorrules",
+            ".gemini",
+            ".github/agents",
+            ".github/chatmodes",
+            ".github/copilot-instructions.md",
+            ".github/hooks",
+            ".github/instructions",
+            ".github/prompts",
+            ".goosehints",
+            ".junie",
+            ".kiro",
+            ".mcp.json",
+            ".opencode",
+            ".qwen",
+            ".reedclaw.lua",
+            ".roo",
+            ".windsurf",
+            ".windsurfrules",
+            "AGENTS.md",
+            "AGENTS.override.md",
+            "CLAUDE.local.md",
+            "CLAUDE.md",
+            "GEMINI.md",
+            "QWEN.md",
+            "opencode.json",
+            "opencode.jsonc",
+        ],
+    ),
+];
+
+/// Whether a path below a home, relative to it, holds keys or passwords. Here and in the other functions small and
+/// capital letters are alike, as they are on some disks.
+#[must_use]
+pub fn is_credential(below_home: &[u8]) -> bool {
+    holds(CREDENTIALS, below_home) && !is_public_ssh(below_home, b".ssh/")
+        || CREDENTIAL_SUFFIXES.iter().any(|suffix| ends_with_folded(below_home, suffix.as_bytes()))
+}
+
+/// Whether an absolute path of the machine, outside of homes, holds keys or passwords.
+#[must_use]
+pub fn is_system_credential(absolute: &[u8]) -> bool {
+    holds(SYSTEM_CREDENTIALS, absolute) && !is_public_ssh(absolute, b"/etc/ssh/")
+}
+
+/// Whether a path below a home, relative to it, is read or run when a shell, a session or a program starts.
+#[must_use]
+pub fn is_startup(below_home: &[u8]) -> bool {
+    holds(STARTUP, below_home)
+}
+
+/// Why a file of a workspace is protected, by its path relative to the workspace; `None` if it isn't.
+#[must_use]
+pub fn protected(relative: &[u8]) -> Option<&'static str> {
+    let folded = fold(relative);
+    let parts: Vec<&[u8]> = folded.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
+    let is_here = |name: &str| (0..parts.len()).any(|at| begins_with(&parts[at..], name));
+    PROTECTED.iter().find(|(_, names)| names.iter().any(|name| is_here(name))).map(|(reason, _)| *reason)
+}
+
+/// The protected names that can be joined to a directory: without those that have a `*`, and without `.git` itself.
+pub fn protected_names() -> impl Iterator<Item = &'static str> {
+    let names = PROTECTED.iter().flat_map(|(_, names)| names.iter().copied());
+    names.filter(|name| !name.contains(['*', '$']))
+}
+
+/// Whether a path is one of these, or below one.
+fn holds(names: &[&str], path: &[u8]) -> bool {
+    names.iter().any(|name| {
+        let (start, rest) = path.split_at(name.len().min(path.len()));
+        start.eq_ignore_ascii_case(name.as_bytes()) && rest.first().is_none_or(|byte| *byte == b'/')
+    })
+}
+
+fn is_public_ssh(path: &[u8], directory: &[u8]) -> bool {
+    let Some(below) = path.strip_prefix(directory) else { return false };
+    let name = below.split(|byte| *byte == b'/').next().unwrap_or_default();
+    SSH_PUBLIC.iter().any(|public| match public.strip_prefix('*') {
+        Some(suffix) => below.ends_with(suffix.as_bytes()),
+        None => name == public.as_bytes(),
+    })
+}
+
+/// Whether components begin with those of a name. `$` at its end means that nothing comes after them.
+fn begins_with(parts: &[&[u8]], name: &str) -> bool {
+    let (name, is_last) = name.strip_suffix('$').map_or((name, false), |name| (name, true));
+    let mut count = 0;
+    let is_same = name.split('/').enumerate().all(|(at, wanted)| {
+        count = at + 1;
+        parts.get(at).is_some_and(|part| is_like(part, wanted.as_bytes()))
+    });
+    is_same && (!is_last || parts.len() == count)
+}
+
+/// Whether a folded component is what a pattern with at most one `*` says.
+fn is_like(part: &[u8], pattern: &[u8]) -> bool {
+    match pattern.iter().position(|byte| *byte == b'*') {
+        None => part.eq_ignore_ascii_case(pattern),
+        Some(star) => {
+            let (start, end) = (&pattern[..star], &pattern[star + 1..]);
+            part.len() >= start.len() + end.len()
+                && part[..start.len()].eq_ignore_ascii_case(start)
+                && ends_with_folded(part, end)
+        }
+    }
+}
+
+fn ends_with_folded(text: &[u8], end: &[u8]) -> bool {
+    text.len() >= end.len() && text[text.len() - end.len()..].eq_ignore_ascii_case(end)
+}
+
+/// Folds what a disk without case takes for the same: letters such as the Kelvin sign, and characters that show nothing,
+/// which such a disk leaves out.
+fn fold(path: &[u8]) -> Cow<'_, [u8]> {
+    if path.is_ascii() {
+        return Cow::Borrowed(path);
+    }
+    let text = String::from_utf8_lossy(path);
+    let seen = text.chars().filter(|c| {
+        !matches!(c, '\u{ad}' | '\u{34f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
+    });
+    let folded: String = seen.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect();
+    Cow::Owned(folded.into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_known_by_their_place_and_public_halves_are_not() {
+        for path in [
+            ".ssh",
+            ".ssh/id_rsa",
+            ".aws/credentials",
+            ".docker/config.json",
+            ".claude/.credentials.json",
+            ".codex/auth.json",
+            ".gemini/oauth_creds.json",
+            ".config/github-copilot/hosts.json",
+            ".cache/huggingface/token",
+            ".m2/settings.xml",
+            ".gradle/gradle.properties",
+            ".config/containers/auth.json",
+            ".fly/config.yml",
+            ".oci/config",
+            ".config/doctl/config.yaml",
+            ".psql_history",
+            ".node_repl_history",
+            "snap/firefox/common/x",
+            ".config/microsoft-edge/Default",
+            ".bitcoin/wallet.dat",
+            "Documents/mine.kdbx",
+            "deep/er/Mine.KDBX",
+            ".local/share/keyrings/login.keyring",
+        ] {
+            assert!(is_credential(path.as_bytes()), "{path}");
+        }
+        for path in [
+            "",
+            ".sshd",
+            ".ssh/id_rsa.pub",
+            ".ssh/known_hosts",
+            ".ssh/config",
+            ".claude/settings.json",
+            ".codex",
+            ".cache/huggingface/hub/model",
+            ".m2/repository/x.jar",
+            "src/.aws",
+            "kdbx",
+            "notes/ssh",
+        ] {
+            assert!(!is_credential(path.as_bytes()), "{path}");
+        }
+        for path in ["/etc/shadow", "/etc/ssh/ssh_host_rsa_key", "/etc/sudoers.d/me", "/run/secrets/db"] {
+            assert!(is_system_credential(path.as_bytes()), "{path}");
+        }
+        for path in ["/etc/passwd", "/etc/ssh/ssh_config", "/etc/ssh/ssh_host_rsa_key.pub", "/etc/shadows"] {
+            assert!(!is_system_credential(path.as_bytes()), "{path}");
+        }
+    }
+
+    #[test]
+    fn startup_files_are_known() {
+        for path in [".bashrc", ".BashRC", ".config/systemd/user/x.service", ".local/bin/ls", ".ssh/authorized_keys"] {
+            assert!(is_startup(path.as_bytes()), "{path}");
+        }
+        for path in ["bashrc", ".bashrc.d.txt", ".config/app.toml", ".local/share/x"] {
+            assert!(!is_startup(path.as_bytes()), "{path}");
+        }
+    }
+
+    #[test]
+    fn protected_names_match_at_any_depth_and_in_any_case() {
+        for (reason, paths) in [
+            (
+                "git runs this",
+                &[
+                    ".git",
+                    ".git/config",
+                    ".GIT/Hooks/pre-commit",
+                    "a/b/.git/config",
+                    ".git/modules/x/config",
+                    ".git/worktrees/w/gitdir",
+                    "sub/.git",
+                    "./.git//config",
+                    ".gitattributes",
+                    "x/.gitmodules",
+                    ".git/info/attributes",
+                    ".git/rebase-merge/git-rebase-todo",
+                    ".git/hoo\u{212a}s",
+                    ".g\u{200c}it/config",
+                ][..],
+            ),
+            ("CI runs this", &[".github/workflows/ci.yml", ".gitlab-ci.yml", ".circleci/config.yml"]),
+            ("commit hooks run this", &[".husky/pre-commit", ".pre-commit-config.yaml"]),
+            ("your editor runs this", &[".vscode/tasks.json", ".idea", ".zed/tasks.json", "x.code-workspace", ".exrc"]),
+            ("your shell runs this", &[".envrc", "deep/down/.ENVRC", "mise.toml", "mise.local.toml", ".mise.toml"]),
+            ("your package manager runs this", &[".cargo/config", "a/.cargo/config.toml", ".npmrc", ".yarnrc.yml"]),
+            (
+                "agents run this or read it as instructions",
+                &[
+                    "AGENTS.md",
+                    "src/deep/agents.md",
+                    "CLAUDE.md",
+                    ".claude/settings.json",
+                    ".reedclaw.lua",
+                    ".mcp.json",
+                ],
+            ),
+        ] {
+            for path in paths {
+                assert_eq!(protected(path.as_bytes()), Some(reason), "{path}");
+            }
+        }
+        for path in [
+            "",
+            "src/main.rs",
+            "build.rs",
+            "tests/conftest.py",
+            ".git/HEAD",
+            ".git/index",
+            ".git/objects/ab/cd",
+            ".git/refs/heads/main",
+            ".git/info/exclude",
+            ".gitignore",
+            ".github/dependabot.yml",
+            ".github",
+            "AGENTS.md.txt",
+            "git/config",
+            "hooks/pre-commit",
+            ".cargo/registry/x",
+            "premise.toml",
+            "mise.rs",
+            "config",
+            ".mcp.json.bak",
+        ] {
+            assert_eq!(protected(path.as_bytes()), None, "{path}");
+        }
+        // A name in bytes that aren't UTF-8 hides nothing that comes after it.
+        assert_eq!(protected(b"\xff/.git/config"), Some("git runs this"));
+    }
+
+    #[test]
+    fn tables_are_well_formed() {
+        let names = CREDENTIALS.iter().chain(STARTUP).copied().chain(protected_names());
+        for name in names {
+            assert!(
+                !name.is_empty() && !name.starts_with('/') && !name.ends_with('/') && !name.contains("//"),
+                "{name}"
+            );
+        }
+        assert!(SYSTEM_CREDENTIALS.iter().all(|path| path.starts_with('/') && !path.ends_with('/')));
+        for (_, names) in PROTECTED {
+            assert!(names.is_sorted(), "{names:?}");
+        }
+    }
+}
