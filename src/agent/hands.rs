@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
+use super::keep::Around;
 use super::kept::{Keeper, Kept, Refused};
 use super::person::Person;
 use crate::gate::{Approver, CHECK_TOOL, Call, Gate, Ticket, reasons};
@@ -14,7 +15,7 @@ use crate::host::Root;
 use crate::log::{self, Level};
 use crate::model::{Cancel, Tool, ToolCall};
 use crate::proto::Event;
-use crate::proto::action::{Action, Decision, Risk};
+use crate::proto::action::{Action, Decision, Hold, Risk};
 use crate::proto::tool::{Answer, Fate, FileChange, Outcome, Overdue, Question, Step, ToolError, ToolEvent};
 use crate::steps::Steps;
 use crate::tools::{Limits, Memory, Place, Registry, Replies, Spill, Work, changed_by_person, taken};
@@ -40,16 +41,20 @@ pub struct HandsOptions {
     pub limits: Limits,
     /// Earlier conversations.
     pub memory: Box<dyn Memory + Send>,
-    /// What keeps what calls change; nothing is kept without it.
+    /// What makes changes real, and keeps what calls change.
     pub steps: Option<Steps>,
+    /// Whether what calls change can be undone.
+    pub has_undo: bool,
 }
 
 /// Tools, and the gate in front of them, in one workspace.
 pub struct Hands {
-    options: HandsOptions,
+    pub(super) options: HandsOptions,
     /// Edits were made since the last check.
     has_edited: bool,
-    keeper: Keeper,
+    pub(super) keeper: Keeper,
+    /// The call that runs was refused something and runs again with it.
+    pub(super) is_again: bool,
     /// Paths that calls were about, the newest last.
     used: Vec<PathBuf>,
 }
@@ -58,8 +63,8 @@ impl Hands {
     /// Puts them together.
     #[must_use]
     pub fn new(mut options: HandsOptions) -> Self {
-        let keeper = Keeper::new(options.steps.take());
-        Self { options, has_edited: false, keeper, used: Vec::new() }
+        let keeper = Keeper::new(options.steps.take(), options.has_undo);
+        Self { options, has_edited: false, keeper, is_again: false, used: Vec::new() }
     }
 
     /// The gate.
@@ -143,7 +148,7 @@ impl Hands {
         let plan = registry.plan_again(CHECK_TOOL, &arguments, Place { root, spill }).ok()?;
         let Action::Shell { command } = plan.action.clone() else { return None };
         let (action, preview, changes) = (plan.action, plan.preview, plan.changes);
-        let call = Call { tool, arguments, action, preview, changes, conversation };
+        let call = Call { tool, arguments, action, preview, changes, conversation, needs: Vec::new() };
         let ticket = gate.judge(call, root.path(), true);
         let tell = |step| {
             let (id, tool) = (CHECK_TOOL.to_owned(), CHECK_TOOL.to_owned());
@@ -264,12 +269,12 @@ impl Hands {
         let intent = plan.intent.unwrap_or_else(|| intent(&plan.action));
         let cwd = plan.cwd.unwrap_or_else(|| root.path().to_owned());
         let (action, preview, changes) = (plan.action, plan.preview, plan.changes);
-        let call = Call { tool, arguments, action, preview, changes, conversation };
+        let call = Call { tool, arguments, action, preview, changes, conversation, needs: Vec::new() };
         Ok(Judged { ticket: gate.judge(call, &cwd, can_ask), intent, refusal: plan.refusal })
     }
 
     /// What follows from the verdict; the person is asked where it says so.
-    fn decided(&self, ticket: &Ticket, person: &mut dyn Person) -> Said {
+    pub(super) fn decided(&self, ticket: &Ticket, person: &mut dyn Person) -> Said {
         let verdict = ticket.verdict();
         let no = |why: &str| Said::Refused("no", why.to_owned());
         // Nobody is asked about what can't run whatever they say.
@@ -330,7 +335,7 @@ impl Hands {
         self.hand_over(ticket, &approver, person, sink).unwrap_or_else(|refused| *refused)
     }
 
-    fn run(
+    pub(super) fn run(
         &mut self,
         ticket: Ticket,
         approver: &Approver,
@@ -351,18 +356,31 @@ impl Hands {
             person: &mut Asking(person),
             memory: &mut **memory,
             used: &self.used,
+            is_again: self.is_again,
+            copied: None,
         };
         let mut outcome = registry.run(&permit, &mut work);
+        let copied = work.copied.take();
         if let Some(path) = permit.arguments().get("path").and_then(Value::as_str).map(PathBuf::from) {
             self.used.retain(|known| *known != path);
             self.used.push(path);
             let most = self.used.len().saturating_sub(USED_MAX);
             self.used.drain(..most);
         }
+        if let Some(copied) = copied {
+            return Ok(self.conclude(permit, outcome, &copied, &mut Around { cancel, person, sink }));
+        }
         gate.settle(permit, &mut outcome);
         self.has_edited |= is_edit && outcome.success;
         self.keeper.after(kept, &mut outcome, sink);
         Ok(outcome)
+    }
+
+    /// Where a call works: the directory that it names, else the workspace.
+    pub(super) fn cwd_of(&self, call: &Call) -> PathBuf {
+        let HandsOptions { root, spill, registry, .. } = &self.options;
+        let plan = registry.plan_again(&call.tool, &call.arguments, Place { root, spill });
+        plan.ok().and_then(|plan| plan.cwd).unwrap_or_else(|| root.path().to_owned())
     }
 
     /// Keeps what a call may change, or has it refused where that can't be kept and the person says no.
@@ -372,6 +390,14 @@ impl Hands {
         person: &mut dyn Person,
         sink: &mut dyn FnMut(Event),
     ) -> Result<(Ticket, Kept), Box<Outcome>> {
+        // What changes on a copy is looked at there.
+        let is_background = ticket.call().arguments.get("background") == Some(&Value::Bool(true));
+        if matches!(ticket.call().action, Action::Shell { .. })
+            && !is_background
+            && self.options.gate.hold() == Hold::Copy
+        {
+            return Ok((ticket, Kept::Nothing));
+        }
         match self.keeper.before(&ticket.call().action, &self.options.root, person, sink) {
             Ok(kept) => Ok((ticket, kept)),
             Err(Refused) => {
@@ -454,11 +480,21 @@ enum Wanted {
 }
 
 /// How a person made something else of a proposal.
-enum How {
+pub(super) enum How {
     /// They took some of its hunks; so the model is told.
     Taken(String),
     /// They wrote another text, and are asked about it.
     Rewritten,
+}
+
+impl How {
+    /// What the model is told of it.
+    pub(super) fn told(self) -> String {
+        match self {
+            Self::Taken(told) => format!("\n{told}"),
+            Self::Rewritten => String::new(),
+        }
+    }
 }
 
 /// What a person made of a proposal, from the first one on.
@@ -531,7 +567,7 @@ struct Judged {
 }
 
 /// What follows from a verdict, and from the person's word where that was needed.
-enum Said {
+pub(super) enum Said {
     Run(Approver),
     InMyShell(Approver),
     /// Why not: a code and words.

@@ -7,7 +7,7 @@ use crate::host::Root;
 use crate::proto::Event;
 use crate::proto::action::Action;
 use crate::proto::tool::Outcome;
-use crate::steps::{Before, Made, Open, Steps, StepsError, counted};
+use crate::steps::{Adopted, Before, Incoming, Made, Open, Steps, StepsError, counted};
 use crate::turn::Redactor;
 
 /// The answer that lets a command run that can't be taken back.
@@ -16,6 +16,8 @@ const RUN: &str = "run it all the same";
 /// Steps of the workspace, and what was told of them.
 pub(super) struct Keeper {
     steps: Option<Steps>,
+    /// Whether what calls change can be undone.
+    has_undo: bool,
     redactor: Redactor,
     /// Why nothing can be kept here; told once.
     told: Option<StepsError>,
@@ -36,13 +38,15 @@ pub(super) enum Kept {
 pub(super) struct Refused;
 
 impl Keeper {
-    pub(super) fn new(steps: Option<Steps>) -> Self {
-        Self { steps, redactor: Redactor::new::<&str, &str>([]), told: None, has_looked_ahead: false }
+    pub(super) fn new(steps: Option<Steps>, has_undo: bool) -> Self {
+        Self { steps, has_undo, redactor: Redactor::new::<&str, &str>([]), told: None, has_looked_ahead: false }
     }
 
     /// Looks at the workspace beside whatever goes on, once; a command that comes meanwhile waits for that look.
     pub(super) fn look_ahead(&mut self) {
-        if let Some(Ok(mut steps)) = self.steps.as_ref().filter(|_| !self.has_looked_ahead).map(Steps::again) {
+        if let Some(Ok(mut steps)) =
+            self.steps.as_ref().filter(|_| self.has_undo && !self.has_looked_ahead).map(Steps::again)
+        {
             // What goes wrong is told where it counts: before a command.
             std::thread::spawn(move || drop(steps.ahead()));
         }
@@ -57,7 +61,7 @@ impl Keeper {
         person: &mut dyn Person,
         sink: &mut dyn FnMut(Event),
     ) -> Result<Kept, Refused> {
-        let Some(steps) = &mut self.steps else { return Ok(Kept::Nothing) };
+        let Some(steps) = self.steps.as_mut().filter(|_| self.has_undo) else { return Ok(Kept::Nothing) };
         let edit = |steps: &mut Steps, paths: Vec<&String>| {
             let places: Vec<PathBuf> = paths.iter().filter_map(|path| root.resolve(path).ok()).collect();
             let names: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
@@ -106,6 +110,13 @@ impl Keeper {
         }
     }
 
+    /// Makes real what a command changed on its copy.
+    pub(super) fn adopt(&mut self, command: &str, incoming: Vec<Incoming>) -> Result<Adopted, StepsError> {
+        let unavailable = || StepsError::Nothing("there is no place for the journal of changes".to_owned());
+        let steps = self.steps.as_mut().ok_or_else(unavailable)?;
+        steps.adopt(&self.redactor.redact(command).text, incoming, self.has_undo)
+    }
+
     /// Looks at what it did change, and says so in the outcome.
     pub(super) fn after(&mut self, kept: Kept, outcome: &mut Outcome, sink: &mut dyn FnMut(Event)) {
         let Some(steps) = &mut self.steps else { return };
@@ -115,20 +126,26 @@ impl Keeper {
             Kept::Edit(before) => steps.after_edit(before),
         };
         match made {
-            Ok(Made { step: Some(step), files, lost, pruned }) => {
-                outcome.metadata.insert("step".into(), step.into());
-                outcome.metadata.insert("files_changed".into(), files.into());
-                if lost > 0 {
-                    outcome.metadata.insert("files_not_kept".into(), lost.into());
-                }
-                if pruned > 0 {
-                    let steps = counted(pruned, "step");
-                    sink(Event::Notice(format!("[undo] the oldest {steps} made room (undo.bytes_max)")));
-                }
-            }
-            Ok(_) => {}
+            Ok(made) => note_step(outcome, &made, sink),
             Err(error) => sink(Event::Notice(format!("[undo] what this changed can't be taken back: {error}"))),
         }
+    }
+}
+
+/// Says in an outcome which step it became.
+pub(super) fn note_step(outcome: &mut Outcome, made: &Made, sink: &mut dyn FnMut(Event)) {
+    let Made { step: Some(step), files, lost, pruned } = *made else { return };
+    // What was kept of one command may be two steps: what is protected is a step by itself.
+    let before = |outcome: &Outcome, name: &str| outcome.metadata.get(name).and_then(serde_json::Value::as_u64);
+    let files = before(outcome, "files_changed").unwrap_or(0) + files as u64;
+    outcome.metadata.insert("step".into(), step.into());
+    outcome.metadata.insert("files_changed".into(), files.into());
+    if lost > 0 {
+        outcome.metadata.insert("files_not_kept".into(), lost.into());
+    }
+    if pruned > 0 {
+        let steps = counted(pruned, "step");
+        sink(Event::Notice(format!("[undo] the oldest {steps} made room (undo.bytes_max)")));
     }
 }
 

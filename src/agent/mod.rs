@@ -18,6 +18,7 @@
 mod asked;
 mod compact;
 mod hands;
+mod keep;
 mod kept;
 mod person;
 mod purse;

@@ -22,7 +22,7 @@ use crate::proto::{Failure, FailureKind, Role};
 use crate::receipts;
 use crate::sandbox::{self, Grant, Mode, Sandbox, Tier};
 use crate::store::{ConversationId, Hit, Store};
-use crate::tools::{Found, Memory, Spill, Start};
+use crate::tools::{Found, Launcher, Memory, Spill, Terms};
 
 /// Files that lie at the top of a project.
 const PROJECT_FILES: [&str; 12] = [
@@ -116,13 +116,13 @@ pub fn hands(
         .transpose()
         .map_err(|error| failed(format!("the receipts: {error}"), "see reedclaw doctor"))?;
     let estop = estop(env)?;
-    let mode = sandbox_mode(settings);
+    let chosen = Chosen::for_workspace(settings, env, root.path());
     let rules = Rules { workspace: root.path().display().to_string(), ..policy_rules(settings, env, config) };
     let options = gate::Options {
         rules,
-        sandbox: Box::new(move || {
-            let tier = sandbox(mode).tier();
-            (tier.name(), if mode == Mode::Prefer && tier == Tier::None { Hold::Nothing } else { Hold::Walls })
+        sandbox: Box::new({
+            let chosen = chosen.clone();
+            move || (chosen.get().tier().name(), chosen.hold())
         }),
         log,
         stop: Arc::new(move || estop.check().err().map(|stopped| stopped.why)),
@@ -131,8 +131,8 @@ pub fn hands(
         check: settings.tools.check.clone(),
         path: variable(env, "PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned(),
     };
-    let start = starter(env, root.path(), mode);
-    let (mut registry, mut problems) = tools(settings, env, &start);
+    let launcher = launcher(settings, env, root.path(), &chosen);
+    let (mut registry, mut problems) = tools(settings, env, &launcher);
     problems.extend(left.into_iter().map(cut_off));
     if let Some(names) = channel.and_then(|channel| allowed_tools(settings, channel)) {
         let is_known = |name: &&String| registry.specs().any(|spec| spec.is_in(std::slice::from_ref(name)));
@@ -143,7 +143,7 @@ pub fn hands(
         }));
         registry.keep_only(names);
     }
-    let steps = settings.undo.enabled.then(|| super::steps::steps(settings, env, workspace)).transpose()?;
+    let steps = super::steps::steps(settings, env, workspace)?;
     let hands = Hands::new(HandsOptions {
         registry,
         gate: Gate::new(options),
@@ -151,7 +151,8 @@ pub fn hands(
         root,
         limits: tool_limits(settings),
         memory: Box::new(StoredMemory { store: Arc::clone(store) }),
-        steps,
+        steps: Some(steps),
+        has_undo: settings.undo.enabled,
     });
     Ok(Handed { hands, problems })
 }
@@ -187,6 +188,8 @@ pub fn allowed_rows(rules: &[Rule]) -> Vec<Vec<String>> {
     (1..).zip(rules).map(row).collect()
 }
 
+/// Directories of the system that no mask may cover: without them nothing runs.
+const SYSTEM_DIRECTORIES: [&str; 7] = ["/etc", "/usr", "/bin", "/lib", "/lib64", "/sys", "/proc"];
 /// Variables that a model's commands see, where they are set.
 const PASSED_ON: [&str; 12] = [
     "HOME",
@@ -203,9 +206,19 @@ const PASSED_ON: [&str; 12] = [
     "USER",
 ];
 /// What is set for them, so that nothing waits for a person.
-const SET: [(&str, &str); 8] = [
+const SET: [(&str, &str); 17] = [
     ("DEBIAN_FRONTEND", "noninteractive"),
+    // A repository's own settings start no program of its choice, and a look takes no lock.
+    ("GIT_CONFIG_COUNT", "3"),
+    ("GIT_CONFIG_KEY_0", "core.fsmonitor"),
+    ("GIT_CONFIG_VALUE_0", "false"),
+    ("GIT_CONFIG_KEY_1", "safe.bareRepository"),
+    ("GIT_CONFIG_VALUE_1", "explicit"),
+    ("GIT_CONFIG_KEY_2", "log.showSignature"),
+    ("GIT_CONFIG_VALUE_2", "false"),
     ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("PYTHONDONTWRITEBYTECODE", "1"),
     ("GIT_PAGER", "cat"),
     ("GIT_TERMINAL_PROMPT", "0"),
     ("MANPAGER", "cat"),
@@ -214,10 +227,38 @@ const SET: [(&str, &str); 8] = [
     ("TERM", "dumb"),
 ];
 
-/// The sandbox of this process: chosen when the first program is to be judged, for that takes some milliseconds.
-fn sandbox(mode: Mode) -> &'static Sandbox {
-    static CHOSEN: OnceLock<Sandbox> = OnceLock::new();
-    CHOSEN.get_or_init(|| Sandbox::detect(mode, PathBuf::from("/proc/self/exe")))
+/// A sandbox that is chosen when the first program is to be judged, for that takes some milliseconds.
+#[derive(Clone)]
+pub(super) struct Chosen {
+    mode: Mode,
+    place: Arc<sandbox::Place>,
+    sandbox: Arc<OnceLock<Arc<Sandbox>>>,
+}
+
+impl Chosen {
+    pub(super) fn for_workspace(settings: &Settings, env: &Env, workspace: &Path) -> Self {
+        let place = sandbox::Place { state: wall_directory(env), workspace: Some(workspace.to_owned()) };
+        Self { mode: sandbox_mode(settings), place: Arc::new(place), sandbox: Arc::default() }
+    }
+
+    pub(super) fn get(&self) -> &Arc<Sandbox> {
+        self.sandbox.get_or_init(|| Arc::new(Sandbox::detect(self.mode, "/proc/self/exe".into(), &self.place)))
+    }
+
+    /// How a command is held.
+    fn hold(&self) -> Hold {
+        match self.get().tier() {
+            Tier::Overlay => Hold::Copy,
+            Tier::None if self.mode == Mode::Prefer => Hold::Nothing,
+            Tier::None | Tier::Landlock | Tier::Bubblewrap => Hold::Walls,
+        }
+    }
+}
+
+/// Where the overlay tier keeps what programs change on their copies.
+#[must_use]
+pub fn wall_directory(env: &Env) -> Option<PathBuf> {
+    state_directory(env).map(|state| state.join("wall"))
 }
 
 /// What the config says of the sandbox.
@@ -232,12 +273,37 @@ pub fn sandbox_mode(settings: &Settings) -> Mode {
 
 /// The name of the sandbox that a model's commands run in.
 #[must_use]
-pub fn sandbox_name(settings: &Settings) -> &'static str {
-    sandbox(sandbox_mode(settings)).tier().name()
+pub fn sandbox_name(settings: &Settings, env: &Env, workspace: &Path) -> &'static str {
+    Chosen::for_workspace(settings, env, workspace).get().tier().name()
 }
 
-/// How a model's commands are started.
-pub(super) fn starter(env: &Env, workspace: &Path, mode: Mode) -> Start {
+/// How a model's programs are started.
+pub(super) fn launcher(settings: &Settings, env: &Env, workspace: &Path, chosen: &Chosen) -> Launcher {
+    let grant = grant(settings, env, workspace);
+    let (start, hold, layer) = (chosen.clone(), chosen.clone(), chosen.clone());
+    let failed = |error: sandbox::SandboxError| format!("{}; {}", error.message, error.hint);
+    let workspace = workspace.to_owned();
+    Launcher::new(
+        move |program, arguments, terms: &Terms| {
+            let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+            let mut grant = Grant {
+                network: terms.network,
+                view: terms.view.clone(),
+                network_of: terms.network_of,
+                ..grant.clone()
+            };
+            grant.readable.extend(terms.readable.iter().cloned());
+            grant.writable.extend(terms.writable.iter().cloned());
+            grant.env.extend(terms.variables.iter().map(|(name, value)| (name.into(), value.clone())));
+            start.get().command(program.as_ref(), &arguments, &grant).map_err(failed)
+        },
+        move || hold.hold(),
+        move || layer.get().layer(&workspace).map_err(failed),
+    )
+}
+
+/// What every program of a model is granted: its workspace, no network, no credentials, nothing of ours.
+pub(super) fn grant(settings: &Settings, env: &Env, workspace: &Path) -> Grant {
     let passed = PASSED_ON.iter().filter_map(|name| {
         let name = std::ffi::OsStr::new(name);
         env.get(name).map(|value| (name.to_owned(), value.clone()))
@@ -245,18 +311,19 @@ pub(super) fn starter(env: &Env, workspace: &Path, mode: Mode) -> Start {
     let variables = passed.chain(SET.map(|(name, value)| (name.into(), value.into()))).collect();
     let home = variable(env, "HOME").map(PathBuf::from).unwrap_or_else(|| "/".into());
     let own = [config_directory(env), data_directory(env), state_directory(env)].into_iter().flatten();
-    let masked = sandbox::credentials(&home).into_iter().chain(own).collect();
+    let forbidden = settings.security.forbidden_paths.iter().map(|path| match path.strip_prefix("~/") {
+        Some(below) => home.join(below),
+        None => PathBuf::from(path),
+    });
+    // The system's own directories are needed to run anything; what of them is secret is among the credentials.
+    let forbidden = forbidden.filter(|path| !SYSTEM_DIRECTORIES.iter().any(|system| path.starts_with(system)));
+    let masked = sandbox::credentials(&home).into_iter().chain(own).chain(forbidden).collect();
     let read_only = sandbox::protected(workspace);
     // The programs of plugins and our own, which reads PDFs, wherever they lie.
     let plugins = data_directory(env).map(|data| data.join("plugins"));
     let readable = plugins.into_iter().chain([crate::host::executable()]).filter(|path| path.exists()).collect();
-    let grant = Grant { env: variables, masked, read_only, readable, ..Grant::new(workspace.to_owned()) };
-    Arc::new(move |program, arguments, network| {
-        let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-        let grant = Grant { network, ..grant.clone() };
-        let failed = |error: sandbox::SandboxError| format!("{}; {}", error.message, error.hint);
-        sandbox(mode).command(program.as_ref(), &arguments, &grant).map_err(failed)
-    })
+    let homes = std::iter::once(home).chain(sandbox::home_of_user()).collect();
+    Grant { env: variables, masked, read_only, readable, homes, ..Grant::new(workspace.to_owned()) }
 }
 
 fn variable<'e>(env: &'e Env, name: &str) -> Option<&'e str> {

@@ -11,7 +11,7 @@ use crate::host::{self, Journals};
 use crate::project;
 use crate::proto::{Failure, FailureKind};
 use crate::tools::plugin::{PluginState, PluginTool, Plugins, Standing};
-use crate::tools::{Check, Http, HttpOptions, Limits, Pdf, Registry, Shell, Spec, Start, Symbols, Tool, edit_tools};
+use crate::tools::{Check, Http, HttpOptions, Launcher, Limits, Pdf, Registry, Shell, Spec, Symbols, Tool, edit_tools};
 
 /// Names of tools that need settings, beside those that every registry has.
 pub const OWN_TOOLS: [&str; 10] = [
@@ -40,9 +40,9 @@ pub fn plugins(env: &Env) -> Result<Plugins, Failure> {
     })
 }
 
-/// Every tool, and what was wrong with those that can't be used; `start` starts their programs.
+/// Every tool, and what was wrong with those that can't be used; `launcher` starts their programs.
 #[must_use]
-pub fn tools(settings: &Settings, env: &Env, start: &Start) -> (Registry, Vec<Failure>) {
+pub fn tools(settings: &Settings, env: &Env, launcher: &Launcher) -> (Registry, Vec<Failure>) {
     let mut registry = Registry::new();
     let options = HttpOptions {
         post: settings.tools.http_post,
@@ -56,8 +56,8 @@ pub fn tools(settings: &Settings, env: &Env, start: &Start) -> (Registry, Vec<Fa
     let reader = vec![host::executable().display().to_string(), "pdf-text".to_owned()];
     let own: [Box<dyn Tool>; 4] = [
         Box::new(Http::new(options)),
-        Box::new(Pdf::new(start.clone(), reader)),
-        Box::new(Shell::new(start.clone(), is_stopped)),
+        Box::new(Pdf::new(launcher.clone(), reader)),
+        Box::new(Shell::new(launcher.clone(), is_stopped)),
         Box::new(Symbols::new(symbols_directory(env))),
     ];
     // Without a state directory there is no place for the journal of an edit, and there are no hands either.
@@ -70,11 +70,11 @@ pub fn tools(settings: &Settings, env: &Env, start: &Start) -> (Registry, Vec<Fa
     }
     if let Some(command) = &settings.tools.check {
         let time = Duration::from_millis(settings.tools.check_ms);
-        let added = registry.add_ours(Box::new(Check::new(start.clone(), command.clone(), time)));
+        let added = registry.add_ours(Box::new(Check::new(launcher.clone(), command.clone(), time)));
         debug_assert_eq!(added, Ok(()));
     }
     let states = plugins(env).map(|plugins| plugins.all()).unwrap_or_default();
-    let problems = states.iter().flat_map(|state| add_plugin(&mut registry, state, start));
+    let problems = states.iter().flat_map(|state| add_plugin(&mut registry, state, launcher));
     let problems: Vec<Failure> = problems.collect();
     (registry, problems)
 }
@@ -103,7 +103,7 @@ pub(super) fn edit_journals(state: &Path) -> Journals {
 }
 
 /// Adds a plugin's tools; says which can't be used, and why.
-fn add_plugin(registry: &mut Registry, state: &PluginState, start: &Start) -> Vec<Failure> {
+fn add_plugin(registry: &mut Registry, state: &PluginState, launcher: &Launcher) -> Vec<Failure> {
     let off = |why: &str, hint: String| Failure {
         kind: FailureKind::Refused,
         message: format!("the plugin {} is off: {why}", state.name),
@@ -116,7 +116,7 @@ fn add_plugin(registry: &mut Registry, state: &PluginState, start: &Start) -> Ve
         Standing::Broken(why) => return vec![off(why, format!("reedclaw plugin remove {}", state.name))],
         Standing::Allowed(_) => {}
     }
-    let tools = PluginTool::of(state, start).into_iter();
+    let tools = PluginTool::of(state, launcher).into_iter();
     let added = tools.map(|tool| registry.add(Box::new(tool)));
     added.filter_map(|added| added.err().map(|why| off(&why, "its tool has a name that is taken".into()))).collect()
 }

@@ -133,7 +133,7 @@ fn policy(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
     };
     let rules = hands.gate().rules();
     match argument.split_once(char::is_whitespace).unwrap_or((argument, "")) {
-        ("", _) => put(&policy_rows(rules, app::sandbox_name(&runtime.settings))),
+        ("", _) => put(&policy_rows(rules, app::sandbox_name(&runtime.settings, &runtime.env, &runtime.cwd))),
         ("explain", command) if !command.trim().is_empty() => {
             let context = Context { files: &Disk, ..Context::new(rules) };
             let verdict = judge(&Action::Shell { command: command.trim().to_owned() }, &context);

@@ -14,7 +14,7 @@ use crate::host;
 use crate::proto::{Failure, FailureKind};
 use crate::receipts::{self, Verdict};
 use crate::render::sanitise;
-use crate::sandbox::{Mode, Sandbox, Tier};
+use crate::sandbox::{self, Mode, Sandbox, Tier};
 use crate::store::doctor::{check, repair, rescue};
 use crate::store::export::{self, Format};
 
@@ -105,7 +105,7 @@ fn guards(settings: &config::Settings, env: &config::Env) -> bool {
             }
         },
     };
-    let is_sandbox_well = tell_sandbox(settings);
+    let is_sandbox_well = tell_sandbox(settings, env);
     match app::estop(env) {
         Ok(estop) => {
             say(&estop::status(&estop));
@@ -119,18 +119,26 @@ fn guards(settings: &config::Settings, env: &config::Env) -> bool {
 }
 
 /// Tells how a program of a model is held here, as the config says. False where a sandbox is required and there is none.
-fn tell_sandbox(settings: &config::Settings) -> bool {
+fn tell_sandbox(settings: &config::Settings, env: &config::Env) -> bool {
     let mode = app::sandbox_mode(settings);
     if mode == Mode::Off {
         say("sandbox: none, for security.sandbox is \"off\"");
         return true;
     }
-    let sandbox = Sandbox::detect(mode, "/proc/self/exe".into());
+    let place = sandbox::Place { state: app::wall_directory(env), workspace: Some(host::working_directory()) };
+    let sandbox = Sandbox::detect(mode, "/proc/self/exe".into(), &place);
     say(&format!("sandbox: {}", sandbox.tier().name()));
     sandbox.notes().iter().for_each(|note| say(&format!("sandbox: not {note}")));
-    if sandbox.tier() != Tier::Bubblewrap {
-        say("sandbox: bubblewrap holds most; it is a package of most distributions");
-    }
+    let advice = match sandbox.tier() {
+        Tier::Overlay => "commands run on a copy of the workspace; what they change is asked about afterwards",
+        Tier::Bubblewrap => "commands are asked about before they run, unless they provably only look",
+        Tier::Landlock => {
+            "commands are asked about before they run; modes, owners and times of your files outside are held by system \
+             call filters only. Install bubblewrap, or let this user make user namespaces"
+        }
+        Tier::None => "install bubblewrap: without a sandbox only what provably looks runs unasked",
+    };
+    say(&format!("sandbox: {advice}"));
     let is_missing = mode == Mode::Require && sandbox.tier() == Tier::None;
     if is_missing {
         say("wrong: security.sandbox is \"require\" and none works here, so no program of a model runs");

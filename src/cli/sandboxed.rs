@@ -15,7 +15,16 @@ pub fn become_sandboxed(arguments: &[OsString]) -> ExitCode {
     Signal::iterator().filter(|it| !matches!(it, Signal::SIGKILL | Signal::SIGSTOP)).for_each(sys::default_action);
     let why = sandbox::enter(
         arguments,
-        Calls { close_from: sys::close_descriptors_from, drop_capabilities: sys::drop_capabilities },
+        Calls {
+            close_from: sys::close_descriptors_from,
+            drop_capabilities: sys::drop_capabilities,
+            add_mount_attributes: sys::add_mount_attributes,
+            bring_loopback_up: sys::bring_loopback_up,
+            fork: || match sys::fork_single_threaded()? {
+                sys::Side::Parent(child) => Ok(Some(child)),
+                sys::Side::Child => Ok(None),
+            },
+        },
     );
     eprintln!("reedclaw: sandbox: {why}");
     ExitCode::from(HELPER_FAILED)

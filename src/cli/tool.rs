@@ -16,10 +16,11 @@ use super::person::AtTty;
 use crate::agent::{Cancel, Person};
 use crate::app::{self, ChannelKind, Request, Runtime};
 use crate::model::ToolCall;
+use crate::proto::action::Hold;
 use crate::proto::tool::{Answer, Fate, Overdue, Question};
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
-use crate::tools::{Spec, Start};
+use crate::tools::{Launcher, Spec};
 
 /// Exit statuses of a call.
 const DONE: u8 = 0;
@@ -91,8 +92,9 @@ fn start(config: Option<PathBuf>) -> Result<Runtime, Failure> {
 fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
     let Runtime { settings, env, .. } = start(config)?;
     // A list starts nothing.
-    let start: Start = Arc::new(|_, _, _| Err("nothing is started for a list".to_owned()));
-    let (registry, problems) = app::tools(&settings, &env, &start);
+    let nothing = || "nothing is started for a list".to_owned();
+    let launcher = Launcher::new(move |_, _, _| Err(nothing()), || Hold::Nothing, move || Err(nothing()));
+    let (registry, problems) = app::tools(&settings, &env, &launcher);
     problems.iter().for_each(report);
     let text = if is_json {
         let tool = |spec: &Spec| {

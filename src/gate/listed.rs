@@ -23,6 +23,7 @@ impl Gate {
             preview: String::new(),
             changes: [].into(),
             conversation: None,
+            needs: Vec::new(),
         };
         let verdict = self.verdict(&call, cwd, true);
         if !may_always(&call, &verdict) {

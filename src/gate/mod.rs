@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::base::time::utc;
 use crate::host::now_unix_ms;
 use crate::policy::{self, Context, High, Rules};
-use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, Reason, Risk, Verdict};
+use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, Need, Reason, Risk, Verdict};
 use crate::proto::tool::{FileChange, Outcome, Question, ToolError};
 use crate::receipts::{self, Log, Opened};
 
@@ -52,6 +52,8 @@ pub struct Call {
     pub changes: Arc<[FileChange]>,
     /// The conversation that it belongs to.
     pub conversation: Option<i64>,
+    /// What an earlier run has shown that it needs beyond its copy of the workspace.
+    pub needs: Vec<Need>,
 }
 
 /// A call that was judged. It is admitted or refused, once.
@@ -94,6 +96,12 @@ pub struct Permit {
 }
 
 impl Permit {
+    /// The call that may run.
+    #[must_use]
+    pub fn call(&self) -> &Call {
+        &self.call
+    }
+
     /// The tool's name.
     #[must_use]
     pub fn tool(&self) -> &str {
@@ -135,7 +143,28 @@ impl Permit {
     /// Whether the network was part of what was judged and allowed.
     #[must_use]
     pub fn has_network(&self) -> bool {
-        self.verdict.effects.iter().any(|effect| matches!(effect, Effect::Net { .. }))
+        self.verdict.needs.iter().any(|need| matches!(need, Need::Network { .. }))
+            || self.verdict.effects.iter().any(|effect| matches!(effect, Effect::Net { .. }))
+    }
+
+    /// Paths outside the workspace that were part of what was judged and allowed: to be read, and to be written.
+    #[must_use]
+    pub fn paths(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let (mut read, mut written) = (Vec::new(), Vec::new());
+        for need in &self.verdict.needs {
+            match need {
+                Need::Read { path } => read.push(PathBuf::from(path)),
+                Need::Write { path } => written.push(PathBuf::from(path)),
+                Need::Network { .. } | Need::Host { .. } => {}
+            }
+        }
+        (read, written)
+    }
+
+    /// The risk of the call.
+    #[must_use]
+    pub fn risk(&self) -> Risk {
+        self.verdict.risk
     }
 }
 
@@ -180,6 +209,12 @@ impl Gate {
         &self.options.rules
     }
 
+    /// How a command is held here. It may start programs to find out.
+    #[must_use]
+    pub fn hold(&self) -> Hold {
+        (self.options.sandbox)().1
+    }
+
     /// Says why everything is stopped, where it is.
     #[must_use]
     pub fn stop(&self) -> &Stop {
@@ -211,7 +246,7 @@ impl Gate {
         // Choosing a sandbox takes time, so it is left to the first program.
         let hold = if starts_program(&call.action) { (self.options.sandbox)().1 } else { Hold::Walls };
         let context = Context { rules: &self.options.rules, cwd, can_ask, hold, files: &Disk };
-        policy::judge(&call.action, &context)
+        policy::judge(&call.action, &context).with_needs(&call.needs, |verdict| policy::decide_again(verdict, &context))
     }
 
     /// Lets a judged call run: it is judged once more, and its intent is in the receipts before this returns.
@@ -448,9 +483,10 @@ fn may_always(call: &Call, verdict: &Verdict) -> bool {
 
 /// The fingerprint of exactly this call.
 fn fingerprint(call: &Call, cwd: &Path) -> String {
-    let Call { tool, arguments, preview, .. } = call;
+    let Call { tool, arguments, preview, needs, .. } = call;
     // serde_json's maps are sorted, so equal arguments are equal text.
-    let parts = [tool.as_str(), &arguments.to_string(), preview, &cwd.display().to_string()];
+    let needs = if needs.is_empty() { String::new() } else { format!("{needs:?}") };
+    let parts = [tool.as_str(), &arguments.to_string(), preview, &cwd.display().to_string(), &needs];
     let mut bytes = Vec::new();
     for part in parts {
         bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());

@@ -48,6 +48,7 @@ impl Scene {
             preview: String::new(),
             changes: [].into(),
             conversation: None,
+            needs: Vec::new(),
         };
         self.gate.judge(call, &self.cwd(), true)
     }
@@ -182,7 +183,8 @@ fn only_the_check_of_the_users_config_runs_on_its_word() {
     let mut admits = |tool: &str, command: &str| {
         let action = Action::Shell { command: command.into() };
         let (arguments, changes) = (json!({}), [].into());
-        let call = Call { tool: tool.into(), arguments, action, preview: String::new(), changes, conversation: None };
+        let (tool, preview) = (tool.into(), String::new());
+        let call = Call { tool, arguments, action, preview, changes, conversation: None, needs: Vec::new() };
         let ticket = scene.gate.judge(call, &cwd, true);
         scene.gate.admit(ticket, &Approver::Config).is_ok()
     };

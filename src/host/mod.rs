@@ -79,3 +79,19 @@ mod tests {
         assert!(super::now_unix_ms() > 1_700_000_000_000);
     }
 }
+
+/// Hands a file over piece by piece.
+///
+/// # Errors
+/// It can't be read.
+pub fn each_piece(path: &Path, each: &mut dyn FnMut(&[u8])) -> std::io::Result<()> {
+    use std::io::Read;
+    let mut file = std::fs::File::open(path)?;
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(()),
+            count => each(&buffer[..count]),
+        }
+    }
+}

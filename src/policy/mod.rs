@@ -231,6 +231,15 @@ fn needs(effects: &[Effect], map: &Map<'_>) -> Vec<Need> {
     needs
 }
 
+/// What follows for a command of which more needs are known than were when it was judged.
+#[must_use]
+pub fn decide_again(verdict: &Verdict, context: &Context<'_>) -> Decision {
+    match context.hold {
+        Hold::Copy => decide_on_copy(verdict.risk, &verdict.needs, context),
+        Hold::Walls | Hold::Nothing => decide(verdict.risk, context),
+    }
+}
+
 /// What follows for a command that runs on a copy: only what the copy can't give is asked about before the run.
 fn decide_on_copy(risk: Risk, needs: &[Need], context: &Context<'_>) -> Decision {
     match (risk, needs.is_empty(), context.rules.autonomy) {

@@ -315,6 +315,18 @@ pub struct Verdict {
     pub needs: Vec<Need>,
 }
 
+impl Verdict {
+    /// The same verdict with more needs, which `decide` answers anew.
+    #[must_use]
+    pub fn with_needs(mut self, needs: &[Need], decide: impl FnOnce(&Self) -> Decision) -> Self {
+        if !needs.is_empty() {
+            self.needs.extend(needs.iter().filter(|need| !self.needs.contains(need)).cloned().collect::<Vec<_>>());
+            self.decision = decide(&self);
+        }
+        self
+    }
+}
+
 impl fmt::Display for Effect {
     /// Writes one line for a person. It quotes the action: whoever shows it escapes it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -18,7 +18,10 @@ const REASONS_MAX: usize = 3;
 pub fn question_sheet(question: &Question, look: Look) -> Sheet {
     let rows = || Rows { width: look.width_columns.saturating_sub(4).max(20), color: look.color, rows: Vec::new() };
     let mut head = rows();
-    head.head(&format!("The model wants to use {} (risk: {})", escape_visible(&question.tool), question.verdict.risk));
+    head.head(&match &question.action {
+        Action::Keep { .. } => "The command ran on a copy. Keep what it changed?".to_owned(),
+        _ => format!("The model wants to use {} (risk: {})", escape_visible(&question.tool), question.verdict.risk),
+    });
     let what = match &question.action {
         // The difference names them.
         Action::Write { .. } | Action::Edit { .. } if !question.changes.is_empty() => String::new(),
@@ -29,13 +32,13 @@ pub fn question_sheet(question: &Question, look: Look) -> Sheet {
             let paths: Vec<&str> = writes.iter().chain(deletes).map(String::as_str).collect();
             format!("changes {}", paths.join(", "))
         }
-        Action::Keep { command, .. } => format!("The command ran on a copy: {command}"),
+        Action::Keep { command, .. } => command.clone(),
         Action::Read { path } | Action::List { path } => format!("reads {path}"),
         Action::Http { method, url } => format!("{method} {url}"),
         Action::Inert { name } | Action::External { name } => name.clone(),
     };
     head.put(Color::Cyan.normal(), &what);
-    if question.changes.is_empty() {
+    if question.changes.is_empty() || matches!(question.action, Action::Keep { .. }) {
         let text = &question.preview;
         // A CR at a line's end is shown like any other.
         let lines = text.strip_suffix('\n').unwrap_or(text).split('\n').filter(|line| !line.starts_with("# "));

@@ -83,7 +83,9 @@ fn offered(question: &Question, has_shell: bool) -> Vec<Key> {
         offered.push(Key::Edit);
         offered.extend(has_shell.then_some(Key::MyShell));
     }
-    if !question.changes.is_empty() {
+    if matches!(question.action, Action::Keep { .. }) {
+        offered.extend((!question.changes.is_empty()).then_some([Key::Hunks, Key::Whole]).into_iter().flatten());
+    } else if !question.changes.is_empty() {
         offered.extend([Key::Hunks, Key::Edit, Key::Whole]);
     }
     offered.push(Key::NoBecause);

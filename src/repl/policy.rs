@@ -48,7 +48,10 @@ impl Repl {
         self.console.paragraph(&format!("never touched by a model: {}", own.join(", ")));
         let workspace = self.workspace().display().to_string();
         self.console.paragraph(&format!("tools work here in: {}", sanitise(&workspace)));
-        self.console.paragraph(&format!("sandbox of its commands: {}", sandbox_name(&self.runtime.settings)));
+        self.console.paragraph(&format!(
+            "sandbox of its commands: {}",
+            sandbox_name(&self.runtime.settings, &self.runtime.env, &self.runtime.cwd)
+        ));
         self.console.notice(":policy explain CMD says what a command would be judged, and runs nothing");
     }
 }

@@ -1,7 +1,7 @@
 //! The helper: a process of one thread that restricts itself and becomes the program. What fails here ends it before
 //! anything has been started.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -13,10 +13,10 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
-use nix::unistd;
+use nix::unistd::{self, Pid};
 
 use super::wire::{LimitsWire, Spec};
-use super::{Tier, bubblewrap, filter, landlock};
+use super::{Tier, bubblewrap, filter, landlock, overlay};
 
 /// Does what the helper is for, given the arguments behind [`HELPER_WORD`](super::HELPER_WORD): the description of the
 /// sandbox, the program, its arguments. It comes back only with what went wrong.
@@ -34,6 +34,12 @@ pub struct Calls {
     pub close_from: fn(u32) -> io::Result<()>,
     /// Gives up every capability, for what this process becomes too.
     pub drop_capabilities: fn() -> io::Result<()>,
+    /// Adds attributes to the mount at a path, and to those below it.
+    pub add_mount_attributes: fn(&CStr, u64, bool) -> io::Result<()>,
+    /// Brings up the loopback interface of this network namespace.
+    pub bring_loopback_up: fn() -> io::Result<()>,
+    /// Forks this process of one thread: the child's id in the parent, nothing in the child.
+    pub fork: fn() -> io::Result<Option<Pid>>,
 }
 
 /// The type of what doesn't come back.
@@ -52,7 +58,9 @@ fn become_program(arguments: &[OsString], calls: Calls) -> Result<Never, String>
     if unistd::getsid(None) != Ok(unistd::getpid()) {
         unistd::setsid().map_err(|error| format!("setsid: {error}"))?;
     }
-    limit(&spec.limits)?;
+    // In a user namespace of its own, or as root, nobody else's processes count.
+    let counted = if spec.tier == Tier::Overlay { 0 } else { own_threads() };
+    limit(&spec.limits, counted)?;
     match spec.tier {
         Tier::None => {
             prctl::set_no_new_privs().map_err(|error| format!("prctl: {error}"))?;
@@ -66,6 +74,13 @@ fn become_program(arguments: &[OsString], calls: Calls) -> Result<Never, String>
                 seccompiler::apply_filter(&filter).map_err(|error| format!("seccomp: {error}"))?;
             }
             exec(program, arguments)
+        }
+        Tier::Overlay => {
+            let exec = |program: &OsStr, arguments: &[OsString]| match exec(program, arguments) {
+                Ok(never) => match never {},
+                Err(why) => why,
+            };
+            match overlay::run(&spec, program, arguments, calls, exec)? {}
         }
         Tier::Bubblewrap => {
             let bwrap = bubblewrap::find().ok_or("bwrap is gone")?;
@@ -98,7 +113,7 @@ fn in_memory(bytes: &[u8]) -> Result<OwnedFd, String> {
 }
 
 /// Sets the limits, none above what holds already.
-fn limit(limits: &LimitsWire) -> Result<(), String> {
+fn limit(limits: &LimitsWire, counted: u64) -> Result<(), String> {
     let set = |what: Resource, wanted: u64| {
         let (soft, hard) = getrlimit(what).map_err(|error| format!("getrlimit: {error}"))?;
         let (soft, hard) = (wanted.min(soft), wanted.min(hard));
@@ -106,7 +121,7 @@ fn limit(limits: &LimitsWire) -> Result<(), String> {
     };
     set(Resource::RLIMIT_CORE, 0)?;
     set(Resource::RLIMIT_FSIZE, limits.file_bytes)?;
-    set(Resource::RLIMIT_NPROC, own_threads().saturating_add(limits.processes))?;
+    set(Resource::RLIMIT_NPROC, counted.saturating_add(limits.processes))?;
     if let Some(seconds) = limits.cpu_seconds {
         set(Resource::RLIMIT_CPU, seconds)?;
     }

@@ -137,7 +137,7 @@ fn sockets(tier: Tier, network: bool) -> Result<BTreeMap<i64, Vec<SeccompRule>>,
         // on files. So where the sandbox doesn't hide them there are none, and with a network, which opens abstract
         // ones, neither.
         (_, true) => vec![not_one_of(&[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK])?],
-        (Tier::Bubblewrap, false) => {
+        (Tier::Overlay | Tier::Bubblewrap, false) => {
             vec![not_one_of(&[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK])?]
         }
         (Tier::Landlock | Tier::None, false) => Vec::new(),

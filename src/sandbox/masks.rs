@@ -14,14 +14,19 @@ const ENTRIES_MAX: usize = 4096;
 /// (`HOME` may say something else), and of the machine. Databases of passwords are found by name in the usual places.
 #[must_use]
 pub fn credentials(home: &Path) -> Vec<PathBuf> {
-    let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
-    let recorded = user.map(|user| user.dir).filter(|recorded| recorded != home && recorded.is_dir());
+    let recorded = home_of_user().filter(|recorded| recorded != home && recorded.is_dir());
     let mut paths: Vec<PathBuf> = SYSTEM_CREDENTIALS.iter().map(PathBuf::from).collect();
     for home in [Some(home), recorded.as_deref()].into_iter().flatten() {
         paths.extend(CREDENTIALS.iter().map(|name| home.join(name)));
         paths.extend(USUAL.iter().flat_map(|below| with_suffix(&home.join(below))));
     }
     paths
+}
+
+/// The home that the system's table of users names for this one, whatever `$HOME` says.
+#[must_use]
+pub fn home_of_user() -> Option<PathBuf> {
+    nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten().map(|user| user.dir)
 }
 
 /// The files of a directory whose names end as those of credentials do.
@@ -69,6 +74,69 @@ pub(super) fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
         }
     }
     kept
+}
+
+/// What of a home the overlay tier shows, read-only: tools and what they need to run, and how git signs a commit. Never
+/// credentials: what of them lies below is masked as everywhere.
+const TOOLS_OF_HOME: &[&str] = &[
+    ".asdf",
+    ".bun",
+    ".cabal",
+    ".cache/go-build",
+    ".cache/pip",
+    ".cache/uv",
+    ".cargo",
+    ".conda",
+    ".config/git",
+    ".config/pip",
+    ".deno",
+    ".dotnet",
+    ".gem",
+    ".ghcup",
+    ".gitconfig",
+    ".gradle",
+    ".julia",
+    ".juliaup",
+    ".linuxbrew",
+    ".local/bin",
+    ".local/lib",
+    ".local/pipx",
+    ".local/share/mise",
+    ".local/share/pipx",
+    ".local/share/pnpm",
+    ".local/share/uv",
+    ".m2",
+    ".nix-profile",
+    ".npm",
+    ".npm-global",
+    ".nuget",
+    ".nvm",
+    ".opam",
+    ".pnpm-store",
+    ".pyenv",
+    ".rbenv",
+    ".rustup",
+    ".sdkman",
+    ".stack",
+    ".terminfo",
+    ".volta",
+    ".yarn",
+    "anaconda3",
+    "go",
+    "mambaforge",
+    "miniconda3",
+    "miniforge3",
+];
+
+/// What of these homes holds tools: the usual places, and directories of `PATH`.
+pub(super) fn tools_of(homes: &[PathBuf], path: Option<&std::ffi::OsStr>) -> Vec<PathBuf> {
+    let usual = homes.iter().flat_map(|home| TOOLS_OF_HOME.iter().map(|name| home.join(name)));
+    let on_path = path.into_iter().flat_map(std::env::split_paths).filter(|directory| {
+        // A home on PATH doesn't open the home.
+        homes.iter().any(|home| directory.starts_with(home) && directory != home)
+    });
+    let there = usual.chain(on_path).filter_map(|path| path.canonicalize().ok());
+    outermost(there.filter(|path| homes.iter().any(|home| path.starts_with(home) && path != home)).collect())
 }
 
 #[cfg(test)]

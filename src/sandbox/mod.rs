@@ -8,23 +8,28 @@
 //! its first argument: that process, which has one thread, restricts itself ([`enter`]) and becomes the program. Between
 //! fork and exec of a program with threads none of it could be done.
 //!
-//! | what | bubblewrap | Landlock | none |
-//! |---|---|---|---|
-//! | writes | workspace, own `/tmp` | workspace, own directory in `/tmp` | all |
-//! | credentials, our own directories | empty | unreadable, and so are lists of the directories above them | readable |
-//! | `/tmp`, `/run` | empty | unreadable | all |
-//! | network, where not approved | none | no sockets at all, so no Unix sockets either | all |
-//! | network, where approved | IPv4, IPv6 | the same | all |
-//! | other processes | not seen | seen; no signals, no tracing | all |
-//! | leaving its session | ends with the sandbox | `setsid` is refused | possible |
-//! | limits, own session, closed descriptors, no setuid | yes | yes | yes |
+//! | what | overlay | bubblewrap | Landlock | none |
+//! |---|---|---|---|---|
+//! | workspace | a copy whose changes are looked at, or as below | written directly, or read-only | the same | all |
+//! | other writes | own `/tmp` and home | own `/tmp` | own directory in `/tmp` | all |
+//! | home | empty but for tools | readable but for credentials | the same | all |
+//! | credentials, our own directories | empty | empty | unreadable, as are lists of the directories above them | readable |
+//! | `/tmp`, `/run` | empty | empty | unreadable | all |
+//! | network, unless approved | its own loopback | none | no sockets, so no Unix sockets either | all |
+//! | network, if approved | IPv4, IPv6 | the same | the same | all |
+//! | other processes | not seen | not seen | seen; no signals, no tracing | all |
+//! | leaving its session | ends with the program | ends with the sandbox | `setsid` is refused | possible |
+//! | limits, own session, closed descriptors, no setuid | yes | yes | yes | yes |
 
 mod bubblewrap;
+mod changes;
 mod end;
 mod enter;
 mod filter;
 mod landlock;
 mod masks;
+mod overlay;
+mod scratch;
 #[cfg(test)]
 mod tests;
 mod tmp;
@@ -35,17 +40,20 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+pub use changes::{Change, ChangeKind, Changes, CollectError, CollectLimits, collect};
 pub use end::end;
 pub use enter::{Calls, enter};
-pub use masks::{credentials, protected};
+pub use masks::{credentials, home_of_user, protected};
+pub use scratch::Layer;
 pub use waiting::{AtTerminal, at_terminal};
 
 use crate::proto::{Failure, FailureKind};
+use scratch::Scratch;
 use tmp::Tmp;
-use wire::Spec;
+use wire::{JailWire, Spec, ViewWire};
 
 /// The first argument that makes this executable the helper. No script is called like that.
 pub const HELPER_WORD: &str = "__reedclaw-sandbox";
@@ -76,6 +84,8 @@ pub enum Tier {
     Landlock,
     /// Namespaces, by bubblewrap, and seccomp.
     Bubblewrap,
+    /// Namespaces of our own making, a copy-on-write view of the workspace, and seccomp.
+    Overlay,
 }
 
 impl Tier {
@@ -86,18 +96,21 @@ impl Tier {
             Self::None => "none",
             Self::Landlock => "landlock",
             Self::Bubblewrap => "bubblewrap",
+            Self::Overlay => "overlay",
         }
     }
 }
 
 /// How a program sees its workspace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub enum View {
     /// It reads it, and can't write there.
     Look,
     /// It reads and writes it.
     #[default]
     Work,
+    /// It writes on a copy of it: only the overlay tier has that.
+    Copy(Arc<Layer>),
 }
 
 /// What a program may do, and within which limits. Paths are absolute.
@@ -120,6 +133,10 @@ pub struct Grant {
     pub cwd: PathBuf,
     /// Whether it has a network.
     pub network: bool,
+    /// A program started earlier whose loopback it shares; held by the overlay tier.
+    pub network_of: Option<u32>,
+    /// Homes: the overlay tier shows an empty one, with the tools in it. The first is `$HOME`.
+    pub homes: Vec<PathBuf>,
     /// Its whole environment; TMPDIR is set by the sandbox.
     pub env: BTreeMap<OsString, OsString>,
     /// Its limits.
@@ -161,6 +178,8 @@ impl Grant {
             read_only: Vec::new(),
             masked: Vec::new(),
             network: false,
+            network_of: None,
+            homes: Vec::new(),
             env: BTreeMap::new(),
             limits: Limits::default(),
             descriptors: 3,
@@ -194,19 +213,31 @@ pub struct Sandbox {
     helper: PathBuf,
     /// The directory that stands for `/tmp` where that can't be an own one.
     tmp: Mutex<Option<Tmp>>,
+    /// Where the overlay tier keeps its directories.
+    place: Option<PathBuf>,
+    scratch: Mutex<Option<Arc<Scratch>>>,
+}
+
+/// Where a sandbox is to work.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// A directory of ours in which the overlay tier keeps what programs change on their copies.
+    pub state: Option<PathBuf>,
+    /// The workspace, in which a tier is tried out.
+    pub workspace: Option<PathBuf>,
 }
 
 impl Sandbox {
-    /// Chooses the best sandbox that works here, by trying each. `helper` is this executable (`/proc/self/exe`). It starts
-    /// programs and takes some 10 ms.
+    /// Chooses the best sandbox that works in this place, by trying each. `helper` is this executable (`/proc/self/exe`).
+    /// It starts programs and takes some 10 ms.
     #[must_use]
-    pub fn detect(mode: Mode, helper: PathBuf) -> Self {
+    pub fn detect(mode: Mode, helper: PathBuf, place: &Place) -> Self {
         let mut notes = Vec::new();
-        for tier in [Tier::Bubblewrap, Tier::Landlock] {
+        for tier in [Tier::Overlay, Tier::Bubblewrap, Tier::Landlock] {
             if mode == Mode::Off {
                 break;
             }
-            match Self::of_tier(mode, tier, helper.clone()) {
+            match Self::of_tier(mode, tier, helper.clone(), place) {
                 Ok(mut sandbox) => {
                     sandbox.notes = notes;
                     return sandbox;
@@ -214,26 +245,57 @@ impl Sandbox {
                 Err(why) => notes.push(format!("{}: {why}", tier.name())),
             }
         }
-        Self::made(mode, Tier::None, notes, helper)
+        Self::made(mode, Tier::None, notes, helper, place)
     }
 
     /// The sandbox of one tier.
     ///
     /// # Errors
     /// Why it doesn't work here.
-    pub fn of_tier(mode: Mode, tier: Tier, helper: PathBuf) -> Result<Self, String> {
+    pub fn of_tier(mode: Mode, tier: Tier, helper: PathBuf, place: &Place) -> Result<Self, String> {
         if tier == Tier::Bubblewrap && bubblewrap::find().is_none() {
             return Err("bwrap is not installed".into());
         }
-        let sandbox = Self::made(mode, tier, Vec::new(), helper);
-        if tier != Tier::None {
-            sandbox.try_out()?;
+        let sandbox = Self::made(mode, tier, Vec::new(), helper, place);
+        match tier {
+            Tier::None => {}
+            Tier::Overlay => sandbox.try_overlay(place.workspace.as_deref())?,
+            Tier::Bubblewrap | Tier::Landlock => sandbox.try_out()?,
         }
         Ok(sandbox)
     }
 
-    fn made(mode: Mode, tier: Tier, notes: Vec<String>, helper: PathBuf) -> Self {
-        Self { mode, tier, notes, helper, tmp: Mutex::new(None) }
+    fn made(mode: Mode, tier: Tier, notes: Vec<String>, helper: PathBuf, place: &Place) -> Self {
+        let state = place.state.clone();
+        Self { mode, tier, notes, helper, tmp: Mutex::new(None), place: state, scratch: Mutex::new(None) }
+    }
+
+    /// New layers for a copy of the workspace, for [`View::Copy`].
+    ///
+    /// # Errors
+    /// The tier has no copies, or there is no room for the layers.
+    pub fn layer(&self, workspace: &Path) -> Result<Arc<Layer>, SandboxError> {
+        let failed = |why: String| SandboxError {
+            message: format!("a copy of {} can't be made: {why}", workspace.display()),
+            hint: "free some disk space; reedclaw doctor says more".into(),
+        };
+        if self.tier != Tier::Overlay {
+            return Err(failed(format!("the sandbox is {}", self.tier.name())));
+        }
+        let layer = self.scratch().and_then(|it| it.layer(workspace));
+        layer.map(Arc::new).map_err(|error| failed(error.to_string()))
+    }
+
+    /// The directories of this session, made when they are first needed.
+    fn scratch(&self) -> std::io::Result<Arc<Scratch>> {
+        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(scratch) = scratch.as_ref().filter(|it| it.is_there()) {
+            return Ok(Arc::clone(scratch));
+        }
+        let place = self.place.as_ref().ok_or_else(|| std::io::Error::other("there is no state directory"))?;
+        let made = Arc::new(Scratch::make(place)?);
+        *scratch = Some(Arc::clone(&made));
+        Ok(made)
     }
 
     /// What was chosen.
@@ -285,17 +347,25 @@ impl Sandbox {
         let workspace = directory(&grant.workspace)?;
         let mut readable = grant.readable.clone();
         let mut writable = Vec::new();
-        match grant.view {
-            View::Look => readable.push(workspace),
-            View::Work => writable.push(workspace),
-        }
+        let jail = match self.tier {
+            Tier::Overlay => Some(self.jail(&workspace, grant)?),
+            Tier::None | Tier::Landlock | Tier::Bubblewrap => {
+                match grant.view {
+                    View::Look => readable.push(workspace.clone()),
+                    View::Work | View::Copy(_) => writable.push(workspace.clone()),
+                }
+                None
+            }
+        };
         for path in &grant.writable {
             writable.push(directory(path)?);
         }
         let masked: Vec<PathBuf> = grant.masked.iter().map(|path| masks::resolve(path)).collect();
-        let pairs = writable.iter().flat_map(|open| masked.iter().map(move |masked| (open, masked)));
+        let open = writable.iter().chain(jail.is_some().then_some(&workspace));
+        let pairs = open.flat_map(|open| masked.iter().map(move |masked| (open, masked)));
         for (open, masked) in pairs.filter(|_| self.tier != Tier::None) {
-            if masked.starts_with(open) || open.starts_with(masked) {
+            // The overlay tier covers what is masked in the workspace, too.
+            if open.starts_with(masked) || jail.is_none() && masked.starts_with(open) {
                 let relation = if masked.starts_with(open) { "holds" } else { "lies in" };
                 return Err(SandboxError {
                     message: format!(
@@ -318,8 +388,36 @@ impl Sandbox {
             cwd: grant.cwd.clone().into_os_string(),
             tmp: None,
             network: grant.network,
+            network_of: grant.network_of,
+            jail,
             limits: grant.limits.into(),
             descriptors: grant.descriptors.max(3),
+        })
+    }
+
+    /// The file system of a jail.
+    fn jail(&self, workspace: &Path, grant: &Grant) -> Result<JailWire, SandboxError> {
+        let scratch = self.scratch().map_err(|error| SandboxError {
+            message: format!("the sandbox has no place for its directories: {error}"),
+            hint: "free some disk space, or look at the permissions of the state directory".into(),
+        })?;
+        let of = |path: &Path| path.as_os_str().to_owned();
+        // A home that holds the system can't be hidden.
+        let homes: Vec<PathBuf> = grant.homes.iter().map(|home| masks::resolve(home)).collect();
+        let homes: Vec<PathBuf> =
+            homes.into_iter().filter(|home| home.components().count() > 1 && home.is_dir()).collect();
+        let kept = masks::tools_of(&homes, grant.env.get(OsStr::new("PATH")).map(OsString::as_os_str));
+        Ok(JailWire {
+            workspace: of(workspace),
+            view: match &grant.view {
+                View::Look => ViewWire::Look,
+                View::Work => ViewWire::Work,
+                View::Copy(layer) => ViewWire::Copy { upper: of(&layer.upper), work: of(&layer.work) },
+            },
+            tmp: of(&scratch.tmp()),
+            home: of(&scratch.home()),
+            homes: homes.iter().map(|home| of(home)).collect(),
+            kept_of_home: kept.iter().map(|path| of(path)).collect(),
         })
     }
 
@@ -328,7 +426,7 @@ impl Sandbox {
     fn own_tmp(&self, spec: &mut Spec) -> Result<Option<PathBuf>, SandboxError> {
         match self.tier {
             Tier::None => Ok(None),
-            Tier::Bubblewrap => Ok(Some("/tmp".into())),
+            Tier::Bubblewrap | Tier::Overlay => Ok(Some("/tmp".into())),
             Tier::Landlock => {
                 let mut tmp = self.tmp.lock().unwrap_or_else(PoisonError::into_inner);
                 let held = match tmp.take() {
@@ -355,7 +453,41 @@ impl Sandbox {
 
     fn try_in(&self, workspace: &Path) -> Result<(), String> {
         let grant = Grant { masked: credentials(Path::new("/root")), ..Grant::new(workspace.to_owned()) };
-        let mut command = self.command(OsStr::new("/bin/true"), &[], &grant).map_err(|error| error.message)?;
+        self.try_program(&["/bin/true"], &grant)
+    }
+
+    /// Tries the overlay tier: a copy of a small directory, whose changes must be found as they were made, and a copy of the
+    /// workspace itself.
+    fn try_overlay(&self, workspace: Option<&Path>) -> Result<(), String> {
+        const CHANGES: &str = "set -e; rm gone; rm -r again; mkdir again; : >new; : </dev/null";
+        let words = |error: std::io::Error| error.to_string();
+        let lower = self.scratch().map_err(words)?.tmp().join("trial");
+        std::fs::create_dir_all(lower.join("again/below")).map_err(words)?;
+        std::fs::write(lower.join("gone"), "").map_err(words)?;
+        let layer = self.layer(&lower).map_err(|error| error.message)?;
+        let grant = Grant { view: View::Copy(Arc::clone(&layer)), ..Grant::new(lower.clone()) };
+        let tried = self.try_program(&["/bin/sh", "-c", CHANGES], &grant).and_then(|()| {
+            let changes = collect(&layer, &lower, &CollectLimits::default()).map_err(|error| error.to_string())?;
+            let paths: Vec<_> = changes.items.iter().map(|it| it.path.display().to_string()).collect();
+            if paths == ["again/below", "gone", "new"] {
+                Ok(())
+            } else {
+                Err(format!("changes on a copy are found wrongly: {}", paths.join(", ")))
+            }
+        });
+        let _ = std::fs::remove_dir_all(&lower);
+        tried?;
+        let Some(workspace) = workspace else { return Ok(()) };
+        if let Some(mount) = changes::mount_below(workspace) {
+            return Err(format!("another file system is mounted in the workspace ({})", mount.display()));
+        }
+        let layer = self.layer(workspace).map_err(|error| error.message)?;
+        self.try_program(&["/bin/true"], &Grant { view: View::Copy(layer), ..Grant::new(workspace.to_owned()) })
+    }
+
+    fn try_program(&self, words: &[&str], grant: &Grant) -> Result<(), String> {
+        let arguments: Vec<OsString> = words[1..].iter().map(OsString::from).collect();
+        let mut command = self.command(OsStr::new(words[0]), &arguments, grant).map_err(|error| error.message)?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("it can't be started: {error}"))?;
         let began = Instant::now();

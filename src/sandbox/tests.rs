@@ -28,7 +28,7 @@ fn bubblewrap_is_told_the_masks_before_what_is_open() {
         fs::create_dir_all(path(name)).unwrap();
     }
     fs::write(path(".netrc"), "").unwrap();
-    let sandbox = Sandbox::made(Mode::Prefer, Tier::Bubblewrap, Vec::new(), "/proc/self/exe".into());
+    let sandbox = Sandbox::made(Mode::Prefer, Tier::Bubblewrap, Vec::new(), "/proc/self/exe".into(), &Place::default());
     let grant = Grant {
         masked: vec![path(".ssh"), path(".ssh/inner"), path("data"), path(".netrc"), path(".aws")],
         readable: vec![path("data/plugin")],
@@ -72,7 +72,7 @@ fn a_path_becomes_free_of_links_as_far_as_it_is_there() {
 
 #[test]
 fn each_tier_has_its_filters() {
-    for tier in [Tier::Bubblewrap, Tier::Landlock] {
+    for tier in [Tier::Overlay, Tier::Bubblewrap, Tier::Landlock] {
         for network in [false, true] {
             let filters = filter::make(tier, network).unwrap();
             assert_eq!(filters.len(), 2);
@@ -84,5 +84,6 @@ fn each_tier_has_its_filters() {
 
 #[test]
 fn tiers_are_in_order() {
+    assert!(Tier::Overlay > Tier::Bubblewrap);
     assert!(Tier::Bubblewrap > Tier::Landlock && Tier::Landlock > Tier::None);
 }

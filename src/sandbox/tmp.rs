@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::scratch::remove_all;
+
 /// How the names begin.
 const PREFIX: &str = "reedclaw-tmp-";
 /// Entries of the directory that are looked at for what was left behind.
@@ -37,8 +39,7 @@ impl Tmp {
 
 impl Drop for Tmp {
     fn drop(&mut self) {
-        // What can't be removed now is found by the next sweep.
-        let _ = fs::remove_dir_all(&self.path);
+        remove_all(&self.path);
     }
 }
 
@@ -57,7 +58,7 @@ fn sweep(place: &Path) {
         let Ok(left) = open(&path) else { continue };
         let is_own = left.metadata().is_ok_and(|data| data.uid() == nix::unistd::geteuid().as_raw());
         if is_own && left.try_lock().is_ok() {
-            let _ = fs::remove_dir_all(&path);
+            remove_all(&path);
         }
     }
 }

@@ -21,6 +21,10 @@ pub(super) struct Spec {
     /// The own temporary directory, where `/tmp` isn't one.
     pub(super) tmp: Option<OsString>,
     pub(super) network: bool,
+    /// A process whose network namespace is shared, instead of a new one.
+    pub(super) network_of: Option<u32>,
+    /// What the overlay tier needs beside.
+    pub(super) jail: Option<JailWire>,
     pub(super) limits: LimitsWire,
     pub(super) descriptors: u32,
 }
@@ -31,6 +35,28 @@ enum TierName {
     None,
     Landlock,
     Bubblewrap,
+    Overlay,
+}
+
+/// The file system of a jail.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct JailWire {
+    pub(super) workspace: OsString,
+    pub(super) view: ViewWire,
+    /// What stands for `/tmp`, and for the homes.
+    pub(super) tmp: OsString,
+    pub(super) home: OsString,
+    pub(super) homes: Vec<OsString>,
+    /// What of the homes a program sees.
+    pub(super) kept_of_home: Vec<OsString>,
+}
+
+/// How a program sees its workspace.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum ViewWire {
+    Look,
+    Work,
+    Copy { upper: OsString, work: OsString },
 }
 
 /// [`Limits`], as they are written.

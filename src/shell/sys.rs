@@ -260,6 +260,59 @@ pub fn drop_capabilities() -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Adds attributes (`MOUNT_ATTR_*` of linux/mount.h) to the mount at `path`, and to all mounts below it if `recursive`.
+///
+/// # Errors
+/// The kernel is older than 5.12, or refuses.
+pub fn add_mount_attributes(path: &std::ffi::CStr, attributes: u64, recursive: bool) -> io::Result<()> {
+    /// `struct mount_attr` of linux/mount.h.
+    #[repr(C)]
+    struct MountAttr {
+        attr_set: u64,
+        attr_clr: u64,
+        propagation: u64,
+        userns_fd: u64,
+    }
+    let attr = MountAttr { attr_set: attributes, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    let flags = if recursive { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: mount_setattr reads the path and one `mount_attr` of the size given; both are valid for the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            flags,
+            &raw const attr,
+            size_of::<MountAttr>(),
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Brings up the loopback interface of this process's network namespace.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn bring_loopback_up() -> io::Result<()> {
+    // SAFETY: socket takes three integers; the descriptor is owned by nobody else.
+    let socket = unsafe {
+        let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        OwnedFd::from_raw_fd(fd)
+    };
+    // SAFETY: all zeros is a valid `ifreq`.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+        *to = *from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: SIOCSIFFLAGS reads one `ifreq` from the pointer, which is valid for the call.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// How many bytes wait to be read from a terminal's slave side.
 #[must_use]
 pub fn bytes_waiting(terminal: BorrowedFd) -> usize {

@@ -2,6 +2,7 @@
 //! behind it, an edit's own files before and after. Contents lie in a store outside the workspace. It knows nothing of who
 //! ran what, and never touches a repository's own state.
 
+mod adopt;
 mod gather;
 mod git;
 mod look;
@@ -26,6 +27,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::base::hex;
 use crate::host::{Locked, PathError, Root, now_unix_ms};
+pub use adopt::{Adopted, Incoming, NewContent};
 use git::{Standing, Theirs};
 use look::Look;
 use secure::secure;

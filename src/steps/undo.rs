@@ -19,6 +19,8 @@ const HEAD: &str = "reedclaw-undo 1";
 const END: &str = "end";
 /// Threads that wait for the disk at once.
 const SYNCING_THREADS: usize = 8;
+/// Of more files than this the whole file system is synced at once.
+const SYNCED_ALONE_MAX: usize = 64;
 /// Longest file that is compared with what a step left.
 const COMPARED_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
@@ -56,6 +58,17 @@ struct Plan {
     left: Vec<(PathBuf, String)>,
     conflicts: Vec<Conflict>,
 }
+
+/// Where the new content of a path lies, if the store doesn't have it.
+pub(super) enum Source {
+    /// In a file, which is moved from there if it can be.
+    File(PathBuf),
+    /// Here; of a link, where it leads.
+    Bytes(Vec<u8>),
+}
+
+/// New contents by path.
+pub(super) type Sources = BTreeMap<PathBuf, Source>;
 
 /// What is to be done, as it is noted.
 struct Intent {
@@ -134,7 +147,7 @@ impl Steps {
             after: State::Directory { mode: 0o755 },
         }));
         let (text, step) = (format!(":undo --file {name}"), step.clone());
-        self.carry_out(Vec::new(), changes.clone(), &mut || ())?;
+        self.carry_out(Vec::new(), changes.clone(), &Sources::new(), &mut || ())?;
         let made = self.make(Kind::Undo, text, Vec::new(), changes)?;
         Ok(TakenBack { steps: vec![step], files: 1, left: Vec::new(), kept_in: made.step, unseen: Vec::new() })
     }
@@ -201,7 +214,7 @@ impl Steps {
         }
         let files = changes.iter().filter(|it| !super::state::is_of_directories(it)).count();
         let flips = steps.iter().map(|it| (it.number, is_undone)).collect();
-        let more = self.carry_out(flips, changes, step)?;
+        let more = self.carry_out(flips, changes, &Sources::new(), step)?;
         let kept_in = match &forced[..] {
             [] => None,
             _ => {
@@ -290,18 +303,19 @@ impl Steps {
         })
     }
 
-    /// Does what is planned, as one. Gives what it had to leave.
-    fn carry_out(
+    /// Does what is planned, as one; contents that aren't in the store lie at their sources. Gives what it had to leave.
+    pub(super) fn carry_out(
         &mut self,
         steps: Vec<(u64, bool)>,
         changes: Vec<Change>,
+        sources: &Sources,
         step: &mut dyn FnMut(),
     ) -> Result<Vec<(PathBuf, String)>, StepsError> {
         let stage = format!("{}{}", look::STAGE_PREFIX, self.session);
         let intent = Intent { stage, steps, changes };
         let stamps = self.stamps(&intent)?;
         step();
-        if let Err(error) = self.prepare(&intent, step) {
+        if let Err(error) = self.prepare(&intent, sources, step) {
             self.root.unstage(&intent.stage);
             return Err(error);
         }
@@ -350,12 +364,15 @@ impl Steps {
     }
 
     /// Lays every new content ready, onto the disk.
-    fn prepare(&self, intent: &Intent, step: &mut dyn FnMut()) -> Result<(), StepsError> {
+    fn prepare(&self, intent: &Intent, sources: &Sources, step: &mut dyn FnMut()) -> Result<(), StepsError> {
         let stage = self.staging(intent)?;
         let mut files = Vec::new();
         for number in 0..intent.changes.len() {
-            files.extend(self.lay_ready(&stage, intent, number)?);
+            files.extend(self.lay_ready(&stage, intent, sources, number)?);
             step();
+        }
+        if files.len() > SYNCED_ALONE_MAX {
+            return stage.sync_all().map_err(|error| StepsError::Path { path: intent.stage.clone().into(), error });
         }
         let share = files.len().div_ceil(SYNCING_THREADS).max(1);
         let failed = |error: std::io::Error| StepsError::io("a file that is to be put back", &error);
@@ -371,9 +388,27 @@ impl Steps {
         self.root.staging(&intent.stage).map_err(|error| StepsError::Path { path: intent.stage.clone().into(), error })
     }
 
-    fn lay_ready(&self, stage: &Stage<'_>, intent: &Intent, number: usize) -> Result<Option<File>, StepsError> {
+    fn lay_ready(
+        &self,
+        stage: &Stage<'_>,
+        intent: &Intent,
+        sources: &Sources,
+        number: usize,
+    ) -> Result<Option<File>, StepsError> {
         let Change { path, after, .. } = &intent.changes[number];
         let failed = |error| StepsError::Path { path: path.clone(), error };
+        match (after, sources.get(path)) {
+            (State::File { mode, .. }, Some(Source::File(source))) => {
+                return stage.take(number, source, *mode, path).map(Some).map_err(failed);
+            }
+            (State::File { mode, .. }, Some(Source::Bytes(bytes))) => {
+                return stage.file(number, bytes, *mode, path).map(Some).map_err(failed);
+            }
+            (State::Link { .. }, Some(Source::Bytes(target))) => {
+                return stage.link(number, target).map(|()| None).map_err(failed);
+            }
+            _ => {}
+        }
         match after {
             State::File { mode, id } => {
                 let bytes = self.store.content(id)?;
@@ -473,7 +508,7 @@ impl Steps {
             return Ok(Some("it has changed meanwhile".to_owned()));
         }
         if !stage.holds(at) {
-            let file = self.lay_ready(stage, intent, at)?;
+            let file = self.lay_ready(stage, intent, &Sources::new(), at)?;
             file.map_or(Ok(()), |file| file.sync_all())
                 .map_err(|error| StepsError::io("a file that is to be put back", &error))?;
         }

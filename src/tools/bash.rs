@@ -1,56 +1,92 @@
-//! The bash that a model's commands run in: one process for a project, so that directories and variables stay between
-//! calls. It has a terminal of its own, at which nobody sits; what it prints comes by two pipes. Knows no policy: what it is
-//! given has a permit.
+//! One command in a bash of its own. What a command leaves in its shell (directory, variables, functions, aliases, options,
+//! umask, traps) is written down at its end and restored for the next one, so that each can be held by walls of its own.
+//! Bash has a terminal, at which nobody sits; what it prints comes by two pipes, its state by a third. Knows no policy:
+//! what it is given has a permit.
 //!
-//! Both pipes end a command with a line that holds its number, which is random. What a command prints can't be mistaken
-//! for it unless the command wants that, and then it deceives the model that wrote it.
+//! The state is the model's own text: it is restored inside the sandbox only.
 
-use std::io::{Read, Write};
-use std::os::fd::AsFd;
+use std::ffi::OsStr;
+use std::io::{PipeReader, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memchr::memmem;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use ring::rand::{SecureRandom, SystemRandom};
 
+use super::launcher::{Launcher, Terms};
 use super::spawner::Spawner;
 use super::terminal::Terminal;
-use crate::base::hex;
+use crate::proto::action::Hold;
 use crate::render::strip_controls;
-use crate::sandbox::end;
+use crate::sandbox::{Layer, View, end};
 
 /// How often is looked whether everything was stopped.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long the second line that ends a command may be behind the first, once its time is over.
-const END_TIME: Duration = Duration::from_secs(2);
 /// Bytes of one stream that are kept; what comes beyond is counted.
 const KEPT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Bytes in which the last line is looked for.
 const TAIL_BYTES: usize = 16 * 1024;
 /// Time that processes have to end by themselves.
 const GRACE: Duration = Duration::from_millis(200);
-/// Reads commands, each as number, directory and line with a NUL behind it, and runs them one by one. Their input is the
-/// terminal.
-const DRIVER: &str = r#"exec 3<&0 4>&1 5>&2
-exec </dev/tty || exec </dev/null
-while IFS= read -r -d '' -u 3 __rc_n && IFS= read -r -d '' -u 3 __rc_d && IFS= read -r -d '' -u 3 __rc_c; do
-  if builtin cd -- "$__rc_d"; then
-    builtin eval "$__rc_c" 3<&- 4>&- 5>&-
-  fi
-  builtin printf '\n%s %d %s\n' "$__rc_n" "$?" "$PWD" >&4
-  builtin printf '\n%s\n' "$__rc_n" >&5
-done"#;
+/// Bytes of state that are carried from one command to the next; of more, the older state is kept.
+const STATE_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of one variable: the kernel takes 128 KiB with the name (`MAX_ARG_STRLEN`).
+const VARIABLE_BYTES_MAX: usize = 100 * 1024;
 
-/// A running bash.
+/// Restores the state, runs the command, and writes the new state to descriptor 0, which is a pipe to us: options, status,
+/// directory, background jobs, the rest, each ended by a NUL. The input is the terminal. What bash doesn't let be set again
+/// fails silently. Options and traps come last: they hold for the command, not for this. A command that sets a trap on EXIT
+/// of its own leaves no state.
+const DRIVER: &str = r#"exec 3>&0
+{ exec </dev/tty; } 2>/dev/null || exec </dev/null
+for __rc_v in "${!__RC_S@}"; do __rc_s+=${!__rc_v}; unset -v "$__rc_v"; done
+__rc_c=$__RC_COMMAND __rc_d=$__RC_DIR __rc_o=$__RC_OPTIONS
+unset -v __RC_COMMAND __RC_DIR __RC_OPTIONS
+builtin eval "$__rc_s" 2>/dev/null
+unset -v __rc_s __rc_v
+trap '{
+  __rc_r=$?
+  builtin trap - DEBUG
+  builtin set +o >&3; builtin umask -p >&3; builtin trap -p ERR RETURN HUP INT QUIT PIPE TERM USR1 USR2 >&3
+  builtin set +euxv
+  builtin printf "\0%s\0%s\0" "$__rc_r" "$PWD" >&3; builtin jobs -rp >&3; builtin printf "\0" >&3
+  unset -v RANDOM SRANDOM SECONDS LINENO HISTCMD BASH_COMMAND BASHPID EPOCHSECONDS EPOCHREALTIME BASHOPTS SHELLOPTS _ "${!__rc_@}"
+  { builtin declare -p; builtin declare -f; builtin declare -Fx; builtin alias -p; builtin shopt -p; } >&3
+  builtin printf "\0end\0" >&3
+} 2>/dev/null' EXIT
+if builtin cd -- "$__rc_d"; then builtin eval "$__rc_o"$'\n'"$__rc_c" 3>&-; fi"#;
+
+/// What a command leaves for the next one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct State {
+    /// Variables, functions, aliases: text for bash.
+    text: Vec<u8>,
+    /// Options, umask and traps.
+    options: Vec<u8>,
+}
+
+/// A command that is to run.
+pub(super) struct Request<'a> {
+    pub(super) command: &'a str,
+    pub(super) cwd: &'a Path,
+    pub(super) state: &'a State,
+    pub(super) terms: Terms,
+}
+
+/// A running bash, with its one command.
 pub(super) struct Bash {
     child: Child,
-    commands: ChildStdin,
+    state: Stream<PipeReader>,
     out: Stream<ChildStdout>,
     err: Stream<ChildStderr>,
     terminal: Terminal,
+    /// What it started ends with it by itself.
+    is_whole: bool,
+    layer: Option<Arc<Layer>>,
 }
 
 /// One of its outputs, as far as it was read.
@@ -69,12 +105,10 @@ pub(super) enum Ran {
     Done(Output),
     /// It still runs.
     Running(Output),
-    /// It was stopped, and bash with it.
+    /// It was stopped.
     Stopped(Output),
-    /// It waited for a person at the terminal and was ended, and bash with it.
+    /// It waited for a person at the terminal and was ended.
     Awaited(Output),
-    /// It ended bash itself, by `exit` for one.
-    Gone(Output),
 }
 
 /// What a command printed, and how it ended.
@@ -87,104 +121,88 @@ pub(super) struct Output {
     /// Bytes that were too many to be kept.
     pub(super) dropped: usize,
     pub(super) status: Option<i32>,
-    /// Where bash is now.
+    /// Its last directory.
     pub(super) cwd: Option<PathBuf>,
+    /// What it left for the next command; nothing if it ended its shell.
+    pub(super) state: Option<State>,
+    /// Programs that it had left running in the background, which were ended.
+    pub(super) background: usize,
 }
 
 impl Bash {
-    /// Starts it; `command` is what starts programs for a model, with its environment.
-    pub(super) fn start(mut command: Command, spawner: &Spawner) -> std::io::Result<Self> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let terminal = Terminal::give(&mut command)?;
-        let mut child = spawner.spawn(command)?;
+    /// Starts it with its command.
+    pub(super) fn start(launcher: &Launcher, spawner: &Spawner, request: &Request<'_>) -> std::io::Result<Self> {
+        let Request { command, cwd, state, terms } = request;
+        let mut variables = terms.variables.clone();
+        let mut put = |name: String, value: &[u8]| variables.push((name, OsStr::from_bytes(value).to_owned()));
+        for (number, piece) in state.text.chunks(VARIABLE_BYTES_MAX).enumerate() {
+            put(format!("__RC_S{number:03}"), piece);
+        }
+        put("__RC_OPTIONS".into(), &state.options);
+        put("__RC_COMMAND".into(), command.as_bytes());
+        put("__RC_DIR".into(), cwd.as_os_str().as_bytes());
+        let layer = match &terms.view {
+            View::Copy(layer) => Some(Arc::clone(layer)),
+            View::Look | View::Work => None,
+        };
+        let terms = Terms { variables, ..terms.clone() };
+        let mut bash = launcher
+            .command("bash", &["--noprofile", "--norc", "-c", DRIVER], &terms)
+            .map_err(std::io::Error::other)?;
+        let (reader, writer) = std::io::pipe()?;
+        bash.stdin(OwnedFd::from(writer)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let terminal = Terminal::give(&mut bash)?;
+        let mut child = spawner.spawn(bash)?;
         let missing = || std::io::Error::other("it has no pipes");
-        let commands = child.stdin.take().ok_or_else(missing)?;
         let out = Stream::new(child.stdout.take().ok_or_else(missing)?)?;
         let err = Stream::new(child.stderr.take().ok_or_else(missing)?)?;
-        Ok(Self { child, commands, out, err, terminal })
+        let is_whole = launcher.hold() == Hold::Copy;
+        Ok(Self { child, state: Stream::new(reader)?, out, err, terminal, is_whole, layer })
     }
 
-    /// The same bash, where it waits for a command; what an earlier one has left behind may have ended it.
-    pub(super) fn there(mut self) -> Option<Self> {
-        matches!(self.child.try_wait(), Ok(None)).then_some(self)
+    /// The copy on which it works, if it does.
+    pub(super) fn layer(&self) -> Option<&Arc<Layer>> {
+        self.layer.as_ref()
     }
 
-    /// The arguments with which bash is started.
-    pub(super) fn arguments() -> [&'static str; 4] {
-        ["--noprofile", "--norc", "-c", DRIVER]
+    /// The process that leads its jail.
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
     }
 
-    /// Runs a command in a directory; waits for its end until `deadline`, or until `is_stopped`.
-    pub(super) fn run(
-        &mut self,
-        command: &str,
-        cwd: &Path,
-        deadline: Instant,
-        is_stopped: &dyn Fn() -> bool,
-    ) -> std::io::Result<(String, Ran)> {
-        let mut random = [0; 16];
-        SystemRandom::new().fill(&mut random).map_err(|_| std::io::Error::other("no random numbers"))?;
-        let number = hex::encode(&random);
-        let mut request = format!("{number}\0").into_bytes();
-        request.extend_from_slice(cwd.as_os_str().as_encoded_bytes());
-        request.push(0);
-        request.extend_from_slice(command.as_bytes());
-        request.push(0);
-        self.terminal.reset();
-        self.commands.write_all(&request)?;
-        let ran = self.wait(&number, deadline, is_stopped)?;
-        Ok((number, ran))
+    /// Waits for its end until `deadline`, or until `is_stopped`.
+    pub(super) fn wait(&mut self, deadline: Instant, is_stopped: &dyn Fn() -> bool) -> std::io::Result<Ran> {
+        self.wait_while(&|| deadline.saturating_duration_since(Instant::now()), is_stopped)
     }
 
-    /// Waits on for the command with this number.
-    pub(super) fn wait(
-        &mut self,
-        number: &str,
-        deadline: Instant,
-        is_stopped: &dyn Fn() -> bool,
-    ) -> std::io::Result<Ran> {
-        self.wait_while(number, &|| deadline.saturating_duration_since(Instant::now()), is_stopped)
-    }
-
-    /// Waits on as long as there is time left, which may change meanwhile.
+    /// Waits as long as there is time left, which may change meanwhile.
     pub(super) fn wait_while(
         &mut self,
-        number: &str,
         time_left: &dyn Fn() -> Duration,
         is_stopped: &dyn Fn() -> bool,
     ) -> std::io::Result<Ran> {
-        let end = format!("\n{number}");
-        let mut late_since = None;
+        let mut is_late = false;
         loop {
-            if self.out.ends_with(&end) && self.err.ends_with(&end) {
-                return Ok(Ran::Done(self.take(Some(number))));
-            }
-            if self.out.is_over && self.err.is_over {
-                let status = self.child.wait()?.code();
-                return Ok(Ran::Gone(Output { status, ..self.take(Some(number)) }));
+            if self.state.is_over {
+                return self.ended().map(Ran::Done);
             }
             if is_stopped() {
                 self.kill();
-                return Ok(Ran::Stopped(self.take(Some(number))));
+                return Ok(Ran::Stopped(self.take()));
             }
             if self.terminal.is_awaited(self.child.id()) {
                 self.kill();
                 self.terminal.read();
-                return Ok(Ran::Awaited(self.take(Some(number))));
+                return Ok(Ran::Awaited(self.take()));
             }
-            // One of the lines that end it comes right behind the other: taken alone it would be missed for good.
-            let is_ending = self.out.ends_with(&end) || self.err.ends_with(&end);
             // What had come when its time was over was read.
-            if late_since.is_some_and(|since: Instant| !is_ending || since.elapsed() > END_TIME) {
-                return Ok(Ran::Running(self.take(None)));
+            if is_late {
+                return Ok(Ran::Running(self.take()));
             }
             let left = time_left();
-            if left.is_zero() {
-                late_since.get_or_insert_with(Instant::now);
-            }
-            let wait =
-                PollTimeout::try_from(if is_ending { LOOK } else { left.min(LOOK) }).unwrap_or(PollTimeout::ZERO);
-            let mut pipes = Vec::with_capacity(3);
+            is_late = left.is_zero();
+            let wait = PollTimeout::try_from(left.min(LOOK)).unwrap_or(PollTimeout::ZERO);
+            let mut pipes = vec![PollFd::new(self.state.pipe.as_fd(), PollFlags::POLLIN)];
             if !self.out.is_over {
                 pipes.push(PollFd::new(self.out.pipe.as_fd(), PollFlags::POLLIN));
             }
@@ -193,39 +211,48 @@ impl Bash {
             }
             pipes.extend(self.terminal.fd().map(|terminal| PollFd::new(terminal, PollFlags::POLLIN)));
             let _ = poll(&mut pipes, wait);
-            // The terminal first: what a command has written there is there before it ends.
+            // What a command has written is there before its shell ends: the state is read first, and the rest then.
+            self.state.read()?;
             self.terminal.read();
-            if self.out.read(&end)? | self.err.read(&end)? {
+            if self.out.read()? | self.err.read()? {
                 self.terminal.heard();
             }
         }
     }
 
-    /// What was printed since the last time; the lines that end the command are taken out.
-    fn take(&mut self, number: Option<&str>) -> Output {
-        let dropped = self.out.dropped + self.err.dropped;
-        let (mut out, mut err) = (std::mem::take(&mut self.out.bytes), std::mem::take(&mut self.err.bytes));
-        let mut output = Output { dropped, ..Output::default() };
-        if let Some(number) = number {
-            let end = format!("\n{number}");
-            if let Some(at) = memmem::rfind(&out, end.as_bytes()) {
-                let line = String::from_utf8_lossy(&out[at + end.len()..]).into_owned();
-                let mut words = line.trim_start().trim_end_matches('\n').splitn(2, ' ');
-                output.status = words.next().and_then(|word| word.parse().ok());
-                output.cwd = words.next().map(PathBuf::from);
-                out.truncate(at);
-            }
-            if let Some(at) = memmem::rfind(&err, end.as_bytes()) {
-                err.truncate(at);
-            }
-            (self.out.dropped, self.err.dropped) = (0, 0);
+    /// What it gave, now that its shell has ended; what it left running ends too.
+    fn ended(&mut self) -> std::io::Result<Output> {
+        if !self.is_whole {
+            // What can't be ended hangs in the kernel; nobody waits for that.
+            let _ = end(self.child.id(), GRACE);
         }
-        Output { out, err, terminal: self.terminal.take(), ..output }
+        let status = self.child.wait()?;
+        self.terminal.read();
+        let _ = self.out.read()? | self.err.read()?;
+        let mut output = Output { status: status_of(status), ..self.take() };
+        let record = std::mem::take(&mut self.state.bytes);
+        if let [options, status, cwd, jobs, text, b"end", b""] = record.split(|byte| *byte == 0).collect::<Vec<_>>()[..]
+        {
+            output.status = std::str::from_utf8(status).ok().and_then(|status| status.parse().ok());
+            output.cwd = Some(PathBuf::from(OsStr::from_bytes(cwd)));
+            output.background = jobs.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
+            output.state = (text.len() + options.len() <= STATE_BYTES_MAX)
+                .then(|| State { text: text.to_vec(), options: options.to_vec() });
+        }
+        Ok(output)
+    }
+
+    /// What was printed since the last time.
+    fn take(&mut self) -> Output {
+        let dropped = std::mem::take(&mut self.out.dropped) + std::mem::take(&mut self.err.dropped);
+        let (out, err) = (std::mem::take(&mut self.out.bytes), std::mem::take(&mut self.err.bytes));
+        Output { out, err, terminal: self.terminal.take(), dropped, ..Output::default() }
     }
 
     /// Takes back what a running command has printed, as if it had not been taken yet: nothing was read since.
     pub(super) fn take_back(&mut self, output: Output) {
         (self.out.bytes, self.err.bytes) = (output.out, output.err);
+        self.out.dropped += output.dropped;
         self.terminal.take_back(output.terminal);
     }
 
@@ -243,6 +270,12 @@ impl Bash {
             let _ = self.child.wait();
         }
     }
+}
+
+/// The status as bash gives it: 128 and the number of the signal that ended it.
+fn status_of(status: std::process::ExitStatus) -> Option<i32> {
+    use std::os::unix::process::ExitStatusExt;
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal))
 }
 
 /// The last line with anything on it.
@@ -268,10 +301,14 @@ impl<R: Read + AsFd> Stream<R> {
 
     /// Reads what is there, and tells whether there was anything. Beyond the limit only the end is kept, in which the last
     /// line is.
-    fn read(&mut self, end: &str) -> std::io::Result<bool> {
+    fn read(&mut self) -> std::io::Result<bool> {
+        /// Bytes that are kept of the end.
+        const KEPT_TAIL: usize = 8 * 1024;
+        /// Pieces that are read at once: more than a pipe holds, so that a flood is left in between.
+        const PIECES_MAX: usize = 128;
         let mut buffer = [0; 16 * 1024];
         let mut heard = false;
-        loop {
+        for _ in 0..PIECES_MAX {
             match self.pipe.read(&mut buffer) {
                 Ok(0) => {
                     self.is_over = true;
@@ -287,13 +324,9 @@ impl<R: Read + AsFd> Stream<R> {
                 Err(error) => return Err(error),
             }
             if self.bytes.len() > KEPT_BYTES_MAX {
-                let kept_tail = end.len() + 8 * 1024;
-                let cut = KEPT_BYTES_MAX - kept_tail..self.bytes.len() - kept_tail;
+                let cut = KEPT_BYTES_MAX - KEPT_TAIL..self.bytes.len() - KEPT_TAIL;
                 self.dropped += cut.len();
                 self.bytes.drain(cut);
-            }
-            if self.ends_with(end) {
-                break;
             }
         }
         Ok(heard)
@@ -302,15 +335,5 @@ impl<R: Read + AsFd> Stream<R> {
     /// The end of what was read.
     fn tail(&self) -> &[u8] {
         &self.bytes[self.bytes.len().saturating_sub(TAIL_BYTES)..]
-    }
-
-    /// Whether the last line is the one that ends the command.
-    fn ends_with(&self, end: &str) -> bool {
-        if !self.bytes.ends_with(b"\n") {
-            return false;
-        }
-        let before = &self.bytes[..self.bytes.len() - 1];
-        let start = memchr::memrchr(b'\n', before).unwrap_or(0);
-        before[start..].starts_with(end.as_bytes())
     }
 }

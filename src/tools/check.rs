@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::bash::{Bash, Ran};
-use super::shell::{Note, Start, outcome};
+use super::bash::{Bash, Ran, Request, State};
+use super::launcher::{Launcher, Terms};
+use super::shell::{Note, outcome};
 use super::spawner::Spawner;
 use super::{Place, Plan, Spec, Tool, Work};
 use crate::gate::{CHECK_TOOL, Permit};
@@ -15,7 +16,7 @@ use crate::proto::tool::{Outcome, ToolError};
 
 /// The tool.
 pub struct Check {
-    start: Start,
+    launcher: Launcher,
     spawner: Spawner,
     command: String,
     time: Duration,
@@ -24,8 +25,8 @@ pub struct Check {
 impl Check {
     /// Makes it for a command that may take so long.
     #[must_use]
-    pub fn new(start: Start, command: String, time: Duration) -> Self {
-        Self { start, spawner: Spawner::new(), command, time }
+    pub fn new(launcher: Launcher, command: String, time: Duration) -> Self {
+        Self { launcher, spawner: Spawner::new(), command, time }
     }
 }
 
@@ -49,22 +50,19 @@ impl Tool for Check {
             return ToolError::new("internal", "it has no command", "").into();
         };
         let failed = |error: std::io::Error| Outcome::from(ToolError::new("shell", format!("bash: {error}"), ""));
-        let bash = match (self.start)("bash", &Bash::arguments(), permit.has_network()) {
-            Ok(bash) => bash,
-            Err(why) => return ToolError::new("sandbox", why, "").into(),
-        };
-        let mut bash = match Bash::start(bash, &self.spawner) {
+        let terms = Terms { network: permit.has_network(), ..Terms::default() };
+        let request = Request { command, cwd: permit.cwd(), state: &State::default(), terms };
+        let mut bash = match Bash::start(&self.launcher, &self.spawner, &request) {
             Ok(bash) => bash,
             Err(error) => return failed(error),
         };
         let started = Instant::now();
-        let (output, note) = match bash.run(command, permit.cwd(), started + self.time, work.is_stopped) {
+        let (output, note) = match bash.wait(started + self.time, work.is_stopped) {
             Err(error) => return failed(error),
-            // One that ends its bash, as `exit` does, has a status like any other.
-            Ok((_, Ran::Done(output) | Ran::Gone(output))) => (output, Note::None),
-            Ok((_, Ran::Stopped(output))) => (output, Note::Stopped),
-            Ok((_, Ran::Awaited(output))) => (output, Note::Awaited),
-            Ok((_, Ran::Running(output))) => {
+            Ok(Ran::Done(output)) => (output, Note::None),
+            Ok(Ran::Stopped(output)) => (output, Note::Stopped),
+            Ok(Ran::Awaited(output)) => (output, Note::Awaited),
+            Ok(Ran::Running(output)) => {
                 bash.kill();
                 (output, Note::Late)
             }

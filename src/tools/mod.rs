@@ -4,9 +4,11 @@
 mod ask;
 mod bash;
 mod check;
+mod copied;
 mod edit;
 mod files;
 mod http;
+mod launcher;
 mod memory;
 mod pdf;
 pub mod plugin;
@@ -36,12 +38,14 @@ use crate::proto::action::Action;
 use crate::proto::tool::{Fate, FileChange, Outcome, Overdue, ToolError};
 
 pub use check::Check;
+pub use copied::{Copied, Refusal, Shown, listed, protection, shown};
 pub use edit::{changed_by_person, edit_tools, taken};
 pub use http::{Http, HttpOptions};
+pub use launcher::{Launcher, Terms};
 pub use pdf::{PAGE_END, Pdf, pages_of_pdf};
 pub use reads::Reads;
 pub use registry::Registry;
-pub use shell::{IsStopped, Shell, Start};
+pub use shell::{IsStopped, Shell};
 pub use spill::Spill;
 pub use symbols::Symbols;
 
@@ -147,6 +151,10 @@ pub struct Work<'a> {
     pub memory: &'a mut dyn Memory,
     /// Paths that earlier calls were about, as they were given.
     pub used: &'a [PathBuf],
+    /// The call ran before and runs again, with more rights: from the state that it began with.
+    pub is_again: bool,
+    /// The copy that a command has worked on, for whoever decides what becomes of its changes.
+    pub copied: Option<Copied>,
 }
 
 /// Who answers a model's questions.

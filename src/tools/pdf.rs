@@ -5,11 +5,12 @@ use pdf_extract::{Document, PlainTextOutput, output_doc_page};
 use serde_json::{Value, json};
 
 use super::program::{self, Bounds};
-use super::{Place, Plan, Spec, Start, Tool, Work, files, text};
+use super::{Launcher, Place, Plan, Spec, Terms, Tool, Work, files, text};
 use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
 use crate::render::strip_controls;
+use crate::sandbox::View;
 
 /// Longest PDF that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
@@ -22,7 +23,7 @@ pub const PAGE_END: char = '\u{c}';
 
 /// The tool.
 pub struct Pdf {
-    start: Start,
+    launcher: Launcher,
     /// The program that prints a PDF's text, and its arguments.
     reader: Vec<String>,
 }
@@ -30,8 +31,8 @@ pub struct Pdf {
 impl Pdf {
     /// Makes it; `reader` is the program that gets a PDF and prints its text, each page ended by a form feed.
     #[must_use]
-    pub fn new(start: Start, reader: Vec<String>) -> Self {
-        Self { start, reader }
+    pub fn new(launcher: Launcher, reader: Vec<String>) -> Self {
+        Self { launcher, reader }
     }
 
     fn read(&self, path: &str, work: &Work<'_>) -> Result<Vec<String>, ToolError> {
@@ -44,7 +45,9 @@ impl Pdf {
         let (program, arguments) =
             self.reader.split_first().ok_or_else(|| ToolError::new("internal", "there is no reader", ""))?;
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let command = (self.start)(program, &arguments, false).map_err(|why| ToolError::new("sandbox", why, ""))?;
+        let terms = Terms { view: View::Look, ..Terms::default() };
+        let command =
+            self.launcher.command(program, &arguments, &terms).map_err(|why| ToolError::new("sandbox", why, ""))?;
         let bounds = Bounds { time: work.limits.tool, output_bytes_max: TEXT_BYTES_MAX, is_stopped: work.is_stopped };
         let read = program::run(command, content.bytes, bounds).map_err(|error| match error.code {
             "failed" => ToolError::new("unreadable", format!("{path} can't be read as a PDF: {}", error.message), ""),

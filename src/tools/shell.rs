@@ -1,10 +1,10 @@
-//! `shell`: a command in the model's own bash, within the sandbox. What still runs when its time is over goes on as a job.
+//! `shell`: a command in a bash within the sandbox, on a copy of the workspace if the machine has copies. What still runs
+//! when its time is over goes on as a job.
 
 #[cfg(test)]
 mod tests;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -12,18 +12,42 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::bash::{Bash, Output, Ran, last_line};
+use super::bash::{Bash, Output, Ran, Request, State, last_line};
+use super::copied::{Copied, Refusal};
+use super::launcher::{Launcher, Terms};
 use super::spawner::Spawner;
 use super::{Place, Plan, Spec, Tool, Work, number, text};
 use crate::gate::Permit;
-use crate::proto::action::Action;
+use crate::proto::action::{Action, Hold, Risk};
 use crate::proto::tool::{ENDED_BY_USER, Fate, Outcome, Overdue, STILL_RUNNING, ToolError};
 use crate::render::strip_controls;
+use crate::sandbox::View;
 
 /// Commands that go on after their time, at once.
 const JOBS_MAX: usize = 8;
 /// How often is looked for the emergency stop between calls: what runs must have ended 500 ms after it.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long a command that is to go on as a job may take to fail at its start.
+const AT_ONCE: Duration = Duration::from_millis(500);
+/// What programs print, in small letters, that find no network.
+const NETWORK_SIGNS: &[&str] = &[
+    "could not resolve",
+    "couldn't resolve",
+    "temporary failure in name resolution",
+    "name or service not known",
+    "failed to lookup address",
+    "network is unreachable",
+    "eai_again",
+    "enetunreach",
+    "getaddrinfo",
+    "no address associated with hostname",
+    "dial tcp: lookup",
+    "failure resolving",
+    "unable to resolve host",
+    "nodename nor servname provided",
+    "network unreachable",
+    "failed to establish a new connection",
+];
 /// Characters that are told of what a program asks.
 const ASKED_CHARS_MAX: usize = 200;
 /// What programs say that want a terminal, or a password from one.
@@ -48,32 +72,29 @@ const WANTS_TERMINAL: &[&str] = &[
     "standard input is not a terminal",
 ];
 
-/// Starts programs for a model: the program, its arguments, whether it may use the network. It fails, in words, where they
-/// can't be held as they must be.
-pub type Start = Arc<dyn Fn(&str, &[&str], bool) -> Result<Command, String> + Send + Sync>;
-
 /// Says whether everything is stopped.
 pub type IsStopped = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The tool.
 pub struct Shell {
-    start: Start,
+    launcher: Launcher,
     spawner: Spawner,
     is_stopped: IsStopped,
     /// Whether somebody looks for the emergency stop between calls.
     is_watched: bool,
     left: Arc<Mutex<Left>>,
-    /// Whether that bash may use the network.
-    has_network: bool,
-    /// Where bash is.
+    /// What the last command has left for the next one, and what the one before it had.
+    state: State,
+    state_before: State,
+    /// Where the last command ended, and the one before it.
     cwd: Option<PathBuf>,
+    cwd_before: Option<PathBuf>,
     next_job: usize,
 }
 
 /// What is left running between two calls; the emergency stop ends all of it.
 #[derive(Default)]
 struct Left {
-    bash: Option<Bash>,
     jobs: Vec<Job>,
 }
 
@@ -81,15 +102,16 @@ struct Left {
 struct Wish<'a> {
     command: &'a str,
     cwd: &'a Path,
-    has_network: bool,
+    terms: Terms,
     /// Its time.
     limit: Duration,
+    /// It is to go on as a job from the start.
+    in_background: bool,
 }
 
 /// A command that goes on.
 struct Job {
     number: usize,
-    mark: String,
     command: String,
     bash: Bash,
 }
@@ -97,15 +119,17 @@ struct Job {
 impl Shell {
     /// Makes the tool; bash is started with the first command.
     #[must_use]
-    pub fn new(start: Start, is_stopped: IsStopped) -> Self {
+    pub fn new(launcher: Launcher, is_stopped: IsStopped) -> Self {
         Self {
-            start,
+            launcher,
             spawner: Spawner::new(),
             is_stopped,
             is_watched: false,
             left: Arc::default(),
-            has_network: false,
+            state: State::default(),
+            state_before: State::default(),
             cwd: None,
+            cwd_before: None,
             next_job: 1,
         }
     }
@@ -134,27 +158,17 @@ impl Shell {
         Ok(())
     }
 
-    /// The bash that the last command has left, or a new one.
-    fn bash(&mut self, has_network: bool) -> Result<Bash, ToolError> {
-        self.watch().map_err(failed)?;
-        let kept = self.left().bash.take();
-        // A bash with the network mustn't stay for a command that was judged without it.
-        let kept = kept.filter(|_| self.has_network == has_network).and_then(Bash::there);
-        self.has_network = has_network;
-        kept.map_or_else(
-            || {
-                let start = (self.start)("bash", &Bash::arguments(), has_network);
-                Bash::start(start.map_err(|why| ToolError::new("sandbox", why, ""))?, &self.spawner).map_err(failed)
-            },
-            Ok,
-        )
-    }
-
     fn command(&mut self, wish: &Wish<'_>, work: &mut Work<'_>) -> Result<Outcome, ToolError> {
-        let Wish { command, cwd, has_network, limit } = *wish;
-        let mut bash = self.bash(has_network)?;
+        let Wish { command, cwd, limit, .. } = *wish;
+        self.watch().map_err(failed)?;
+        let request = Request { command, cwd, state: &self.state, terms: self.with_jobs(&wish.terms) };
+        let mut bash = Bash::start(&self.launcher, &self.spawner, &request).map_err(|error| not_started(&error))?;
         let started = Instant::now();
-        let (mark, mut ran) = bash.run(command, cwd, started + limit, work.is_stopped).map_err(failed)?;
+        if wish.in_background {
+            let ran = bash.wait(started + AT_ONCE, work.is_stopped).map_err(failed)?;
+            return Ok(self.outcome(ran, bash, wish, None, started, work));
+        }
+        let mut ran = bash.wait(started + limit, work.is_stopped).map_err(failed)?;
         let mut said = None;
         // A shorter time is the model's own wish to have it as a job soon.
         if limit >= work.limits.shell
@@ -167,24 +181,58 @@ impl Shell {
                 last_line: bash.last_line(),
                 no_job: (self.left().jobs.len() >= JOBS_MAX).then_some("too many run already"),
             };
-            (ran, said) = offered(&mut bash, &mark, &overdue, work).map_err(failed)?;
+            (ran, said) = offered(&mut bash, &overdue, work).map_err(failed)?;
         }
+        Ok(self.outcome(ran, bash, wish, said, started, work))
+    }
+
+    /// How a command sees the workspace, and what else it may use: what its permit says.
+    fn terms(&self, permit: &Permit, in_background: bool) -> Result<Terms, String> {
+        let view = match self.launcher.hold() {
+            // A copy would grow stale under what runs beside the person's own work.
+            Hold::Copy if in_background => View::Work,
+            Hold::Copy => View::Copy(self.launcher.layer()?),
+            Hold::Walls if permit.risk() == Risk::Low => View::Look,
+            Hold::Walls | Hold::Nothing => View::Work,
+        };
+        let (readable, writable) = permit.paths();
+        Ok(Terms { network: permit.has_network(), view, readable, writable, ..Terms::default() })
+    }
+
+    /// The same terms, with the loopback of a job that runs: its server can be reached.
+    fn with_jobs(&self, terms: &Terms) -> Terms {
+        let network_of = self.left().jobs.last().map(|job| job.bash.id()).filter(|_| !terms.network);
+        Terms { network_of, ..terms.clone() }
+    }
+
+    fn outcome(
+        &mut self,
+        ran: Ran,
+        bash: Bash,
+        wish: &Wish<'_>,
+        said: Option<Fate>,
+        started: Instant,
+        work: &mut Work<'_>,
+    ) -> Outcome {
         let (output, note) = match ran {
             Ran::Done(output) => {
-                self.left().bash = Some(bash);
-                self.cwd.clone_from(&output.cwd);
+                (self.state_before, self.cwd_before) = (self.state.clone(), self.cwd.clone());
+                if let Some(state) = &output.state {
+                    self.state = state.clone();
+                    self.cwd.clone_from(&output.cwd);
+                }
+                work.copied = copied(&bash, &output, wish.terms.network);
                 (output, Note::None)
             }
-            Ran::Gone(output) => (output, Note::Gone),
             Ran::Stopped(output) => (output, Note::Stopped),
             Ran::Awaited(output) => (output, Note::Awaited),
-            Ran::Running(output) => (output, self.further(mark, command, bash, said)),
+            Ran::Running(output) => (output, self.further(wish.command, bash, said)),
         };
-        Ok(outcome(&output, &note, started.elapsed()))
+        outcome(&output, &note, started.elapsed())
     }
 
     /// Ends a command, or lets it go on as a job: as the person said, else as a job.
-    fn further(&mut self, mark: String, command: &str, mut bash: Bash, said: Option<Fate>) -> Note {
+    fn further(&mut self, command: &str, mut bash: Bash, said: Option<Fate>) -> Note {
         let is_full = self.left().jobs.len() >= JOBS_MAX;
         if said == Some(Fate::End) || is_full {
             bash.kill();
@@ -192,11 +240,11 @@ impl Shell {
         }
         let number = self.next_job;
         self.next_job += 1;
-        self.left().jobs.push(Job { number, mark, command: command.to_owned(), bash });
+        self.left().jobs.push(Job { number, command: command.to_owned(), bash });
         if said.is_some() { Note::LetGoOn(number) } else { Note::Job(number) }
     }
 
-    fn job(&mut self, number: usize, kill: bool, work: &Work<'_>) -> Outcome {
+    fn job(&mut self, number: usize, kill: bool, work: &mut Work<'_>) -> Outcome {
         let taken = {
             let jobs = &mut self.left().jobs;
             let at = jobs.iter().position(|job| job.number == number);
@@ -214,9 +262,11 @@ impl Shell {
             return Outcome::of(format!("job {number} was ended"));
         }
         let started = Instant::now();
-        match job.bash.wait(&job.mark, started + work.limits.shell, work.is_stopped) {
-            Ok(Ran::Done(output)) => outcome(&output, &Note::None, started.elapsed()),
-            Ok(Ran::Gone(output)) => outcome(&output, &Note::Gone, started.elapsed()),
+        match job.bash.wait(started + work.limits.shell, work.is_stopped) {
+            Ok(Ran::Done(output)) => {
+                work.copied = copied(&job.bash, &output, true);
+                outcome(&output, &Note::None, started.elapsed())
+            }
             Ok(Ran::Stopped(output)) => outcome(&output, &Note::Stopped, started.elapsed()),
             Ok(Ran::Awaited(output)) => outcome(&output, &Note::Awaited, started.elapsed()),
             Ok(Ran::Running(output)) => {
@@ -230,18 +280,13 @@ impl Shell {
 
 /// Asks the person what is to become of a command whose time is over, while it runs on; where it ends meanwhile the
 /// question is withdrawn. Gives how far it got, and what they said.
-fn offered(
-    bash: &mut Bash,
-    mark: &str,
-    overdue: &Overdue,
-    work: &mut Work<'_>,
-) -> std::io::Result<(Ran, Option<Fate>)> {
+fn offered(bash: &mut Bash, overdue: &Overdue, work: &mut Work<'_>) -> std::io::Result<(Ran, Option<Fate>)> {
     let (has_ended, is_over) = (Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
     let is_stopped = work.is_stopped;
     let time_left = || if is_over.load(Ordering::Acquire) { Duration::ZERO } else { Duration::MAX };
     let (ran, said) = thread::scope(|scope| {
         let waits = scope.spawn(|| {
-            let ran = bash.wait_while(mark, &time_left, is_stopped);
+            let ran = bash.wait_while(&time_left, is_stopped);
             has_ended.store(true, Ordering::Release);
             ran
         });
@@ -263,12 +308,33 @@ fn failed(error: std::io::Error) -> ToolError {
     ToolError::new("shell", format!("bash: {error}"), "")
 }
 
+fn not_started(error: &std::io::Error) -> ToolError {
+    ToolError::new("sandbox", error.to_string(), "")
+}
+
+/// What a command that has ended did on its copy; nothing if it worked on none.
+fn copied(bash: &Bash, output: &Output, has_network: bool) -> Option<Copied> {
+    let layer = Arc::clone(bash.layer()?);
+    let refused = if has_network || output.status == Some(0) { None } else { refused(output) };
+    Some(Copied { layer, refused, status: output.status })
+}
+
+/// What the jail seems to have refused a command that failed, by what it printed.
+fn refused(output: &Output) -> Option<Refusal> {
+    let text = format!("{}\n{}", strip_controls(&output.err), strip_controls(&output.out)).to_lowercase();
+    let line = |sign: &str| text.lines().find(|line| line.contains(sign)).map(|line| line.trim().to_owned());
+    NETWORK_SIGNS
+        .iter()
+        .find_map(|sign| line(sign))
+        .map(|line| Refusal { line: line.chars().take(ASKED_CHARS_MAX).collect() })
+}
+
 impl Tool for Shell {
     fn spec(&self) -> Spec {
         let description = "Runs a command line with bash in the workspace; directory and variables stay for the next \
-                           one. Nobody sits at its terminal: what asks there is ended. Of what runs longer than its time \
-                           the user may decide, else it goes on as a job: {\"job\": N} waits for more of it, with \
-                           \"kill\": true ends it. With a short timeoutMs it is a job at once.";
+                           one. Nobody sits at its terminal: what asks there is ended. What runs longer than its time \
+                           becomes a job: {\"job\": N} waits for more of it, with \"kill\": true ends it. Start \
+                           servers and watchers with \"background\": true; other processes end with their command.";
         Spec {
             name: "shell".into(),
             aliases: &["shell_run"],
@@ -282,6 +348,7 @@ impl Tool for Shell {
                     "timeoutMs": {"type": "integer", "minimum": 1, "maximum": 600_000},
                     "job": {"type": "integer", "minimum": 1},
                     "kill": {"type": "boolean"},
+                    "background": {"type": "boolean"},
                 },
                 "additionalProperties": false,
             }),
@@ -309,7 +376,15 @@ impl Tool for Shell {
                 let asked = number(permit.arguments(), "timeout_ms").or(number(permit.arguments(), "timeoutMs"));
                 let most = work.limits.shell.max(Duration::from_secs(600));
                 let limit = asked.map_or(work.limits.shell, |ms| Duration::from_millis(ms as u64).min(most));
-                let wish = Wish { command, cwd: permit.cwd(), has_network: permit.has_network(), limit };
+                let in_background = permit.arguments().get("background").and_then(Value::as_bool).unwrap_or(false);
+                if work.is_again {
+                    (self.state, self.cwd) = (self.state_before.clone(), self.cwd_before.clone());
+                }
+                let terms = match self.terms(permit, in_background) {
+                    Ok(terms) => terms,
+                    Err(why) => return ToolError::new("sandbox", why, "").into(),
+                };
+                let wish = Wish { command, cwd: permit.cwd(), terms, limit, in_background };
                 self.command(&wish, work).unwrap_or_else(Outcome::from)
             }
             (_, Some(number)) => {
@@ -324,7 +399,7 @@ impl Tool for Shell {
 /// Ends what is left, all at once: what doesn't want to end takes its time.
 fn end_all(left: Left) {
     thread::scope(|scope| {
-        for bash in left.bash.into_iter().chain(left.jobs.into_iter().map(|job| job.bash)) {
+        for bash in left.jobs.into_iter().map(|job| job.bash) {
             scope.spawn(move || drop(bash));
         }
     });
@@ -346,7 +421,6 @@ fn normal(path: &Path) -> PathBuf {
 /// What else there is to say of a command.
 pub(super) enum Note {
     None,
-    Gone,
     Stopped,
     Awaited,
     Job(usize),
@@ -386,6 +460,9 @@ pub(super) fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
     if let Some(status) = output.status {
         outcome = outcome.with("exitCode", status);
     }
+    if output.background > 0 {
+        outcome = outcome.with("ended_in_background", output.background);
+    }
     if let Some(cwd) = &output.cwd {
         outcome = outcome.with("cwd", cwd.display().to_string());
     }
@@ -400,14 +477,13 @@ pub(super) fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
             ToolError::new(STILL_RUNNING, message, hint)
         }
         Note::Ended => {
-            let hint = "ask them before you run it again; the variables of this shell are gone with it";
+            let hint = "ask them before you run it again";
             ToolError::new(ENDED_BY_USER, format!("the user ended it after {} s", took.as_secs()), hint)
         }
         Note::TooMany => ToolError::new("timeout", "its time was over and it was ended: too many jobs run", ""),
         Note::Awaited => {
             let asked = asked(output).map(|asked| format!(": {asked}")).unwrap_or_default();
-            let hint =
-                "the user can run it in their own shell; ask them to. The variables of this shell are gone with it";
+            let hint = "the user can run it in their own shell; ask them to";
             ToolError::new(
                 "needs-terminal",
                 format!("it waits for somebody at a terminal, so it was ended{asked}"),
@@ -419,7 +495,6 @@ pub(super) fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
             let hint = "the user can run it in their own shell; ask them to";
             ToolError::new("needs-terminal", "it wants a terminal, which it has not", hint)
         }
-        Note::Gone => ToolError::new("shell-ended", "it ended the shell; the next command gets a new one", ""),
         Note::None if output.status == Some(0) => return outcome,
         Note::None => {
             let status = output.status.map_or_else(|| "no status".to_owned(), |status| format!("status {status}"));

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
+use nix::sys::termios::{LocalFlags, tcgetattr};
 
 use crate::sandbox::{AtTerminal, at_terminal};
 use crate::shell::spawn::open_pty;
@@ -30,7 +30,6 @@ pub(super) struct Terminal {
     /// Kept open, so that reading never ends before the session does.
     slave: OwnedFd,
     device: u64,
-    usual: Termios,
     written: Vec<u8>,
     is_over: bool,
     /// When was looked last, and what was seen.
@@ -51,7 +50,6 @@ impl Terminal {
         fcntl(&master, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
         Ok(Self {
             device: File::from(pty.slave.try_clone()?).metadata()?.rdev(),
-            usual: tcgetattr(&pty.slave)?,
             master,
             slave: pty.slave,
             written: Vec::new(),
@@ -60,13 +58,6 @@ impl Terminal {
             seen: AtTerminal::default(),
             silent_since: Instant::now(),
         })
-    }
-
-    /// Makes it as it was at first, for the next command.
-    pub(super) fn reset(&mut self) {
-        // Where it is hung up there is nothing to make.
-        let _ = tcsetattr(&self.slave, SetArg::TCSANOW, &self.usual);
-        (self.looked, self.silent_since, self.seen) = (Instant::now(), Instant::now(), AtTerminal::default());
     }
 
     /// What to wait at for more; none once its session has ended.

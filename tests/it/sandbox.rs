@@ -13,7 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use reedclaw::sandbox::{Grant, HELPER_FAILED, Limits, Mode, Sandbox, Tier, credentials, end, protected};
+use reedclaw::sandbox::{Grant, HELPER_FAILED, Limits, Mode, Place, Sandbox, Tier, credentials, end, protected};
 
 use crate::need::{TEST_PATH, require, require_that};
 use crate::pty::program;
@@ -21,6 +21,7 @@ use crate::pty::program;
 /// A home outside of `/tmp`, with secrets, a workspace and a directory of ours.
 pub struct World {
     dir: tempfile::TempDir,
+    state: tempfile::TempDir,
     pub sandbox: Arc<Sandbox>,
 }
 
@@ -33,12 +34,17 @@ impl World {
         self.dir.path().join(name)
     }
 
+    fn place(&self) -> Place {
+        Place { state: Some(self.state.path().join("wall")), workspace: None }
+    }
+
     pub fn grant(&self) -> Grant {
         let mut masked = credentials(self.home());
         masked.extend([self.path(".local/state/reedclaw"), self.path(".config/reedclaw")]);
         let env = [("PATH", TEST_PATH), ("LANG", "C.UTF-8"), ("HOME", self.home().to_str().expect("UTF-8"))];
         Grant {
             masked,
+            homes: vec![self.home().to_owned()],
             env: env.into_iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect(),
             ..Grant::new(self.path("work"))
         }
@@ -92,14 +98,16 @@ fn place() -> PathBuf {
 
 /// Does something on each tier that works here.
 fn on_each_tier(test: impl Fn(&World)) {
-    on_tiers(&[Tier::Bubblewrap, Tier::Landlock], test);
+    on_tiers(&[Tier::Overlay, Tier::Bubblewrap, Tier::Landlock], test);
 }
 
 /// Does something on these tiers, as far as they work here.
 pub fn on_tiers(tiers: &[Tier], test: impl Fn(&World)) {
     for tier in tiers {
         let mode = if *tier == Tier::None { Mode::Off } else { Mode::Require };
-        let sandbox = Sandbox::of_tier(mode, *tier, program());
+        let state = tempfile::tempdir_in(place()).expect("a directory");
+        let place_of = Place { state: Some(state.path().join("wall")), workspace: None };
+        let sandbox = Sandbox::of_tier(mode, *tier, program(), &place_of);
         if !require_that(sandbox.is_ok(), &format!("{}: {:?}", tier.name(), sandbox.as_ref().err())) {
             continue;
         }
@@ -116,7 +124,7 @@ pub fn on_tiers(tiers: &[Tier], test: impl Fn(&World)) {
             fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
             fs::write(path, text).expect("a file");
         }
-        test(&World { dir, sandbox: Arc::new(sandbox.expect("a sandbox")) });
+        test(&World { dir, state, sandbox: Arc::new(sandbox.expect("a sandbox")) });
     }
 }
 
@@ -539,7 +547,7 @@ fn a_fork_bomb_meets_its_limit() {
         fs::copy(program(), &helper).expect("a copy");
         open_to_all(place.path());
         open_to_all(&work);
-        let sandbox = Sandbox::of_tier(Mode::Require, world.sandbox.tier(), helper).expect("a sandbox");
+        let sandbox = Sandbox::of_tier(Mode::Require, world.sandbox.tier(), helper, &world.place()).expect("a sandbox");
         let limits = Limits { processes: 40, ..Limits::default() };
         let grant = Grant { limits, env: world.grant().env, ..Grant::new(work) };
         // Counted, not let loose: each of the children waits to be ended.
@@ -638,12 +646,12 @@ fn a_workspace_that_holds_secrets_is_refused() {
 #[test]
 fn without_a_sandbox_nothing_runs_where_one_is_required() {
     // A helper that is no helper: no tier passes its trial.
-    let none = Sandbox::detect(Mode::Require, "/bin/false".into());
+    let none = Sandbox::detect(Mode::Require, "/bin/false".into(), &Place::default());
     assert_eq!((none.tier(), none.notes().len()), (Tier::None, 2));
     let dir = tempfile::tempdir().expect("a directory");
     let refused = none.command(OsStr::new("true"), &[], &Grant::new(dir.path().into())).expect_err("a refusal");
     assert!(refused.message.contains("a sandbox is required"), "{refused}");
-    let off = Sandbox::detect(Mode::Off, program());
+    let off = Sandbox::detect(Mode::Off, program(), &Place::default());
     assert_eq!((off.tier(), off.notes().len()), (Tier::None, 0));
     let mut grant = Grant::new(dir.path().into());
     grant.env.insert("PATH".into(), TEST_PATH.into());
@@ -664,7 +672,7 @@ fn doctor_tells_which_one_holds_here() {
         command.arg("doctor").env_clear().env("HOME", home.path()).env("PATH", TEST_PATH);
         told(&command.output().expect("the program runs"))
     };
-    let here = Sandbox::detect(Mode::Prefer, program());
+    let here = Sandbox::detect(Mode::Prefer, program(), &Place::default());
     let output = doctor();
     assert!(output.contains(&format!("sandbox: {}\n", here.tier().name())), "{output}");
     let config = home.path().join(".config/reedclaw");

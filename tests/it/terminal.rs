@@ -10,15 +10,15 @@ use reedclaw::gate::{Allowed, Gate, Options};
 use reedclaw::host::Root;
 use reedclaw::model::ToolCall;
 use reedclaw::policy::Rules;
-use reedclaw::proto::action::Autonomy;
+use reedclaw::proto::action::{Autonomy, Hold};
 use reedclaw::proto::tool::{Answer, Outcome, Question};
 use reedclaw::sandbox::{Grant, Tier};
-use reedclaw::tools::{Found, Limits, Memory, Registry, Shell, Spill, Start};
+use reedclaw::tools::{Found, Launcher, Limits, Memory, Registry, Shell, Spill};
 use serde_json::json;
 
 use crate::sandbox::{World, on_tiers};
 
-const ALL: [Tier; 3] = [Tier::Bubblewrap, Tier::Landlock, Tier::None];
+const ALL: [Tier; 4] = [Tier::Overlay, Tier::Bubblewrap, Tier::Landlock, Tier::None];
 
 struct NoMemory;
 
@@ -58,19 +58,26 @@ impl Person for Somebody {
 fn hands(world: &World, shell: Duration) -> Hands {
     let sandbox = Arc::clone(&world.sandbox);
     let grant = world.grant();
-    let start: Start = Arc::new(move |program, arguments, network| {
-        let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-        let grant = Grant { network, ..grant.clone() };
-        sandbox.command(program.as_ref(), &arguments, &grant).map_err(|error| error.message)
-    });
+    let hold = if world.sandbox.tier() == Tier::Overlay { Hold::Copy } else { Hold::Walls };
+    let (copies, work) = (Arc::clone(&world.sandbox), world.path("work"));
+    let launcher = Launcher::new(
+        move |program, arguments, terms| {
+            let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+            let mut grant = Grant { network: terms.network, view: terms.view.clone(), ..grant.clone() };
+            grant.env.extend(terms.variables.iter().map(|(name, value)| (name.into(), value.clone())));
+            sandbox.command(program.as_ref(), &arguments, &grant).map_err(|error| error.message)
+        },
+        move || hold,
+        move || copies.layer(&work).map_err(|error| error.message),
+    );
     let mut registry = Registry::new();
-    registry.add(Box::new(Shell::new(start, Arc::new(|| false)))).expect("a tool");
+    registry.add(Box::new(Shell::new(launcher, Arc::new(|| false)))).expect("a tool");
     let root = Root::open(&world.path("work"), Some(world.home())).expect("a workspace");
     let text = |path: &std::path::Path| path.display().to_string();
     let rules = Rules { autonomy: Autonomy::Full, ..Rules::new(&text(root.path()), &text(world.home())) };
     let gate = Gate::new(Options {
         rules,
-        sandbox: Box::new(|| ("test", reedclaw::proto::action::Hold::Walls)),
+        sandbox: Box::new(move || ("test", hold)),
         log: None,
         stop: Arc::new(|| None),
         allowed: Allowed::open(&world.path("state"), root.path()).expect("no rules"),
@@ -81,6 +88,7 @@ fn hands(world: &World, shell: Duration) -> Hands {
     Hands::new(HandsOptions {
         registry,
         steps: None,
+        has_undo: false,
         gate,
         root,
         spill: Spill::new(&world.path("state")),

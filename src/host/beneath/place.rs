@@ -125,13 +125,67 @@ impl Stage<'_> {
         let how = OpenHow::new().flags(NEW | OFlag::O_CLOEXEC).mode(Mode::from_bits_truncate(0o600));
         let mut file = File::from(openat2(&self.dir, name.as_str(), how)?);
         file.write_all(bytes).map_err(|error| of_io(&error))?;
+        self.give_to_owner_of(&file, place)?;
+        fchmod(&file, Mode::from_bits_truncate(mode & 0o7777))?;
+        Ok(file)
+    }
+
+    /// Takes over a file that lies at `source`, on whatever file system, as one that waits; else as [`Stage::file`].
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn take(&self, number: usize, source: &Path, mode: u32, place: &Path) -> Result<File, PathError> {
+        let name = number.to_string();
+        let _ = unlinkat(&self.dir, name.as_str(), UnlinkatFlags::NoRemoveDir);
+        match renameat(AT_FDCWD, source, &self.dir, name.as_str()) {
+            Ok(()) => {
+                let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+                let file = File::from(self.opened_for_owner(&name, flags)?);
+                self.give_to_owner_of(&file, place)?;
+                fchmod(&file, Mode::from_bits_truncate(mode & 0o7777))?;
+                Ok(file)
+            }
+            Err(Errno::EXDEV) => {
+                let how = OpenHow::new().flags(NEW | OFlag::O_CLOEXEC).mode(Mode::from_bits_truncate(0o600));
+                let mut file = File::from(openat2(&self.dir, name.as_str(), how)?);
+                let mut from = File::open(source).map_err(|error| of_io(&error))?;
+                std::io::copy(&mut from, &mut file).map_err(|error| of_io(&error))?;
+                self.give_to_owner_of(&file, place)?;
+                fchmod(&file, Mode::from_bits_truncate(mode & 0o7777))?;
+                Ok(file)
+            }
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Opens a waiting file that its owner may not be able to read.
+    fn opened_for_owner(&self, name: &str, flags: OFlag) -> Result<OwnedFd, PathError> {
+        match openat2(&self.dir, name, OpenHow::new().flags(flags)) {
+            Err(Errno::EACCES) => {
+                let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+                nix::sys::stat::fchmodat(&self.dir, name, mode, nix::sys::stat::FchmodatFlags::FollowSymlink)?;
+                Ok(openat2(&self.dir, name, OpenHow::new().flags(flags))?)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// Gives a waiting file the owner of what is at its place.
+    fn give_to_owner_of(&self, file: &File, place: &Path) -> Result<(), PathError> {
         if let Ok(old) = self.root.open_walked(place, OFlag::O_PATH | OFlag::O_NOFOLLOW) {
             let old = nix::sys::stat::fstat(&old)?;
             // Only root may give a file away; the others write as themselves.
-            let _ = fchown(&file, Some(Uid::from_raw(old.st_uid)), Some(Gid::from_raw(old.st_gid)));
+            let _ = fchown(file, Some(Uid::from_raw(old.st_uid)), Some(Gid::from_raw(old.st_gid)));
         }
-        fchmod(&file, Mode::from_bits_truncate(mode & 0o7777))?;
-        Ok(file)
+        Ok(())
+    }
+
+    /// Brings everything of this file system onto the disk.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn sync_all(&self) -> Result<(), PathError> {
+        Ok(nix::unistd::syncfs(&self.dir)?)
     }
 
     /// Makes a link that waits.

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::program::{self, Bounds};
-use super::{Place, Plan, Spec, Start, Tool, Work};
+use super::{Launcher, Place, Plan, Spec, Terms, Tool, Work};
 use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
@@ -32,12 +32,12 @@ pub struct PluginTool {
     sha256: String,
     has_network: bool,
     entry: ToolEntry,
-    start: Start,
+    launcher: Launcher,
 }
 
 impl PluginTool {
     /// Makes the tools of a plugin that a person has allowed; none of another.
-    pub fn of(state: &PluginState, start: &Start) -> Vec<Self> {
+    pub fn of(state: &PluginState, launcher: &Launcher) -> Vec<Self> {
         let Standing::Allowed(bundle) = &state.standing else { return Vec::new() };
         let manifest = bundle.manifest();
         let tool = |entry: &ToolEntry| Self {
@@ -47,7 +47,7 @@ impl PluginTool {
             sha256: bundle.sha256(),
             has_network: manifest.has_network(),
             entry: entry.clone(),
-            start: start.clone(),
+            launcher: launcher.clone(),
         };
         manifest.tools.iter().map(tool).collect()
     }
@@ -90,7 +90,8 @@ impl Tool for PluginTool {
             None => return ToolError::new("internal", "it has no command", "").into(),
         };
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let command = match (self.start)(&program.display().to_string(), &arguments, self.has_network) {
+        let terms = Terms { network: self.has_network, ..Terms::default() };
+        let command = match self.launcher.command(&program.display().to_string(), &arguments, &terms) {
             Ok(command) => command,
             Err(why) => return ToolError::new("sandbox", why, "tell the user").into(),
         };

@@ -30,10 +30,6 @@ fn standing(plugins: &Plugins) -> &'static str {
     }
 }
 
-fn start() -> Start {
-    std::sync::Arc::new(|_, _, _| Ok(Command::new("true")))
-}
-
 #[test]
 fn only_what_was_allowed_to_the_byte_gives_tools() {
     let top = tempfile::tempdir().expect("a directory");
@@ -44,7 +40,8 @@ fn only_what_was_allowed_to_the_byte_gives_tools() {
     let bundle = Bundle::read(&source).expect("a plugin");
     let installed = plugins.install(&bundle).expect("installed");
     assert_eq!(standing(&plugins), "allowed");
-    let tools = |plugins: &Plugins| plugins.all().iter().map(|it| PluginTool::of(it, &start()).len()).sum::<usize>();
+    let tools =
+        |plugins: &Plugins| plugins.all().iter().map(|it| PluginTool::of(it, &Launcher::plain()).len()).sum::<usize>();
     assert_eq!(tools(&plugins), 1);
     // What lies in the data directory without a record is nobody's.
     plugin(&data.join("plugins/other"), &MANIFEST.replace("weather", "other"), "#!/bin/sh\n");

@@ -49,12 +49,7 @@ impl Scene {
     fn new() -> Self {
         let top = tempfile::tempdir().expect("a directory");
         mkfifo(&top.path().join("go"), Mode::S_IRWXU).expect("a pipe");
-        let start: Start = Arc::new(|program, arguments, _| {
-            let mut command = Command::new(program);
-            command.args(arguments);
-            Ok(command)
-        });
-        let shell = Shell::new(start, Arc::new(|| false));
+        let shell = Shell::new(Launcher::plain(), Arc::new(|| false));
         Self { top, shell, is_stopped: Arc::default(), asked: Vec::new() }
     }
 
@@ -79,6 +74,8 @@ impl Scene {
             person: &mut Person(&mut self.asked, answer),
             memory: &mut NoMemory,
             used: &[],
+            is_again: false,
+            copied: None,
         };
         act(&mut self.shell, self.top.path(), &mut work)
     }
@@ -95,7 +92,7 @@ impl Scene {
         answer: impl FnMut(&AtomicBool) -> Option<Fate>,
     ) -> Outcome {
         self.with(limit, answer, |shell, cwd, work| {
-            let wish = Wish { command, cwd, has_network: false, limit };
+            let wish = Wish { command, cwd, terms: Terms::default(), limit, in_background: false };
             shell.command(&wish, work).unwrap_or_else(Outcome::from)
         })
     }
@@ -155,9 +152,10 @@ fn what_ends_while_the_question_stands_has_its_whole_result() {
     assert_eq!((outcome.success, outcome.output.as_str()), (true, "one\nbetween\ntwo"), "{outcome:?}");
     assert_eq!((outcome.metadata["exitCode"].clone(), outcome.metadata.get("job")), (0.into(), None));
     assert_eq!((scene.asked.len(), scene.asked[0].command.as_str(), scene.asked[0].no_job), (1, WAITS, None));
-    // Its bash stays for the next one.
+    // Its variables are there for the next one.
     let limit = Duration::from_secs(60);
-    let next = Wish { command: "echo here=$here", cwd: Path::new("/"), has_network: false, limit };
+    let (command, terms) = ("echo here=$here", Terms::default());
+    let next = Wish { command, cwd: Path::new("/"), terms, limit, in_background: false };
     let outcome = scene.with(limit, |_| None, |shell, _, work| shell.command(&next, work)).expect("it runs");
     assert_eq!(outcome.output, "here=yes");
 }
@@ -263,7 +261,8 @@ fn a_shorter_time_of_the_models_own_makes_a_job_unasked_and_too_many_are_ended()
             limit,
             |_| panic!("it is the model's own wish"),
             |shell, cwd, work| {
-                let wish = Wish { command: "cat go", cwd, has_network: false, limit: shorter };
+                let (command, terms) = ("cat go", Terms::default());
+                let wish = Wish { command, cwd, terms, limit: shorter, in_background: false };
                 shell.command(&wish, work).expect("it runs")
             },
         );
@@ -287,17 +286,18 @@ fn the_last_line_is_of_what_came_last_and_is_still_there_afterwards() {
         ("echo to the terminal > /dev/tty", "to the terminal"),
     ] {
         let scene = Scene::new();
-        let command = (scene.shell.start)("bash", &Bash::arguments(), false).expect("bash");
-        let mut bash = Bash::start(command, &scene.shell.spawner).expect("bash");
         let line = format!("{printed}; cat go");
-        let (mark, mut ran) = bash.run(&line, scene.top.path(), Instant::now(), &|| false).expect("it runs");
+        let (state, terms) = (State::default(), Terms::default());
+        let request = Request { command: &line, cwd: scene.top.path(), state: &state, terms };
+        let mut bash = Bash::start(&scene.shell.launcher, &scene.shell.spawner, &request).expect("bash");
+        let mut ran = bash.wait(Instant::now(), &|| false).expect("it runs");
         let found = until(|| {
-            let Ran::Running(output) = std::mem::replace(&mut ran, Ran::Gone(Output::default())) else {
+            let Ran::Running(output) = std::mem::replace(&mut ran, Ran::Done(Output::default())) else {
                 panic!("it waits");
             };
             bash.take_back(output);
             let found = bash.last_line();
-            ran = bash.wait(&mark, Instant::now() + Duration::from_millis(10), &|| false).expect("it waits");
+            ran = bash.wait(Instant::now() + Duration::from_millis(10), &|| false).expect("it waits");
             found.filter(|found| found == last)
         });
         assert_eq!(found, last);

@@ -75,7 +75,7 @@ const ROOMS: &[Room] = &[
     room(
         "agent",
         7,
-        &["base", "proto", "money", "turn", "host", "log", "model", "steps", "store", "gate", "tools"],
+        &["base", "proto", "money", "turn", "host", "log", "model", "sandbox", "steps", "store", "gate", "tools"],
         "it performs what turn asks for, and never prints",
     ),
     room(

@@ -1,0 +1,271 @@
+//! What becomes of the changes that a command made on its copy of the workspace: they are shown, kept or dropped, and what is
+//! kept is a step that can be undone. A command that was refused the network is offered to run again with it.
+
+use ring::digest::{Context, SHA256};
+use serde_json::{Value, json};
+
+use super::hands::{Hands, Said};
+use super::person::Person;
+use crate::base::hex;
+use crate::gate::{Approver, Call, Permit};
+use crate::log::{self, Level};
+use crate::model::Cancel;
+use crate::proto::Event;
+use crate::proto::action::{Action, Autonomy, Need};
+use crate::proto::tool::{FileChange, Outcome, Step, ToolError, ToolEvent};
+use crate::sandbox::{Change, ChangeKind, Changes, CollectLimits, collect};
+use crate::steps::{Incoming, NewContent, counted};
+use crate::tools::{Copied, listed, protection, shown};
+
+/// Changes of files that one call names; of more, the number.
+const NAMED_MAX: usize = 10_000;
+
+/// Who is asked, and who hears of what happens.
+pub(super) struct Around<'a> {
+    pub(super) cancel: &'a Cancel,
+    pub(super) person: &'a mut dyn Person,
+    pub(super) sink: &'a mut dyn FnMut(Event),
+}
+
+impl Hands {
+    /// Decides what becomes of what a command did on its copy; gives the outcome that the model reads.
+    pub(super) fn conclude(
+        &mut self,
+        permit: Permit,
+        mut outcome: Outcome,
+        copied: &Copied,
+        around: &mut Around<'_>,
+    ) -> Outcome {
+        let call = permit.call().clone();
+        let Action::Shell { command } = &call.action else { return outcome };
+        let root = self.options.root.path().to_owned();
+        let limits = CollectLimits { time: self.options.limits.tool, ..CollectLimits::default() };
+        let changes = collect(&copied.layer, &root, &limits);
+        if let Ok(changes) = &changes {
+            outcome.metadata.insert("changes".into(), changes.items.len().into());
+        }
+        self.options.gate.settle(permit, &mut outcome);
+        if let Some(refused) = &copied.refused {
+            match self.offer_network(&call, &refused.line, around) {
+                Ok(again) => return again,
+                Err(why) => add(&mut outcome, &format!("[the network was refused: {why}]")),
+            }
+        }
+        match changes {
+            Ok(changes) if changes.is_empty() => {}
+            Ok(changes) => self.keep(command, &call, changes, &mut outcome, around),
+            Err(why) => {
+                add(&mut outcome, &format!("[what it changed was dropped: {why}]"));
+                fail(&mut outcome, ToolError::new("changes-dropped", why.to_string(), "change less with one command"));
+            }
+        }
+        outcome
+    }
+
+    /// Offers to run a command again, from its beginning, with the network that it was refused.
+    fn offer_network(&mut self, call: &Call, line: &str, around: &mut Around<'_>) -> Result<Outcome, String> {
+        let preview = format!(
+            "It was refused the network: {line}\nWhat it did so far is dropped; with yes it runs again with the network."
+        );
+        let again = Call { needs: vec![Need::Network { host: String::new() }], preview, ..call.clone() };
+        let ticket = self.options.gate.judge(again, &self.cwd_of(call), around.person.can_ask());
+        match self.decided(&ticket, around.person) {
+            Said::Run(approver) => {
+                self.is_again = true;
+                let outcome = self.run(ticket, &approver, around.cancel, around.person, around.sink);
+                self.is_again = false;
+                Ok(outcome.unwrap_or_else(|refused| *refused))
+            }
+            Said::Refused(code, why) => {
+                let _ = self.options.gate.refuse(ticket, code, &why);
+                Err(why)
+            }
+            _ => {
+                let _ = self.options.gate.refuse(ticket, "no", "the user said no");
+                Err("the user said no".to_owned())
+            }
+        }
+    }
+
+    fn keep(&mut self, command: &str, call: &Call, changes: Changes, outcome: &mut Outcome, around: &mut Around<'_>) {
+        let Changes { items, left_out } = changes;
+        let (contested, items): (Vec<Change>, Vec<Change>) = items.into_iter().partition(|it| it.is_contested);
+        if !contested.is_empty() {
+            let all: Vec<&Change> = contested.iter().collect();
+            add(outcome, &format!("[left as they are, since the user changed them meanwhile: {}]", listed(&all)));
+        }
+        if !left_out.is_empty() {
+            let names: Vec<String> = left_out.iter().map(|path| path.display().to_string()).collect();
+            add(outcome, &format!("[pipes and sockets aren't kept: {}]", names.join(", ")));
+        }
+        let (protected, plain): (Vec<&Change>, Vec<&Change>) = items.iter().partition(|it| protection(it).is_some());
+        // Working unasked never includes what other programs run.
+        let groups = match self.options.gate.rules().autonomy {
+            Autonomy::Full => vec![plain, protected],
+            Autonomy::Readonly | Autonomy::Supervised => vec![items.iter().collect()],
+        };
+        for group in groups.into_iter().filter(|group| !group.is_empty()) {
+            self.keep_group(command, call, &group, outcome, around);
+        }
+    }
+
+    fn keep_group(
+        &mut self,
+        command: &str,
+        call: &Call,
+        group: &[&Change],
+        outcome: &mut Outcome,
+        around: &mut Around<'_>,
+    ) {
+        let shown = shown(group, &self.options.root);
+        let path = |change: &&&Change| change.path.display().to_string();
+        let is_gone = |change: &&&Change| change.kind == ChangeKind::Deleted;
+        let action = Action::Keep {
+            command: command.to_owned(),
+            writes: group.iter().filter(|it| !is_gone(it)).map(|it| path(&it)).collect(),
+            deletes: group.iter().filter(is_gone).map(|it| path(&it)).collect(),
+        };
+        let keep = Call {
+            tool: call.tool.clone(),
+            arguments: arguments(command, group),
+            action,
+            preview: shown.rows.join("\n"),
+            changes: shown.files.into(),
+            conversation: call.conversation,
+            needs: Vec::new(),
+        };
+        let root = self.options.root.path().to_owned();
+        let ticket = self.options.gate.judge(keep, &root, around.person.can_ask());
+        let said = self.decided(&ticket, around.person);
+        let (approver, incoming, note) = match said {
+            Said::Run(approver) => (approver, incoming(group, None), String::new()),
+            Said::Files(files, how) => {
+                let digest = self.options.gate.question(&ticket).digest;
+                (Approver::Person { digest, always: false }, incoming(group, Some(&files)), how.told())
+            }
+            Said::Refused(code, why) => {
+                let refused = self.options.gate.refuse(ticket, code, &why);
+                return dropped(group, code, &why, refused, outcome);
+            }
+            Said::InMyShell(_) | Said::Instead(_) => {
+                let why = "the user said no";
+                let refused = self.options.gate.refuse(ticket, "no", why);
+                return dropped(group, "no", why, refused, outcome);
+            }
+        };
+        if approver != Approver::Policy {
+            (around.sink)(Event::Tool(Box::new(ToolEvent {
+                id: String::new(),
+                tool: call.tool.clone(),
+                step: Step::Approved,
+            })));
+        }
+        let permit = match self.options.gate.admit(ticket, &approver) {
+            Ok(permit) => permit,
+            Err(refused) => {
+                let why = refused.error.as_ref().map(ToString::to_string).unwrap_or_default();
+                return dropped(group, "no", &why, *refused, outcome);
+            }
+        };
+        let mut kept = match self.keeper.adopt(command, incoming) {
+            Ok(adopted) => {
+                let left = adopted.left.iter().map(|(path, why)| format!("{} ({why})", path.display()));
+                let left: Vec<String> = left.collect();
+                add(outcome, &format!("[kept: {}]{note}", listed(group)));
+                if !left.is_empty() {
+                    add(outcome, &format!("[left as they are: {}]", left.join(", ")));
+                }
+                super::kept::note_step(outcome, &adopted.made, around.sink);
+                Outcome::of(format!("kept {}", counted(group.len() - adopted.left.len(), "change")))
+            }
+            Err(error) => {
+                add(outcome, &format!("[nothing of what it changed was kept: {error}]"));
+                fail(outcome, ToolError::new("changes-dropped", error.to_string(), "try again"));
+                ToolError::new("changes-dropped", error.to_string(), "").into()
+            }
+        };
+        self.options.gate.settle(permit, &mut kept);
+        log::event(Level::Info, "changes_kept", &[("count", group.len().into())]);
+    }
+}
+
+/// What the receipt and the fingerprint of a question are about: the command, and each path with what it becomes.
+fn arguments(command: &str, group: &[&Change]) -> Value {
+    let mut all = Context::new(&SHA256);
+    let mut named = Vec::new();
+    for change in group {
+        let what = match &change.kind {
+            ChangeKind::Deleted => "deleted".to_owned(),
+            ChangeKind::Directory { mode } => format!("directory {mode:o}"),
+            ChangeKind::Link { target } => format!("link {}", target.display()),
+            ChangeKind::File { mode, bytes, source } => format!("file {mode:o} {bytes} {}", hash_of(source)),
+        };
+        let line = format!("{} {what}", change.path.display());
+        all.update(line.as_bytes());
+        all.update(b"\0");
+        if named.len() < NAMED_MAX {
+            named.push(line);
+        }
+    }
+    json!({"command": command, "changes": named, "changes_sha256": hex::encode(all.finish().as_ref())})
+}
+
+fn hash_of(source: &std::path::Path) -> String {
+    let mut context = Context::new(&SHA256);
+    let hashed = crate::host::each_piece(source, &mut |piece| context.update(piece));
+    hashed.map_or_else(|_| "unreadable".to_owned(), |()| hex::encode(context.finish().as_ref()))
+}
+
+/// The changes as they are made real: all of them, or only these contents of the files that were shown.
+fn incoming(group: &[&Change], files: Option<&[FileChange]>) -> Vec<Incoming> {
+    let content = |change: &Change| match &change.kind {
+        ChangeKind::Deleted => NewContent::Nothing,
+        ChangeKind::Directory { mode } => NewContent::Directory { mode: *mode },
+        ChangeKind::Link { target } => NewContent::Link { target: target.clone() },
+        ChangeKind::File { mode, source, .. } => NewContent::File { mode: *mode, source: source.clone() },
+    };
+    let taken = |change: &Change| match files {
+        None => Some(content(change)),
+        Some(files) => {
+            let file = files.iter().find(|file| change.path.to_str() == Some(file.path.as_str()));
+            match (file, &change.kind) {
+                (Some(FileChange { new: Some(bytes), .. }), ChangeKind::File { mode, .. }) => {
+                    Some(NewContent::Bytes { mode: *mode, bytes: bytes.clone() })
+                }
+                (Some(_), _) => Some(content(change)),
+                // A directory is made with what is kept in it.
+                (None, ChangeKind::Directory { .. }) if change.before.is_none() => {
+                    let is_above = |file: &FileChange| std::path::Path::new(&file.path).starts_with(&change.path);
+                    files.iter().any(is_above).then(|| content(change))
+                }
+                (None, _) => None,
+            }
+        }
+    };
+    let one = |change: &&Change| {
+        let content = taken(change)?;
+        Some(Incoming { path: change.path.clone(), expected: change.before, content })
+    };
+    group.iter().filter_map(one).collect()
+}
+
+/// Tells the model that changes were dropped, and why.
+fn dropped(group: &[&Change], code: &str, why: &str, refused: Outcome, outcome: &mut Outcome) {
+    add(outcome, &format!("[dropped, it would have changed: {}; {why}]", listed(group)));
+    let hint = refused.error.map(|error| error.hint).unwrap_or_default();
+    let code = if code == "no" { "changes-refused" } else { "changes-dropped" };
+    fail(outcome, ToolError::new(code, format!("what it changed was dropped: {why}"), hint));
+}
+
+fn add(outcome: &mut Outcome, line: &str) {
+    if !outcome.output.is_empty() && !outcome.output.ends_with('\n') {
+        outcome.output.push('\n');
+    }
+    outcome.output.push_str(line);
+}
+
+/// Marks an outcome as failed, unless the command itself failed in another way.
+fn fail(outcome: &mut Outcome, error: ToolError) {
+    outcome.success = false;
+    outcome.error.get_or_insert(error);
+}

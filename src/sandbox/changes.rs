@@ -1,0 +1,354 @@
+//! What a program changed on its copy of the workspace, read from the upper directory of the overlay when the program has
+//! ended. It compares, and decides nothing.
+//!
+//! | in the upper directory | means |
+//! |---|---|
+//! | a character device | the name was deleted |
+//! | a directory marked opaque | it was replaced: what the workspace has below it is deleted |
+//! | a directory | it was entered; its own mode is compared |
+//! | a file, a link | compared with the workspace: what is the same was opened for writing only |
+//!
+//! The format is the kernel's (Documentation/filesystems/overlayfs.rst), with `userxattr`.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::scratch::Layer;
+use crate::host::{PathError, Root, Seen, Stamp, SurveyEnd, SurveyLimits};
+
+/// Marks a directory that hides what the workspace has at its place.
+const OPAQUE: &str = "user.overlay.opaque";
+/// Clocks of file systems go in ticks: a change in the same tick as the copy may be older or newer.
+const TICK_NS: i64 = 10_000_000;
+/// Bytes that are compared at once.
+const COMPARED_BYTES: usize = 64 * 1024;
+
+/// How much is collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CollectLimits {
+    /// Entries, deleted ones included.
+    pub entries_max: usize,
+    /// How long it may take.
+    pub time: Duration,
+}
+
+impl Default for CollectLimits {
+    fn default() -> Self {
+        Self { entries_max: 200_000, time: Duration::from_secs(30) }
+    }
+}
+
+/// Why changes can't be collected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CollectError {
+    /// There are more entries than the limit.
+    #[error("it changed more than {0} files and directories")]
+    TooMany(usize),
+    /// It took too long.
+    #[error("its changes could not be collected in {} s", .0.as_secs())]
+    Slow(Duration),
+    /// The copy or the workspace can't be read.
+    #[error("{}: {error}", path.display())]
+    Path {
+        /// What can't be read.
+        path: PathBuf,
+        /// Why.
+        error: PathError,
+    },
+}
+
+/// What became of one path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// A file is new, or has another content or mode; the content lies at `source`.
+    File {
+        /// Its permission bits.
+        mode: u32,
+        /// Its size.
+        bytes: u64,
+        /// Where its content lies in the upper directory.
+        source: PathBuf,
+    },
+    /// A link is new, or leads elsewhere.
+    Link {
+        /// Where it leads.
+        target: PathBuf,
+    },
+    /// A directory is new, or has another mode.
+    Directory {
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// It is gone.
+    Deleted,
+}
+
+/// One path that a program changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Relative to the workspace.
+    pub path: PathBuf,
+    /// What became of it.
+    pub kind: ChangeKind,
+    /// What the workspace had there when this was collected; nothing if the path is new.
+    pub before: Option<Stamp>,
+    /// Somebody else has changed it in the workspace since the copy was made.
+    pub is_contested: bool,
+}
+
+/// Everything that a program changed, by path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// The changes, sorted by path.
+    pub items: Vec<Change>,
+    /// Pipes and sockets, which aren't made real.
+    pub left_out: Vec<PathBuf>,
+}
+
+impl Changes {
+    /// Whether the program only looked.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.left_out.is_empty()
+    }
+}
+
+/// Reads what a program changed on the copy of `workspace`; the program has ended.
+///
+/// # Errors
+/// There is too much of it, or it can't be read.
+pub fn collect(layer: &Layer, workspace: &Path, limits: &CollectLimits) -> Result<Changes, CollectError> {
+    let open =
+        |path: &Path| Root::open(path, None).map_err(|error| CollectError::Path { path: path.to_owned(), error });
+    let (upper, lower) = (open(&layer.upper)?, open(workspace)?);
+    let deadline = Instant::now() + limits.time;
+    let collector = Collector { layer, upper: &upper, lower: &lower, limits, deadline, changes: Mutex::default() };
+    let mut directories: BTreeMap<PathBuf, Vec<Seen>> = BTreeMap::new();
+    let found = Mutex::new(&mut directories);
+    let survey = SurveyLimits { entries_max: limits.entries_max, deadline };
+    let end = upper.survey(survey, &|looked| {
+        let below = looked.entries.iter().filter(|it| it.stamp.is_directory()).map(|it| it.name.clone()).collect();
+        found.lock().unwrap_or_else(PoisonError::into_inner).insert(looked.path.to_owned(), looked.entries);
+        below
+    });
+    collector.ended(end)?;
+    collector.directory(Path::new(""), true, &directories)?;
+    let mut changes = collector.changes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    changes.items = one_for_each_path(changes.items);
+    changes.left_out.sort();
+    Ok(changes)
+}
+
+/// Sorts the changes. Something that replaces something of another kind was noted as gone and as new: it is one change.
+fn one_for_each_path(mut items: Vec<Change>) -> Vec<Change> {
+    items.sort_by(|left, right| left.path.cmp(&right.path));
+    let mut all: Vec<Change> = Vec::with_capacity(items.len());
+    for item in items {
+        match all.last_mut().filter(|last| last.path == item.path) {
+            Some(last) => {
+                last.before = last.before.or(item.before);
+                last.is_contested |= item.is_contested;
+                if item.kind != ChangeKind::Deleted {
+                    last.kind = item.kind;
+                }
+            }
+            None => all.push(item),
+        }
+    }
+    all
+}
+
+struct Collector<'a> {
+    layer: &'a Layer,
+    upper: &'a Root,
+    lower: &'a Root,
+    limits: &'a CollectLimits,
+    deadline: Instant,
+    changes: Mutex<Changes>,
+}
+
+impl Collector<'_> {
+    fn ended(&self, end: SurveyEnd) -> Result<(), CollectError> {
+        match end {
+            SurveyEnd::Whole if Instant::now() < self.deadline => Ok(()),
+            SurveyEnd::Entries => Err(CollectError::TooMany(self.limits.entries_max)),
+            SurveyEnd::Whole | SurveyEnd::Time => Err(CollectError::Slow(self.limits.time)),
+        }
+    }
+
+    /// Compares what the upper directory has at `path` with the workspace. `is_merged` says that what the workspace has
+    /// below shows through.
+    fn directory(&self, path: &Path, is_merged: bool, all: &BTreeMap<PathBuf, Vec<Seen>>) -> Result<(), CollectError> {
+        self.ended(SurveyEnd::Whole)?;
+        let Some(entries) = all.get(path) else { return Ok(()) };
+        for Seen { name, stamp } in entries {
+            let path = path.join(OsStr::from_bytes(name));
+            let lower = if is_merged { self.stamp(self.lower, &path)? } else { None };
+            if stamp.is_directory() {
+                let shows = lower.is_some_and(|it| it.is_directory());
+                let is_merged = shows && !self.is_opaque(&path);
+                match lower {
+                    Some(lower) if !lower.is_directory() => self.note(&path, ChangeKind::Deleted, Some(lower))?,
+                    _ => {}
+                }
+                let mode = stamp.permissions() & 0o1777;
+                let before = lower.filter(|it| it.is_directory());
+                if before.is_none_or(|it| it.permissions() & 0o1777 != mode) {
+                    self.note(&path, ChangeKind::Directory { mode }, before)?;
+                }
+                if shows && !is_merged {
+                    let kept = |path: &Path| self.upper_has(path);
+                    self.deleted_below(&path, &kept)?;
+                    self.replaced(&path, all)?;
+                } else {
+                    self.directory(&path, is_merged, all)?;
+                }
+            } else {
+                self.entry(&path, stamp, lower)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares below a directory that replaces one of the workspace: what both have is compared, although it doesn't
+    /// show through.
+    fn replaced(&self, path: &Path, all: &BTreeMap<PathBuf, Vec<Seen>>) -> Result<(), CollectError> {
+        self.directory(path, true, all)
+    }
+
+    fn entry(&self, path: &Path, stamp: &Stamp, lower: Option<Stamp>) -> Result<(), CollectError> {
+        let source = self.upper.path().join(path);
+        let is_device = stamp.mode & libc::S_IFMT == libc::S_IFCHR;
+        if is_device {
+            return match lower {
+                Some(lower) => self.deleted(path, lower),
+                None => Ok(()),
+            };
+        }
+        if let Some(directory) = lower.filter(|it| it.is_directory()) {
+            self.deleted(path, directory)?;
+        }
+        let lower = lower.filter(|it| !it.is_directory());
+        if stamp.is_link() {
+            let target = fs::read_link(&source).map_err(|error| self.failed(path, &error))?;
+            let is_same = lower.is_some_and(|it| it.is_link())
+                && fs::read_link(self.lower.path().join(path)).is_ok_and(|before| before == target);
+            return if is_same { Ok(()) } else { self.note(path, ChangeKind::Link { target }, lower) };
+        }
+        if !stamp.is_file() {
+            self.changes.lock().unwrap_or_else(PoisonError::into_inner).left_out.push(path.to_owned());
+            return Ok(());
+        }
+        // What would run as somebody else isn't made real.
+        let mode = stamp.permissions() & 0o1777;
+        let is_same = lower
+            .is_some_and(|it| it.is_file() && it.size == stamp.size && it.permissions() & 0o1777 == mode)
+            && self.holds_the_same(path, &source);
+        if is_same { Ok(()) } else { self.note(path, ChangeKind::File { mode, bytes: stamp.size, source }, lower) }
+    }
+
+    /// Notes that a path of the workspace is gone, with all below it.
+    fn deleted(&self, path: &Path, lower: Stamp) -> Result<(), CollectError> {
+        if lower.is_directory() {
+            self.deleted_below(path, &|_| false)?;
+        }
+        self.note(path, ChangeKind::Deleted, Some(lower))
+    }
+
+    /// Notes that all is gone below a directory of the workspace, apart from what is `kept`.
+    fn deleted_below(&self, path: &Path, kept: &(dyn Fn(&Path) -> bool + Sync)) -> Result<(), CollectError> {
+        let below = self.lower.path().join(path);
+        let root = Root::open(&below, None).map_err(|error| CollectError::Path { path: below, error })?;
+        let survey = SurveyLimits { entries_max: self.limits.entries_max, deadline: self.deadline };
+        let failure = Mutex::new(None);
+        let end = root.survey(survey, &|looked| {
+            let mut directories = Vec::new();
+            for Seen { name, stamp } in looked.entries {
+                let path = path.join(looked.path).join(OsStr::from_bytes(&name));
+                if stamp.is_directory() {
+                    directories.push(name);
+                }
+                if !kept(&path)
+                    && let Err(error) = self.note(&path, ChangeKind::Deleted, Some(stamp))
+                {
+                    *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                }
+            }
+            directories
+        });
+        failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)?;
+        self.ended(end)
+    }
+
+    fn upper_has(&self, path: &Path) -> bool {
+        self.upper.stamp(path).is_ok_and(|found| found.is_some_and(|it| it.mode & libc::S_IFMT != libc::S_IFCHR))
+    }
+
+    fn note(&self, path: &Path, kind: ChangeKind, before: Option<Stamp>) -> Result<(), CollectError> {
+        let is_contested = before.is_some_and(|it| {
+            // A directory's time changes with each name in it.
+            !it.is_directory() && it.changed_ns >= self.layer.since_ns - TICK_NS
+        });
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        if changes.items.len() >= self.limits.entries_max {
+            return Err(CollectError::TooMany(self.limits.entries_max));
+        }
+        changes.items.push(Change { path: path.to_owned(), kind, before, is_contested });
+        Ok(())
+    }
+
+    fn stamp(&self, root: &Root, path: &Path) -> Result<Option<Stamp>, CollectError> {
+        match root.stamp(path) {
+            Ok(stamp) => Ok(stamp),
+            // A file or a link of the workspace stands in the way: nothing of it shows through.
+            Err(PathError::NotDirectory | PathError::Outside) => Ok(None),
+            Err(error) => Err(CollectError::Path { path: path.to_owned(), error }),
+        }
+    }
+
+    fn is_opaque(&self, path: &Path) -> bool {
+        let mut value = [0_u8; 2];
+        let read = rustix::fs::lgetxattr(self.upper.path().join(path), OPAQUE, &mut value[..]);
+        matches!(read, Ok(1)) && value[0] == b'y'
+    }
+
+    fn holds_the_same(&self, path: &Path, source: &Path) -> bool {
+        let Ok((before, _)) = self.lower.open_found(path, &crate::host::Links::default()) else { return false };
+        File::open(source).is_ok_and(|after| are_equal(before, after))
+    }
+
+    fn failed(&self, path: &Path, error: &std::io::Error) -> CollectError {
+        let errno = nix::errno::Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
+        CollectError::Path { path: path.to_owned(), error: errno.into() }
+    }
+}
+
+/// Whether two files of the same size hold the same.
+fn are_equal(mut left: File, mut right: File) -> bool {
+    let (mut one, mut other) = (vec![0; COMPARED_BYTES], vec![0; COMPARED_BYTES]);
+    loop {
+        let Ok(count) = left.read(&mut one) else { return false };
+        if count == 0 {
+            return matches!(right.read(&mut other), Ok(0));
+        }
+        if right.read_exact(&mut other[..count]).is_err() || one[..count] != other[..count] {
+            return false;
+        }
+    }
+}
+
+/// A file system that is mounted below a directory.
+pub(super) fn mount_below(directory: &Path) -> Option<PathBuf> {
+    let directory = directory.canonicalize().ok()?;
+    let table = fs::read("/proc/self/mountinfo").ok()?;
+    // The fifth field, with `\040` and the like for blanks (proc_pid_mountinfo(5)); an escaped part below is a mount too.
+    let points = table.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
+    let mut points = points.map(|point| PathBuf::from(OsStr::from_bytes(point)));
+    points.find(|point| point.starts_with(&directory) && *point != directory)
+}

@@ -1,0 +1,171 @@
+//! The overlay tier: a program in namespaces of its own, with a copy-on-write view of its workspace.
+//!
+//! This is the part of the helper. It must not know what becomes of what the program changed: that lies in the upper
+//! directory when the helper has ended.
+//!
+//! The order matters. User and mount namespaces come first, then every source is opened by a descriptor in the new mount
+//! namespace. The new root is put together on a private tmpfs, each place opened beneath it without following links, since
+//! earlier commands have written to the private home and `/tmp`. Process 1 of the jail mounts `/proc`, moves into the new
+//! root and starts the program; when the program ends, process 1 ends and the kernel kills what is left.
+
+mod root;
+
+use std::convert::Infallible;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{self, Pid};
+
+use super::enter::Calls;
+use super::filter;
+use super::wire::Spec;
+use root::NewRoot;
+
+/// How long processes that the program left behind may take to end by themselves.
+const GRACE: Duration = Duration::from_millis(200);
+/// How often is looked whether they have.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Builds the jail and runs the program in it; ends with the program's status.
+///
+/// # Errors
+/// Why the jail can't be built; the program wasn't started.
+pub(super) fn run(
+    spec: &Spec,
+    program: &OsStr,
+    arguments: &[OsString],
+    calls: Calls,
+    exec: impl FnOnce(&OsStr, &[OsString]) -> String,
+) -> Result<Infallible, String> {
+    namespaces(spec, calls)?;
+    let new = NewRoot::build(spec, calls)?;
+    match fork(calls)? {
+        Some(init) => {
+            // What is meant for the program reaches it by itself: it is in the same session.
+            ignore_all();
+            std::process::exit(status_of(init));
+        }
+        None => {
+            prctl::set_pdeathsig(Signal::SIGKILL).map_err(|error| format!("prctl: {error}"))?;
+            new.enter(spec)?;
+            prctl::set_no_new_privs().map_err(|error| format!("prctl: {error}"))?;
+            (calls.drop_capabilities)().map_err(|error| format!("capset: {error}"))?;
+            match fork(calls)? {
+                Some(main) => {
+                    ignore_all();
+                    // The jail's own descriptors mustn't hold a pipe open that somebody waits at.
+                    let _ = (calls.close_from)(0);
+                    std::process::exit(reap(main));
+                }
+                None => {
+                    for filter in filter::make(spec.tier, spec.network)? {
+                        seccompiler::apply_filter(&filter).map_err(|error| format!("seccomp: {error}"))?;
+                    }
+                    Err(exec(program, arguments))
+                }
+            }
+        }
+    }
+}
+
+/// Moves into new namespaces. An ordinary user gets a user namespace that maps nobody else; root needs none, and one that
+/// maps root alone could not write files of others.
+fn namespaces(spec: &Spec, calls: Calls) -> Result<(), String> {
+    let told = |what: &str| {
+        let what = what.to_owned();
+        move |error: Errno| format!("{what}: {error}")
+    };
+    let (uid, gid) = (unistd::geteuid(), unistd::getegid());
+    let is_free = uid.is_root() && unshare(CloneFlags::CLONE_NEWNS).is_ok();
+    if !is_free {
+        unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)
+            .map_err(told("user namespaces are barred (unshare)"))?;
+        let write = |name: &str, text: String| {
+            fs::write(name, text).map_err(|error| format!("user namespaces are barred ({name}): {error}"))
+        };
+        write("/proc/self/setgroups", "deny".into())?;
+        write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
+        write("/proc/self/gid_map", format!("{gid} {gid} 1"))?;
+    }
+    let mut flags = CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWPID;
+    if !spec.network && spec.network_of.is_none() {
+        flags |= CloneFlags::CLONE_NEWNET;
+    }
+    unshare(flags).map_err(told("namespaces (unshare)"))?;
+    if let Some(process) = spec.network_of.filter(|_| !spec.network) {
+        join_network(process).map_err(|error| format!("the network of process {process}: {error}"))?;
+    } else if !spec.network {
+        (calls.bring_loopback_up)().map_err(|error| format!("loopback: {error}"))?;
+    }
+    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>)
+        .map_err(told("mount propagation"))
+}
+
+/// Joins the network namespace of a job's jail, so that its servers can be reached.
+fn join_network(process: u32) -> std::io::Result<()> {
+    let network = fs::File::open(format!("/proc/{process}/ns/net"))?;
+    setns(network, CloneFlags::CLONE_NEWNET).map_err(Into::into)
+}
+
+fn fork(calls: Calls) -> Result<Option<Pid>, String> {
+    (calls.fork)().map_err(|error| format!("fork: {error}"))
+}
+
+/// Ignores what a person or a caller sends to the whole group: the program decides, and its end is this process's end.
+fn ignore_all() {
+    let ignored = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP, Signal::SIGTSTP];
+    let set: nix::sys::signal::SigSet = ignored.into_iter().collect();
+    // A blocked signal isn't inherited by the program: it was started before.
+    let _ = set.thread_block();
+}
+
+/// Waits for process 1 of the jail.
+fn status_of(init: Pid) -> i32 {
+    loop {
+        match waitpid(init, None) {
+            Ok(WaitStatus::Exited(_, status)) => return status,
+            Ok(WaitStatus::Signaled(_, signal, _)) => return 128 + signal as i32,
+            Err(Errno::EINTR) | Ok(_) => {}
+            Err(_) => return i32::from(super::HELPER_FAILED),
+        }
+    }
+}
+
+/// Waits for the program and collects what else ends meanwhile; what is left afterwards has a moment to end.
+fn reap(main: Pid) -> i32 {
+    let mut status = loop {
+        match waitpid(None::<Pid>, None) {
+            Ok(WaitStatus::Exited(pid, status)) if pid == main => break status,
+            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == main => break 128 + signal as i32,
+            Err(Errno::ECHILD) => break i32::from(super::HELPER_FAILED),
+            _ => {}
+        }
+    };
+    let since = Instant::now();
+    while since.elapsed() < GRACE {
+        match waitpid(None::<Pid>, Some(WaitPidFlag::WNOHANG)) {
+            Err(Errno::ECHILD) => break,
+            Ok(WaitStatus::StillAlive) => std::thread::park_timeout(LOOK),
+            _ => {}
+        }
+    }
+    status &= 0xff;
+    status
+}
+
+/// Moves the process into a new root that is a mount point, and lets go of the old one.
+fn pivot(new: &Path) -> Result<(), String> {
+    let told = |what: &'static str| move |error: Errno| format!("{what}: {error}");
+    unistd::chdir(new).map_err(told("the new root"))?;
+    unistd::pivot_root(".", ".").map_err(told("pivot_root"))?;
+    umount2(".", MntFlags::MNT_DETACH).map_err(told("the old root"))?;
+    unistd::chdir("/").map_err(told("the new root"))
+}

@@ -1,0 +1,343 @@
+//! The file system that a jailed program sees, put together before it starts.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Component, Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
+use nix::mount::{MsFlags, mount};
+use nix::sys::stat::{Mode, mkdirat};
+
+use super::super::enter::Calls;
+use super::super::masks::outermost;
+use super::super::wire::{Spec, ViewWire};
+
+/// Directories on which the new root may be put together: a tmpfs is mounted over one, in this namespace only.
+const STAGES: [&str; 3] = ["/tmp", "/mnt", "/run"];
+/// Devices that a program finds.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+/// Links in `/dev`.
+const DEVICE_LINKS: [(&str, &str); 5] = [
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("ptmx", "pts/ptmx"),
+];
+/// What of `/run` a program needs: the resolver's configuration, on NixOS the programs.
+const KEPT_OF_RUN: [&str; 5] = [
+    "/run/systemd/resolve/stub-resolv.conf",
+    "/run/systemd/resolve/resolv.conf",
+    "/run/NetworkManager/resolv.conf",
+    "/run/current-system",
+    "/run/opengl-driver",
+];
+/// What of `/proc` nobody may read: the kernel's memory and keys.
+const CLOSED_OF_PROC: [&str; 3] = ["/proc/kcore", "/proc/keys", "/proc/timer_list"];
+
+/// `MOUNT_ATTR_RDONLY`, `_NOSUID`, `_NODEV` of linux/mount.h.
+const READ_ONLY: u64 = 1;
+const NO_SUID: u64 = 2;
+const NO_DEV: u64 = 4;
+
+/// The new root, complete but for `/proc`.
+pub(super) struct NewRoot {
+    dir: OwnedFd,
+    path: PathBuf,
+    /// An empty file and an empty directory that nobody may read: they cover what is masked.
+    blank_file: OwnedFd,
+    calls: Calls,
+}
+
+/// A mount's source, opened before anything is covered.
+struct Source {
+    fd: OwnedFd,
+    path: PathBuf,
+    is_directory: bool,
+}
+
+impl Source {
+    /// Opens what is at `path`; nothing if there is nothing, or something that isn't mounted over (a link, a socket).
+    fn open(path: &Path) -> Option<Self> {
+        let fd = opened(path)?;
+        let kind = File::from(fd.try_clone().ok()?).metadata().ok()?.file_type();
+        if kind.is_symlink() || kind.is_socket() {
+            return None;
+        }
+        Some(Self { fd, path: path.to_owned(), is_directory: kind.is_dir() })
+    }
+}
+
+fn opened(path: &Path) -> Option<OwnedFd> {
+    openat2(AT_FDCWD, path, OpenHow::new().flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)).ok()
+}
+
+/// A path to what a descriptor has open.
+fn through(fd: &OwnedFd) -> PathBuf {
+    format!("/proc/self/fd/{}", fd.as_raw_fd()).into()
+}
+
+fn needed(paths: &[std::ffi::OsString]) -> Result<Vec<Source>, String> {
+    let open = |path: &std::ffi::OsString| {
+        Source::open(Path::new(path)).ok_or_else(|| format!("{} can't be opened", Path::new(path).display()))
+    };
+    paths.iter().map(open).collect()
+}
+
+fn wanted<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Vec<Source> {
+    paths.into_iter().filter_map(Source::open).collect()
+}
+
+impl NewRoot {
+    /// Puts it together on a tmpfs.
+    pub(super) fn build(spec: &Spec, calls: Calls) -> Result<Self, String> {
+        let jail = spec.jail.as_ref().ok_or("the description of the jail is missing")?;
+        let workspace = Source::open(Path::new(&jail.workspace)).ok_or("the workspace can't be opened")?;
+        let (tmp, home) = (needed(&[jail.tmp.clone()])?, needed(&[jail.home.clone()])?);
+        let layers = match &jail.view {
+            ViewWire::Copy { upper, work } => needed(&[upper.clone(), work.clone()])?,
+            ViewWire::Look | ViewWire::Work => Vec::new(),
+        };
+        let kept_of_home = wanted(jail.kept_of_home.iter().map(Path::new));
+        let kept_of_run = wanted(KEPT_OF_RUN.map(Path::new));
+        let readable = wanted(spec.readable.iter().map(Path::new));
+        let writable = needed(&spec.writable)?;
+        let stage = stage()?;
+        let new = Self::on(&stage, calls)?;
+        new.devices()?;
+        new.private(&tmp[0], &home[0], spec)?;
+        for kept in kept_of_home.iter().chain(&kept_of_run) {
+            new.bind(kept, &kept.path, READ_ONLY | NO_SUID)?;
+        }
+        for kept in &readable {
+            if !new.shows(&kept.path) {
+                new.bind(kept, &kept.path, READ_ONLY | NO_SUID)?;
+            }
+        }
+        let is_inside = |path: &&PathBuf| path.starts_with(&workspace.path);
+        let masked = outermost(spec.masked.iter().map(PathBuf::from).collect());
+        new.mask(masked.iter().filter(|path| !is_inside(path)))?;
+        for open in &writable {
+            new.bind(open, &open.path, NO_SUID | NO_DEV)?;
+        }
+        new.workspace(&workspace, &layers, &jail.view)?;
+        if matches!(jail.view, ViewWire::Work) {
+            for path in spec.read_only.iter().map(Path::new) {
+                new.lock(path, &workspace.path)?;
+            }
+        }
+        new.mask(masked.iter().filter(is_inside))?;
+        Ok(new)
+    }
+
+    /// A read-only view of everything, below a directory of the staging tmpfs.
+    fn on(stage: &Path, calls: Calls) -> Result<Self, String> {
+        let path = stage.join("new");
+        let blank = stage.join("blank");
+        let made = std::fs::create_dir(&path)
+            .and_then(|()| std::fs::write(&blank, ""))
+            .and_then(|()| std::fs::set_permissions(&blank, std::os::unix::fs::PermissionsExt::from_mode(0)));
+        made.map_err(|error| format!("the staging directory: {error}"))?;
+        let blank_file = opened(&blank).ok_or("the staging directory can't be opened")?;
+        let told = |error: Errno| format!("a view of the file system: {error}");
+        mount(Some("/"), &path, None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>).map_err(told)?;
+        attributes(calls, &path, READ_ONLY | NO_SUID, true)?;
+        let dir = opened(&path).ok_or("the new root can't be opened")?;
+        Ok(Self { dir, path, blank_file, calls })
+    }
+
+    /// The place at an absolute path of the new root, which is made if it is missing. No link is followed on the way.
+    fn place(&self, path: &Path, is_directory: bool) -> Result<OwnedFd, String> {
+        let told = |error: Errno| format!("{} in the jail: {error}", path.display());
+        let how = |flags: OFlag| {
+            let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS;
+            OpenHow::new().flags(flags | OFlag::O_CLOEXEC).resolve(resolve)
+        };
+        let parts: Vec<_> = path.components().filter(|part| matches!(part, Component::Normal(_))).collect();
+        let mut at = self.dir.try_clone().map_err(|error| error.to_string())?;
+        for (number, part) in parts.iter().enumerate() {
+            let name = part.as_os_str();
+            let is_last = number + 1 == parts.len();
+            let open = |at: &OwnedFd| openat2(at, name, how(OFlag::O_PATH | OFlag::O_NOFOLLOW));
+            at = match open(&at) {
+                Ok(found) => found,
+                Err(Errno::ENOENT) if is_last && !is_directory => {
+                    let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY;
+                    openat2(&at, name, how(flags).mode(Mode::from_bits_truncate(0o600))).map_err(told)?
+                }
+                Err(Errno::ENOENT) => {
+                    mkdirat(&at, name, Mode::from_bits_truncate(0o755)).map_err(told)?;
+                    open(&at).map_err(told)?
+                }
+                Err(error) => return Err(told(error)),
+            };
+        }
+        Ok(at)
+    }
+
+    /// Whether something is at an absolute path already.
+    fn shows(&self, path: &Path) -> bool {
+        let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS;
+        let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(resolve);
+        path.strip_prefix("/").is_ok_and(|path| openat2(&self.dir, path, how).is_ok())
+    }
+
+    fn bind(&self, source: &Source, path: &Path, more: u64) -> Result<(), String> {
+        self.bind_fd(&source.fd, path, source.is_directory, more)
+    }
+
+    fn bind_fd(&self, source: &OwnedFd, path: &Path, is_directory: bool, more: u64) -> Result<(), String> {
+        let place = self.place(path, is_directory)?;
+        let told = |error: Errno| format!("{} in the jail: {error}", path.display());
+        let flags = MsFlags::MS_BIND;
+        mount(Some(&through(source)), &through(&place), None::<&str>, flags, None::<&str>).map_err(told)?;
+        let top = self.place(path, is_directory)?;
+        attributes(self.calls, &through(&top), more, false)
+    }
+
+    fn tmpfs(&self, path: &Path, data: &str) -> Result<(), String> {
+        let place = self.place(path, true)?;
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+        mount(Some("tmpfs"), &through(&place), Some("tmpfs"), flags, Some(data))
+            .map_err(|error| format!("{} in the jail: {error}", path.display()))
+    }
+
+    /// `/dev` with what programs expect and nothing of the machine.
+    fn devices(&self) -> Result<(), String> {
+        let sources = DEVICES.map(|name| (name, Source::open(&Path::new("/dev").join(name))));
+        let dev = Path::new("/dev");
+        let place = self.place(dev, true)?;
+        // Not NODEV: null itself would be of no use.
+        mount(Some("tmpfs"), &through(&place), Some("tmpfs"), MsFlags::MS_NOSUID, Some("mode=0755,size=64k"))
+            .map_err(|error| format!("/dev in the jail: {error}"))?;
+        for (name, source) in sources {
+            if let Some(source) = source {
+                self.bind(&source, &dev.join(name), NO_SUID)?;
+            }
+        }
+        self.tmpfs(&dev.join("shm"), "mode=1777")?;
+        let pts = self.place(&dev.join("pts"), true)?;
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+        mount(Some("devpts"), &through(&pts), Some("devpts"), flags, Some("newinstance,ptmxmode=0666,mode=620"))
+            .map_err(|error| format!("/dev/pts in the jail: {error}"))?;
+        let top = self.place(dev, true)?;
+        for (name, target) in DEVICE_LINKS {
+            nix::unistd::symlinkat(target, &top, name).map_err(|error| format!("/dev/{name} in the jail: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// Private directories for temporary files and the home, which last for the session; `/run` is empty.
+    fn private(&self, tmp: &Source, home: &Source, spec: &Spec) -> Result<(), String> {
+        let is_there = |path: &Path| path.symlink_metadata().is_ok_and(|data| data.is_dir());
+        for path in ["/tmp", "/var/tmp"].map(Path::new).into_iter().filter(|path| is_there(path)) {
+            self.bind(tmp, path, NO_SUID | NO_DEV)?;
+        }
+        if is_there(Path::new("/run")) {
+            self.tmpfs(Path::new("/run"), "mode=0755,size=1m")?;
+        }
+        // The outer one first: one home may lie in the other.
+        let mut homes: Vec<PathBuf> = spec.jail.iter().flat_map(|jail| &jail.homes).map(PathBuf::from).collect();
+        homes.sort_by_key(|home| home.components().count());
+        homes.dedup();
+        for path in homes {
+            self.bind(home, &path, NO_SUID | NO_DEV)?;
+        }
+        Ok(())
+    }
+
+    /// Covers paths, if they are there, with something empty that nobody may read.
+    fn mask<'a>(&self, paths: impl Iterator<Item = &'a PathBuf>) -> Result<(), String> {
+        for path in paths.filter(|path| self.shows(path)) {
+            let place = self.place(path, false)?;
+            let is_directory = File::from(place.try_clone().map_err(|error| error.to_string())?)
+                .metadata()
+                .is_ok_and(|it| it.is_dir());
+            if is_directory {
+                self.tmpfs(path, "mode=0000,size=0")?;
+                let top = self.place(path, true)?;
+                attributes(self.calls, &through(&top), READ_ONLY, false)?;
+            } else {
+                self.bind_fd(&self.blank_file, path, false, READ_ONLY | NO_SUID | NO_DEV)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn workspace(&self, workspace: &Source, layers: &[Source], view: &ViewWire) -> Result<(), String> {
+        let path = &workspace.path;
+        match (view, layers) {
+            (ViewWire::Look, _) => self.bind(workspace, path, READ_ONLY | NO_SUID | NO_DEV),
+            (ViewWire::Work, _) => self.bind(workspace, path, NO_SUID | NO_DEV),
+            (ViewWire::Copy { .. }, [upper, work]) => {
+                let place = self.place(path, true)?;
+                let options = format!(
+                    "lowerdir={},upperdir={},workdir={},userxattr,volatile",
+                    through(&workspace.fd).display(),
+                    through(&upper.fd).display(),
+                    through(&work.fd).display()
+                );
+                let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+                mount(Some("overlay"), &through(&place), Some("overlay"), flags, Some(options.as_str()))
+                    .map_err(|error| format!("a copy-on-write view of {}: {error}", path.display()))
+            }
+            (ViewWire::Copy { .. }, _) => Err("the layers of the copy are missing".into()),
+        }
+    }
+
+    /// Makes something in the workspace read-only, and the directories above it immovable.
+    fn lock(&self, path: &Path, workspace: &Path) -> Result<(), String> {
+        if !self.shows(path) {
+            return Ok(());
+        }
+        let above: Vec<&Path> =
+            path.ancestors().skip(1).take_while(|above| above.starts_with(workspace) && *above != workspace).collect();
+        for above in above.into_iter().rev() {
+            let place = self.place(above, true)?;
+            self.bind_fd(&place, above, true, 0)?;
+        }
+        let place = self.place(path, false)?;
+        let is_directory = std::fs::metadata(through(&place)).is_ok_and(|it| it.is_dir());
+        self.bind_fd(&place, path, is_directory, READ_ONLY)
+    }
+
+    /// Process 1 of the jail moves in, and mounts the `/proc` of its own process namespace.
+    pub(super) fn enter(&self, spec: &Spec) -> Result<(), String> {
+        let place = self.place(Path::new("/proc"), true)?;
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+        mount(Some("proc"), &through(&place), Some("proc"), flags, None::<&str>)
+            .map_err(|error| format!("/proc in the jail: {error}"))?;
+        self.mask(CLOSED_OF_PROC.map(PathBuf::from).iter())?;
+        let top = self.place(Path::new("/proc"), true)?;
+        attributes(self.calls, &through(&top), READ_ONLY, false)?;
+        super::pivot(&self.path)?;
+        nix::unistd::chdir(Path::new(&spec.cwd)).map_err(|error| format!("{}: {error}", Path::new(&spec.cwd).display()))
+    }
+}
+
+/// A tmpfs that only this namespace sees.
+fn stage() -> Result<PathBuf, String> {
+    let mut why = String::new();
+    for path in STAGES.map(Path::new) {
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+        match mount(Some("tmpfs"), path, Some("tmpfs"), flags, Some("mode=0700,size=1m")) {
+            Ok(()) => return Ok(path.to_owned()),
+            Err(error) => why = format!("a staging directory on {}: {error}", path.display()),
+        }
+    }
+    Err(why)
+}
+
+fn attributes(calls: Calls, path: &Path, attributes: u64, recursive: bool) -> Result<(), String> {
+    if attributes == 0 {
+        return Ok(());
+    }
+    let told = |error: io::Error| format!("mount_setattr on {}: {error}", path.display());
+    let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| told(error.into()))?;
+    (calls.add_mount_attributes)(&name, attributes, recursive).map_err(told)
+}

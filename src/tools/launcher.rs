@@ -1,0 +1,84 @@
+//! How tools start programs: held by the sandbox, on the terms that the gate's permit allows. Knows no tool.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+
+use crate::proto::action::Hold;
+use crate::sandbox::{Layer, View};
+
+/// On which terms a program starts.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// Whether it has a network.
+    pub network: bool,
+    /// How it sees the workspace.
+    pub view: View,
+    /// Paths outside the workspace that it may read.
+    pub readable: Vec<PathBuf>,
+    /// Paths outside the workspace that it may write, directly.
+    pub writable: Vec<PathBuf>,
+    /// A process started earlier whose loopback it shares.
+    pub network_of: Option<u32>,
+    /// More variables of its environment.
+    pub variables: Vec<(String, OsString)>,
+}
+
+/// Makes the command that starts a program with these arguments on these terms; fails, in words, if it can't be held.
+type Start = dyn Fn(&str, &[&str], &Terms) -> Result<Command, String> + Send + Sync;
+/// Makes the layers of a copy of the workspace.
+type MakeLayer = dyn Fn() -> Result<Arc<Layer>, String> + Send + Sync;
+
+/// Starts programs for a model.
+#[derive(Clone)]
+pub struct Launcher {
+    start: Arc<Start>,
+    hold: Arc<dyn Fn() -> Hold + Send + Sync>,
+    layer: Arc<MakeLayer>,
+}
+
+impl Launcher {
+    /// Puts it together. `hold` says how the machine can hold a program: it is asked only if one is to start. `layer` is
+    /// asked only if that is [`Hold::Copy`].
+    pub fn new(
+        start: impl Fn(&str, &[&str], &Terms) -> Result<Command, String> + Send + Sync + 'static,
+        hold: impl Fn() -> Hold + Send + Sync + 'static,
+        layer: impl Fn() -> Result<Arc<Layer>, String> + Send + Sync + 'static,
+    ) -> Self {
+        Self { start: Arc::new(start), hold: Arc::new(hold), layer: Arc::new(layer) }
+    }
+
+    /// One that holds nothing.
+    #[cfg(test)]
+    pub(super) fn plain() -> Self {
+        let start = |program: &str, arguments: &[&str], terms: &Terms| {
+            let mut command = Command::new(program);
+            command.args(arguments).envs(terms.variables.iter().cloned());
+            Ok(command)
+        };
+        Self::new(start, || Hold::Walls, || Err("there are no copies".into()))
+    }
+
+    /// How a program is held.
+    #[must_use]
+    pub fn hold(&self) -> Hold {
+        (self.hold)()
+    }
+
+    /// The command that starts a program.
+    ///
+    /// # Errors
+    /// Why it can't be held as it must be.
+    pub fn command(&self, program: &str, arguments: &[&str], terms: &Terms) -> Result<Command, String> {
+        (self.start)(program, arguments, terms)
+    }
+
+    /// Layers for a copy of the workspace.
+    ///
+    /// # Errors
+    /// There is no room for them, or the machine has no copies.
+    pub fn layer(&self) -> Result<Arc<Layer>, String> {
+        (self.layer)()
+    }
+}
