@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
 use super::masks::outermost;
-use super::wire::Spec;
+use super::wire::{Spec, paths};
 
 /// Where bubblewrap is looked for: not on PATH, which others may have a say in.
 const PLACES: [&str; 4] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap"];
@@ -51,7 +51,7 @@ pub(super) fn arguments(spec: &Spec, filters: &[RawFd]) -> Vec<OsString> {
         words.add("--ro-bind-try", &[kept.as_ref(), kept.as_ref()]);
     }
     let mut emptied = Vec::new();
-    for masked in outermost(spec.masked.iter().map(PathBuf::from).collect()) {
+    for masked in outermost(paths(&spec.masked).collect()) {
         // What isn't there can't be made either: all around it is read-only.
         match masked.symlink_metadata() {
             _ if OWN.iter().any(|own| masked.starts_with(own)) => {}
@@ -63,13 +63,14 @@ pub(super) fn arguments(spec: &Spec, filters: &[RawFd]) -> Vec<OsString> {
             Err(_) => {}
         }
     }
-    spec.readable.iter().for_each(|path| words.add("--ro-bind-try", &[path, path]));
+    paths(&spec.readable).for_each(|path| words.add("--ro-bind-try", &[path.as_ref(), path.as_ref()]));
     emptied.iter().for_each(|path| words.add("--remount-ro", &[path.as_ref()]));
-    spec.writable.iter().for_each(|path| words.add("--bind", &[path, path]));
-    let kept: Vec<&Path> = spec.read_only.iter().map(Path::new).filter(|it| it.symlink_metadata().is_ok()).collect();
-    ways(&kept, spec).iter().for_each(|path| words.add("--bind", &[path.as_ref(), path.as_ref()]));
+    let writable: Vec<PathBuf> = paths(&spec.writable).collect();
+    writable.iter().for_each(|path| words.add("--bind", &[path.as_ref(), path.as_ref()]));
+    let kept: Vec<PathBuf> = paths(&spec.read_only).filter(|it| it.symlink_metadata().is_ok()).collect();
+    ways(&kept, &writable).iter().for_each(|path| words.add("--bind", &[path.as_ref(), path.as_ref()]));
     kept.iter().for_each(|path| words.add("--ro-bind", &[path.as_ref(), path.as_ref()]));
-    words.add("--chdir", &[&spec.cwd]);
+    words.add("--chdir", &[spec.cwd.path().as_ref()]);
     for filter in filters {
         words.add("--add-seccomp-fd", &[filter.to_string().as_ref()]);
     }
@@ -79,9 +80,8 @@ pub(super) fn arguments(spec: &Spec, filters: &[RawFd]) -> Vec<OsString> {
 
 /// The directories between what may be written and what in it may not, the outer ones first. They become mounts, too: else
 /// one could be moved away and another put in its place.
-fn ways<'a>(kept: &[&'a Path], spec: &Spec) -> BTreeSet<&'a Path> {
-    let is_inside =
-        |above: &&Path| spec.writable.iter().any(|open| above.starts_with(open) && above.as_os_str() != open);
+fn ways<'a>(kept: &'a [PathBuf], writable: &[PathBuf]) -> BTreeSet<&'a Path> {
+    let is_inside = |above: &&Path| writable.iter().any(|open| above.starts_with(open) && above != open);
     kept.iter().flat_map(|path| path.ancestors().skip(1).take_while(is_inside)).collect()
 }
 

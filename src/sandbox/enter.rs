@@ -70,7 +70,7 @@ fn become_program(arguments: &[OsString], calls: Calls) -> Result<Never, String>
             landlock::restrict(&spec)?;
             // Root's would get round it: who may measure the machine reads the memory of every process.
             (calls.drop_capabilities)().map_err(|error| format!("capset: {error}"))?;
-            for filter in filter::make(spec.tier, spec.network)? {
+            for filter in filter::make(spec.tier, spec.network, spec.writable.is_empty())? {
                 seccompiler::apply_filter(&filter).map_err(|error| format!("seccomp: {error}"))?;
             }
             exec(program, arguments)
@@ -85,7 +85,7 @@ fn become_program(arguments: &[OsString], calls: Calls) -> Result<Never, String>
         Tier::Bubblewrap => {
             let bwrap = bubblewrap::find().ok_or("bwrap is gone")?;
             // Kept open over exec; bubblewrap reads and closes them.
-            let filters: Vec<OwnedFd> = filter::make(spec.tier, spec.network)?
+            let filters: Vec<OwnedFd> = filter::make(spec.tier, spec.network, spec.writable.is_empty())?
                 .iter()
                 .map(|program| in_memory(&filter::bytes(program)))
                 .collect::<Result<_, _>>()?;

@@ -76,11 +76,51 @@ const NAMESPACES: [i32; 7] = [
 /// The bit of the numbers of x32, a second way to make each call.
 const X32_BIT: u32 = 0x4000_0000;
 
-/// Makes the filters: what is refused for good, and what is as if the kernel were older.
+/// Calls that change modes, owners, times and attributes of any file of the user's: Landlock has no right for them, so a
+/// program that only looks doesn't get them.
+const METADATA: &[i64] = &[
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchmodat2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_fremovexattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_futimesat,
+    libc::SYS_lchown,
+    libc::SYS_lremovexattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_setxattr,
+    libc::SYS_utime,
+    libc::SYS_utimensat,
+    libc::SYS_utimes,
+];
+/// System V shared memory, semaphores and queues of the user, where there is no namespace of their own.
+const SYSTEM_V: &[i64] = &[libc::SYS_msgget, libc::SYS_semget, libc::SYS_shmat, libc::SYS_shmget];
+/// Calls that take permission bits, and at which place: what they make may not run as its owner or group.
+const MODES: &[(i64, u8)] = &[
+    (libc::SYS_chmod, 1),
+    (libc::SYS_creat, 1),
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (libc::SYS_fchmodat2, 2),
+    (libc::SYS_mkdir, 1),
+    (libc::SYS_mkdirat, 2),
+    (libc::SYS_mknod, 1),
+    (libc::SYS_mknodat, 2),
+    (libc::SYS_open, 2),
+    (libc::SYS_openat, 3),
+];
+
+/// Makes the filters: what is refused for good, and what is as if the kernel were older. `is_look` says that the program
+/// may write nothing but its own temporary files.
 ///
 /// # Errors
 /// This machine's architecture is none that filters can be made for.
-pub(super) fn make(tier: Tier, network: bool) -> Result<Vec<BpfProgram>, String> {
+pub(super) fn make(tier: Tier, network: bool, is_look: bool) -> Result<Vec<BpfProgram>, String> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|problem| format!("seccomp: {problem}"))?;
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED.iter().map(|number| (*number, Vec::new())).collect();
     let told = |problem: seccompiler::BackendError| format!("seccomp: {problem}");
@@ -102,12 +142,18 @@ pub(super) fn make(tier: Tier, network: bool) -> Result<Vec<BpfProgram>, String>
     // Limits of another process: none of processor time kills it.
     let other = rule(&[(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)]).map_err(told)?;
     rules.insert(libc::SYS_prlimit64, vec![other]);
+    rules.extend(modes().map_err(told)?);
     if tier == Tier::Landlock {
         // Its session is how all of it is found at the end.
         rules.insert(libc::SYS_setsid, Vec::new());
+        rules.extend(SYSTEM_V.iter().map(|number| (*number, Vec::new())));
+        if is_look {
+            rules.extend(METADATA.iter().map(|number| (*number, Vec::new())));
+        }
     }
-    // The flags of clone3 lie in memory, which a filter can't read; told that there is none, libraries use clone.
-    let newer = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    // Flags and modes of these lie in memory, which a filter can't read; told that there are none, libraries use the older
+    // calls.
+    let newer = BTreeMap::from([(libc::SYS_clone3, Vec::new()), (libc::SYS_openat2, Vec::new())]);
     let refused = u32::try_from(libc::EPERM).unwrap_or_default();
     let unknown = u32::try_from(libc::ENOSYS).unwrap_or_default();
     let programs = [(rules, refused), (newer, unknown)].map(|(rules, error)| {
@@ -121,6 +167,27 @@ pub(super) fn make(tier: Tier, network: bool) -> Result<Vec<BpfProgram>, String>
         first.splice(0..0, refuse_x32(refused));
     }
     Ok(programs)
+}
+
+/// Bits that make a file run as its owner or group are refused, and so are device nodes.
+fn modes() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
+    let bits = |at: u8, mask: u32, value: u32| {
+        let condition = SeccompCmpOp::MaskedEq(u64::from(mask));
+        rule(&[(at, SeccompCmpArgLen::Dword, condition, u64::from(value))])
+    };
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
+    for (number, at) in MODES {
+        let refused = rules.entry(*number).or_default();
+        for bit in [libc::S_ISUID, libc::S_ISGID] {
+            refused.push(bits(*at, bit, bit)?);
+        }
+        if [libc::SYS_mknod, libc::SYS_mknodat].contains(number) {
+            for kind in [libc::S_IFCHR, libc::S_IFBLK] {
+                refused.push(bits(*at, libc::S_IFMT, kind)?);
+            }
+        }
+    }
+    Ok(rules)
 }
 
 /// What kinds of sockets are refused.

@@ -11,7 +11,7 @@ use landlock::{
 };
 
 use super::masks::outermost;
-use super::wire::Spec;
+use super::wire::{PathWire, Spec, paths};
 
 /// The oldest Landlock that holds all that is promised: signals are of Linux 6.12.
 const ABI_NEEDED: ABI = ABI::V6;
@@ -46,17 +46,18 @@ pub(super) fn restrict(spec: &Spec) -> Result<(), String> {
         .and_then(Ruleset::create)
         .map_err(|problem| told(&problem))?;
     let (read, write) = (AccessFs::from_read(ABI_NEEDED), writing());
-    let mut closed: Vec<PathBuf> = spec.masked.iter().map(PathBuf::from).collect();
+    let mut closed: Vec<PathBuf> = paths(&spec.masked).collect();
     closed.extend(CLOSED.map(PathBuf::from));
     let mut opened = Vec::new();
     open(Path::new("/"), &outermost(closed), &mut opened);
-    let reads = opened.iter().map(PathBuf::as_path).chain(OPEN_TO_READ.iter().map(Path::new));
-    for path in reads.chain(spec.readable.iter().map(Path::new)) {
+    opened.extend(OPEN_TO_READ.map(PathBuf::from));
+    opened.extend(paths(&spec.readable));
+    for path in &opened {
         rules = allow(rules, path, read).map_err(|problem| told(&problem))?;
     }
-    let writes = OPEN_TO_WRITE.iter().map(Path::new).chain(spec.writable.iter().map(Path::new));
-    for path in writes.chain(spec.tmp.iter().map(Path::new)) {
-        rules = allow(rules, path, read | write).map_err(|problem| told(&problem))?;
+    let writes = OPEN_TO_WRITE.map(PathBuf::from).into_iter().chain(paths(&spec.writable));
+    for path in writes.chain(spec.tmp.iter().map(PathWire::path)) {
+        rules = allow(rules, &path, read | write).map_err(|problem| told(&problem))?;
     }
     let status = rules.restrict_self().map_err(|problem| told(&problem))?;
     match status.ruleset {

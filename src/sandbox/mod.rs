@@ -53,7 +53,7 @@ pub use waiting::{AtTerminal, at_terminal};
 use crate::proto::{Failure, FailureKind};
 use scratch::Scratch;
 use tmp::Tmp;
-use wire::{JailWire, Spec, ViewWire};
+use wire::{JailWire, PathWire, Spec, ViewWire, paths};
 
 /// The first argument that makes this executable the helper. No script is called like that.
 pub const HELPER_WORD: &str = "__reedclaw-sandbox";
@@ -377,15 +377,19 @@ impl Sandbox {
                 });
             }
         }
-        let all = |paths: &[PathBuf]| paths.iter().map(|path| masks::resolve(path).into_os_string()).collect();
+        let all = |paths: &[PathBuf]| paths.iter().map(|path| (&masks::resolve(path)).into()).collect();
+        let masked = match &jail {
+            Some(jail) => jail_masks(masked, jail),
+            None => masked,
+        };
         Ok(Spec {
             parent: std::process::id(),
             tier: self.tier,
-            writable: writable.into_iter().map(PathBuf::into_os_string).collect(),
+            writable: writable.iter().map(PathWire::from).collect(),
             readable: all(&readable),
             read_only: all(&grant.read_only),
-            masked: masked.into_iter().map(PathBuf::into_os_string).collect(),
-            cwd: grant.cwd.clone().into_os_string(),
+            masked: masked.iter().map(PathWire::from).collect(),
+            cwd: (&grant.cwd).into(),
             tmp: None,
             network: grant.network,
             network_of: grant.network_of,
@@ -397,11 +401,17 @@ impl Sandbox {
 
     /// The file system of a jail.
     fn jail(&self, workspace: &Path, grant: &Grant) -> Result<JailWire, SandboxError> {
+        if workspace.parent().is_none() {
+            return Err(SandboxError {
+                message: "tools can't work in /: it holds the whole system".into(),
+                hint: "choose another directory as the workspace, such as one below your home".into(),
+            });
+        }
         let scratch = self.scratch().map_err(|error| SandboxError {
             message: format!("the sandbox has no place for its directories: {error}"),
             hint: "free some disk space, or look at the permissions of the state directory".into(),
         })?;
-        let of = |path: &Path| path.as_os_str().to_owned();
+        let of = |path: &Path| PathWire::from(path.as_os_str().to_owned());
         // A home that holds the system can't be hidden.
         let homes: Vec<PathBuf> = grant.homes.iter().map(|home| masks::resolve(home)).collect();
         let homes: Vec<PathBuf> =
@@ -437,7 +447,7 @@ impl Sandbox {
                     })?,
                 };
                 let path = tmp.insert(held).path().to_owned();
-                spec.tmp = Some(path.clone().into_os_string());
+                spec.tmp = Some((&path).into());
                 Ok(Some(path))
             }
         }
@@ -509,6 +519,17 @@ impl Sandbox {
         let told = String::from_utf8_lossy(&output.stderr);
         Err(told.trim().lines().last().map_or_else(|| format!("a trial failed, {}", output.status), str::to_owned))
     }
+}
+
+/// What has to be masked in a jail: what is there, and isn't hidden with the homes anyway.
+fn jail_masks(masked: Vec<PathBuf>, jail: &JailWire) -> Vec<PathBuf> {
+    let homes: Vec<PathBuf> = paths(&jail.homes).collect();
+    let shown: Vec<PathBuf> = paths(&jail.kept_of_home).chain([jail.workspace.path()]).collect();
+    let is_seen = |path: &PathBuf| {
+        !homes.iter().any(|home| path.starts_with(home))
+            || shown.iter().any(|shown| path.starts_with(shown) || shown.starts_with(path))
+    };
+    masked.into_iter().filter(|path| is_seen(path) && path.symlink_metadata().is_ok()).collect()
 }
 
 /// A directory by its one true path.

@@ -73,8 +73,8 @@ fn a_path_becomes_free_of_links_as_far_as_it_is_there() {
 #[test]
 fn each_tier_has_its_filters() {
     for tier in [Tier::Overlay, Tier::Bubblewrap, Tier::Landlock] {
-        for network in [false, true] {
-            let filters = filter::make(tier, network).unwrap();
+        for (network, is_look) in [(false, false), (true, false), (false, true)] {
+            let filters = filter::make(tier, network, is_look).unwrap();
             assert_eq!(filters.len(), 2);
             // The kernel takes 4,096 instructions of eight bytes.
             assert!(filters.iter().all(|it| it.len() < 4_096 && filter::bytes(it).len() == it.len() * 8));

@@ -1,10 +1,46 @@
-//! What the helper is told, in its second argument. Paths are bytes: any path is one.
+//! What the helper is told, in its second argument.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Limits, Tier};
+
+/// A path: text if it is UTF-8, else its bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum PathWire {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<OsString> for PathWire {
+    fn from(path: OsString) -> Self {
+        path.into_string().map_or_else(|path| Self::Bytes(path.into_vec()), Self::Text)
+    }
+}
+
+impl From<&PathBuf> for PathWire {
+    fn from(path: &PathBuf) -> Self {
+        path.clone().into_os_string().into()
+    }
+}
+
+impl PathWire {
+    pub(super) fn path(&self) -> PathBuf {
+        match self {
+            Self::Text(text) => text.into(),
+            Self::Bytes(bytes) => OsString::from_vec(bytes.clone()).into(),
+        }
+    }
+}
+
+/// The paths of a list.
+pub(super) fn paths(list: &[PathWire]) -> impl Iterator<Item = PathBuf> + '_ {
+    list.iter().map(PathWire::path)
+}
 
 /// How a program is to be held. All paths are absolute and free of links.
 #[derive(Debug, Serialize, Deserialize)]
@@ -13,13 +49,13 @@ pub(super) struct Spec {
     pub(super) parent: u32,
     #[serde(with = "TierName")]
     pub(super) tier: Tier,
-    pub(super) writable: Vec<OsString>,
-    pub(super) readable: Vec<OsString>,
-    pub(super) read_only: Vec<OsString>,
-    pub(super) masked: Vec<OsString>,
-    pub(super) cwd: OsString,
+    pub(super) writable: Vec<PathWire>,
+    pub(super) readable: Vec<PathWire>,
+    pub(super) read_only: Vec<PathWire>,
+    pub(super) masked: Vec<PathWire>,
+    pub(super) cwd: PathWire,
     /// The own temporary directory, where `/tmp` isn't one.
-    pub(super) tmp: Option<OsString>,
+    pub(super) tmp: Option<PathWire>,
     pub(super) network: bool,
     /// A process whose network namespace is shared, instead of a new one.
     pub(super) network_of: Option<u32>,
@@ -41,14 +77,14 @@ enum TierName {
 /// The file system of a jail.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct JailWire {
-    pub(super) workspace: OsString,
+    pub(super) workspace: PathWire,
     pub(super) view: ViewWire,
     /// What stands for `/tmp`, and for the homes.
-    pub(super) tmp: OsString,
-    pub(super) home: OsString,
-    pub(super) homes: Vec<OsString>,
+    pub(super) tmp: PathWire,
+    pub(super) home: PathWire,
+    pub(super) homes: Vec<PathWire>,
     /// What of the homes a program sees.
-    pub(super) kept_of_home: Vec<OsString>,
+    pub(super) kept_of_home: Vec<PathWire>,
 }
 
 /// How a program sees its workspace.
@@ -56,7 +92,7 @@ pub(super) struct JailWire {
 pub(super) enum ViewWire {
     Look,
     Work,
-    Copy { upper: OsString, work: OsString },
+    Copy { upper: PathWire, work: PathWire },
 }
 
 /// [`Limits`], as they are written.

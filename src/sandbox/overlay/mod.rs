@@ -66,7 +66,7 @@ pub(super) fn run(
                     std::process::exit(reap(main));
                 }
                 None => {
-                    for filter in filter::make(spec.tier, spec.network)? {
+                    for filter in filter::make(spec.tier, spec.network, false)? {
                         seccompiler::apply_filter(&filter).map_err(|error| format!("seccomp: {error}"))?;
                     }
                     Err(exec(program, arguments))

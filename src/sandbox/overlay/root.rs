@@ -15,7 +15,7 @@ use nix::sys::stat::{Mode, mkdirat};
 
 use super::super::enter::Calls;
 use super::super::masks::outermost;
-use super::super::wire::{Spec, ViewWire};
+use super::super::wire::{PathWire, Spec, ViewWire, paths};
 
 /// Directories on which the new root may be put together: a tmpfs is mounted over one, in this namespace only.
 const STAGES: [&str; 3] = ["/tmp", "/mnt", "/run"];
@@ -49,7 +49,7 @@ const NO_DEV: u64 = 4;
 pub(super) struct NewRoot {
     dir: OwnedFd,
     path: PathBuf,
-    /// An empty file and an empty directory that nobody may read: they cover what is masked.
+    /// An empty file that nobody may read: it covers files that are masked.
     blank_file: OwnedFd,
     calls: Calls,
 }
@@ -82,30 +82,28 @@ fn through(fd: &OwnedFd) -> PathBuf {
     format!("/proc/self/fd/{}", fd.as_raw_fd()).into()
 }
 
-fn needed(paths: &[std::ffi::OsString]) -> Result<Vec<Source>, String> {
-    let open = |path: &std::ffi::OsString| {
-        Source::open(Path::new(path)).ok_or_else(|| format!("{} can't be opened", Path::new(path).display()))
-    };
-    paths.iter().map(open).collect()
+fn needed(list: &[PathWire]) -> Result<Vec<Source>, String> {
+    let open = |path: PathBuf| Source::open(&path).ok_or_else(|| format!("{} can't be opened", path.display()));
+    paths(list).map(open).collect()
 }
 
-fn wanted<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Vec<Source> {
-    paths.into_iter().filter_map(Source::open).collect()
+fn wanted(paths: impl Iterator<Item = PathBuf>) -> Vec<Source> {
+    paths.filter_map(|path| Source::open(&path)).collect()
 }
 
 impl NewRoot {
     /// Puts it together on a tmpfs.
     pub(super) fn build(spec: &Spec, calls: Calls) -> Result<Self, String> {
         let jail = spec.jail.as_ref().ok_or("the description of the jail is missing")?;
-        let workspace = Source::open(Path::new(&jail.workspace)).ok_or("the workspace can't be opened")?;
+        let workspace = Source::open(&jail.workspace.path()).ok_or("the workspace can't be opened")?;
         let (tmp, home) = (needed(&[jail.tmp.clone()])?, needed(&[jail.home.clone()])?);
         let layers = match &jail.view {
             ViewWire::Copy { upper, work } => needed(&[upper.clone(), work.clone()])?,
             ViewWire::Look | ViewWire::Work => Vec::new(),
         };
-        let kept_of_home = wanted(jail.kept_of_home.iter().map(Path::new));
-        let kept_of_run = wanted(KEPT_OF_RUN.map(Path::new));
-        let readable = wanted(spec.readable.iter().map(Path::new));
+        let kept_of_home = wanted(paths(&jail.kept_of_home));
+        let kept_of_run = wanted(KEPT_OF_RUN.map(PathBuf::from).into_iter());
+        let readable = wanted(paths(&spec.readable));
         let writable = needed(&spec.writable)?;
         let stage = stage()?;
         let new = Self::on(&stage, calls)?;
@@ -114,24 +112,26 @@ impl NewRoot {
         for kept in kept_of_home.iter().chain(&kept_of_run) {
             new.bind(kept, &kept.path, READ_ONLY | NO_SUID)?;
         }
+        let is_inside = |path: &&PathBuf| path.starts_with(&workspace.path);
+        let masked = outermost(paths(&spec.masked).collect());
+        let emptied = new.mask(masked.iter().filter(|path| !is_inside(path)))?;
         for kept in &readable {
             if !new.shows(&kept.path) {
                 new.bind(kept, &kept.path, READ_ONLY | NO_SUID)?;
             }
         }
-        let is_inside = |path: &&PathBuf| path.starts_with(&workspace.path);
-        let masked = outermost(spec.masked.iter().map(PathBuf::from).collect());
-        new.mask(masked.iter().filter(|path| !is_inside(path)))?;
+        new.lock_all(&emptied)?;
         for open in &writable {
             new.bind(open, &open.path, NO_SUID | NO_DEV)?;
         }
         new.workspace(&workspace, &layers, &jail.view)?;
         if matches!(jail.view, ViewWire::Work) {
-            for path in spec.read_only.iter().map(Path::new) {
-                new.lock(path, &workspace.path)?;
+            for path in paths(&spec.read_only) {
+                new.lock(&path, &workspace.path)?;
             }
         }
-        new.mask(masked.iter().filter(is_inside))?;
+        let emptied = new.mask(masked.iter().filter(is_inside))?;
+        new.lock_all(&emptied)?;
         Ok(new)
     }
 
@@ -242,7 +242,7 @@ impl NewRoot {
             self.tmpfs(Path::new("/run"), "mode=0755,size=1m")?;
         }
         // The outer one first: one home may lie in the other.
-        let mut homes: Vec<PathBuf> = spec.jail.iter().flat_map(|jail| &jail.homes).map(PathBuf::from).collect();
+        let mut homes: Vec<PathBuf> = spec.jail.iter().flat_map(|jail| paths(&jail.homes)).collect();
         homes.sort_by_key(|home| home.components().count());
         homes.dedup();
         for path in homes {
@@ -251,22 +251,31 @@ impl NewRoot {
         Ok(())
     }
 
-    /// Covers paths, if they are there, with something empty that nobody may read.
-    fn mask<'a>(&self, paths: impl Iterator<Item = &'a PathBuf>) -> Result<(), String> {
+    /// Covers paths, if they are there: a file with one that nobody may read, a directory with an empty one. Gives the
+    /// directories, which can still be written.
+    fn mask<'a>(&self, paths: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<&'a PathBuf>, String> {
+        let mut emptied = Vec::new();
         for path in paths.filter(|path| self.shows(path)) {
             let place = self.place(path, false)?;
             let is_directory = File::from(place.try_clone().map_err(|error| error.to_string())?)
                 .metadata()
                 .is_ok_and(|it| it.is_dir());
             if is_directory {
-                self.tmpfs(path, "mode=0000,size=0")?;
-                let top = self.place(path, true)?;
-                attributes(self.calls, &through(&top), READ_ONLY, false)?;
+                self.tmpfs(path, "mode=0755,size=64k")?;
+                emptied.push(path);
             } else {
                 self.bind_fd(&self.blank_file, path, false, READ_ONLY | NO_SUID | NO_DEV)?;
             }
         }
-        Ok(())
+        Ok(emptied)
+    }
+
+    fn lock_all(&self, emptied: &[&PathBuf]) -> Result<(), String> {
+        emptied.iter().try_for_each(|path| {
+            // What was opened below one of them is mounted on it: this is the directory's own mount.
+            let top = self.place(path, true)?;
+            attributes(self.calls, &through(&top), READ_ONLY, false)
+        })
     }
 
     fn workspace(&self, workspace: &Source, layers: &[Source], view: &ViewWire) -> Result<(), String> {
@@ -316,7 +325,8 @@ impl NewRoot {
         let top = self.place(Path::new("/proc"), true)?;
         attributes(self.calls, &through(&top), READ_ONLY, false)?;
         super::pivot(&self.path)?;
-        nix::unistd::chdir(Path::new(&spec.cwd)).map_err(|error| format!("{}: {error}", Path::new(&spec.cwd).display()))
+        let cwd = spec.cwd.path();
+        nix::unistd::chdir(&cwd).map_err(|error| format!("{}: {error}", cwd.display()))
     }
 }
 
