@@ -58,6 +58,14 @@ fn become_program(arguments: &[OsString], calls: Calls) -> Result<Never, String>
     if unistd::getsid(None) != Ok(unistd::getpid()) {
         unistd::setsid().map_err(|error| format!("setsid: {error}"))?;
     }
+    // Kept open over exec; bubblewrap reads and closes them. Written before the limit on file sizes holds.
+    let filters: Vec<OwnedFd> = match spec.tier {
+        Tier::Bubblewrap => filter::make(spec.tier, spec.network, false)?
+            .iter()
+            .map(|program| in_memory(&filter::bytes(program)))
+            .collect::<Result<_, _>>()?,
+        Tier::None | Tier::Landlock | Tier::Overlay => Vec::new(),
+    };
     // In a user namespace of its own, or as root, nobody else's processes count.
     let counted = if spec.tier == Tier::Overlay { 0 } else { own_threads() };
     limit(&spec.limits, counted)?;
@@ -84,11 +92,6 @@ fn become_program(arguments: &[OsString], calls: Calls) -> Result<Never, String>
         }
         Tier::Bubblewrap => {
             let bwrap = bubblewrap::find().ok_or("bwrap is gone")?;
-            // Kept open over exec; bubblewrap reads and closes them.
-            let filters: Vec<OwnedFd> = filter::make(spec.tier, spec.network, spec.writable.is_empty())?
-                .iter()
-                .map(|program| in_memory(&filter::bytes(program)))
-                .collect::<Result<_, _>>()?;
             let descriptors: Vec<_> = filters.iter().map(AsRawFd::as_raw_fd).collect();
             let mut words = bubblewrap::arguments(&spec, &descriptors);
             words.push(program.clone());
