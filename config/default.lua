@@ -239,6 +239,9 @@ return {
     -- "require", "prefer" or "off". "require": commands of a model run in a whole sandbox or not at all. "prefer": in the
     -- best that there is; a weak one raises the risk by one step. "off": without one.
     sandbox = "prefer",
+    -- "overlay", "bubblewrap" or "landlock": the strongest sandbox that is tried. "overlay": a command runs at once on a
+    -- copy of the workspace, and you are asked about what it changed. With the others you are asked before it runs.
+    tier = "overlay",
   },
 
   -- "default", "shell" or a function (the hook, see below). "default": virtual environment, directory, git branch, last

@@ -117,7 +117,8 @@ impl Hands {
         outcome: &mut Outcome,
         around: &mut Around<'_>,
     ) {
-        let shown = shown(group, &self.options.root);
+        let mut shown = shown(group, &self.options.root);
+        shown.rows.insert(0, how_it_ended(outcome));
         let path = |change: &&&Change| change.path.display().to_string();
         let is_gone = |change: &&&Change| change.kind == ChangeKind::Deleted;
         let action = Action::Keep {
@@ -187,6 +188,14 @@ impl Hands {
         self.options.gate.settle(permit, &mut kept);
         log::event(Level::Info, "changes_kept", &[("count", group.len().into())]);
     }
+}
+
+/// The first row of the question: how the command ended, and how long it took.
+fn how_it_ended(outcome: &Outcome) -> String {
+    let number = |name: &str| outcome.metadata.get(name).and_then(Value::as_u64);
+    let status = number("exitCode").map_or_else(|| "no exit status".to_owned(), |status| format!("exit {status}"));
+    let tenths = number("durationMs").unwrap_or(0) / 100;
+    format!("{status}, {}.{} s", tenths / 10, tenths % 10)
 }
 
 /// What the receipt and the fingerprint of a question are about: the command, and each path with what it becomes.

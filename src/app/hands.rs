@@ -237,7 +237,7 @@ pub(super) struct Chosen {
 
 impl Chosen {
     pub(super) fn for_workspace(settings: &Settings, env: &Env, workspace: &Path) -> Self {
-        let place = sandbox::Place { state: wall_directory(env), workspace: Some(workspace.to_owned()) };
+        let place = sandbox_place(settings, env, workspace);
         Self { mode: sandbox_mode(settings), place: Arc::new(place), sandbox: Arc::default() }
     }
 
@@ -255,10 +255,14 @@ impl Chosen {
     }
 }
 
-/// Where the overlay tier keeps what programs change on their copies.
+/// Where and how strongly programs of a model are held.
 #[must_use]
-pub fn wall_directory(env: &Env) -> Option<PathBuf> {
-    state_directory(env).map(|state| state.join("wall"))
+pub fn sandbox_place(settings: &Settings, env: &Env, workspace: &Path) -> sandbox::Place {
+    sandbox::Place {
+        state: state_directory(env).map(|state| state.join("wall")),
+        workspace: Some(workspace.to_owned()),
+        strongest: Tier::of(&settings.security.tier),
+    }
 }
 
 /// What the config says of the sandbox.

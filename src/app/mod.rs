@@ -35,7 +35,7 @@ pub use carried::{Around, AroundNotes, Remembered};
 pub use channel::{Channel, Received};
 pub use guard::{policy_rules, verdict_lines};
 pub use hands::{
-    Handed, allowed_commands, allowed_rows, hands, sandbox_mode, sandbox_name, wall_directory, workspace_dir,
+    Handed, allowed_commands, allowed_rows, hands, sandbox_mode, sandbox_name, sandbox_place, workspace_dir,
     workspace_for,
 };
 pub use listed::{ListedHere, export_allowed, read_list};

@@ -14,7 +14,7 @@ use crate::host;
 use crate::proto::{Failure, FailureKind};
 use crate::receipts::{self, Verdict};
 use crate::render::sanitise;
-use crate::sandbox::{self, Mode, Sandbox, Tier};
+use crate::sandbox::{Mode, Sandbox, Tier};
 use crate::store::doctor::{check, repair, rescue};
 use crate::store::export::{self, Format};
 
@@ -125,7 +125,7 @@ fn tell_sandbox(settings: &config::Settings, env: &config::Env) -> bool {
         say("sandbox: none, for security.sandbox is \"off\"");
         return true;
     }
-    let place = sandbox::Place { state: app::wall_directory(env), workspace: Some(host::working_directory()) };
+    let place = app::sandbox_place(settings, env, &host::working_directory());
     let sandbox = Sandbox::detect(mode, "/proc/self/exe".into(), &place);
     say(&format!("sandbox: {}", sandbox.tier().name()));
     sandbox.notes().iter().for_each(|note| say(&format!("sandbox: not {note}")));

@@ -102,6 +102,8 @@ const SERVER_KINDS: &[(&str, Option<&str>)] = &[
 const HIGH: &[&str] = &["deny", "ask"];
 /// Whether commands of a model need a sandbox, from the strictest.
 const SANDBOX: &[&str] = &["require", "prefer", "off"];
+/// Sandboxes, the strongest first.
+const TIERS: &[&str] = &["overlay", "bubblewrap", "landlock"];
 /// Every kind of model; the first is the one that holds where none is given.
 const KINDS: &[&str] = &["openai-compatible", "openai-responses", "anthropic", "gemini", "mock", "reliable", "router"];
 
@@ -323,6 +325,12 @@ pub const ROWS: &[Row] = &[
         Not("say where decisions are written"),
     ),
     row("security.sandbox", Kind::Choice(SANDBOX), "whether commands of a model need a sandbox", Stricter(SANDBOX)),
+    row(
+        "security.tier",
+        Kind::Choice(TIERS),
+        "the strongest sandbox that is tried; below `overlay` commands are asked about before they run",
+        Not("choose how commands are held"),
+    ),
     row("prompt", Kind::Choice(&["default", "shell"]), "ReedClaw's prompt or your shell's own", May),
     row(
         "route.mode",

@@ -255,6 +255,8 @@ pub struct SecuritySettings {
     pub audit_log: Option<PathBuf>,
     /// Whether its commands need a sandbox.
     pub sandbox: SandboxChoice,
+    /// The name of the strongest sandbox that is tried.
+    pub tier: String,
 }
 
 /// Whether commands of a model need a sandbox.
@@ -721,6 +723,7 @@ fn security(values: &Values<'_>) -> Result<SecuritySettings, String> {
             "off" => SandboxChoice::Off,
             _ => SandboxChoice::Prefer,
         },
+        tier: values.text(&["security", "tier"])?,
     })
 }
 

@@ -50,14 +50,16 @@ pub fn question_sheet(question: &Question, look: Look) -> Sheet {
     let program = question.program.as_ref().map(|program| format!(", by {program}")).unwrap_or_default();
     foot.put(dim, &format!("in {}{program}", question.cwd));
     let asking = || question.verdict.reasons.iter().filter(|reason| reason.risk == question.verdict.risk);
-    for effect in question.verdict.effects.iter().take(EFFECTS_MAX) {
+    // What a command did is shown above; nothing has to be foretold.
+    let effects_max = if matches!(question.action, Action::Keep { .. }) { 0 } else { EFFECTS_MAX };
+    for effect in question.verdict.effects.iter().take(effects_max) {
         let effect = effect.to_string();
         // What an effect says needs no reason that says it again.
         let rule = asking().find(|reason| reason.text == effect).map(|reason| format!(" (asked by: {})", reason.rule));
         foot.put(dim, &format!("it {effect}{}", rule.unwrap_or_default()));
     }
     let more = question.verdict.effects.len().saturating_sub(EFFECTS_MAX);
-    if more > 0 {
+    if more > 0 && effects_max > 0 {
         foot.put(dim, &format!("and {more} effects more"));
     }
     let effects: Vec<String> = question.verdict.effects.iter().take(EFFECTS_MAX).map(Effect::to_string).collect();

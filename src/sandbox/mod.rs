@@ -99,6 +99,12 @@ impl Tier {
             Self::Overlay => "overlay",
         }
     }
+
+    /// The tier of this name.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        [Self::None, Self::Landlock, Self::Bubblewrap, Self::Overlay].into_iter().find(|tier| tier.name() == name)
+    }
 }
 
 /// How a program sees its workspace.
@@ -225,6 +231,8 @@ pub struct Place {
     pub state: Option<PathBuf>,
     /// The workspace, in which a tier is tried out.
     pub workspace: Option<PathBuf>,
+    /// The strongest tier that is tried; all of them if none is given.
+    pub strongest: Option<Tier>,
 }
 
 impl Sandbox {
@@ -236,6 +244,9 @@ impl Sandbox {
         for tier in [Tier::Overlay, Tier::Bubblewrap, Tier::Landlock] {
             if mode == Mode::Off {
                 break;
+            }
+            if place.strongest.is_some_and(|strongest| tier > strongest) {
+                continue;
             }
             match Self::of_tier(mode, tier, helper.clone(), place) {
                 Ok(mut sandbox) => {

@@ -18,7 +18,7 @@ use crate::need::TEST_PATH;
 use crate::pty::{Key, Session, cursor_line, program, status_code};
 use crate::server::{Server, answer, tool_call};
 
-const LIMITS: &str = "limits = {shell_ms = 300}, security = {autonomy = \"full\"}";
+const LIMITS: &str = "limits = {shell_ms = 300}, security = {autonomy = \"full\", tier = \"landlock\"}";
 const KEYS: &str = "go on as a job [j, Enter]  wait for it [w]  end it [e]";
 const KEYS_OF_TOOL: &str = "end it [e, Enter]  wait for it [w]";
 const FACES: [Face; 4] = [Face::Shell, Face::Chat, Face::Once, Face::Tool];

@@ -35,7 +35,7 @@ impl World {
     }
 
     fn place(&self) -> Place {
-        Place { state: Some(self.state.path().join("wall")), workspace: None }
+        Place { state: Some(self.state.path().join("wall")), ..Place::default() }
     }
 
     pub fn grant(&self) -> Grant {
@@ -105,7 +105,7 @@ pub fn on_tiers(tiers: &[Tier], test: impl Fn(&World)) {
     for tier in tiers {
         let mode = if *tier == Tier::None { Mode::Off } else { Mode::Require };
         let state = tempfile::tempdir_in(place()).expect("a directory");
-        let place_of = Place { state: Some(state.path().join("wall")), workspace: None };
+        let place_of = Place { state: Some(state.path().join("wall")), ..Place::default() };
         let sandbox = Sandbox::of_tier(mode, *tier, program(), &place_of);
         if !require_that(sandbox.is_ok(), &format!("{}: {:?}", tier.name(), sandbox.as_ref().err())) {
             continue;
@@ -675,7 +675,7 @@ fn doctor_tells_which_one_holds_here() {
         command.arg("doctor").env_clear().env("HOME", home.path()).env("PATH", TEST_PATH);
         told(&command.output().expect("the program runs"))
     };
-    let place = Place { state: Some(home.path().join(".local/state/reedclaw/wall")), workspace: None };
+    let place = Place { state: Some(home.path().join(".local/state/reedclaw/wall")), ..Place::default() };
     let here = Sandbox::detect(Mode::Prefer, program(), &place);
     let output = doctor();
     assert!(output.contains(&format!("sandbox: {}\n", here.tier().name())), "{output}");
