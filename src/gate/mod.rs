@@ -246,7 +246,15 @@ impl Gate {
         // Choosing a sandbox takes time, so it is left to the first program.
         let hold = if starts_program(&call.action) { (self.options.sandbox)().1 } else { Hold::Walls };
         let context = Context { rules: &self.options.rules, cwd, can_ask, hold, files: &Disk };
-        policy::judge(&call.action, &context).with_needs(&call.needs, |verdict| policy::decide_again(verdict, &context))
+        let verdict = policy::judge(&call.action, &context);
+        if call.needs.is_empty() {
+            return verdict;
+        }
+        let verdict = verdict.with_needs(&call.needs, |verdict| policy::decide_again(verdict, &context));
+        // It has run already: what it was refused is all that there is to decide.
+        let reason = |need: &Need| Reason { rule: "refused", risk: verdict.risk, text: need.to_string() };
+        let reasons = call.needs.iter().map(reason).collect();
+        if verdict.risk == Risk::Blocked { verdict } else { Verdict { reasons, effects: Vec::new(), ..verdict } }
     }
 
     /// Lets a judged call run: it is judged once more, and its intent is in the receipts before this returns.

@@ -327,6 +327,19 @@ impl Verdict {
     }
 }
 
+impl fmt::Display for Need {
+    /// Writes one line for a person. It may quote the action: whoever shows it escapes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network { host } if host.is_empty() => f.write_str("it needs the network"),
+            Self::Network { host } => write!(f, "it needs the network ({host})"),
+            Self::Read { path } => write!(f, "it reads {path}"),
+            Self::Write { path } => write!(f, "it writes {path} directly"),
+            Self::Host { what } => write!(f, "it needs {what}"),
+        }
+    }
+}
+
 impl fmt::Display for Effect {
     /// Writes one line for a person. It quotes the action: whoever shows it escapes it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

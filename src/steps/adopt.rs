@@ -1,15 +1,19 @@
 //! Changes that were made elsewhere, on a copy of the workspace, made real as one: with the same journal as an undo, each
 //! path only if it still is what it was when the changes were collected. The step that results takes them back.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gix::ObjectId;
 
+use super::packs::Packer;
 use super::state::{Kind, State, Why};
-use super::store::name_of;
+use super::store::{Store, name_of};
 use super::undo::{Source, Sources};
 use super::{Change, Made, Steps, StepsError, cut};
 use crate::host::Stamp;
+
+/// So many contents go into a pack; fewer get a file each.
+const PACKED_MIN: usize = 64;
 
 /// What a path is to become.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,18 +85,21 @@ impl Steps {
     ) -> Result<Adopted, StepsError> {
         let _held = self.enter()?;
         let (mut changes, mut sources, mut left) = (Vec::new(), Sources::new(), Vec::new());
+        let store = self.store.clone();
+        let mut keeping = Keeping(if incoming.len() >= PACKED_MIN { Some(store.packer()) } else { None });
         for Incoming { path, expected, content } in incoming {
             let now = self.root.stamp(&path).map_err(|error| StepsError::Path { path: path.clone(), error })?;
             if !is_as_expected(now, expected) {
                 left.push((path, "somebody else has changed it meanwhile".to_owned()));
                 continue;
             }
-            let before = self.keep_state(&path)?;
-            let after = self.state_of(&path, content, &mut sources)?;
+            let before = keeping.state(self, &path)?;
+            let after = self.state_of(&path, content, &mut sources, &mut keeping)?;
             if before != after {
                 changes.push(Change { path, before, after });
             }
         }
+        keeping.finish(&self.store)?;
         if changes.is_empty() {
             return Ok(Adopted { made: Made::default(), left });
         }
@@ -104,6 +111,10 @@ impl Steps {
             }
         }
         if !is_recorded {
+            // What a person doesn't want to be kept was needed only as long as it could fail.
+            if self.list().is_empty() {
+                self.store.forget_contents();
+            }
             return Ok(Adopted { made: Made::default(), left });
         }
         let made = self.make(Kind::Command, cut(text), Vec::new(), changes)?;
@@ -114,22 +125,22 @@ impl Steps {
     /// What a path will be, with the place of its content.
     fn state_of(
         &self,
-        path: &std::path::Path,
+        path: &Path,
         content: NewContent,
         sources: &mut Sources,
+        keeping: &mut Keeping<'_>,
     ) -> Result<State, StepsError> {
-        let collided = || StepsError::Collision;
         Ok(match content {
             NewContent::Nothing => State::Nothing,
             NewContent::Directory { mode } => State::Directory { mode },
             NewContent::Link { target } => {
                 let target = target.into_os_string().into_encoded_bytes();
-                let id = name_of(&target).ok_or_else(collided)?;
+                let id = keeping.keep(&self.store, &target)?;
                 sources.insert(path.to_owned(), Source::Bytes(target));
                 State::Link { id }
             }
             NewContent::Bytes { mode, bytes } => {
-                let id = name_of(&bytes).ok_or_else(collided)?;
+                let id = keeping.keep(&self.store, &bytes)?;
                 sources.insert(path.to_owned(), Source::Bytes(bytes));
                 State::File { mode, id }
             }
@@ -140,12 +151,50 @@ impl Steps {
                 let id = if size > self.limits.file_bytes_max {
                     ObjectId::null(gix::hash::Kind::Sha1)
                 } else {
-                    name_of(&std::fs::read(&source).map_err(failed)?).ok_or_else(collided)?
+                    keeping.keep(&self.store, &std::fs::read(&source).map_err(failed)?)?
                 };
                 sources.insert(path.to_owned(), Source::File(source));
                 State::File { mode, id }
             }
         })
+    }
+}
+
+/// Keeps contents: many of them in packs.
+struct Keeping<'a>(Option<Packer<'a>>);
+
+impl Keeping<'_> {
+    fn keep(&mut self, store: &Store, bytes: &[u8]) -> Result<ObjectId, StepsError> {
+        let Some(packer) = &mut self.0 else { return Ok(store.keep(bytes)?.0) };
+        let id = name_of(bytes).ok_or(StepsError::Collision)?;
+        if !store.holds(&id) {
+            packer.add(id, bytes).map_err(|error| StepsError::io("the store of steps", &error))?;
+        }
+        Ok(id)
+    }
+
+    /// Keeps what is at a path now, and says what that is.
+    fn state(&mut self, steps: &Steps, path: &Path) -> Result<State, StepsError> {
+        let failed = |error| StepsError::Path { path: path.to_owned(), error };
+        let Some(stamp) = steps.root.stamp(path).map_err(failed)? else { return Ok(State::Nothing) };
+        if self.0.is_none() || stamp.is_directory() {
+            return steps.keep_state(path);
+        }
+        match steps.root.held(path, steps.limits.file_bytes_max) {
+            Ok((stamp, bytes)) => {
+                let (id, mode) = (self.keep(&steps.store, &bytes)?, stamp.permissions());
+                Ok(if stamp.is_link() { State::Link { id } } else { State::File { mode, id } })
+            }
+            Err(_) => steps.keep_state(path),
+        }
+    }
+
+    fn finish(self, store: &Store) -> Result<(), StepsError> {
+        if let Some(mut packer) = self.0 {
+            packer.finish().map_err(|error| StepsError::io("the store of steps", &error))?;
+            store.packed();
+        }
+        Ok(())
     }
 }
 

@@ -198,6 +198,13 @@ impl Store {
         }
     }
 
+    /// Removes every content; no step may need one.
+    pub(super) fn forget_contents(&self) {
+        self.forget_packs();
+        let _ = std::fs::remove_dir_all(self.folder.join("git/objects"));
+        let _ = DirBuilder::new().recursive(true).mode(0o700).create(self.folder.join("git/objects"));
+    }
+
     fn forget_packs(&self) {
         *self.packs.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }

@@ -321,12 +321,13 @@ fn copied(bash: &Bash, output: &Output, has_network: bool) -> Option<Copied> {
 
 /// What the jail seems to have refused a command that failed, by what it printed.
 fn refused(output: &Output) -> Option<Refusal> {
-    let text = format!("{}\n{}", strip_controls(&output.err), strip_controls(&output.out)).to_lowercase();
-    let line = |sign: &str| text.lines().find(|line| line.contains(sign)).map(|line| line.trim().to_owned());
-    NETWORK_SIGNS
-        .iter()
-        .find_map(|sign| line(sign))
-        .map(|line| Refusal { line: line.chars().take(ASKED_CHARS_MAX).collect() })
+    let text = format!("{}\n{}", strip_controls(&output.err), strip_controls(&output.out));
+    let is_sign = |line: &&str| {
+        let line = line.to_lowercase();
+        NETWORK_SIGNS.iter().any(|sign| line.contains(sign))
+    };
+    let line = text.lines().find(is_sign)?;
+    Some(Refusal { line: line.trim().chars().take(ASKED_CHARS_MAX).collect() })
 }
 
 impl Tool for Shell {

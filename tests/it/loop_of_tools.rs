@@ -119,7 +119,7 @@ fn a_command_runs_sandboxed_keeps_its_state_and_cannot_reach_what_is_ours() {
     );
     let results = results(home.path(), "work");
     let output = |at: usize| results[at]["output"].as_str().unwrap_or_default().to_owned();
-    assert!(output(0).ends_with("/reedclaw-workspace/sub"), "{results:?}");
+    assert!(output(0).ends_with("/reedclaw-workspace/sub\n[kept: + sub]"), "{results:?}");
     assert!(output(1).starts_with("yes\n") && output(1).ends_with("[stderr]\noops"), "{results:?}");
     assert!(!output(2).contains("mock") && results[2]["success"] == false, "{results:?}");
     let sandbox = receipts(home.path()).iter().find_map(|it| it["sandbox"].as_str().map(str::to_owned));
@@ -203,7 +203,7 @@ fn a_command_can_be_changed_refused_with_words_or_run_in_the_persons_shell() {
             calls("build", "shell", json!({"command": "make-something --odd"}), "built"),
             calls("move", "shell", json!({"command": "mkdir here && cd here && export MOVED=1"}), "moved"),
         ],
-        "",
+        "security = {tier = \"landlock\"}",
     );
     let session = session(home.path());
     session.send(b"?build it\r");
@@ -246,7 +246,7 @@ fn ctrl_c_and_the_emergency_stop_end_what_runs() {
             calls("wait", "shell", json!({"command": "echo $$ > pid; sleep 1000"}), "waited"),
             calls("time", "time", json!({}), "what a time"),
         ],
-        "security = {autonomy = \"full\"}",
+        "security = {autonomy = \"full\", tier = \"landlock\"}",
     );
     let pid = home.path().join("reedclaw-workspace/pid");
     let session = session(home.path());
@@ -306,17 +306,22 @@ fn what_goes_on_behind_an_answer_ends_with_the_emergency_stop() {
     let file = format!("followed-{}", std::process::id());
     let home = home(
         &[
-            calls("leave", "shell", json!({"command": format!("touch {file}; tail -f {file} & true")}), "left one"),
+            calls(
+                "leave",
+                "shell",
+                json!({"command": format!("touch {file}; tail -f {file}"), "background": true}),
+                "left one",
+            ),
             calls("follow", "shell", json!({"command": format!("tail -f {file}"), "timeout_ms": 300}), "left two"),
         ],
-        "security = {autonomy = \"full\"}",
+        "security = {autonomy = \"full\", tier = \"landlock\"}",
     );
     let session = session(home.path());
     session.send(b"?leave something behind\r");
     session.expect_text("left one");
     session.expect_prompt();
     session.send(b"?follow it\r");
-    session.expect_text("  it still runs after 0 s, as job 1");
+    session.expect_text("  it still runs after 0 s, as job 2");
     session.expect_text("left two");
     session.expect_prompt();
     assert_eq!(followers(&file), 2);

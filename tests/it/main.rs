@@ -55,4 +55,5 @@ mod tidy;
 mod tool;
 mod tui;
 mod undo;
+mod wall;
 mod zsh;

@@ -28,6 +28,15 @@ fn home(answers: &[Value], more: &str) -> TempDir {
     home
 }
 
+/// The same, with a sandbox that works on the files themselves.
+fn asked_before(answers: &[Value], more: &str) -> TempDir {
+    let home = home(answers, more);
+    let path = home.path().join(".config/reedclaw/config.lua");
+    let config = fs::read_to_string(&path).expect("the config");
+    fs::write(path, config.replace("security = {", "security = {tier = \"landlock\", ")).expect("a config");
+    home
+}
+
 fn calls(when: &str, tool: &str, arguments: Value) -> Value {
     json!({"when": when, "rounds": [[{"tool_call": {"name": tool, "arguments": arguments}}], [{"text": "done"}]]})
 }
@@ -243,12 +252,13 @@ fn without_undo_nothing_is_kept() {
     let home = home(&[runs("mess", "echo new >a.txt")], "undo = {enabled = false}");
     let told = ask(home.path(), "mess it up");
     assert!(!told.contains("undo"), "{told}");
-    assert!(!home.path().join(".local/state/reedclaw/undo").exists());
+    let kept = held(&home.path().join(".local/state/reedclaw/undo"));
+    assert!(!kept.keys().any(|path| path.to_string_lossy().contains("/objects/")), "{kept:?}");
 }
 
 #[test]
 fn a_workspace_that_is_too_large_is_told_once() {
-    let home = home(&[runs("mess", "echo new >a.txt")], "undo = {files_max = 3}");
+    let home = asked_before(&[runs("mess", "echo new >a.txt")], "undo = {files_max = 3}");
     let ws = home.path().join("reedclaw-workspace");
     (0..10).for_each(|number| fs::write(ws.join(number.to_string()), "x").expect("a file"));
     let told = ask(home.path(), "mess it up");
@@ -306,6 +316,7 @@ fn the_first_question_in_a_repository_begins_the_look_and_elsewhere_it_does_not(
 fn where_nothing_can_be_kept_the_person_is_asked() {
     let script = runs("mess", "echo new >a.txt").to_string();
     let config = CONFIG.replace("SCRIPT", "os.getenv(\"HOME\") .. \"/answers.jsonl\"").replace("MORE", "");
+    let config = config.replace("security = {", "security = {tier = \"landlock\", ");
     let spawn = Spawn::reedclaw().file(".config/reedclaw/config.lua", &config).file("answers.jsonl", &script);
     // A file where the store would be.
     let spawn = spawn.file(".local/state/reedclaw/undo", "in the way").file("reedclaw-workspace/a.txt", "old\n");

@@ -1,0 +1,262 @@
+//! A command of a model runs at once on a copy of the workspace; only what it changed, or what it was refused, is asked
+//! about. The built executable with a scripted model, in a session and without one.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::changes::{home, numbered, read, rounds, work};
+use crate::need::TEST_PATH;
+use crate::pty::{Session, Spawn, program};
+
+/// The key that keeps what a command changed.
+const KEEP: &str = "accept [y]";
+
+/// A home whose model runs these commands, one a round, when it is asked to `please`.
+fn scene(commands: &[&str], rest: &str) -> TempDir {
+    let calls: Vec<(&str, Value)> = commands.iter().map(|it| ("shell", json!({"command": it}))).collect();
+    let home = home(&[rounds("please", &calls, "that was it")], &format!("limits = {{tool_rounds_once = 30}}, {rest}"));
+    fs::write(work(home.path(), "a.txt"), numbered(30)).expect("a file");
+    fs::create_dir(work(home.path(), "old")).expect("a directory");
+    fs::write(work(home.path(), "old/x"), "x\n").expect("a file");
+    home
+}
+
+fn reedclaw(home: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(program());
+    command.args(args).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
+    command.current_dir(home.join("work"));
+    let Output { status, stdout, stderr } = command.stdin(Stdio::null()).output().expect("it runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// The results that the model was given, with nobody to ask.
+fn results(home: &Path) -> Vec<Value> {
+    let (code, out, err) = reedclaw(home, &["agent", "--json", "--path", ".", "-m", "please"]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    let lines = out.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    lines.filter(|line| line["event"] == "tool_done").map(|line| line["result"].clone()).collect()
+}
+
+fn session(home: &Path) -> Session {
+    let session = Session::spawn(Spawn::reedclaw().home(home).cwd(&home.join("work")).size(50, 110));
+    session.expect_prompt();
+    session
+}
+
+fn output(result: &Value) -> &str {
+    result["output"].as_str().unwrap_or_default()
+}
+
+#[test]
+fn looking_commands_run_unasked_in_every_autonomy() {
+    let looks = [
+        "sh -c 'wc -l < a.txt'",
+        "./tool",
+        "awk 'NR == 2' a.txt | tr a-z A-Z",
+        "find . -name '*.txt' -exec cat {} + | tail -n 1",
+        "touch a.txt; cat a.txt > a.new; mv a.new a.txt; chmod 644 a.txt; head -n 1 a.txt",
+        "mkdir t && cd t && echo 1 > x && cat x && cd .. && rm -r t",
+    ];
+    for autonomy in ["readonly", "supervised", "full"] {
+        let home = scene(&looks, &format!("security = {{autonomy = \"{autonomy}\", forbidden_commands = {{}}}}"));
+        let tool = work(home.path(), "tool");
+        fs::write(&tool, "#!/bin/sh\necho from a program of the workspace\n").expect("a program");
+        fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).expect("its mode");
+        fs::set_permissions(work(home.path(), "a.txt"), fs::Permissions::from_mode(0o644)).expect("its mode");
+        let results = results(home.path());
+        let expected = ["30", "from a program of the workspace", "LINE 2", "line 30", "line 1", "1"];
+        for (result, expected) in results.iter().zip(expected) {
+            assert_eq!((output(result), &result["success"]), (expected, &json!(true)), "{autonomy}: {result}");
+        }
+        assert_eq!(results.len(), looks.len());
+        assert_eq!(read(home.path(), "a.txt"), numbered(30));
+    }
+}
+
+#[test]
+fn readonly_drops_changes_and_tells_the_model() {
+    let home = scene(&["echo more >> a.txt; echo new > b.txt; echo done"], "security = {autonomy = \"readonly\"}");
+    let result = &results(home.path())[0];
+    assert!(output(result).starts_with("done\n[dropped, it would have changed: M a.txt, + b.txt; "), "{result}");
+    assert_eq!((&result["success"], &result["error"]["code"]), (&json!(false), &json!("changes-dropped")));
+    assert_eq!((read(home.path(), "a.txt"), read(home.path(), "b.txt")), (numbered(30), "(no file)".to_owned()));
+}
+
+#[test]
+fn full_keeps_changes_unasked_but_for_protected_files() {
+    let commands = [
+        "echo more >> a.txt; rm -r old; mkdir -p src; echo new > src/b.txt; ln -s src/b.txt link; echo evil > .envrc",
+        "cat src/b.txt link; ls",
+    ];
+    let home = scene(&commands, "security = {autonomy = \"full\", forbidden_commands = {}}");
+    let results = results(home.path());
+    let first = output(&results[0]);
+    assert!(first.contains("[kept: ") && first.contains("M a.txt") && first.contains("D old/x"), "{first}");
+    assert!(first.contains("[dropped, it would have changed: + .envrc; "), "{first}");
+    assert!(output(&results[1]).starts_with("new\nnew\n"), "{results:?}");
+    assert_eq!(read(home.path(), "a.txt"), numbered(30) + "more\n");
+    assert_eq!(read(home.path(), ".envrc"), "(no file)");
+    assert!(!work(home.path(), "old").exists());
+    assert_eq!(fs::read_link(work(home.path(), "link")).expect("a link"), Path::new("src/b.txt"));
+    let (code, out, err) = reedclaw(home.path(), &["undo"]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert_eq!((read(home.path(), "a.txt"), read(home.path(), "old/x")), (numbered(30), "x\n".to_owned()));
+    assert!(!work(home.path(), "src").exists() && !work(home.path(), "link").is_symlink());
+}
+
+#[test]
+fn changes_are_asked_about_with_their_differences() {
+    let home = scene(&["sed -i 's/line 5$/line five/' a.txt; echo new > b.txt; rm -r old; echo x > .envrc"], {
+        "security = {forbidden_commands = {}}"
+    });
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text(KEEP);
+    session.expect("all that it did", |screen| {
+        let text = screen.contents();
+        [
+            "The command ran on a copy. Keep what it changed?",
+            "exit 0",
+            "!  .envrc  new, 2 bytes  PROTECTED: ",
+            "D  old/  1 file",
+            "line five",
+            "b.txt",
+        ]
+        .iter()
+        .all(|part| text.contains(part))
+    });
+    assert_eq!(read(home.path(), "b.txt"), "(no file)", "nothing is real before the answer");
+    session.send(b"n");
+    session.expect_text("that was it");
+    assert_eq!((read(home.path(), "a.txt"), read(home.path(), "old/x")), (numbered(30), "x\n".to_owned()));
+    session.expect_prompt();
+    session.run("clear");
+
+    session.send(b"?please do\r");
+    session.expect_text(KEEP);
+    session.send(b"y");
+    session.expect_text("that was it");
+    assert_eq!(read(home.path(), "a.txt"), numbered(30).replace("line 5\n", "line five\n"));
+    assert_eq!((read(home.path(), "b.txt"), read(home.path(), ".envrc")), ("new\n".to_owned(), "x\n".to_owned()));
+    assert!(!work(home.path(), "old").exists());
+    session.expect_prompt();
+    session.run(":undo");
+    session.expect_text("took back step 1");
+    assert_eq!((read(home.path(), "a.txt"), read(home.path(), "old/x")), (numbered(30), "x\n".to_owned()));
+}
+
+#[test]
+fn hunks_of_a_commands_changes_are_taken_singly() {
+    let home = scene(&["sed -i 's/line 5$/line five/; s/line 25$/line twenty-five/' a.txt; echo new > b.txt"], "");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text(KEEP);
+    session.send(b"h");
+    for (hunk, key) in [("hunk 1 of 3", b"y"), ("hunk 2 of 3", b"n"), ("hunk 3 of 3", b"n")] {
+        session.expect_text(hunk);
+        session.expect_text("take [y]");
+        session.send(key);
+    }
+    session.expect_text("that was it");
+    assert_eq!(read(home.path(), "a.txt"), numbered(30).replace("line 5\n", "line five\n"));
+    assert_eq!(read(home.path(), "b.txt"), "(no file)");
+}
+
+#[test]
+fn a_file_that_the_user_changes_meanwhile_is_left_to_the_user() {
+    let home = scene(&["echo theirs > a.txt; echo new > b.txt"], "");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text(KEEP);
+    fs::write(work(home.path(), "a.txt"), "mine\n").expect("the user's edit");
+    session.send(b"y");
+    session.expect_text("that was it");
+    assert_eq!((read(home.path(), "a.txt"), read(home.path(), "b.txt")), ("mine\n".to_owned(), "new\n".to_owned()));
+}
+
+#[test]
+fn the_shell_keeps_its_state_from_command_to_command() {
+    let commands = [
+        "x=5; export Y=7; list=(1 '2 3'); greet() { echo \"hello $1\"; }; alias ll='ls -l'; umask 027; cd old",
+        "echo $x $Y \"${list[1]}\"; greet you; alias ll; umask; pwd | sed 's:.*/::'; set -o pipefail",
+        "shopt -qo pipefail && echo piped; exit 3",
+        "echo \"still $x\"; sh -c 'echo $Y'",
+    ];
+    let home = scene(&commands, "");
+    let results = results(home.path());
+    assert_eq!(output(&results[1]), "5 7 2 3\nhello you\nalias ll='ls -l'\n0027\nold", "{results:?}");
+    assert_eq!((output(&results[2]), &results[2]["metadata"]["exitCode"]), ("piped", &json!(3)));
+    assert_eq!(output(&results[3]), "still 5\n7", "{results:?}");
+}
+
+#[test]
+fn a_command_that_was_refused_the_network_is_offered_to_run_again() {
+    // What the script does isn't known before it runs.
+    let script = "echo run >> runs; echo 'Could not resolve host: nowhere.example' >&2; exit 6";
+    let home = scene(&["sh fetch.sh"], "");
+    fs::write(work(home.path(), "fetch.sh"), script).expect("a script");
+    let result = &results(home.path())[0];
+    assert!(output(result).contains("[the network was refused: "), "{result}");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text("It was refused the network: Could not resolve host: nowhere.example");
+    session.expect_text("run once [y]");
+    session.send(b"y");
+    session.expect_text(KEEP);
+    session.send(b"y");
+    session.expect_text("that was it");
+    assert_eq!(read(home.path(), "runs"), "run\n", "what the first run did is dropped");
+}
+
+#[test]
+fn an_action_is_written_down_when_it_starts_and_when_it_is_kept() {
+    let home = scene(&["echo new > b.txt"], "security = {autonomy = \"full\"}");
+    results(home.path());
+    let text = fs::read_to_string(home.path().join(".local/state/reedclaw/receipts.jsonl")).expect("receipts");
+    let receipts: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let row = |it: &Value| format!("{} {}", it["kind"].as_str().unwrap_or("?"), it["tool"].as_str().unwrap_or("?"));
+    let rows: Vec<String> = receipts.iter().map(row).collect();
+    assert_eq!(rows, ["intent shell", "outcome shell", "intent shell", "outcome shell"]);
+    assert_eq!(receipts[0]["sandbox"], "overlay");
+    assert_ne!(receipts[0]["args_hash"], receipts[2]["args_hash"]);
+    assert_eq!(reedclaw(home.path(), &["receipt", "verify"]).0, Some(0));
+}
+
+#[test]
+fn the_jail_hides_the_home_the_network_and_other_processes() {
+    let commands = [
+        "sh look.sh",
+        "cat .hidden/x; grep -r hush .; ls .hidden",
+        "sh net.sh",
+        "ls /proc | grep -c '^[0-9]'",
+        "sh write.sh",
+        "cat /tmp/note",
+    ];
+    let home = scene(&commands, "security = {forbidden_paths = {\"~/work/.hidden\"}}");
+    fs::write(home.path().join("secret.txt"), "hush").expect("a file");
+    // What a script does isn't known before it runs.
+    fs::write(work(home.path(), "look.sh"), "cat ~/secret.txt; ls -A ~").expect("a script");
+    let write = "echo kept for the session > /tmp/note; echo > ~/private; cat /tmp/note";
+    fs::write(work(home.path(), "write.sh"), write).expect("a script");
+    fs::create_dir(work(home.path(), ".hidden")).expect("a directory");
+    fs::write(work(home.path(), ".hidden/x"), "hush").expect("a file");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let script = format!("bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}' && echo reached");
+    fs::write(work(home.path(), "net.sh"), script).expect("a script");
+    let results = results(home.path());
+    assert!(results[..2].iter().all(|it| !it.to_string().contains("hush\"")), "{results:?}");
+    assert!(!results[..2].iter().any(|it| output(it).contains("hush")), "{results:?}");
+    assert!(!output(&results[2]).contains("reached"), "{results:?}");
+    let seen: usize = output(&results[3]).trim().parse().expect("a number");
+    assert!(seen <= 4, "{seen} processes");
+    assert_eq!(output(&results[4]).lines().next(), Some("kept for the session"), "{results:?}");
+    assert_eq!(output(&results[5]), "kept for the session", "{results:?}");
+    assert!(!home.path().join("private").exists());
+}
