@@ -1,6 +1,6 @@
 //! The forms in which a known value travels: as it is, in base64 wherever that begins, in an address, in JSON. Pure.
 
-use super::rules::{Seen, Text};
+use super::read::{Seen, Text};
 use crate::base::base64;
 
 /// A value of fewer characters isn't hidden: it would be found in half of all texts.

@@ -11,6 +11,8 @@
 //! ```
 
 mod known;
+mod looks;
+mod read;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -20,7 +22,8 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use known::Known;
-use rules::{RULES, Seen, Text};
+use read::{Seen, Text};
+use rules::{RULES, Rule};
 
 /// What opens the mark that stands for a secret; behind it comes what it was.
 pub(super) const MARK: &str = "[redacted: ";
@@ -120,24 +123,40 @@ impl Redactor {
                 break;
             }
         }
-        for index in self.filter.rules_from(rest[0]) {
-            let (rule, anchor) = rules::anchor(*index);
+        for (rule, anchor) in candidates(rest) {
             let fits = rest.len().min(anchor.len());
-            let is_same = if rule.is_folded {
+            let is_same = if rule.place.is_folded() {
                 rest[..fits].eq_ignore_ascii_case(&anchor.as_bytes()[..fits])
             } else {
                 rest[..fits] == anchor.as_bytes()[..fits]
             };
-            if !is_same || (rule.at_edge && text.is_word_before(at)) {
+            if !is_same || (rule.place.is_at_edge() && text.is_word_before(at)) {
                 continue;
             }
             if fits == anchor.len() {
-                tell(rule.kind, (rule.look)(text, at + fits));
+                tell(rule.kind, (rule.look)(text, at, at + fits));
             } else if !text.is_whole {
                 tell(rule.kind, Seen::More);
             }
         }
     }
+}
+
+/// The anchors that may begin here, by the first three bytes, or by fewer where no more are there.
+fn candidates(rest: &[u8]) -> &'static [(&'static Rule, &'static str)] {
+    /// The starts of all anchors, in order, and the anchors in the same order.
+    type Table = (Vec<u32>, Vec<(&'static Rule, &'static str)>);
+    static TABLE: OnceLock<Table> = OnceLock::new();
+    let (starts, anchors) = TABLE.get_or_init(|| {
+        let mut anchors: Vec<_> = rules::anchors().collect();
+        anchors.sort_by_key(|(_, anchor)| folded(anchor.as_bytes()));
+        (anchors.iter().map(|(_, anchor)| folded(anchor.as_bytes())).collect(), anchors)
+    });
+    let start = folded(rest);
+    let spread = [0xff_ffff, 0xffff, 0xff, 0][rest.len().min(3)];
+    let from = starts.partition_point(|other| *other < start);
+    let count = starts[from..].iter().take_while(|other| **other <= start | spread).count();
+    &anchors[from..from + count]
 }
 
 /// Hides the secrets of a text that comes in pieces, wherever it is cut: what may become one is held back. The pieces that
@@ -237,7 +256,7 @@ fn replace<'a>(text: &'a str, spans: &[Span], lines_before: usize) -> (Cow<'a, s
 #[derive(Debug)]
 struct Filter {
     bits: Box<[u64; 1024]>,
-    /// The known values and the anchors of rules by their first byte.
+    /// The known values by their first byte.
     known: Vec<Vec<u16>>,
     longest: usize,
 }
@@ -254,7 +273,7 @@ impl Filter {
     }
 
     fn note(&mut self, text: &[u8]) {
-        let hash = hash(text[0], text[1], text[2]);
+        let hash = hash(text);
         self.bits[hash >> 6] |= 1 << (hash & 63);
         self.longest = self.longest.max(text.len());
     }
@@ -266,7 +285,7 @@ impl Filter {
         let tail = if text.is_whole { bytes.len() } else { bytes.len().saturating_sub(self.longest - 1) };
         let body = bytes.get(at..(tail + 2).min(bytes.len())).unwrap_or_default();
         let fits = |three: &[u8]| {
-            let hash = hash(three[0], three[1], three[2]);
+            let hash = hash(three);
             self.bits[hash >> 6] >> (hash & 63) & 1 == 1
         };
         let in_body = body.windows(3).position(fits).map(|found| at + found);
@@ -276,25 +295,13 @@ impl Filter {
     fn known_from(&self, first: u8) -> &[u16] {
         &self.known[usize::from(first)]
     }
-
-    fn rules_from(&self, first: u8) -> &'static [u16] {
-        static BY_FIRST: OnceLock<Vec<Vec<u16>>> = OnceLock::new();
-        let table = BY_FIRST.get_or_init(|| {
-            let mut table = vec![Vec::new(); 256];
-            for (index, (rule, anchor)) in (0u16..).zip(rules::anchors()) {
-                let first = anchor.as_bytes()[0];
-                table[usize::from(first)].push(index);
-                if rule.is_folded && first.is_ascii_lowercase() {
-                    table[usize::from(first.to_ascii_uppercase())].push(index);
-                }
-            }
-            table
-        });
-        &table[usize::from(first)]
-    }
 }
 
-fn hash(one: u8, two: u8, three: u8) -> usize {
-    let folded = u32::from(one | 0x20) | u32::from(two | 0x20) << 8 | u32::from(three | 0x20) << 16;
-    (folded.wrapping_mul(0x9e37_79b1) >> 16) as usize
+/// The first three bytes as a number, small and capital letters alike; zeros for those that aren't there.
+fn folded(bytes: &[u8]) -> u32 {
+    bytes.iter().take(3).zip([16, 8, 0]).map(|(byte, shift)| u32::from(byte | 0x20) << shift).sum()
+}
+
+fn hash(three: &[u8]) -> usize {
+    (folded(three).wrapping_mul(0x9e37_79b1) >> 16) as usize
 }
