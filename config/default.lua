@@ -2,14 +2,16 @@
 --
 -- This file is built into the program: it is run first, then yours is laid over it, so yours holds only what
 -- differs. Yours is the first of: `--config PATH`, $REEDCLAW_CONFIG, $XDG_CONFIG_HOME/reedclaw/config.lua (that is
--- ~/.config/reedclaw/config.lua), ./config.lua (only if it is a plain file of yours that nobody else can write).
--- Over it comes the nearest .reedclaw.lua from the working directory upwards, once you have trusted it. What lies in a
+-- ~/.config/reedclaw/config.lua).
+-- Over it comes the nearest .reedclaw.lua from the working directory upwards, once you have trusted it (without a config
+-- of your own and a .reedclaw.lua, ./config.lua of the directory where ReedClaw starts). What lies in a
 -- directory can only tighten: what would grant something (addresses, keys, programs, the shell, where the history
 -- goes, abbreviations, commands of hooks) is taken from your own config only. config/reference.md says which is which.
 --
 -- A config is a Luau script that returns a table. It has no files, no processes and no network, 32 MiB of memory
 -- and 50 ms; it has os.getenv, os.time, os.date, os.clock and the string, table, math, utf8 and bit32 libraries.
--- A mistake costs its own key and nothing else: it is reported, and the default stays.
+-- A mistake costs its own key and nothing else: it is reported, and the default stays; in `security` the strictest
+-- value holds. Where the whole file can't be read, autonomy is "readonly".
 --
 -- A key with `--` in front has no default; its line shows an example.
 

@@ -16,7 +16,7 @@ mod steps;
 mod title;
 mod tools;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -87,8 +87,14 @@ pub struct ConfigParts {
     pub hooks: config::Hooks,
     /// The file that was read, if one was.
     pub path: Option<PathBuf>,
-    /// It merely lies in the working directory.
-    pub is_of_directory: bool,
+}
+
+impl ConfigParts {
+    /// The directory whose `config.lua` counts as a project's file: that of the start, for a user without a config.
+    #[must_use]
+    pub fn start_directory(&self) -> Option<&Path> {
+        self.path.is_none().then_some(self.request.cwd.as_path())
+    }
 }
 
 /// What the command line says about an interactive session.
@@ -151,7 +157,11 @@ impl Runtime {
             "startup",
             &[("version", env!("CARGO_PKG_VERSION").into()), ("channel", request.channel.word().into())],
         );
-        let config::Loaded { settings, problems, path, source, hooks, layers, .. } = config::load(&load)?;
+        let mut loaded = config::load(&load)?;
+        if request.channel == ChannelKind::Agent {
+            loaded.lay_trusted_config(&load);
+        }
+        let config::Loaded { settings, problems, path, hooks, layers, .. } = loaded;
         let place = path.as_ref().map(|path| path.display().to_string());
         log::event(Level::Info, "config_path", &[("path", place.into()), ("problems", problems.len().into())]);
         let env = load.env.clone();
@@ -167,8 +177,7 @@ impl Runtime {
         {
             problems.push(failure);
         }
-        let is_of_directory = source == Some(config::Source::Directory);
-        let config = ConfigParts { request: load, layers, hooks, path, is_of_directory };
+        let config = ConfigParts { request: load, layers, hooks, path };
         Ok(Self {
             settings,
             env,

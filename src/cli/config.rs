@@ -66,7 +66,7 @@ fn with_config(request: &LoadRequest, act: impl FnOnce(Loaded) -> ExitCode) -> E
 fn validate(loaded: &Loaded, request: &LoadRequest) -> ExitCode {
     let mut problems: Vec<Problem> = loaded.problems.clone();
     let mut effective = Effective::plain(&loaded.layers);
-    match project(request) {
+    match project(request, loaded) {
         None => {}
         Some(Ok(Verdict::Trusted(trusted))) => effective = loaded.layers.with(&trusted, &request.env),
         Some(Ok(Verdict::Never)) => println!("{}: not looked at: never", config::PROJECT_FILE),
@@ -104,7 +104,7 @@ fn in_file(env: &Env) -> impl Fn(&Path) -> String {
 }
 
 fn show(loaded: &Loaded, request: &LoadRequest, with_origin: bool) -> ExitCode {
-    let effective = match project(request) {
+    let effective = match project(request, loaded) {
         Some(Ok(Verdict::Trusted(trusted))) => loaded.layers.with(&trusted, &request.env),
         _ => Effective::plain(&loaded.layers),
     };
@@ -136,8 +136,7 @@ fn path(request: &LoadRequest) -> ExitCode {
 }
 
 /// The nearest project's file, and what was said about it.
-fn project(request: &LoadRequest) -> Option<Result<Verdict, config::Refused>> {
-    let home = request.env.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from);
-    let look = Look::around(&request.cwd, home.as_deref())?;
+fn project(request: &LoadRequest, loaded: &Loaded) -> Option<Result<Verdict, config::Refused>> {
+    let look = Look::of_request(request, loaded)?;
     Some(look.read(&request.env).map(|overlay| Trust::of(&request.env).judge(overlay)))
 }

@@ -93,9 +93,9 @@ fn rules(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<(Rules, bool
         return Err(relative("home"));
     }
     let cwd = host::working_directory();
-    let loaded = config::load(&LoadRequest { explicit, env: env.clone(), cwd: cwd.clone() })?;
-    let trusted =
-        home.is_none().then(|| Look::around(&cwd, env.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from).as_deref()));
+    let request = LoadRequest { explicit, env: env.clone(), cwd: cwd.clone() };
+    let loaded = config::load(&request)?;
+    let trusted = home.is_none().then(|| Look::of_request(&request, &loaded));
     let trusted = trusted.flatten().and_then(|look| look.read(&env).ok()).map(|overlay| Trust::of(&env).judge(overlay));
     let settings = match trusted {
         Some(Verdict::Trusted(trusted)) => loaded.layers.with(&trusted, &env).settings,

@@ -39,6 +39,17 @@ pub(super) enum Setting {
     Secret(Hidden),
 }
 
+impl Setting {
+    /// A word or a truth value as a problem shows it.
+    fn in_words(&self) -> String {
+        match self {
+            Self::Text(text) => quoted(text),
+            Self::Bool(value) => value.to_string(),
+            _ => "the default".into(),
+        }
+    }
+}
+
 /// Checked values by key, each key in its parts.
 pub(super) type Tree = BTreeMap<Vec<String>, Setting>;
 
@@ -95,7 +106,14 @@ impl Check<'_> {
                         checked.tree.insert(key.clone(), setting);
                     }
                     Err(why) => {
-                        let outcome = self.outcome(row, key);
+                        let outcome = match schema::strictest(key) {
+                            Some((_, strict)) => {
+                                let outcome = format!("using {}, the strictest", strict.in_words());
+                                checked.tree.insert(key.clone(), strict);
+                                outcome
+                            }
+                            None => self.outcome(row, key),
+                        };
                         self.problems.key(key, format!("{why}; {outcome}"));
                     }
                 },
@@ -105,10 +123,26 @@ impl Check<'_> {
                         self.model_holds(&inner, key, checked);
                     }
                 }
+                (Place::Table, other) if key.as_slice() == ["security"] => {
+                    let message = format!("{} is not a table; using the strictest of its settings", shown(&other));
+                    self.problems.key(key, message);
+                    checked.tree.extend(schema::all_strictest());
+                }
                 (Place::Table | Place::Names, other) => {
                     self.problems.key(key, format!("{} is not a table; ignored", shown(&other)));
                 }
-                (Place::Unknown, _) => self.unknown(key),
+                (Place::Unknown, _) => {
+                    self.unknown(key);
+                    // A slip in a name must not loosen what was meant.
+                    let meant = schema::suggest(key).map(|meant| match meant.split_once('.') {
+                        Some((table, name)) => vec![table.to_owned(), name.to_owned()],
+                        None => [&key[..key.len() - 1], &[meant]].concat(),
+                    });
+                    if let Some((meant, strict)) = meant.and_then(|meant| schema::strictest(&meant)) {
+                        self.problems.key(&meant, format!("using {}, the strictest, until then", strict.in_words()));
+                        checked.tree.entry(meant).or_insert(strict);
+                    }
+                }
             }
             key.pop();
         }
@@ -255,7 +289,7 @@ impl Check<'_> {
                 _ => Err(wrong()),
             },
             Kind::Words => self.words(value, key).ok_or_else(wrong).map(Setting::Words),
-            Kind::Paths => paths(value).ok_or_else(wrong).map(Setting::Words),
+            Kind::Paths => self.paths(value, key).ok_or_else(wrong).map(Setting::Words),
             Kind::WordMap => self.word_map(value, key).ok_or_else(wrong).map(Setting::WordMap),
             Kind::Argv => argv(value).ok_or_else(|| format!("the value is not {allowed}")).map(Setting::Argv),
             Kind::Ports => ports(value).ok_or_else(wrong).map(Setting::Ports),
@@ -361,9 +395,30 @@ impl Check<'_> {
         found.metas.insert(name, MetaHook { help, run });
     }
 
-    /// Reads a list; an entry that isn't a word costs itself only.
+    /// Reads a list of words.
     fn words(&mut self, value: &Value, key: &[String]) -> Option<Vec<String>> {
-        let Value::Table(table) = value else { return None };
+        self.list(value, key, "a word", word)
+    }
+
+    /// Reads a list of absolute paths.
+    fn paths(&mut self, value: &Value, key: &[String]) -> Option<Vec<String>> {
+        self.list(value, key, "an absolute path", path)
+    }
+
+    /// Reads a list; an entry that isn't `what` costs itself only.
+    fn list(
+        &mut self,
+        value: &Value,
+        key: &[String],
+        what: &str,
+        read: fn(&Value) -> Option<String>,
+    ) -> Option<Vec<String>> {
+        let Value::Table(table) = value else {
+            // What is forbidden alone was meant to be forbidden.
+            let only = read(value).filter(|_| key.last().is_some_and(|name| name.starts_with("forbidden_")))?;
+            self.problems.key(key, format!("{} is not a list; taken for its one entry", shown(value)));
+            return Some(vec![only]);
+        };
         let mut words = BTreeMap::new();
         for (count, pair) in table.pairs::<Value, Value>().enumerate() {
             let Ok((index, entry)) = pair else { continue };
@@ -371,12 +426,12 @@ impl Check<'_> {
                 self.problems.key(key, format!("has more than {ENTRIES_MAX} entries; the rest is ignored"));
                 break;
             }
-            match (&index, word(&entry)) {
+            match (&index, read(&entry)) {
                 (Value::Integer(index), Some(word)) => {
                     words.insert(*index, word);
                 }
                 (Value::Integer(_), None) => {
-                    self.problems.key(key, format!("{} is not a word; ignored", shown(&entry)));
+                    self.problems.key(key, format!("{} is not {what}; ignored", shown(&entry)));
                 }
                 _ => self.problems.key(key, format!("the entry {} is not part of a list; ignored", shown(&index))),
             }
@@ -416,22 +471,12 @@ fn text(value: &Value, wrong: &dyn Fn() -> String) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Reads a list of absolute paths; one that isn't costs the whole list, for half of it would forbid less than was meant.
-fn paths(value: &Value) -> Option<Vec<String>> {
-    let Value::Table(table) = value else { return None };
-    let length = table.raw_len();
-    let all = table.pairs::<Value, Value>().take(ENTRIES_MAX + 1).count();
-    if length != all || all > ENTRIES_MAX {
-        return None;
-    }
-    let path = |index| {
-        let Ok(Value::String(text)) = table.raw_get::<Value>(index) else { return None };
-        let text = text.to_str().ok()?.to_owned();
-        let is_whole = text.starts_with('/') || text == "~" || text.starts_with("~/");
-        let is_fine = is_whole && text.len() <= TEXT_BYTES_MAX && !text.contains(char::is_control);
-        is_fine.then_some(text)
-    };
-    (1..=length).map(path).collect()
+fn path(value: &Value) -> Option<String> {
+    let Value::String(text) = value else { return None };
+    let text = text.to_str().ok()?;
+    let is_whole = text.starts_with('/') || *text == *"~" || text.starts_with("~/");
+    let fits = is_whole && text.len() <= TEXT_BYTES_MAX && !text.contains(char::is_control);
+    fits.then(|| text.to_owned())
 }
 
 fn argv(value: &Value) -> Option<Vec<String>> {

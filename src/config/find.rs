@@ -1,9 +1,9 @@
 //! Where the config is, and reading it: the only file access of this room.
 
 use std::ffi::OsStr;
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::Env;
@@ -22,8 +22,6 @@ pub enum Source {
     Variable,
     /// The user's own, under `$XDG_CONFIG_HOME` or `~/.config`.
     User,
-    /// `./config.lua`. It can't choose the shell, nor send a key to another machine.
-    Directory,
 }
 
 /// A config that was found, with its text or the reason why it can't be used.
@@ -33,8 +31,7 @@ pub(super) struct Found {
     pub(super) text: Result<String, String>,
 }
 
-/// Finds the first config there is. One that is there but can't be used ends the search: the next would be a
-/// stranger's where the user's own was meant.
+/// Finds the first config there is. One that is there but can't be used ends the search: the user's own was meant.
 pub(super) fn first(option: Option<&Path>, env: &Env, cwd: Option<&Path>) -> Option<Found> {
     // An empty path stays what it is: joined, it would be the directory.
     let under_cwd = |path: &Path| match cwd {
@@ -51,15 +48,11 @@ pub(super) fn first(option: Option<&Path>, env: &Env, cwd: Option<&Path>) -> Opt
         let text = read(&path, Source::Variable);
         return Some(Found { source: Source::Variable, text: text.map_err(|why| why.words), path });
     }
-    let own = user_path(env).map(|path| (Source::User, path));
-    let directory = cwd.map(|cwd| (Source::Directory, cwd.join("config.lua")));
-    for (source, path) in own.into_iter().chain(directory) {
-        match read(&path, source) {
-            Err(why) if why.absent => {}
-            text => return Some(Found { source, text: text.map_err(|why| why.words), path }),
-        }
+    let path = user_path(env)?;
+    match read(&path, Source::User) {
+        Err(why) if why.absent => None,
+        text => Some(Found { source: Source::User, text: text.map_err(|why| why.words), path }),
     }
-    None
 }
 
 /// `$XDG_CONFIG_HOME/reedclaw/config.lua`, where a relative variable doesn't count, as the XDG specification says.
@@ -75,10 +68,7 @@ fn variable<'a>(env: &'a Env, name: &str) -> Option<&'a OsStr> {
 }
 
 /// The path as a user would write it.
-pub(super) fn display(path: &Path, source: Source, env: &Env) -> String {
-    if source == Source::Directory {
-        return "./config.lua".into();
-    }
+pub(super) fn display(path: &Path, env: &Env) -> String {
     if let Some(home) = variable(env, "HOME").filter(|home| home.len() > 1)
         && let Ok(rest) = path.strip_prefix(home)
     {
@@ -116,30 +106,12 @@ fn read(path: &Path, source: Source) -> Result<String, Unreadable> {
         Source::Option => 0,
         // A pipe without a writer must not hold up a login.
         Source::Variable | Source::User => libc::O_NONBLOCK,
-        Source::Directory => {
-            // A link is looked at before it is opened: its error would be a riddle, and it is no file of this place.
-            if fs::symlink_metadata(path)?.is_symlink() {
-                return Err("not used: it is a link, not a plain file".into());
-            }
-            libc::O_NONBLOCK | libc::O_NOFOLLOW
-        }
     };
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     // Asked of the open file, so that nobody can swap it between the question and the reading.
     let metadata = file.metadata()?;
     if metadata.is_dir() {
         return Err("is a directory".into());
-    }
-    if source == Source::Directory {
-        if !metadata.is_file() {
-            return Err("not used: it is not a plain file".into());
-        }
-        if metadata.uid() != nix::unistd::geteuid().as_raw() {
-            return Err("not used: it belongs to somebody else".into());
-        }
-        if metadata.mode() & OTHERS_WRITE != 0 {
-            return Err("not used: others can write it (chmod go-w config.lua)".into());
-        }
     }
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;

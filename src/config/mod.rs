@@ -34,7 +34,7 @@ use check::{Check, Checked, Tree};
 use lua::{RunError, Sandbox};
 use places::Places;
 use problem::Problems;
-use tighten::{Own, Project as ProjectValues};
+use tighten::Own;
 
 pub use engine::{
     Action, Answer, HookContext, HookFailure, HookSet, Hooks, KeyDoes, OverlayHooks, ProjectAction, Suggested, Told,
@@ -91,6 +91,20 @@ pub struct Loaded {
     pub layers: Layers,
 }
 
+impl Loaded {
+    /// Lays `./config.lua` over the defaults for a user without a config, if it is trusted: for what asks no question and
+    /// has no prompt at which a project's file would be found.
+    pub fn lay_trusted_config(&mut self, request: &LoadRequest) {
+        let look = Look::of_request(request, self).filter(Look::is_config);
+        let overlay = look.and_then(|look| look.read(&request.env).ok());
+        if let Some(Verdict::Trusted(trusted)) = overlay.map(|overlay| Trust::of(&request.env).judge(overlay)) {
+            let Effective { settings, problems, layers, .. } = self.layers.with(&trusted, &request.env);
+            (self.settings, self.layers) = (settings, layers);
+            self.problems.extend(problems);
+        }
+    }
+}
+
 /// Why nothing could be loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
@@ -124,8 +138,8 @@ impl From<LoadError> for Failure {
     }
 }
 
-/// Loads the settings: the defaults, then the first config there is (`--config`, `$REEDCLAW_CONFIG`, the user's own,
-/// `./config.lua`) over them. Takes at most about 50 ms of processor time and 32 MiB, whatever the config does.
+/// Loads the settings: the defaults, then the first config there is (`--config`, `$REEDCLAW_CONFIG`, the user's own)
+/// over them. Where it can't be read as a whole, the defaults hold and the autonomy is `readonly`. Takes at most about 50 ms of processor time and 32 MiB, whatever the config does.
 ///
 /// # Errors
 /// `Unreadable` where `--config` names a file that can't be read; `Defaults` where the program itself is broken.
@@ -146,54 +160,42 @@ pub fn reload(request: &LoadRequest) -> Result<Loaded, LoadError> {
 fn load_or(request: &LoadRequest, otherwise: &'static str) -> Result<Loaded, LoadError> {
     let env = &request.env;
     let found = find::first(request.explicit.as_deref(), env, Some(&request.cwd));
-    let from_directory = found.as_ref().is_some_and(|found| found.source == Source::Directory);
-    // A file that merely lies in the directory sees what a project's file sees.
-    let script_env = if from_directory { &lua::project_env(env) } else { env };
-    let new_sandbox = |env| Sandbox::new(env).map_err(|error| LoadError::Defaults { why: error.message });
-    let sandbox = new_sandbox(env)?;
+    let sandbox = Sandbox::new(env).map_err(|error| LoadError::Defaults { why: error.message })?;
     let (defaults, default_problems) = defaults(&sandbox, env)?;
-    let sandbox = if from_directory { new_sandbox(script_env)? } else { sandbox };
 
     let mut checked = Checked::default();
     let mut problems = Problems::of("");
     if let Some(found) = &found {
-        let file = find::display(&found.path, found.source, env);
+        let file = find::display(&found.path, env);
         problems = Problems::of(&file);
         match &found.text {
             Err(why) if found.source == Source::Option => {
                 return Err(LoadError::Unreadable { path: problem::shorten(&file, 4096), why: why.clone() });
             }
             Err(why) => problems.file(None, format!("{why}; {otherwise}")),
-            Ok(text) => checked = run(&sandbox, text, script_env, &defaults, otherwise, &mut problems),
+            Ok(text) => checked = run(&sandbox, text, env, &defaults, otherwise, &mut problems),
         }
     }
     let given = |key: &str| checked.tree.keys().any(|have| problem::dotted(have) == key);
     let default_problems: Vec<Problem> = default_problems.into_iter().filter(|problem| !given(&problem.key)).collect();
-    let (own, hooks) = if from_directory {
-        let tightened = tighten::tighten(&Own::default(), &defaults, ProjectValues::of(checked), &mut problems);
-        let hooks = tightened.hooks.0;
-        // Hooks run again and again: they need the trust that a project's own file can be given.
-        for key in hooks.names() {
-            let message = "refused: in the working directory only .reedclaw.lua can have hooks, when you trust it";
-            problems.key(&key, message.into());
-        }
-        (tightened.own, hooks::FoundHooks::default())
-    } else {
-        (Own::chosen(checked.tree), checked.hooks)
-    };
+    let is_read = !problems.has_file();
+    if !is_read {
+        // What it said of security isn't known.
+        checked.tree.extend(schema::strictest(&["security", "autonomy"]));
+    }
+    let (own, hooks) = (Own::chosen(checked.tree), checked.hooks);
     let settings = settings::build(&defaults, &own, &mut problems)
         .map_err(|key| LoadError::Defaults { why: format!("{key} is missing") })?;
     let file = problems.file_name().to_owned();
     let layers = Layers::new(defaults, own, &file, &|key| problems.line(key), hooks.names());
     let mut problems = problems.finish();
-    let is_read = problems.iter().all(|problem| !problem.key.is_empty());
     problems.extend(default_problems);
     let (path, source) = found.map(|found| (found.path, found.source)).unzip();
     Ok(Loaded { settings, problems, path, source, is_read, hooks: Hooks::own(sandbox, hooks, &file), layers })
 }
 
 /// What holds where a whole config doesn't.
-const DEFAULTS_HOLD: &str = "the defaults hold";
+const DEFAULTS_HOLD: &str = "the defaults hold, and tools are readonly until it can be read";
 
 /// Runs a config and checks what it gives; `otherwise` says what holds where the whole of it is wrong.
 fn run(
@@ -250,8 +252,8 @@ pub fn own_path(env: &Env) -> Option<PathBuf> {
 }
 
 /// Gives `shell.program` of the user's config, for a start that has no time for more: nothing is run unless a config
-/// is there and its text contains `program`. It looks at `$REEDCLAW_CONFIG` and the user's own config, not at
-/// `./config.lua`, and never prints or fails.
+/// is there and its text contains `program`. It looks at `$REEDCLAW_CONFIG` and the user's own config,
+/// and never prints or fails.
 #[must_use]
 pub fn shell_program(env: &Env) -> Option<PathBuf> {
     let text = find::first(None, env, None)?.text.ok()?;
@@ -268,5 +270,5 @@ pub fn shell_program(env: &Env) -> Option<PathBuf> {
 /// The path as a user would write it, with `~` for their home.
 #[must_use]
 pub fn display_path(path: &Path, env: &Env) -> String {
-    find::display(path, Source::Option, env)
+    find::display(path, env)
 }

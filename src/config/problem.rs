@@ -76,6 +76,11 @@ impl Problems {
         self.push(self.line(key), dotted(key), message, true);
     }
 
+    /// Whether one is about the whole file.
+    pub(super) fn has_file(&self) -> bool {
+        self.list.iter().any(|problem| problem.key.is_empty())
+    }
+
     /// Adds a problem with the whole file.
     pub(super) fn file(&mut self, line: Option<u32>, message: String) {
         self.push(line, String::new(), message, false);

@@ -1,6 +1,7 @@
-//! A project's file, `.reedclaw.lua`: which one counts in a directory, its bytes read once, and what it would change,
-//! read from its source without running anything. Nothing here gives it any effect; `trust` does.
+//! A project's file, `.reedclaw.lua`, or `config.lua` in the directory of a start without a config: which one counts in a
+//! directory, its bytes read once, and what it would change, read from its source without running anything. Nothing here gives it any effect; `trust` does.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -10,15 +11,17 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::Mode;
 
-use super::Env;
 use super::find::{self, FILE_BYTES_MAX, OTHERS_WRITE};
 use super::layers::Layers;
 use super::places::Places;
 use super::problem::{dotted, shorten};
 use super::tighten;
+use super::{Env, LoadRequest, Loaded};
 
 /// The name of a project's file.
 pub const FILE_NAME: &str = ".reedclaw.lua";
+/// The name of a config in the directory where ReedClaw starts.
+const CONFIG_NAME: &str = "config.lua";
 /// Longest value that the list of changes shows, in characters.
 const VALUE_CHARS_MAX: usize = 60;
 
@@ -69,31 +72,50 @@ pub struct Change {
 
 impl Look {
     /// Looks for the nearest project's file: in `cwd` and above it, up to `home` where that lies above, else up to `/`.
+    /// Without one, `config.lua` counts in `start`, the directory that a user without a config of their own started in.
     /// Opens nothing.
     #[must_use]
-    pub fn around(cwd: &Path, home: Option<&Path>) -> Option<Self> {
+    pub fn around(cwd: &Path, home: Option<&Path>, start: Option<&Path>) -> Option<Self> {
         let cwd = cwd.canonicalize().ok()?;
         let home = home.and_then(|home| home.canonicalize().ok());
         let last = home.as_deref().filter(|home| cwd.starts_with(home));
         for directory in cwd.ancestors() {
-            let path = directory.join(FILE_NAME);
-            if let Ok(data) = path.symlink_metadata() {
-                let time =
-                    |seconds: i64, nanoseconds: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
-                let stamp = [
-                    i128::from(data.dev()),
-                    i128::from(data.ino()),
-                    i128::from(data.size()),
-                    time(data.ctime(), data.ctime_nsec()),
-                    time(data.mtime(), data.mtime_nsec()),
-                ];
-                return Some(Self { path, stamp });
+            if let Some(look) = Self::at(directory.join(FILE_NAME)) {
+                return Some(look);
             }
             if Some(directory) == last {
                 break;
             }
         }
-        None
+        let is_start = start.and_then(|start| start.canonicalize().ok()).is_some_and(|start| start == cwd);
+        is_start.then(|| Self::at(cwd.join(CONFIG_NAME))).flatten()
+    }
+
+    /// Looks for the project's file of a request's directory, where `loaded` has no config of the user's.
+    #[must_use]
+    pub fn of_request(request: &LoadRequest, loaded: &Loaded) -> Option<Self> {
+        let home = request.env.get(OsStr::new("HOME")).map(PathBuf::from);
+        let start = loaded.path.is_none().then_some(request.cwd.as_path());
+        Self::around(&request.cwd, home.as_deref(), start)
+    }
+
+    fn at(path: PathBuf) -> Option<Self> {
+        let data = path.symlink_metadata().ok()?;
+        let time = |seconds: i64, nanoseconds: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
+        let stamp = [
+            i128::from(data.dev()),
+            i128::from(data.ino()),
+            i128::from(data.size()),
+            time(data.ctime(), data.ctime_nsec()),
+            time(data.mtime(), data.mtime_nsec()),
+        ];
+        Some(Self { path, stamp })
+    }
+
+    /// Whether it is the config of the directory, which counts only where the user has none.
+    #[must_use]
+    pub fn is_config(&self) -> bool {
+        self.path.file_name() == Some(OsStr::new(CONFIG_NAME))
     }
 
     /// Reads the file that was found.
@@ -101,16 +123,16 @@ impl Look {
     /// # Errors
     /// It is a link, another user's, writable by others, no plain file, too large or no text.
     pub fn read(&self, env: &Env) -> Result<Overlay, Refused> {
-        let file = find::display(&self.path, find::Source::Option, env);
+        let file = find::display(&self.path, env);
         let root = self.path.parent().unwrap_or(Path::new("/"));
-        read(root)
+        read(root, self.path.file_name().unwrap_or_default())
             .map(|(root_id, text)| Overlay { root: root.to_owned(), root_id, text, file: file.clone() })
             .map_err(|why| Refused { file: shorten(&file, 4096), why })
     }
 }
 
 /// Opens the directory, then the file in it, so that neither can be swapped between the questions and the reading.
-fn read(root: &Path) -> Result<((u64, u64), String), String> {
+fn read(root: &Path, name: &OsStr) -> Result<((u64, u64), String), String> {
     let system = |error: nix::Error| match error {
         nix::Error::ELOOP => "it is a link, not a plain file".to_owned(),
         nix::Error::EACCES => "permission denied".to_owned(),
@@ -119,7 +141,7 @@ fn read(root: &Path) -> Result<((u64, u64), String), String> {
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let directory: OwnedFd = open(root, flags | OFlag::O_DIRECTORY, Mode::empty()).map_err(system)?;
     // A pipe without a writer must not hold up a prompt.
-    let file = openat(&directory, FILE_NAME, flags | OFlag::O_NONBLOCK | OFlag::O_NOCTTY, Mode::empty());
+    let file = openat(&directory, name, flags | OFlag::O_NONBLOCK | OFlag::O_NOCTTY, Mode::empty());
     let file = File::from(file.map_err(system)?);
     let io = |error: std::io::Error| error.to_string();
     let data = file.metadata().map_err(io)?;
@@ -130,7 +152,7 @@ fn read(root: &Path) -> Result<((u64, u64), String), String> {
         return Err("it belongs to somebody else".into());
     }
     if data.mode() & OTHERS_WRITE != 0 {
-        return Err(format!("others can write it (chmod go-w {FILE_NAME})"));
+        return Err(format!("others can write it (chmod go-w {})", name.display()));
     }
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(io)?;

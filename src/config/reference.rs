@@ -20,8 +20,8 @@ pub fn limits() -> Vec<(&'static str, String, &'static str)> {
     let off = "it is stopped, told once, and off until `:config reload`";
     let busy = "the same, for a machine that is busy";
     vec![
-        ("a config's file", format!("{} KiB", FILE_BYTES_MAX / 1024), "it is not used; the defaults hold"),
-        ("loading it: processor time", ms(LOAD_TIME.cpu), "it is stopped; the defaults hold"),
+        ("a config's file", format!("{} KiB", FILE_BYTES_MAX / 1024), "it is not used; the defaults hold, readonly"),
+        ("loading it: processor time", ms(LOAD_TIME.cpu), "it is stopped; the defaults hold, readonly"),
         ("loading it: time on the wall", ms(LOAD_TIME.wall), busy),
         ("its memory, hooks included", kib(MEMORY_BYTES_MAX), "the script, or the hook, ends with an error"),
         ("one call of a hook: processor time", ms(HOOK_TIME.cpu), off),

@@ -5,6 +5,7 @@ use std::fmt;
 
 use Project::{Adds, Drops, Less, May, NewLocal, Not, Only, Stricter};
 
+use super::check::Setting;
 use crate::proto::action::Autonomy;
 
 /// What a setting's value must be.
@@ -419,6 +420,23 @@ pub(super) fn place(key: &[String]) -> Place {
         };
     }
     Place::Unknown
+}
+
+/// The strictest value of a security setting, which holds where the one that was given is wrong.
+pub(super) fn strictest<S: AsRef<str>>(key: &[S]) -> Option<(Vec<String>, Setting)> {
+    let key: Vec<String> = key.iter().map(|part| part.as_ref().to_owned()).collect();
+    let Place::Leaf(row) = place(&key) else { return None };
+    let value = match row.project {
+        Stricter(words) => Setting::Text((*words.first()?).to_owned()),
+        Only(value) => Setting::Bool(value),
+        _ => return None,
+    };
+    (key[0] == "security").then_some((key, value))
+}
+
+/// The strictest value of every security setting that has one.
+pub(super) fn all_strictest() -> impl Iterator<Item = (Vec<String>, Setting)> {
+    ROWS.iter().filter_map(|row| strictest(&row.path.split('.').collect::<Vec<_>>()))
 }
 
 /// Finds the key that was probably meant: one beside the unknown key, or the same word at another place.

@@ -360,7 +360,8 @@ fn a_config_that_does_not_run_costs_only_itself() {
         let told = lines(&loaded);
         assert_eq!(told.len(), 1, "{config}: {told:?}");
         assert!(told[0].contains(want), "{config}: {told:?} lacks {want}");
-        assert!(told[0].ends_with("; the defaults hold"), "{told:?}");
+        assert!(told[0].ends_with("; the defaults hold, and tools are readonly until it can be read"), "{told:?}");
+        assert_eq!(loaded.settings.security.autonomy, crate::proto::action::Autonomy::Readonly);
         assert_eq!(loaded.settings.context.max_turns, 40);
     }
 }
@@ -439,59 +440,85 @@ fn the_first_config_there_is_counts() {
     assert_eq!(Failure::from(error).kind, FailureKind::Config);
     request.explicit = None;
     request.env.insert("REEDCLAW_CONFIG".into(), "/nope.lua".into());
-    assert_eq!(lines(&load(&request).expect("a load")), ["/nope.lua: there is no such file; the defaults hold"]);
+    let loaded = load(&request).expect("a load");
+    let want = "/nope.lua: there is no such file; the defaults hold, and tools are readonly until it can be read";
+    assert_eq!(lines(&loaded), [want]);
+    assert_eq!(loaded.settings.security.autonomy, crate::proto::action::Autonomy::Readonly);
 }
 
 #[test]
-fn a_config_in_the_working_directory_grants_itself_nothing() {
+fn a_config_in_the_working_directory_is_a_projects_file_for_who_has_none() {
     let home = Home::with("");
-    let path = home.dir.path().join("work/config.lua");
-    fs::remove_file(home.dir.path().join("home/.config/reedclaw/config.lua")).expect("removed");
     home.write(
         "work/config.lua",
-        "return { prompt = 'shell', shell = { program = '/tmp/evil' }, models = {\n\
-           a = { endpoint = 'http://127.0.0.1:1' },\n\
-           b = { endpoint = 'http://evil' },\n\
-           c = { endpoint = 'http://127.0.0.1:1', key_env = 'K', key_command = { 'evil' } } },\n\
-           on_command = function() end, keys = { f5 = { insert = 'x' } },\n\
-           system_prompt = os.getenv('SECRET') or 'none', default_model = 'a' }",
+        "return { prompt = 'shell', shell = { program = '/tmp/evil' }, system_prompt = 'it' }",
     );
-    let mut request = home.request();
-    request.env.insert("SECRET".into(), "s3cret".into());
-    let loaded = load(&request).expect("a load");
-    assert_eq!(loaded.source, Some(Source::Directory));
-    let told = lines(&loaded);
-    for (line, want) in [
-        (1, "shell.program: refused: a project can't choose the shell"),
-        (3, "models.b.endpoint: refused: a project can't send your questions to another machine"),
-        (4, "models.c.key_env: refused: a project can't say which key is sent"),
-        (4, "models.c.key_command: refused: a project can't run a program for a key"),
-        (5, "hooks.on_command: refused: in the working directory only .reedclaw.lua can have hooks"),
-        (5, "keys.f5: refused: in the working directory only .reedclaw.lua can have hooks"),
-    ] {
-        let found = |told: &String| told.starts_with(&format!("./config.lua:{line}: {want}"));
-        assert!(
-            told.iter().any(found) || (want.starts_with("hooks") && told.iter().any(|it| it.contains(want))),
-            "{want}: {told:#?}"
-        );
-    }
-    assert_eq!(told.len(), 6, "{told:#?}");
-    let settings = &loaded.settings;
-    assert_eq!((settings.shell.program.clone(), settings.prompt), (None, PromptStyle::Shell));
-    assert_eq!((settings.system_prompt.as_str(), settings.models.len()), ("none", 2));
-    assert!(settings.models.values().all(|model| model.key.is_none()));
-    assert!(loaded.hooks.keys().is_empty() && !loaded.hooks.has("on_command"));
+    let request = home.request();
+    assert_eq!(Look::of_request(&request, &home.load()), None, "the user has a config");
 
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).expect("permissions");
-    let loaded = home.load();
-    assert!(lines(&loaded)[0].starts_with("./config.lua: not used: others can write it"), "{loaded:?}");
-    assert_eq!(loaded.settings.prompt, PromptStyle::Default);
-    home.write("other.lua", "return { prompt = 'shell' }");
-    fs::remove_file(&path).expect("removed");
-    symlink("../other.lua", &path).expect("a link");
-    let loaded = home.load();
-    assert!(lines(&loaded)[0].starts_with("./config.lua: not used: it is a link"), "{loaded:?}");
-    assert_eq!(loaded.settings.prompt, PromptStyle::Default);
+    fs::remove_file(home.dir.path().join("home/.config/reedclaw/config.lua")).expect("removed");
+    let load = || {
+        let mut loaded = home.load();
+        loaded.lay_trusted_config(&request);
+        loaded
+    };
+    let before = load();
+    assert_eq!((before.source, lines(&before), before.settings.prompt), (None, Vec::new(), PromptStyle::Default));
+    let look = Look::of_request(&request, &before).expect("the file");
+    let elsewhere = Look::around(&home.dir.path().join("home"), None, Some(&request.cwd));
+    assert!(look.is_config() && elsewhere.is_none(), "only where the start was");
+    assert!(Trust::of(&request.env).trust(look.read(&request.env).expect("a readable file")).1.is_ok());
+    let trusted = load();
+    assert_eq!((trusted.settings.prompt, trusted.settings.system_prompt.as_str()), (PromptStyle::Shell, "it"));
+    assert_eq!(trusted.settings.shell.program, None);
+    assert!(lines(&trusted)[0].contains("config.lua:1: shell.program: refused: a project can't choose the shell"));
+    // One byte more.
+    home.write("work/config.lua", "return { prompt = 'shell' } ");
+    assert_eq!(load().settings.prompt, PromptStyle::Default);
+    home.write("work/.reedclaw.lua", "return {}");
+    assert!(!Look::of_request(&request, &home.load()).expect("the file").is_config());
+}
+
+#[test]
+fn mistakes_in_security_fail_closed() {
+    use crate::proto::action::Autonomy::{Full, Readonly, Supervised};
+    let sandbox = |settings: &Settings| settings.security.sandbox;
+    for (config, autonomy, mode, told) in [
+        ("autonomy = 'full'", Full, SandboxChoice::Prefer, ""),
+        ("autonomy = 'Readonly'", Readonly, SandboxChoice::Prefer, "using \"readonly\", the strictest"),
+        ("autonomy = 7", Readonly, SandboxChoice::Prefer, "using \"readonly\", the strictest"),
+        ("sandbox = 'requried'", Supervised, SandboxChoice::Require, "using \"require\", the strictest"),
+        ("autonmy = 'readonly'", Readonly, SandboxChoice::Prefer, "using \"readonly\", the strictest, until then"),
+        ("high = 'deyn'", Supervised, SandboxChoice::Prefer, "using \"deny\", the strictest"),
+        ("workspace_only = 0", Supervised, SandboxChoice::Prefer, "using true, the strictest"),
+    ] {
+        let loaded = Home::with(format!("return {{ security = {{ {config} }} }}")).load();
+        assert_eq!((loaded.settings.security.autonomy, sandbox(&loaded.settings)), (autonomy, mode), "{config}");
+        assert!(lines(&loaded).iter().any(|line| line.contains(told)) || told.is_empty(), "{config}: {loaded:?}");
+    }
+    let loaded = Home::with("return { autonomy = 'readonly' }").load();
+    assert_eq!(loaded.settings.security.autonomy, Readonly, "at the wrong place");
+    let loaded = Home::with("return { security = true }").load();
+    assert_eq!((loaded.settings.security.autonomy, sandbox(&loaded.settings)), (Readonly, SandboxChoice::Require));
+    assert!(lines(&loaded)[0].ends_with("security: true is not a table; using the strictest of its settings"));
+
+    let loaded = Home::with("return { security = { forbidden_paths = '~/secret' } }").load();
+    assert_eq!(loaded.settings.security.forbidden_paths, ["~/secret"]);
+    assert!(lines(&loaded)[0].contains("\"~/secret\" is not a list; taken for its one entry"), "{loaded:?}");
+
+    let list =
+        "return { security = { forbidden_paths = { '~/secret', 'rel', 7, '/x' }, forbidden_commands = { 'dd', {} } } }";
+    let loaded = Home::with(list).load();
+    assert_eq!(loaded.settings.security.forbidden_paths, ["~/secret", "/x"]);
+    assert_eq!(loaded.settings.security.forbidden_commands, ["dd"]);
+    let told = lines(&loaded).join("\n");
+    for entry in [
+        "forbidden_paths: \"rel\" is not an absolute path; ignored",
+        "7 is not an absolute path",
+        "a table is not a word",
+    ] {
+        assert!(told.contains(entry), "{told}");
+    }
 }
 
 #[test]
@@ -562,7 +589,7 @@ fn some_value(kind: Kind) -> String {
 fn with_project(home: &Home, text: &str) -> Effective {
     home.write("work/.reedclaw.lua", text);
     let request = home.request();
-    let look = Look::around(&request.cwd, None).expect("the file");
+    let look = Look::around(&request.cwd, None, None).expect("the file");
     let overlay = look.read(&request.env).expect("a readable file");
     let (trusted, written) = Trust::of(&request.env).trust(overlay);
     written.expect("a record");
@@ -610,7 +637,8 @@ fn the_example_of_a_project_holds_whole() {
 fn trust_is_of_these_bytes_in_this_directory() {
     let home = Home::with("");
     let request = home.request();
-    let read = || Look::around(&request.cwd, None).expect("the file").read(&request.env).expect("a readable file");
+    let read =
+        || Look::around(&request.cwd, None, None).expect("the file").read(&request.env).expect("a readable file");
     home.write("work/.reedclaw.lua", "return { prompt = 'shell' }");
     let mut trust = Trust::of(&request.env);
     assert!(matches!(trust.judge(read()), Verdict::Unknown { before: None, .. }));
@@ -650,7 +678,8 @@ fn what_a_file_would_change_is_told_without_running_it() {
          shell = { program = '/x' },\n  security = { forbidden_commands = { 'make' } },\n  [evil()] = 1,\n}",
     );
     let request = home.request();
-    let overlay = Look::around(&request.cwd, None).expect("the file").read(&request.env).expect("a readable file");
+    let overlay =
+        Look::around(&request.cwd, None, None).expect("the file").read(&request.env).expect("a readable file");
     let (changes, is_complete) = overlay.changes(&home.load().layers);
     let told: Vec<_> =
         changes.iter().map(|it| (it.line, it.key.as_str(), it.from.as_deref(), it.to.as_str())).collect();
@@ -674,7 +703,7 @@ fn the_nearest_file_counts_up_to_the_home() {
     let root = home.dir.path();
     fs::create_dir_all(root.join("home/a/b")).expect("directories");
     home.write(".reedclaw.lua", "return {}");
-    let from = |cwd: &str| Look::around(&root.join(cwd), Some(&root.join("home")));
+    let from = |cwd: &str| Look::around(&root.join(cwd), Some(&root.join("home")), None);
     assert_eq!(from("home/a/b"), None);
     assert!(from("work").is_some(), "outside of the home it goes up to the root");
     home.write("home/.reedclaw.lua", "return {}");

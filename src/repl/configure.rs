@@ -135,10 +135,6 @@ impl Repl {
 
     /// Tells what is particular about the config at the start.
     pub(super) fn tell_config(&self) {
-        if self.runtime.config.is_of_directory {
-            let told = "you have no config of your own: ./config.lua of this directory holds, and can only tighten";
-            self.console.notice(told);
-        }
         self.tell_taken_metas();
     }
 

@@ -105,7 +105,7 @@ impl Repl {
     /// Looks at the project's file where the shell is; asks about one that nobody has looked at.
     pub(super) fn look_for_project(&mut self) -> Flow {
         let cwd = state::read(&self.state).cwd.clone();
-        let look = Look::around(&cwd, self.home.as_deref());
+        let look = Look::around(&cwd, self.home.as_deref(), self.runtime.config.start_directory());
         let project = &mut self.configured.project;
         let is_stale = std::mem::take(&mut project.is_stale);
         if look == project.look && !is_stale {
@@ -306,7 +306,7 @@ impl Repl {
     }
 
     fn read_project(&self, cwd: &Path) -> Option<Overlay> {
-        let Some(look) = Look::around(cwd, self.home.as_deref()) else {
+        let Some(look) = Look::around(cwd, self.home.as_deref(), self.runtime.config.start_directory()) else {
             self.console.notice("there is no project file (.reedclaw.lua) here or above");
             return None;
         };

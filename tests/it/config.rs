@@ -176,22 +176,49 @@ fn a_projects_file_that_nobody_has_trusted_is_not_run() {
 }
 
 #[test]
-fn a_config_of_the_directory_holds_but_grants_nothing_and_is_told() {
+fn a_config_of_the_directory_is_asked_about_like_a_projects_file() {
     let config = "return {\n  context = { max_turns = 7 },\n  history = { entries_max = 0 },\n  \
-                  editor = { abbreviations = { ls = 'evil' } },\n  on_command = function() return 'evil' end,\n  \
                   system_prompt = tostring(os.getenv('SECRET')),\n}";
     let home = home(&[("p/config.lua", config)]);
-    let spawn = Spawn::reedclaw().home(home.path()).cwd(&home.path().join("p")).env("SECRET", "s3cret").size(100, 140);
-    let session = Session::spawn(spawn);
-    session.expect_text("you have no config of your own: ./config.lua of this directory holds, and can only tighten");
-    session.expect_text("./config.lua:3: history.entries_max: refused: a project can't make the history forget");
-    session.expect_text("./config.lua:4: editor.abbreviations: refused: a project can't put commands into your lines");
-    session.expect_text("hooks.on_command: refused: in the working directory only .reedclaw.lua can have hooks");
-    session.run("clear");
-    session.run("true");
+    let start = || {
+        let spawn = Spawn::reedclaw().home(home.path()).cwd(&home.path().join("p")).env("SECRET", "s3cret");
+        Session::spawn(spawn.size(100, 140))
+    };
+    let session = start();
+    session.expect_text("~/p/config.lua is new to you. Nothing of it has run.");
+    session.expect_text("trust [t]  look [l]  ignore [i, Enter]  never [n]");
+    session.type_text("i");
+    session.expect_prompt();
     session.run(":config show");
-    session.expect_text("context.max_turns = 7  -- ./config.lua:2");
-    session.expect_text("history.entries_max = 100000  -- default");
-    session.expect_text("system_prompt = \"nil\"  -- ./config.lua:6");
-    assert!(!session.screen_text().contains("evil"), "{}", session.screen_text());
+    session.expect_text("context.max_turns = 40  -- default");
+    drop(session);
+
+    let shown = || text(&run(home.path(), "p", &["config", "show", "--origin"]).stdout);
+    assert!(shown().contains("context.max_turns = 40  -- default"), "{}", shown());
+    let session = start();
+    session.expect_text("trust [t]  look [l]  ignore [i, Enter]  never [n]");
+    session.type_text("t");
+    session.expect_text("config.lua:3: history.entries_max: refused: a project can't make the history forget");
+    session.expect_prompt();
+    assert!(shown().contains("context.max_turns = 7  -- ~/p/config.lua:2"), "{}", shown());
+    assert!(shown().contains("system_prompt = \"nil\""), "{}", shown());
+}
+
+#[test]
+fn tools_are_readonly_while_the_config_cannot_be_read() {
+    for config in ["return { security = { autonomy = 'readonly' ", "return 5"] {
+        let home = home(&[(CONFIG, config), ("ws/a.txt", "alpha")]);
+        let args = "{\"path\": \"b.txt\", \"content\": \"x\"}";
+        let output =
+            run(home.path(), "ws", &["tool", "run", "file_write", "--json", args, "--workspace", ".", "--yes"]);
+        assert!(!output.status.success() && !home.path().join("ws/b.txt").exists(), "{config}");
+        let told = text(&output.stderr);
+        assert_eq!(told.matches("tools are readonly until it can be read").count(), 1, "{told}");
+        let read = run(
+            home.path(),
+            "ws",
+            &["tool", "run", "file_read", "--json", "{\"path\": \"a.txt\"}", "--workspace", "."],
+        );
+        assert!(read.status.success(), "{}", text(&read.stderr));
+    }
 }
