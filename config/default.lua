@@ -324,7 +324,7 @@ return {
     -- whole number, 1 to 1000: rounds of tool calls for one question; then the model must answer.
     tool_rounds = 25,
     -- whole number, 1 to 1000: the same for `reedclaw agent -m`, which nobody watches.
-    tool_rounds_once = 5,
+    tool_rounds_once = 25,
     -- bytes, 1024 to 268435456: of an answer; a longer one is stopped.
     response_bytes = 1024 * 1024,
     -- milliseconds, 1 to 600000: how long a tool may take that has no limit of its own.

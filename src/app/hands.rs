@@ -65,12 +65,64 @@ pub fn project_top(env: &Env, cwd: &Path) -> Option<PathBuf> {
     top.map(Path::to_owned)
 }
 
-/// Whether a directory is the user's own, and neither home nor what contains it.
+/// The workspace for somebody who names a directory: the top of the git repository or project around it, else that directory.
+///
+/// # Errors
+/// It is the home or contains it: with that as a workspace a model would reach everything.
+pub fn workspace_named(env: &Env, path: &Path) -> Result<PathBuf, Failure> {
+    let top = project_top(env, path).filter(|top| !holds_home(env, top));
+    let named = top.unwrap_or_else(|| path.to_owned());
+    if holds_home(env, &named) {
+        return Err(Failure {
+            kind: FailureKind::User,
+            message: format!("tools can't work in {}: it is your home, or contains it", named.display()),
+            hint: "name a directory of a project".into(),
+        });
+    }
+    Ok(named)
+}
+
+/// Top directories of a system: nobody's project.
+const SYSTEM: [&str; 24] = [
+    "bin",
+    "boot",
+    "dev",
+    "etc",
+    "home",
+    "lib",
+    "lib32",
+    "lib64",
+    "libx32",
+    "lost+found",
+    "media",
+    "mnt",
+    "nix",
+    "opt",
+    "proc",
+    "root",
+    "run",
+    "sbin",
+    "snap",
+    "srv",
+    "sys",
+    "tmp",
+    "usr",
+    "var",
+];
+
+/// Whether a directory is the user's own, neither home nor what contains it, and not the system's.
 fn is_own(env: &Env, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    let home = variable(env, "HOME").map(PathBuf::from).unwrap_or_else(|| "/".into());
     let is_users = path.metadata().is_ok_and(|data| data.uid() == nix::unistd::geteuid().as_raw());
-    is_users && !home.starts_with(path) && path.components().count() > 2
+    let is_systems = path.parent() == Some(Path::new("/"))
+        && path.file_name().is_some_and(|name| SYSTEM.iter().any(|system| name == *system));
+    is_users && !holds_home(env, path) && !is_systems
+}
+
+/// Whether a directory is the home or contains it.
+fn holds_home(env: &Env, path: &Path) -> bool {
+    let home = variable(env, "HOME").map(PathBuf::from).unwrap_or_else(|| "/".into());
+    home.starts_with(path) || home.canonicalize().is_ok_and(|home| home.starts_with(path))
 }
 
 /// Hands, and what was wrong with tools that they lack.
@@ -353,5 +405,49 @@ impl Memory for StoredMemory {
             Found { conversation: id.0, title: title.clone(), role: role.to_owned(), text: hit.excerpt }
         };
         Ok(hits.into_iter().map(place).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_named_directory_is_the_workspace_or_is_refused() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let home = dir.path().canonicalize().expect("a path").join("home");
+        for path in ["home/plain/sub", "home/repo/.git", "home/repo/src", "other/deep"] {
+            std::fs::create_dir_all(home.with_file_name("").join(path)).expect("a directory");
+        }
+        let env: Env = [("HOME".into(), home.clone().into_os_string())].into();
+        let other = home.with_file_name("other");
+        for (named, workspace) in [
+            (home.join("plain/sub"), home.join("plain/sub")),
+            (home.join("repo/src"), home.join("repo")),
+            (other.clone(), other),
+            ("/usr".into(), "/usr".into()),
+        ] {
+            assert_eq!(workspace_named(&env, &named), Ok(workspace), "{}", named.display());
+        }
+        for named in [home.as_path(), home.parent().expect("a parent"), Path::new("/")] {
+            let refused = workspace_named(&env, named).expect_err("refused");
+            assert!(refused.message.contains("it is your home, or contains it"), "{refused:?}");
+        }
+        // A repository that is the home itself is no workspace for what lies in it.
+        std::fs::create_dir(home.join(".git")).expect("a directory");
+        assert_eq!(workspace_named(&env, &home.join("plain")), Ok(home.join("plain")));
+    }
+
+    #[test]
+    fn a_directory_right_below_the_root_is_a_workspace_and_a_systems_isnt() {
+        let env: Env = [("HOME".into(), "/nonexistent/home".into())].into();
+        let configured = Path::new("/configured");
+        for path in ["/", "/tmp", "/usr", "/etc", "/root"] {
+            assert_eq!(workspace_for(&env, Path::new(path), configured), configured, "{path}");
+        }
+        // Only root may make one there.
+        if let Ok(dir) = tempfile::tempdir_in("/") {
+            assert_eq!(workspace_for(&env, dir.path(), configured), dir.path());
+        }
     }
 }

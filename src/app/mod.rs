@@ -36,7 +36,7 @@ pub use channel::{Channel, Received};
 pub use guard::{policy_rules, verdict_lines};
 pub use hands::{
     Handed, allowed_commands, allowed_rows, hands, sandbox_mode, sandbox_name, sandbox_place, workspace_dir,
-    workspace_for,
+    workspace_for, workspace_named,
 };
 pub use listed::{ListedHere, export_allowed, read_list};
 use money::money_options;

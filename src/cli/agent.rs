@@ -17,6 +17,7 @@ use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
 
 use super::chat::{has_terminal, next_question, unreadable};
+use super::command::{autonomy, set_autonomy};
 use super::person::AtTty;
 use super::wire::Line;
 use crate::agent::{Cancel, changed_line};
@@ -68,6 +69,7 @@ pub(super) fn definition() -> Command {
                 .value_parser(clap::value_parser!(PathBuf))
                 .help("Works in the repository or project around DIR, in place of the configured workspace"),
         )
+        .arg(autonomy("How much the model may do unasked, in place of what the config says"))
         .arg(
             text("conversation", "ID")
                 .value_parser(conversation)
@@ -151,6 +153,7 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
         runtime.settings.limits.tool_rounds_once = runtime.settings.limits.tool_rounds;
         runtime.agent.configure(app::agent_options(&runtime.settings, &runtime.env, ChannelKind::Agent));
     }
+    set_autonomy(&mut runtime, matches);
     if let Some(name) = &named.model {
         runtime.agent.use_model(name)?;
     }
@@ -158,7 +161,7 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
     let workspace = match &named.path {
         Some(path) => {
             runtime.cwd = directory(path)?;
-            app::workspace_for(&runtime.env, &runtime.cwd, &configured)
+            app::workspace_named(&runtime.env, &runtime.cwd)?
         }
         None => configured.clone(),
     };

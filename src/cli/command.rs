@@ -5,12 +5,14 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Arg, ArgAction, Command};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::import;
-use crate::app;
+use crate::app::{self, Runtime};
 use crate::host;
 use crate::log::Level;
+use crate::proto::action::Autonomy;
 use crate::proto::{Failure, FailureKind};
 
 /// The whole command line, for parsing and for `--help`.
@@ -187,6 +189,26 @@ fn config_of(matches: &clap::ArgMatches) -> Option<PathBuf> {
 /// A number and what it counts.
 pub(super) fn counted(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// `--autonomy LEVEL`.
+pub(super) fn autonomy(help: &'static str) -> Arg {
+    Arg::new("autonomy")
+        .long("autonomy")
+        .value_name("LEVEL")
+        .value_parser(PossibleValuesParser::new(Autonomy::WORDS))
+        .help(help)
+}
+
+/// What `--autonomy` says.
+pub(super) fn autonomy_of(matches: &ArgMatches) -> Option<Autonomy> {
+    matches.get_one::<String>("autonomy").and_then(|word| Autonomy::of(word))
+}
+
+/// Lets what `--autonomy` says hold for this run. The person has typed it, so it may also raise what the config says.
+pub(super) fn set_autonomy(runtime: &mut Runtime, matches: &ArgMatches) {
+    let security = &mut runtime.settings.security;
+    security.autonomy = autonomy_of(matches).unwrap_or(security.autonomy);
 }
 
 /// Prints a failure on standard error, as every subcommand does.

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use super::backing;
 use super::dispatch::Interactive;
 use crate::app::{self, Request, Runtime};
+use crate::proto::{Failure, FailureKind};
 use crate::repl::Shell;
 use crate::shell::spawn::{Dialect, Start};
 use crate::shell::supervise::{Ending, end_by_signal, supervise};
@@ -67,13 +68,28 @@ fn start(how: &Interactive, ignored: sys::Ignored) -> Result<Ending, String> {
     app::start_log(&crate::host::environment(), false, text(&how.own.log_level).as_deref());
     let config = how.own.config.clone().map(PathBuf::from);
     let request = Request { config, model: text(&how.own.model), ..Request::default() };
-    let runtime = Runtime::start(&request).map_err(|failure| one_line(&failure.message, &failure.hint))?;
+    let mut runtime = Runtime::start(&request).map_err(|failure| one_line(&failure.message, &failure.hint))?;
+    if how.own.path.is_some() {
+        tell_where_tools_work(&mut runtime);
+    }
     let program = backing::find(runtime.settings.shell.program.clone());
     let dialect = dialect_of(&program)?;
     install_panic_hook();
     let size = sys::WindowSize::default();
     let start = Start { program, login: how.login, arguments: how.shell_arguments.clone(), size, ignored };
     Ok(runtime.run(&Shell::new(start, dialect)))
+}
+
+/// Tells where tools work, where it isn't the directory that `--path` names.
+fn tell_where_tools_work(runtime: &mut Runtime) {
+    let configured = app::workspace_dir(&runtime.settings, &runtime.env);
+    let is_taken = app::workspace_for(&runtime.env, &runtime.cwd, &configured) != configured;
+    if !is_taken && !runtime.cwd.starts_with(&configured) && !runtime.agent.models().is_empty() {
+        let (cwd, configured) = (runtime.cwd.display(), configured.display());
+        let message = format!("--path {cwd}: tools don't work there, but in {configured}");
+        let hint = "they work in a directory of your own that is neither your home nor the system's".to_owned();
+        runtime.problems.push(Failure { kind: FailureKind::User, message, hint });
+    }
 }
 
 fn dialect_of(program: &Path) -> Result<Dialect, String> {

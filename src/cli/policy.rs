@@ -8,14 +8,14 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 
-use super::command::report;
+use super::command::{autonomy, autonomy_of, report};
 use super::wire::verdict_object;
 use crate::app::policy_rules;
 use crate::config::{self, Effective, LoadRequest, Look, Trust, Verdict};
 use crate::gate::Disk;
 use crate::host;
 use crate::policy::{Context, Files, NoFiles, Rules, judge};
-use crate::proto::action::{Action, Autonomy};
+use crate::proto::action::Action;
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 
@@ -39,13 +39,7 @@ pub(super) fn definition() -> Command {
                 "The workspace, in place of the one of the config; it is the working directory too",
             ))
             .arg(directory("home", "The home, in place of yours; of the disk nothing is looked at then"))
-            .arg(
-                Arg::new("autonomy")
-                    .long("autonomy")
-                    .value_name("LEVEL")
-                    .value_parser(clap::builder::PossibleValuesParser::new(Autonomy::WORDS))
-                    .help("The autonomy, in place of the one of the config"),
-            )
+            .arg(autonomy("The autonomy, in place of the one of the config"))
             .arg(
                 Arg::new("command")
                     .value_name("COMMAND")
@@ -115,9 +109,7 @@ fn rules(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<(Rules, bool
         }
         rules.workspace = workspace.to_string_lossy().into_owned();
     }
-    if let Some(autonomy) = matches.get_one::<String>("autonomy").and_then(|word| Autonomy::of(word)) {
-        rules.autonomy = autonomy;
-    }
+    rules.autonomy = autonomy_of(matches).unwrap_or(rules.autonomy);
     Ok((rules, home.is_none()))
 }
 

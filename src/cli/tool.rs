@@ -11,7 +11,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 
 use super::agent::watch_interrupts;
-use super::command::report;
+use super::command::{autonomy, report, set_autonomy};
 use super::person::AtTty;
 use crate::agent::{Cancel, Person};
 use crate::app::{self, ChannelKind, Request, Runtime};
@@ -61,6 +61,7 @@ pub(super) fn definition() -> Command {
                         .value_parser(clap::value_parser!(PathBuf))
                         .help("Where it works, in place of the configured workspace"),
                 )
+                .arg(autonomy("How much is done unasked, in place of what the config says"))
                 .arg(
                     Arg::new("yes")
                         .long("yes")
@@ -127,6 +128,7 @@ fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
 fn call(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     let mut runtime = start(config)?;
     runtime.settings.limits.output_bytes = OUTPUT_BYTES_MAX;
+    set_autonomy(&mut runtime, matches);
     let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
     let workspace = match matches.get_one::<PathBuf>("workspace") {
         Some(named) => canonical(named)?,

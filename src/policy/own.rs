@@ -23,13 +23,14 @@ impl Run<'_, '_> {
         let has = |wanted: &str| rest.iter().any(|word| listed(wanted, word));
         let verb = rest.first().map(String::as_str).unwrap_or_default();
         let second = rest.get(1).map(String::as_str).unwrap_or_default();
+        let sets_autonomy = rest.iter().any(|word| word.split('=').next() == Some("--autonomy"));
         let opens = match verb {
             "allow" => second == "import",
             "estop" => has("--clear"),
             "plugin" => listed("install remove", second),
             "memory" => second == "clear" && has("--yes"),
-            "tool" => second == "run" && (has("--yes") || has_config),
-            "agent" => has_config,
+            "tool" => second == "run" && (has("--yes") || has_config || sets_autonomy),
+            "agent" => has_config || sets_autonomy,
             "doctor" => has("--repair"),
             "onboard" => !has("--print"),
             _ => false,
@@ -85,5 +86,25 @@ mod tests {
         assert_eq!(behind_own_options(&words), (&words[3..], true));
         assert_eq!(behind_own_options(&words[3..]), (&words[3..], false));
         assert_eq!(behind_own_options(&words[1..2]), (&[][..], false));
+    }
+
+    #[test]
+    fn a_model_doesnt_raise_the_autonomy_of_another() {
+        let rules = crate::policy::Rules::new("/w", "/h");
+        let context = crate::policy::Context {
+            rules: &rules,
+            cwd: "/w",
+            can_ask: true,
+            hold: crate::proto::action::Hold::Walls,
+            files: &crate::policy::NoFiles,
+        };
+        let risk = |command: &str| {
+            let action = crate::proto::action::Action::Shell { command: command.to_owned() };
+            crate::policy::judge(&action, &context).risk
+        };
+        for raised in ["agent --autonomy full -m x", "agent -m x --autonomy=full", "tool run shell --autonomy full"] {
+            assert_eq!(risk(&format!("reedclaw {raised}")), Risk::Blocked, "{raised}");
+        }
+        assert_eq!(risk("reedclaw agent -m x"), Risk::High);
     }
 }

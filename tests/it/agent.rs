@@ -383,7 +383,7 @@ fn a_question_in_a_repository_carries_what_is_known_of_it_and_what_is_remembered
 #[test]
 fn a_chat_carries_the_project_once_and_memories_with_the_first_question() {
     let server = Server::start();
-    let home = home(&server, "memory = {auto = false}");
+    let home = home(&server, "memory = {auto = false}, context = {git_ms = 60000}");
     let project = home.path().join("project");
     std::fs::create_dir(&project).expect("a directory");
     crate::context::repository(&project);
@@ -429,6 +429,11 @@ fn a_question_names_files_and_path_says_what_it_is_about() {
     // Outside of a repository a question carries what it names, and no more.
     assert_eq!(run(home.path(), &["-m", "what is @work/src/a.rs?"]).0, Some(0));
     assert!(server.request(2).content(-1).starts_with("[attached work/src/a.rs] "));
+    // Home, and what contains it, is refused in so many words.
+    for refused in [".", "..", "/"] {
+        let (code, _, err) = run(home.path(), &["--path", refused, "-m", "x"]);
+        assert_eq!((code, err.contains("it is your home, or contains it")), (Some(2), true), "{refused}: {err}");
+    }
     let (code, _, err) = run(home.path(), &["--path", "nowhere", "-m", "x"]);
     assert_eq!((code, err.contains("it names a directory that is there")), (Some(2), true), "{err}");
     let mut command = Command::new(program());

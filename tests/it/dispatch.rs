@@ -232,6 +232,13 @@ fn a_session_begins_where_and_with_what_it_is_told() {
     session.line("exit");
     session.expect_exit();
     assert!(log().contains("startup"), "{}", log());
+    // Where tools don't work there, that is told.
+    let local = "return {models = {one = {endpoint = \"http://127.0.0.1:9\"}}}";
+    let named = Spawn::reedclaw().home(home.path()).file(".config/reedclaw/config.lua", local).size(24, 160);
+    let session = Session::spawn(named.args(&["--path", "."]));
+    session.expect_text("tools don't work there, but in ");
+    session.line("exit");
+    session.expect_exit();
     let session = Session::spawn(spawn().args(&["--path", "nowhere"]));
     session.expect_text("--path nowhere");
     assert_eq!(status_code(session.expect_exit()), 2);

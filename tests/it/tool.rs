@@ -722,6 +722,47 @@ fn this_machine_is_requested_only_where_the_config_says_so() {
 }
 
 #[test]
+fn the_command_line_says_for_one_run_what_is_done_unasked() {
+    let home = home();
+    fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
+    let ws = home.path().join("ws").display().to_string();
+    let write = |autonomy: &[&str], name: &str| {
+        let arguments = json!({"path": name, "content": "x"}).to_string();
+        let args = ["tool", "run", "file_write", "--workspace", &ws, "--json", &arguments];
+        (run(home.path(), &[&args[..], autonomy].concat()).0, home.path().join("ws").join(name).exists())
+    };
+    let config = |autonomy: &str| {
+        let text = format!("return {{security = {{autonomy = \"{autonomy}\"}}}}");
+        fs::write(home.path().join(".config/reedclaw/config.lua"), text).expect("a config");
+    };
+    assert_eq!(write(&[], "asked"), (Some(3), false), "nobody can be asked");
+    assert_eq!(write(&["--autonomy", "full"], "unasked"), (Some(0), true));
+    assert_eq!(write(&[], "again"), (Some(3), false), "only that run");
+    config("full");
+    assert_eq!(write(&["--autonomy", "readonly"], "closed"), (Some(3), false));
+    config("readonly");
+    assert_eq!(write(&["--autonomy=full"], "open"), (Some(0), true), "the person has the last word");
+    assert_eq!(write(&["--autonomy", "whole"], "wrong").0, Some(2));
+    // A model in `agent` has it too, and a file of the repository doesn't raise it.
+    let script = |name: &str| {
+        let call = json!([{"tool_call": {"name": "file_write", "arguments": {"path": name, "content": "x"}}}]);
+        fs::write(home.path().join("script.jsonl"), json!({"rounds": [call, [{"text": "done"}]]}).to_string())
+            .expect("a script");
+    };
+    let model = format!(
+        "return {{models = {{m = {{kind = \"mock\", script = {:?}}}}}}}",
+        home.path().join("script.jsonl").display().to_string()
+    );
+    fs::write(home.path().join(".config/reedclaw/config.lua"), model).expect("a config");
+    fs::write(home.path().join("ws/.reedclaw.lua"), "return {security = {autonomy = \"full\"}}").expect("a file");
+    for (autonomy, name, is_there) in [(&[][..], "by-model", false), (&["--autonomy", "full"], "by-model-too", true)] {
+        script(name);
+        let (code, _, err) = run(home.path(), &[&["agent", "--path", &ws, "-m", "write it"], autonomy].concat());
+        assert_eq!((code, home.path().join("ws").join(name).exists()), (Some(0), is_there), "{err}");
+    }
+}
+
+#[test]
 fn the_config_says_how_far_a_question_goes_and_with_which_tools() {
     let home = home();
     fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
@@ -733,9 +774,9 @@ fn the_config_says_how_far_a_question_goes_and_with_which_tools() {
         fs::write(home.path().join(".config/reedclaw/config.lua"), text).expect("a config");
     };
     // A model that calls a tool in each round, and so would never answer.
-    let rounds: Vec<Value> = ["UTC", "Europe/Berlin", "Asia/Tokyo", "America/Lima"]
+    let zones = (1..=12).flat_map(|hours| [format!("Etc/GMT+{hours}"), format!("Etc/GMT-{hours}")]);
+    let rounds: Vec<Value> = zones
         .map(|zone| json!([{"tool_call": {"name": "time", "arguments": {"zone": zone}}}]))
-        .into_iter()
         .chain([json!([{"text": "done"}])])
         .collect();
     fs::write(home.path().join("script.jsonl"), json!({"rounds": rounds}).to_string()).expect("a script");
@@ -748,7 +789,7 @@ fn the_config_says_how_far_a_question_goes_and_with_which_tools() {
     assert_eq!(
         (code, out.as_str()),
         (Some(0), "done\n"),
-        "5 rounds are enough, and the session's limit isn't this one's: {err}"
+        "25 rounds are enough for 24, and the session's limit isn't this one's: {err}"
     );
     let same = json!({"rounds": [[{"tool_call": {"name": "file_list", "arguments": {}}}]]});
     fs::write(home.path().join("script.jsonl"), same.to_string()).expect("a script");
