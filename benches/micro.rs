@@ -18,7 +18,7 @@ use reedclaw::gate::{Allowed, Approver, Call, Gate, Options as GateOptions};
 use reedclaw::host::{Journals, Root};
 use reedclaw::policy::{self, Rules, judge};
 use reedclaw::project;
-use reedclaw::proto::action::{Action, Autonomy};
+use reedclaw::proto::action::{Action, Autonomy, Hold};
 use reedclaw::proto::tool::FileChange;
 use reedclaw::proto::{LineKind, Names};
 use reedclaw::receipts::{Check, Entry as Receipt, Log, Options as LogOptions, Verdict, hash, verify};
@@ -286,7 +286,7 @@ fn edits(plan: &Plan) {
     }
     let mut gate = Gate::new(GateOptions {
         rules: Rules::new(&root.path().display().to_string(), "/home/u"),
-        sandbox: Box::new(|| ("none", false)),
+        sandbox: Box::new(|| ("none", Hold::Nothing)),
         log: None,
         audit_log: None,
         check: None,
@@ -334,8 +334,10 @@ fn edits(plan: &Plan) {
 /// What a question in this very repository carries.
 fn project(plan: &Plan) {
     let env = ["PATH", "HOME"].into_iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect();
+    let git = project::GitOptions { env, jail: Arc::new(|command, _| Ok(command)) };
     let wait = Duration::from_secs(60);
-    let options = project::Options { tokens_max: 2000, wait, state_wait: wait, kept_in: None, env };
+    let forbidden = Vec::new();
+    let options = project::Options { tokens_max: 2000, wait, state_wait: wait, kept_in: None, forbidden, git };
     // Another repository, a giant one, where it is named.
     let here = std::env::var_os("REEDCLAW_BENCH_TREE").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let here = PathBuf::from(here);
@@ -348,8 +350,9 @@ fn project(plan: &Plan) {
     });
     // Git's state takes as long as git needs: what is ours is seen without it.
     let env = vec![("PATH".into(), "/nonexistent".into())];
+    let git = project::GitOptions { env, ..options.git.clone() };
     let kept = std::env::temp_dir().join(format!("reedclaw-cards-{}", std::process::id()));
-    let options = project::Options { kept_in: Some(kept.clone()), env, ..options };
+    let options = project::Options { kept_in: Some(kept.clone()), git, ..options };
     black_box(project::Surroundings::default().notes(&here, &options));
     plan.measure("project: kept card, without git", 50, 0, |_| {
         black_box(project::Surroundings::default().notes(&here, &options));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::guard::policy_rules;
 use super::hands::project_top;
+use super::jail::Jails;
 use super::tools::symbols_directory;
 use crate::config::{Env, Settings};
 use crate::gate::Disk;
@@ -49,6 +50,8 @@ pub struct Attaching<'a> {
     pub config: Option<&'a Path>,
     /// The working directory.
     pub cwd: &'a Path,
+    /// The sandboxes in which git starts.
+    pub jails: &'a Jails,
 }
 
 impl Attaching<'_> {
@@ -100,11 +103,13 @@ impl Attaching<'_> {
     }
 
     fn changes(&self, place: &Place) -> Vec<Piece> {
-        let env: Vec<_> = self.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        let text = match changes(place.root.path(), &env) {
+        let text = match changes(place.root.path(), &self.jails.git_options(self.settings, self.env)) {
             Err(trouble) => {
-                let why =
-                    if trouble == Trouble::Slow { "git takes too long" } else { "there is no git repository here" };
+                let why = match trouble {
+                    Trouble::Slow => "git takes too long",
+                    Trouble::Unreadable => "git's config here can't be relied on",
+                    _ => "there is no git repository here",
+                };
                 return vec![Piece::Refused("diff".into(), why.into())];
             }
             Ok(found) => {
@@ -117,7 +122,7 @@ impl Attaching<'_> {
                         false => text.push_str(&format!("({}: not shown)\n", file.paths.join(", "))),
                     }
                 }
-                for path in &found.untracked {
+                for path in found.untracked.iter().filter(|path| place.may_read(path).is_ok()) {
                     text.push_str(&format!("new, not tracked by git: {}\n", path.display()));
                 }
                 if !found.is_whole {

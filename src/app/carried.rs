@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::card_options;
+use super::{Jails, card_options};
 use crate::agent::Agent;
 use crate::config::{Env, Settings};
 use crate::project::{Notes, Surroundings};
@@ -66,6 +66,7 @@ pub struct Around {
     surroundings: Surroundings,
     /// The repository for which it was told what questions carry.
     told: Option<PathBuf>,
+    jails: Jails,
 }
 
 /// What is known of a repository, for one question.
@@ -78,14 +79,20 @@ pub struct AroundNotes {
 }
 
 impl Around {
+    /// The sandboxes in which it starts programs.
+    #[must_use]
+    pub fn jails(&self) -> &Jails {
+        &self.jails
+    }
+
     /// Looks at the repository around a directory; none where there is none.
     pub fn look(&mut self, settings: &Settings, env: &Env, cwd: &Path) -> Option<Notes> {
-        self.surroundings.notes(cwd, &card_options(settings, env))
+        self.surroundings.notes(cwd, &card_options(settings, env, &self.jails))
     }
 
     /// Begins to look, for a question that comes at once.
     pub fn begin(&mut self, settings: &Settings, env: &Env, cwd: &Path) {
-        self.surroundings.begin(cwd, &card_options(settings, env));
+        self.surroundings.begin(cwd, &card_options(settings, env, &self.jails));
     }
 
     /// What a question asked in a directory carries of the repository around it; none where there is none.

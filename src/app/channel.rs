@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use super::{Around, Attaching, ChannelKind, Remembered, Runtime};
 use crate::agent::{Agent, Cancel, Person};
 use crate::log::{self, Level};
-use crate::project::Notes;
+use crate::project::{GitOptions, Notes};
 use crate::proto::{Event, Failure};
 use crate::shell::supervise::Ending;
 use crate::store::ConversationId;
@@ -121,11 +121,18 @@ impl Runtime {
             }
         }
         // What the person named with `@` stands next to the question.
-        let attached = Attaching { settings, env, config: config.path.as_deref(), cwd }.attach(question);
+        let jails = around.jails();
+        let attached = Attaching { settings, env, config: config.path.as_deref(), cwd, jails }.attach(question);
         told.extend(attached.told);
         parts.extend(attached.notes.iter().map(|(place, text)| (place.as_str(), text.clone())));
         agent.attach(&parts);
         told
+    }
+
+    /// How git is started for the person.
+    #[must_use]
+    pub fn git_options(&self) -> GitOptions {
+        self.around.jails().git_options(&self.settings, &self.env)
     }
 
     /// Whether questions carry what is known of the project around them.

@@ -6,6 +6,7 @@ mod carried;
 mod channel;
 mod guard;
 mod hands;
+mod jail;
 mod listed;
 mod money;
 mod parked;
@@ -38,6 +39,7 @@ pub use hands::{
     Handed, allowed_commands, allowed_rows, hands, sandbox_mode, sandbox_name, sandbox_place, workspace_dir,
     workspace_for, workspace_named,
 };
+pub use jail::Jails;
 pub use listed::{ListedHere, export_allowed, read_list};
 use money::money_options;
 pub use money::{cost_told, spent_rows};

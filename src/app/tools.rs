@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ChannelKind;
+use super::jail::{Jails, forbidden_paths};
 use crate::agent::Hands;
 use crate::config::{self, Env, Settings};
 use crate::host::{self, Journals};
@@ -87,13 +88,14 @@ pub fn symbols_directory(env: &Env) -> Option<PathBuf> {
 
 /// How a project's card is made.
 #[must_use]
-pub fn card_options(settings: &Settings, env: &Env) -> project::Options {
+pub fn card_options(settings: &Settings, env: &Env, jails: &Jails) -> project::Options {
     project::Options {
         tokens_max: settings.context.project_tokens,
         wait: project::CARD_WAIT,
         state_wait: Duration::from_millis(settings.context.git_ms),
         kept_in: config::state_directory(env).map(|state| state.join("cards")),
-        env: env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+        forbidden: forbidden_paths(settings, env),
+        git: jails.git_options(settings, env),
     }
 }
 

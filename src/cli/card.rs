@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Arg, ArgMatches, Command};
 
 use super::command::report;
-use crate::app::{self, Request, Runtime};
+use crate::app::{self, Jails, Request, Runtime};
 use crate::host;
 use crate::project::{self, Surroundings};
 use crate::proto::{Failure, FailureKind};
@@ -44,8 +44,8 @@ fn print(path: Option<PathBuf>, config: Option<PathBuf>) -> Result<(), Failure> 
     runtime.problems.iter().for_each(report);
     let cwd = path.unwrap_or_else(host::working_directory);
     // Who asks for it wants all of it.
-    let options =
-        project::Options { wait: WAIT, state_wait: WAIT, ..app::card_options(&runtime.settings, &runtime.env) };
+    let options = app::card_options(&runtime.settings, &runtime.env, &Jails::default());
+    let options = project::Options { wait: WAIT, state_wait: WAIT, ..options };
     let notes = Surroundings::default().notes(&cwd, &options).ok_or_else(|| Failure {
         kind: FailureKind::User,
         message: format!("{} is in no git repository", cwd.display()),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::clean;
+use super::closed::Closed;
 use super::instructions::text_inside;
 
 /// Characters of the readme that are told.
@@ -54,8 +55,8 @@ pub(super) fn places(root: &Path) -> Vec<PathBuf> {
 }
 
 /// What the readme says first, without badges and pictures.
-pub(super) fn readme(root: &Path) -> Option<String> {
-    let text = READMES.iter().find_map(|name| text_inside(root, &root.join(name)))?;
+pub(super) fn readme(root: &Path, closed: &Closed) -> Option<String> {
+    let text = READMES.iter().find_map(|name| text_inside(root, &root.join(name), closed))?;
     let excerpt = excerpt(&text);
     (!excerpt.is_empty()).then_some(excerpt)
 }
@@ -89,13 +90,13 @@ fn excerpt(text: &str) -> String {
 }
 
 /// How it is built and tested: a line for each file that says so.
-pub(super) fn commands(root: &Path) -> Vec<String> {
+pub(super) fn commands(root: &Path, closed: &Closed) -> Vec<String> {
     let told = |(name, fixed, read): &Manifest| {
         let path = root.join(name);
         let mut commands: Vec<String> = fixed.iter().map(|&command| command.to_owned()).collect();
         if let Some(read) = read {
-            commands.extend(read(&text_inside(root, &path)?));
-        } else if !path.symlink_metadata().ok()?.is_file() {
+            commands.extend(read(&text_inside(root, &path, closed)?));
+        } else if closed.holds(&path) || !path.symlink_metadata().ok()?.is_file() {
             return None;
         }
         if *name == "package.json" {
@@ -211,7 +212,7 @@ mod tests {
         std::os::unix::fs::symlink("/etc/hostname", dir.path().join("go.mod")).expect("a link");
         let root = dir.path().canonicalize().expect("a path");
         assert_eq!(
-            commands(&root),
+            commands(&root, &Closed::default()),
             [
                 "Cargo.toml: cargo build · cargo test",
                 "package.json: yarn run build · yarn run test · yarn run zip",
@@ -220,6 +221,8 @@ mod tests {
                 "justfile: just build · just fmt",
             ]
         );
+        let closed = Closed::new(&["Cargo.toml", "Makefile", "package.json"].map(|name| root.join(name)));
+        assert_eq!(commands(&root, &closed), ["pyproject.toml: pytest", "justfile: just build · just fmt"]);
         assert_eq!(npm_scripts("no JSON"), Vec::<String>::new());
         assert!(places(&root).contains(&root.join("Cargo.toml")));
     }

@@ -1,11 +1,11 @@
 //! The uncommitted changes as a diff: what git tracks against the last commit, and the names of what is new to it. No program
-//! that a config names runs: no driver, converter, filter, monitor or pager.
+//! that a config names runs: no driver, converter, filter, monitor or pager; and nothing outside the repository is told.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::program::{Quiet, Trouble};
+use super::Repository;
+use super::program::{GitOptions, Quiet, Trouble};
 
 /// Longest wait for git: the person has asked for it.
 const WAIT: Duration = Duration::from_secs(5);
@@ -30,9 +30,13 @@ pub struct Changes {
 /// Asks git what differs from the last commit in the repository at `root`.
 ///
 /// # Errors
-/// There is no repository or no git, or it took longer than 5 s.
-pub fn changes(root: &Path, env: &[(OsString, OsString)]) -> Result<Changes, Trouble> {
-    let git = Quiet::new(root, env, WAIT)?;
+/// There is no repository or no git, it took longer than 5 s, or what it compares with lies in another repository.
+pub fn changes(root: &Path, options: &GitOptions) -> Result<Changes, Trouble> {
+    let repository = Repository::find(root).filter(|it| it.root == root).ok_or(Trouble::NoGit)?;
+    if !repository.is_its_own() {
+        return Err(Trouble::Unreadable);
+    }
+    let git = Quiet::new(root, options, WAIT)?;
     let diff = |against| {
         let words = "-c core.quotePath=false diff --no-ext-diff --no-textconv --no-color --ignore-submodules=all \
                      --src-prefix=a/ --dst-prefix=b/ --unified=3 --find-renames --no-relative";
@@ -44,8 +48,8 @@ pub fn changes(root: &Path, env: &[(OsString, OsString)]) -> Result<Changes, Tro
         other => other,
     }?;
     let names = git.output(&["ls-files", "--others", "--exclude-standard", "-z", "--", ":/"], NAMES_BYTES_MAX)?;
-    let untracked = names.text.split_terminator('\0').map(PathBuf::from).collect();
-    Ok(Changes { diff: diff.text, untracked, is_whole: diff.is_whole && names.is_whole })
+    let untracked = names.text().split_terminator('\0').map(PathBuf::from).collect();
+    Ok(Changes { diff: diff.text(), untracked, is_whole: diff.is_whole && names.is_whole })
 }
 
 /// A file's part of a diff of git's.
@@ -96,15 +100,15 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::process::Command;
 
-    use super::super::tests::{options, repository};
+    use super::super::tests::{git_options, repository};
     use super::*;
 
     #[test]
     fn staged_and_unstaged_changes_are_one_diff_and_new_files_are_named() {
         let dir = repository(&[("a.txt", "one\n"), ("sub/b.txt", "two\n"), ("gone", "x\n"), (".gitignore", "out\n")]);
         let root = dir.path().canonicalize().expect("a path");
-        let env = options(0).env;
-        assert_eq!(changes(&root, &env), Ok(Changes { is_whole: true, ..Changes::default() }));
+        let options = git_options("/usr/bin:/bin");
+        assert_eq!(changes(&root, &options), Ok(Changes { is_whole: true, ..Changes::default() }));
         fs::write(root.join("a.txt"), "uno\n").expect("a file");
         fs::write(root.join("sub/b.txt"), "due\n").expect("a file");
         fs::write(root.join("sub/new é"), "").expect("a file");
@@ -112,7 +116,7 @@ mod tests {
         fs::remove_file(root.join("gone")).expect("removed");
         let staged = Command::new("git").args(["add", "a.txt"]).current_dir(&root).status();
         assert!(staged.expect("git").success());
-        let found = changes(&root, &env).expect("changes");
+        let found = changes(&root, &options).expect("changes");
         for line in ["--- a/a.txt", "-one", "+uno", "+++ b/sub/b.txt", "+due", "deleted file mode 100644"] {
             assert!(found.diff.lines().any(|it| it == line), "{line} in {}", found.diff);
         }
@@ -137,10 +141,11 @@ mod tests {
         assert!(git(&["init", "-q"]).success());
         fs::write(dir.path().join("a"), "one\n").expect("a file");
         assert!(git(&["add", "a"]).success());
-        let found = changes(&dir.path().canonicalize().expect("a path"), &options(0).env).expect("changes");
+        let options = git_options("/usr/bin:/bin");
+        let found = changes(&dir.path().canonicalize().expect("a path"), &options).expect("changes");
         assert!(found.diff.contains("+one"), "{found:?}");
         let none = tempfile::tempdir().expect("a directory");
-        assert_eq!(changes(none.path(), &options(0).env), Err(Trouble::NoGit));
+        assert_eq!(changes(none.path(), &options), Err(Trouble::NoGit));
     }
 
     #[test]
@@ -160,10 +165,53 @@ mod tests {
         );
         fs::write(root.join(".git/config"), config + &more).expect("a config");
         fs::write(root.join("a.txt"), "uno\n").expect("a file");
-        let found = changes(&root, &options(0).env).expect("changes");
+        let found = changes(&root, &git_options("/usr/bin:/bin")).expect("changes");
         assert!(found.diff.contains("+uno") && !ran.exists(), "{found:?}");
         // The trap works: plain git runs it.
         let plain = Command::new("git").args(["diff"]).current_dir(&root).output().expect("git");
         assert!(ran.exists(), "{plain:?}");
+    }
+
+    /// `core.worktree` once led `@diff` to files of the user's that the repository had never held.
+    #[test]
+    fn nothing_outside_the_work_tree_is_told() {
+        let outer = tempfile::tempdir().expect("a directory");
+        fs::create_dir(outer.path().join("app")).expect("a directory");
+        fs::write(outer.path().join("app/notes"), "launch on 3 May\n").expect("a file");
+        let dir = repository(&[("app/notes", "nothing\n")]);
+        let root = dir.path().canonicalize().expect("a path");
+        let options = git_options("/usr/bin:/bin");
+        let config = fs::read_to_string(root.join(".git/config")).expect("a config");
+        let more = format!("[core]\n\tworktree = {}\n", outer.path().display());
+        fs::write(root.join(".git/config"), config + &more).expect("a config");
+        assert_eq!(changes(&root, &options), Ok(Changes { is_whole: true, ..Changes::default() }));
+        // The trap works: plain git tells it.
+        let plain = Command::new("git").args(["diff", "HEAD"]).current_dir(&root).output().expect("git");
+        assert!(String::from_utf8_lossy(&plain.stdout).contains("launch on 3 May"), "{plain:?}");
+        // Another repository of the user's, by a directory of git's that points at it.
+        let evil = tempfile::tempdir().expect("a directory");
+        let evil = evil.path().canonicalize().expect("a path");
+        fs::create_dir_all(&evil).expect("a directory");
+        fs::write(evil.join(".git"), format!("gitdir: {}/.git\n", root.display())).expect("a file");
+        assert_eq!(changes(&evil, &options), Err(Trouble::Unreadable));
+    }
+
+    #[test]
+    fn a_linked_work_tree_and_a_submodule_have_their_changes() {
+        let dir = repository(&[("a.txt", "one\n")]);
+        let at = |path: &str| dir.path().canonicalize().expect("a path").join(path);
+        let module = repository(&[("b.txt", "two\n")]);
+        let git = |words: &[&str]| {
+            let mut command = Command::new("git");
+            command.args(["-c", "protocol.file.allow=always"]).args(words).current_dir(dir.path());
+            assert!(command.output().expect("git").status.success(), "{words:?}");
+        };
+        git(&["worktree", "add", "-q", "tree"]);
+        git(&["submodule", "--quiet", "add", module.path().to_str().expect("UTF-8"), "sub"]);
+        for (path, name) in [("tree", "a.txt"), ("sub", "b.txt")] {
+            fs::write(at(path).join(name), "new\n").expect("a file");
+            let found = changes(&at(path), &git_options("/usr/bin:/bin")).expect("changes");
+            assert!(found.diff.contains("+new") && found.untracked.is_empty(), "{path}: {found:?}");
+        }
     }
 }

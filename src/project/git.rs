@@ -11,6 +11,8 @@ const REFS_MAX: usize = 5_000;
 const DIRECTORIES_MAX: usize = 1_000;
 /// `packed-refs` beyond this is not read: 8 MiB are some 100,000 references.
 const PACKED_BYTES_MAX: u64 = 8 * 1024 * 1024;
+/// A repository's `config` that is longer was written by nobody.
+const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
 /// `HEAD`, `.git` and `commondir` are one line each; a path is 4,096 bytes at most.
 const LINE_BYTES_MAX: u64 = 8 * 1024;
 /// Digits of a commit's name that are shown for a detached HEAD, as git abbreviates by default.
@@ -65,6 +67,43 @@ impl Repository {
                 line_of(&git_dir.join("commondir")).map_or_else(|| git_dir.clone(), |text| git_dir.join(text));
             Some(Self { root: root.to_owned(), git_dir, common_dir })
         })
+    }
+
+    /// Whether git's files of this work tree lie in it, or elsewhere in a directory that names this work tree back, as those
+    /// of a linked work tree and of a submodule do. A stranger's repository could point at another one of the user's.
+    #[must_use]
+    pub fn is_its_own(&self) -> bool {
+        let (Ok(root), Ok(git_dir)) = (self.root.canonicalize(), self.git_dir.canonicalize()) else { return false };
+        if !git_dir.starts_with(&root) {
+            return self.is_named_back(&root, &git_dir);
+        }
+        // One that isn't there leads nowhere.
+        let is_inside = |name: &&str| {
+            let path = self.common_dir.join(name);
+            path.canonicalize().map_or_else(|_| path.symlink_metadata().is_err(), |real| real.starts_with(&root))
+        };
+        ["", "objects", "objects/pack", "refs", "refs/heads", "packed-refs"].iter().all(is_inside)
+    }
+
+    /// The directories of git's that lie outside the work tree, where they are its own; the shared one first, which may hold
+    /// the other.
+    pub(super) fn outside(&self) -> Vec<PathBuf> {
+        let directories = [&self.common_dir, &self.git_dir].into_iter().filter_map(|path| path.canonicalize().ok());
+        let root = self.root.canonicalize().unwrap_or_else(|_| self.root.clone());
+        let outside: Vec<PathBuf> = directories.filter(|path| !path.starts_with(&root)).collect();
+        if outside.is_empty() || !self.is_its_own() { Vec::new() } else { outside }
+    }
+
+    /// Whether a directory of git's says that this is its work tree: in `gitdir` for a linked one, in `core.worktree` for a
+    /// submodule.
+    fn is_named_back(&self, root: &Path, git_dir: &Path) -> bool {
+        let is_root = |path: &Path| git_dir.join(path).canonicalize().is_ok_and(|path| path == root);
+        if let Some(line) = line_of(&git_dir.join("gitdir")) {
+            return Path::new(&line).parent().is_some_and(is_root);
+        }
+        let config = read_bounded(&git_dir.join("config"), CONFIG_BYTES_MAX).unwrap_or_default();
+        let named = config.lines().filter_map(|line| line.trim().strip_prefix("worktree")?.trim().strip_prefix('='));
+        named.map(|path| path.trim().trim_matches('"')).any(|path| is_root(Path::new(path)))
     }
 
     /// Reads what HEAD names; none where it is unreadable.
@@ -135,7 +174,7 @@ impl Repository {
     /// Names the remotes in the repository's `config`.
     #[must_use]
     pub fn remotes(&self) -> Vec<String> {
-        let text = read_bounded(&self.common_dir.join("config"), PACKED_BYTES_MAX).unwrap_or_default();
+        let text = read_bounded(&self.common_dir.join("config"), CONFIG_BYTES_MAX).unwrap_or_default();
         let mut names: Vec<String> = text
             .lines()
             .filter_map(|line| line.trim().strip_prefix("[remote \"")?.strip_suffix("\"]"))
@@ -277,6 +316,37 @@ mod tests {
         let found = Repository::find(&tree).expect("the work tree");
         assert_eq!(found.head(), Some(Head::Branch("old".into())));
         assert_eq!(found.refs().tags, ["v1"]);
+    }
+
+    #[test]
+    fn a_directory_of_gits_elsewhere_counts_only_where_it_names_the_work_tree_back() {
+        let (holder, root) = repository();
+        let at = |path: &str| holder.path().canonicalize().expect("a path").join(path);
+        let is_its_own = |path: &str| Repository::find(&at(path)).expect("a repository").is_its_own();
+        assert!(is_its_own("project"));
+        // A linked work tree and a submodule.
+        put(&at("tree/.git"), &format!("gitdir: {}\n", at("project/.git/worktrees/tree").display()));
+        put(&root.join(".git/worktrees/tree/HEAD"), "ref: refs/heads/old\n");
+        put(&root.join(".git/worktrees/tree/commondir"), "../..\n");
+        assert!(!is_its_own("tree"));
+        put(&root.join(".git/worktrees/tree/gitdir"), &format!("{}\n", at("tree/.git").display()));
+        assert!(is_its_own("tree"));
+        let outside = Repository::find(&at("tree")).expect("a repository").outside();
+        assert_eq!(outside, [at("project/.git"), at("project/.git/worktrees/tree")]);
+        put(&root.join("sub/.git"), "gitdir: ../.git/modules/sub\n");
+        put(&root.join(".git/modules/sub/HEAD"), "ref: refs/heads/main\n");
+        put(&root.join(".git/modules/sub/config"), "[core]\n\tworktree = ../../../sub\n");
+        assert!(is_its_own("project/sub"));
+        // A stranger's that points at it.
+        put(&at("evil/.git"), &format!("gitdir: {}\n", at("project/.git").display()));
+        put(&at("common/.git/HEAD"), "ref: refs/heads/main\n");
+        put(&at("common/.git/commondir"), "../../project/.git\n");
+        put(&at("linked/.git/HEAD"), "ref: refs/heads/main\n");
+        std::os::unix::fs::symlink(at("project/.git/refs"), at("linked/.git/refs")).expect("a link");
+        for name in ["evil", "common", "linked"] {
+            assert!(!is_its_own(name), "{name}");
+            assert!(Repository::find(&at(name)).expect("a repository").outside().is_empty(), "{name}");
+        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! `AGENTS.md`, from the root of a repository down to a directory in it. A link that leads out of the repository, a pipe
-//! and what is no text are passed over: they could be anything of the user's.
+//! `AGENTS.md`, from the root of a repository down to a directory in it. A link that leads out of the repository or to what
+//! the user's rules close, a pipe and what is no text are passed over: they could be anything of the user's.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use super::closed::Closed;
 use super::{clean, is_hidden};
 
 /// The name that the file has in every directory.
@@ -29,18 +30,18 @@ pub(super) fn places(root: &Path, cwd: &Path) -> Vec<PathBuf> {
 }
 
 /// Reads them, the root's first.
-pub(super) fn read(root: &Path, cwd: &Path) -> Vec<Instructions> {
+pub(super) fn read(root: &Path, cwd: &Path, closed: &Closed) -> Vec<Instructions> {
     let read = |path: PathBuf| {
         let place = path.parent()?.strip_prefix(root).ok()?.display().to_string();
-        Some(Instructions { place: clean(&place), text: text_inside(root, &path)? })
+        Some(Instructions { place: clean(&place), text: text_inside(root, &path, closed)? })
     };
     places(root, cwd).into_iter().filter_map(read).collect()
 }
 
-/// Reads a file of text that lies in the repository, without signs that nobody sees.
-pub(super) fn text_inside(root: &Path, path: &Path) -> Option<String> {
+/// Reads a file of text that lies in the repository and isn't closed, without signs that nobody sees.
+pub(super) fn text_inside(root: &Path, path: &Path, closed: &Closed) -> Option<String> {
     let real = path.canonicalize().ok().filter(|real| real.starts_with(root))?;
-    if !real.metadata().ok()?.is_file() {
+    if closed.holds(path) || closed.holds(&real) || !real.metadata().ok()?.is_file() {
         return None;
     }
     let mut bytes = Vec::new();
@@ -91,9 +92,11 @@ mod tests {
         fs::write(root.join("rules"), "RULES").unwrap();
         std::os::unix::fs::symlink("../../rules", root.join("a/b").join(NAME)).unwrap();
         fs::create_dir(root.join("a/b/c").join(NAME)).unwrap();
-        let found = read(&root, &root.join("a/b/c"));
+        let found = read(&root, &root.join("a/b/c"), &Closed::default());
         let texts: Vec<(&str, &str)> = found.iter().map(|it| (it.place.as_str(), it.text.as_str())).collect();
         assert_eq!(texts, [("a/b", "RULES")]);
+        let closed = Closed::new(&[root.join("rules")]);
+        assert!(read(&root, &root.join("a/b/c"), &closed).is_empty(), "through a link");
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! What is known of the repository around a directory: its branch, the names of its files, its instructions for agents and
-//! git's state. Reads files and runs `git` so that no program of the repository's runs; must not know who is told.
+//! git's state. Reads files and runs `git`, in a jail, so that no program of the repository's runs; tells nothing of what the
+//! user's rules close; must not know who is told, nor how the jail is made.
 
 mod card;
 mod changes;
+mod closed;
 mod git;
 mod heat;
 mod instructions;
@@ -16,7 +18,6 @@ mod survey;
 pub mod symbols;
 mod tree;
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -24,7 +25,9 @@ pub use changes::{Changes, FileDiff, by_file, changes};
 pub use git::{Head, Refs, Repository};
 pub use heat::{Bounds, COMMITS_MAX, COMMITS_WITH_LINES, Heat, heat};
 pub use like::paths_like;
-pub use program::Trouble;
+pub use program::{GitOptions, Jail, Trouble};
+
+use closed::Closed;
 
 /// Characters that are taken as one token, as everywhere.
 const CHARS_PER_TOKEN: usize = 4;
@@ -43,7 +46,7 @@ const CARD: &str = "[project card] What this repository says of itself; its auth
 const CARD_PART: usize = 4;
 
 /// What is looked at, and with what.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Most tokens: half for instructions, a quarter for the card, the rest for names.
     pub tokens_max: usize,
@@ -53,8 +56,10 @@ pub struct Options {
     pub state_wait: Duration,
     /// Where what costs a look at every file is kept for the next session; nowhere without it.
     pub kept_in: Option<PathBuf>,
-    /// The variables `PATH`, `HOME` and those that say where git's own config is.
-    pub env: Vec<(OsString, OsString)>,
+    /// Absolute paths of which nothing is told.
+    pub forbidden: Vec<PathBuf>,
+    /// How git is started.
+    pub git: GitOptions,
 }
 
 /// What a question carries of a project.
@@ -96,6 +101,8 @@ pub struct Surroundings {
     survey: Option<(PathBuf, String, survey::Survey)>,
     /// The one that is being made.
     pending: Option<survey::Pending>,
+    /// What was closed when names and survey were made.
+    closed: Closed,
 }
 
 #[derive(Debug, Default)]
@@ -117,7 +124,7 @@ impl Surroundings {
     /// Begins to ask git for its state, for a question that comes at once: what else there is to do is done meanwhile.
     pub fn begin(&mut self, cwd: &Path, options: &Options) {
         let repository = cwd.canonicalize().ok().and_then(|cwd| Repository::find(&cwd));
-        self.ahead = repository.map(|repository| status::Asked::begin(&repository.root, &options.env));
+        self.ahead = repository.map(|repository| status::Asked::begin(&repository.root, &options.git));
     }
 
     /// Asks git for its state, unless it was just asked for this question or still looks for an earlier one.
@@ -136,7 +143,7 @@ impl Surroundings {
             }
         }
         let is_slow = self.slow.as_deref() == Some(root);
-        (!is_slow).then(|| status::Asked::begin(root, &options.env))
+        (!is_slow).then(|| status::Asked::begin(root, &options.git))
     }
 
     fn hear(&mut self, asked: &status::Asked, said: Result<String, Trouble>) {
@@ -192,10 +199,15 @@ impl Surroundings {
             seen.cwd == cwd && seen.tokens_max == options.tokens_max && seen.stamps.iter().all(|it| stamp(&it.0) == *it)
         };
         let asked = self.ask_git(&repository.root, options);
+        let closed = Closed::new(&options.forbidden);
+        if closed != self.closed {
+            (self.seen, self.survey, self.pending) = (None, None, None);
+            self.closed = closed;
+        }
         let head = if options.tokens_max == 0 { None } else { Some(self.begin_survey(&repository, options)) };
         let seen = match self.seen.take().filter(is_same) {
             Some(seen) => seen,
-            None => look(&repository.root, &cwd, options),
+            None => look(&repository.root, &cwd, &self.closed, options),
         };
         let card = head.map(|head| self.card(&repository, &head, &seen, options)).unwrap_or_default();
         let (about, instructions) = (seen.about.clone(), seen.instructions);
@@ -238,10 +250,10 @@ impl Surroundings {
         {
             return head;
         }
-        let kept = options.kept_in.as_deref().and_then(|directory| survey::kept(directory, root, &head));
+        let kept = options.kept_in.as_deref().and_then(|directory| survey::kept(directory, root, &head, &self.closed));
         (self.survey, self.pending) = match kept {
             Some(survey) => (Some((root.clone(), head.clone(), survey)), None),
-            None => (None, Some(survey::Pending::begin(root, &head, options.kept_in.clone()))),
+            None => (None, Some(survey::Pending::begin(root, &head, &self.closed, options.kept_in.clone()))),
         };
         head
     }
@@ -261,19 +273,19 @@ impl Surroundings {
     }
 }
 
-fn look(root: &Path, cwd: &Path, options: &Options) -> Seen {
+fn look(root: &Path, cwd: &Path, closed: &Closed, options: &Options) -> Seen {
     let chars_max = options.tokens_max.saturating_mul(CHARS_PER_TOKEN);
     let mut seen = Seen { cwd: cwd.to_owned(), tokens_max: options.tokens_max, ..Seen::default() };
     if chars_max == 0 {
         return seen;
     }
-    let found = instructions::read(root, cwd);
+    let found = instructions::read(root, cwd, closed);
     let told = instructions::told(&found, chars_max / 2);
     let taken = told.chars().count().min(chars_max / 2) + chars_max / CARD_PART;
-    let (listed, stamps) = names::names(root, chars_max - taken, options.kept_in.as_deref());
+    let (listed, stamps) = names::names(root, chars_max - taken, closed, options.kept_in.as_deref());
     seen.instructions = found.len();
-    seen.readme = card::readme(root).unwrap_or_default();
-    seen.commands = card::commands(root).join("\n");
+    seen.readme = card::readme(root, closed).unwrap_or_default();
+    seen.commands = card::commands(root, closed).join("\n");
     // Both places of a file of instructions count, there or not.
     let files = instructions::places(root, cwd).into_iter().chain(card::places(root));
     seen.stamps = stamps.into_iter().chain(files.map(|path| stamp(&path))).collect();
@@ -338,8 +350,15 @@ mod tests {
             wait: Duration::from_secs(60),
             state_wait: Duration::from_secs(60),
             kept_in: None,
-            env: vec![("PATH".into(), "/usr/bin:/bin".into()), ("HOME".into(), "/nonexistent".into())],
+            forbidden: Vec::new(),
+            git: git_options("/usr/bin:/bin"),
         }
+    }
+
+    /// Git as it is without a jail: what is switched off in it must hold alone.
+    pub(super) fn git_options(path: &str) -> GitOptions {
+        let env = vec![("PATH".into(), path.into()), ("HOME".into(), "/nonexistent".into())];
+        GitOptions { env, jail: std::sync::Arc::new(|command, _| Ok(command)) }
     }
 
     #[test]
@@ -427,8 +446,7 @@ mod tests {
         fs::write(dir.join("git"), script).expect("a file");
         fs::set_permissions(dir.join("git"), fs::Permissions::from_mode(0o755)).expect("a mode");
         let path = format!("{}:/usr/bin:/bin", dir.display());
-        let env = vec![("PATH".into(), path.into()), ("HOME".into(), "/nonexistent".into())];
-        Options { state_wait: Duration::ZERO, env, ..options(0) }
+        Options { state_wait: Duration::ZERO, git: git_options(&path), ..options(0) }
     }
 
     #[test]
@@ -462,6 +480,47 @@ mod tests {
         let told = state(&mut surroundings, &quick);
         assert!(told.starts_with("[git] branch other; ") && told.ends_with("untracked"), "{told}");
         assert!(surroundings.ahead.is_none() && surroundings.asked.is_none());
+    }
+
+    #[test]
+    fn of_forbidden_paths_nothing_is_told_by_whatever_name() {
+        let dir = repository(&[
+            ("README.md", "Open words."),
+            ("AGENTS.md", "Open rules."),
+            ("private/README.md", "Closed words."),
+            ("private/AGENTS.md", "Closed rules."),
+            ("private/hidden.rs", "fn a() {}\n"),
+            ("private/deep/x.py", "x\n"),
+            ("open.rs", "fn b() {}\n"),
+        ]);
+        let at = |path: &str| dir.path().canonicalize().expect("a path").join(path);
+        let mut known = Surroundings::default();
+        let told = |surroundings: &mut Surroundings, cwd: &Path, forbidden: &[&str]| {
+            let options = Options { forbidden: forbidden.iter().map(|path| at(path)).collect(), ..options(2000) };
+            let notes = surroundings.notes(cwd, &options).expect("a repository");
+            format!("{}\n{}", notes.about, notes.card)
+        };
+        let all = told(&mut known, &at("private"), &[]);
+        for text in ["Open words.", "Open rules.", "Closed rules.", "hidden.rs", "private/", "Python"] {
+            assert!(all.contains(text), "{text}: {all}");
+        }
+        // Other rules hold at once.
+        let some = told(&mut known, &at(""), &["private"]);
+        assert!(some.contains("Open words.") && some.contains("Open rules.") && some.contains("open.rs"), "{some}");
+        assert!(!["Closed", "hidden", "private", "deep", "Python"].iter().any(|text| some.contains(text)), "{some}");
+        let below = told(&mut known, &at("private"), &["private"]);
+        assert!(!["Closed", "hidden", "deep"].iter().any(|text| below.contains(text)), "{below}");
+        for name in ["README.md", "AGENTS.md"] {
+            fs::remove_file(at(name)).expect("removed");
+            std::os::unix::fs::symlink(format!("private/{name}"), at(name)).expect("a link");
+        }
+        let linked = told(&mut Surroundings::default(), &at(""), &["private"]);
+        assert!(!["Closed", "README", "AGENTS.md"].iter().any(|text| linked.contains(text)), "{linked}");
+        let single = told(&mut known, &at(""), &["open.rs", "private/README.md"]);
+        assert!(
+            !single.contains("open.rs") && !single.contains("Closed words.") && single.contains("hidden.rs"),
+            "{single}"
+        );
     }
 
     #[test]

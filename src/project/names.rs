@@ -4,28 +4,30 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::closed::Closed;
 use super::kept::put;
 use super::symbols::kept_file;
 use super::tree::{self, Listed};
 use super::{Stamp, git, stamp};
 
 /// First line of what is kept; the number goes up with each other form.
-const MAGIC: &str = "reednames1";
+const MAGIC: &str = "reednames2";
 /// Bytes of what is kept.
 const KEPT_BYTES_MAX: u64 = 1024 * 1024;
 /// A directory that changed so shortly before may change once more without showing it.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// The names below a root in so many characters, and how the directories stand that they are from; `kept_in` is where they
-/// are kept.
-pub(super) fn names(root: &Path, chars_max: usize, kept_in: Option<&Path>) -> (Listed, Vec<Stamp>) {
-    if let Some(kept) = kept_in.and_then(|directory| kept(&file(directory, root), root, chars_max)) {
+/// The names below a root in so many characters, without closed ones, and how the directories stand that they are from;
+/// `kept_in` is where they are kept.
+pub(super) fn names(root: &Path, chars_max: usize, closed: &Closed, kept_in: Option<&Path>) -> (Listed, Vec<Stamp>) {
+    let which = format!("{chars_max} {}", closed.line());
+    if let Some(kept) = kept_in.and_then(|directory| kept(&file(directory, root), root, &which)) {
         return kept;
     }
-    let listed = tree::listed(&tree::read(root), chars_max);
+    let listed = tree::listed(&tree::read(root, closed), chars_max);
     let stamps = stamps(root, &listed.directories);
     if let Some(directory) = kept_in {
-        keep(directory, root, chars_max, &listed, &stamps);
+        keep(directory, root, &which, &listed, &stamps);
     }
     (listed, stamps)
 }
@@ -46,10 +48,10 @@ fn told(stamp: &Stamp) -> Option<String> {
     Some(format!("{} {length}", time.duration_since(UNIX_EPOCH).ok()?.as_nanos()))
 }
 
-fn kept(file: &Path, root: &Path, chars_max: usize) -> Option<(Listed, Vec<Stamp>)> {
+fn kept(file: &Path, root: &Path, which: &str) -> Option<(Listed, Vec<Stamp>)> {
     let text = git::read_bounded(file, KEPT_BYTES_MAX)?;
     let mut lines = text.strip_prefix(MAGIC)?.strip_prefix('\n')?.split('\n');
-    let is_same = lines.next()? == root.to_str()? && lines.next()? == chars_max.to_string();
+    let is_same = lines.next()? == root.to_str()? && lines.next()? == which;
     let count: usize = lines.next().filter(|_| is_same)?.parse().ok()?;
     let directories: Vec<String> = lines.by_ref().take(count).map(str::to_owned).collect();
     let stamps = stamps(root, &directories);
@@ -59,7 +61,7 @@ fn kept(file: &Path, root: &Path, chars_max: usize) -> Option<(Listed, Vec<Stamp
 }
 
 /// Keeps them, where that can be.
-fn keep(directory: &Path, root: &Path, chars_max: usize, listed: &Listed, stamps: &[Stamp]) {
+fn keep(directory: &Path, root: &Path, which: &str, listed: &Listed, stamps: &[Stamp]) {
     let is_line = |text: &str| !text.contains('\n');
     let is_settled = |stamp: &Stamp| {
         stamp.1.is_none_or(|(time, _)| SystemTime::now().duration_since(time).is_ok_and(|age| age > SETTLED))
@@ -69,7 +71,7 @@ fn keep(directory: &Path, root: &Path, chars_max: usize, listed: &Listed, stamps
         return;
     }
     let Some(told) = stamps.iter().map(told).collect::<Option<Vec<_>>>() else { return };
-    let mut text = format!("{MAGIC}\n{place}\n{chars_max}\n{}\n", listed.directories.len());
+    let mut text = format!("{MAGIC}\n{place}\n{which}\n{}\n", listed.directories.len());
     for line in listed.directories.iter().chain(&told) {
         text.push_str(line);
         text.push('\n');
@@ -98,26 +100,29 @@ mod tests {
         let (root, kept_in) = (dir.path(), Some(state.path()));
         fs::create_dir_all(root.join("src/deep")).expect("directories");
         fs::write(root.join("src/deep/a.rs"), "").expect("a file");
+        let names = |closed: &Closed| names(root, 1000, closed, kept_in).0.text;
+        let (open, which) = (Closed::default(), "1000 []");
         let is_kept = || file(state.path(), root).exists();
-        let first = names(root, 1000, kept_in).0;
-        assert!(first.text.contains("a.rs") && !is_kept(), "it may change once more: {}", first.text);
+        let first = names(&open);
+        assert!(first.contains("a.rs") && !is_kept(), "it may change once more: {first}");
         settle(root);
-        assert_eq!(names(root, 1000, kept_in).0.text, first.text);
+        assert_eq!(names(&open), first);
         assert!(is_kept());
-        let (again, stamps) = kept(&file(state.path(), root), root, 1000).expect("kept");
-        assert_eq!((&again.text, &again.directories), (&first.text, &first.directories));
-        assert_eq!(stamps, self::stamps(root, &first.directories));
-        assert!(kept(&file(state.path(), root), root, 999).is_none(), "another length");
+        let (again, stamps) = kept(&file(state.path(), root), root, which).expect("kept");
+        assert_eq!((&again.text, &again.directories[..]), (&first, &["", "src", "src/deep"].map(str::to_owned)[..]));
+        assert_eq!(stamps, self::stamps(root, &again.directories));
+        assert!(kept(&file(state.path(), root), root, "999 []").is_none(), "another length");
+        assert!(!names(&Closed::new(&[root.join("src/deep")])).contains("deep"), "other rules");
         fs::write(root.join("src/deep/b.rs"), "").expect("a file");
-        assert!(names(root, 1000, kept_in).0.text.contains("b.rs"));
+        assert!(names(&open).contains("b.rs"));
         settle(root);
-        names(root, 1000, kept_in);
+        names(&open);
         fs::write(root.join(".gitignore"), "*.rs\n").expect("a file");
-        assert!(!names(root, 1000, kept_in).0.text.contains("b.rs"));
+        assert!(!names(&open).contains("b.rs"));
         for cut in 0..200 {
-            fs::write(file(state.path(), root), &format!("{MAGIC}\n{}\n1000\n3\n", root.display())[..cut.min(30)])
+            fs::write(file(state.path(), root), &format!("{MAGIC}\n{}\n{which}\n3\n", root.display())[..cut.min(30)])
                 .expect("a damaged file");
-            assert!(kept(&file(state.path(), root), root, 1000).is_none());
+            assert!(kept(&file(state.path(), root), root, which).is_none());
         }
     }
 }

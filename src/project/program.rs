@@ -1,25 +1,68 @@
-//! Git as a program. A repository can name programs that git runs: monitors, hooks, filters, those of submodules. What is
-//! built here runs none of the first two, fetches nothing, takes no lock and asks nobody; the rest is with the commands.
+//! Git as a program. A repository can name programs that git runs: monitors, hooks, filters, those of submodules, pagers,
+//! signers. Here all of them are switched off, nothing is fetched, no lock is taken and nobody is asked; and git starts in a
+//! jail, so that a program that runs all the same can change nothing. It must not know how the jail is made.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+use super::Repository;
+
 /// Variables that git needs to find its own config.
 const VARIABLES: [&str; 3] = ["HOME", "XDG_CONFIG_HOME", "PATH"];
+/// What a repository's config can't change: each stands in front of git's words. Bare repositories count only where they are
+/// named, for a clone may bring one along, with a config of its own.
+const SWITCHES: [&str; 10] = [
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.pager=cat",
+    "safe.bareRepository=explicit",
+    "submodule.recurse=false",
+    "log.showSignature=false",
+    "gpg.program=false",
+    "gpg.openpgp.program=false",
+    "gpg.ssh.program=false",
+    "gpg.x509.program=false",
+];
 /// Bytes of the names of a config's keys that are read.
 const NAMES_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Jails a program: takes it as it would start, with its arguments, environment and directory, and the paths that it reads
+/// beside that directory; gives what is to be started in its place. That writes nothing and has no network. The error says
+/// why it can't be jailed, and then it isn't started.
+pub type Jail = Arc<dyn Fn(Command, &[PathBuf]) -> Result<Command, String> + Send + Sync>;
+
+/// How git is started.
+#[derive(Clone)]
+pub struct GitOptions {
+    /// The variables `PATH`, `HOME` and those that say where git's own config is; others aren't passed on.
+    pub env: Vec<(OsString, OsString)>,
+    /// Jails it.
+    pub jail: Jail,
+}
+
+impl fmt::Debug for GitOptions {
+    // An environment may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GitOptions").finish_non_exhaustive()
+    }
+}
 
 /// Why git has said nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// No git is there, or it doesn't want to.
     NoGit,
-    /// A repository of another kind, or a damaged one.
+    /// A repository of another kind, a damaged one, or one whose config can't be read for certain.
     Unreadable,
     /// It took too long.
     Slow,
@@ -38,12 +81,17 @@ pub(super) fn find_git(root: &Path, env: &[(OsString, OsString)]) -> Option<Path
     directories.filter(|directory| directory.is_absolute()).map(|directory| directory.join("git")).find(is_program)
 }
 
-/// Git with these words, in a directory; its output is piped.
-pub(super) fn command(git: &Path, root: &Path, env: &[(OsString, OsString)], words: &[String]) -> Command {
+/// Git with these words, for the work tree at `root`. The work tree is named, or `core.worktree` could lead it elsewhere.
+/// The directory of git's is found by git itself, in `root` alone: it looks whose that is only where it isn't named.
+fn command(git: &Path, root: &Path, env: &[(OsString, OsString)], words: &[String]) -> Command {
     let mut command = Command::new(git);
-    command.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]).args(words);
-    command.current_dir(root).env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.arg("--no-pager").args(SWITCHES.iter().flat_map(|switch| ["-c", switch])).args(words);
+    command.current_dir(root).env_clear();
     command.envs(env.iter().filter(|(name, _)| VARIABLES.iter().any(|wanted| name == wanted)).cloned());
+    command.env("GIT_WORK_TREE", root);
+    if let Some(above) = root.parent() {
+        command.env("GIT_CEILING_DIRECTORIES", above);
+    }
     command.envs([
         ("LC_ALL", "C"),
         ("GIT_OPTIONAL_LOCKS", "0"),
@@ -58,7 +106,9 @@ pub(super) fn command(git: &Path, root: &Path, env: &[(OsString, OsString)], wor
 pub(super) struct Quiet<'a> {
     git: PathBuf,
     root: &'a Path,
-    env: &'a [(OsString, OsString)],
+    options: &'a GitOptions,
+    /// What it reads beside the work tree.
+    reads: Vec<PathBuf>,
     /// Longest wait for one answer.
     wait: Duration,
     words: Vec<String>,
@@ -66,20 +116,35 @@ pub(super) struct Quiet<'a> {
 
 /// What git has printed.
 pub(super) struct Output {
-    pub text: String,
+    pub bytes: Vec<u8>,
     /// There was no more.
     pub is_whole: bool,
 }
 
+impl Output {
+    /// As text, with signs in place of what is no UTF-8.
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+}
+
 impl<'a> Quiet<'a> {
-    pub(super) fn new(root: &'a Path, env: &'a [(OsString, OsString)], wait: Duration) -> Result<Self, Trouble> {
-        let mut quiet = Self { git: find_git(root, env).ok_or(Trouble::NoGit)?, root, env, wait, words: Vec::new() };
+    /// Finds git, and the filters to override.
+    ///
+    /// # Errors
+    /// There is no git, or it fails. The names of a config can't be read in full or aren't UTF-8: a filter among them
+    /// couldn't be overridden, so nothing is run.
+    pub(super) fn new(root: &'a Path, options: &'a GitOptions, wait: Duration) -> Result<Self, Trouble> {
+        let git = find_git(root, &options.env).ok_or(Trouble::NoGit)?;
+        let reads = Repository::find(root).map(|repository| repository.outside()).unwrap_or_default();
+        let mut quiet = Self { git, root, options, reads, wait, words: Vec::new() };
         let names = quiet.output(&["config", "--list", "--name-only", "-z"], NAMES_BYTES_MAX)?;
+        let names = String::from_utf8(names.bytes).ok().filter(|_| names.is_whole).ok_or(Trouble::Unreadable)?;
         // A filter runs where git compares a file with what it has: an empty one is none.
-        for filter in filters(&names.text) {
+        for filter in filters(&names) {
             // A name with this sign can't be given by an option, so it can't be taken away by one.
             if filter.contains('=') {
-                return Err(Trouble::NoGit);
+                return Err(Trouble::Unreadable);
             }
             for (key, value) in [("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")] {
                 quiet.words.extend(["-c".to_owned(), format!("filter.{filter}.{key}={value}")]);
@@ -91,7 +156,9 @@ impl<'a> Quiet<'a> {
     /// Runs git within the time; what it prints where it succeeds, or the first of it.
     pub(super) fn output(&self, words: &[&str], bytes_max: u64) -> Result<Output, Trouble> {
         let words: Vec<String> = self.words.iter().cloned().chain(words.iter().map(|&word| word.to_owned())).collect();
-        let mut command = command(&self.git, self.root, self.env, &words);
+        let command = command(&self.git, self.root, &self.options.env, &words);
+        let mut command = (self.options.jail)(command, &self.reads).map_err(|_| Trouble::NoGit)?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(|_| Trouble::NoGit)?;
         let output = child.stdout.take().ok_or(Trouble::NoGit)?;
         let (sender, receiver) = channel();
@@ -102,7 +169,7 @@ impl<'a> Quiet<'a> {
         });
         let heard = receiver.recv_timeout(self.wait);
         if heard.is_err() {
-            let _ = child.kill();
+            kill(&mut child);
         }
         // It has closed its output, been killed, or has more to say than is read: then it ends by itself.
         let status = child.wait();
@@ -112,12 +179,20 @@ impl<'a> Quiet<'a> {
                 if is_whole && !status.is_ok_and(|status| status.success()) {
                     return Err(Trouble::NoGit);
                 }
-                Ok(Output { text: String::from_utf8_lossy(&bytes).into_owned(), is_whole })
+                Ok(Output { bytes, is_whole })
             }
             Err(RecvTimeoutError::Timeout) => Err(Trouble::Slow),
             _ => Err(Trouble::NoGit),
         }
     }
+}
+
+/// Kills it and, where the jail made it lead a group, what it has started.
+fn kill(child: &mut Child) {
+    if let Ok(pid) = i32::try_from(child.id()) {
+        let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
+    }
+    let _ = child.kill();
 }
 
 /// The filters that any config names.

@@ -1,12 +1,10 @@
-//! Git's state in one line. A repository can name programs that git runs: monitors, hooks, filters, those of submodules.
-//! None of them runs here, nothing is fetched and no lock is taken.
+//! Git's state in one line. No program that a repository names runs, nothing is fetched and no lock is taken.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use super::program::{Quiet, Trouble};
+use super::program::{GitOptions, Quiet, Trouble};
 
 /// How long git may take in all; nobody waits that long.
 const TIME: Duration = Duration::from_secs(2);
@@ -23,11 +21,11 @@ pub(super) struct Asked {
 
 impl Asked {
     /// Asks it on a thread of its own.
-    pub(super) fn begin(root: &Path, env: &[(OsString, OsString)]) -> Self {
+    pub(super) fn begin(root: &Path, options: &GitOptions) -> Self {
         let (sender, receiver) = channel();
-        let (own_root, env) = (root.to_owned(), env.to_vec());
+        let (own_root, options) = (root.to_owned(), options.clone());
         std::thread::spawn(move || {
-            let _ = sender.send(read(&own_root, &env));
+            let _ = sender.send(read(&own_root, &options));
         });
         Self { root: root.to_owned(), receiver, since: Instant::now() }
     }
@@ -43,11 +41,11 @@ impl Asked {
 }
 
 /// Asks git.
-pub(super) fn read(root: &Path, env: &[(OsString, OsString)]) -> Result<String, Trouble> {
-    let git = Quiet::new(root, env, TIME)?;
+pub(super) fn read(root: &Path, options: &GitOptions) -> Result<String, Trouble> {
+    let git = Quiet::new(root, options, TIME)?;
     let status = "status --porcelain=v2 --branch -z --no-renames --ignore-submodules=all --untracked-files=normal";
     let words: Vec<&str> = status.split(' ').collect();
-    git.output(&words, OUTPUT_BYTES_MAX).map(|output| told(&output.text))
+    git.output(&words, OUTPUT_BYTES_MAX).map(|output| told(&output.text()))
 }
 
 /// Says it in words.
@@ -83,12 +81,14 @@ fn told(porcelain: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::{OsStr, OsString};
     use std::fs;
+    use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::PermissionsExt;
     use std::process::Command;
 
     use super::super::program::{filters, find_git};
-    use super::super::tests::{options, repository};
+    use super::super::tests::{git_options, repository};
     use super::*;
 
     #[test]
@@ -132,8 +132,7 @@ mod tests {
         // The same size and another time: git must compare the content.
         fs::write(dir.path().join("a.txt"), "two\n").unwrap();
         fs::write(dir.path().join("git"), "#!/bin/sh\nexit 7\n").unwrap();
-        let env = options(0).env;
-        let line = read(&dir.path().canonicalize().unwrap(), &env).unwrap();
+        let line = read(&dir.path().canonicalize().unwrap(), &git_options("/usr/bin:/bin")).unwrap();
         assert_eq!(line, "branch main; 2 changed, 2 untracked");
         assert!(!trace.exists(), "{}", fs::read_to_string(&trace).unwrap_or_default());
         // The trap works: plain git runs it.
@@ -153,7 +152,7 @@ mod tests {
             find_git(&root, &env(format!("{}/bin:/usr/bin", root.display())))
                 .is_some_and(|git| git.starts_with("/usr"))
         );
-        assert_eq!(read(&root, &env("/nonexistent".into())), Err(Trouble::NoGit));
+        assert_eq!(read(&root, &git_options("/nonexistent")), Err(Trouble::NoGit));
     }
 
     #[test]
@@ -164,8 +163,93 @@ mod tests {
         fs::set_permissions(&git, fs::Permissions::from_mode(0o755)).unwrap();
         let root = tempfile::tempdir().unwrap();
         assert_eq!(
-            read(root.path(), &[("PATH".into(), format!("{}:/bin:/usr/bin", dir.path().display()).into())]),
+            read(root.path(), &git_options(&format!("{}:/bin:/usr/bin", dir.path().display()))),
             Err(Trouble::Slow)
         );
+    }
+
+    /// A repository whose files go through a filter that leaves a mark outside, its config, and that mark.
+    fn trapped() -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let dir = repository(&[("r/a.txt", "one\n")]);
+        let root = dir.path().canonicalize().unwrap();
+        let (evil, mark) =
+            (root.join("evil.sh"), root.join("../").join(format!("{}-mark", root.file_name().unwrap().display())));
+        fs::write(&evil, format!("#!/bin/sh\necho ran >>{}\ncat\n", mark.display())).unwrap();
+        fs::set_permissions(&evil, fs::Permissions::from_mode(0o755)).unwrap();
+        // The same size and another time: git must compare the content.
+        fs::write(root.join("r/a.txt"), "two\n").unwrap();
+        (dir, root, mark)
+    }
+
+    fn append(path: &Path, bytes: &[u8]) {
+        let mut all = fs::read(path).unwrap_or_default();
+        all.extend(bytes);
+        fs::write(path, all).unwrap();
+    }
+
+    /// Nothing runs for us; plain git runs the filter, so the trap works.
+    #[track_caller]
+    fn is_refused(root: &Path, mark: &Path) {
+        assert_eq!(read(root, &git_options("/usr/bin:/bin")), Err(Trouble::Unreadable));
+        assert_eq!(super::super::changes(root, &git_options("/usr/bin:/bin")), Err(Trouble::Unreadable));
+        assert!(!mark.exists());
+        let plain = Command::new("git").args(["status", "--short"]).current_dir(root).output().unwrap();
+        assert!(mark.exists(), "{plain:?}");
+        fs::remove_file(mark).unwrap();
+    }
+
+    /// As text such a name becomes another one, so an option would override nothing.
+    #[test]
+    fn a_filter_whose_name_is_no_utf8_isnt_run() {
+        let (_dir, root, mark) = trapped();
+        append(&root.join(".gitattributes"), b"*.txt filter=e\xffvil\n");
+        let mut section = b"[filter \"e\xffvil\"]\n\tclean = ".to_vec();
+        section.extend(format!("{}/evil.sh\n", root.display()).as_bytes());
+        append(&root.join(".git/config"), &section);
+        is_refused(&root, &mark);
+        // In a file that the config includes, too.
+        let (_dir, root, mark) = trapped();
+        append(&root.join(".git/info/attributes"), b"*.txt filter=e\xffvil\n");
+        append(&root.join(OsStr::from_bytes(b".git/mor\xff")), &section_of(&root));
+        append(&root.join(".git/config"), b"[include]\n\tpath = mor\xff\n");
+        is_refused(&root, &mark);
+    }
+
+    fn section_of(root: &Path) -> Vec<u8> {
+        [b"[filter \"e\xffvil\"]\n\tclean = ", format!("{}/evil.sh\n", root.display()).as_bytes()].concat()
+    }
+
+    /// Names behind the part of a long list that is read weren't overridden.
+    #[test]
+    fn a_filter_behind_a_megabyte_of_other_names_isnt_run() {
+        let (_dir, root, mark) = trapped();
+        append(&root.join(".gitattributes"), b"*.txt filter=evil\n");
+        let padding: String = (0..5_600).map(|at| format!("[pad \"{}{at}\"]\n\tk = v\n", "x".repeat(200))).collect();
+        let evil = format!("[filter \"evil\"]\n\tclean = {}/evil.sh\n", root.display());
+        append(&root.join(".git/config"), (padding + &evil).as_bytes());
+        is_refused(&root, &mark);
+    }
+
+    /// A clone may hold a bare repository with a config of its own; git must not take it for one where it looks there.
+    #[test]
+    fn a_bare_repository_inside_another_is_none() {
+        let dir = repository(&[("a.txt", "one\n")]);
+        let (root, mark) = (dir.path().canonicalize().unwrap(), tempfile::tempdir().unwrap());
+        let (bare, mark) = (root.join("docs/example"), mark.path().join("ran"));
+        fs::create_dir_all(&bare).unwrap();
+        let git = |words: &[&str], cwd: &Path| Command::new("git").args(words).current_dir(cwd).output().unwrap();
+        assert!(git(&["init", "-q", "--bare", "."], &bare).status.success());
+        fs::create_dir_all(mark.parent().unwrap()).unwrap();
+        fs::write(bare.join("plant.sh"), format!("echo ran >{}\n", mark.display())).unwrap();
+        let config = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n\tfsmonitor = \"sh plant.sh; false\"\n";
+        fs::write(bare.join("config"), config).unwrap();
+        fs::write(bare.join("README.md"), "# docs\n").unwrap();
+        let options = git_options("/usr/bin:/bin");
+        assert_eq!(read(&bare, &options), Err(Trouble::NoGit));
+        assert_eq!(super::super::changes(&bare, &options), Err(Trouble::NoGit));
+        assert_eq!(read(&root, &options), Ok("branch main; 1 untracked".to_owned()));
+        assert!(!mark.exists());
+        git(&["status", "--short"], &bare);
+        assert!(mark.exists(), "the trap works: plain git runs it");
     }
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use ignore::{WalkBuilder, WalkState};
 
+use super::closed::Closed;
 use super::heat::{Bounds, heat};
 use super::kept::put;
 use super::languages::{by_name, is_foreign};
@@ -24,7 +25,7 @@ const FILES_MAX: usize = 8;
 /// Newest commits that count: for who works where today.
 const COMMITS_MAX: usize = 1_000;
 /// First line of what is kept; the number goes up with each other form.
-const MAGIC: &str = "reedcard1";
+const MAGIC: &str = "reedcard2";
 /// Bytes of what is kept.
 const KEPT_BYTES_MAX: u64 = 64 * 1024;
 
@@ -46,13 +47,13 @@ pub(super) struct Pending {
 
 impl Pending {
     /// Begins one.
-    pub(super) fn begin(root: &Path, head: &str, kept_in: Option<PathBuf>) -> Self {
+    pub(super) fn begin(root: &Path, head: &str, closed: &Closed, kept_in: Option<PathBuf>) -> Self {
         let (sender, receiver) = channel();
-        let (own_root, own_head) = (root.to_owned(), head.to_owned());
+        let (own_root, own_head, closed) = (root.to_owned(), head.to_owned(), closed.clone());
         std::thread::spawn(move || {
-            let survey = make(&own_root);
+            let survey = make(&own_root, &closed);
             if let Some(directory) = kept_in {
-                keep(&directory, &own_root, &own_head, &survey);
+                keep(&directory, &own_root, &own_head, &closed, &survey);
             }
             let _ = sender.send(survey);
         });
@@ -72,37 +73,38 @@ impl Pending {
     }
 }
 
-/// Gives what is kept of a root at a commit.
-pub(super) fn kept(directory: &Path, root: &Path, head: &str) -> Option<Survey> {
+/// Gives what is kept of a root at a commit, made without what is closed.
+pub(super) fn kept(directory: &Path, root: &Path, head: &str, closed: &Closed) -> Option<Survey> {
     let text = git::read_bounded(&kept_file(directory, root), KEPT_BYTES_MAX)?;
     let mut lines = text.strip_prefix(MAGIC)?.strip_prefix('\n')?.split('\n');
-    let is_same = lines.next()? == root.to_str()? && lines.next()? == head;
+    let is_same = lines.next()? == root.to_str()? && lines.next()? == head && lines.next()? == closed.line();
     let survey = Survey { languages: lines.next()?.to_owned(), hot: lines.next()?.to_owned() };
     (is_same && lines.next() == Some("") && lines.next().is_none()).then_some(survey)
 }
 
 /// Keeps it, where that can be; else it is made again.
-fn keep(directory: &Path, root: &Path, head: &str, survey: &Survey) {
+fn keep(directory: &Path, root: &Path, head: &str, closed: &Closed, survey: &Survey) {
     let Some(place) = root.to_str().filter(|place| !place.contains('\n')) else { return };
-    let text = format!("{MAGIC}\n{place}\n{head}\n{}\n{}\n", survey.languages, survey.hot);
+    let text = format!("{MAGIC}\n{place}\n{head}\n{}\n{}\n{}\n", closed.line(), survey.languages, survey.hot);
     let _ = put(&kept_file(directory, root), text.as_bytes());
 }
 
-fn make(root: &Path) -> Survey {
+fn make(root: &Path, closed: &Closed) -> Survey {
     let history = || {
         let bounds = Bounds { commits: COMMITS_MAX, with_lines: 0, time: TIME, is_stopped: &|| false };
         let files = heat(root, bounds).unwrap_or_default();
-        let own = files.iter().filter(|it| !is_foreign(&it.path) && root.join(&it.path).symlink_metadata().is_ok());
+        let is_told = |path: &Path| path.symlink_metadata().is_ok() && !closed.is_reached_by(path);
+        let own = files.iter().filter(|it| !is_foreign(&it.path) && is_told(&root.join(&it.path)));
         own.take(FILES_MAX).map(|it| clean(&it.path.to_string_lossy())).collect::<Vec<_>>().join(" · ")
     };
     std::thread::scope(|scope| {
         let hot = scope.spawn(history);
-        Survey { languages: languages(root), hot: hot.join().unwrap_or_default() }
+        Survey { languages: languages(root, closed), hot: hot.join().unwrap_or_default() }
     })
 }
 
 /// The languages by their bytes, the most first.
-fn languages(root: &Path) -> String {
+fn languages(root: &Path, closed: &Closed) -> String {
     let deadline = Instant::now() + TIME;
     let sums: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
     let seen = AtomicUsize::new(0);
@@ -117,6 +119,7 @@ fn languages(root: &Path) -> String {
             if entry.file_type().is_some_and(|kind| kind.is_file())
                 && let Some(language) = by_name(entry.path())
                 && entry.path().strip_prefix(root).is_ok_and(|path| !is_foreign(path))
+                && !closed.holds(entry.path())
             {
                 *own.own.entry(language).or_default() += entry.metadata().map_or(0, |data| data.len());
             }
@@ -158,12 +161,19 @@ mod tests {
         let repository = git::Repository::find(&root).expect("a repository");
         let head = repository.head_commit().unwrap_or_default();
         assert_eq!(head.len(), 40, "{head}");
-        let pending = Pending::begin(&root, &head, Some(kept_in.path().to_owned()));
-        let survey = pending.wait(Duration::from_secs(60)).expect("a survey");
+        let make = |closed: &Closed| {
+            let pending = Pending::begin(&root, &head, closed, Some(kept_in.path().to_owned()));
+            pending.wait(Duration::from_secs(60)).expect("a survey")
+        };
+        let open = Closed::default();
+        let survey = make(&open);
         assert_eq!(survey.languages, "Rust 87 %, Python 13 %");
         assert_eq!(survey.hot, "b.py · src/a.rs");
-        assert_eq!(kept(kept_in.path(), &root, &head), Some(survey));
-        assert_eq!(kept(kept_in.path(), &root, "another"), None);
-        assert_eq!(kept(kept_in.path(), Path::new("/"), &head), None);
+        assert_eq!(kept(kept_in.path(), &root, &head, &open), Some(survey));
+        assert_eq!(kept(kept_in.path(), &root, "another", &open), None);
+        assert_eq!(kept(kept_in.path(), Path::new("/"), &head, &open), None);
+        let closed = Closed::new(&[root.join("src")]);
+        assert_eq!(kept(kept_in.path(), &root, &head, &closed), None, "other rules");
+        assert_eq!(make(&closed), Survey { languages: "Python 100 %".into(), hot: "b.py".into() });
     }
 }

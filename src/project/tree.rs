@@ -1,5 +1,5 @@
 //! The names of a repository's files within a number of characters: whole directories line by line, the upper ones first,
-//! the others counted. What git ignores isn't there.
+//! the others counted. What git ignores or the user's rules close isn't there.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -7,6 +7,7 @@ use std::path::Path;
 use ignore::WalkBuilder;
 
 use super::clean;
+use super::closed::Closed;
 
 /// Names that are looked at: some 50 ms of a cold disk.
 const ENTRIES_MAX: usize = 20_000;
@@ -32,11 +33,16 @@ pub(super) struct Listed {
 }
 
 /// Reads the names.
-pub(super) fn read(root: &Path) -> Tree {
+pub(super) fn read(root: &Path, closed: &Closed) -> Tree {
     let mut walk = WalkBuilder::new(root);
     // Only this repository says what it ignores: a file above it is not part of it.
     walk.parents(false).git_global(false).follow_links(false).max_depth(Some(DEPTH_MAX)).require_git(false);
     walk.sort_by_file_name(Ord::cmp);
+    let closed = closed.clone();
+    walk.filter_entry(move |entry| {
+        let path = entry.path();
+        if entry.path_is_symlink() { !closed.is_reached_by(path) } else { !closed.holds(path) }
+    });
     let mut tree = Tree::default();
     for entry in walk.build().filter_map(Result::ok).skip(1).take(ENTRIES_MAX) {
         let Ok(path) = entry.path().strip_prefix(root) else { continue };

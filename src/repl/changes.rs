@@ -27,12 +27,12 @@ impl Repl {
                 .failure(&failed("there is no git repository here", ":diff shows what differs from its last commit"));
             return Flow::Continue;
         };
-        let env: Vec<_> = self.runtime.env.clone().into_iter().collect();
-        let changes = match project::changes(&repository.root, &env) {
+        let changes = match project::changes(&repository.root, &self.runtime.git_options()) {
             Ok(changes) => changes,
             Err(trouble) => {
                 let why = match trouble {
                     Trouble::Slow => "git takes too long to say what differs",
+                    Trouble::Unreadable => "git's config here can't be relied on, so it isn't asked what differs",
                     _ => "git can't say what differs",
                 };
                 self.console.failure(&failed(why, "git diff HEAD says why"));

@@ -20,7 +20,7 @@ use super::slots::{ShellCompletion, ToldHighlighter, ToldValidator};
 use super::state::SharedState;
 use super::writer::Writer;
 use crate::agent::Agent;
-use crate::app::{Attaching, Runtime};
+use crate::app::{Attaching, Jails, Runtime};
 use crate::config::{EditMode, Env, Settings};
 use crate::shell::Handle;
 
@@ -126,8 +126,8 @@ fn recent_conversations(writer: &Writer) -> impl Fn() -> Vec<(String, String)> +
 }
 
 fn mentions(shape: &Shape<'_>) -> impl Fn(&Path, &str) -> Vec<(String, String)> + Send + use<> {
-    let (settings, env) = (shape.settings.clone(), shape.env.clone());
-    move |cwd, typed| Attaching { settings: &settings, env: &env, config: None, cwd }.candidates(typed)
+    let (settings, env, jails) = (shape.settings.clone(), shape.env.clone(), Jails::default());
+    move |cwd, typed| Attaching { settings: &settings, env: &env, config: None, cwd, jails: &jails }.candidates(typed)
 }
 
 fn meta_entries(shape: &Shape<'_>) -> Vec<MetaEntry> {

@@ -33,6 +33,7 @@ mod need;
 mod offer;
 mod ops;
 mod overdue;
+mod own_git;
 mod plugin;
 mod policy;
 mod procs;

@@ -1,0 +1,61 @@
+//! Paths that the user's rules close: nothing of them is told, whatever the name that leads there.
+
+use std::path::{Path, PathBuf};
+
+/// Closed paths, as they were named and as they are without links.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Closed(Vec<PathBuf>);
+
+impl Closed {
+    /// Takes absolute paths.
+    pub(super) fn new(paths: &[PathBuf]) -> Self {
+        let real = paths.iter().filter_map(|path| path.canonicalize().ok());
+        Self(real.chain(paths.iter().cloned()).collect())
+    }
+
+    /// Whether a path without links lies in one of them.
+    pub(super) fn holds(&self, path: &Path) -> bool {
+        self.0.iter().any(|closed| path.starts_with(closed))
+    }
+
+    /// Whether a path lies in one of them or leads there.
+    pub(super) fn is_reached_by(&self, path: &Path) -> bool {
+        !self.0.is_empty() && (self.holds(path) || path.canonicalize().is_ok_and(|real| self.holds(&real)))
+    }
+
+    /// One line that tells this list from another.
+    pub(super) fn line(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_path_is_closed_by_its_name_and_by_where_it_leads() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = dir.path().canonicalize().expect("a path");
+        std::fs::create_dir(root.join("secret")).expect("a directory");
+        std::fs::write(root.join("secret/a"), "").expect("a file");
+        symlink(root.join("secret"), root.join("named")).expect("a link");
+        symlink("secret/a", root.join("other")).expect("a link");
+        // Closed by a link: what it leads to is closed too.
+        let closed = Closed::new(&[root.join("named"), root.join("absent")]);
+        for (path, is_closed) in [
+            ("secret/a", true),
+            ("named/a", true),
+            ("other", true),
+            ("absent/x", true),
+            ("absentee", false),
+            ("", false),
+        ] {
+            assert_eq!(closed.is_reached_by(&root.join(path)), is_closed, "{path}");
+        }
+        assert!(closed.holds(&root.join("secret")) && !closed.holds(&root.join("other")));
+        assert!(!Closed::new(&[]).is_reached_by(&root));
+    }
+}
