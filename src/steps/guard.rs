@@ -1,0 +1,380 @@
+//! Git's files that make other programs run what they say: config, hooks, attributes, where its directories are, in every
+//! `.git` below the workspace. They are compared by content around a command, and put back on request; steps leave `.git`
+//! alone. It doesn't know what was run, nor who is asked.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use super::look::STAGE_PREFIX;
+use super::{Limits, StepsError};
+use crate::host::{Looked, PathError, Root, Stamp, SurveyEnd, SurveyLimits};
+
+/// Bytes of a file that are compared and can be put back; of a longer one the stamp is compared.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+/// Files that are read.
+const FILES_MAX: usize = 5_000;
+/// Of a directory of git's.
+const OF_GIT: [&[u8]; 3] = [b"config", b"config.worktree", b"commondir"];
+/// Of what git keeps for a linked work tree.
+const OF_WORKTREE: [&[u8]; 3] = [b"gitdir", b"commondir", b"config.worktree"];
+/// Directories in a directory of git's that hold such files.
+const WITHIN: [&[u8]; 5] = [b"hooks", b"info", b"worktrees", b"modules", b"rebase-merge"];
+
+/// What was at a protected path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Held {
+    File {
+        mode: u32,
+        bytes: Vec<u8>,
+    },
+    Link(Vec<u8>),
+    /// Something that isn't read: too long, not readable, neither file nor link.
+    Unread(Stamp),
+}
+
+/// The protected files of git's in a workspace, as they were.
+#[derive(Debug)]
+pub struct GitGuard {
+    held: BTreeMap<PathBuf, Held>,
+    is_whole: bool,
+    limits: Limits,
+}
+
+impl GitGuard {
+    /// Looks at them before a command.
+    #[must_use]
+    pub fn before(root: &Root, limits: &Limits) -> Self {
+        let (paths, is_whole) = protected(root, limits);
+        let held = paths.into_iter().filter_map(|path| Some((path.clone(), look(root, &path)?))).collect();
+        Self { held, is_whole, limits: limits.clone() }
+    }
+
+    /// Whether all of the workspace was looked at, within the limits of entries and time.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Looks again: what has changed, and whether that is all. What came stands in front, for it may be in the way of what
+    /// is put back.
+    #[must_use]
+    pub fn changed(&self, root: &Root) -> (Vec<Changed>, bool) {
+        let (mut paths, is_whole) = protected(root, &self.limits);
+        paths.extend(self.held.keys().cloned());
+        paths.sort_unstable();
+        paths.dedup();
+        let change = |path: PathBuf| {
+            let (before, after) = (self.held.get(&path).cloned(), look(root, &path));
+            (before != after).then_some(Changed { path, before, after })
+        };
+        // Where the first look wasn't whole, what it hasn't seen may have been there.
+        let is_known = |it: &Changed| self.is_whole || it.before.is_some();
+        let mut changed: Vec<Changed> = paths.into_iter().filter_map(change).filter(is_known).collect();
+        changed.sort_by_key(|it| it.before.is_some());
+        (changed, self.is_whole && is_whole)
+    }
+}
+
+/// A protected file that isn't what it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// Where it is, from the workspace.
+    pub path: PathBuf,
+    before: Option<Held>,
+    after: Option<Held>,
+}
+
+impl fmt::Display for Changed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = match (&self.before, &self.after) {
+            (None, _) => "new",
+            (_, None) => "deleted",
+            _ => "changed",
+        };
+        let is_executable = |held: &Held| matches!(held, Held::File { mode, .. } if mode & 0o111 != 0);
+        let what = match &self.after {
+            Some(Held::Link(_)) => ", a link",
+            Some(after) if is_executable(after) => ", executable",
+            _ => "",
+        };
+        write!(f, "{}: {how}{what}", self.path.display())
+    }
+}
+
+impl Changed {
+    /// What it held before and what it holds now, for a difference; none where there was or is no file, or one that isn't
+    /// read.
+    #[must_use]
+    pub fn contents(&self) -> (Option<&[u8]>, Option<&[u8]>) {
+        fn bytes(held: &Option<Held>) -> Option<&[u8]> {
+            match held {
+                Some(Held::File { bytes, .. }) => Some(bytes),
+                _ => None,
+            }
+        }
+        (bytes(&self.before), bytes(&self.after))
+    }
+
+    /// Whether what was there is known.
+    #[must_use]
+    pub fn can_be_put_back(&self) -> bool {
+        !matches!(self.before, Some(Held::Unread(_)))
+    }
+
+    /// Puts back what was there, or takes away what came.
+    ///
+    /// # Errors
+    /// It has changed once more, what was there isn't known, or the file system refuses.
+    pub fn put_back(&self, root: &Root) -> Result<(), StepsError> {
+        let failed = |error| StepsError::Path { path: self.path.clone(), error };
+        if look(root, &self.path) != self.after {
+            return Err(failed(PathError::Changed));
+        }
+        let Some(before) = &self.before else { return root.remove(&self.path).map_err(failed) };
+        for above in self.path.ancestors().skip(1).collect::<Vec<_>>().into_iter().rev() {
+            if !above.as_os_str().is_empty() && root.stamp(above).map_err(failed)?.is_none() {
+                root.make_directory(above, 0o755).map_err(failed)?;
+            }
+        }
+        let name = format!("{STAGE_PREFIX}git-{}", std::process::id());
+        let stage = root.staging(&name).map_err(failed)?;
+        let placed = match before {
+            Held::File { mode, bytes } => stage.file(0, bytes, mode & 0o7777, &self.path).map(drop),
+            Held::Link(target) => stage.link(0, target),
+            Held::Unread(_) => Err(PathError::Long(FILE_BYTES_MAX)),
+        };
+        let placed = placed.and_then(|()| stage.place(0, &self.path, self.after.is_none()));
+        root.unstage(&name);
+        placed.map_err(failed)
+    }
+}
+
+/// What is at a path; nothing where there is nothing.
+fn look(root: &Root, path: &Path) -> Option<Held> {
+    let stamp = root.stamp(path).ok()??;
+    match root.held(path, FILE_BYTES_MAX) {
+        Ok((stamp, target)) if stamp.is_link() => Some(Held::Link(target)),
+        Ok((stamp, bytes)) => Some(Held::File { mode: stamp.permissions(), bytes }),
+        Err(PathError::Missing) => None,
+        Err(_) => Some(Held::Unread(stamp)),
+    }
+}
+
+/// The protected paths of a workspace, and whether these are all.
+fn protected(root: &Root, limits: &Limits) -> (Vec<PathBuf>, bool) {
+    let found = Mutex::new(Vec::new());
+    let visit = |looked: Looked<'_>| {
+        let Visited { files, directories } = visited(&looked);
+        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.extend(files.into_iter().map(|name| looked.path.join(std::ffi::OsStr::from_bytes(name))));
+        directories.into_iter().map(Box::from).collect()
+    };
+    let bounds = SurveyLimits { entries_max: limits.files_max, deadline: Instant::now() + limits.look_time };
+    let end = root.survey(bounds, &visit);
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let is_whole = end == SurveyEnd::Whole && found.len() <= FILES_MAX;
+    found.sort_unstable();
+    found.truncate(FILES_MAX);
+    (found, is_whole)
+}
+
+/// Names in a directory: protected ones, and directories to look into.
+struct Visited<'a> {
+    files: Vec<&'a [u8]>,
+    directories: Vec<&'a [u8]>,
+}
+
+fn is_git(name: &[u8]) -> bool {
+    // Some file systems take it for the same.
+    name.eq_ignore_ascii_case(b".git")
+}
+
+fn visited<'a>(looked: &'a Looked<'_>) -> Visited<'a> {
+    let parts = looked.path.components().map(Component::as_os_str).map(OsStrExt::as_bytes);
+    let within: Option<Vec<&[u8]>> = {
+        let mut parts = parts;
+        parts.by_ref().any(is_git).then(|| parts.collect())
+    };
+    let all = || looked.entries.iter();
+    let directories = || all().filter(|it| it.stamp.is_directory()).map(|it| &*it.name);
+    let others = || all().filter(|it| !it.stamp.is_directory()).map(|it| &*it.name);
+    let Some(within) = within else {
+        return Visited { files: others().filter(|name| is_git(name)).collect(), directories: directories().collect() };
+    };
+    let is_module = within.first() == Some(&&b"modules"[..]);
+    let is_of_git = within.is_empty() || is_module && all().any(|it| &*it.name == b"HEAD");
+    let is_of_worktree = within.len() > 1 && within[within.len() - 2] == b"worktrees";
+    let last = within.last().copied().unwrap_or_default();
+    let is_protected = |name: &&[u8]| {
+        // One of the directories may be a link to other hooks. Git's own examples aren't run.
+        is_of_git && (OF_GIT.contains(name) || WITHIN.contains(name))
+            || is_of_worktree && OF_WORKTREE.contains(name)
+            || last == b"hooks" && !name.ends_with(b".sample")
+            || last == b"info" && *name == b"attributes"
+            // Its lines with `exec` run when the rebase goes on.
+            || last == b"rebase-merge" && *name == b"git-rebase-todo"
+    };
+    let is_looked_into = |name: &&[u8]| {
+        if is_of_git { WITHIN.contains(name) } else { is_module || last == b"worktrees" }
+    };
+    Visited {
+        files: others().filter(is_protected).collect(),
+        directories: directories().filter(is_looked_into).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::time::Duration;
+
+    use super::*;
+
+    fn limits(files_max: usize) -> Limits {
+        let time = Duration::from_secs(60);
+        Limits { bytes_max: 0, file_bytes_max: 0, files_max, look_time: time, read_time: time, compare_time: time }
+    }
+
+    fn put(root: &Root, path: &str, text: &str) {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+        fs::write(path, text).expect("a file");
+    }
+
+    /// A repository with a submodule that has one too, another below, and a linked work tree.
+    fn workspace() -> (tempfile::TempDir, Root) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = Root::open(dir.path(), None).expect("a root");
+        for git in [".git", "deep/er/.git", ".git/modules/lib/sub", ".git/modules/lib/sub/modules/inner"] {
+            for (path, text) in [
+                ("HEAD", "ref: refs/heads/main\n"),
+                ("config", "[core]\n"),
+                ("hooks/pre-commit.sample", "#!/bin/sh\n"),
+                ("hooks/pre-push", "#!/bin/sh\nexit 0\n"),
+                ("info/exclude", ""),
+                ("objects/ab/cdef", "x"),
+                ("objects/info/config", "x"),
+                ("refs/heads/config", "x"),
+            ] {
+                put(&root, &format!("{git}/{path}"), text);
+            }
+        }
+        put(&root, ".git/worktrees/tree/gitdir", "/elsewhere/.git\n");
+        put(&root, "sub/.git", "gitdir: ../.git/modules/lib/sub\n");
+        put(&root, "src/config", "no git\n");
+        (dir, root)
+    }
+
+    #[track_caller]
+    fn changes(guard: &GitGuard, root: &Root) -> Vec<String> {
+        let (changed, is_whole) = guard.changed(root);
+        assert!(is_whole);
+        changed.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn each_change_of_a_protected_file_is_found_and_put_back() {
+        let (_dir, root) = workspace();
+        let at = |path: &str| root.path().join(path);
+        let guard = GitGuard::before(&root, &limits(1000));
+        assert!(guard.is_whole() && changes(&guard, &root).is_empty());
+        // What a command does that is no harm here.
+        for path in ["src/config", ".git/HEAD", ".git/objects/ab/more", ".git/info/exclude", ".git/hooks/new.sample"] {
+            put(&root, path, "other\n");
+        }
+        put(&root, ".git/config", "[core]\n");
+        assert_eq!(changes(&guard, &root), Vec::<String>::new());
+        put(&root, ".git/config", "[core]\n\tfsmonitor = evil\n");
+        put(&root, "deep/er/.git/hooks/post-commit", "evil\n");
+        fs::set_permissions(at("deep/er/.git/hooks/post-commit"), fs::Permissions::from_mode(0o755)).expect("a mode");
+        put(&root, "deep/er/.git/info/attributes", "* filter=evil\n");
+        fs::remove_file(at(".git/hooks/pre-push")).expect("removed");
+        put(&root, ".git/modules/lib/sub/config", "evil\n");
+        fs::set_permissions(at(".git/modules/lib/sub/modules/inner/hooks/pre-push"), fs::Permissions::from_mode(0o755))
+            .expect("a mode");
+        put(&root, ".git/worktrees/tree/gitdir", "/other/.git\n");
+        put(&root, "sub/.git", "gitdir: ../evil\n");
+        put(&root, ".git/rebase-merge/git-rebase-todo", "exec evil\n");
+        put(&root, "new/.git/config", "evil\n");
+        symlink("../../src/config", at(".git/config.worktree")).expect("a link");
+        let told = [
+            ".git/config.worktree: new, a link",
+            ".git/rebase-merge/git-rebase-todo: new",
+            "deep/er/.git/hooks/post-commit: new, executable",
+            "deep/er/.git/info/attributes: new",
+            "new/.git/config: new",
+            ".git/config: changed",
+            ".git/hooks/pre-push: deleted",
+            ".git/modules/lib/sub/config: changed",
+            ".git/modules/lib/sub/modules/inner/hooks/pre-push: changed, executable",
+            ".git/worktrees/tree/gitdir: changed",
+            "sub/.git: changed",
+        ];
+        assert_eq!(changes(&guard, &root), told);
+        let (changed, _) = guard.changed(&root);
+        let config = changed.iter().find(|it| it.path == Path::new(".git/config")).expect("it");
+        assert_eq!(config.contents(), (Some(&b"[core]\n"[..]), Some(&b"[core]\n\tfsmonitor = evil\n"[..])));
+        for change in &changed {
+            assert!(change.can_be_put_back());
+            change.put_back(&root).expect("put back");
+        }
+        assert_eq!(changes(&guard, &root), Vec::<String>::new());
+        assert_eq!(fs::read_to_string(at("src/config")).expect("it"), "other\n", "not through the link");
+        assert!(
+            fs::read_dir(root.path()).expect("it").flatten().all(|it| !it
+                .file_name()
+                .display()
+                .to_string()
+                .contains("undo"))
+        );
+    }
+
+    #[test]
+    fn what_has_changed_once_more_is_left_and_nothing_is_written_through_a_link() {
+        let (dir, root) = workspace();
+        let at = |path: &str| root.path().join(path);
+        let guard = GitGuard::before(&root, &limits(1000));
+        put(&root, ".git/config", "evil\n");
+        let (changed, _) = guard.changed(&root);
+        put(&root, ".git/config", "the user's\n");
+        let refused = changed[0].put_back(&root);
+        assert_eq!(refused, Err(StepsError::Path { path: ".git/config".into(), error: PathError::Changed }));
+        put(&root, ".git/config", "[core]\n");
+        // All hooks by a link to others.
+        let outside = tempfile::tempdir().expect("a directory");
+        fs::rename(at(".git/hooks"), at("hooks")).expect("moved");
+        symlink(outside.path(), at(".git/hooks")).expect("a link");
+        assert_eq!(changes(&guard, &root), [".git/hooks: new, a link", ".git/hooks/pre-push: deleted"]);
+        let (changed, _) = guard.changed(&root);
+        assert!(changed[1].put_back(&root).is_err());
+        assert_eq!(fs::read_dir(outside.path()).expect("it").count(), 0);
+        for change in &changed {
+            change.put_back(&root).expect("put back");
+        }
+        assert_eq!(fs::read_to_string(at(".git/hooks/pre-push")).expect("it"), "#!/bin/sh\nexit 0\n");
+        drop(dir);
+    }
+
+    #[test]
+    fn long_files_and_many_are_bounded() {
+        let (_dir, root) = workspace();
+        let long = "x".repeat(usize::try_from(FILE_BYTES_MAX).expect("a size") + 1);
+        put(&root, ".git/hooks/long", &long);
+        let guard = GitGuard::before(&root, &limits(1000));
+        put(&root, ".git/hooks/long", &long.replace('x', "y"));
+        let (changed, _) = guard.changed(&root);
+        assert_eq!(changed.len(), 1);
+        assert!(!changed[0].can_be_put_back() && changed[0].put_back(&root).is_err());
+        // Where not all was looked at, that is told, and nothing is said to be new.
+        let cut = GitGuard::before(&root, &limits(3));
+        assert!(!cut.is_whole());
+        put(&root, "deep/er/.git/hooks/new", "x\n");
+        let (changed, is_whole) = cut.changed(&root);
+        assert_eq!((changed.iter().filter(|it| it.before.is_none()).count(), is_whole), (0, false));
+    }
+}
