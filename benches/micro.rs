@@ -27,9 +27,11 @@ use reedclaw::render::patch::patches;
 use reedclaw::render::sheet::{Look, Sheet};
 use reedclaw::render::{Markdown, Options};
 use reedclaw::route::{Context, decide};
-use reedclaw::sandbox::{Grant, Mode, Sandbox, Tier, credentials};
+use reedclaw::sandbox::{
+    ChangeKind, CollectLimits, Grant, Mode, Place as SandboxPlace, Sandbox, Tier, View, collect, credentials,
+};
 use reedclaw::shell::scan::Scanner;
-use reedclaw::steps::{Limits as StepLimits, Steps};
+use reedclaw::steps::{Incoming, Limits as StepLimits, NewContent, Steps};
 use reedclaw::store::{Entry, MessageState, Search, Store, TextMatch};
 use reedclaw::tools::{Found, Limits, Memory, Place, Registry, Replies, Spill, Work, edit_tools};
 use reedclaw::turn::{Redactor, Settling};
@@ -161,15 +163,88 @@ fn sandbox(plan: &Plan) {
     }
     let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
     let grant = Grant { masked: credentials(&home), ..Grant::new(workspace.clone()) };
-    for tier in [Tier::None, Tier::Landlock, Tier::Bubblewrap] {
-        let Ok(sandbox) = Sandbox::of_tier(Mode::Prefer, tier, env!("CARGO_BIN_EXE_reedclaw").into()) else { continue };
+    let place = SandboxPlace { state: Some(workspace.join("../reedclaw-wall-bench")), ..SandboxPlace::default() };
+    for tier in [Tier::None, Tier::Landlock, Tier::Bubblewrap, Tier::Overlay] {
+        let helper = env!("CARGO_BIN_EXE_reedclaw").into();
+        let Ok(sandbox) = Sandbox::of_tier(Mode::Prefer, tier, helper, &place) else { continue };
         plan.measure(&format!("sandbox: true, {}", tier.name()), 200, 0, |_| {
             let command = sandbox.command("/bin/true".as_ref(), &[], &grant);
             black_box(command.is_ok_and(|mut command| command.status().is_ok_and(|status| status.success())));
         });
     }
+    copies(plan, &workspace, &place);
     let _ = std::fs::remove_dir_all(workspace);
+    let _ = std::fs::remove_dir_all(place.state.unwrap_or_default());
     project(plan);
+}
+
+/// A command on a copy of its workspace, from its start to the list of what it changed, beside plain bash; and what many
+/// changes cost to collect and to make real.
+fn copies(plan: &Plan, workspace: &std::path::Path, place: &SandboxPlace) {
+    let helper = env!("CARGO_BIN_EXE_reedclaw").into();
+    let Ok(sandbox) = Sandbox::of_tier(Mode::Prefer, Tier::Overlay, helper, place) else { return };
+    let run = |words: &[&str]| {
+        let layer = sandbox.layer(workspace).expect("a layer");
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let grant = Grant {
+            view: View::Copy(Arc::clone(&layer)),
+            env: [("PATH".into(), path)].into(),
+            ..Grant::new(workspace.to_owned())
+        };
+        let arguments: Vec<std::ffi::OsString> = words[1..].iter().map(Into::into).collect();
+        let mut command = sandbox.command(words[0].as_ref(), &arguments, &grant).expect("a command");
+        assert!(command.status().is_ok_and(|status| status.success()));
+        layer
+    };
+    let bash = |script: &str| ["bash", "--norc", "--noprofile", "-c", script].map(str::to_owned);
+    plan.measure("wall: plain bash -c true", 200, 0, |_| {
+        let words = bash("true");
+        black_box(std::process::Command::new(&words[0]).args(&words[1..]).status().is_ok());
+    });
+    plan.measure("wall: bash -c true on a copy, collected", 200, 0, |_| {
+        let words = bash("true");
+        let layer = run(&words.each_ref().map(String::as_str));
+        black_box(collect(&layer, workspace, &CollectLimits::default()).is_ok_and(|changes| changes.is_empty()));
+    });
+    for files in [100, 10_000] {
+        let files = if plan.once { 20 } else { files };
+        let names = ["collected", "kept"].map(|what| format!("wall: {files} changed files {what}"));
+        if plan.only.as_ref().is_some_and(|only| !names.iter().any(|name| name.contains(only.as_str()))) {
+            continue;
+        }
+        for number in 0..files {
+            let path = workspace.join(format!("d{}/f{number}", number / 100));
+            let made = path.parent().is_some_and(|parent| std::fs::create_dir_all(parent).is_ok());
+            assert!(made && std::fs::write(path, vec![b'x'; 4096]).is_ok());
+        }
+        let script = bash("for f in d*/f*; do printf y >>\"$f\"; done");
+        let layer = run(&script.each_ref().map(String::as_str));
+        plan.measure(&names[0], 20, 0, |_| {
+            let changes = collect(&layer, workspace, &CollectLimits::default());
+            assert!(changes.is_ok_and(|changes| changes.items.len() == files));
+        });
+        let changes = collect(&layer, workspace, &CollectLimits::default()).expect("changes");
+        let limits = StepLimits {
+            bytes_max: 1 << 30,
+            file_bytes_max: 1 << 24,
+            files_max: 100_000,
+            look_time: Duration::from_secs(60),
+            read_time: Duration::from_secs(60),
+            compare_time: Duration::from_secs(60),
+        };
+        let state = place.state.clone().unwrap_or_default().join("steps");
+        let mut steps = Steps::new(&state, workspace, limits, &[]).expect("steps");
+        let incoming = |it: &reedclaw::sandbox::Change| {
+            let ChangeKind::File { mode, source, .. } = it.kind.clone() else { panic!("a file") };
+            Incoming { path: it.path.clone(), expected: it.before, content: NewContent::File { mode, source } }
+        };
+        plan.measure(&names[1], 1, 0, |_| {
+            let incoming = changes.items.iter().map(incoming).collect();
+            assert!(steps.adopt("bench", incoming, true).is_ok_and(|adopted| adopted.left.is_empty()));
+        });
+        let _ = std::fs::remove_dir_all(workspace);
+        let _ = std::fs::create_dir_all(workspace);
+    }
 }
 
 /// What undo costs around a command of a model: in a tree without git and in a repository, of 50 files of 2 KB a directory.
@@ -313,7 +388,7 @@ fn edits(plan: &Plan) {
         let planned = registry.plan("edit_apply_batch", &arguments(turn), place).expect("the batch is valid");
         let (tool, arguments, plan) = planned;
         let (action, preview, changes) = (plan.action, plan.preview, plan.changes);
-        let call = Call { tool, arguments, action, preview, changes, conversation: None };
+        let call = Call { tool, arguments, action, preview, changes, conversation: None, needs: Vec::new() };
         let ticket = gate.judge(call, root.path(), true);
         let digest = gate.question(&ticket).digest;
         let permit = gate.admit(ticket, &Approver::Person { digest, always: false }).expect("a yes is enough");
@@ -324,6 +399,8 @@ fn edits(plan: &Plan) {
             person: &mut Nobody,
             memory: &mut Nobody,
             used: &[],
+            is_again: false,
+            copied: None,
         };
         let outcome = registry.run(&permit, &mut work);
         assert!(outcome.success, "{outcome:?}");

@@ -345,6 +345,7 @@ impl Hands {
     ) -> Result<Outcome, Box<Outcome>> {
         let is_edit = !ticket.call().changes.is_empty();
         let (ticket, kept) = self.kept(ticket, person, sink)?;
+        let guard = self.guard(&ticket.call().action, is_background(ticket.call()));
         let HandsOptions { registry, gate, root, spill, limits, memory, .. } = &mut self.options;
         let permit = gate.admit(ticket, approver)?;
         let stop = gate.stop().clone();
@@ -372,6 +373,7 @@ impl Hands {
         }
         gate.settle(permit, &mut outcome);
         self.has_edited |= is_edit && outcome.success;
+        Self::guarded(root, guard, &mut outcome, person, sink);
         self.keeper.after(kept, &mut outcome, sink);
         Ok(outcome)
     }
@@ -391,9 +393,8 @@ impl Hands {
         sink: &mut dyn FnMut(Event),
     ) -> Result<(Ticket, Kept), Box<Outcome>> {
         // What changes on a copy is looked at there.
-        let is_background = ticket.call().arguments.get("background") == Some(&Value::Bool(true));
         if matches!(ticket.call().action, Action::Shell { .. })
-            && !is_background
+            && !is_background(ticket.call())
             && self.options.gate.hold() == Hold::Copy
         {
             return Ok((ticket, Kept::Nothing));
@@ -564,6 +565,11 @@ struct Judged {
     intent: String,
     /// Why it can't be done, for a model that may know.
     refusal: Option<Outcome>,
+}
+
+/// Whether a command is to go on as a job, on the workspace itself.
+fn is_background(call: &Call) -> bool {
+    call.arguments.get("background") == Some(&Value::Bool(true))
 }
 
 /// What follows from a verdict, and from the person's word where that was needed.

@@ -109,14 +109,8 @@ impl Hands {
         }
     }
 
-    fn keep_group(
-        &mut self,
-        command: &str,
-        call: &Call,
-        group: &[&Change],
-        outcome: &mut Outcome,
-        around: &mut Around<'_>,
-    ) {
+    /// The call that makes changes real: what is asked about, fingerprinted and written down.
+    fn keep_call(&self, command: &str, call: &Call, group: &[&Change], outcome: &Outcome) -> Call {
         let mut shown = shown(group, &self.options.root);
         shown.rows.insert(0, how_it_ended(outcome));
         let path = |change: &&&Change| change.path.display().to_string();
@@ -126,7 +120,7 @@ impl Hands {
             writes: group.iter().filter(|it| !is_gone(it)).map(|it| path(&it)).collect(),
             deletes: group.iter().filter(is_gone).map(|it| path(&it)).collect(),
         };
-        let keep = Call {
+        Call {
             tool: call.tool.clone(),
             arguments: arguments(command, group),
             action,
@@ -134,7 +128,18 @@ impl Hands {
             changes: shown.files.into(),
             conversation: call.conversation,
             needs: Vec::new(),
-        };
+        }
+    }
+
+    fn keep_group(
+        &mut self,
+        command: &str,
+        call: &Call,
+        group: &[&Change],
+        outcome: &mut Outcome,
+        around: &mut Around<'_>,
+    ) {
+        let keep = self.keep_call(command, call, group, outcome);
         let root = self.options.root.path().to_owned();
         let ticket = self.options.gate.judge(keep, &root, around.person.can_ask());
         let said = self.decided(&ticket, around.person);

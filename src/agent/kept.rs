@@ -42,6 +42,11 @@ impl Keeper {
         Self { steps, has_undo, redactor: Redactor::new::<&str, &str>([]), told: None, has_looked_ahead: false }
     }
 
+    /// How far a look at the workspace goes; none if nothing is kept.
+    pub(super) fn limits(&self) -> Option<&crate::steps::Limits> {
+        self.steps.as_ref().map(Steps::limits)
+    }
+
     /// Looks at the workspace beside whatever goes on, once; a command that comes meanwhile waits for that look.
     pub(super) fn look_ahead(&mut self) {
         if let Some(Ok(mut steps)) =

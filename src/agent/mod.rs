@@ -17,6 +17,7 @@
 
 mod asked;
 mod compact;
+mod guard;
 mod hands;
 mod keep;
 mod kept;

@@ -72,14 +72,6 @@ pub fn working_directory() -> PathBuf {
     std::env::current_dir().unwrap_or_else(|_| "/".into())
 }
 
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn the_clock_runs_in_this_century() {
-        assert!(super::now_unix_ms() > 1_700_000_000_000);
-    }
-}
-
 /// Hands a file over piece by piece.
 ///
 /// # Errors
@@ -93,5 +85,13 @@ pub fn each_piece(path: &Path, each: &mut dyn FnMut(&[u8])) -> std::io::Result<(
             0 => return Ok(()),
             count => each(&buffer[..count]),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_clock_runs_in_this_century() {
+        assert!(super::now_unix_ms() > 1_700_000_000_000);
     }
 }

@@ -223,6 +223,12 @@ impl Steps {
         Ok(())
     }
 
+    /// How far a look goes.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// Where the workspace is.
     #[must_use]
     pub fn workspace(&self) -> &Path {

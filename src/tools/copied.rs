@@ -104,6 +104,8 @@ pub fn shown(changes: &[&Change], root: &Root) -> Shown {
         shown.files.extend(file);
     }
     shown.rows.extend(groups.iter().map(Group::row));
+    // A name with a line end mustn't look like a row of ours.
+    shown.rows.iter_mut().for_each(|row| *row = row.replace('\n', "\\n"));
     let more = shown.rows.len().saturating_sub(ROWS_MAX);
     if more > 0 {
         shown.rows.truncate(ROWS_MAX);

@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Component, Path, PathBuf};
+use std::slice;
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
@@ -96,7 +97,7 @@ impl NewRoot {
     pub(super) fn build(spec: &Spec, calls: Calls) -> Result<Self, String> {
         let jail = spec.jail.as_ref().ok_or("the description of the jail is missing")?;
         let workspace = Source::open(&jail.workspace.path()).ok_or("the workspace can't be opened")?;
-        let (tmp, home) = (needed(&[jail.tmp.clone()])?, needed(&[jail.home.clone()])?);
+        let (tmp, home) = (needed(slice::from_ref(&jail.tmp))?, needed(slice::from_ref(&jail.home))?);
         let layers = match &jail.view {
             ViewWire::Copy { upper, work } => needed(&[upper.clone(), work.clone()])?,
             ViewWire::Look | ViewWire::Work => Vec::new(),
@@ -141,7 +142,7 @@ impl NewRoot {
         let blank = stage.join("blank");
         let made = std::fs::create_dir(&path)
             .and_then(|()| std::fs::write(&blank, ""))
-            .and_then(|()| std::fs::set_permissions(&blank, std::os::unix::fs::PermissionsExt::from_mode(0)));
+            .and_then(|()| std::fs::set_permissions(&blank, std::os::unix::fs::PermissionsExt::from_mode(0o0)));
         made.map_err(|error| format!("the staging directory: {error}"))?;
         let blank_file = opened(&blank).ok_or("the staging directory can't be opened")?;
         let told = |error: Errno| format!("a view of the file system: {error}");
