@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::endpoint::Endpoint;
+use crate::base::text::is_invisible;
 use crate::host::certificate_problem;
 use crate::proto::{Failure, FailureKind};
 
@@ -307,8 +308,7 @@ fn clean(text: &str, chars_max: usize) -> String {
             continue;
         }
         // Zero-width and direction-changing characters can make a line read as what it isn't.
-        if matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-        {
+        if is_invisible(c) {
             continue;
         }
         if gap && length > 0 {
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn a_strangers_words_are_one_clean_bounded_line() {
-        assert_eq!(one_line("a\n\x1b[31mb\u{202e}c\t\u{9b}d  "), "a [31mbc d");
+        assert_eq!(one_line("a\n\x1b[31mb\u{202e}\u{3164}c\t\u{9b}d  "), "a [31mbc d");
         let long = one_line(&"é".repeat(1000));
         assert_eq!(long.chars().count(), SAID_CHARS_MAX + 1);
         assert!(long.ends_with('…'));

@@ -29,6 +29,8 @@ pub use program::{GitOptions, Jail, Trouble};
 
 use closed::Closed;
 
+use crate::base::text::is_invisible;
+
 /// Characters that are taken as one token, as everywhere.
 const CHARS_PER_TOKEN: usize = 4;
 /// What every repository's words are told to be.
@@ -309,9 +311,7 @@ fn clean(text: &str) -> String {
 
 /// Signs that show nothing: a person who reads a file doesn't see what they say to a model.
 fn is_hidden(c: char) -> bool {
-    (c.is_control() && c != '\n' && c != '\t')
-        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+    (c.is_control() && c != '\n' && c != '\t') || is_invisible(c)
 }
 
 #[cfg(test)]

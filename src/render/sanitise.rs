@@ -15,6 +15,8 @@
 
 use std::borrow::Cow;
 
+use crate::base::text::{has_emoji_variant, is_emoji, is_invisible};
+
 /// Characters of an unterminated string sequence that are swallowed before text is shown again.
 pub const STRING_CHARS_MAX: usize = 4096;
 /// Characters of a control sequence that are swallowed before it is taken for text: real ones are under 64.
@@ -146,28 +148,6 @@ fn joins(before: char, joiner: char, after: char) -> bool {
     let spells = |c: char| matches!(c, '\u{600}'..='\u{6ff}' | '\u{900}'..='\u{dff}');
     let emoji_end = matches!(before, '\u{fe0f}') || is_emoji(before);
     (joiner == ZWJ && emoji_end && is_emoji(after)) || (spells(before) && spells(after))
-}
-
-/// Characters that can be part of a joined emoji: a superset by blocks, as the exact table moves with each Unicode version.
-fn is_emoji(c: char) -> bool {
-    matches!(c, '\u{2190}'..='\u{21ff}' | '\u{2300}'..='\u{23ff}' | '\u{2600}'..='\u{27bf}' | '\u{2b00}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
-}
-
-fn has_emoji_variant(c: char) -> bool {
-    is_emoji(c)
-        || matches!(c, '0'..='9' | '#' | '*' | '©' | '®' | '‼' | '⁉' | '™' | 'ℹ' | '〰' | '〽' | '㊗' | '㊙')
-        || matches!(c, '\u{24c2}' | '\u{25a0}'..='\u{25ff}' | '\u{2900}'..='\u{297f}')
-}
-
-/// Tells whether a character has no picture of its own and can hide something: formats, fillers, joiners, selectors, tags.
-/// Controls (C0, DEL, C1) and white space are not counted here.
-#[must_use]
-pub fn is_invisible(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
-        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{13430}'..='\u{1343f}'
-        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use std::fmt::Write as _;
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use super::sanitise::{is_invisible, sanitise};
+use super::sanitise::sanitise;
+use crate::base::text::is_invisible;
 
 /// Characters of one cluster at most; further marks begin another, so that no text costs more than linear time.
 const CLUSTER_CHARS_MAX: usize = 32;

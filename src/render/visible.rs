@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use super::text::{clusters, escape_visible, has_hidden, width};
+use crate::base::text::look_alikes;
 
 /// Columns from one tab stop to the next.
 const TAB_COLUMNS: usize = 4;
@@ -22,7 +23,8 @@ pub(super) struct Cell<'t> {
 /// The cells of a line; a tab goes to the next stop, with a sign where it is to be seen.
 pub(super) fn cells(line: &str, shows_tabs: bool, unicode: bool) -> impl Iterator<Item = Cell<'_>> {
     let (mut at, mut column) = (0, 0);
-    let look_alikes = LookAlikes::of(line);
+    let look_alikes = look_alikes(line);
+    let is_look_alike = move |at: usize| look_alikes.binary_search(&at).is_ok();
     clusters(line).flat_map(move |(cluster, columns)| {
         let start = at;
         at += cluster.len();
@@ -34,13 +36,13 @@ pub(super) fn cells(line: &str, shows_tabs: bool, unicode: bool) -> impl Iterato
                 let text = if shows_tabs { format!("→{}", &blanks[1..]) } else { blanks };
                 vec![Cell { at: start, text: text.into(), columns, is_escape: false }]
             }
-            _ if has_hidden(cluster) || cluster == "\n" || look_alikes.holds(start) => {
+            _ if has_hidden(cluster) || cluster == "\n" || is_look_alike(start) => {
                 let escaped = |(offset, c): (usize, char)| {
                     let text = escape_visible(c.encode_utf8(&mut [0; 4]));
                     let columns = width(&text);
                     let at = start + offset;
                     // What stands with others only, and isn't hidden by itself.
-                    if columns > 0 && text.chars().eq([c]) && !look_alikes.holds(at) {
+                    if columns > 0 && text.chars().eq([c]) && !is_look_alike(at) {
                         return vec![Cell { at, text: text.into(), columns, is_escape: false }];
                     }
                     let text = if text.chars().eq([c]) { format!("\\u{{{:x}}}", u32::from(c)) } else { text };
@@ -55,42 +57,6 @@ pub(super) fn cells(line: &str, shows_tabs: bool, unicode: bool) -> impl Iterato
         column += cells.iter().map(|cell| cell.columns).sum::<usize>();
         cells
     })
-}
-
-/// Letters that look like Latin ones and stand in a word with such: Greek, Cyrillic and others, where they are no word of
-/// their own.
-struct LookAlikes(Vec<usize>);
-
-impl LookAlikes {
-    fn of(line: &str) -> Self {
-        let mut found = Vec::new();
-        if line.is_ascii() {
-            return Self(found);
-        }
-        let mut word: Vec<(usize, char)> = Vec::new();
-        let end = (line.len(), ' ');
-        for (at, c) in line.char_indices().chain([end]) {
-            if c.is_alphanumeric() || c == '_' {
-                word.push((at, c));
-                continue;
-            }
-            if word.iter().any(|(_, c)| c.is_ascii_alphabetic()) {
-                found.extend(word.iter().filter(|(_, c)| is_look_alike(*c)).map(|(at, _)| *at));
-            }
-            word.clear();
-        }
-        Self(found)
-    }
-
-    fn holds(&self, at: usize) -> bool {
-        self.0.binary_search(&at).is_ok()
-    }
-}
-
-fn is_look_alike(c: char) -> bool {
-    matches!(c, '\u{370}'..='\u{52f}' | '\u{13a0}'..='\u{13ff}' | '\u{ff01}'..='\u{ff5e}' | '\u{1d400}'..='\u{1d7ff}')
-        // The ohm and micro signs of physics are no attack.
-        && !matches!(c, 'µ' | 'μ' | 'Ω' | 'π' | 'λ' | 'Δ' | 'σ' | 'θ' | 'α' | 'β' | 'γ' | 'ε')
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! text, runs nothing, and would rather drop a command and say so than propose half of one.
 
 use super::scan::Scan;
+use crate::base::text::{is_emoji, is_invisible};
 use crate::proto::ModelCommand;
 
 /// Most commands of one answer: nobody reads more before saying yes.
@@ -133,14 +134,16 @@ fn dedent<'a>(line: &'a str, indent: &str) -> Option<&'a str> {
     line.strip_prefix(indent).or_else(|| line.trim().is_empty().then_some(""))
 }
 
-/// What a person reads must be what runs: no hidden characters, no end of reading.
+/// Refuses what a person can't see: they read the command and say yes to that. A selector that only colours an emoji may stay.
 fn check(text: String) -> Result<String, Trouble> {
-    let hidden = |c: char| {
-        (c.is_control() && c != '\n' && c != '\t')
-            || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    let is_selector = |before: char, c: char| matches!(c, '\u{fe0e}' | '\u{fe0f}') && is_emoji(before);
+    let hidden = |(before, c): (char, char)| {
+        (c.is_control() && c != '\n' && c != '\t') || (is_invisible(c) && !is_selector(before, c))
     };
+    let before = std::iter::once(' ').chain(text.chars());
+    let is_hidden = before.zip(text.chars()).any(hidden);
     let taken = text.matches('\n').count();
-    if text.chars().any(hidden) {
+    if is_hidden {
         Err(Trouble { why: "it holds invisible characters", taken })
     } else if text.len() > COMMAND_BYTES_MAX {
         Err(Trouble { why: "it is too long", taken })
@@ -183,6 +186,7 @@ mod tests {
             ("CMD: echo $((1<<3)) && ((x<<=2)) ; cat <<< hi", &["echo $((1<<3)) && ((x<<=2)) ; cat <<< hi"]),
             ("CMD: echo ${x#a} $# ${y:-\"}\"} '<<EOF'", &["echo ${x#a} $# ${y:-\"}\"} '<<EOF'"]),
             ("CMD: case x in a) b;; esac", &["case x in a) b;; esac"]),
+            ("CMD: git commit -m '❤\u{fe0f} it'", &["git commit -m '❤\u{fe0f} it'"]),
         ];
         for (answer, expected) in table {
             assert_eq!(texts(answer), *expected, "{answer:?}");
@@ -224,6 +228,10 @@ mod tests {
             ("CMD: a \\", &[], "continuation"),
             ("CMD: ls \u{1b}[8m; rm x\nCMD: b", &["b"], "invisible"),
             ("CMD: ls \u{202e}x\n", &[], "invisible"),
+            ("CMD: ls \u{3164}x\n", &[], "invisible"),
+            ("CMD: ls x\u{fe0f}\n", &[], "invisible"),
+            ("CMD: ls 1\u{fe0f}\n", &[], "invisible"),
+            ("CMD: ls \u{e0041}x\n", &[], "invisible"),
         ];
         for (answer, expected, why) in table {
             let (commands, problems) = proposals(answer);

@@ -1,0 +1,72 @@
+//! Characters that deceive: those that show nothing, and letters that look like Latin ones. One table for every room. Pure.
+
+/// Whether a character has no picture of its own and can hide something: formats, fillers, joiners, selectors, tags,
+/// direction marks. Controls (C0, DEL, C1) and white space are not counted here.
+#[must_use]
+pub fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{13430}'..='\u{1343f}'
+        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Whether a character can be part of a joined emoji: a superset by blocks, as the exact table moves with each Unicode
+/// version.
+#[must_use]
+pub fn is_emoji(c: char) -> bool {
+    matches!(c, '\u{2190}'..='\u{21ff}' | '\u{2300}'..='\u{23ff}' | '\u{2600}'..='\u{27bf}' | '\u{2b00}'..='\u{2bff}'
+        | '\u{1f000}'..='\u{1faff}')
+}
+
+/// Whether a variation selector (U+FE0E, U+FE0F) changes how this character looks.
+#[must_use]
+pub fn has_emoji_variant(c: char) -> bool {
+    is_emoji(c)
+        || matches!(c, '0'..='9' | '#' | '*' | '©' | '®' | '‼' | '⁉' | '™' | 'ℹ' | '〰' | '〽' | '㊗' | '㊙')
+        || matches!(c, '\u{24c2}' | '\u{25a0}'..='\u{25ff}' | '\u{2900}'..='\u{297f}')
+}
+
+/// Whether a letter of another script can be taken for a Latin one: Greek, Cyrillic, Cherokee, full-width and mathematical
+/// letters. The Greek letters that physics and mathematics use among Latin ones are not counted.
+#[must_use]
+pub fn is_look_alike(c: char) -> bool {
+    matches!(c, '\u{370}'..='\u{52f}' | '\u{13a0}'..='\u{13ff}' | '\u{ff01}'..='\u{ff5e}' | '\u{1d400}'..='\u{1d7ff}')
+        && !matches!(c, 'µ' | 'μ' | 'Ω' | 'π' | 'λ' | 'Δ' | 'σ' | 'θ' | 'α' | 'β' | 'γ' | 'ε')
+}
+
+/// Finds the look-alike letters that share a word with Latin letters, as offsets in bytes. Words of one script, such as
+/// Russian text, are left alone.
+#[must_use]
+pub fn look_alikes(line: &str) -> Vec<usize> {
+    let mut found = Vec::new();
+    if line.is_ascii() {
+        return found;
+    }
+    let mut word: Vec<(usize, char)> = Vec::new();
+    for (at, c) in line.char_indices().chain([(line.len(), ' ')]) {
+        if c.is_alphanumeric() || c == '_' {
+            word.push((at, c));
+            continue;
+        }
+        if word.iter().any(|(_, c)| c.is_ascii_alphabetic()) {
+            found.extend(word.iter().filter(|(_, c)| is_look_alike(*c)).map(|(at, _)| *at));
+        }
+        word.clear();
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_of_two_scripts_in_one_word_are_found() {
+        assert_eq!(look_alikes("\u{440}ython x"), [0]);
+        assert_eq!(look_alikes("cat /usr/b\u{456}n/ls"), [10]);
+        for harmless in ["python", "echo привет мир", "Δx = 2µs", "日本 naïve", "привет/world"] {
+            assert_eq!(look_alikes(harmless), [0; 0], "{harmless}");
+        }
+    }
+}
