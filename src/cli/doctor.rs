@@ -98,7 +98,7 @@ fn guards(settings: &config::Settings, env: &config::Env) -> bool {
                 false
             }
             Ok(report) => {
-                let is_well = !matches!(report.verdict, Verdict::Broken { .. } | Verdict::Cut { .. });
+                let is_well = matches!(report.verdict, Verdict::Whole | Verdict::Torn { .. });
                 let mark = if is_well { "receipts" } else { "wrong: receipts" };
                 receipt::told(&options, &report).iter().for_each(|line| say(&format!("{mark}: {line}")));
                 is_well

@@ -49,7 +49,7 @@ pub(super) fn definition() -> Command {
         )
         .subcommand(
             Command::new("verify")
-                .about("Checks every receipt; exits 1 where one is broken, 2 at a torn end, 3 where the end is missing")
+                .about("Checks every receipt; exits 1 where one is broken, 2 at a torn end, 3 where the end is missing or can't be confirmed")
                 .arg(head)
                 .arg(key)
                 .arg(json("Answers with one JSON object")),
@@ -160,6 +160,7 @@ pub(super) fn told(options: &Options, report: &Report) -> Vec<String> {
             )
         }
         Verdict::Cut { why } => format!("{path}: {why}"),
+        Verdict::Unconfirmed { .. } => format!("{count} in {path} hold"),
     }];
     match &report.verdict {
         Verdict::Broken { .. } => lines.push(format!("{count} before it hold; {path}")),
@@ -167,6 +168,7 @@ pub(super) fn told(options: &Options, report: &Report) -> Vec<String> {
             "if you moved the log away yourself, move {} away as well",
             options.anchors_path().display()
         )),
+        Verdict::Unconfirmed { why } => lines.push(format!("warning: {why}")),
         Verdict::Whole | Verdict::Torn { .. } => {}
     }
     lines.extend(report.head.iter().map(|head| format!("head {head}")));
@@ -183,6 +185,7 @@ fn as_json(options: &Options, report: &Report) -> Value {
         Verdict::Broken { receipt, why } => ("broken", Some(receipt), Some(why.clone())),
         Verdict::Torn { bytes } => ("torn", None, Some(format!("{bytes} bytes at the end are no whole line"))),
         Verdict::Cut { why } => ("truncated", None, Some(why.clone())),
+        Verdict::Unconfirmed { why } => ("unconfirmed", None, Some(why.clone())),
     };
     let unknown: Vec<Value> = report
         .unknown
@@ -191,7 +194,7 @@ fn as_json(options: &Options, report: &Report) -> Value {
         .collect();
     json!({
         "verdict": verdict, "receipt": broken, "why": why, "receipts": report.receipts, "log_id": report.log_id,
-        "head": report.head, "unknown_outcome": unknown, "notes": report.notes,
+        "head": report.head, "missing": report.missing, "unknown_outcome": unknown, "notes": report.notes,
         "path": options.path.to_string_lossy(),
     })
 }

@@ -90,7 +90,7 @@ pub(super) fn create(options: &Options, log_id: &str, from_seq: u64) -> Result<K
     let mut bytes = [0; 32];
     let path = key_path(options, log_id);
     SystemRandom::new().fill(&mut bytes).map_err(|_| ReceiptError::key("no random bytes for", &path, &options.path))?;
-    let key_id = digest(DOMAIN_KEY_ID, &[&bytes])[..16].to_owned();
+    let key_id = digest(&[&[DOMAIN_KEY_ID], &bytes])[..16].to_owned();
     let stored =
         StoredKey { epoch: epoch_of(from_seq), from_seq, key: hex::encode(&bytes), key_id, log_id: log_id.to_owned() };
     write_new(&options.verification_key_path(log_id), &stored)?;

@@ -180,7 +180,9 @@ impl Log {
         end.begin_seals()?;
         let id = end.push(kind, draft)?;
         let seq = end.last.as_ref().map_or(0, |last| last.seq);
-        let is_due = seq.is_multiple_of(ANCHOR_EVERY) || end.now() - end.state.anchored_ms >= ANCHOR_EVERY_MS;
+        // With the first one too: a log whose head or anchors are missing has lost them.
+        let is_due =
+            seq == 1 || seq.is_multiple_of(ANCHOR_EVERY) || end.now() - end.state.anchored_ms >= ANCHOR_EVERY_MS;
         if durable || is_due {
             end.finish(is_due)?;
         }
@@ -380,9 +382,15 @@ impl End<'_> {
         self.recover(&format!("torn-tail: {} bytes", torn.len()), &hash(torn))
     }
 
-    /// Looks at the head file. Where it knows more than the log, it is kept as an anchor, and the log says so.
+    /// Looks at the head file. Where it knows more than the log, it is kept as an anchor, and the log says so; also where
+    /// it is missing.
     fn heed_head(&mut self) -> Result<(), ReceiptError> {
-        let Ok(Some(head)) = head::read(&self.log.options) else { return Ok(()) };
+        let Ok(head) = head::read(&self.log.options) else { return Ok(()) };
+        let Some(head) = head else {
+            let Some(Last { seq, hash, .. }) = self.last.clone() else { return Ok(()) };
+            self.recover(&format!("head-missing: the log has {seq} receipts"), &hash)?;
+            return self.finish(true);
+        };
         let what = match &self.last {
             None => "log-missing",
             Some(last) if last.log_id != head.log_id => "log-replaced",

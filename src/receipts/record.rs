@@ -9,10 +9,10 @@ use ring::hmac;
 
 use crate::base::hex;
 
-/// The domain byte before a record that is hashed; that of a leaf in RFC 6962.
-const DOMAIN_RECORD: u8 = 0x00;
+/// The byte before a hashed record in logs of the first builds; such hashes still hold.
+const OLDER_DOMAIN_RECORD: &[u8] = &[0x00];
 /// The domain byte before a record that is sealed with a key.
-const DOMAIN_SEAL: u8 = 0x02;
+const DOMAIN_SEAL: &[u8] = &[0x02];
 /// The previous hash of the first record.
 pub(super) const NO_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 /// Largest whole number that every reader of JSON keeps (RFC 8785, section 3.2.2.3).
@@ -196,7 +196,7 @@ impl Record<'_> {
     /// Gives the line, with its line feed, and the hash in it.
     #[must_use]
     pub fn line(&self) -> (Vec<u8>, String) {
-        let hash = digest(DOMAIN_RECORD, &[&self.canonical(true, None)]);
+        let hash = digest(&[&self.canonical(true, None)]);
         let mut line = self.canonical(true, Some(&hash));
         line.push(b'\n');
         (line, hash)
@@ -205,15 +205,14 @@ impl Record<'_> {
 
 fn mac(key: &[u8; 32], parts: &[&[u8]]) -> hmac::Tag {
     let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, key));
-    context.update(&[DOMAIN_SEAL]);
+    context.update(DOMAIN_SEAL);
     parts.iter().for_each(|part| context.update(part));
     context.sign()
 }
 
-/// SHA-256 of the parts behind a domain byte, as hexadecimal text.
-pub(super) fn digest(domain: u8, parts: &[&[u8]]) -> String {
+/// SHA-256 of the parts, one after the other, as hexadecimal text.
+pub(super) fn digest(parts: &[&[u8]]) -> String {
     let mut context = Context::new(&SHA256);
-    context.update(&[domain]);
     parts.iter().for_each(|part| context.update(part));
     hex::encode(context.finish().as_ref())
 }
@@ -341,10 +340,12 @@ impl<'a> Parsed<'a> {
         Some(Self { record, receipt_hash, line, hash_span, mac_span })
     }
 
-    /// Whether the claimed hash is that of the record.
+    /// Whether the claimed hash is that of the record, in today's form or in the older one.
     pub(super) fn hash_holds(&self) -> bool {
-        let parts = [&self.line[..self.hash_span.start], &self.line[self.hash_span.end..]];
-        digest(DOMAIN_RECORD, &parts) == self.receipt_hash
+        let [before, after] = [&self.line[..self.hash_span.start], &self.line[self.hash_span.end..]];
+        // Canonical JSON begins with a brace, so no record has the same hash as another one in the other form.
+        digest(&[before, after]) == self.receipt_hash
+            || digest(&[OLDER_DOMAIN_RECORD, before, after]) == self.receipt_hash
     }
 
     /// Whether the seal is that of the key; false where there is none.
@@ -492,10 +493,10 @@ mod tests {
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(serde_json::to_string(&value).unwrap() + "\n", text);
         assert_eq!(value["receipt_hash"], serde_json::json!(hash));
-        // The hash is SHA-256 of a zero byte and of what is left without it.
+        // The hash is SHA-256 of what is left without it.
         let mut without = value;
         without.as_object_mut().unwrap().remove("receipt_hash");
-        assert_eq!(digest(0, &[serde_json::to_string(&without).unwrap().as_bytes()]), hash);
+        assert_eq!(digest(&[serde_json::to_string(&without).unwrap().as_bytes()]), hash);
     }
 
     #[test]

@@ -176,7 +176,9 @@ fn an_older_copy_and_another_log_are_told() {
     fs::remove_file(options.head_path()).unwrap();
     let anchors = fs::read(options.anchors_path()).unwrap();
     fs::remove_file(options.anchors_path()).unwrap();
-    assert_eq!(verdict(&options), Verdict::Whole);
+    let blind = verify(&options, &Check::default()).unwrap();
+    assert!(matches!(&blind.verdict, Verdict::Unconfirmed { why } if why.contains("cut off")), "{blind:?}");
+    assert_eq!(blind.missing, ["head", "anchors"]);
     let check = Check { expect_head: noted, ..Check::default() };
     assert_eq!(verify(&options, &check).unwrap().verdict.exit_code(), 3);
     // Another whole log in the place of this one.
@@ -243,7 +245,7 @@ fn a_sealed_log_cannot_be_written_anew_or_go_on_after_a_cut() {
     let blind = Options { state: elsewhere.path().into(), ..plain.clone() };
     fs::remove_file(blind.anchors_path()).unwrap();
     fs::remove_file(plain.head_path()).unwrap();
-    assert_eq!(verify(&blind, &Check::default()).unwrap().verdict, Verdict::Whole);
+    assert_eq!(verify(&blind, &Check::default()).unwrap().missing, ["head", "anchors"]);
     let told = verify(&blind, &check).unwrap().verdict;
     assert!(matches!(told, Verdict::Broken { receipt: 4, .. }), "{told:?}");
 }
@@ -281,7 +283,27 @@ fn a_log_that_is_moved_away_while_it_is_open_goes_on_in_its_place() {
     // Until the anchors are moved away too, somebody may miss the old log.
     assert_eq!(verdict(&options).exit_code(), 3);
     fs::remove_file(options.anchors_path()).unwrap();
+    assert_eq!(verify(&options, &Check::default()).unwrap().missing, ["anchors"]);
+    // The next session makes them anew.
+    closed(&options, 1);
     assert_eq!(verdict(&options), Verdict::Whole);
+}
+
+/// `verify` said "all hold" of a sealed log of which 12 of 16 receipts had been cut off, with the head and the anchors.
+#[test]
+fn a_cut_log_without_head_and_anchors_is_not_called_whole_and_the_next_session_notes_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { hmac: true, ..options(dir.path()) };
+    let whole = closed(&options, 16);
+    fs::write(&options.path, lines_of(&whole)[..4].concat()).unwrap();
+    for path in [options.head_path(), options.anchors_path()] {
+        fs::remove_file(path).unwrap();
+    }
+    let report = verify(&options, &Check::default()).unwrap();
+    assert_eq!((report.verdict.exit_code(), report.receipts), (3, 4), "{report:?}");
+    closed(&options, 1);
+    let report = verify(&options, &Check::default()).unwrap();
+    assert!(report.notes.iter().any(|note| note.contains("head-missing: the log has 4 receipts")), "{report:?}");
 }
 
 #[test]
@@ -374,16 +396,16 @@ fn anchors_come_often_enough() {
     let anchors = || fs::read_to_string(options.anchors_path()).map_or(0, |text| text.lines().count());
     let log = Log::open(options.clone()).unwrap();
     write(&log, 31);
-    assert_eq!(anchors(), 0);
+    assert_eq!(anchors(), 1, "with the first receipt");
     write(&log, 1);
-    assert_eq!(anchors(), 1, "after 64 receipts");
+    assert_eq!(anchors(), 2, "after 64 receipts");
     NOW.store(ANCHOR_EVERY_MS, Ordering::SeqCst);
     write(&log, 1);
-    assert_eq!(anchors(), 2, "after ten minutes");
+    assert_eq!(anchors(), 3, "after ten minutes");
     drop(log);
-    assert_eq!(anchors(), 3, "at the end");
+    assert_eq!(anchors(), 4, "at the end");
     drop(Log::open(options.clone()).unwrap());
-    assert_eq!(anchors(), 3, "where nothing was written");
+    assert_eq!(anchors(), 4, "where nothing was written");
 }
 
 #[test]

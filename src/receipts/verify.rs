@@ -42,17 +42,22 @@ pub enum Verdict {
         /// What remembers what.
         why: String,
     },
+    /// All receipts hold, but the head file or the anchors are missing: a cut end can't be noticed.
+    Unconfirmed {
+        /// What is missing.
+        why: String,
+    },
 }
 
 impl Verdict {
-    /// The exit code: 0 whole, 1 broken, 2 a torn end, 3 cut off.
+    /// The exit code: 0 whole, 1 broken, 2 a torn end, 3 cut off or unconfirmed.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Whole => 0,
             Self::Broken { .. } => 1,
             Self::Torn { .. } => 2,
-            Self::Cut { .. } => 3,
+            Self::Cut { .. } | Self::Unconfirmed { .. } => 3,
         }
     }
 }
@@ -68,6 +73,8 @@ pub struct Report {
     pub log_id: Option<String>,
     /// The hash of the last receipt that holds.
     pub head: Option<String>,
+    /// Which of `head` and `anchors` are missing, though there are receipts.
+    pub missing: Vec<&'static str>,
     /// Calls of which nobody knows how they ended.
     pub unknown: Vec<OpenIntent>,
     /// What is worth a look and wrong of itself: recoveries, a clock that went back, seals that nobody could check.
@@ -97,8 +104,11 @@ pub fn verify(options: &Options, check: &Check) -> Result<Report, ReceiptError> 
         verdict = walk.missing(verdict.is_some()).map(|why| Verdict::Cut { why }).or(verdict);
     }
     walk.tell_seals();
+    let missing = walk.lost();
+    let verdict = verdict.or_else(|| walk.unconfirmed(&missing).map(|why| Verdict::Unconfirmed { why }));
     Ok(Report {
         verdict: verdict.unwrap_or(Verdict::Whole),
+        missing,
         receipts: walk.receipts,
         head: walk.log_id.is_some().then_some(walk.previous),
         log_id: walk.log_id,
@@ -279,6 +289,24 @@ impl<'a> Walk<'a> {
             Some(hash) if self.expected_at.is_none() => Some(format!("no receipt has the hash {hash}")),
             _ => None,
         }
+    }
+
+    /// What the first receipt of a log makes beside it, and isn't there any more.
+    fn lost(&self) -> Vec<&'static str> {
+        let Some(log_id) = self.log_id.as_deref() else { return Vec::new() };
+        let has_anchors = self.anchors.iter().any(|anchor| anchor.log_id == log_id);
+        let lost = [("head", self.head.is_none()), ("anchors", !has_anchors)];
+        lost.into_iter().filter(|(_, is_lost)| *is_lost).map(|(name, _)| name).collect()
+    }
+
+    fn unconfirmed(&self, missing: &[&str]) -> Option<String> {
+        let place = |name: &&str| match *name {
+            "head" => format!("head file {}", self.options.head_path().display()),
+            _ => format!("anchor of this log in {}", self.options.anchors_path().display()),
+        };
+        let places: Vec<String> = missing.iter().map(place).collect();
+        let joined = places.join(" or ");
+        (!places.is_empty()).then(|| format!("whether the end was cut off can't be seen: there is no {joined}"))
     }
 
     fn tell_seals(&mut self) {

@@ -221,6 +221,56 @@ fn verify_says_how_the_log_is_by_its_exit_code() {
     fs::write(&options.path, two).expect("written");
     let (code, out) = verify(&[]);
     assert!(code == 3 && out.contains("it had 4 receipts and has 2"), "{code} {out}");
+    for name in [".local/state/reedclaw/receipts.jsonl.head.json", ".local/state/reedclaw/receipts-anchors.jsonl"] {
+        fs::remove_file(home.path().join(name)).expect("removed");
+    }
+    let (code, out) = verify(&[]);
+    assert!(code == 3 && out.contains("warning: ") && !out.contains("all hold"), "{code} {out}");
+    let (code, out) = verify(&["--json"]);
+    let told: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((code, &told["verdict"]), (3, &"unconfirmed".into()));
+    assert_eq!(told["missing"], serde_json::json!(["head", "anchors"]));
+}
+
+/// The program of the README verifies a log that begins in the older form and goes on in today's, and so do we.
+#[test]
+fn the_readmes_python_verifies_a_log_of_both_forms() {
+    if !require(&["python3"]) {
+        return;
+    }
+    let readme = include_str!("../../README.md");
+    let receipts = readme.split_once("\n## Receipts\n").expect("the section").1;
+    let python = receipts.split_once("```python\n").and_then(|(_, rest)| rest.split_once("```")).expect("a program").0;
+    let (home, options) = home(3);
+    // The same receipts, hashed with a zero byte in front.
+    let mut previous = "0".repeat(64);
+    let mut older = String::new();
+    for line in fs::read_to_string(&options.path).expect("the log").lines() {
+        let mut receipt: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let fields = receipt.as_object_mut().expect("an object");
+        fields.remove("receipt_hash");
+        fields.insert("previous_hash".into(), previous.into());
+        fields.insert("rule".into(), "né \"a\\b\"\n\u{1}\u{7f}\u{2028}".into());
+        previous = hash(format!("\0{receipt}").as_bytes());
+        receipt.as_object_mut().expect("an object").insert("receipt_hash".into(), previous.clone().into());
+        older += &format!("{receipt}\n");
+    }
+    fs::write(&options.path, older).expect("the older log");
+    for name in [".local/state/reedclaw/receipts.jsonl.head.json", ".local/state/reedclaw/receipts-anchors.jsonl"] {
+        fs::remove_file(home.path().join(name)).expect("removed");
+    }
+    call(&Log::open(options.clone()).expect("the log"), "high");
+    let verified = |path: &Path| {
+        let output = Command::new("python3").args(["-c", python]).arg(path).output().expect("python3");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let report = verify(&options, &Check::default()).expect("a report");
+    assert_eq!((&report.verdict, report.receipts), (&Verdict::Whole, 9), "{report:?}");
+    let (code, told) = verified(&options.path);
+    assert_eq!((code, told), (Some(0), format!("9 receipts hold, head {}\n", report.head.expect("a head"))));
+    let changed = fs::read_to_string(&options.path).expect("the log").replacen("allowed", "denied", 1);
+    fs::write(&options.path, changed).expect("written");
+    assert_eq!(verified(&options.path).0, Some(1));
 }
 
 #[test]
