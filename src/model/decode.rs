@@ -81,6 +81,15 @@ impl Decoder {
         self.limited(result)
     }
 
+    /// Whether more of the answer came since the last call; comments of a stream of events are nothing of it.
+    pub(super) fn take_progress(&mut self) -> bool {
+        match &mut self.form {
+            Form::Unknown => false,
+            Form::Object(_) => true,
+            Form::Events(reader) => reader.take_progress(),
+        }
+    }
+
     /// Gives the text and the thoughts that came since the last call.
     pub(super) fn fresh(&mut self) -> Fresh {
         std::mem::take(&mut self.got.fresh)

@@ -15,6 +15,8 @@ pub(crate) enum Step {
     Await,
     /// Holds the connection until the client closes it, then tells (`Script::closed`).
     Hold,
+    /// As `Hold`, and sends these bytes every few milliseconds meanwhile.
+    Drip(Vec<u8>),
 }
 
 /// A server on a loopback port.
@@ -52,6 +54,15 @@ pub(crate) fn serve(exchanges: Vec<Vec<Step>>) -> Script {
                     Step::Hold => {
                         let _ = socket.set_read_timeout(Some(Duration::from_secs(60)));
                         while !matches!(socket.read(&mut [0; 64]), Ok(0) | Err(_)) {}
+                        let _ = closed_sender.send(());
+                    }
+                    Step::Drip(bytes) => {
+                        let _ = socket.set_read_timeout(Some(Duration::from_millis(5)));
+                        let is_open = |read: std::io::Result<usize>| match read {
+                            Ok(count) => count > 0,
+                            Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+                        };
+                        while socket.write_all(&bytes).is_ok() && is_open(socket.read(&mut [0; 64])) {}
                         let _ = closed_sender.send(());
                     }
                 }

@@ -33,9 +33,15 @@ pub(super) struct Reader {
     past_first_line: bool,
     name: String,
     data: Option<String>,
+    has_progressed: bool,
 }
 
 impl Reader {
+    /// Whether anything but comments and blank lines came since the last call: a server may send those for ever.
+    pub(super) fn take_progress(&mut self) -> bool {
+        std::mem::take(&mut self.has_progressed)
+    }
+
     /// Takes the next bytes; whole events go to `events`, those before an error too.
     pub(super) fn feed(&mut self, mut bytes: &[u8], events: &mut Vec<Event>) -> Result<(), TooLong> {
         if self.after_cr && !bytes.is_empty() {
@@ -75,6 +81,7 @@ impl Reader {
             return Err(TooLong { limit_bytes: LINE_BYTES_MAX });
         }
         self.line.extend_from_slice(bytes);
+        self.has_progressed |= !bytes.is_empty() && self.line[0] != b':';
         Ok(())
     }
 
@@ -182,6 +189,18 @@ mod tests {
             }
             let single: Vec<&[u8]> = bytes.chunks(1).collect();
             assert_eq!(read(&single), expected, "{text:?} byte by byte");
+        }
+    }
+
+    #[test]
+    fn comments_and_blank_lines_are_no_progress() {
+        let mut reader = Reader::default();
+        let mut events = Vec::new();
+        for (bytes, progresses) in
+            [(&b": k\n\n: k"[..], false), (b"eepalive", false), (b"\r\n\r\n", false), (b"da", true), (b"ta: x\n", true)]
+        {
+            reader.feed(bytes, &mut events).expect("within limits");
+            assert_eq!(reader.take_progress(), progresses, "{bytes:?}");
         }
     }
 

@@ -31,7 +31,7 @@ pub enum Piece {
 /// What the request's thread says to the caller's end.
 #[derive(Debug)]
 pub(super) enum Heard {
-    /// Bytes came that hold no text (headers, a ping).
+    /// Bytes came that hold no text: headers, data (not comments, which a server may send for ever).
     Alive,
     Text(String),
     Thought(String),

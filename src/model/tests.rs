@@ -262,6 +262,36 @@ fn each_silence_has_its_own_limit() {
     assert!(stream.recv_timeout(LONG).is_err(), "the end stays the end");
 }
 
+/// A server that sent `: k` every half second held a question until Ctrl-C, whatever the limits.
+#[test]
+fn comments_and_blank_lines_do_not_extend_the_limits() {
+    let short = Duration::from_millis(200);
+    for dripped in [": k\n\n", "\n", ": OPENROUTER PROCESSING\r\n\r\n"] {
+        let drip = || Step::Drip(dripped.as_bytes().to_vec());
+        let server = serve(vec![vec![sse_head(), drip()], vec![sse_head(), said("a"), drip()]]);
+        let limits = |first_byte_timeout, idle_timeout| Endpoint {
+            first_byte_timeout,
+            idle_timeout,
+            ..Endpoint::new("m", &server.url, "x")
+        };
+        let (_, end) = drain(&mut start(&limits(short, LONG), &question()));
+        assert_eq!(end.expect_err("a fault").fault, Fault::NeverStarted(short), "{dripped:?}");
+        server.closed.recv_timeout(LONG).expect("the connection is closed");
+        let (text, end) = drain(&mut start(&limits(LONG, short), &question()));
+        assert_eq!((text.as_str(), end.expect_err("a fault").fault), ("a", Fault::Stalled(short)), "{dripped:?}");
+    }
+}
+
+/// The arguments of a call are no text, and may take longer than the limit between two pieces of it.
+#[test]
+fn data_without_text_extends_the_limits() {
+    let server = serve(vec![vec![sse_head(), said("a"), Step::Drip(b"data: {\"choices\":[]}\n\n".to_vec())]]);
+    let endpoint = Endpoint { idle_timeout: Duration::from_secs(1), ..Endpoint::new("m", &server.url, "x") };
+    let mut stream = start(&endpoint, &question());
+    assert_eq!(stream.recv_timeout(LONG), Ok(Some(Piece::Text("a".into()))));
+    assert_eq!(stream.recv_timeout(Duration::from_millis(1500)), Ok(None), "it goes on");
+}
+
 #[test]
 fn turning_away_is_immediate_and_closes_the_connection() {
     for steps in [vec![Step::Hold], vec![sse_head(), Step::Hold], vec![sse_head(), said("a"), Step::Hold]] {

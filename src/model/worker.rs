@@ -133,7 +133,12 @@ fn read_answer(response: Response<ureq::Body>, endpoint: &Endpoint, line: &Line)
         if !thought.is_empty() {
             line.say(Heard::Thought(thought))?;
         }
-        line.say(if text.is_empty() { Heard::Alive } else { Heard::Text(text) })?;
+        let progresses = decoder.take_progress();
+        if !text.is_empty() {
+            line.say(Heard::Text(text))?;
+        } else if progresses {
+            line.say(Heard::Alive)?;
+        }
         if let Some(end) = step {
             return Some(end.map(|()| Box::new(decoder.response(&endpoint.name))));
         }
