@@ -137,7 +137,7 @@ pub struct Handed {
 /// `config` is the file that was read, if one was.
 ///
 /// # Errors
-/// The workspace can't be opened, there is no state directory for receipts, or what is allowed can't be read.
+/// The workspace can't be opened, or there is no state directory for receipts.
 pub fn hands(
     settings: &Settings,
     env: &Env,
@@ -161,8 +161,8 @@ pub fn hands(
     log::event(Level::Info, "workspace_path", &[("path", root.path().display().to_string().into())]);
     let state = state_directory(env).ok_or_else(|| failed("no HOME says where the state directory is".into(), ""))?;
     let left = super::steps::recover(settings, env, root.path());
-    let allowed = Allowed::open(&state, root.path())
-        .map_err(|error| failed(format!("what is allowed for good: {error}"), "remove or mend that file"))?;
+    let mut allowed = Allowed::at(&state, root.path());
+    let damaged = allowed.refresh().err();
     let log = receipt_options(settings, env)?
         .map(receipts::Log::open)
         .transpose()
@@ -186,6 +186,12 @@ pub fn hands(
     let launcher = launcher(settings, env, root.path(), &chosen);
     let (mut registry, mut problems) = tools(settings, env, &launcher);
     problems.extend(left.into_iter().map(cut_off));
+    // Nothing is allowed for good then; the tools go on and ask.
+    problems.extend(damaged.map(|error| Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("nothing is allowed for good in this project: {error}"),
+        hint: "remove or mend that file".into(),
+    }));
     if let Some(names) = channel.and_then(|channel| allowed_tools(settings, channel)) {
         let is_known = |name: &&String| registry.specs().any(|spec| spec.is_in(std::slice::from_ref(name)));
         problems.extend(names.iter().filter(|name| !is_known(name)).map(|name| Failure {

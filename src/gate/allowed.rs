@@ -66,11 +66,17 @@ impl Allowed {
     /// # Errors
     /// There is a file and it can't be used: nothing is allowed then.
     pub fn open(state_dir: &Path, root: &Path) -> Result<Self, AllowedError> {
+        let mut allowed = Self::at(state_dir, root);
+        allowed.refresh()?;
+        Ok(allowed)
+    }
+
+    /// The rules of the project at `root`, not read yet. As long as their file can't be used nothing is allowed.
+    #[must_use]
+    pub fn at(state_dir: &Path, root: &Path) -> Self {
         let name = hex::encode(&digest(&SHA256, root.as_os_str().as_encoded_bytes()).as_ref()[..16]);
         let path = state_dir.join("allowed").join(format!("{name}.json"));
-        let mut allowed = Self { path, root: root.to_owned(), rules: Vec::new() };
-        allowed.rules = allowed.read()?;
-        Ok(allowed)
+        Self { path, root: root.to_owned(), rules: Vec::new() }
     }
 
     /// What the file holds now: another session, or a person, may have changed it.
