@@ -180,9 +180,7 @@ impl Log {
         end.begin_seals()?;
         let id = end.push(kind, draft)?;
         let seq = end.last.as_ref().map_or(0, |last| last.seq);
-        // With the first one too: a log whose head or anchors are missing has lost them.
-        let is_due =
-            seq == 1 || seq.is_multiple_of(ANCHOR_EVERY) || end.now() - end.state.anchored_ms >= ANCHOR_EVERY_MS;
+        let is_due = seq.is_multiple_of(ANCHOR_EVERY) || end.now() - end.state.anchored_ms >= ANCHOR_EVERY_MS;
         if durable || is_due {
             end.finish(is_due)?;
         }
@@ -282,7 +280,8 @@ impl End<'_> {
         let new_key = self.seal(&mut record)?;
         let is_sealed = record.seal.is_some();
         let (line, hash) = record.line();
-        if let Err(error) = self.write(&line) {
+        let begun = if seq == 1 { self.announce(&log_id, &timestamp) } else { Ok(()) };
+        if let Err(error) = begun.and_then(|()| self.write(&line)) {
             if new_key {
                 keys::forget(&self.log.options, &log_id);
             }
@@ -292,6 +291,19 @@ impl End<'_> {
         self.state.needs_anchor = true;
         self.last = Some(Last { log_id, seq, hash, timestamp, is_sealed });
         Ok(id)
+    }
+
+    /// Writes head file and anchor of a log that begins, before its first receipt: one without them has lost them.
+    fn announce(&self, log_id: &str, timestamp: &str) -> Result<(), ReceiptError> {
+        let head = Head {
+            hash: NO_HASH.to_owned(),
+            log_id: log_id.to_owned(),
+            path: self.path().to_string_lossy().into_owned(),
+            seq: 0,
+            timestamp: timestamp.to_owned(),
+        };
+        head::write(&self.log.options, &head)?;
+        head::anchor(&self.log.options, &head)
     }
 
     /// Seals a record where the log has a key; the first one of a new log too, if a key is wanted.
@@ -392,6 +404,8 @@ impl End<'_> {
             return self.finish(true);
         };
         let what = match &self.last {
+            // It was announced, and its first receipt never came.
+            None if head.seq == 0 => return Ok(()),
             None => "log-missing",
             Some(last) if last.log_id != head.log_id => "log-replaced",
             Some(last) if last.seq < head.seq || (last.seq == head.seq && last.hash != head.hash) => "log-cut-off",

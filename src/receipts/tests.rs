@@ -396,7 +396,7 @@ fn anchors_come_often_enough() {
     let anchors = || fs::read_to_string(options.anchors_path()).map_or(0, |text| text.lines().count());
     let log = Log::open(options.clone()).unwrap();
     write(&log, 31);
-    assert_eq!(anchors(), 1, "with the first receipt");
+    assert_eq!(anchors(), 1, "before the first receipt");
     write(&log, 1);
     assert_eq!(anchors(), 2, "after 64 receipts");
     NOW.store(ANCHOR_EVERY_MS, Ordering::SeqCst);

@@ -272,7 +272,8 @@ impl<'a> Walk<'a> {
     fn missing(&self, is_torn: bool) -> Option<String> {
         let have = self.receipts + u64::from(is_torn);
         let place = self.options.path.to_string_lossy();
-        let known = self.head.iter().chain(&self.anchors).filter(|head| head.path == place);
+        // One that was only announced has lost nothing.
+        let known = self.head.iter().chain(&self.anchors).filter(|head| head.path == place && head.seq > 0);
         let (own, others): (Vec<&Head>, Vec<&Head>) =
             known.partition(|head| self.log_id.as_deref() == Some(head.log_id.as_str()));
         if let Some(most) = own.iter().map(|head| head.seq).max().filter(|most| *most > have) {
@@ -291,7 +292,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What the first receipt of a log makes beside it, and isn't there any more.
+    /// What is made before the first receipt of a log, and isn't there any more.
     fn lost(&self) -> Vec<&'static str> {
         let Some(log_id) = self.log_id.as_deref() else { return Vec::new() };
         let has_anchors = self.anchors.iter().any(|anchor| anchor.log_id == log_id);

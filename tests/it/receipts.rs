@@ -300,9 +300,9 @@ fn receipts_are_listed_and_shown() {
 
 #[test]
 fn a_config_says_where_receipts_are_and_a_project_cannot() {
-    let (home, _) = home(0);
+    let (home, usual) = home(0);
     let log = home.path().join("elsewhere.jsonl");
-    call(&Log::open(Options::new(log, home.path().to_owned())).expect("the log"), "low");
+    call(&Log::open(Options::new(log, usual.state)).expect("the log"), "low");
     let config = home.path().join(".config/reedclaw/config.lua");
     fs::create_dir_all(config.parent().expect("a parent")).expect("a folder");
     fs::write(&config, "return { receipts = { path = \"~/elsewhere.jsonl\" } }").expect("a config");
