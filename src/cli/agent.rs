@@ -25,7 +25,7 @@ use crate::app::{self, Channel, ChannelKind, Request, Resume, Runtime};
 use crate::host;
 use crate::proto::tool::Step;
 use crate::proto::{Event, Failure, FailureKind};
-use crate::render::text::escape_visible;
+use crate::render::text::{escape_json, escape_visible};
 use crate::render::{Markdown, Options, sanitise, strip_controls};
 use crate::shell::supervise::Ending;
 use crate::shell::terminal::RawTerminal;
@@ -381,7 +381,8 @@ impl Face {
 
     fn take(&mut self, event: Event) {
         if self.is_json {
-            return self.put(&Line::of(&event).to_json());
+            let json = Line::of(&event).to_json();
+            return self.put(&if io::stdout().is_terminal() { escape_json(&json) } else { json });
         }
         if !matches!(event, Event::Thought(_) | Event::Usage(_) | Event::Notice(_))
             && let Some(line) = self.thinking.fold(Instant::now())

@@ -1,7 +1,7 @@
 //! `reedclaw tool`: a model's tools without a model. They are listed, or one is called, by the same way as a model's
 //! calls go: judged, asked for, written down.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::model::ToolCall;
 use crate::proto::action::Hold;
 use crate::proto::tool::{Answer, Fate, Overdue, Question};
 use crate::proto::{Failure, FailureKind};
-use crate::render::text::{escape_visible, table};
+use crate::render::text::{escape_json, escape_visible, table};
 use crate::tools::{Launcher, Spec};
 
 /// Exit statuses of a call.
@@ -107,7 +107,7 @@ fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
                 "channels": app::tool_channels(&settings, spec),
             })
         };
-        Value::from(registry.specs().map(tool).collect::<Vec<_>>()).to_string() + "\n"
+        for_output(&Value::from(registry.specs().map(tool).collect::<Vec<_>>()))
     } else {
         let row = |spec: &Spec| {
             let names = std::iter::once(spec.name.as_str()).chain(spec.aliases.iter().copied());
@@ -143,7 +143,7 @@ fn call(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     let mut person = Caller { tty, says_yes: matches.get_flag("yes") };
     let wish = ToolCall { id: "cli".into(), name: text("name"), arguments: text("json") };
     let outcome = hands.call(&wish, None, &cancel, &mut person, &mut |_| {});
-    put(&(outcome.to_value().to_string() + "\n"))?;
+    put(&for_output(&outcome.to_value()))?;
     Ok(match &outcome.error {
         _ if outcome.success => DONE,
         Some(error) if error.code == "denied" => DENIED,
@@ -182,6 +182,12 @@ fn canonical(path: &Path) -> Result<PathBuf, Failure> {
         message: format!("the workspace {} can't be used: {error}", path.display()),
         hint: "--workspace names a directory that is there".into(),
     })
+}
+
+/// JSON as one line; on a terminal without characters that it would obey or hide.
+fn for_output(value: &Value) -> String {
+    let json = value.to_string() + "\n";
+    if std::io::stdout().is_terminal() { escape_json(&json) } else { json }
 }
 
 fn put(text: &str) -> Result<(), Failure> {

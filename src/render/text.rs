@@ -133,6 +133,21 @@ pub fn escape_visible(text: &str) -> String {
     shown
 }
 
+/// JSON whose invisible characters and controls are escaped, for a terminal: to a program it is the same value.
+#[must_use]
+pub fn escape_json(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c != '\n' && (c.is_control() || is_invisible(c)) {
+            // Writing to a String can't fail.
+            let _ = c.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(shown, "\\u{unit:04x}"));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
 /// Tells whether a text has a character that [`escape_visible`] would write as an escape, newlines apart: worth a warning
 /// beside a command that waits for approval.
 #[must_use]
@@ -275,6 +290,15 @@ mod tests {
             assert_eq!(has_hidden(text), text != shown);
         }
         assert!(!has_hidden("cat <<E\nx\nE"));
+    }
+
+    #[test]
+    fn escaped_json_is_the_same_value_without_hidden_characters() {
+        let value = serde_json::json!({"a\u{202e}": "é日\u{9b}\u{7f}\u{e0041}\n\u{2028}\\"});
+        let shown = escape_json(&(value.to_string() + "\n"));
+        assert!(shown.ends_with("}\n") && shown.contains("\\u202e") && shown.contains("\\udb40\\udc41"), "{shown}");
+        assert!(!has_hidden(shown.trim_end()));
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).ok(), Some(value));
     }
 
     #[test]
