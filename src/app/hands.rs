@@ -161,8 +161,8 @@ pub fn hands(
     log::event(Level::Info, "workspace_path", &[("path", root.path().display().to_string().into())]);
     let state = state_directory(env).ok_or_else(|| failed("no HOME says where the state directory is".into(), ""))?;
     let left = super::steps::recover(settings, env, root.path());
-    let mut allowed = Allowed::at(&state, root.path());
-    let damaged = allowed.refresh().err();
+    let mut problems = Vec::new();
+    let allowed = allowed_or_none(&state, root.path(), &mut problems);
     let log = receipt_options(settings, env)?
         .map(receipts::Log::open)
         .transpose()
@@ -184,14 +184,8 @@ pub fn hands(
         path: variable(env, "PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned(),
     };
     let launcher = launcher(settings, env, root.path(), &chosen);
-    let (mut registry, mut problems) = tools(settings, env, &launcher);
-    problems.extend(left.into_iter().map(cut_off));
-    // Nothing is allowed for good then; the tools go on and ask.
-    problems.extend(damaged.map(|error| Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("nothing is allowed for good in this project: {error}"),
-        hint: "remove or mend that file".into(),
-    }));
+    let (mut registry, lacking) = tools(settings, env, &launcher);
+    problems.extend(lacking.into_iter().chain(left.into_iter().map(cut_off)));
     if let Some(names) = channel.and_then(|channel| allowed_tools(settings, channel)) {
         let is_known = |name: &&String| registry.specs().any(|spec| spec.is_in(std::slice::from_ref(name)));
         problems.extend(names.iter().filter(|name| !is_known(name)).map(|name| Failure {
@@ -213,6 +207,17 @@ pub fn hands(
         has_undo: settings.undo.enabled,
     });
     Ok(Handed { hands, problems })
+}
+
+/// The rules of what is allowed for good; none while their file is damaged, which is a problem. The tools go on and ask.
+fn allowed_or_none(state: &Path, root: &Path, problems: &mut Vec<Failure>) -> Allowed {
+    let mut allowed = Allowed::at(state, root);
+    problems.extend(allowed.refresh().err().map(|error| Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("nothing is allowed for good in this project: {error}"),
+        hint: "remove or mend that file".into(),
+    }));
+    allowed
 }
 
 /// What is told of what a crash cut off.

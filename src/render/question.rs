@@ -1,10 +1,13 @@
 //! What is shown before a call of a model may run, and a model's own question: every byte escaped, every row broken by us.
+//! The model's own text stands behind a gutter, ours doesn't, so that neither can look like the other.
 
 use nu_ansi_term::{Color, Style};
 
 use super::patch::patches;
-use super::sheet::{Look, Sheet};
-use super::text::{clusters, ellipsis, escape_visible};
+use super::sheet::{Look, Sheet, broken, plain};
+use super::text::{ellipsis, escape_visible, width};
+use super::visible::cells;
+use crate::base::text::look_alikes;
 use crate::proto::action::{Action, Effect};
 use crate::proto::tool::{Overdue, Question};
 
@@ -12,43 +15,48 @@ use crate::proto::tool::{Overdue, Question};
 const EFFECTS_MAX: usize = 12;
 /// Reasons that are given.
 const REASONS_MAX: usize = 3;
+/// What is said of a word that mixes scripts.
+const MIXED: &str = "beware: a word mixes letters of two scripts; those that only look Latin are shown as \\u{...}";
 
 /// All that is shown about a call: what it is, what would change, what it does, why it is asked.
 #[must_use]
 pub fn question_sheet(question: &Question, look: Look) -> Sheet {
-    let rows = || Rows { width: look.width_columns.saturating_sub(4).max(20), color: look.color, rows: Vec::new() };
-    let mut head = rows();
+    let mut head = Rows::new(look);
     head.head(&match &question.action {
         Action::Keep { .. } => "The command ran on a copy. Keep what it changed?".to_owned(),
         _ => format!("The model wants to use {} (risk: {})", escape_visible(&question.tool), question.verdict.risk),
     });
-    let what = match &question.action {
+    let cyan = Color::Cyan.normal();
+    match &question.action {
         // The difference names them.
-        Action::Write { .. } | Action::Edit { .. } if !question.changes.is_empty() => String::new(),
-        Action::Shell { command } => command.clone(),
-        Action::Write { path } => format!("writes {path}"),
-        Action::Delete { path } => format!("deletes {path}"),
+        Action::Write { .. } | Action::Edit { .. } if !question.changes.is_empty() => {}
+        Action::Shell { command } => head.theirs(cyan, command),
+        Action::Write { path } => head.ours(cyan, &format!("writes {path}")),
+        Action::Delete { path } => head.ours(cyan, &format!("deletes {path}")),
         Action::Edit { writes, deletes } => {
             let paths: Vec<&str> = writes.iter().chain(deletes).map(String::as_str).collect();
-            format!("changes {}", paths.join(", "))
+            head.ours(cyan, &format!("changes {}", paths.join(", ")));
         }
-        Action::Keep { command, .. } => command.clone(),
-        Action::Read { path } | Action::List { path } => format!("reads {path}"),
-        Action::Http { method, url } => format!("{method} {url}"),
-        Action::Inert { name } | Action::External { name } => name.clone(),
-    };
-    head.put(Color::Cyan.normal(), &what);
-    if question.changes.is_empty() || matches!(question.action, Action::Keep { .. }) {
-        let text = &question.preview;
-        // A CR at a line's end is shown like any other.
-        let lines = text.strip_suffix('\n').unwrap_or(text).split('\n').filter(|line| !line.starts_with("# "));
-        let lines = lines.filter(|_| !text.is_empty());
-        lines.for_each(|line| head.put(Style::new(), if line.is_empty() { " " } else { line }));
+        Action::Keep { command, .. } => head.theirs(cyan, command),
+        Action::Read { path } | Action::List { path } => head.ours(cyan, &format!("reads {path}")),
+        Action::Http { method, url } => head.ours(cyan, &format!("{method} {url}")),
+        Action::Inert { name } | Action::External { name } => head.ours(cyan, name),
     }
-    let mut foot = rows();
+    let is_keep = matches!(question.action, Action::Keep { .. });
+    if (question.changes.is_empty() || is_keep) && !question.preview.is_empty() {
+        let text = &question.preview;
+        let lines = text.strip_suffix('\n').unwrap_or(text).split('\n').filter(|line| !line.starts_with("# "));
+        // What we say of a command and of what it changed; the arguments of a tool are the model's.
+        let is_ours = is_keep || matches!(question.action, Action::Shell { .. });
+        lines.for_each(|line| if is_ours { head.ours(Style::new(), line) } else { head.theirs(Style::new(), line) });
+    }
+    let mut foot = Rows::new(look);
     let dim = Style::new().dimmed();
+    if head.is_mixed {
+        foot.ours(Color::Yellow.normal(), MIXED);
+    }
     let program = question.program.as_ref().map(|program| format!(", by {program}")).unwrap_or_default();
-    foot.put(dim, &format!("in {}{program}", question.cwd));
+    foot.ours(dim, &format!("in {}{program}", question.cwd));
     let asking = || question.verdict.reasons.iter().filter(|reason| reason.risk == question.verdict.risk);
     // What a command did is shown above; nothing has to be foretold.
     let effects_max = if matches!(question.action, Action::Keep { .. }) { 0 } else { EFFECTS_MAX };
@@ -56,50 +64,62 @@ pub fn question_sheet(question: &Question, look: Look) -> Sheet {
         let effect = effect.to_string();
         // What an effect says needs no reason that says it again.
         let rule = asking().find(|reason| reason.text == effect).map(|reason| format!(" (asked by: {})", reason.rule));
-        foot.put(dim, &format!("it {effect}{}", rule.unwrap_or_default()));
+        foot.ours(dim, &format!("it {effect}{}", rule.unwrap_or_default()));
     }
     let more = question.verdict.effects.len().saturating_sub(EFFECTS_MAX);
     if more > 0 && effects_max > 0 {
-        foot.put(dim, &format!("and {more} effects more"));
+        foot.ours(dim, &format!("and {more} effects more"));
     }
     let effects: Vec<String> = question.verdict.effects.iter().take(EFFECTS_MAX).map(Effect::to_string).collect();
     for reason in asking().filter(|reason| !effects.contains(&reason.text)).take(REASONS_MAX) {
-        foot.put(dim, &format!("asked because: {} ({})", reason.text, reason.rule));
+        foot.ours(dim, &format!("asked because: {} ({})", reason.text, reason.rule));
     }
     Sheet::new(look, head.rows, patches(&question.changes), foot.rows)
 }
 
+/// A command that a model proposes.
+#[must_use]
+pub fn command_rows(command: &str, look: Look) -> Vec<String> {
+    let mut rows = Rows::new(look);
+    rows.theirs(Color::Cyan.normal(), command);
+    if rows.is_mixed {
+        rows.ours(Color::Yellow.normal(), MIXED);
+    }
+    rows.rows
+}
+
 /// A question of the model's, its choices numbered.
 #[must_use]
-pub fn asked_rows(question: &str, choices: &[String], width_columns: usize, color: bool) -> Vec<String> {
-    let mut rows = Rows { width: width_columns.saturating_sub(4).max(20), color, rows: Vec::new() };
+pub fn asked_rows(question: &str, choices: &[String], look: Look) -> Vec<String> {
+    let mut rows = Rows::new(look);
     rows.head("The model asks:");
-    rows.put(Style::new(), question);
+    rows.theirs(Style::new(), question);
     for (at, choice) in choices.iter().enumerate() {
-        rows.put(Style::new(), &format!("{}. {choice}", at + 1));
+        rows.theirs(Style::new(), &format!("{}. {choice}", at + 1));
     }
     rows.rows
 }
 
 /// A command that still runs after its time.
 #[must_use]
-pub fn overdue_rows(command: &Overdue, width_columns: usize, color: bool) -> Vec<String> {
-    let mut rows = Rows { width: width_columns.saturating_sub(4).max(20), color, rows: Vec::new() };
+pub fn overdue_rows(command: &Overdue, look: Look) -> Vec<String> {
+    let mut rows = Rows::new(look);
     rows.head(&format!("The command still runs after {} s", command.ran_for.as_secs()));
     // The person has read it: one row tells which it is.
-    let mut put_row = |style, text: &str| rows.put(style, &ellipsis(&escape_visible(text), rows.width));
-    put_row(Color::Cyan.normal(), command.command.trim());
-    let dim = Style::new().dimmed();
-    put_row(
-        dim,
-        &match &command.last_line {
-            Some(line) => format!("its last line: {}", line.replace('\t', " ")),
+    let one_row = |text: &str| ellipsis(&escape_visible(text), rows.width());
+    let (text, last_line) = (
+        one_row(command.command.trim()),
+        match &command.last_line {
+            Some(line) => one_row(&format!("its last line: {}", line.replace('\t', " "))),
             None => "it has printed nothing yet".to_owned(),
         },
     );
+    rows.theirs(Color::Cyan.normal(), &text);
+    let dim = Style::new().dimmed();
+    rows.ours(dim, &last_line);
     match command.no_job {
-        Some(why) => rows.put(dim, &format!("it can't go on as a job: {why}")),
-        None => rows.put(dim, "a job runs on beside the model's work, and ends with reedclaw at the latest"),
+        Some(why) => rows.ours(dim, &format!("it can't go on as a job: {why}")),
+        None => rows.ours(dim, "a job runs on beside the model's work, and ends with reedclaw at the latest"),
     }
     rows.rows
 }
@@ -112,40 +132,61 @@ pub fn chosen(said: String, choices: &[String]) -> String {
 }
 
 struct Rows {
-    width: usize,
-    color: bool,
+    look: Look,
     rows: Vec<String>,
+    /// Whether a word of the model's mixes scripts.
+    is_mixed: bool,
 }
 
 impl Rows {
+    fn new(look: Look) -> Self {
+        Self { look, rows: Vec::new(), is_mixed: false }
+    }
+
+    fn width(&self) -> usize {
+        self.look.width_columns.saturating_sub(4).max(20)
+    }
+
     fn head(&mut self, text: &str) {
-        let style = Color::Yellow.bold();
-        self.rows.push(if self.color { style.paint(text).to_string() } else { text.to_owned() });
+        self.rows.push(self.paint(Color::Yellow.bold(), text));
     }
 
-    fn put(&mut self, style: Style, text: &str) {
-        for line in text.lines() {
-            for row in broken(&escape_visible(line), self.width) {
-                let row = if self.color { style.paint(row).to_string() } else { row };
-                self.rows.push(format!("  {row}"));
-            }
-        }
+    /// A sentence of ours. Line breaks of what it names are escaped.
+    fn ours(&mut self, style: Style, text: &str) {
+        self.put("  ", style, text);
     }
-}
 
-/// Breaks a line at a width in columns, wherever that is.
-fn broken(line: &str, width: usize) -> Vec<String> {
-    let (mut rows, mut row, mut columns) = (Vec::new(), String::new(), 0);
-    for (cluster, wide) in clusters(line) {
-        if columns + wide > width {
-            rows.push(std::mem::take(&mut row));
-            columns = 0;
+    /// Text of the model's, line by line behind the gutter.
+    fn theirs(&mut self, style: Style, text: &str) {
+        let gutter = match (self.look.accessible, self.look.unicode) {
+            (true, _) => "model: ",
+            (false, true) => "│ ",
+            (false, false) => "| ",
+        };
+        for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
+            self.is_mixed |= !look_alikes(line).is_empty();
+            self.put(gutter, style, line);
         }
-        row.push_str(cluster);
-        columns += wide;
     }
-    rows.push(row);
-    rows
+
+    fn put(&mut self, gutter: &str, style: Style, line: &str) {
+        let style_of = |is_escape: bool| if is_escape { Color::Magenta.bold() } else { style };
+        let columns = (self.look.width_columns.saturating_sub(2 + width(gutter))).max(20);
+        for row in broken(cells(line, true, false), columns) {
+            let text = match self.look.color {
+                false => plain(&row),
+                true => row
+                    .chunk_by(|left, right| left.is_escape == right.is_escape)
+                    .map(|piece| style_of(piece[0].is_escape).paint(plain(piece)).to_string())
+                    .collect(),
+            };
+            self.rows.push(format!("{gutter}{text}").trim_end().to_owned());
+        }
+    }
+
+    fn paint(&self, style: Style, text: &str) -> String {
+        if self.look.color { style.paint(text).to_string() } else { text.to_owned() }
+    }
 }
 
 #[cfg(test)]
@@ -179,8 +220,8 @@ mod tests {
             sheet.rows(0..sheet.len()),
             [
                 "The model wants to use shell (risk: high)",
-                "  echo \\u{202e}ok\\r; \\x1b[8mrm x",
-                "  second",
+                "│ echo \\u{202e}ok\\r; \\x1b[8mrm x",
+                "│ second",
                 "  +a\\u{200b}b",
                 "  -c",
                 "  in /w, by /bin/echo",
@@ -199,28 +240,49 @@ mod tests {
             last_line: last_line.map(str::to_owned),
             no_job,
         };
-        let rows = overdue_rows(&overdue("make\n\u{1b}[2Jtest\n", Some("a\t\u{202e}b"), None), 80, false);
+        let rows = overdue_rows(&overdue("make\n\u{1b}[2Jtest\n", Some("a\t\u{202e}b"), None), Look::plain(80));
         assert_eq!(
             rows,
             [
                 "The command still runs after 15 s",
-                "  make\\n\\x1b[2Jtest",
+                "│ make\\n\\x1b[2Jtest",
                 "  its last line: a \\u{202e}b",
                 "  a job runs on beside the model's work, and ends with reedclaw at the latest",
             ]
         );
-        let rows = overdue_rows(&overdue(&"日本".repeat(99), None, Some("too many run already")), 60, false);
+        let rows = overdue_rows(&overdue(&"日本".repeat(99), None, Some("too many run already")), Look::plain(60));
         assert!(rows[1].ends_with('…') && rows.iter().all(|row| crate::render::text::width(row) <= 60), "{rows:?}");
         assert_eq!(rows[2..], ["  it has printed nothing yet", "  it can't go on as a job: too many run already"]);
     }
 
+    /// Without colours a command's second line could look like ours: `  in /tmp, by /bin/x`.
     #[test]
-    fn a_long_line_is_broken_and_loses_nothing() {
-        let line = "a日本b".repeat(10);
-        let rows = broken(&line, 7);
-        assert_eq!(rows.concat(), line);
-        assert!(rows.iter().all(|row| crate::render::text::width(row) <= 7), "{rows:?}");
-        assert_eq!(broken("", 7), [""]);
+    fn the_commands_own_lines_and_ours_can_not_be_taken_for_each_other() {
+        let command = "true\n  in /tmp, by /bin/true\r\n\n  it reads /w/b\nrun once [y]";
+        let ascii = Look { unicode: false, ..Look::plain(80) };
+        let expected = ["true", "  in /tmp, by /bin/true\\r", "", "  it reads /w/b", "run once [y]"];
+        assert_eq!(command_rows(command, ascii), expected.map(|line| format!("| {line}").trim_end().to_owned()));
+        let spoken = command_rows("a\nb", Look { accessible: true, ..Look::plain(80) });
+        assert_eq!(spoken, ["model: a", "model: b"]);
+        // A path with a line break doesn't become a line of ours.
+        let mut rows = Rows::new(ascii);
+        rows.ours(Style::new(), "in /w\n  it reads nothing");
+        assert_eq!(rows.rows, ["  in /w\\n  it reads nothing"]);
+        // A long line stays behind the gutter in each of its rows, and loses nothing.
+        let line = "a日本b".repeat(20);
+        let rows = command_rows(&line, Look::plain(30));
+        assert!(rows.len() > 3 && rows.iter().all(|row| row.starts_with("│ ")), "{rows:?}");
+        assert_eq!(rows.iter().map(|row| row.trim_start_matches("│ ")).collect::<String>(), line);
+    }
+
+    #[test]
+    fn letters_that_only_look_latin_are_marked_in_a_command_and_a_line_says_so() {
+        let rows = command_rows("\u{440}ython3 x.py # \u{43f}\u{440}\u{438}\u{432}\u{435}\u{442}", Look::plain(120));
+        assert_eq!(rows[0], "│ \\u{440}ython3 x.py # привет");
+        assert!(rows.len() == 2 && rows[1].starts_with("  beware: a word mixes letters"), "{rows:?}");
+        assert_eq!(command_rows("echo привет Δx", Look::plain(80)).len(), 1);
+        let colored = command_rows("\u{440}ython3", Look { color: true, ..Look::plain(80) });
+        assert!(colored[0].contains("\u{1b}[1;35m\\u{440}"), "{colored:?}");
     }
 
     #[test]

@@ -377,7 +377,7 @@ fn in_order(ranges: &[(Range<usize>, Style)], at: usize) -> Option<usize> {
 }
 
 /// Breaks cells into rows; at least one.
-fn broken<'t>(cells: impl Iterator<Item = Cell<'t>>, columns: usize) -> Vec<Vec<Cell<'t>>> {
+pub(super) fn broken<'t>(cells: impl Iterator<Item = Cell<'t>>, columns: usize) -> Vec<Vec<Cell<'t>>> {
     let (mut rows, mut used) = (vec![Vec::new()], 0);
     for cell in cells {
         if used + cell.columns > columns && used > 0 {
@@ -392,7 +392,7 @@ fn broken<'t>(cells: impl Iterator<Item = Cell<'t>>, columns: usize) -> Vec<Vec<
     rows
 }
 
-fn plain(cells: &[Cell<'_>]) -> String {
+pub(super) fn plain(cells: &[Cell<'_>]) -> String {
     cells.iter().map(|cell| cell.text.as_ref()).collect()
 }
 

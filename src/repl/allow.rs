@@ -103,8 +103,8 @@ impl Repl {
             return Flow::Continue;
         }
         let which = if fits.len() == 1 { "it".to_owned() } else { format!("these {}", fits.len()) };
-        let text = format!("allow {which} for good in this project? yes [y]  no [n, Enter]  ");
-        let yes = match self.put_question(&text, yes_or_no, None) {
+        self.console.line(&format!("allow {which} for good in this project?"));
+        let yes = match self.put_question("yes [y]  no [n, Enter]", yes_or_no, None) {
             Ok(said) => said.unwrap_or(false),
             Err(flow) => return flow,
         };

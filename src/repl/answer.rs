@@ -137,8 +137,8 @@ impl Repl {
                 shell::Event::Nudged if is_over.load(Ordering::Acquire) => return ending,
                 shell::Event::Nudged => {}
                 shell::Event::Cancel => cancel.cancel(),
-                shell::Event::Keys(keys) if keys.contains(&3) => cancel.cancel(),
-                shell::Event::Keys(_) => {}
+                shell::Event::Keys(keys, _) if keys.contains(&3) => cancel.cancel(),
+                shell::Event::Keys(..) => {}
                 event => {
                     if matches!(event, shell::Event::Hangup | shell::Event::Ended(_)) {
                         cancel.cancel();

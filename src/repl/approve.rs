@@ -117,6 +117,14 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
             look_at(person, &make)?;
             continue;
         }
+        let said = match said {
+            Key::Always => match is_sure(person, &make, top)? {
+                Some(true) => said,
+                Some(false) => continue,
+                None => Key::Stop,
+            },
+            _ => said,
+        };
         let (word, answer) = match said {
             Key::Once if is_change => ("accepted", Answer::Once),
             Key::Once => ("once", Answer::Once),
@@ -158,9 +166,22 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
     }
 }
 
+/// Asks for a second `a` before something is allowed for good. It is a question of its own, so key repeat doesn't answer it;
+/// any other key goes back to the first. `None` for Ctrl-C.
+fn is_sure<P: Asking>(person: &mut P, make: &dyn Fn(Look) -> Sheet, top: usize) -> Result<Option<bool>, P::Gone> {
+    const SURE: &str = "always, for this command in this project? press a again [a]  back [any other key]";
+    let choice = |keys: &[u8], _: bool| Some(Some(keys.eq_ignore_ascii_case(b"a")));
+    let console = person.console().clone();
+    let mut pager = Pager::new(&console, make, [SURE, SURE], &choice);
+    pager.go_to(top, true);
+    let said = put(person, Some(WAIT), &mut pager, None, Some(false))?;
+    pager.leave(&console);
+    Ok(said)
+}
+
 /// Leaves behind what was asked about, as much of it as fits on a screen, and what was said.
 fn conclude(console: &Console, make: &dyn Fn(Look) -> Sheet, word: &str) {
-    // Who listens has heard it.
+    // Screen readers have already read it out.
     if !console.options().accessible {
         let sheet = make(look(console));
         let rows_max = console.height_rows().saturating_sub(2).max(4);
@@ -183,7 +204,7 @@ fn look_at<P: Asking>(person: &mut P, make: &dyn Fn(Look) -> Sheet) -> Result<()
     const BACK: &str = "down [Space, j]  up [b, k]  end [G]  back [q, Enter]";
     let choice = |keys: &[u8], _: bool| matches!(keys, b"q" | b"f" | b"\r" | b"\n" | b"\x1b" | b"\x04").then_some(());
     let console = person.console().clone();
-    let mut pager = Pager::new(&console, make, [BACK, BACK], &choice);
+    let mut pager = Pager::new(&console, make, [BACK, BACK], &choice).browsing();
     put(person, Some(WAIT), &mut pager, (), ())?;
     pager.leave(&console);
     Ok(())
@@ -195,8 +216,7 @@ fn look_at<P: Asking>(person: &mut P, make: &dyn Fn(Look) -> Sheet) -> Result<()
 /// Nobody can be asked any more.
 pub fn words<P: Asking>(person: &mut P, question: &str, choices: &[String]) -> Result<Option<String>, P::Gone> {
     let console = person.console();
-    let (width, color) = (console.width_columns(), console.options().color);
-    asked_rows(question, choices, width, color).iter().for_each(|row| console.line(row));
+    asked_rows(question, choices, look(console)).iter().for_each(|row| console.line(row));
     let said = person.write_line("your answer: ", "")?.filter(|said| !said.trim().is_empty());
     Ok(said.map(|said| chosen(said, choices)))
 }
@@ -204,7 +224,7 @@ pub fn words<P: Asking>(person: &mut P, question: &str, choices: &[String]) -> R
 /// The question whether a conversation may go to a farther model.
 #[must_use]
 pub fn crossing_question(Crossing { from, to, place }: &Crossing) -> String {
-    escape_visible(&format!("{from} doesn't answer. Send this conversation to {to} ({place})? yes [y]  no [n]  "))
+    escape_visible(&format!("{from} doesn't answer. Send this conversation to {to} ({place})?"))
 }
 
 impl Repl {

@@ -46,7 +46,8 @@ impl Repl {
                     return Flow::Continue;
                 };
                 self.console.line(&sanitise(&why));
-                match self.put_question("let tools run again? yes [y]  no [Enter, Esc]  ", choice, false) {
+                self.console.line("let tools run again?");
+                match self.put_question("yes [y]  no [Enter, Esc]", choice, false) {
                     Err(flow) => return flow,
                     Ok(false) => self.console.line("no: nothing was changed"),
                     Ok(true) => {

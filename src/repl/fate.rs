@@ -1,10 +1,12 @@
-//! The question what is to become of a command of a model whose time is over. It runs on meanwhile, and when it has ended
-//! by itself the question is withdrawn.
+//! Asks what to do with a timed-out command of a model. It runs on meanwhile, and when it ends by itself the question is
+//! withdrawn.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::approve::WAIT;
-use super::question::{Asked, Asking, put};
+use super::pager::look;
+use super::question::{Asked, Asking, Heard, put};
+use super::quiet::{KeyRow, Listening};
 use crate::agent::Cancel;
 use crate::console::Console;
 use crate::proto::tool::{Fate, Overdue};
@@ -46,6 +48,7 @@ struct Standing<'a> {
     command: &'a Overdue,
     has_ended: &'a AtomicBool,
     is_shown: bool,
+    row: KeyRow,
 }
 
 impl Asked for Standing<'_> {
@@ -53,13 +56,20 @@ impl Asked for Standing<'_> {
 
     fn show(&mut self, console: &Console) {
         self.is_shown = true;
-        let (width, color) = (console.width_columns(), console.options().color);
-        overdue_rows(self.command, width, color).iter().for_each(|row| console.line(row));
-        offered(self.command).iter().for_each(|choice| console.write(&format!("{}  ", choice.2)));
+        overdue_rows(self.command, look(console)).iter().for_each(|row| console.line(row));
     }
 
-    fn key(&mut self, keys: &[u8], _: &Console) -> Option<Said> {
-        key(keys, offered(self.command))
+    fn show_keys(&mut self, console: &Console, listening: Listening) {
+        let words: Vec<&str> = offered(self.command).iter().map(|choice| choice.2).collect();
+        self.row.draw(console, &words.join("  "), "  ", listening);
+    }
+
+    fn key(&mut self, keys: &[u8], _: &Console) -> Heard<Said> {
+        key(keys, offered(self.command)).into()
+    }
+
+    fn disturbed(&mut self) {
+        self.row.forget();
     }
 
     fn withdrawn_by(&self) -> Option<&AtomicBool> {
@@ -77,7 +87,7 @@ pub fn fate<P: Asking>(
     has_ended: &AtomicBool,
     cancel: &Cancel,
 ) -> Result<Option<Fate>, P::Gone> {
-    let mut standing = Standing { command, has_ended, is_shown: false };
+    let mut standing = Standing { command, has_ended, is_shown: false, row: KeyRow::default() };
     let said = put(person, Some(WAIT), &mut standing, Said::Stop, Said::Nothing)?;
     if said == Said::Stop {
         cancel.cancel();

@@ -36,6 +36,7 @@ mod programs;
 mod project;
 mod prompt;
 mod question;
+mod quiet;
 mod route;
 mod run;
 mod secrets;

@@ -2,9 +2,10 @@
 
 use nu_ansi_term::Color;
 
+use super::pager::look;
 use super::run::{Flow, Repl};
 use crate::proto::ModelCommand;
-use crate::render::text::escape_visible;
+use crate::render::command_rows;
 use crate::shell::session::KeysTo;
 
 /// What the person said to a proposal.
@@ -61,10 +62,8 @@ impl Repl {
         let console = &self.console;
         let head = format!("the model proposes ({number} of {total}):");
         console.line(&console.paint(Color::Yellow.bold(), &head));
-        for line in command.text.lines() {
-            console.line(&format!("  {}", console.paint(Color::Cyan.normal(), &escape_visible(line))));
-        }
-        let answer = self.put_question("run [r]  edit [e]  skip [s, Enter]  stop [t]  ", choice, Choice::Stop);
+        command_rows(&command.text, look(console)).iter().for_each(|row| console.line(row));
+        let answer = self.put_question("run [r]  edit [e]  skip [s, Enter]  stop [t]", choice, Choice::Stop);
         if answer == Ok(Choice::Edit) {
             // What was typed ahead mustn't submit a proposal that is being edited.
             self.session.keys_to(KeysTo::HoldFresh);

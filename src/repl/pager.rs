@@ -3,10 +3,10 @@
 
 use std::ops::Range;
 
-use super::question::Asked;
+use super::question::{Asked, Heard};
+use super::quiet::{KeyRow, Listening, height};
 use crate::console::Console;
 use crate::render::sheet::{Look, Sheet};
-use crate::render::text::width;
 
 /// Rows that a page has, however low the terminal.
 const PAGE_ROWS_MIN: usize = 3;
@@ -37,8 +37,11 @@ pub(super) struct Pager<'q, T> {
     is_seen: bool,
     /// A key was pressed that counts only at the end.
     is_early: bool,
-    /// Rows that are drawn now; none where something else stands below them.
+    /// Rows that are drawn now, without those of keys; none where something else stands below them.
     drawn: usize,
+    row: KeyRow,
+    /// Whether an answer does nothing but leave.
+    is_harmless: bool,
 }
 
 /// Where a key goes.
@@ -84,18 +87,6 @@ fn scrolls(mut keys: &[u8]) -> Option<Vec<Scroll>> {
     Some(found)
 }
 
-/// Breaks a row of keys between them.
-fn rows_of_keys(keys: &str, columns: usize) -> Vec<String> {
-    let mut rows: Vec<String> = Vec::new();
-    for key in keys.split("  ") {
-        match rows.last_mut() {
-            Some(row) if width(row) + 2 + width(key) <= columns => row.push_str(&format!("  {key}")),
-            _ => rows.push(key.to_owned()),
-        }
-    }
-    rows
-}
-
 impl<'q, T> Pager<'q, T> {
     /// Makes one; nothing is drawn yet.
     pub(super) fn new(
@@ -117,7 +108,15 @@ impl<'q, T> Pager<'q, T> {
             is_seen: false,
             is_early: false,
             drawn: 0,
+            row: KeyRow::default(),
+            is_harmless: false,
         }
+    }
+
+    /// The same for looking only: its keys count from the drawing on.
+    pub(super) fn browsing(mut self) -> Self {
+        self.is_harmless = true;
+        self
     }
 
     /// The rows under the eyes.
@@ -142,31 +141,35 @@ impl<'q, T> Pager<'q, T> {
 
     /// Takes away what is drawn, or goes below it where that can't be.
     pub(super) fn leave(&mut self, console: &Console) {
-        let rows = std::mem::take(&mut self.drawn);
-        if rows == 0 {
+        let (rows, of_keys) = (std::mem::take(&mut self.drawn), self.row.rows());
+        self.row.forget();
+        if rows + of_keys == 0 {
             return;
         }
         // In a terminal that got narrower nobody knows in how many rows the old ones stand.
         if console.options().accessible || console.width_columns() < self.width_columns {
-            return console.raw(b"\r\n");
+            return if of_keys > 0 {
+                console.raw(b"\r\n")
+            };
         }
-        let up = if rows > 1 { format!("\x1b[{}A", rows - 1) } else { String::new() };
+        // Without a row of keys the cursor stands where it will be.
+        let up = rows + of_keys.saturating_sub(1);
+        let up = if up > 0 { format!("\x1b[{up}A") } else { String::new() };
         console.raw(format!("\r{up}\x1b[J").as_bytes());
     }
 
-    /// Draws the page; over the one before, where that still stands.
+    /// Draws the page without its keys; over the one before, where that still stands.
     fn draw(&mut self, console: &Console) {
-        let (columns, height) = (console.width_columns(), console.height_rows());
+        let columns = console.width_columns();
         self.leave(console);
         if columns != self.width_columns {
             self.sheet = (self.make)(look(console));
             self.width_columns = columns;
         }
         let len = self.sheet.len();
-        let below = |keys: &str| rows_of_keys(keys, columns.saturating_sub(1));
-        let rows_below = self.keys.map(|keys| below(keys).len()).into_iter().max().unwrap_or(1);
+        let rows_below = self.keys.map(|keys| height(keys, columns)).into_iter().max().unwrap_or(1);
         // One row says which lines these are, and the lowest one stays free.
-        self.page_rows = height.saturating_sub(rows_below + 2).max(PAGE_ROWS_MIN);
+        self.page_rows = console.height_rows().saturating_sub(rows_below + 2).max(PAGE_ROWS_MIN);
         self.top = self.top.min(len.saturating_sub(self.page_rows));
         let shown = self.shown();
         self.is_seen |= shown.end == len;
@@ -176,10 +179,8 @@ impl<'q, T> Pager<'q, T> {
             let text = format!("lines {}-{} of {len}{first}", shown.start + 1, shown.end);
             rows.push(console.paint(nu_ansi_term::Style::new().reverse(), &text));
         }
-        let keys = below(self.keys[usize::from(!self.is_seen)]);
-        self.drawn = rows.len() + keys.len();
-        rows.extend(keys);
-        console.write(&rows.join("\n"));
+        self.drawn = rows.len();
+        rows.iter().for_each(|row| console.line(row));
     }
 
     fn scroll(&mut self, scroll: Scroll) {
@@ -202,34 +203,37 @@ impl<T: Clone> Asked for Pager<'_, T> {
         self.draw(console);
     }
 
-    fn key(&mut self, keys: &[u8], console: &Console) -> Option<T> {
-        let answer = (self.choice)(keys, self.is_seen);
-        if answer.is_some() {
-            return answer;
+    fn show_keys(&mut self, console: &Console, listening: Listening) {
+        self.row.draw(console, self.keys[usize::from(!self.is_seen)], "", listening);
+    }
+
+    fn key(&mut self, keys: &[u8], console: &Console) -> Heard<T> {
+        if let Some(answer) = (self.choice)(keys, self.is_seen) {
+            return Heard::Answer(answer);
         }
-        self.is_early = (self.choice)(keys, true).is_some();
         let scrolls = scrolls(keys);
-        if scrolls.is_some() || self.is_early {
+        self.is_early = (self.choice)(keys, true).is_some();
+        let pages = scrolls.is_some() && self.shown().len() < self.sheet.len();
+        if pages || self.is_early {
             scrolls.into_iter().flatten().for_each(|it| self.scroll(it));
             self.draw(console);
         }
-        None
+        if pages { Heard::Paged } else { Heard::Other }
     }
 
     fn disturbed(&mut self) {
         self.drawn = 0;
+        self.row.forget();
+    }
+
+    fn is_harmless(&self) -> bool {
+        self.is_harmless
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_row_of_keys_breaks_between_them() {
-        assert_eq!(rows_of_keys("run it [y]  no [n, Enter]", 80), ["run it [y]  no [n, Enter]"]);
-        assert_eq!(rows_of_keys("run it [y]  no [n, Enter]", 20), ["run it [y]", "no [n, Enter]"]);
-    }
 
     #[test]
     fn keys_that_scroll_are_read_however_many_come_at_once() {

@@ -182,7 +182,7 @@ impl Repl {
     fn ask_about(&mut self, overlay: Overlay, before: Option<&str>) -> Flow {
         let file = overlay.shown().to_owned();
         self.show_changes(&overlay, before);
-        let question = "trust [t]  look [l]  ignore [i, Enter]  never [n]  ";
+        let question = "trust [t]  look [l]  ignore [i, Enter]  never [n]";
         let said = loop {
             match self.put_question(question, choice, Choice::Ignore) {
                 Ok(Choice::Look) => {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use reedline::{EditCommand, Signal};
 
 use super::prompt::ReedPrompt;
+use super::quiet::{KeyRow, Listening, Quiet};
 use super::run::{Flow, Repl};
 use crate::config::Env;
 use crate::console::Console;
@@ -17,30 +18,40 @@ use crate::shell::{Event, Session};
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
 
+/// What came in one piece.
+#[derive(Debug, PartialEq, Eq)]
+enum Piece<'k> {
+    /// A key, or several that were pressed at once.
+    Keys(&'k [u8]),
+    /// A part of a paste, which answers nothing.
+    Paste,
+    /// Ctrl-C, in any company.
+    Stop,
+}
+
 /// Reads keys one piece at a time, and passes over a bracketed paste however it is cut.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+struct Reader {
     paste: Option<Vec<u8>>,
 }
 
 impl Reader {
-    /// Takes a piece; `choice` reads a lone key, `stop` is what Ctrl-C means in any company.
-    pub(super) fn read<T>(&mut self, keys: &[u8], choice: impl FnOnce(&[u8]) -> Option<T>, stop: T) -> Option<T> {
+    fn read<'k>(&mut self, keys: &'k [u8]) -> Piece<'k> {
         let find = |bytes: &[u8], what| memchr::memmem::find(bytes, what);
         if self.paste.is_none() && find(keys, PASTE_BEGINS).is_none() {
-            return if keys.contains(&3) { Some(stop) } else { choice(keys) };
+            return if keys.contains(&3) { Piece::Stop } else { Piece::Keys(keys) };
         }
         let pasted = self.paste.get_or_insert_default();
         pasted.extend_from_slice(keys);
         if let Some(at) = find(pasted, PASTE_ENDS) {
             let stops = pasted[at..].contains(&3);
             self.paste = None;
-            return stops.then_some(stop);
+            return if stops { Piece::Stop } else { Piece::Paste };
         }
         // Of a long paste only the beginning of its end is still of use.
         let end = pasted.len();
         pasted.drain(..end.saturating_sub(PASTE_ENDS.len()));
-        None
+        Piece::Paste
     }
 }
 
@@ -48,37 +59,75 @@ impl Reader {
 /// may still have on their way (the thread that lists programs, the one that answers).
 const NUDGES: u8 = 3;
 
-/// How often is looked whether a question is withdrawn.
+/// Poll interval for a question's withdrawal.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// What a key means to a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heard<T> {
+    /// An answer, if keys count already.
+    Answer(T),
+    /// It turned a page, which answers nothing and counts at once.
+    Paged,
+    /// It isn't for this question.
+    Other,
+}
+
+impl<T> From<Option<T>> for Heard<T> {
+    fn from(answer: Option<T>) -> Self {
+        answer.map_or(Self::Other, Self::Answer)
+    }
+}
 
 /// A question that is put, as it sees itself.
 pub(super) trait Asked {
     /// What is answered.
     type Answer: Clone;
-    /// Shows it: from now on keys are answers.
+    /// Shows it, without its row of keys.
     fn show(&mut self, console: &Console);
-    /// Takes a lone key, or several that were pressed at once.
-    fn key(&mut self, keys: &[u8], console: &Console) -> Option<Self::Answer>;
+    /// Shows the row of keys.
+    fn show_keys(&mut self, console: &Console, listening: Listening);
+    /// Takes a key, or several that were pressed at once.
+    fn key(&mut self, keys: &[u8], console: &Console) -> Heard<Self::Answer>;
     /// Something else was written meanwhile.
-    fn disturbed(&mut self) {}
-    /// What withdraws it once it is set, as if no key had come; nothing where it stands until it is answered.
+    fn disturbed(&mut self);
+    /// What withdraws it once it is set, as if no key had come; `None` if it stands until it is answered.
     fn withdrawn_by(&self) -> Option<&AtomicBool> {
         None
     }
+    /// Whether an answer does so little that keys count from the drawing on.
+    fn is_harmless(&self) -> bool {
+        false
+    }
 }
 
-/// One row of text, and what keys mean.
-struct Row<'q, C>(&'q str, C);
+/// A row of keys, and what they mean.
+struct Row<'q, C> {
+    keys: &'q str,
+    choice: C,
+    is_harmless: bool,
+    row: KeyRow,
+}
 
 impl<T: Clone, C: Fn(&[u8]) -> Option<T>> Asked for Row<'_, C> {
     type Answer = T;
 
-    fn show(&mut self, console: &Console) {
-        console.write(self.0);
+    fn show(&mut self, _: &Console) {}
+
+    fn show_keys(&mut self, console: &Console, listening: Listening) {
+        self.row.draw(console, self.keys, "  ", listening);
     }
 
-    fn key(&mut self, keys: &[u8], _: &Console) -> Option<T> {
-        (self.1)(keys)
+    fn key(&mut self, keys: &[u8], _: &Console) -> Heard<T> {
+        (self.choice)(keys).into()
+    }
+
+    fn disturbed(&mut self) {
+        self.row.forget();
+    }
+
+    fn is_harmless(&self) -> bool {
+        self.is_harmless
     }
 }
 
@@ -120,6 +169,8 @@ pub trait Asking {
 
 /// Puts a question and waits for an answer by keys, which are kept again from then on; `stop` is what Ctrl-C says, `late` is
 /// what is taken for the answer where no key came for so long.
+///
+/// A key answers only after a pause ([`Quiet`]); Ctrl-C always does.
 pub(super) fn put<P: Asking, A: Asked>(
     person: &mut P,
     wait: Option<Duration>,
@@ -129,21 +180,22 @@ pub(super) fn put<P: Asking, A: Asked>(
 ) -> Result<A::Answer, P::Gone> {
     let console = person.console().clone();
     console.raw(b"\x1b[?2004h");
-    let mut reader = Reader::default();
     // Keys from before the question don't answer it: they stay kept for the editor. So it is put when the pump has
-    // said that from now on keys are answers; one pressed at the sight of it must count.
+    // said that from now on keys are the question's.
     person.session().keys_to(KeysTo::Question);
     (0..NUDGES).for_each(|_| person.session().handle().nudge());
     let mut nudges_due = NUDGES;
+    let mut keys = KeysOf { asked, reader: Reader::default(), quiet: None, listening: Listening::NotYet };
     let deadline_from_now = || wait.map(|wait| Instant::now() + wait);
     let mut deadline = deadline_from_now();
     let answer = loop {
-        if asked.withdrawn_by().is_some_and(|is_withdrawn| is_withdrawn.load(Ordering::Acquire)) {
+        if keys.asked.withdrawn_by().is_some_and(|is_withdrawn| is_withdrawn.load(Ordering::Acquire)) {
             break Ok(late);
         }
+        let quiet_left = keys.listen(&console);
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let looks = asked.withdrawn_by().map(|_| LOOK);
-        let event = match left.into_iter().chain(looks).min() {
+        let looks = keys.asked.withdrawn_by().map(|_| LOOK);
+        let event = match left.into_iter().chain(looks).chain(quiet_left).min() {
             None => person.session().next_event(),
             Some(wait) => match person.session().next_event_within(wait) {
                 Some(event) => event,
@@ -155,19 +207,26 @@ pub(super) fn put<P: Asking, A: Asked>(
             Event::Nudged if nudges_due > 0 => {
                 nudges_due -= 1;
                 if nudges_due == 0 {
-                    asked.show(&console);
+                    keys.asked.show(&console);
+                    keys.quiet = Some(Quiet::begin(Instant::now(), person.session().last_keys()));
+                    deadline = deadline_from_now();
                 }
             }
-            Event::Keys(keys) if nudges_due == 0 => {
+            Event::Keys(pressed, at) if nudges_due == 0 => {
                 deadline = deadline_from_now();
-                if let Some(choice) = reader.read(&keys, |keys| asked.key(keys, &console), stop.clone()) {
-                    break Ok(choice);
+                match keys.take(&pressed, at, &console) {
+                    Taken::Answer(answer) => {
+                        person.session().forget_keys(at);
+                        break Ok(answer);
+                    }
+                    Taken::Stop => break Ok(stop),
+                    Taken::Nothing => {}
                 }
             }
             Event::Cancel => break Ok(stop),
             event => {
                 if matches!(event, Event::Output(_)) {
-                    asked.disturbed();
+                    keys.asked.disturbed();
                 }
                 if let Err(gone) = person.happened(event) {
                     break Err(gone);
@@ -180,12 +239,71 @@ pub(super) fn put<P: Asking, A: Asked>(
     answer
 }
 
+/// What became of a piece of keys.
+enum Taken<T> {
+    Answer(T),
+    Stop,
+    Nothing,
+}
+
+/// The keys of a question that is put.
+struct KeysOf<'a, A> {
+    asked: &'a mut A,
+    reader: Reader,
+    /// From the drawing on.
+    quiet: Option<Quiet>,
+    listening: Listening,
+}
+
+impl<A: Asked> KeysOf<'_, A> {
+    /// Shows whether keys count; gives how long they don't yet.
+    fn listen(&mut self, console: &Console) -> Option<Duration> {
+        let quiet = self.quiet?;
+        let now = Instant::now();
+        let counts = self.asked.is_harmless() || quiet.is_over(now);
+        if counts {
+            self.listening = Listening::Yes;
+        }
+        self.asked.show_keys(console, self.listening);
+        (!counts).then(|| quiet.left(now))
+    }
+
+    fn take(&mut self, pressed: &[u8], at: Instant, console: &Console) -> Taken<A::Answer> {
+        let Some(quiet) = &mut self.quiet else { return Taken::Nothing };
+        let heard = match self.reader.read(pressed) {
+            Piece::Stop => return Taken::Stop,
+            Piece::Paste => Heard::Other,
+            Piece::Keys(keys) => self.asked.key(keys, console),
+        };
+        match heard {
+            Heard::Answer(answer) if self.asked.is_harmless() || quiet.is_over(at) => return Taken::Answer(answer),
+            Heard::Answer(_) => {
+                quiet.typed(at);
+                self.listening = Listening::Missed;
+            }
+            Heard::Paged => {
+                quiet.paged(at);
+                self.listening = Listening::NotYet;
+            }
+            Heard::Other => {
+                quiet.typed(at);
+                if self.listening == Listening::Yes {
+                    self.listening = Listening::NotYet;
+                }
+            }
+        }
+        Taken::Nothing
+    }
+}
+
 /// Asks for yes or no; nothing where everything is to be stopped.
 ///
 /// # Errors
 /// Nobody can be asked any more.
 pub fn ask_yes_or_no<P: Asking>(person: &mut P, text: &str) -> Result<Option<bool>, P::Gone> {
-    let said = put(person, None, &mut Row(text, yes_or_no), None, None)?;
+    person.console().line(text);
+    let mut row = Row { keys: "yes [y]  no [n, Enter]", choice: yes_or_no, is_harmless: false, row: KeyRow::default() };
+    let said = put(person, None, &mut row, None, None)?;
     person.console().line(if said == Some(true) { "yes" } else { "no" });
     Ok(said)
 }
@@ -201,14 +319,28 @@ pub(super) fn yes_or_no(keys: &[u8]) -> Option<Option<bool>> {
 }
 
 impl Repl {
-    /// Puts a question and waits for a key that answers it; `stop` is what Ctrl-C says. The keys are kept from then on.
+    /// Puts a question by its row of keys, and waits for one that answers it; `stop` is what Ctrl-C says. The keys are kept
+    /// from then on.
     pub(super) fn put_question<T: Clone>(
         &mut self,
-        text: &str,
+        keys: &str,
         choice: impl Fn(&[u8]) -> Option<T>,
         stop: T,
     ) -> Result<T, Flow> {
-        put(self, None, &mut Row(text, choice), stop.clone(), stop)
+        let mut row = Row { keys, choice, is_harmless: false, row: KeyRow::default() };
+        put(self, None, &mut row, stop.clone(), stop)
+    }
+
+    /// As [`Self::put_question`], about a line of the person's own: it follows their Enter at once, and no answer does more
+    /// than they asked for, so keys count from the drawing on.
+    pub(super) fn put_own_question<T: Clone>(
+        &mut self,
+        keys: &str,
+        choice: impl Fn(&[u8]) -> Option<T>,
+        stop: T,
+    ) -> Result<T, Flow> {
+        let mut row = Row { keys, choice, is_harmless: true, row: KeyRow::default() };
+        put(self, None, &mut row, stop.clone(), stop)
     }
 }
 
@@ -283,15 +415,14 @@ mod tests {
 
     #[test]
     fn a_paste_is_no_answer_however_it_is_cut() {
-        let choice = |keys: &[u8]| (keys == b"r").then_some('r');
         let paste = b"\x1b[200~r\x1b[201~";
         for cut in 6..paste.len() {
             for second in cut..paste.len() {
                 let mut reader = Reader::default();
                 for piece in [&paste[..cut], &paste[cut..second], &paste[second..]] {
-                    assert_eq!(reader.read(piece, choice, 's'), None, "{cut} {second}");
+                    assert_eq!(reader.read(piece), Piece::Paste, "{cut} {second}");
                 }
-                assert_eq!(reader.read(b"r", choice, 's'), Some('r'), "{cut} {second}");
+                assert_eq!(reader.read(b"r"), Piece::Keys(b"r"), "{cut} {second}");
             }
         }
     }

@@ -92,7 +92,7 @@ impl Repl {
     /// The question with three answers.
     fn ask_way(&mut self, line: &str, verdict: Verdict, hidden: bool) -> Result<Option<Verdict>, Flow> {
         self.console.line(&self.console.paint(Color::Yellow.bold(), &format!("{}:", sanitise(&verdict.reason))));
-        match self.put_question("run it [r]  ask the model [a]  cancel [Enter, Esc]  ", way, Way::Cancel)? {
+        match self.put_own_question("run it [r]  ask the model [a]  cancel [Enter, Esc]", way, Way::Cancel)? {
             Way::Run => {
                 self.console.line("run");
                 self.learn(line, Route::Shell, hidden);
@@ -133,8 +133,8 @@ impl Repl {
             _ => format!("`{}` is a directory", verdict.text.trim()),
         };
         self.console.line(&format!("{}. Run {shown} instead?", sanitise(&reason)));
-        let words = "yes [y]  run as typed [r]  ask the model [a]  cancel [Enter, Esc]  ";
-        match self.put_question(words, way_with_offer, Way::Cancel)? {
+        let words = "yes [y]  run as typed [r]  ask the model [a]  cancel [Enter, Esc]";
+        match self.put_own_question(words, way_with_offer, Way::Cancel)? {
             Way::Offered => {
                 self.console.line("yes");
                 let reason = format!("you took `{offered}` for it");
@@ -267,8 +267,8 @@ impl Repl {
             return Flow::Continue;
         }
         let what = if status == NOT_FOUND { "wasn't found".to_owned() } else { format!("failed with status {status}") };
-        let question = format!("it {what}: ask the model about it [a]  no [Enter, Esc]  ");
-        match self.put_question(&question, yes_ask, false) {
+        self.console.line(&format!("it {what}:"));
+        match self.put_own_question("ask the model about it [a]  no [Enter, Esc]", yes_ask, false) {
             Ok(true) => {
                 self.console.line("ask");
                 self.ask_about_failure()

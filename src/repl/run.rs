@@ -543,7 +543,7 @@ impl Repl {
             Event::Ended(status) => return Flow::End(Ending::mirror(status)),
             Event::Hangup => return Flow::End(Ending::Exit(HUNG_UP)),
             Event::Nudged => self.tell_beside(editing),
-            Event::Cancel | Event::Keys(_) => {}
+            Event::Cancel | Event::Keys(..) => {}
         }
         Flow::Continue
     }

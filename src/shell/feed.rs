@@ -1,8 +1,8 @@
 //! Where the person's keys go: the editor, the shell, or kept until it is known who they are for.
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::input::{Keys, cut_report_bytes, take_cursor_reports, to_legacy};
@@ -272,6 +272,8 @@ impl Feed {
 
     /// Takes keys from the terminal.
     pub(super) fn take(&mut self, keys: &[u8]) -> Option<Event> {
+        let now = Instant::now();
+        *self.gate.last_keys.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
         let mut in_time = keys.to_vec();
         if self.answered_for {
             self.drop_late_report(&mut in_time);
@@ -309,7 +311,7 @@ impl Feed {
                 }
                 cancelled.then_some(Event::Cancel)
             }
-            KeysTo::Question => Some(Event::Keys(to_legacy(keys))),
+            KeysTo::Question => Some(Event::Keys(to_legacy(keys), now)),
             KeysTo::Hold | KeysTo::HoldFresh => {
                 self.held.extend_from_slice(keys);
                 None

@@ -655,7 +655,7 @@ impl Pump {
     /// Sends an event, and wakes the editor where it would otherwise not look.
     pub(super) fn tell(&mut self, event: Event) {
         self.told += 1;
-        let quiet = matches!(event, Event::Cancel | Event::Keys(_));
+        let quiet = matches!(event, Event::Cancel | Event::Keys(..));
         let _ = self.events.send(event);
         if !quiet {
             self.feed.wake_editor();

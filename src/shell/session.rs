@@ -5,11 +5,11 @@ use std::fs::File;
 use std::io::{self, BufReader, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::process::ExitStatus;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::pty::PtyMaster;
 
@@ -59,8 +59,8 @@ pub enum Event {
     Nudged,
     /// Ctrl-C while a model answers.
     Cancel,
-    /// Keys while a question is open.
-    Keys(Vec<u8>),
+    /// Keys while a question is open, and when they were read.
+    Keys(Vec<u8>, Instant),
     /// The shell has replaced itself by another program: keys and output pass through until it ends.
     Replaced,
     /// The shell has ended.
@@ -86,13 +86,15 @@ pub enum KeysTo {
     HoldFresh,
 }
 
-/// What the editor's slots tell the pump about an Enter that it has passed on.
+/// What the editor's slots tell the pump about an Enter that it has passed on, and the pump tells the session of keys.
 #[derive(Debug, Default)]
 pub struct Gate {
     /// An Enter has been passed on, keys behind it are kept.
     pub(super) enter_pending: AtomicBool,
     /// The editor has accepted the line: the keys behind are for the command.
     pub(super) accepted: AtomicBool,
+    /// When the terminal last sent keys, whoever they were for.
+    pub(super) last_keys: Mutex<Option<Instant>>,
 }
 
 /// A way to the pump that slots of the editor and other threads may hold.
@@ -237,6 +239,18 @@ impl Session {
     #[must_use]
     pub fn handle(&self) -> Handle {
         self.handle.clone()
+    }
+
+    /// When the terminal last sent keys, whoever they were for.
+    #[must_use]
+    pub fn last_keys(&self) -> Option<Instant> {
+        *self.handle.gate.last_keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets keys that were read then: they answered a question, so nobody was typing.
+    pub fn forget_keys(&self, read: Instant) {
+        let mut last = self.handle.gate.last_keys.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = last.filter(|at| *at > read);
     }
 
     /// Says who gets the person's keys from now on.

@@ -259,7 +259,8 @@ fn a_question_goes_on_to_the_next_model_but_no_farther_without_a_yes() {
     let session = Session::spawn(Spawn::reedclaw().file(".config/reedclaw/config.lua", &models).size(30, 200));
     session.expect_prompt();
     session.line("what is a shell?");
-    session.expect_text("down doesn't answer. Send this conversation to far (192.0.2.1:9)? yes [y]  no [n]");
+    session.expect_text("down doesn't answer. Send this conversation to far (192.0.2.1:9)?");
+    session.expect_text("yes [y]  no [n, Enter]");
     assert_eq!(server.requests(), 0, "something was sent before the answer");
     session.type_text("n");
     session.expect_text("far was not asked: it is on the internet (192.0.2.1:9); models.all.allow_remote = true");
@@ -280,13 +281,13 @@ fn a_question_goes_on_to_the_next_model_but_no_farther_without_a_yes() {
     let session = Session::spawn(Spawn::reedclaw().file(".config/reedclaw/config.lua", &models).size(30, 200));
     session.expect_prompt();
     session.line("what is a shell?");
-    session.expect_text("yes [y]  no [n]");
+    session.expect_text("yes [y]  no [n, Enter]");
     session.press(Key::Ctrl('c'));
     session.expect_text("stopped; what came is kept");
     session.expect_prompt();
     session.run("clear");
     session.line("what is a shell?");
-    session.expect_text("yes [y]  no [n]");
+    session.expect_text("yes [y]  no [n, Enter]");
     session.type_text("y");
     session.expect_text("connection refused; asking far");
     session.expect_text("; asking near");

@@ -70,13 +70,13 @@ fn the_shell_stops_and_clears() {
     session.expect_line("still-2");
     session.expect_prompt();
     session.line(":estop clear");
-    session.expect_text("let tools run again?");
+    session.expect_text("yes [y]  no [Enter, Esc]");
     session.press(Key::Enter);
     session.expect_text("nothing was changed");
     assert!(estop(home.path()).check().is_err());
     session.expect_prompt();
     session.line(":estop clear");
-    session.expect("the second question", |screen| screen.contents().matches("let tools run again?").count() == 2);
+    session.expect("the second question", |screen| screen.contents().matches("yes [y]").count() == 2);
     session.type_text("y");
     session.expect_text("tools may run again");
     assert_eq!(estop(home.path()).check(), Ok(()));

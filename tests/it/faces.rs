@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use nix::sys::termios::LocalFlags;
 use serde_json::json;
 
-use crate::changes::{batch, batch_home, home, numbered, read, rounds, work};
+use crate::changes::{batch, batch_home, expect_hunk, home, numbered, read, rounds, work};
 use crate::pty::{Key, Session, Spawn, cursor_line, program, status_code};
 use crate::server::{Server, Step, end, head, piece};
 
@@ -92,9 +92,9 @@ fn every_face_offers_the_same() {
         session.send(b"q");
         session.expect_text(KEYS);
         session.send(b"h");
-        session.expect_text("hunk 1 of 3");
+        expect_hunk(&session, "hunk 1 of 3");
         session.send(b"n");
-        session.expect_text("hunk 2 of 3");
+        expect_hunk(&session, "hunk 2 of 3");
         session.send(b"d");
         session.expect("nothing but the question is left", |screen| !screen.contents().contains("hunk 2 of 3"));
         assert_eq!(
@@ -112,9 +112,9 @@ fn hunks_are_taken_one_by_one_without_a_session() {
         let session = asking(face, home.path(), (40, 100), "true", ("edit_apply_batch", batch()));
         session.expect_text(KEYS);
         session.send(b"h");
-        session.expect_text("hunk 1 of 3");
+        expect_hunk(&session, "hunk 1 of 3");
         session.send(b"n");
-        session.expect_text("hunk 2 of 3");
+        expect_hunk(&session, "hunk 2 of 3");
         session.send(b"a");
         session.expect_text("2 of 3 hunks accepted");
         done(face, &session);

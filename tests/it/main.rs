@@ -4,6 +4,7 @@
 
 mod agent;
 mod ask;
+mod asking;
 mod changes;
 mod codebase;
 mod config;

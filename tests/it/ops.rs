@@ -164,13 +164,14 @@ fn a_session_lists_its_tools_and_what_is_allowed() {
     session.send(b":allow import list.json\r");
     session.expect_text("true two  by /");
     session.expect_text("allow it for good in this project?");
+    session.expect_text("yes [y]  no [n, Enter]");
     session.send(b"\r");
     session.expect_prompt();
     session.run("clear");
     session.run("/allowlist");
     session.expect_text("nothing is allowed for good");
     session.send(b":allow import list.json\r");
-    session.expect_text("for good in this project?");
+    session.expect_text("yes [y]  no [n, Enter]");
     session.send(b"y");
     session.expect_prompt();
     session.run("clear");

@@ -246,14 +246,14 @@ fn a_command_that_is_not_there_offers_the_model() {
     session.run("frobnicate --fast");
     session.expect_prompt();
     session.line(":why");
-    session.expect_text("it wasn't found: ask the model about it [a]");
+    session.expect_text("it wasn't found:\nask the model about it [a]");
     session.type_text("a");
     assert!(server.request(2).content(-1).contains("`frobnicate --fast` failed"));
     // A command that was found and failed is offered in the same way.
     session.run("ls /nowhere");
     session.expect_prompt();
     session.line(":why");
-    session.expect_text("it failed with status 2: ask the model about it [a]");
+    session.expect_text("it failed with status 2:\nask the model about it [a]");
     session.type_text("n");
     session.expect_prompt();
     // After a command that worked, Alt-Enter is a new line again, and there is nothing to ask about.

@@ -546,11 +546,9 @@ fn at_a_terminal_hunks_are_taken_one_by_one() {
     let session = Session::spawn(Spawn::new(program()).args(&args).home(home.path()).size(50, 120));
     session.expect_text("by hunk [h]");
     session.send(b"h");
-    session.expect_text("hunk 1 of 2");
-    session.expect_text("take [y]");
+    crate::changes::expect_hunk(&session, "hunk 1 of 2");
     session.send(b"n");
-    session.expect_text("hunk 2 of 2");
-    session.expect_text("take [y]");
+    crate::changes::expect_hunk(&session, "hunk 2 of 2");
     session.send(b"y");
     assert_eq!(status_code(session.expect_exit()), 0);
     assert_eq!(fs::read_to_string(home.path().join("ws/a.txt")).expect("a file"), old.replace("line 20\n", "twenty\n"));
