@@ -80,7 +80,7 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
     };
     ExitCode::from(done.unwrap_or_else(|failure| {
         report(&failure);
-        if failure.kind == FailureKind::User { USAGE } else { FAILED }
+        if matches!(failure.kind, FailureKind::User | FailureKind::Config) { USAGE } else { FAILED }
     }))
 }
 

@@ -387,6 +387,8 @@ fn the_result_is_json_and_the_exit_status_says_how_it_went() {
     fs::write(home.path().join("ws/long.txt"), "line\n".repeat(20_000)).expect("a file");
     let (_, result) = call(home.path(), "file_read", &json!({"path": "long.txt"}), &["--yes"]);
     assert_eq!(result["output"].as_str().map(str::len), Some(100_000));
+    // As `agent` has it.
+    assert_eq!(run(home.path(), &["--config", "/none", "tool", "run", "time"]).0, Some(2));
 }
 
 #[test]
