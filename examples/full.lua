@@ -77,6 +77,7 @@ return {
     allow_domains = { "docs.rs", ".rust-lang.org" },
     audit_log = "~/reedclaw-audit.log",
     sandbox = "prefer",
+    tier = "overlay",
   },
   history = { dir = home .. "/.reedclaw-history", entries_max = 50000, ignore_space = false },
 
