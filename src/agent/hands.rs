@@ -345,7 +345,7 @@ impl Hands {
     ) -> Result<Outcome, Box<Outcome>> {
         let is_edit = !ticket.call().changes.is_empty();
         let (ticket, kept) = self.kept(ticket, person, sink)?;
-        let guard = self.guard(&ticket.call().action, is_background(ticket.call()));
+        let guard = self.guard(&ticket.call().action, ticket.call().is_in_background());
         let HandsOptions { registry, gate, root, spill, limits, memory, .. } = &mut self.options;
         let permit = gate.admit(ticket, approver)?;
         let stop = gate.stop().clone();
@@ -394,7 +394,7 @@ impl Hands {
     ) -> Result<(Ticket, Kept), Box<Outcome>> {
         // What changes on a copy is looked at there.
         if matches!(ticket.call().action, Action::Shell { .. })
-            && !is_background(ticket.call())
+            && !ticket.call().is_in_background()
             && self.options.gate.hold() == Hold::Copy
         {
             return Ok((ticket, Kept::Nothing));
@@ -565,11 +565,6 @@ struct Judged {
     intent: String,
     /// Why it can't be done, for a model that may know.
     refusal: Option<Outcome>,
-}
-
-/// Whether a command is to go on as a job, on the workspace itself.
-fn is_background(call: &Call) -> bool {
-    call.arguments.get("background") == Some(&Value::Bool(true))
 }
 
 /// What follows from a verdict, and from the person's word where that was needed.

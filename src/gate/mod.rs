@@ -56,6 +56,14 @@ pub struct Call {
     pub needs: Vec<Need>,
 }
 
+impl Call {
+    /// Whether it is a command that is to go on as a job.
+    #[must_use]
+    pub fn is_in_background(&self) -> bool {
+        self.arguments.get("background") == Some(&Value::Bool(true))
+    }
+}
+
 /// A call that was judged. It is admitted or refused, once.
 #[derive(Debug)]
 #[must_use]
@@ -245,6 +253,9 @@ impl Gate {
         let cwd = cwd.to_str().unwrap_or("/");
         // Choosing a sandbox takes time, so it is left to the first program.
         let hold = if starts_program(&call.action) { (self.options.sandbox)().1 } else { Hold::Walls };
+        // Only a command that ends has a copy; a job and a plugin work on the workspace itself.
+        let has_copy = matches!(call.action, Action::Shell { .. }) && !call.is_in_background();
+        let hold = if has_copy { hold } else { hold.min(Hold::Walls) };
         let context = Context { rules: &self.options.rules, cwd, can_ask, hold, files: &Disk };
         let verdict = policy::judge(&call.action, &context);
         if call.needs.is_empty() {
