@@ -5,7 +5,7 @@ use super::hands::Hands;
 use super::person::Person;
 use crate::host::Root;
 use crate::proto::Event;
-use crate::proto::action::{Action, Hold};
+use crate::proto::action::Action;
 use crate::proto::tool::Outcome;
 use crate::steps::GitGuard;
 
@@ -14,12 +14,8 @@ const LEAVE: &str = "leave it";
 
 impl Hands {
     /// Looks at git's own files before a call that may write them.
-    pub(super) fn guard(&self, action: &Action, is_background: bool) -> Option<GitGuard> {
-        let may_write = match action {
-            Action::Shell { .. } => is_background || self.options.gate.hold() != Hold::Copy,
-            Action::External { .. } => true,
-            _ => false,
-        };
+    pub(super) fn guard(&self, action: &Action) -> Option<GitGuard> {
+        let may_write = matches!(action, Action::Shell { .. } | Action::External { .. });
         let limits = self.keeper.limits().filter(|_| may_write)?;
         Some(GitGuard::before(&self.options.root, limits))
     }

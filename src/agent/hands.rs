@@ -15,7 +15,7 @@ use crate::host::Root;
 use crate::log::{self, Level};
 use crate::model::{Cancel, Tool, ToolCall};
 use crate::proto::Event;
-use crate::proto::action::{Action, Decision, Hold, Risk};
+use crate::proto::action::{Action, Decision, Risk};
 use crate::proto::tool::{Answer, Fate, FileChange, Outcome, Overdue, Question, Step, ToolError, ToolEvent};
 use crate::steps::Steps;
 use crate::tools::{Limits, Memory, Place, Registry, Replies, Spill, Work, changed_by_person, taken};
@@ -344,8 +344,10 @@ impl Hands {
         sink: &mut dyn FnMut(Event),
     ) -> Result<Outcome, Box<Outcome>> {
         let is_edit = !ticket.call().changes.is_empty();
-        let (ticket, kept) = self.kept(ticket, person, sink)?;
-        let guard = self.guard(&ticket.call().action, ticket.call().is_in_background());
+        // What changes on a copy is looked at there.
+        let has_copy = self.options.gate.has_copy(ticket.call());
+        let (ticket, kept) = if has_copy { (ticket, Kept::Nothing) } else { self.kept(ticket, person, sink)? };
+        let guard = if has_copy { None } else { self.guard(&ticket.call().action) };
         let HandsOptions { registry, gate, root, spill, limits, memory, .. } = &mut self.options;
         let permit = gate.admit(ticket, approver)?;
         let stop = gate.stop().clone();
@@ -392,13 +394,6 @@ impl Hands {
         person: &mut dyn Person,
         sink: &mut dyn FnMut(Event),
     ) -> Result<(Ticket, Kept), Box<Outcome>> {
-        // What changes on a copy is looked at there.
-        if matches!(ticket.call().action, Action::Shell { .. })
-            && !ticket.call().is_in_background()
-            && self.options.gate.hold() == Hold::Copy
-        {
-            return Ok((ticket, Kept::Nothing));
-        }
         match self.keeper.before(&ticket.call().action, &self.options.root, person, sink) {
             Ok(kept) => Ok((ticket, kept)),
             Err(Refused) => {

@@ -37,7 +37,6 @@ impl Hands {
         around: &mut Around<'_>,
     ) -> Outcome {
         let call = permit.call().clone();
-        let Action::Shell { command } = &call.action else { return outcome };
         let root = self.options.root.path().to_owned();
         let limits = CollectLimits { time: self.options.limits.tool, ..CollectLimits::default() };
         let changes = collect(&copied.layer, &root, &limits);
@@ -53,7 +52,7 @@ impl Hands {
         }
         match changes {
             Ok(changes) if changes.is_empty() => {}
-            Ok(changes) => self.keep(command, &call, changes, &mut outcome, around),
+            Ok(changes) => self.keep(&copied.command, &call, changes, &mut outcome, around),
             Err(why) => {
                 add(&mut outcome, &format!("[what it changed was dropped: {why}]"));
                 fail(&mut outcome, ToolError::new("changes-dropped", why.to_string(), "change less with one command"));

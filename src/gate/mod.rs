@@ -57,10 +57,10 @@ pub struct Call {
 }
 
 impl Call {
-    /// Whether it is a command that is to go on as a job.
-    #[must_use]
-    pub fn is_in_background(&self) -> bool {
-        self.arguments.get("background") == Some(&Value::Bool(true))
+    /// Whether it is a model's command that ends: only such a one runs on a copy of the workspace.
+    fn may_have_copy(&self) -> bool {
+        let in_background = self.arguments.get("background") == Some(&Value::Bool(true));
+        matches!(self.action, Action::Shell { .. }) && self.tool != CHECK_TOOL && !in_background
     }
 }
 
@@ -155,14 +155,19 @@ impl Permit {
             || self.verdict.effects.iter().any(|effect| matches!(effect, Effect::Net { .. }))
     }
 
-    /// Paths outside the workspace that were part of what was judged and allowed: to be read, and to be written.
+    /// Paths outside the workspace that were part of what was judged and allowed, as far as they can be opened: to be read,
+    /// and to be written. For a file that isn't there yet that is its directory, unless this is a whole home.
     #[must_use]
     pub fn paths(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
         let (mut read, mut written) = (Vec::new(), Vec::new());
+        let home = Path::new(&self.rules.home);
         for need in &self.verdict.needs {
             match need {
                 Need::Read { path } => read.push(PathBuf::from(path)),
-                Need::Write { path } => written.push(PathBuf::from(path)),
+                Need::Write { path } => {
+                    let found = Path::new(path).ancestors().take(2).find(|path| path.symlink_metadata().is_ok());
+                    written.extend(found.filter(|path| !home.starts_with(path)).map(Path::to_owned));
+                }
                 Need::Network { .. } | Need::Host { .. } => {}
             }
         }
@@ -217,10 +222,10 @@ impl Gate {
         &self.options.rules
     }
 
-    /// How a command is held here. It may start programs to find out.
+    /// Whether a call runs on a copy of the workspace. It may start programs to find out.
     #[must_use]
-    pub fn hold(&self) -> Hold {
-        (self.options.sandbox)().1
+    pub fn has_copy(&self, call: &Call) -> bool {
+        call.may_have_copy() && (self.options.sandbox)().1 == Hold::Copy
     }
 
     /// Says why everything is stopped, where it is.
@@ -254,8 +259,7 @@ impl Gate {
         // Choosing a sandbox takes time, so it is left to the first program.
         let hold = if starts_program(&call.action) { (self.options.sandbox)().1 } else { Hold::Walls };
         // Only a command that ends has a copy; a job and a plugin work on the workspace itself.
-        let has_copy = matches!(call.action, Action::Shell { .. }) && !call.is_in_background();
-        let hold = if has_copy { hold } else { hold.min(Hold::Walls) };
+        let hold = if call.may_have_copy() { hold } else { hold.min(Hold::Walls) };
         let context = Context { rules: &self.options.rules, cwd, can_ask, hold, files: &Disk };
         let verdict = policy::judge(&call.action, &context);
         if call.needs.is_empty() {

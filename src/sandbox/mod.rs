@@ -126,7 +126,7 @@ pub struct Grant {
     pub workspace: PathBuf,
     /// How it sees that.
     pub view: View,
-    /// Where else it may write; directories that are there.
+    /// Where else it may write; files and directories that are there.
     pub writable: Vec<PathBuf>,
     /// What it may read though it lies in what is masked, such as a plugin's own directory.
     pub readable: Vec<PathBuf>,
@@ -369,7 +369,7 @@ impl Sandbox {
             }
         };
         for path in &grant.writable {
-            writable.push(directory(path)?);
+            writable.push(existing(path)?);
         }
         let masked: Vec<PathBuf> = grant.masked.iter().map(|path| masks::resolve(path)).collect();
         let open = writable.iter().chain(jail.is_some().then_some(&workspace));
@@ -541,6 +541,14 @@ fn jail_masks(masked: Vec<PathBuf>, jail: &JailWire) -> Vec<PathBuf> {
             || shown.iter().any(|shown| path.starts_with(shown) || shown.starts_with(path))
     };
     masked.into_iter().filter(|path| is_seen(path) && path.symlink_metadata().is_ok()).collect()
+}
+
+/// Something that may be written by its one true path.
+fn existing(path: &Path) -> Result<PathBuf, SandboxError> {
+    path.canonicalize().map_err(|error| SandboxError {
+        message: format!("{} can't be opened to a program: {error}", path.display()),
+        hint: "make it first, or let the program write in the workspace".into(),
+    })
 }
 
 /// A directory by its one true path.

@@ -125,6 +125,8 @@ pub(super) struct Output {
     pub(super) cwd: Option<PathBuf>,
     /// What it left for the next command; nothing if it ended its shell.
     pub(super) state: Option<State>,
+    /// It worked on a copy of the workspace.
+    pub(super) is_on_copy: bool,
     /// Programs that it had left running in the background, which were ended.
     pub(super) background: usize,
 }
@@ -246,7 +248,8 @@ impl Bash {
     fn take(&mut self) -> Output {
         let dropped = std::mem::take(&mut self.out.dropped) + std::mem::take(&mut self.err.dropped);
         let (out, err) = (std::mem::take(&mut self.out.bytes), std::mem::take(&mut self.err.bytes));
-        Output { out, err, terminal: self.terminal.take(), dropped, ..Output::default() }
+        let is_on_copy = self.layer.is_some();
+        Output { out, err, terminal: self.terminal.take(), dropped, is_on_copy, ..Output::default() }
     }
 
     /// Takes back what a running command has printed, as if it had not been taken yet: nothing was read since.

@@ -44,12 +44,12 @@ const DERIVED: [&str; 18] = [
 /// The copy of a command that has ended.
 #[derive(Debug)]
 pub struct Copied {
+    /// The command.
+    pub command: String,
     /// The layers that hold what it changed.
     pub layer: Arc<Layer>,
     /// What the jail seems to have refused it.
     pub refused: Option<Refusal>,
-    /// How it ended.
-    pub status: Option<i32>,
 }
 
 /// Something that a command wanted and the jail doesn't have: the network.

@@ -221,7 +221,7 @@ impl Shell {
                     self.state = state.clone();
                     self.cwd.clone_from(&output.cwd);
                 }
-                work.copied = copied(&bash, &output, wish.terms.network);
+                work.copied = copied(wish.command, &bash, &output, wish.terms.network);
                 (output, Note::None)
             }
             Ran::Stopped(output) => (output, Note::Stopped),
@@ -264,7 +264,7 @@ impl Shell {
         let started = Instant::now();
         match job.bash.wait(started + work.limits.shell, work.is_stopped) {
             Ok(Ran::Done(output)) => {
-                work.copied = copied(&job.bash, &output, true);
+                work.copied = copied(&job.command, &job.bash, &output, true);
                 outcome(&output, &Note::None, started.elapsed())
             }
             Ok(Ran::Stopped(output)) => outcome(&output, &Note::Stopped, started.elapsed()),
@@ -313,10 +313,10 @@ fn not_started(error: &std::io::Error) -> ToolError {
 }
 
 /// What a command that has ended did on its copy; nothing if it worked on none.
-fn copied(bash: &Bash, output: &Output, has_network: bool) -> Option<Copied> {
+fn copied(command: &str, bash: &Bash, output: &Output, has_network: bool) -> Option<Copied> {
     let layer = Arc::clone(bash.layer()?);
     let refused = if has_network || output.status == Some(0) { None } else { refused(output) };
-    Some(Copied { layer, refused, status: output.status })
+    Some(Copied { command: command.to_owned(), layer, refused })
 }
 
 /// What the jail seems to have refused a command that failed, by what it printed.
@@ -365,7 +365,8 @@ impl Tool for Shell {
             return Ok(Plan::of(Action::Inert { name: "shell".into() }));
         }
         let cwd = match text(arguments, "cwd") {
-            "" => self.cwd.clone().filter(|cwd| cwd.is_dir()),
+            // One that isn't kept becomes the nearest that is.
+            "" => self.cwd.as_ref().and_then(|cwd| cwd.ancestors().find(|it| it.is_dir())).map(Path::to_owned),
             path => Some(directory(path, place)?),
         };
         Ok(Plan { cwd, ..Plan::of(Action::Shell { command: command.to_owned() }) })
@@ -452,6 +453,9 @@ pub(super) fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
     if !terminal.trim().is_empty() {
         let separator = if shown.is_empty() { "" } else { "\n" };
         shown.push_str(&format!("{separator}[terminal]\n{}", terminal.trim_end_matches('\n')));
+    }
+    if output.is_on_copy && !matches!(note, Note::None | Note::Job(_) | Note::LetGoOn(_)) {
+        shown.push_str("\n[what it had changed so far was dropped]");
     }
     if output.dropped > 0 {
         shown.push_str(&format!("\n[{} bytes were too many to be kept]", output.dropped));

@@ -308,12 +308,11 @@ fn a_config_says_where_receipts_are_and_a_project_cannot() {
     fs::write(&config, "return { receipts = { path = \"~/elsewhere.jsonl\" } }").expect("a config");
     let (code, out, err) = reedclaw(home.path(), &["receipt", "verify"]);
     assert!(code == 0 && out.contains("2 receipts in"), "{code} {out} {err}");
-    // A config that merely lies in the directory is a project's.
+    // A config that merely lies in the directory is a project's: without trust nothing of it holds.
     fs::remove_file(&config).expect("removed");
-    for (setting, refused) in [("path = \"/x\"", true), ("enabled = false", true), ("hmac = true", false)] {
-        fs::write(home.path().join("config.lua"), format!("return {{ receipts = {{ {setting} }} }}"))
-            .expect("a config");
-        let (code, out, _) = reedclaw(home.path(), &["config", "validate"]);
-        assert_eq!(code == 1 && out.contains("a project can't"), refused, "{setting}: {out}");
-    }
+    let untrusted = "return { receipts = { path = \"/x\", enabled = false } }";
+    fs::write(home.path().join("config.lua"), untrusted).expect("a config");
+    let (code, out, err) = reedclaw(home.path(), &["config", "show"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("receipts.enabled = true") && !out.contains("\"/x\""), "{out}");
 }
