@@ -56,6 +56,7 @@ mod terminal;
 mod tidy;
 mod tool;
 mod tui;
+mod unattended;
 mod undo;
 mod wall;
 mod zsh;
