@@ -244,8 +244,13 @@ pub fn allowed_commands(env: &Env, workspace: &Path) -> Result<Allowed, Failure>
 /// Rules of what is allowed for good, as the rows of a table.
 #[must_use]
 pub fn allowed_rows(rules: &[Rule]) -> Vec<Vec<String>> {
-    let row = |(number, Rule { command, cwd, program, .. }): (usize, &Rule)| {
-        let place = if cwd.is_empty() { String::new() } else { format!("in {cwd}") };
+    let row = |(number, Rule { command, cwd, program, keeps, .. }): (usize, &Rule)| {
+        let place = match (keeps.first(), cwd.is_empty()) {
+            (Some(first), _) if keeps.len() == 1 => format!("keeps {first}"),
+            (Some(first), _) => format!("keeps {first} and {} more", keeps.len() - 1),
+            (None, true) => String::new(),
+            (None, false) => format!("in {cwd}"),
+        };
         vec![number.to_string(), command.clone(), place, program.clone()]
     };
     (1..).zip(rules).map(row).collect()

@@ -17,6 +17,10 @@ use crate::host::Locked;
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Most rules of a project.
 const RULES_MAX: usize = 1_000;
+/// So many paths are kept singly; of more, their directories.
+const KEPT_SINGLY_MAX: usize = 20;
+/// Most paths of a rule.
+const KEPT_MAX: usize = 200;
 /// Longest wait for another session that changes the rules: it takes one write.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
@@ -42,6 +46,10 @@ pub struct Rule {
     pub program: String,
     /// SHA-256 of that program, hexadecimal.
     pub sha256: String,
+    /// If it is about what the command changes on its copy: the paths, relative to the project's root, whose changes are kept
+    /// unasked. One that ends in `/` stands for all below it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keeps: Vec<String>,
 }
 
 /// What is in the file.
@@ -113,12 +121,46 @@ impl Allowed {
     #[must_use]
     pub fn allows(&self, command: &str, cwd: &Path, program: &Path) -> bool {
         let rules = self.read().unwrap_or_default();
-        let mut same = rules.iter().filter(|rule| rule.command == command).peekable();
+        let mut same = rules.iter().filter(|rule| rule.command == command && rule.keeps.is_empty()).peekable();
         if same.peek().is_none() {
             return false;
         }
         let Some(wanted) = self.rule(command, cwd, program) else { return false };
         same.any(|rule| *rule == wanted)
+    }
+
+    /// Whether all of what a command has changed on its copy may be kept, by the file as it is now.
+    #[must_use]
+    pub fn allows_to_keep(&self, command: &str, paths: &[&str]) -> bool {
+        let is_covered = |rule: &Rule, path: &str| {
+            rule.keeps.iter().any(|kept| path == kept || kept.ends_with('/') && path.starts_with(kept.as_str()))
+        };
+        let rules = self.read().unwrap_or_default();
+        let mut same = rules.iter().filter(|rule| rule.command == command && !rule.keeps.is_empty());
+        same.any(|rule| paths.iter().all(|path| is_covered(rule, path)))
+    }
+
+    /// Allows what a command changes at these paths to be kept for good. Of many paths in a directory that directory is meant.
+    ///
+    /// # Errors
+    /// The file can't be read or written, or there are too many rules.
+    pub fn add_to_keep(&mut self, command: &str, paths: &[&str]) -> Result<(), AllowedError> {
+        let below = |path: &&str| path.rsplit_once('/').map_or((*path).to_owned(), |(above, _)| format!("{above}/"));
+        let mut keeps: Vec<String> = match paths.len() {
+            0..=KEPT_SINGLY_MAX => paths.iter().map(|path| (*path).to_owned()).collect(),
+            _ => paths.iter().map(below).collect(),
+        };
+        keeps.sort();
+        keeps.dedup();
+        let _lock = self.lock()?;
+        self.rules = self.read()?;
+        let failed = |why: &str| AllowedError { path: self.path.clone(), why: why.to_owned() };
+        if self.rules.len() >= RULES_MAX || keeps.len() > KEPT_MAX {
+            return Err(failed("there are too many rules"));
+        }
+        let (command, cwd, program, sha256) = (command.to_owned(), String::new(), String::new(), String::new());
+        self.rules.push(Rule { command, cwd, program, sha256, keeps });
+        self.save()
     }
 
     /// Allows a command for good.
@@ -137,7 +179,7 @@ impl Allowed {
             return Ok(());
         }
         // The program may be another than it was: the old rule is of no use.
-        self.rules.retain(|old| (&old.command, &old.cwd) != (&rule.command, &rule.cwd));
+        self.rules.retain(|old| (&old.command, &old.cwd) != (&rule.command, &rule.cwd) || !old.keeps.is_empty());
         self.rules.push(rule);
         self.save()
     }
@@ -183,7 +225,8 @@ impl Allowed {
         let real = std::fs::canonicalize(program).ok()?;
         let bytes = std::fs::read(&real).ok()?;
         let sha256 = hex::encode(digest(&SHA256, &bytes).as_ref());
-        Some(Rule { command: command.to_owned(), cwd, program: real.to_str()?.to_owned(), sha256 })
+        let (command, program) = (command.to_owned(), real.to_str()?.to_owned());
+        Some(Rule { command, cwd, program, sha256, keeps: Vec::new() })
     }
 
     /// Writes the rules: all of them or none.
@@ -229,6 +272,22 @@ mod tests {
         assert!(!Allowed::open(&state, top.path()).expect("another project").allows("tool test", &root, &program));
         std::fs::write(&program, "two").expect("a changed program");
         assert!(!allowed.allows("tool test", &root, &program), "a program that changed");
+    }
+
+    #[test]
+    fn changes_are_kept_at_the_paths_that_were_seen_and_nowhere_else() {
+        let top = tempfile::tempdir().expect("a directory");
+        let mut allowed = Allowed::open(top.path(), top.path()).expect("none yet");
+        allowed.add_to_keep("make", &["out/a.o", "out/b.o", "log"]).expect("added");
+        assert!(allowed.allows_to_keep("make", &["log", "out/a.o"]));
+        assert!(!allowed.allows_to_keep("make", &["log", "out/c.o"]), "another path");
+        assert!(!allowed.allows_to_keep("make all", &["log"]), "another command");
+        let many: Vec<String> = (0..30).map(|number| format!("target/{number}.o")).collect();
+        allowed.add_to_keep("cc", &many.iter().map(String::as_str).collect::<Vec<_>>()).expect("added");
+        assert!(allowed.allows_to_keep("cc", &["target/99.o"]) && !allowed.allows_to_keep("cc", &["src/99.o"]));
+        let program = top.path().join("tool");
+        std::fs::write(&program, "one").expect("a program");
+        assert!(!allowed.allows("make", top.path(), &program), "that it may run is another rule");
     }
 
     #[test]

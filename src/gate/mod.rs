@@ -33,6 +33,8 @@ pub const CHECK_TOOL: &str = "project_check";
 /// Characters of a tool's name that a receipt holds.
 const TOOL_CHARS_MAX: usize = 100;
 
+/// Most paths of changes to which "always" may be said.
+const KEPT_ALWAYS_MAX: usize = 200;
 /// Rules of the policy whose commands may be allowed for good though their risk is high: nothing is wrong with them but
 /// that they aren't known.
 const MAY_ALWAYS_RULES: &[&str] = &["unknown-program"];
@@ -247,6 +249,11 @@ impl Gate {
             && self.program(&call, cwd).is_some_and(|program| {
                 command(&call).is_some_and(|command| self.options.allowed.allows(command, cwd, &program))
             });
+        let is_allowed = is_allowed
+            || verdict.decision == Decision::Ask
+                && may_always(&call, &verdict)
+                && kept_paths(&call)
+                    .is_some_and(|(command, paths)| self.options.allowed.allows_to_keep(command, &paths));
         if is_allowed {
             verdict.decision = Decision::Run;
         }
@@ -307,8 +314,10 @@ impl Gate {
             Approver::Person { always, .. } => ("person", *always),
         };
         if always && may_always(&ticket.call, &ticket.verdict) {
-            let added = match (command(&ticket.call), self.program(&ticket.call, &ticket.cwd)) {
-                (Some(command), Some(program)) => self.options.allowed.add(command, &ticket.cwd, &program),
+            let program = self.program(&ticket.call, &ticket.cwd);
+            let added = match (command(&ticket.call), program, kept_paths(&ticket.call)) {
+                (Some(command), Some(program), _) => self.options.allowed.add(command, &ticket.cwd, &program),
+                (_, _, Some((command, paths))) => self.options.allowed.add_to_keep(command, &paths),
                 _ => Ok(()),
             };
             if let Err(error) = added {
@@ -445,7 +454,7 @@ impl Gate {
             cwd: cwd.display().to_string(),
             program: self.program(call, cwd).map(|program| program.display().to_string()),
             only_own_shell: false,
-            may_always: may_always(call, verdict) && self.program(call, cwd).is_some(),
+            may_always: may_always(call, verdict) && (kept_paths(call).is_some() || self.program(call, cwd).is_some()),
         }
     }
 }
@@ -490,11 +499,24 @@ fn command(call: &Call) -> Option<&str> {
     }
 }
 
-/// Whether "always" may be said to a call: one plain command, understood, that reaches neither the network nor a place
+/// The command whose changes a call keeps, and their paths.
+fn kept_paths(call: &Call) -> Option<(&str, Vec<&str>)> {
+    match &call.action {
+        Action::Keep { command, writes, deletes } => {
+            Some((command, writes.iter().chain(deletes).map(String::as_str).collect()))
+        }
+        _ => None,
+    }
+}
+
+/// Whether "always" may be said to a call: changes of a command at some paths, none of them protected; or one plain command, understood, that reaches neither the network nor a place
 /// that is guarded, and whose program isn't one that runs whatever it is told.
 fn may_always(call: &Call, verdict: &Verdict) -> bool {
     let is_plain =
         |effect: &Effect| !matches!(effect, Effect::Net { .. } | Effect::Define { .. } | Effect::Signal { .. });
+    if let Some((_, paths)) = kept_paths(call) {
+        return verdict.risk < Risk::High && paths.len() <= KEPT_ALWAYS_MAX;
+    }
     let commands = verdict.effects.iter().filter(|effect| matches!(effect, Effect::Exec { .. })).count();
     let is_known = |reason: &Reason| reason.risk < Risk::High || MAY_ALWAYS_RULES.contains(&reason.rule);
     command(call).is_some_and(|command| !command.contains('\n'))

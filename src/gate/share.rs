@@ -41,7 +41,8 @@ impl CommandList {
             "" => ListedCommand::InRoot(command.clone()),
             _ => ListedCommand::Below(CommandBelow { command: command.clone(), cwd: cwd.clone() }),
         };
-        Self { commands: rules.iter().map(listed).collect() }
+        // What may be kept is about the paths of one project.
+        Self { commands: rules.iter().filter(|rule| rule.keeps.is_empty()).map(listed).collect() }
     }
 
     /// Reads a list.
@@ -81,6 +82,7 @@ mod tests {
             cwd: cwd.into(),
             program: "/bin/x".into(),
             sha256: "00".into(),
+            keeps: Vec::new(),
         };
         let list = CommandList::of(&[rule("cargo test", ""), rule("make \"x\"", "sub")]);
         let text = list.to_json();

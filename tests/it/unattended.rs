@@ -183,7 +183,8 @@ fn everyday_tasks_need_nobody() {
     }
     let mut failed = Vec::new();
     for task in TASKS {
-        let home = home(&[rounds("please", &calls(task.commands), "that was it")], "security = {forbidden_commands = {}}");
+        let home =
+            home(&[rounds("please", &calls(task.commands), "that was it")], "security = {forbidden_commands = {}}");
         fs::remove_dir(home.path().join("work/.git")).expect("the empty one");
         for (name, text) in task.files {
             let path = work(home.path(), name);
@@ -206,7 +207,8 @@ fn everyday_tasks_need_nobody() {
 
 #[test]
 fn what_needs_more_than_the_workspace_is_refused_with_a_reason() {
-    let home = home(&[rounds("please", &calls(&["git push", "echo x > ../outside.txt", "cat ../other.txt"]), "no")], "");
+    let home =
+        home(&[rounds("please", &calls(&["git push", "echo x > ../outside.txt", "cat ../other.txt"]), "no")], "");
     fs::write(home.path().join("other.txt"), "not for a model").expect("a file");
     for result in run(home.path()) {
         assert_eq!((&result["success"], &result["error"]["code"]), (&json!(false), &json!("denied")), "{result}");

@@ -260,3 +260,29 @@ fn the_jail_hides_the_home_the_network_and_other_processes() {
     assert_eq!(output(&results[5]), "kept for the session", "{results:?}");
     assert!(!home.path().join("private").exists());
 }
+
+#[test]
+fn always_keeps_the_same_commands_changes_at_the_same_paths() {
+    let home = scene(&["cat seed >> a.txt; [ -s more ] && cp more b.txt; true"], "");
+    fs::write(work(home.path(), "seed"), "x\n").expect("a file");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text("always, in this project [a]");
+    session.send(b"a");
+    session.expect_text("press a again [a]");
+    session.send(b"a");
+    session.expect_text("that was it");
+    session.expect_prompt();
+    session.run("clear");
+    session.send(b"?please do\r");
+    session.expect_text("that was it");
+    assert_eq!(read(home.path(), "a.txt"), numbered(30) + "x\nx\n", "the second time nobody is asked");
+    session.expect_prompt();
+    session.run("echo new > more; clear");
+    session.send(b"?please do\r");
+    session.expect_text(KEEP);
+    session.expect_text("b.txt");
+    session.send(b"n");
+    session.expect_text("that was it");
+    assert_eq!(read(home.path(), "b.txt"), "(no file)", "another path is asked about");
+}
