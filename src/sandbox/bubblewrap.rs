@@ -50,23 +50,22 @@ pub(super) fn arguments(spec: &Spec, filters: &[RawFd]) -> Vec<OsString> {
     for kept in KEPT_OF_RUN {
         words.add("--ro-bind-try", &[kept.as_ref(), kept.as_ref()]);
     }
-    let mut emptied = Vec::new();
-    for masked in outermost(paths(&spec.masked).collect()) {
-        // What isn't there can't be made either: all around it is read-only.
-        match masked.symlink_metadata() {
-            _ if OWN.iter().any(|own| masked.starts_with(own)) => {}
-            Ok(data) if data.is_dir() => {
-                words.add("--tmpfs", &[masked.as_ref()]);
-                emptied.push(masked);
-            }
-            Ok(_) => words.add("--ro-bind", &["/dev/null".as_ref(), masked.as_ref()]),
-            Err(_) => {}
-        }
-    }
-    paths(&spec.readable).for_each(|path| words.add("--ro-bind-try", &[path.as_ref(), path.as_ref()]));
-    emptied.iter().for_each(|path| words.add("--remount-ro", &[path.as_ref()]));
     let writable: Vec<PathBuf> = paths(&spec.writable).collect();
+    let readable: Vec<PathBuf> = paths(&spec.readable).collect();
+    let is_hidden = |path: &Path| {
+        let is_open = readable.iter().chain(&writable).any(|open| path.starts_with(open));
+        !is_open && OWN.iter().any(|own| path.starts_with(own))
+    };
+    let masked = outermost(paths(&spec.masked).filter(|path| !is_hidden(path)).collect());
+    // What lies in an open directory is covered after that was opened.
+    let is_inside = |path: &&PathBuf| readable.iter().chain(&writable).any(|open| path.starts_with(open));
+    let (inside, around): (Vec<&PathBuf>, Vec<&PathBuf>) = masked.iter().partition(is_inside);
+    let emptied = words.mask(&around);
+    readable.iter().for_each(|path| words.add("--ro-bind-try", &[path.as_ref(), path.as_ref()]));
+    emptied.iter().for_each(|path| words.add("--remount-ro", &[path.as_ref()]));
     writable.iter().for_each(|path| words.add("--bind", &[path.as_ref(), path.as_ref()]));
+    let emptied = words.mask(&inside);
+    emptied.iter().for_each(|path| words.add("--remount-ro", &[path.as_ref()]));
     let kept: Vec<PathBuf> = paths(&spec.read_only).filter(|it| it.symlink_metadata().is_ok()).collect();
     ways(&kept, &writable).iter().for_each(|path| words.add("--bind", &[path.as_ref(), path.as_ref()]));
     kept.iter().for_each(|path| words.add("--ro-bind", &[path.as_ref(), path.as_ref()]));
@@ -91,5 +90,22 @@ impl Words {
     fn add(&mut self, flag: &str, values: &[&OsStr]) {
         self.0.push(flag.into());
         self.0.extend(values.iter().map(|value| (*value).to_owned()));
+    }
+
+    /// Covers paths; gives the directories among them, which can still be written.
+    fn mask<'a>(&mut self, paths: &[&'a PathBuf]) -> Vec<&'a PathBuf> {
+        let mut emptied = Vec::new();
+        for path in paths {
+            // What isn't there can't be made either, but in the workspace: there it would be the program's own.
+            match path.symlink_metadata() {
+                Ok(data) if data.is_dir() => {
+                    self.add("--tmpfs", &[path.as_ref()]);
+                    emptied.push(*path);
+                }
+                Ok(_) => self.add("--ro-bind", &["/dev/null".as_ref(), path.as_ref()]),
+                Err(_) => {}
+            }
+        }
+        emptied
     }
 }

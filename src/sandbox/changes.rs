@@ -130,14 +130,21 @@ pub fn collect(layer: &Layer, workspace: &Path, limits: &CollectLimits) -> Resul
     let deadline = Instant::now() + limits.time;
     let collector = Collector { layer, upper: &upper, lower: &lower, limits, deadline, changes: Mutex::default() };
     let mut directories: BTreeMap<PathBuf, Vec<Seen>> = BTreeMap::new();
-    let found = Mutex::new(&mut directories);
+    let (found, closed) = (Mutex::new(&mut directories), Mutex::new(None));
     let survey = SurveyLimits { entries_max: limits.entries_max, deadline };
     let end = upper.survey(survey, &|looked| {
+        if looked.is_closed {
+            *closed.lock().unwrap_or_else(PoisonError::into_inner) = Some(looked.path.to_owned());
+        }
         let below = looked.entries.iter().filter(|it| it.stamp.is_directory()).map(|it| it.name.clone()).collect();
         found.lock().unwrap_or_else(PoisonError::into_inner).insert(looked.path.to_owned(), looked.entries);
         below
     });
     collector.ended(end)?;
+    // Half of a change is none.
+    if let Some(path) = closed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(CollectError::Path { path, error: PathError::System(nix::errno::Errno::EACCES) });
+    }
     collector.directory(Path::new(""), true, &directories)?;
     let mut changes = collector.changes.into_inner().unwrap_or_else(PoisonError::into_inner);
     changes.items = one_for_each_path(changes.items);

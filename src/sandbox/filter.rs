@@ -98,8 +98,9 @@ const METADATA: &[i64] = &[
     libc::SYS_utimensat,
     libc::SYS_utimes,
 ];
-/// System V shared memory, semaphores and queues of the user, where there is no namespace of their own.
-const SYSTEM_V: &[i64] = &[libc::SYS_msgget, libc::SYS_semget, libc::SYS_shmat, libc::SYS_shmget];
+/// Shared memory, semaphores and queues of the user, where there is no namespace of their own.
+const SHARED: &[i64] =
+    &[libc::SYS_mq_open, libc::SYS_mq_unlink, libc::SYS_msgget, libc::SYS_semget, libc::SYS_shmat, libc::SYS_shmget];
 /// Calls that take permission bits, and at which place: what they make may not run as its owner or group.
 const MODES: &[(i64, u8)] = &[
     (libc::SYS_chmod, 1),
@@ -146,7 +147,7 @@ pub(super) fn make(tier: Tier, network: bool, is_look: bool) -> Result<Vec<BpfPr
     if tier == Tier::Landlock {
         // Its session is how all of it is found at the end.
         rules.insert(libc::SYS_setsid, Vec::new());
-        rules.extend(SYSTEM_V.iter().map(|number| (*number, Vec::new())));
+        rules.extend(SHARED.iter().map(|number| (*number, Vec::new())));
         if is_look {
             rules.extend(METADATA.iter().map(|number| (*number, Vec::new())));
         }
@@ -199,16 +200,25 @@ fn sockets(tier: Tier, network: bool) -> Result<BTreeMap<i64, Vec<SeccompRule>>,
             .collect();
         rule(&conditions)
     };
-    let rules = match (tier, network) {
+    let mut rules = match (tier, network) {
         // Unix sockets reach services that would act for the user, outside: no network doesn't close them, nor do rights
-        // on files. So where the sandbox doesn't hide them there are none, and with a network, which opens abstract
-        // ones, neither.
-        (_, true) => vec![not_one_of(&[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK])?],
-        (Tier::Overlay | Tier::Bubblewrap, false) => {
+        // on files, nor a file system that can't be written. The overlay tier covers them; elsewhere there are none, and
+        // with a network, which opens abstract ones, neither.
+        (_, true) | (Tier::Bubblewrap, false) => vec![not_one_of(&[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK])?],
+        (Tier::Overlay, false) => {
             vec![not_one_of(&[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK])?]
         }
         (Tier::Landlock | Tier::None, false) => Vec::new(),
     };
+    if !rules.is_empty() {
+        // Of the kernel's own sockets, that of routes, by which programs find their addresses.
+        let (netlink, route) =
+            (u64::from(libc::AF_NETLINK.cast_unsigned()), u64::from(libc::NETLINK_ROUTE.cast_unsigned()));
+        rules.push(rule(&[
+            (0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, netlink),
+            (2, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, route),
+        ])?);
+    }
     Ok(BTreeMap::from([(libc::SYS_socket, rules)]))
 }
 

@@ -49,9 +49,14 @@ pub(super) fn restrict(spec: &Spec) -> Result<(), String> {
     let mut closed: Vec<PathBuf> = paths(&spec.masked).collect();
     closed.extend(CLOSED.map(PathBuf::from));
     let mut opened = Vec::new();
+    let masked = outermost(paths(&spec.masked).collect());
     open(Path::new("/"), &outermost(closed), &mut opened);
     opened.extend(OPEN_TO_READ.map(PathBuf::from));
-    opened.extend(paths(&spec.readable));
+    for path in paths(&spec.readable) {
+        // What lies in a closed directory is opened with it; what is closed in it stays so.
+        let below: Vec<PathBuf> = masked.iter().filter(|it| it.starts_with(&path) && **it != path).cloned().collect();
+        open(&path, &below, &mut opened);
+    }
     for path in &opened {
         rules = allow(rules, path, read).map_err(|problem| told(&problem))?;
     }
@@ -64,6 +69,21 @@ pub(super) fn restrict(spec: &Spec) -> Result<(), String> {
         RulesetStatus::FullyEnforced if status.no_new_privs => Ok(()),
         other => Err(told(&format!("{other:?}"))),
     }
+}
+
+/// A second wall for a program in a jail: it writes nowhere but where the jail lets it, and reaches no abstract socket and
+/// no process of another. It holds as far as the kernel has it.
+pub(super) fn hold_in_jail(writable: impl Iterator<Item = PathBuf>) {
+    let rules = Ruleset::default()
+        .handle_access(AccessFs::from_write(ABI_NEEDED))
+        .and_then(|rules| rules.scope(Scope::from_all(ABI_NEEDED)))
+        .and_then(Ruleset::create)
+        .and_then(|rules| {
+            let mut paths = writable.chain(["/dev", "/tmp", "/var/tmp"].map(PathBuf::from));
+            paths.try_fold(rules, |rules, path| allow(rules, &path, AccessFs::from_write(ABI_NEEDED)))
+        });
+    // The jail holds without it.
+    let _ = rules.and_then(RulesetCreated::restrict_self);
 }
 
 /// What writing means: all but making devices, which would be a way to the disk itself.

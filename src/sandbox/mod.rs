@@ -15,7 +15,7 @@
 //! | home | empty but for tools | readable but for credentials | the same | all |
 //! | credentials, our own directories | empty | empty | unreadable, as are lists of the directories above them | readable |
 //! | `/tmp`, `/run` | empty | empty | unreadable | all |
-//! | network, unless approved | its own loopback | none | no sockets, so no Unix sockets either | all |
+//! | network, unless approved | its own loopback | its own loopback, no Unix sockets | no sockets | all |
 //! | network, if approved | IPv4, IPv6 | the same | the same | all |
 //! | other processes | not seen | not seen | seen; no signals, no tracing | all |
 //! | leaving its session | ends with the program | ends with the sandbox | `setsid` is refused | possible |
@@ -23,6 +23,8 @@
 
 mod bubblewrap;
 mod changes;
+#[cfg(test)]
+mod changes_tests;
 mod end;
 mod enter;
 mod filter;
@@ -30,6 +32,7 @@ mod landlock;
 mod masks;
 mod overlay;
 mod scratch;
+mod sockets;
 #[cfg(test)]
 mod tests;
 mod tmp;
@@ -375,8 +378,10 @@ impl Sandbox {
         let open = writable.iter().chain(jail.is_some().then_some(&workspace));
         let pairs = open.flat_map(|open| masked.iter().map(move |masked| (open, masked)));
         for (open, masked) in pairs.filter(|_| self.tier != Tier::None) {
-            // The overlay tier covers what is masked in the workspace, too.
-            if open.starts_with(masked) || jail.is_none() && masked.starts_with(open) {
+            // Where the sandbox mounts, it covers what is masked in the workspace, too. On the workspace itself it can't keep a
+            // program from making what isn't there yet.
+            let is_covered = jail.is_some() || self.tier == Tier::Bubblewrap && masked.exists();
+            if open.starts_with(masked) || !is_covered && masked.starts_with(open) {
                 let relation = if masked.starts_with(open) { "holds" } else { "lies in" };
                 return Err(SandboxError {
                     message: format!(

@@ -12,7 +12,8 @@ mod root;
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -25,8 +26,8 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{self, Pid};
 
 use super::enter::Calls;
-use super::filter;
 use super::wire::Spec;
+use super::{filter, landlock};
 use root::NewRoot;
 
 /// How long processes that the program left behind may take to end by themselves.
@@ -45,8 +46,10 @@ pub(super) fn run(
     calls: Calls,
     exec: impl FnOnce(&OsStr, &[OsString]) -> String,
 ) -> Result<Infallible, String> {
+    // The kernel lists those of the network namespace that one is in.
+    let sockets = root::sockets(spec);
     namespaces(spec, calls)?;
-    let new = NewRoot::build(spec, calls)?;
+    let new = NewRoot::build(spec, &sockets, calls)?;
     match fork(calls)? {
         Some(init) => {
             // What is meant for the program reaches it by itself: it is in the same session.
@@ -58,6 +61,8 @@ pub(super) fn run(
             new.enter(spec)?;
             prctl::set_no_new_privs().map_err(|error| format!("prctl: {error}"))?;
             (calls.drop_capabilities)().map_err(|error| format!("capset: {error}"))?;
+            // The program mustn't get at this process by /proc/1.
+            prctl::set_dumpable(false).map_err(|error| format!("prctl: {error}"))?;
             match fork(calls)? {
                 Some(main) => {
                     ignore_all();
@@ -66,6 +71,7 @@ pub(super) fn run(
                     std::process::exit(reap(main));
                 }
                 None => {
+                    landlock::hold_in_jail(root::writable(spec).into_iter());
                     for filter in filter::make(spec.tier, spec.network, false)? {
                         seccompiler::apply_filter(&filter).map_err(|error| format!("seccomp: {error}"))?;
                     }
@@ -85,7 +91,12 @@ fn namespaces(spec: &Spec, calls: Calls) -> Result<(), String> {
     };
     let (uid, gid) = (unistd::geteuid(), unistd::getegid());
     let is_free = uid.is_root() && unshare(CloneFlags::CLONE_NEWNS).is_ok();
-    if !is_free {
+    let job = spec.network_of.filter(|_| !spec.network).and_then(JobNamespaces::of);
+    // What belongs to the network of a job is its user namespace, which maps the same user.
+    let is_joined = !is_free && job.as_ref().is_some_and(|job| setns(&job.user, CloneFlags::CLONE_NEWUSER).is_ok());
+    if is_joined {
+        unshare(CloneFlags::CLONE_NEWNS).map_err(told("namespaces (unshare)"))?;
+    } else if !is_free {
         unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)
             .map_err(told("user namespaces are barred (unshare)"))?;
         let write = |name: &str, text: String| {
@@ -95,24 +106,33 @@ fn namespaces(spec: &Spec, calls: Calls) -> Result<(), String> {
         write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
         write("/proc/self/gid_map", format!("{gid} {gid} 1"))?;
     }
+    let has_network = spec.network || job.is_some_and(|job| setns(&job.network, CloneFlags::CLONE_NEWNET).is_ok());
     let mut flags = CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWPID;
-    if !spec.network && spec.network_of.is_none() {
+    if !has_network {
         flags |= CloneFlags::CLONE_NEWNET;
     }
     unshare(flags).map_err(told("namespaces (unshare)"))?;
-    if let Some(process) = spec.network_of.filter(|_| !spec.network) {
-        join_network(process).map_err(|error| format!("the network of process {process}: {error}"))?;
-    } else if !spec.network {
+    if !has_network {
         (calls.bring_loopback_up)().map_err(|error| format!("loopback: {error}"))?;
     }
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>)
         .map_err(told("mount propagation"))
 }
 
-/// Joins the network namespace of a job's jail, so that its servers can be reached.
-fn join_network(process: u32) -> std::io::Result<()> {
-    let network = fs::File::open(format!("/proc/{process}/ns/net"))?;
-    setns(network, CloneFlags::CLONE_NEWNET).map_err(Into::into)
+/// The namespaces of a job's jail whose servers are to be reached.
+struct JobNamespaces {
+    user: File,
+    network: File,
+}
+
+impl JobNamespaces {
+    /// Nothing if the job has ended, or has the network of the machine: that is for those to whom it was granted.
+    fn of(process: u32) -> Option<Self> {
+        let open = |name: &str| File::open(format!("/proc/{process}/ns/{name}")).ok();
+        let (user, network) = (open("user")?, open("net")?);
+        let (theirs, own) = (network.metadata().ok()?, fs::metadata("/proc/self/ns/net").ok()?);
+        (theirs.ino() != own.ino()).then_some(Self { user, network })
+    }
 }
 
 fn fork(calls: Calls) -> Result<Option<Pid>, String> {

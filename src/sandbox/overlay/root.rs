@@ -1,5 +1,6 @@
 //! The file system that a jailed program sees, put together before it starts.
 
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -13,9 +14,11 @@ use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 use nix::mount::{MsFlags, mount};
 use nix::sys::stat::{Mode, mkdirat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::super::enter::Calls;
 use super::super::masks::outermost;
+use super::super::sockets as services;
 use super::super::wire::{PathWire, Spec, ViewWire, paths};
 
 /// Directories on which the new root may be put together: a tmpfs is mounted over one, in this namespace only.
@@ -78,6 +81,10 @@ fn opened(path: &Path) -> Option<OwnedFd> {
     openat2(AT_FDCWD, path, OpenHow::new().flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)).ok()
 }
 
+fn is_directory(place: &OwnedFd) -> bool {
+    nix::sys::stat::fstat(place).is_ok_and(|data| data.st_mode & libc::S_IFMT == libc::S_IFDIR)
+}
+
 /// A path to what a descriptor has open.
 fn through(fd: &OwnedFd) -> PathBuf {
     format!("/proc/self/fd/{}", fd.as_raw_fd()).into()
@@ -92,9 +99,36 @@ fn wanted(paths: impl Iterator<Item = PathBuf>) -> Vec<Source> {
     paths.filter_map(|path| Source::open(&path)).collect()
 }
 
+/// What a jail has for itself, with the homes.
+const OWN: [&str; 3] = ["/tmp", "/var/tmp", "/run"];
+
+/// Sockets of services that the jail would show. Through a copy of the workspace none is reached.
+pub(super) fn sockets(spec: &Spec) -> Vec<PathBuf> {
+    let Some(jail) = &spec.jail else { return Vec::new() };
+    let hidden: Vec<PathBuf> = OWN.map(PathBuf::from).into_iter().chain(paths(&jail.homes)).collect();
+    let mut shown: Vec<PathBuf> =
+        [&spec.readable, &spec.writable, &jail.kept_of_home].into_iter().flat_map(|list| paths(list)).collect();
+    let workspace = jail.workspace.path();
+    let is_copy = matches!(jail.view, ViewWire::Copy { .. });
+    if !is_copy {
+        shown.push(workspace.clone());
+    }
+    services::seen(|path| {
+        let is_shown = shown.iter().any(|it| path.starts_with(it));
+        is_shown || !(is_copy && path.starts_with(&workspace)) && !hidden.iter().any(|it| path.starts_with(it))
+    })
+}
+
+/// Where a program in the jail may write, beside its devices and `/tmp`.
+pub(super) fn writable(spec: &Spec) -> Vec<PathBuf> {
+    let Some(jail) = &spec.jail else { return Vec::new() };
+    let workspace = (!matches!(jail.view, ViewWire::Look)).then(|| jail.workspace.path());
+    paths(&spec.writable).chain(paths(&jail.homes)).chain(workspace).collect()
+}
+
 impl NewRoot {
-    /// Puts it together on a tmpfs.
-    pub(super) fn build(spec: &Spec, calls: Calls) -> Result<Self, String> {
+    /// Puts it together on a tmpfs; `sockets` are covered.
+    pub(super) fn build(spec: &Spec, sockets: &[PathBuf], calls: Calls) -> Result<Self, String> {
         let jail = spec.jail.as_ref().ok_or("the description of the jail is missing")?;
         let workspace = Source::open(&jail.workspace.path()).ok_or("the workspace can't be opened")?;
         let (tmp, home) = (needed(slice::from_ref(&jail.tmp))?, needed(slice::from_ref(&jail.home))?);
@@ -110,11 +144,16 @@ impl NewRoot {
         let new = Self::on(&stage, calls)?;
         new.devices()?;
         new.private(&tmp[0], &home[0], spec)?;
-        for kept in kept_of_home.iter().chain(&kept_of_run) {
+        new.clear_way(&workspace.path)?;
+        for kept in &kept_of_run {
             new.bind(kept, &kept.path, READ_ONLY | NO_SUID)?;
         }
+        for kept in &kept_of_home {
+            // An earlier command may have put something else at its place in the private home: then that is what shows.
+            let _ = new.bind(kept, &kept.path, READ_ONLY | NO_SUID);
+        }
         let is_inside = |path: &&PathBuf| path.starts_with(&workspace.path);
-        let masked = outermost(paths(&spec.masked).collect());
+        let masked = outermost(paths(&spec.masked).chain(sockets.iter().cloned()).collect());
         let emptied = new.mask(masked.iter().filter(|path| !is_inside(path)))?;
         for kept in &readable {
             if !new.shows(&kept.path) {
@@ -127,9 +166,8 @@ impl NewRoot {
         }
         new.workspace(&workspace, &layers, &jail.view)?;
         if matches!(jail.view, ViewWire::Work) {
-            for path in paths(&spec.read_only) {
-                new.lock(&path, &workspace.path)?;
-            }
+            let locked = paths(&spec.read_only).filter(|path| new.shows(path)).collect();
+            new.lock(&outermost(locked), &workspace.path)?;
         }
         let emptied = new.mask(masked.iter().filter(is_inside))?;
         new.lock_all(&emptied)?;
@@ -181,24 +219,50 @@ impl NewRoot {
         Ok(at)
     }
 
-    /// Whether something is at an absolute path already.
-    fn shows(&self, path: &Path) -> bool {
+    /// Takes away what isn't a directory where one is needed: an earlier command may have put a link into the private home or
+    /// `/tmp`. Everything else is read-only, or not mounted yet.
+    fn clear_way(&self, path: &Path) -> Result<(), String> {
+        let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC);
+        let how = how.resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS);
+        let mut at = self.dir.try_clone().map_err(|error| error.to_string())?;
+        for part in path.components().filter(|part| matches!(part, Component::Normal(_))) {
+            let Ok(found) = openat2(&at, part.as_os_str(), how) else { return Ok(()) };
+            if !is_directory(&found) {
+                return unlinkat(&at, part.as_os_str(), UnlinkatFlags::NoRemoveDir)
+                    .map_err(|error| format!("{} in the jail: {error}", path.display()));
+            }
+            at = found;
+        }
+        Ok(())
+    }
+
+    /// What is at an absolute path already.
+    fn existing(&self, path: &Path) -> Option<OwnedFd> {
         let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS;
         let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(resolve);
-        path.strip_prefix("/").is_ok_and(|path| openat2(&self.dir, path, how).is_ok())
+        openat2(&self.dir, path.strip_prefix("/").ok()?, how).ok()
+    }
+
+    fn shows(&self, path: &Path) -> bool {
+        self.existing(path).is_some()
+    }
+
+    /// Mounts something over what is at a path.
+    fn cover(&self, source: &OwnedFd, place: &OwnedFd, path: &Path, more: u64) -> Result<(), String> {
+        let told = |error: Errno| format!("{} in the jail: {error}", path.display());
+        mount(Some(&through(source)), &through(place), None::<&str>, MsFlags::MS_BIND, None::<&str>).map_err(told)?;
+        let top = self.existing(path).ok_or_else(|| format!("{} in the jail: it was moved away", path.display()))?;
+        attributes(self.calls, &through(&top), more, false)
+    }
+
+    /// The same where something may go away meanwhile: what isn't there needn't be covered.
+    fn cover_what_stays(&self, source: &OwnedFd, place: &OwnedFd, path: &Path, more: u64) -> Result<(), String> {
+        self.cover(source, place, path, more).or_else(|why| if self.shows(path) { Err(why) } else { Ok(()) })
     }
 
     fn bind(&self, source: &Source, path: &Path, more: u64) -> Result<(), String> {
-        self.bind_fd(&source.fd, path, source.is_directory, more)
-    }
-
-    fn bind_fd(&self, source: &OwnedFd, path: &Path, is_directory: bool, more: u64) -> Result<(), String> {
-        let place = self.place(path, is_directory)?;
-        let told = |error: Errno| format!("{} in the jail: {error}", path.display());
-        let flags = MsFlags::MS_BIND;
-        mount(Some(&through(source)), &through(&place), None::<&str>, flags, None::<&str>).map_err(told)?;
-        let top = self.place(path, is_directory)?;
-        attributes(self.calls, &through(&top), more, false)
+        let place = self.place(path, source.is_directory)?;
+        self.cover(&source.fd, &place, path, more)
     }
 
     fn tmpfs(&self, path: &Path, data: &str) -> Result<(), String> {
@@ -247,6 +311,7 @@ impl NewRoot {
         homes.sort_by_key(|home| home.components().count());
         homes.dedup();
         for path in homes {
+            self.clear_way(&path)?;
             self.bind(home, &path, NO_SUID | NO_DEV)?;
         }
         Ok(())
@@ -256,16 +321,13 @@ impl NewRoot {
     /// directories, which can still be written.
     fn mask<'a>(&self, paths: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<&'a PathBuf>, String> {
         let mut emptied = Vec::new();
-        for path in paths.filter(|path| self.shows(path)) {
-            let place = self.place(path, false)?;
-            let is_directory = File::from(place.try_clone().map_err(|error| error.to_string())?)
-                .metadata()
-                .is_ok_and(|it| it.is_dir());
-            if is_directory {
+        for path in paths {
+            let Some(place) = self.existing(path) else { continue };
+            if is_directory(&place) {
                 self.tmpfs(path, "mode=0755,size=64k")?;
                 emptied.push(path);
             } else {
-                self.bind_fd(&self.blank_file, path, false, READ_ONLY | NO_SUID | NO_DEV)?;
+                self.cover_what_stays(&self.blank_file, &place, path, READ_ONLY | NO_SUID | NO_DEV)?;
             }
         }
         Ok(emptied)
@@ -300,20 +362,23 @@ impl NewRoot {
         }
     }
 
-    /// Makes something in the workspace read-only, and the directories above it immovable.
-    fn lock(&self, path: &Path, workspace: &Path) -> Result<(), String> {
-        if !self.shows(path) {
-            return Ok(());
+    /// Makes paths in the workspace read-only, and the directories above them immovable: each once, the outer ones first,
+    /// since a mount covers those below it.
+    fn lock(&self, all: &[PathBuf], workspace: &Path) -> Result<(), String> {
+        let is_inside = |above: &&Path| above.starts_with(workspace) && *above != workspace;
+        let ways: BTreeSet<&Path> =
+            all.iter().flat_map(|path| path.ancestors().skip(1).take_while(is_inside)).collect();
+        for above in ways {
+            if let Some(place) = self.existing(above) {
+                self.cover_what_stays(&place, &place, above, 0)?;
+            }
         }
-        let above: Vec<&Path> =
-            path.ancestors().skip(1).take_while(|above| above.starts_with(workspace) && *above != workspace).collect();
-        for above in above.into_iter().rev() {
-            let place = self.place(above, true)?;
-            self.bind_fd(&place, above, true, 0)?;
+        for path in all {
+            if let Some(place) = self.existing(path) {
+                self.cover_what_stays(&place, &place, path, READ_ONLY)?;
+            }
         }
-        let place = self.place(path, false)?;
-        let is_directory = std::fs::metadata(through(&place)).is_ok_and(|it| it.is_dir());
-        self.bind_fd(&place, path, is_directory, READ_ONLY)
+        Ok(())
     }
 
     /// Process 1 of the jail moves in, and mounts the `/proc` of its own process namespace.

@@ -1,0 +1,207 @@
+//! What is read from an upper directory, made by hand as the kernel makes it.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use nix::sys::stat::{Mode, SFlag, mknod};
+
+use super::scratch::{Layer, Scratch};
+use super::*;
+
+/// A workspace and the layer of a copy of it.
+struct Scene {
+    dir: tempfile::TempDir,
+    layer: Layer,
+}
+
+impl Scene {
+    /// A workspace with these files, which nobody has changed since.
+    fn of(files: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        for (name, text) in files {
+            write(&dir.path().join("work").join(name), text);
+        }
+        fs::create_dir_all(dir.path().join("work")).unwrap();
+        // The layers outlive the lock on them, which only keeps another session from removing them.
+        let scratch = Scratch::make(&dir.path().join("wall")).unwrap();
+        let mut layer = scratch.layer(&dir.path().join("work")).unwrap();
+        layer.since_ns = i64::MAX / 2;
+        std::mem::forget(scratch);
+        Self { dir, layer }
+    }
+
+    fn work(&self, name: &str) -> PathBuf {
+        self.dir.path().join("work").join(name)
+    }
+
+    fn upper(&self, name: &str) -> PathBuf {
+        self.layer.upper.join(name)
+    }
+
+    fn whiteout(&self, name: &str) {
+        fs::create_dir_all(self.upper(name).parent().unwrap()).unwrap();
+        mknod(&self.upper(name), SFlag::S_IFCHR, Mode::empty(), 0).unwrap();
+    }
+
+    fn opaque(&self, name: &str, attribute: &str) {
+        fs::create_dir_all(self.upper(name)).unwrap();
+        rustix::fs::lsetxattr(self.upper(name), attribute, b"y", rustix::fs::XattrFlags::empty()).unwrap();
+    }
+
+    fn changes(&self) -> Changes {
+        collect(&self.layer, &self.work(""), &CollectLimits::default()).unwrap()
+    }
+
+    /// The changes in words: path, kind, and whether they are contested.
+    fn told(&self) -> Vec<String> {
+        let word = |change: &Change| {
+            let kind = match &change.kind {
+                ChangeKind::File { mode, bytes, .. } => format!("file {mode:o} {bytes}"),
+                ChangeKind::Link { target } => format!("link {}", target.display()),
+                ChangeKind::Directory { mode } => format!("directory {mode:o}"),
+                ChangeKind::Deleted => "deleted".to_owned(),
+            };
+            let before = if change.before.is_some() { "" } else { ", new" };
+            let contested = if change.is_contested { ", contested" } else { "" };
+            format!("{} {kind}{before}{contested}", change.path.display())
+        };
+        self.changes().items.iter().map(word).collect()
+    }
+}
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::set_permissions(path.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_whiteout_deletes_what_is_there_with_all_below() {
+    let scene = Scene::of(&[("gone", "x"), ("dir/a", "x"), ("dir/deep/b", "x"), ("kept", "x")]);
+    scene.whiteout("gone");
+    scene.whiteout("dir");
+    scene.whiteout("never-was");
+    assert_eq!(
+        scene.told(),
+        ["dir deleted", "dir/a deleted", "dir/deep deleted", "dir/deep/b deleted", "gone deleted"]
+    );
+}
+
+#[test]
+fn an_opaque_directory_replaces_what_was_below() {
+    let scene = Scene::of(&[("dir/same", "x"), ("dir/other", "x"), ("dir/gone", "x"), ("dir/deep/gone", "x")]);
+    scene.opaque("dir", "user.overlay.opaque");
+    write(&scene.upper("dir/same"), "x");
+    write(&scene.upper("dir/other"), "changed");
+    write(&scene.upper("dir/new"), "n");
+    let told = [
+        "dir/deep deleted",
+        "dir/deep/gone deleted",
+        "dir/gone deleted",
+        "dir/new file 644 1, new",
+        "dir/other file 644 7",
+    ];
+    assert_eq!(scene.told(), told);
+}
+
+#[test]
+fn an_attribute_that_the_command_set_hides_nothing() {
+    let scene = Scene::of(&[("dir/a", "x")]);
+    // So the kernel stores what a program sets as `user.overlay.opaque`.
+    scene.opaque("dir", "user.overlay.overlay.opaque");
+    fs::set_permissions(scene.upper("dir"), fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(scene.changes().is_empty(), "{:?}", scene.told());
+}
+
+#[test]
+fn a_renamed_file_is_gone_and_new() {
+    let scene = Scene::of(&[("old", "text")]);
+    scene.whiteout("old");
+    write(&scene.upper("new"), "text");
+    assert_eq!(scene.told(), ["new file 644 4, new", "old deleted"]);
+}
+
+#[test]
+fn what_turns_into_another_kind_is_one_change() {
+    let scene = Scene::of(&[("file", "x"), ("dir/a", "x"), ("link-to-be", "x")]);
+    symlink("file", scene.work("link")).unwrap();
+    fs::create_dir(scene.upper("file")).unwrap();
+    write(&scene.upper("file/inside"), "x");
+    write(&scene.upper("dir"), "now a file");
+    symlink("dir", scene.upper("link-to-be")).unwrap();
+    write(&scene.upper("link"), "now a file");
+    let told = [
+        "dir file 644 10",
+        "dir/a deleted",
+        "file directory 755",
+        "file/inside file 644 1, new",
+        "link file 644 10",
+        "link-to-be link dir",
+    ];
+    assert_eq!(scene.told(), told);
+}
+
+#[test]
+fn what_is_the_same_is_no_change_and_a_mode_is_one() {
+    let scene = Scene::of(&[("touched", "x"), ("mode", "x"), ("setuid", "x"), ("dir/a", "x"), ("closed/a", "x")]);
+    for name in ["touched", "mode", "setuid"] {
+        write(&scene.upper(name), "x");
+    }
+    fs::set_permissions(scene.upper("mode"), fs::Permissions::from_mode(0o755)).unwrap();
+    // Bits that make it run as its owner aren't made real.
+    fs::set_permissions(scene.upper("setuid"), fs::Permissions::from_mode(0o4644)).unwrap();
+    for (name, mode) in [("dir", 0o755), ("closed", 0o700)] {
+        fs::create_dir(scene.upper(name)).unwrap();
+        fs::set_permissions(scene.upper(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    assert_eq!(scene.told(), ["closed directory 700", "mode file 755 1"]);
+}
+
+#[test]
+fn links_pipes_and_sockets() {
+    let scene = Scene::of(&[("a", "x")]);
+    symlink("a", scene.work("same")).unwrap();
+    symlink("a", scene.upper("same")).unwrap();
+    symlink("/etc/passwd", scene.upper("out")).unwrap();
+    write(&scene.upper("one"), "x");
+    fs::hard_link(scene.upper("one"), scene.upper("other")).unwrap();
+    mknod(&scene.upper("pipe"), SFlag::S_IFIFO, Mode::S_IRWXU, 0).unwrap();
+    let told = ["one file 644 1, new", "other file 644 1, new", "out link /etc/passwd, new"];
+    assert_eq!(scene.told(), told);
+    assert_eq!(scene.changes().left_out, [PathBuf::from("pipe")]);
+}
+
+#[test]
+fn what_somebody_else_changed_is_contested_whatever_its_date() {
+    let mut scene = Scene::of(&[("mine", "x"), ("theirs", "x")]);
+    let changed = |scene: &Scene, name: &str| {
+        let data = fs::metadata(scene.work(name)).unwrap();
+        data.ctime() * 1_000_000_000 + data.ctime_nsec()
+    };
+    // Changed long after the copy was made, and dated back.
+    scene.layer.since_ns = changed(&scene, "theirs") - 1_000_000_000;
+    let file = fs::File::options().write(true).open(scene.work("theirs")).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    write(&scene.upper("theirs"), "model's");
+    scene.whiteout("mine");
+    assert_eq!(scene.told(), ["mine deleted, contested", "theirs file 644 7, contested"]);
+    scene.layer.since_ns = changed(&scene, "theirs") + 1_000_000_000;
+    assert_eq!(scene.told(), ["mine deleted", "theirs file 644 7"]);
+}
+
+#[test]
+fn too_much_is_refused_as_a_whole() {
+    let scene = Scene::of(&[("dir/a", "x"), ("dir/b", "x"), ("dir/c", "x")]);
+    scene.whiteout("dir");
+    let limits = CollectLimits { entries_max: 3, ..CollectLimits::default() };
+    let collected = collect(&scene.layer, &scene.work(""), &limits);
+    assert_eq!(collected, Err(CollectError::TooMany(3)));
+    if !nix::unistd::geteuid().is_root() {
+        fs::create_dir(scene.upper("closed")).unwrap();
+        fs::set_permissions(scene.upper("closed"), fs::Permissions::from_mode(0)).unwrap();
+        let collected = collect(&scene.layer, &scene.work(""), &CollectLimits::default());
+        assert!(matches!(collected, Err(CollectError::Path { .. })), "{collected:?}");
+    }
+}
