@@ -133,8 +133,8 @@ fn tell_sandbox(settings: &config::Settings, env: &config::Env) -> bool {
         Tier::Overlay => "commands run on a copy of the workspace; what they change is asked about afterwards",
         Tier::Bubblewrap => "commands are asked about before they run, unless they provably only look",
         Tier::Landlock => {
-            "commands are asked about before they run; modes, owners and times of your files outside are held by system \
-             call filters only. Install bubblewrap, or let this user make user namespaces"
+            "commands are asked about before they run; one that may write in the workspace can change modes, owners, times \
+             and attributes of your files outside. Install bubblewrap, or let this user make user namespaces"
         }
         Tier::None => "install bubblewrap: without a sandbox only what provably looks runs unasked",
     };

@@ -3,6 +3,8 @@
 //! ran what, and leaves a repository's own state alone, but for what the guard of git's files is asked to put back.
 
 mod adopt;
+#[cfg(test)]
+mod adopt_tests;
 mod gather;
 mod git;
 mod guard;

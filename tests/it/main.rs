@@ -12,6 +12,7 @@ mod context;
 mod conversations;
 mod dispatch;
 mod editor;
+mod escape;
 mod estop;
 mod faces;
 mod fish;

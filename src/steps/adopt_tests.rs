@@ -1,0 +1,257 @@
+//! Changes of a copy that are made real while somebody else works in the workspace, or while everything ends: what a person
+//! did meanwhile stays, nothing outside is touched, and a crash leaves all old or all new.
+
+use std::os::unix::fs::symlink;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::getpid;
+
+use super::tests::{LIMITS, Scene, held};
+use super::*;
+
+/// Where the contents of a copy lie.
+fn upper(scene: &Scene) -> PathBuf {
+    scene.top.path().join("upper")
+}
+
+fn file(scene: &Scene, name: &str, text: &str) -> NewContent {
+    let source = upper(scene).join(name);
+    std::fs::create_dir_all(upper(scene)).expect("a directory");
+    std::fs::write(&source, text).expect("a file");
+    NewContent::File { mode: 0o644, source }
+}
+
+/// A change as it was collected just now.
+fn incoming(steps: &Steps, path: &str, content: NewContent) -> Incoming {
+    let expected = steps.root.stamp(Path::new(path)).expect("a stamp");
+    Incoming { path: path.into(), expected, content }
+}
+
+/// What a command did on its copy of `start`: every kind of change.
+fn start() -> Scene {
+    Scene::of(&[
+        ("a", "old"),
+        ("b", "old"),
+        ("d/x", "old"),
+        ("gone/deep/f", "old"),
+        ("turned", "file"),
+        ("folder/f", "old"),
+    ])
+}
+
+fn all(scene: &Scene, steps: &Steps) -> Vec<Incoming> {
+    let directory = || NewContent::Directory { mode: 0o755 };
+    let link = NewContent::Link { target: "a".into() };
+    [
+        ("a", file(scene, "a", "new")),
+        ("b", file(scene, "b", "new")),
+        ("d/x", file(scene, "x", "new")),
+        ("folder", file(scene, "folder", "now a file")),
+        ("folder/f", NewContent::Nothing),
+        ("gone", NewContent::Nothing),
+        ("gone/deep", NewContent::Nothing),
+        ("gone/deep/f", NewContent::Nothing),
+        ("made", directory()),
+        ("made/link", link),
+        ("made/new", file(scene, "new", "new")),
+        ("turned", directory()),
+        ("turned/inside", file(scene, "inside", "new")),
+    ]
+    .map(|(path, content)| incoming(steps, path, content))
+    .into()
+}
+
+#[test]
+fn all_of_it_is_made_real_and_taken_back() {
+    let scene = start();
+    let before = scene.held();
+    let mut steps = scene.steps();
+    let changes = all(&scene, &steps);
+    let adopted = steps.adopt("work", changes, true).expect("adopted");
+    assert_eq!((adopted.left, adopted.made.step), (vec![], Some(1)));
+    assert_eq!((scene.read("folder"), scene.read("turned/inside")), ("now a file".into(), "new".into()));
+    assert_eq!(std::fs::read_link(scene.at("made/link")).expect("a link"), Path::new("a"));
+    assert!(!scene.at("gone").exists());
+    let _ = steps.undo(1, false).expect("taken back");
+    assert_eq!(scene.held(), before);
+}
+
+/// Tells this very test, started as a program of its own, where it works and at which step it is killed.
+const PLACE: &str = "REEDCLAW_TEST_ADOPT_PLACE";
+const KILLED_AT: &str = "REEDCLAW_TEST_ADOPT_KILLED_AT";
+
+#[test]
+fn killed_at_any_step_all_is_old_or_all_is_new() {
+    if let Some(top) = std::env::var_os(PLACE) {
+        let scene = Scene { top: tempfile::Builder::new().tempdir_in(&top).expect("a directory") };
+        let top = PathBuf::from(top);
+        let mut steps = Steps::new(&top.join("state"), &top.join("ws"), LIMITS, &[]).expect("steps");
+        let changes = all(&scene, &steps);
+        let mut left: usize = std::env::var(KILLED_AT).expect("a step").parse().expect("a number");
+        let adopted = steps.adopt_in_steps("work", changes, true, &mut || {
+            left -= 1;
+            if left == 0 {
+                let _ = kill(getpid(), Signal::SIGKILL);
+            }
+        });
+        assert_eq!(adopted.expect("adopted").left, []);
+        return;
+    }
+    let name = std::thread::current().name().expect("the test's name").to_owned();
+    let whole = start();
+    let mut steps = whole.steps();
+    let changes = all(&whole, &steps);
+    let _ = steps.adopt("work", changes, true).expect("adopted");
+    let after = whole.held();
+    let (mut news, mut olds) = (0, 0);
+    for at in 1.. {
+        assert!(at < 100, "it never ends by itself");
+        let scene = start();
+        let before = scene.held();
+        let mut program = Command::new(std::env::current_exe().expect("this test"));
+        program.args(["--exact", &name]).env(PLACE, scene.top.path()).env(KILLED_AT, at.to_string());
+        let ended = program.output().expect("it runs");
+        if ended.status.success() {
+            assert_eq!(scene.held(), after);
+            break;
+        }
+        assert_eq!(ended.status.signal(), Some(Signal::SIGKILL as i32), "{ended:?}");
+        let _ = scene.steps().recover().expect("recovered");
+        let mut now = scene.held();
+        now.retain(|path, _| !path.display().to_string().starts_with(".reedclaw-undo"));
+        if now == before {
+            olds += 1;
+        } else {
+            news += 1;
+            assert!(now == after, "killed at step {at}: {:?}", now.keys());
+        }
+    }
+    assert!(news >= 5 && olds >= 5, "{news} {olds}");
+}
+
+/// Does something at each step in turn of making all real, in a fresh scene, and looks at what came of it.
+fn at_each_step(meddle: impl Fn(&Scene), look: impl Fn(&Scene, usize)) {
+    for when in 1.. {
+        assert!(when < 100, "it never ends by itself");
+        let scene = start();
+        let mut steps = scene.steps();
+        let changes = all(&scene, &steps);
+        let mut at = 0;
+        let adopted = steps.adopt_in_steps("work", changes, true, &mut || {
+            at += 1;
+            if at == when {
+                meddle(&scene);
+            }
+        });
+        if when > at {
+            return;
+        }
+        if adopted.is_err() {
+            // What wasn't meddled with is as it was.
+            assert_eq!(scene.read("a"), "old", "at step {when}");
+        }
+        look(&scene, when);
+    }
+}
+
+#[test]
+fn what_the_user_edits_meanwhile_stays() {
+    let edit = |scene: &Scene| scene.write("b", "mine");
+    at_each_step(edit, |scene, when| assert_eq!(scene.read("b"), "mine", "at step {when}"));
+}
+
+#[test]
+fn an_edit_that_is_dated_back_stays() {
+    let edit = |scene: &Scene| {
+        let modified = std::fs::metadata(scene.at("b")).and_then(|data| data.modified()).expect("a time");
+        scene.write("b", "own");
+        let file = std::fs::File::options().write(true).open(scene.at("b")).expect("a file");
+        file.set_modified(modified).expect("a time");
+    };
+    at_each_step(edit, |scene, when| assert_eq!(scene.read("b"), "own", "at step {when}"));
+}
+
+#[test]
+fn what_the_user_deletes_meanwhile_stays_away() {
+    let delete = |scene: &Scene| std::fs::remove_file(scene.at("b")).expect("it goes");
+    at_each_step(delete, |scene, when| assert!(!scene.at("b").exists(), "at step {when}"));
+}
+
+#[test]
+fn what_the_user_makes_meanwhile_stays() {
+    let make = |scene: &Scene| scene.write("made/new", "mine");
+    at_each_step(make, |scene, when| assert_eq!(scene.read("made/new"), "mine", "at step {when}"));
+    // And what appears in a directory that is to go.
+    let make = |scene: &Scene| scene.write("gone/deep/mine", "mine");
+    at_each_step(make, |scene, when| assert_eq!(scene.read("gone/deep/mine"), "mine", "at step {when}"));
+}
+
+#[test]
+fn a_directory_that_is_swapped_for_a_link_leads_nowhere() {
+    let swap = |scene: &Scene| {
+        let outside = scene.top.path().join("outside");
+        std::fs::create_dir(&outside).expect("a directory");
+        std::fs::write(outside.join("x"), "old").expect("a file");
+        std::fs::rename(scene.at("d"), scene.at("e")).expect("moved");
+        symlink(&outside, scene.at("d")).expect("a link");
+    };
+    at_each_step(swap, |scene, when| {
+        let outside = held(&scene.top.path().join("outside"));
+        assert_eq!(outside.len(), 1, "at step {when}");
+        assert_eq!(outside[Path::new("x")].1, b"old", "at step {when}");
+    });
+}
+
+#[test]
+fn a_directory_that_is_swapped_for_another_is_left() {
+    let swap = |scene: &Scene| {
+        std::fs::rename(scene.at("d"), scene.at("e")).expect("moved");
+        scene.write("d/x", "mine");
+    };
+    at_each_step(swap, |scene, when| assert_eq!(scene.read("d/x"), "mine", "at step {when}"));
+}
+
+#[test]
+fn a_content_that_is_swapped_for_a_link_is_not_followed() {
+    let scene = start();
+    let mut steps = scene.steps();
+    let changes = all(&scene, &steps);
+    let before = scene.held();
+    std::fs::write(scene.top.path().join("secret"), "secret").expect("a file");
+    std::fs::remove_file(upper(&scene).join("a")).expect("it goes");
+    symlink(scene.top.path().join("secret"), upper(&scene).join("a")).expect("a link");
+    assert!(steps.adopt("work", changes, true).is_err());
+    assert_eq!(scene.held(), before);
+}
+
+/// Tells this very test, started in a mount namespace of its own, where a small disk is.
+const FULL: &str = "REEDCLAW_TEST_ADOPT_FULL";
+
+#[test]
+fn a_full_disk_changes_nothing() {
+    if let Some(top) = std::env::var_os(FULL) {
+        let top = PathBuf::from(top);
+        std::fs::write(top.join("ws/a"), "old").expect("a file");
+        std::fs::write(top.join("source"), vec![b'x'; 300_000]).expect("a file");
+        let mut steps = Steps::new(&top.join("state"), &top.join("ws"), LIMITS, &[]).expect("steps");
+        let small = NewContent::Bytes { mode: 0o644, bytes: b"new".to_vec() };
+        let large = NewContent::File { mode: 0o644, source: top.join("source") };
+        let changes = vec![incoming(&steps, "a", small), incoming(&steps, "large", large)];
+        assert!(matches!(steps.adopt("work", changes, true), Err(StepsError::Path { .. })), "it can't lay it ready");
+        let names: Vec<_> = held(&top.join("ws")).into_iter().map(|(path, (_, bytes))| (path, bytes)).collect();
+        assert_eq!(names, [(PathBuf::from("a"), b"old".to_vec())]);
+        return;
+    }
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let scene = Scene::new();
+    let name = std::thread::current().name().expect("the test's name").to_owned();
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", "mount -t tmpfs -o size=200k none \"$1\" && exec \"$0\" --exact \"$2\""]);
+    command.arg(std::env::current_exe().expect("this test")).arg(scene.at("")).arg(name);
+    let ended = command.env(FULL, scene.top.path()).output().expect("it runs");
+    assert!(ended.status.success(), "{ended:?}");
+}

@@ -1,0 +1,530 @@
+//! The escape suite: what a hostile program or repository tries in a sandbox, on each tier and with each view of the
+//! workspace, as the user who runs the tests and, where that is root, as an ordinary user too. The table is in `cases`.
+//!
+//! After each case everything outside must be as it was, to the inode's times; of a copy and of a look, the workspace too.
+//! What came of each is written to `target/tmp/escape`.
+
+mod cases;
+mod places;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{Read, Seek};
+use std::net::{TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use reedclaw::proto::known_paths;
+use reedclaw::sandbox::{
+    CollectError, CollectLimits, Grant, Layer, Limits, Mode, Place, Sandbox, Tier, View, collect, credentials, end,
+    protected,
+};
+
+use crate::need::{TEST_PATH, find, require, require_that};
+use crate::pty::program;
+use cases::{CASES, Case};
+
+/// Where the tests work when they run again as another user: a directory of theirs, with the executable in it.
+const AGAIN: &str = "REEDCLAW_TEST_ESCAPE";
+/// A user that has nothing here.
+const OTHER: u32 = 65_123;
+/// Longest time of a case.
+const CASE_TIME: Duration = Duration::from_secs(60);
+const SECRET: &str = "SECRET-KEY";
+
+/// How a program is held, and how it sees its workspace.
+#[derive(Clone, Copy, PartialEq)]
+enum Sight {
+    Copy,
+    Work,
+    Look,
+}
+
+/// The columns of the table.
+const COLUMNS: [(Tier, Sight, &str); 6] = [
+    (Tier::Overlay, Sight::Copy, "overlay-copy"),
+    (Tier::Overlay, Sight::Work, "overlay-work"),
+    (Tier::Bubblewrap, Sight::Look, "bubblewrap-look"),
+    (Tier::Bubblewrap, Sight::Work, "bubblewrap-work"),
+    (Tier::Landlock, Sight::Look, "landlock-look"),
+    (Tier::Landlock, Sight::Work, "landlock-work"),
+];
+
+/// Where this run works, and the executable that it tests.
+fn ground() -> (PathBuf, PathBuf) {
+    match std::env::var_os(AGAIN) {
+        Some(place) => (place.clone().into(), Path::new(&place).join("reedclaw")),
+        None => (outside_of_tmp(), program()),
+    }
+}
+
+/// A directory that isn't below `/tmp`, which a sandbox closes as a whole.
+fn outside_of_tmp() -> PathBuf {
+    let usual = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    if usual.starts_with("/tmp") { std::env::var_os("HOME").expect("a home").into() } else { usual.to_owned() }
+}
+
+/// Runs this test once more as an ordinary user, where the tests run as root.
+fn again_as_other() -> Option<String> {
+    if std::env::var_os(AGAIN).is_some() || !nix::unistd::geteuid().is_root() || !require(&["setpriv"]) {
+        return None;
+    }
+    let above = if is_open_to_all(&outside_of_tmp()) { outside_of_tmp() } else { "/var/lib".into() };
+    let place = tempfile::Builder::new().prefix("reedclaw-test").tempdir_in(above).expect("a directory");
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
+    fs::copy(program(), place.path().join("reedclaw")).expect("a copy");
+    let this = place.path().join("test");
+    let current = std::env::current_exe().expect("this test");
+    fs::hard_link(&current, &this).or_else(|_| fs::copy(&current, &this).map(drop)).expect("a copy");
+    // Files of somebody else, which anyone may write.
+    fs::create_dir(place.path().join("foreign")).expect("a folder");
+    for (_, _, name) in COLUMNS {
+        let path = place.path().join("foreign").join(name);
+        fs::write(&path, "theirs\n").expect("a file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("permissions");
+    }
+    for path in [place.path().to_owned(), place.path().join("foreign")] {
+        std::os::unix::fs::chown(path, Some(OTHER), Some(OTHER)).expect("an owner");
+    }
+    let name = std::thread::current().name().expect("the test's name").to_owned();
+    let mut command = Command::new("setpriv");
+    command.args([&format!("--reuid={OTHER}"), &format!("--regid={OTHER}"), "--clear-groups", "--"]);
+    command.arg(this).args(["--exact", &name]).current_dir(place.path());
+    command.env_clear().env("PATH", TEST_PATH).env("HOME", place.path()).env(AGAIN, place.path());
+    let ended = command.output().expect("it runs");
+    for entry in fs::read_dir(place.path()).expect("a list").flatten() {
+        if entry.path().extension() == Some(OsStr::new("tsv")) {
+            fs::copy(entry.path(), results().join(entry.file_name())).expect("a result");
+        }
+    }
+    let text = || String::from_utf8_lossy(&ended.stdout).into_owned();
+    (!ended.status.success()).then(text)
+}
+
+fn is_open_to_all(path: &Path) -> bool {
+    path.ancestors().all(|it| it.metadata().is_ok_and(|data| data.mode() & 0o5 == 0o5))
+}
+
+fn results() -> PathBuf {
+    let place = match std::env::var_os(AGAIN) {
+        Some(place) => place.into(),
+        None => Path::new(env!("CARGO_TARGET_TMPDIR")).join("escape"),
+    };
+    fs::create_dir_all(&place).expect("a directory");
+    place
+}
+
+/// What is outside as long as the cases of a column run: services, memory, a process, a file in `/tmp`.
+struct Outside {
+    top: tempfile::TempDir,
+    helper: PathBuf,
+    tcp: TcpListener,
+    services: Vec<UnixListener>,
+    victim: Child,
+    variables: BTreeMap<&'static str, OsString>,
+}
+
+impl Outside {
+    fn new() -> Self {
+        let (place, helper) = ground();
+        let top = tempfile::tempdir_in(place).expect("a directory");
+        let in_tmp = tempfile::Builder::new().prefix("reedclaw-test").tempdir_in("/tmp").expect("a directory").keep();
+        let tcp = TcpListener::bind("0.0.0.0:0").expect("a listener");
+        tcp.set_nonblocking(true).expect("not blocking");
+        let victim = Command::new("sleep").arg("600").env("VARIABLE", SECRET).spawn().expect("a sleep");
+        let id = std::process::id();
+        let own_address = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+            socket.connect("192.0.2.1:53")?;
+            socket.local_addr()
+        });
+        let variables = BTreeMap::from([
+            ("PORT", tcp.local_addr().expect("an address").port().to_string().into()),
+            ("HOSTADDR", own_address.map_or_else(|_| "127.0.0.1".into(), |it| it.ip().to_string()).into()),
+            ("ABSTRACT", format!("reedclaw-test-{id}").into()),
+            ("SOCKET_TMP", in_tmp.join("docker.sock").into()),
+            ("HOSTONLY", in_tmp.join("file").into()),
+            ("SHMKEY", (0x5243_0000 + id).to_string().into()),
+            ("MQ", format!("/reedclaw-test-{id}").into()),
+            ("DEVSHM", format!("reedclaw-test-{id}").into()),
+            ("VICTIM", victim.id().to_string().into()),
+            ("WORD", format!("613.{id}").into()),
+            ("PROBE", top.path().join("probe.py").into()),
+        ]);
+        fs::write(top.path().join("probe.py"), include_str!("probe.py")).expect("a program");
+        fs::write(in_tmp.join("file"), "").expect("a file");
+        let mut outside = Self { top, helper, tcp, services: Vec::new(), victim, variables };
+        let name = outside.variables["ABSTRACT"].as_encoded_bytes();
+        let hidden = SocketAddr::from_abstract_name(name).expect("an address");
+        let hidden = UnixListener::bind_addr(&hidden).expect("a listener");
+        hidden.set_nonblocking(true).expect("not blocking");
+        outside.services.push(hidden);
+        outside.listen(&in_tmp.join("docker.sock"));
+        fs::write(outside.in_shm(), "canary").expect("a file");
+        outside.probe("outside_ipc");
+        outside
+    }
+
+    fn listen(&mut self, path: &Path) {
+        let service = UnixListener::bind(path).expect("a listener");
+        service.set_nonblocking(true).expect("not blocking");
+        self.services.push(service);
+    }
+
+    fn in_shm(&self) -> PathBuf {
+        Path::new("/dev/shm").join(&self.variables["DEVSHM"])
+    }
+
+    fn probe(&self, name: &str) {
+        let mut command = Command::new("/usr/bin/python3");
+        command.args(["-IS"]).arg(&self.variables["PROBE"]).arg(name).envs(&self.variables);
+        let output = command.output().expect("python3 runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Everything that is outside of a scene's workspace, and what became of the services.
+    fn state(&mut self, scene: &Scene) -> BTreeMap<PathBuf, String> {
+        let mut found = fingerprint(&scene.top, &[&scene.work, &scene.top.join("home/.local/state/reedclaw/wall")]);
+        let mut note = |name: &str, value: String| found.insert(name.into(), value);
+        note("victim", format!("{:?}", self.victim.try_wait()));
+        let reached = self.services.iter().filter(|it| it.accept().is_ok()).count();
+        note("connections", format!("{reached} {}", self.tcp.accept().is_ok()));
+        note("shared memory", fs::read_to_string(self.in_shm()).unwrap_or_default());
+        note("left running", running(&self.variables["WORD"]).join(" "));
+        found
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        let _ = self.victim.kill();
+        let _ = self.victim.wait();
+        self.probe("outside_ipc_gone");
+        let _ = fs::remove_file(self.in_shm());
+        let in_tmp = Path::new(&self.variables["HOSTONLY"]).parent().expect("a directory");
+        let _ = fs::remove_dir_all(in_tmp);
+    }
+}
+
+/// Every path below a directory with all that can be told of it without changing it.
+fn fingerprint(top: &Path, apart: &[&Path]) -> BTreeMap<PathBuf, String> {
+    let mut found = BTreeMap::new();
+    let mut waiting = vec![top.to_owned()];
+    while let Some(at) = waiting.pop() {
+        let Ok(data) = at.symlink_metadata() else { continue };
+        let times = if data.is_dir() { 0 } else { data.ctime() * 1_000_000_000 + data.ctime_nsec() };
+        let held = match (data.is_dir(), data.is_symlink(), data.is_file() && data.len() < 1 << 20) {
+            (true, ..) => {
+                let below = fs::read_dir(&at).into_iter().flatten().flatten().map(|it| it.path());
+                waiting.extend(below.filter(|path| !apart.contains(&path.as_path())));
+                Vec::new()
+            }
+            (_, true, _) => fs::read_link(&at).map(|it| it.into_os_string().into_encoded_bytes()).unwrap_or_default(),
+            (_, _, true) => fs::read(&at).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let mut names = [0_u8; 1024];
+        let count = rustix::fs::llistxattr(&at, &mut names[..]).unwrap_or(0);
+        let names = String::from_utf8_lossy(&names[..count]).into_owned();
+        let all = (
+            data.mode(),
+            data.uid(),
+            data.gid(),
+            data.nlink(),
+            times,
+            names,
+            String::from_utf8_lossy(&held).into_owned(),
+        );
+        found.insert(at, format!("{all:?}"));
+    }
+    found
+}
+
+/// The processes with a word in their arguments.
+fn running(word: &OsStr) -> Vec<String> {
+    let word = word.to_str().expect("UTF-8");
+    let all = fs::read_dir("/proc").expect("processes");
+    let arguments = all.filter_map(|it| fs::read_to_string(it.ok()?.path().join("cmdline")).ok());
+    arguments.filter(|words| words.split('\0').any(|it| it == word)).collect()
+}
+
+/// A home with secrets, a workspace in it, and files beside the home that a program may see.
+struct Scene {
+    _held: tempfile::TempDir,
+    top: PathBuf,
+    work: PathBuf,
+}
+
+impl Scene {
+    fn new(outside: &mut Outside) -> Self {
+        let held = tempfile::tempdir_in(outside.top.path()).expect("a directory");
+        let top = held.path().canonicalize().expect("a path");
+        let work = top.join("home/work");
+        for (name, text) in [
+            ("home/work/own.txt", "mine\n"),
+            ("home/work/sub/deep.txt", "deep\n"),
+            ("home/.ssh/id_rsa", SECRET),
+            ("home/.netrc", SECRET),
+            ("home/.docker/config.json", "{\"auths\": \"SECRET-KEY\"}"),
+            ("home/.local/state/reedclaw/receipts.jsonl", SECRET),
+            ("home/.local/state/reedclaw/wall/file", SECRET),
+            ("outside/canary.txt", "canary\n"),
+        ] {
+            let path = top.join(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            fs::write(path, text).expect("a file");
+        }
+        outside.services.truncate(2);
+        outside.listen(&top.join("outside/bus"));
+        outside.listen(&work.join("service.sock"));
+        Self { _held: held, top, work }
+    }
+
+    fn home(&self) -> PathBuf {
+        self.top.join("home")
+    }
+
+    fn bash(&self, script: &str, outside: &Outside) -> Command {
+        let mut command = Command::new("bash");
+        command.args(["--noprofile", "--norc", "-c", script]).current_dir(&self.work).env_clear();
+        command.envs(self.variables(outside)).stdin(Stdio::null());
+        command
+    }
+
+    fn variables(&self, outside: &Outside) -> BTreeMap<OsString, OsString> {
+        let own = [
+            ("PATH", TEST_PATH.into()),
+            ("LANG", "C.UTF-8".into()),
+            ("HOME", self.home().into_os_string()),
+            ("OUT", self.top.join("outside").into_os_string()),
+            ("WALL", self.home().join(".local/state/reedclaw/wall").into_os_string()),
+        ];
+        let all = outside.variables.iter().map(|(name, value)| (*name, value.clone()));
+        all.chain(own).map(|(name, value)| (name.into(), value)).collect()
+    }
+
+    fn grant(&self, outside: &Outside, view: View) -> Grant {
+        let mut masked = credentials(&self.home());
+        masked.push(self.home().join(".local/state/reedclaw"));
+        masked.extend(Some(self.work.join("secret")).filter(|it| it.exists()));
+        Grant {
+            masked,
+            view,
+            read_only: protected(&self.work),
+            homes: vec![self.home()],
+            env: self.variables(outside),
+            limits: Limits { file_bytes: 16 << 30, ..Limits::default() },
+            ..Grant::new(self.work.clone())
+        }
+    }
+}
+
+/// A column of the table.
+struct Column {
+    at: usize,
+    sandbox: Sandbox,
+    outside: Outside,
+}
+
+impl Column {
+    /// Nothing where the tier doesn't work here.
+    fn new(name: &str) -> Option<Self> {
+        let at = COLUMNS.iter().position(|column| column.2 == name).expect("a column");
+        let mut outside = Outside::new();
+        let state = outside.top.path().join("wall");
+        let place = Place { state: Some(state), workspace: None };
+        let sandbox = Sandbox::of_tier(Mode::Require, COLUMNS[at].0, outside.helper.clone(), &place);
+        let is_there = require_that(sandbox.is_ok(), &format!("{name}: {:?}", sandbox.as_ref().err()));
+        outside.variables.insert("FD", "99".into());
+        is_there.then(|| Self { at, sandbox: sandbox.expect("a sandbox"), outside })
+    }
+
+    fn view(&self, scene: &Scene) -> (View, Option<Arc<Layer>>) {
+        match COLUMNS[self.at].1 {
+            Sight::Look => (View::Look, None),
+            Sight::Work => (View::Work, None),
+            Sight::Copy => {
+                let layer = self.sandbox.layer(&scene.work).expect("a layer");
+                (View::Copy(Arc::clone(&layer)), Some(layer))
+            }
+        }
+    }
+
+    /// Runs a case in a fresh scene; gives the letter of what came of it, and what is wrong with it.
+    fn run(&mut self, case: &Case) -> (char, Vec<String>) {
+        let scene = Scene::new(&mut self.outside);
+        if !case.setup.is_empty() {
+            let output = scene.bash(case.setup, &self.outside).output().expect("it runs");
+            assert!(output.status.success(), "{}: {}", case.name, String::from_utf8_lossy(&output.stderr));
+        }
+        let apart: [&Path; 0] = [];
+        let before = (self.outside.state(&scene), fingerprint(&scene.work, &apart));
+        let (view, layer) = self.view(&scene);
+        let mut grant = scene.grant(&self.outside, view);
+        if case.name == "fork-bomb" {
+            grant.limits.processes = 40;
+        }
+        let words = ["--noprofile", "--norc", "-c", case.script].map(OsString::from);
+        let Ok(command) = self.sandbox.command(OsStr::new("bash"), &words, &grant) else { return ('r', Vec::new()) };
+        let (has_succeeded, text) = self.end_of(command);
+        let mut wrong = Vec::new();
+        if text.contains(SECRET) || text.contains("FORBIDDEN-TEXT") {
+            wrong.push(format!("it printed a secret: {text}"));
+        }
+        if text.contains("reedclaw: sandbox:") {
+            wrong.push(text.clone());
+        }
+        let outside = difference(&before.0, &self.outside.state(&scene));
+        let is_known = self.expected(case) == "x";
+        let letter_outside = (!outside.is_empty() && is_known).then_some('x');
+        wrong.extend(outside.into_iter().filter(|_| !is_known));
+        let after = fingerprint(&scene.work, &apart);
+        let is_same = before.1 == after;
+        if COLUMNS[self.at].1 != Sight::Work && !is_same {
+            wrong.extend(difference(&before.1, &after));
+        }
+        let limits = CollectLimits { entries_max: 2_000, ..CollectLimits::default() };
+        let changes = layer.as_ref().map(|layer| collect(layer, &scene.work, &limits));
+        let letter = match (has_succeeded, changes) {
+            (_, Some(Err(CollectError::TooMany(_) | CollectError::Path { .. }))) => 'b',
+            (_, Some(Err(error))) => panic!("{}: {error}", case.name),
+            (false, _) => 'e',
+            (true, Some(Ok(changes))) => {
+                let is_protected = changes
+                    .items
+                    .iter()
+                    .any(|it| known_paths::protected(it.path.as_os_str().as_encoded_bytes()).is_some());
+                if changes.is_empty() {
+                    'p'
+                } else if is_protected {
+                    'D'
+                } else {
+                    'd'
+                }
+            }
+            (true, None) => {
+                if is_same {
+                    'p'
+                } else {
+                    'w'
+                }
+            }
+        };
+        let letter = letter_outside.unwrap_or(letter);
+        if !self.expected(case).contains(letter) {
+            wrong.push(format!("{letter} and not {}: {text}", self.expected(case)));
+        }
+        (letter, wrong)
+    }
+
+    fn expected(&self, case: &Case) -> &'static str {
+        case.expected.split(' ').nth(self.at).expect("a word for each column")
+    }
+
+    /// Runs a command to its end, and ends what it left; gives whether it succeeded, and what it printed.
+    fn end_of(&self, mut command: Command) -> (bool, String) {
+        let mut out = tempfile::tempfile().expect("a file");
+        let copy = || Stdio::from(out.try_clone().expect("a descriptor"));
+        command.stdin(Stdio::null()).stdout(copy()).stderr(copy());
+        let secret = fs::File::open(self.outside.top.path().join("probe.py")).expect("a file");
+        let leaked = leaked(&secret, 99);
+        let mut child = command.spawn().expect("it starts");
+        drop(leaked);
+        let id = nix::unistd::Pid::from_raw(child.id().cast_signed());
+        let began = Instant::now();
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
+        while matches!(waitid(Id::Pid(id), flags), Ok(WaitStatus::StillAlive)) && began.elapsed() < CASE_TIME {
+            std::thread::park_timeout(Duration::from_millis(2));
+        }
+        let is_late = began.elapsed() >= CASE_TIME;
+        // The overlay tier ends what is left by itself.
+        if is_late || COLUMNS[self.at].0 != Tier::Overlay {
+            let _ = end(child.id(), Duration::from_millis(50));
+        }
+        let status = child.wait().expect("its end");
+        let mut bytes = Vec::new();
+        out.rewind().and_then(|()| out.read_to_end(&mut bytes)).expect("what it printed");
+        let late = if is_late { "it did not end\n" } else { "" };
+        (status.success(), format!("{late}{}", String::from_utf8_lossy(&bytes)))
+    }
+}
+
+/// A descriptor that whatever is started inherits, as a careless library leaves it.
+fn leaked(file: &fs::File, number: i32) -> OwnedFd {
+    let leaked = rustix::io::fcntl_dupfd_cloexec(file, number).expect("a descriptor");
+    rustix::io::fcntl_setfd(&leaked, rustix::io::FdFlags::empty()).expect("no close on exec");
+    leaked
+}
+
+fn difference(before: &BTreeMap<PathBuf, String>, after: &BTreeMap<PathBuf, String>) -> Vec<String> {
+    let paths: std::collections::BTreeSet<&PathBuf> = before.keys().chain(after.keys()).collect();
+    let differing = paths.into_iter().filter(|path| before.get(*path) != after.get(*path));
+    differing
+        .map(|path| format!("{} was {:?} and is {:?}", path.display(), before.get(path), after.get(path)))
+        .collect()
+}
+
+/// Runs the table in a column, and again as an ordinary user.
+fn run_all(name: &str) {
+    let as_other = again_as_other();
+    if let Some(mut column) = Column::new(name) {
+        let is_root = nix::unistd::geteuid().is_root();
+        let wanted = std::env::var("REEDCLAW_TEST_ESCAPE_CASE").ok();
+        let (mut rows, mut failures) = (String::new(), Vec::new());
+        for case in CASES.iter().filter(|case| wanted.as_ref().is_none_or(|wanted| wanted == case.name)) {
+            let needs =
+                [("strace-pipe", "strace"), ("zdotdir-zsh", "zsh"), ("gconv-path", "gcc"), ("ld-preload", "gcc")];
+            let is_missing = needs.iter().any(|(name, program)| *name == case.name && find(program).is_none());
+            // The kernel holds the limit on processes for ordinary users only.
+            if is_missing || column.expected(case) == "-" || is_root && case.name == "fork-bomb" {
+                rows.push_str(&format!("{}\t-\n", case.name));
+                continue;
+            }
+            let (letter, wrong) = column.run(case);
+            rows.push_str(&format!("{}\t{letter}{}\n", case.name, if wrong.is_empty() { "" } else { "!" }));
+            failures.extend(wrong.into_iter().map(|wrong| format!("{}: {wrong}", case.name)));
+        }
+        let who = if is_root { "root" } else { "user" };
+        fs::write(results().join(format!("{who}-{name}.tsv")), rows).expect("a table");
+        let other = as_other.as_deref().unwrap_or_default();
+        assert!(failures.is_empty(), "{name}, {who}:\n{}\n{other}", failures.join("\n"));
+    }
+    assert!(as_other.is_none(), "{}", as_other.unwrap_or_default());
+}
+
+#[test]
+fn nothing_escapes_the_overlay_with_a_copy() {
+    run_all("overlay-copy");
+}
+
+#[test]
+fn nothing_escapes_the_overlay_with_the_workspace() {
+    run_all("overlay-work");
+}
+
+#[test]
+fn nothing_escapes_bubblewrap_looking() {
+    run_all("bubblewrap-look");
+}
+
+#[test]
+fn nothing_escapes_bubblewrap_working() {
+    run_all("bubblewrap-work");
+}
+
+#[test]
+fn nothing_escapes_landlock_looking() {
+    run_all("landlock-look");
+}
+
+#[test]
+fn nothing_escapes_landlock_working() {
+    run_all("landlock-work");
+}

@@ -1,0 +1,180 @@
+//! Places and pairs of commands that one row of the table can't show: a workspace in an odd place, what one command leaves in
+//! its private home for the next, and the network of a job.
+
+use super::*;
+
+/// Runs a test here and, where this is root, as an ordinary user.
+fn as_both(test: impl FnOnce()) {
+    test();
+    if let Some(failure) = again_as_other() {
+        panic!("{failure}");
+    }
+}
+
+impl Column {
+    fn overlay() -> Option<Self> {
+        Self::new("overlay-copy")
+    }
+
+    /// Runs a script on a copy, or in another view.
+    fn script(&self, scene: &Scene, script: &str, change: impl FnOnce(&mut Grant)) -> (bool, String) {
+        let (view, _layer) = self.view(scene);
+        let mut grant = scene.grant(&self.outside, view);
+        change(&mut grant);
+        self.end_of(self.command(script, &grant))
+    }
+
+    fn command(&self, script: &str, grant: &Grant) -> Command {
+        let words = ["--noprofile", "--norc", "-c", script].map(OsString::from);
+        self.sandbox.command(OsStr::new("bash"), &words, grant).expect("a command")
+    }
+}
+
+#[test]
+fn what_a_command_leaves_in_its_private_home_leads_the_next_one_nowhere() {
+    as_both(|| {
+        let Some(mut column) = Column::overlay() else { return };
+        let scene = Scene::new(&mut column.outside);
+        fs::create_dir_all(scene.home().join("deep/project")).expect("a folder");
+        let deep = Scene { work: scene.home().join("deep/project"), top: scene.top.clone(), _held: scene._held };
+        let before = column.outside.state(&deep);
+        // Links where the next jail makes its mount points, in the home and in `/tmp`, and where a tool appears later.
+        let plants = "cd ~; mv deep d; ln -s $OUT deep; ln -s $OUT .cargo; ln -s $OUT .local; ln -s $OUT /tmp/project; \
+                      ln -s $OUT/canary.txt .gitconfig; echo planted";
+        let (is_done, text) = column.script(&deep, plants, |_| ());
+        assert!(is_done, "{text}");
+        fs::create_dir_all(deep.home().join(".cargo/bin")).expect("a folder");
+        fs::create_dir_all(deep.home().join(".local/bin")).expect("a folder");
+        fs::write(deep.home().join(".gitconfig"), "").expect("a file");
+        let with_tools = column.outside.state(&deep);
+        let (is_done, text) = column.script(&deep, "pwd; echo new >new.txt; ls; ls -d ~/.cargo/x; true", |_| ());
+        assert!(is_done && text.contains("new.txt"), "{text}");
+        assert!(text.starts_with(deep.work.to_str().expect("UTF-8")), "{text}");
+        assert_eq!(difference(&with_tools, &column.outside.state(&deep)), [""; 0]);
+        assert!(before.len() < with_tools.len() && !deep.work.join("new.txt").exists());
+        assert_eq!(fs::read_dir(deep.top.join("outside")).expect("a list").count(), 2, "nothing was made outside");
+    });
+}
+
+#[test]
+fn a_home_as_the_workspace_shows_no_secret() {
+    as_both(|| {
+        let Some(mut column) = Column::overlay() else { return };
+        let scene = Scene::new(&mut column.outside);
+        let home = Scene { work: scene.home(), top: scene.top.clone(), _held: scene._held };
+        let before = (column.outside.state(&home), fingerprint(&home.work, &[]));
+        let layer = column.sandbox.layer(&home.work).expect("a layer");
+        let grant = home.grant(&column.outside, View::Copy(Arc::clone(&layer)));
+        let script =
+            "grep -rs SECRET-KEY . ; echo x >.bashrc; echo x >.ssh/authorized_keys; mv .ssh s; cat s/id_rsa; true";
+        let (is_done, text) = column.end_of(column.command(script, &grant));
+        assert!(is_done && !text.contains(SECRET), "{text}");
+        let changes = collect(&layer, &home.work, &CollectLimits::default()).expect("changes");
+        let paths: Vec<_> = changes.items.iter().map(|it| it.path.display().to_string()).collect();
+        assert_eq!(paths, [".bashrc"]);
+        assert_eq!(difference(&before.0, &column.outside.state(&home)), [""; 0]);
+        assert_eq!(difference(&before.1, &fingerprint(&home.work, &[])), [""; 0]);
+        let grant = Grant { workspace: "/".into(), ..home.grant(&column.outside, View::Look) };
+        let refused = column.sandbox.command(OsStr::new("true"), &[], &grant).expect_err("a refusal");
+        assert!(refused.message.contains("it holds the whole system"), "{refused}");
+    });
+}
+
+#[test]
+fn a_file_of_somebody_else_stays() {
+    as_both(|| {
+        let Some(place) = std::env::var_os(AGAIN) else { return };
+        let Some(mut column) = Column::overlay() else { return };
+        let scene = Scene::new(&mut column.outside);
+        // Anyone may write it, and the directory is ours; the copy would be ours, too, so there is none.
+        let foreign = Path::new(&place).join("foreign/overlay-copy");
+        fs::rename(foreign, scene.work.join("theirs.txt")).expect("a file");
+        let (is_done, text) = column.script(&scene, "echo more >>theirs.txt", |_| ());
+        assert!(!is_done, "{text}");
+        let data = fs::metadata(scene.work.join("theirs.txt")).expect("a file");
+        assert_eq!((data.uid(), data.len()), (0, 7));
+    });
+}
+
+/// Tells this very test, started in a mount namespace of its own, that it is.
+const MOUNTED: &str = "REEDCLAW_TEST_ESCAPE_MOUNTED";
+
+#[test]
+fn a_workspace_with_a_mount_below_gets_another_tier() {
+    if let Some(work) = std::env::var_os(MOUNTED) {
+        let state = Path::new(&work).with_file_name("wall");
+        let place = Place { state: Some(state), workspace: Some(work.into()) };
+        let overlay = Sandbox::of_tier(Mode::Require, Tier::Overlay, program(), &place);
+        assert!(overlay.expect_err("a refusal").contains("another file system is mounted"));
+        let other = Sandbox::detect(Mode::Require, program(), &place);
+        assert!(other.tier() < Tier::Overlay && other.tier() > Tier::None, "{:?}", other.tier());
+        return;
+    }
+    if !crate::need::require_root() || !require(&["unshare", "mount"]) {
+        return;
+    }
+    let dir = tempfile::tempdir_in(outside_of_tmp()).expect("a directory");
+    fs::create_dir_all(dir.path().join("work/below")).expect("a folder");
+    let name = std::thread::current().name().expect("the test's name").to_owned();
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", "mount -t tmpfs none \"$1/below\" && exec \"$0\" --exact \"$2\""]);
+    command.arg(std::env::current_exe().expect("this test")).arg(dir.path().join("work")).arg(name);
+    let ended = command.env(MOUNTED, dir.path().join("work")).output().expect("it runs");
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+}
+
+/// A program that gets a page from a port of this machine's loopback.
+const GETS: &str = "import sys, urllib.request as r; print(r.urlopen(f'http://127.0.0.1:{sys.argv[1]}/own.txt', timeout=5).read().decode())";
+
+#[test]
+fn the_server_of_a_job_is_reached_by_the_next_command_and_not_from_outside() {
+    as_both(|| {
+        let Some(mut column) = Column::overlay() else { return };
+        let scene = Scene::new(&mut column.outside);
+        let git = scene.bash("git init -q .; mkdir -p .git/hooks; echo x >.git/hooks/x", &column.outside).status();
+        assert!(git.expect("git runs").success());
+        let job = |script: &str, network: bool| {
+            let grant = Grant { network, ..scene.grant(&column.outside, View::Work) };
+            let mut command = column.command(script, &grant);
+            let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("a job");
+            let mut byte = [0];
+            let read = child.stdout.as_mut().expect("its output").read(&mut byte).expect("a byte");
+            assert_eq!((read, &byte), (1, b"+"), "the job says when it serves");
+            child
+        };
+        let port = column.outside.variables["PORT"].to_str().expect("UTF-8").parse::<u16>().expect("a port");
+        // The port is taken outside: its loopback is another one.
+        let serves = format!(
+            "python3 -IS -c \"import http.server as h; s = h.HTTPServer(('127.0.0.1', {port}), h.SimpleHTTPRequestHandler); \
+             print('+', end='', flush=True); s.serve_forever()\" 2>/dev/null"
+        );
+        let mut server = job(&serves, false);
+        let gets = format!("python3 -IS -c \"{GETS}\" {port}");
+        let of = |child: &Child| Some(child.id());
+        let (is_reached, text) = column.script(&scene, &gets, |grant| grant.network_of = of(&server));
+        assert!(is_reached && text == "mine\n\n", "{text}");
+        let (is_reached, text) = column.script(&scene, &gets, |_| ());
+        assert!(!is_reached, "without the job's network: {text}");
+        assert!(column.outside.tcp.accept().is_err(), "somebody connected outside");
+        // Its walls are those of every command.
+        let (is_done, _) = column.script(&scene, "python3 -IS $PROBE tcp4_out", |grant| grant.network_of = of(&server));
+        assert!(!is_done && column.outside.tcp.accept().is_err());
+        // Files that other programs run are locked, others are written directly.
+        let mut writer =
+            job("echo x >made.txt; echo x >.git/hooks/x; echo x >>.git/config; mv .git g; printf +; sleep 60", false);
+        assert!(scene.work.join("made.txt").exists() && !scene.work.join("g").exists());
+        assert_eq!(fs::read_to_string(scene.work.join(".git/hooks/x")).expect("a hook"), "x\n");
+        assert!(!fs::read_to_string(scene.work.join(".git/config")).expect("a file").contains("x\n"));
+        // A job with the network of the machine doesn't lend it to a command without, nor does one that has ended.
+        let mut granted = job("printf +; sleep 60", true);
+        let out = "python3 -IS $PROBE host_loopback_port";
+        let (is_done, text) = column.script(&scene, out, |grant| grant.network_of = of(&granted));
+        assert!(!is_done && column.outside.tcp.accept().is_err(), "{text}");
+        for child in [&mut server, &mut writer, &mut granted] {
+            assert!(end(child.id(), Duration::from_millis(50)));
+            child.wait().expect("its end");
+        }
+        let (is_done, text) = column.script(&scene, "echo alone", |grant| grant.network_of = of(&server));
+        assert!(is_done && text == "alone\n", "{text}");
+    });
+}

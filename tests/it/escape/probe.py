@@ -1,0 +1,284 @@
+"""What a program tries against its sandbox, one function for each case: exit status 0 if it got through."""
+
+import array
+import ctypes
+import errno
+import fcntl
+import os
+import socket
+import struct
+import sys
+import termios
+import time
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+ENV = os.environ
+OUT = ENV.get("OUT", "")
+HOME = ENV.get("HOME", "")
+CALLS = {
+    "x86_64": {"openat2": 437, "setns": 308, "mount": 165, "pivot_root": 155, "umount2": 166, "ptrace": 101,
+               "io_uring_setup": 425, "bpf": 321, "keyctl": 250, "perf_event_open": 298, "mknod": 133,
+               "open_tree": 428, "process_vm_readv": 310, "unshare": 272, "clone": 56, "semget": 64, "shmget": 29,
+               "shmat": 30, "mq_open": 240, "open_by_handle_at": 304, "pidfd_getfd": 438, "clone3": 435},
+    "aarch64": {"openat2": 437, "setns": 268, "mount": 40, "pivot_root": 41, "umount2": 39, "ptrace": 117,
+                "io_uring_setup": 425, "bpf": 280, "keyctl": 219, "perf_event_open": 241, "open_tree": 428,
+                "process_vm_readv": 270, "unshare": 97, "clone": 220, "semget": 190, "shmget": 194, "shmat": 196,
+                "mq_open": 180, "open_by_handle_at": 265, "pidfd_getfd": 438, "clone3": 435},
+}[os.uname().machine]
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWNS = 0x20000
+
+
+def call(name, *arguments):
+    """A system call; raises what it fails with."""
+    ctypes.set_errno(0)
+    result = LIBC.syscall(CALLS[name], *arguments)
+    if result < 0:
+        raise OSError(ctypes.get_errno(), name)
+    return result
+
+
+def held(attempt, expected=(errno.EPERM,)):
+    """The attempt must be refused as expected: any other error may only say that this kernel lacks it."""
+    try:
+        attempt()
+    except OSError as error:
+        print(error)
+        sys.exit(1 if error.errno in expected else 0)
+    sys.exit(0)
+
+
+# Metadata outside.
+
+
+def chmod_outside(): os.chmod(f"{OUT}/canary.txt", 0o600)
+def chmod_by_descriptor(): os.fchmod(os.open(f"{OUT}/canary.txt", os.O_RDONLY), 0o600)
+def chown_outside(): os.chown(f"{OUT}/canary.txt", os.getuid(), os.getgid())
+def utime_outside(): os.utime(f"{OUT}/canary.txt", (1, 1))
+def utime_by_descriptor(): os.utime(os.open(f"{OUT}/canary.txt", os.O_RDONLY), (1, 1))
+def setxattr_outside(): os.setxattr(f"{OUT}/canary.txt", "user.reached", b"1")
+def chmod_ssh_key(): os.chmod(f"{HOME}/.ssh/id_rsa", 0o666)
+def chmod_by_link():
+    if not os.path.lexists("way"):
+        os.symlink(f"{OUT}/canary.txt", "way")
+    os.chmod("way", 0o600)
+def rename_outside(): os.rename(f"{OUT}/canary.txt", f"{OUT}/moved.txt")
+def exchange_with_outside():
+    # RENAME_EXCHANGE
+    if LIBC.renameat2(-100, b"own.txt", -100, f"{OUT}/canary.txt".encode(), 2) < 0:
+        raise OSError(ctypes.get_errno(), "renameat2")
+
+
+# Bits that make a file run as its owner or group, and devices.
+
+
+def setuid_by_openat_mode():
+    os.close(os.open("t", os.O_CREAT | os.O_WRONLY, 0o4755))
+    sys.exit(0 if os.stat("t").st_mode & 0o4000 else 1)
+
+
+def setuid_by_openat2():
+    how = struct.pack("QQQ", os.O_CREAT | os.O_WRONLY, 0o4755, 0)
+    held(lambda: call("openat2", -100, b"t", how, 24), (errno.ENOSYS,))
+
+
+def mknod_device(): held(lambda: os.mknod("d", 0o20666, os.makedev(1, 3)))
+def mknod_whiteout(): held(lambda: os.mknod("d", 0o20000, 0))
+def fake_opaque_xattr(): os.setxattr("sub", "user.overlay.opaque", b"y")
+def fake_whiteout_xattr(): os.setxattr("own.txt", "user.overlay.whiteout", b"y")
+def fake_redirect_xattr(): os.setxattr("sub", "user.overlay.redirect", b"/outside")
+
+
+# Networks and sockets.
+
+
+def connects(family, kind, address):
+    with socket.socket(family, kind) as other:
+        other.settimeout(1)
+        try:
+            other.connect(address)
+            other.send(b"out")
+        except TimeoutError:
+            # It went out, wherever it got.
+            pass
+
+
+def tcp4_out(): connects(socket.AF_INET, socket.SOCK_STREAM, (ENV["HOSTADDR"], int(ENV["PORT"])))
+def tcp6_out(): connects(socket.AF_INET6, socket.SOCK_STREAM, ("2001:db8::1", 80))
+def udp_dns(): connects(socket.AF_INET, socket.SOCK_DGRAM, ("192.0.2.1", 53))
+def raw(): socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+def ping_socket(): connects(socket.AF_INET, socket.SOCK_DGRAM, ("192.0.2.1", 0))
+def vsock(): held(lambda: socket.socket(40, socket.SOCK_STREAM))
+def af_alg(): held(lambda: socket.socket(38, socket.SOCK_SEQPACKET))
+def packet(): held(lambda: socket.socket(17, socket.SOCK_RAW))
+def host_loopback_port(): connects(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", int(ENV["PORT"])))
+def abstract_socket(): connects(socket.AF_UNIX, socket.SOCK_STREAM, "\0" + ENV["ABSTRACT"])
+def docker_socket(): connects(socket.AF_UNIX, socket.SOCK_STREAM, ENV["SOCKET_TMP"])
+def session_bus(): connects(socket.AF_UNIX, socket.SOCK_STREAM, f"{OUT}/bus")
+def socket_of_workspace(): connects(socket.AF_UNIX, socket.SOCK_STREAM, "service.sock")
+
+
+def netlink_audit(): held(lambda: socket.socket(16, socket.SOCK_RAW, 9))
+
+
+def netlink_write():
+    # RTM_NEWLINK on interface 1: bring it down.
+    message = struct.pack("IHHII", 32, 16, 5, 1, 0) + struct.pack("BBHiII", 0, 0, 0, 1, 0, 1)
+    with socket.socket(16, socket.SOCK_RAW, 0) as route:
+        route.send(message)
+        answer = route.recv(4096)
+    code = struct.unpack_from("i", answer, 16)[0]
+    if code != 0:
+        raise OSError(-code, "netlink")
+
+
+# Memory that processes share.
+
+
+def shmat_user_segment():
+    segment = call("shmget", int(ENV["SHMKEY"]), 0, 0o600)
+    LIBC.shmat.restype = ctypes.c_void_p
+    at = LIBC.shmat(segment, None, 0)
+    if at == ctypes.c_void_p(-1).value:
+        raise OSError(ctypes.get_errno(), "shmat")
+    ctypes.memmove(at, b"bad", 3)
+
+
+def semaphores(): call("semget", int(ENV["SHMKEY"]), 1, 0o600)
+def posix_mq(): call("mq_open", ENV["MQ"][1:].encode(), os.O_RDWR, 0, None)
+def posix_mq_new(): held(lambda: call("mq_open", ENV["MQ"][1:].encode() + b"n", os.O_RDWR | os.O_CREAT, 0o600, None))
+def dev_shm_file(): open(f"/dev/shm/{ENV['DEVSHM']}").read()
+
+
+# Other processes.
+
+
+def kill_outside(): os.kill(int(ENV["VICTIM"]), 9)
+def ptrace_outside(): held(lambda: call("ptrace", 16, int(ENV["VICTIM"]), 0, 0), (errno.EPERM, errno.ESRCH))
+def ptrace_own():
+    child = os.fork()
+    if child == 0:
+        time.sleep(5)
+        os._exit(0)
+    held(lambda: call("ptrace", 16, child, 0, 0))
+def process_vm_readv(): held(lambda: call("process_vm_readv", os.getpid(), None, 0, None, 0, 0))
+def proc_pid_environ(): sys.exit(0 if open(f"/proc/{ENV['VICTIM']}/environ", "rb").read() else 1)
+def proc_pid_root(): os.listdir(f"/proc/{ENV['VICTIM']}/root/")
+def proc_mem(): open(f"/proc/{ENV['VICTIM']}/mem", "rb")
+def keeper_by_proc(): open("/proc/1/mem", "r+b")
+def keeper_root(): open(f"/proc/1/root{ENV['HOSTONLY']}")
+def keeper_descriptors(): sys.exit(0 if os.listdir("/proc/1/fd") else 1)
+def pidfd_of_keeper():
+    def get():
+        call("pidfd_getfd", os.pidfd_open(1), 0, 0)
+    held(get)
+
+
+# The kernel's own doors.
+
+
+def nested_userns(): held(lambda: call("unshare", CLONE_NEWUSER))
+def clone_userns():
+    def clone():
+        if call("clone", CLONE_NEWUSER | 17, 0, 0, 0, 0) == 0:
+            os._exit(0)
+    held(clone)
+def clone3_userns(): held(lambda: call("clone3", struct.pack("Q", CLONE_NEWUSER) + bytes(80), 88), (errno.ENOSYS,))
+def setns_by_fd():
+    own = os.open("/proc/self/ns/net", os.O_RDONLY)
+    held(lambda: call("setns", own, 0))
+def mount(): held(lambda: call("mount", b"none", b".", b"tmpfs", 0, None))
+def remount(): held(lambda: call("mount", None, b"/", None, 32 | 4096, None))
+def open_tree(): held(lambda: call("open_tree", -100, b"/", 1))
+def pivot_again(): held(lambda: call("pivot_root", b".", b"."))
+def umount_masks(): held(lambda: call("umount2", os.path.realpath("secret").encode(), 2))
+def by_handle(): held(lambda: call("open_by_handle_at", -100, bytes(16), 0))
+def io_uring(): held(lambda: call("io_uring_setup", 1, ctypes.create_string_buffer(256)))
+def bpf(): held(lambda: call("bpf", 0, ctypes.create_string_buffer(128), 128))
+def keyctl(): held(lambda: call("keyctl", 0, -3, 0))
+def perf(): held(lambda: call("perf_event_open", ctypes.create_string_buffer(128), 0, -1, -1, 0))
+
+
+def terminal(request, argument):
+    master, slave = os.openpty()
+    held(lambda: fcntl.ioctl(slave, request, argument))
+
+
+def tiocsti(): terminal(termios.TIOCSTI, b"x")
+def tiocsti_high_bits(): held(lambda: LIBC.ioctl(0, ctypes.c_ulong(0x100000000 | termios.TIOCSTI), b"x") and err())
+def tioclinux(): terminal(termios.TIOCLINUX, b"\3" + bytes(16))
+def err(): raise OSError(ctypes.get_errno(), "ioctl")
+
+
+# Processes that stay, and things that are too many.
+
+
+def double_fork():
+    if os.fork() == 0:
+        try:
+            os.setsid()
+        except OSError:
+            os.setpgid(0, 0)
+        if os.fork() == 0:
+            os.execvp("sleep", ["sleep", ENV["WORD"]])
+        os._exit(0)
+
+
+def fork_bomb():
+    """Counted, not let loose: each child waits to be ended."""
+    made = 0
+    while made < 3000:
+        try:
+            if os.fork() == 0:
+                time.sleep(60)
+                os._exit(0)
+        except OSError:
+            sys.exit(1)
+        made += 1
+
+
+def deep_tree():
+    for _ in range(300):
+        os.mkdir("a-name-of-thirty-characters-xx")
+        os.chdir("a-name-of-thirty-characters-xx")
+    open("bottom", "w").close()
+
+
+def many_files():
+    os.mkdir("many")
+    for number in range(3000):
+        open(f"many/{number}", "w").close()
+
+
+def inherited_descriptor(): os.read(int(ENV["FD"]), 10)
+
+
+def cwd_of_old_root():
+    for _ in range(60):
+        os.chdir("..")
+    open(ENV["HOSTONLY"].lstrip("/"))
+
+
+# Run outside, before a case: what a program of the user's has.
+
+
+def outside_ipc():
+    segment = call("shmget", int(ENV["SHMKEY"]), 4096, 0o1600)
+    call("semget", int(ENV["SHMKEY"]), 1, 0o1600)
+    call("mq_open", ENV["MQ"][1:].encode(), os.O_RDWR | os.O_CREAT, 0o600, None)
+    print(segment)
+
+
+def outside_ipc_gone():
+    LIBC.shmctl(LIBC.shmget(int(ENV["SHMKEY"]), 0, 0), 0, None)
+    LIBC.semctl(LIBC.semget(int(ENV["SHMKEY"]), 0, 0), 0, 0)
+    os.close(os.open("/dev/null", os.O_RDONLY))
+    ctypes.CDLL("librt.so.1").mq_unlink(ENV["MQ"].encode())
+
+
+if __name__ == "__main__":
+    try:
+        globals()[sys.argv[1]]()
+    except OSError as error:
+        print(error)
+        sys.exit(1)
