@@ -339,7 +339,7 @@ impl Column {
         let at = COLUMNS.iter().position(|column| column.2 == name).expect("a column");
         let mut outside = Outside::new();
         let state = outside.top.path().join("wall");
-        let place = Place { state: Some(state), workspace: None };
+        let place = Place { state: Some(state), ..Place::default() };
         let sandbox = Sandbox::of_tier(Mode::Require, COLUMNS[at].0, outside.helper.clone(), &place);
         let is_there = require_that(sandbox.is_ok(), &format!("{name}: {:?}", sandbox.as_ref().err()));
         outside.variables.insert("FD", "99".into());

@@ -103,7 +103,7 @@ const MOUNTED: &str = "REEDCLAW_TEST_ESCAPE_MOUNTED";
 fn a_workspace_with_a_mount_below_gets_another_tier() {
     if let Some(work) = std::env::var_os(MOUNTED) {
         let state = Path::new(&work).with_file_name("wall");
-        let place = Place { state: Some(state), workspace: Some(work.into()) };
+        let place = Place { state: Some(state), workspace: Some(work.into()), ..Place::default() };
         let overlay = Sandbox::of_tier(Mode::Require, Tier::Overlay, program(), &place);
         assert!(overlay.expect_err("a refusal").contains("another file system is mounted"));
         let other = Sandbox::detect(Mode::Require, program(), &place);
