@@ -1,4 +1,5 @@
-//! The policy as tables and properties. `blocked.txt` and `benign.txt` hold command lines; they are parsed, never run.
+//! The policy as tables and properties. `tests/data/policy` holds command lines, each with the verdict that it had when
+//! the tables were frozen; they are parsed, never run.
 
 use std::time::{Duration, Instant};
 
@@ -33,18 +34,18 @@ fn lines(table: &'static str) -> Vec<(&'static str, String)> {
         match line.strip_prefix("## ") {
             Some(name) => category = name,
             None if line.is_empty() || category.is_empty() => {}
-            None => found.push((category, line.replace('␤', "\n"))),
+            None => found.extend(line.split_once('\t').map(|(_, line)| (category, line.replace('␤', "\n")))),
         }
     }
     found
 }
 
 fn blocked() -> Vec<(&'static str, String)> {
-    lines(include_str!("blocked.txt"))
+    lines(include_str!("../../tests/data/policy/blocked.txt"))
 }
 
 fn benign() -> Vec<(&'static str, String)> {
-    lines(include_str!("benign.txt"))
+    lines(include_str!("../../tests/data/policy/benign.txt"))
 }
 
 #[test]
