@@ -12,6 +12,7 @@
 // floor 0
 pub mod base;
 // floor 1
+pub mod bash;
 pub mod proto;
 pub mod syntax;
 // floor 2: pure, no I/O, no clock

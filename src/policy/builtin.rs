@@ -134,7 +134,7 @@ impl Run<'_, '_> {
                     let typed = ["\\C-m", "\\C-M", "\\C-j", "\\C-J"]
                         .iter()
                         .fold(code.to_owned(), |it, key| it.replace(key, "\n"));
-                    self.code_elsewhere(&text::unescaped(&typed, true).replace('\r', "\n"));
+                    self.code_elsewhere(&crate::bash::unescaped(&typed, true).replace('\r', "\n"));
                 }
             }
             "complete" | "compgen" => {

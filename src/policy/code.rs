@@ -294,7 +294,7 @@ fn string_at<'a>(rest: &'a str, before: &[Piece], language: &str) -> Option<(Str
     let length = at.unwrap_or(body.len());
     let inner = &body[..length];
     let is_raw = text::listed("r R rb br", name) && !is_perl;
-    let mut made = if inner.contains('\\') && !is_raw { text::unescaped(inner, true) } else { inner.to_owned() };
+    let mut made = if inner.contains('\\') && !is_raw { crate::bash::unescaped(inner, true) } else { inner.to_owned() };
     let (marks, has_sigil) = marks_of(c, name, language);
     if !marks.is_empty() {
         made = holes(&made, marks, has_sigil);

@@ -6,8 +6,8 @@ use super::builtin;
 use super::expand::Fields;
 use super::run::{Run, Streams, Value};
 use super::state::Var;
-use super::syntax::Command;
 use super::text::{self, ANY, DECODED, FILE, NET, OUTPUT, SETTINGS, has_open, has_pattern, is_known};
+use crate::bash::Command;
 use crate::proto::action::{Effect, Risk};
 
 /// Functions inside each other.

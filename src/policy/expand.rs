@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use super::run::{Run, Value};
 use super::state::Var;
-use super::syntax::{Change, Parameter, Part, Word};
 use super::text::{self, ANY, NAME, alive, dead, has_open, is_known};
+use crate::bash::{Change, Parameter, Part, Word};
 
 /// Ways that a command's words may turn out, followed separately.
 pub(super) const WAYS_MAX: usize = 16;
@@ -79,7 +79,7 @@ impl Run<'_, '_> {
         {
             return vec![vec![text.clone()]];
         }
-        let words = match super::braces::braces(&word.parts) {
+        let words = match crate::bash::braces(&word.parts) {
             Some(Some(words)) => words,
             Some(None) => return vec![vec![ANY.to_string()]],
             None => return self.unbraced_fields(&word.parts),
@@ -156,7 +156,7 @@ impl Run<'_, '_> {
                 }
                 Part::Parameter(parameter) => {
                     let held = self.parameter(parameter, quoted);
-                    let index = parameter.index.as_ref().map(super::word::unquoted);
+                    let index = parameter.index.as_ref().map(crate::bash::unquoted);
                     let joins = index.as_deref().unwrap_or(&parameter.name) == "*";
                     self.append(builds, held, quoted, splits, joins);
                 }
@@ -294,7 +294,7 @@ impl Run<'_, '_> {
     fn held(&mut self, parameter: &Parameter) -> Held {
         let target = self.state.meant(&parameter.name).to_owned();
         let name = target.as_str();
-        let is_whole = matches!(parameter.index.as_ref().map(super::word::unquoted).as_deref(), Some("@" | "*"));
+        let is_whole = matches!(parameter.index.as_ref().map(crate::bash::unquoted).as_deref(), Some("@" | "*"));
         if let Some(index) = parameter.index.as_ref().filter(|_| !is_whole) {
             let key = self.single(index);
             let key = self.subscript(&key);
@@ -463,7 +463,7 @@ impl Run<'_, '_> {
             'U' => each(held, |text| text.to_uppercase()),
             'u' => each(held, |text| case(text, '^', false)),
             'L' => each(held, |text| text.to_lowercase()),
-            'E' => each(held, |text| text::unescaped(text, true)),
+            'E' => each(held, |text| crate::bash::unescaped(text, true)),
             'Q' => each(held, |text| format!("'{}'", text.replace('\'', "'\\''"))),
             _ => Held::One(vec![ANY.to_string()]),
         }
@@ -573,7 +573,7 @@ fn each(held: Held, change: impl Fn(&str) -> String) -> Held {
 fn is_list(parameter: &Parameter) -> bool {
     parameter.change == Change::None
         && !parameter.length
-        && (parameter.name == "@" || parameter.index.as_ref().map(super::word::unquoted).as_deref() == Some("@"))
+        && (parameter.name == "@" || parameter.index.as_ref().map(crate::bash::unquoted).as_deref() == Some("@"))
 }
 
 /// Combines each way with each other; beyond the limit what is added is unknown.

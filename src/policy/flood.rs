@@ -3,9 +3,8 @@
 
 use super::code::{self, Piece};
 use super::run::Run;
-use super::syntax::{Command, Item, Kind, Part, Pipeline, Script, Word};
 use super::text::listed;
-use super::word;
+use crate::bash::{Command, Item, Kind, Part, Pipeline, Script, Word};
 
 /// Calls that start a process and go on.
 const STARTS: &str = " fork vfork forkpty pcntl_fork Popen popen2 popen3 spawn spawnl spawnlp spawnv spawnvp posix_spawn \
@@ -32,7 +31,7 @@ impl Run<'_, '_> {
 
     /// A shell that is fed without an end.
     pub(super) fn fed_without_end(&mut self, code: &str) {
-        let (script, _) = super::parse::parse(code, self.depth);
+        let (script, _) = crate::bash::parse(code, self.depth);
         self.endless(true, &script);
     }
 
@@ -58,8 +57,8 @@ fn pipelines(item: &Item) -> impl Iterator<Item = &Pipeline> {
 fn turns_out_alike(command: &Command) -> bool {
     match &command.kind {
         Kind::Simple { words, .. } => {
-            let first = words.first().map(word::unquoted).unwrap_or_default();
-            match (first.as_str(), words.get(1).map(word::unquoted)) {
+            let first = words.first().map(crate::bash::unquoted).unwrap_or_default();
+            match (first.as_str(), words.get(1).map(crate::bash::unquoted)) {
                 ("sleep", Some(time)) => time.bytes().all(|byte| matches!(byte, b'0' | b'.')) || time.starts_with("0."),
                 ("[" | "test", _) => words.iter().all(stays),
                 _ => listed(ALWAYS, &first),
@@ -99,7 +98,7 @@ fn waits(script: &Script) -> bool {
 fn takes_time(command: &Command) -> bool {
     match &command.kind {
         Kind::Simple { words, .. } => words.first().is_some_and(|word| {
-            let name = word::unquoted(word);
+            let name = crate::bash::unquoted(word);
             !name.is_empty() && !listed(AT_ONCE, &name)
         }),
         Kind::If { .. } | Kind::Case { .. } => true,
@@ -119,7 +118,7 @@ fn inner(kind: &Kind) -> Option<&Script> {
 /// Whether a loop's test takes one line of its input.
 pub(super) fn reads_a_line(test: &Script) -> bool {
     matches!(test.items.as_slice(), [item] if matches!(item.first.commands.as_slice(),
-        [Command { kind: Kind::Simple { words, .. }, .. }] if words.first().is_some_and(|word| word::unquoted(word) == "read")))
+        [Command { kind: Kind::Simple { words, .. }, .. }] if words.first().is_some_and(|word| crate::bash::unquoted(word) == "read")))
 }
 
 /// Whether code holds a loop without an end, a start of processes, and nothing that takes its time.

@@ -768,7 +768,7 @@ fn folded(codes: &[String]) -> Option<Value> {
     let call = call.trim_end_matches(')');
     let quote = call.chars().next().filter(|c| matches!(c, '"' | '\''))?;
     let inner = call.strip_prefix(quote)?.strip_suffix(quote)?;
-    (!inner.contains(quote) && !inner.contains(['$', '#'])).then(|| vec![text::unescaped(inner, true) + "\n"])
+    (!inner.contains(quote) && !inner.contains(['$', '#'])).then(|| vec![crate::bash::unescaped(inner, true) + "\n"])
 }
 
 /// What awk prints that prints one string before it reads.
@@ -778,5 +778,5 @@ fn awk_prints(code: &str) -> Option<String> {
     let inner = body.strip_prefix('"')?;
     let (text, behind) = inner.split_once('"')?;
     let behind = behind.trim().trim_end_matches(['}', ';', ')', ' ']);
-    behind.is_empty().then(|| text::unescaped(text, true) + "\n")
+    behind.is_empty().then(|| crate::bash::unescaped(text, true) + "\n")
 }

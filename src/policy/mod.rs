@@ -11,8 +11,6 @@
 //! assert_eq!(judge(&Action::Shell { command }, &Context::new(&rules)).risk, Risk::Blocked);
 //! ```
 
-mod arithmetic;
-mod braces;
 mod builtin;
 mod cmake;
 mod code;
@@ -34,7 +32,6 @@ mod net;
 mod options;
 mod outputs;
 mod own;
-mod parse;
 mod place;
 mod run;
 mod scripts;
@@ -42,11 +39,9 @@ mod sed;
 mod state;
 mod streams;
 mod strings;
-mod syntax;
 mod system;
 mod tellers;
 mod text;
-mod word;
 mod wrap;
 
 #[cfg(test)]
@@ -56,16 +51,7 @@ use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, Need, Risk,
 use place::Map;
 use run::Run;
 
-/// Longest command line that is looked at, in bytes.
-pub const SCRIPT_BYTES_MAX: usize = 64 * 1024;
-
-/// Whether bash would ask for more after a script: something is open at its end. What is wrong in another way, nested too
-/// deep, or longer than [`SCRIPT_BYTES_MAX`] is finished: bash says what is wrong with it. Takes time in proportion to the
-/// text.
-#[must_use]
-pub fn is_unfinished(script: &str) -> bool {
-    script.len() <= SCRIPT_BYTES_MAX && parse::is_unfinished(script)
-}
+pub use crate::bash::SCRIPT_BYTES_MAX;
 
 /// What holds for a session: the user's settings and where things are. Paths are absolute and without `.` and `..`.
 #[derive(Clone, Debug, PartialEq, Eq)]

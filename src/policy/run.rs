@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::Context;
 use super::place::Map;
 use super::state::{State, Var};
-use super::syntax::{Assign, AssignValue, Command, Item, Joint, Kind, Pipeline, Redirect, Script, Trouble, Word};
 use super::text::{self, ANY, NAME, is_known};
-use super::{Context, parse, word};
+use crate::bash::{Assign, AssignValue, Command, Item, Joint, Kind, Pipeline, Redirect, Script, Trouble, Word};
 use crate::proto::action::{Effect, Reason, Risk};
 
 /// What something may be, one entry for each way that it may turn out.
@@ -211,7 +211,7 @@ impl<'m, 'a> Run<'m, 'a> {
             self.block("too-long", "the script is longer than is looked at");
             return vec![ANY.to_string()];
         }
-        let (script, trouble) = parse::parse(text, self.depth);
+        let (script, trouble) = crate::bash::parse(text, self.depth);
         match trouble {
             Some(Trouble::Depth) => self.block("too-deep", "it is nested deeper than is looked at"),
             Some(Trouble::Syntax) => self.note(Risk::High, "syntax", "bash's grammar doesn't have it so"),
@@ -352,7 +352,7 @@ impl<'m, 'a> Run<'m, 'a> {
             Kind::For { name, words, body } => self.each(name, words.as_deref(), body),
             Kind::ArithmeticFor { head, body } => {
                 self.arithmetic(head);
-                let head = word::unquoted(head);
+                let head = crate::bash::unquoted(head);
                 let is_endless = head.split(';').nth(1).is_some_and(|test| matches!(test.trim(), "" | "1"));
                 self.endless(is_endless, body);
                 self.counts(head.split(';').next().unwrap_or_default());
@@ -556,7 +556,7 @@ impl<'m, 'a> Run<'m, 'a> {
         let mut ways = self.with_unset(|run| run.fields(words));
         ways.dedup();
         let outer = self.streams.clone();
-        let is_exec = words.len() == 1 && word::unquoted(&words[0]) == "exec";
+        let is_exec = words.len() == 1 && crate::bash::unquoted(&words[0]) == "exec";
         self.redirect(redirects, is_exec);
         let is_bare = words.is_empty();
         let kept: Vec<(String, Option<Var>)> = match is_bare {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::run::{Value, limited};
-use super::syntax::Command;
 use super::text::{ANY, is_known};
+use crate::bash::Command;
 
 /// Working directories that are followed.
 const CWD_WAYS_MAX: usize = 4;

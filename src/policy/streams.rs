@@ -3,11 +3,10 @@
 
 use std::rc::Rc;
 
-use super::parse;
 use super::run::{Run, Streams, Value, joined};
 use super::state::Var;
-use super::syntax::{Part, Redirect, RedirectOp, Script, Word};
 use super::text::{self, ANY, FILE, NAME, NET, OUTPUT, has_open};
+use crate::bash::{Part, Redirect, RedirectOp, Script, Word};
 use crate::proto::action::WriteKind;
 
 impl Run<'_, '_> {
@@ -240,7 +239,7 @@ impl Run<'_, '_> {
             Some(ways) if ways.len() == 1 => ways[0].trim().parse().ok(),
             _ => None,
         };
-        super::arithmetic::calculate(text, &look)
+        crate::bash::calculate(text, &look)
     }
 
     /// An expression is evaluated, and what the variables hold that it names.
@@ -261,10 +260,8 @@ impl Run<'_, '_> {
                 continue;
             }
             if text.contains('[') {
-                let mut parser = parse::Parser::new(text, self.depth);
-                let parts = parser.double(None);
                 self.signal("subscript", "a subscript that is evaluated");
-                self.value(&Word { parts: vec![Part::Double(parts)] });
+                self.value(&crate::bash::quoted(text, self.depth));
             }
         }
     }

@@ -349,7 +349,7 @@ fn echo(words: &[String]) -> Value {
     }
     let mut text = text::dead(words.join(" "));
     if escapes {
-        text = text::unescaped(&text, false);
+        text = crate::bash::unescaped(&text, false);
     }
     if ends {
         text.push('\n');
@@ -376,7 +376,7 @@ fn formatted(format: &str, words: &[String]) -> String {
                 }
                 continue;
             }
-            printed.push_str(&text::unescaped(&std::mem::take(&mut literal), false));
+            printed.push_str(&crate::bash::unescaped(&std::mem::take(&mut literal), false));
             let mut spec = String::new();
             let letter = loop {
                 match pieces.next() {
@@ -396,7 +396,7 @@ fn formatted(format: &str, words: &[String]) -> String {
             let word = rest.next().cloned().unwrap_or_default();
             printed.push_str(&conversion(letter, &spec, &word));
         }
-        printed.push_str(&text::unescaped(&literal, false));
+        printed.push_str(&crate::bash::unescaped(&literal, false));
         if rest.len() == 0 || rest.len() == before {
             break;
         }
@@ -407,7 +407,7 @@ fn formatted(format: &str, words: &[String]) -> String {
 fn conversion(letter: char, spec: &str, word: &str) -> String {
     match letter {
         's' | 'b' | 'q' => {
-            let text = if letter == 'b' { text::unescaped(word, false) } else { word.to_owned() };
+            let text = if letter == 'b' { crate::bash::unescaped(word, false) } else { word.to_owned() };
             match spec.split_once('.').and_then(|(_, most)| most.parse::<usize>().ok()) {
                 Some(most) if is_known(&text) => text.chars().take(most).collect(),
                 Some(_) => ANY.to_string(),
@@ -418,7 +418,7 @@ fn conversion(letter: char, spec: &str, word: &str) -> String {
         'd' | 'i' | 'u' | 'o' | 'x' | 'X' => {
             let number = match word.strip_prefix(['\'', '"']) {
                 Some(c) => c.chars().next().map(|c| i64::from(u32::from(c))),
-                None => super::arithmetic::calculate(word, &|_| None),
+                None => crate::bash::calculate(word, &|_| None),
             };
             match (number, letter) {
                 (Some(number), 'o') => format!("{number:o}"),
@@ -541,7 +541,7 @@ fn ends(name: &str, options: &Options, text: &str) -> Option<String> {
 /// The characters of a set of `tr`.
 fn set_of(text: &str) -> Option<Vec<char>> {
     let mut set = Vec::new();
-    let text = text::unescaped(text, false);
+    let text = crate::bash::unescaped(text, false);
     let mut rest = text.as_str();
     while let Some(c) = rest.chars().next() {
         if let Some((class, behind)) = rest.strip_prefix("[:").and_then(|class| class.split_once(":]")) {

@@ -585,7 +585,7 @@ fn another_parser_finds_the_same_commands() {
     }
     let (mut both, mut one) = (0, Vec::new());
     for (_, line) in blocked().into_iter().chain(benign()) {
-        let ours = super::parse::parse(&line, 0).1.is_none();
+        let ours = crate::bash::parse(&line, 0).1.is_none();
         match (ours, words(&line).is_some()) {
             (true, true) | (false, false) => both += 1,
             _ => one.push(line),

@@ -516,7 +516,7 @@ impl Run<'_, '_> {
                 (Some(_), _) if by_nul => text.split('\0').map(str::to_owned).collect(),
                 (Some(_), _) => text.lines().map(str::to_owned).collect(),
                 (None, Some(delimiter)) => {
-                    let delimiter = text::unescaped(delimiter, true);
+                    let delimiter = crate::bash::unescaped(delimiter, true);
                     text.split(delimiter.as_str()).map(|item| item.trim_end_matches('\n').to_owned()).collect()
                 }
                 (None, None) => super::strings::shell_words(&text),

@@ -4,7 +4,7 @@
 use reedline::{ValidationResult, Validator};
 
 use super::state::{self, SharedState};
-use crate::policy::is_unfinished;
+use crate::bash::is_unfinished;
 use crate::proto::Route;
 
 /// Continues an unfinished command on the next line; a question or a meta command is always complete.

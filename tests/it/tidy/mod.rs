@@ -36,6 +36,7 @@ const fn room(name: &'static str, floor: u8, may_import: &'static [&'static str]
 /// The house. A new room gets its row here in the commit that makes it.
 const ROOMS: &[Room] = &[
     room("base", 0, &[], "limits, ids and newtypes stand under everything"),
+    room("bash", 1, &["base"], "pure: the grammar of a script; what its commands do is another room's"),
     room("proto", 1, &["base"], "the nouns are data: they can't know who exchanges them"),
     room(
         "syntax",
@@ -44,7 +45,7 @@ const ROOMS: &[Room] = &[
         "pure: a text and its language in, its parts out; whoever shows or searches it may ask",
     ),
     room("money", 2, &["base", "proto"], "pure: tokens, prices and sums in, a cost or a refusal out"),
-    room("policy", 2, &["base", "proto"], "pure: an action and the rules in, effects and a verdict out"),
+    room("policy", 2, &["base", "bash", "proto"], "pure: an action and the rules in, effects and a verdict out"),
     room("render", 2, &["base", "proto", "syntax"], "pure: text in, styled lines out"),
     room("route", 2, &["base", "proto"], "pure: a line and what is known about names in, a verdict out"),
     room("tokens", 2, &["base", "proto"], "pure: a text and a vocabulary in, a number out"),
@@ -92,8 +93,8 @@ const ROOMS: &[Room] = &[
         "repl",
         10,
         &[
-            "base", "proto", "money", "policy", "route", "turn", "render", "host", "log", "estop", "project", "shell",
-            "steps", "store", "gate", "app", "agent", "console", "config",
+            "base", "bash", "proto", "money", "policy", "route", "turn", "render", "host", "log", "estop", "project",
+            "shell", "steps", "store", "gate", "app", "agent", "console", "config",
         ],
         "the prompt brings the rooms together; it asks no provider itself",
     ),
@@ -101,9 +102,9 @@ const ROOMS: &[Room] = &[
         "cli",
         11,
         &[
-            "base", "proto", "syntax", "money", "policy", "render", "route", "tokens", "turn", "host", "log", "config",
-            "estop", "model", "project", "receipts", "sandbox", "shell", "steps", "store", "gate", "tools", "agent",
-            "app", "console", "repl",
+            "base", "bash", "proto", "syntax", "money", "policy", "render", "route", "tokens", "turn", "host", "log",
+            "config", "estop", "model", "project", "receipts", "sandbox", "shell", "steps", "store", "gate", "tools",
+            "agent", "app", "console", "repl",
         ],
         "the top: everything below it",
     ),

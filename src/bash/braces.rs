@@ -1,8 +1,9 @@
 //! Brace expansion: `{a,b}` and `{1..9}` in a word → the words that it stands for.
 
 use super::syntax::Part;
-use super::text::NAME;
 
+/// Stands for a number that isn't followed.
+const NAME: char = '\u{FDD1}';
 /// Words that one brace expansion gives.
 const BRACES_MAX: usize = 1000;
 /// Numbers of a sequence that are followed one by one.
@@ -16,7 +17,7 @@ enum Unit<'a> {
 }
 
 /// Expands braces. `None` where there are none, `Some(None)` where they give too much.
-pub(super) fn braces(parts: &[Part]) -> Option<Option<Vec<Vec<Part>>>> {
+pub(crate) fn braces(parts: &[Part]) -> Option<Option<Vec<Vec<Part>>>> {
     let has = |c: char| parts.iter().any(|part| matches!(part, Part::Plain(text) if text.contains(c)));
     if !has('{') || !has('}') {
         return None;

@@ -275,11 +275,11 @@ impl Parser<'_> {
             match self.peek() {
                 None => {
                     self.wrong(Trouble::Syntax);
-                    return super::text::unescaped(&self.text[start..], true);
+                    return super::escape::unescaped(&self.text[start..], true);
                 }
                 Some('\'') => {
                     self.at += 1;
-                    return super::text::unescaped(&self.text[start..self.at - 1], true);
+                    return super::escape::unescaped(&self.text[start..self.at - 1], true);
                 }
                 Some('\\') => {
                     self.at += 1;
@@ -406,7 +406,7 @@ fn flush(plain: &mut String, parts: &mut Vec<Part>) {
 }
 
 /// The text of a word without its quotes, as a here-document's delimiter is read.
-pub(super) fn unquoted(word: &Word) -> String {
+pub(crate) fn unquoted(word: &Word) -> String {
     fn add(parts: &[Part], text: &mut String) {
         for part in parts {
             match part {

@@ -8,7 +8,7 @@ use super::syntax::{
 };
 
 /// Constructs open at once.
-pub(super) const DEPTH_MAX: usize = 64;
+pub(crate) const DEPTH_MAX: usize = 64;
 
 /// Words that end a list of commands.
 const ENDERS: [&str; 8] = ["then", "do", "done", "fi", "else", "elif", "esac", "}"];
@@ -17,13 +17,24 @@ const ENDERS: [&str; 8] = ["then", "do", "done", "fi", "else", "elif", "esac", "
 const DECLARERS: [&str; 5] = ["declare", "typeset", "local", "export", "readonly"];
 
 /// Reads a script that stands `depth` constructs deep in another one; also says what was wrong with it.
-pub(super) fn parse(text: &str, depth: usize) -> (Script, Option<Trouble>) {
+pub(crate) fn parse(text: &str, depth: usize) -> (Script, Option<Trouble>) {
     let mut parser = Parser::new(text, depth);
     (parser.script(), parser.trouble)
 }
 
-/// Whether the first thing wrong with a script is that it ends too early: bash would ask for more.
-pub(super) fn is_unfinished(text: &str) -> bool {
+/// Reads a text as if it stood in double quotes, for the substitutions in it.
+pub(crate) fn quoted(text: &str, depth: usize) -> Word {
+    Word { parts: vec![Part::Double(Parser::new(text, depth).double(None))] }
+}
+
+/// Whether bash would ask for more after a script: something is open at its end. What is wrong in another way, nested too
+/// deep, or longer than [`SCRIPT_BYTES_MAX`](super::SCRIPT_BYTES_MAX) is finished: bash reports what is wrong with it. Takes
+/// time in proportion to the text.
+#[must_use]
+pub fn is_unfinished(text: &str) -> bool {
+    if text.len() > super::SCRIPT_BYTES_MAX {
+        return false;
+    }
     let mut parser = Parser::new(text, 0);
     parser.script();
     parser.ends_early == Some(true)

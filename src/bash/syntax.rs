@@ -4,41 +4,41 @@ use std::rc::Rc;
 
 /// A list of commands, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Script {
-    pub(super) items: Vec<Item>,
+pub(crate) struct Script {
+    pub(crate) items: Vec<Item>,
 }
 
 /// Pipelines joined by `&&` and `||`, and whether they run in the background.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Item {
-    pub(super) first: Pipeline,
-    pub(super) rest: Vec<(Joint, Pipeline)>,
-    pub(super) background: bool,
+pub(crate) struct Item {
+    pub(crate) first: Pipeline,
+    pub(crate) rest: Vec<(Joint, Pipeline)>,
+    pub(crate) background: bool,
 }
 
 /// `&&` or `||`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Joint {
+pub(crate) enum Joint {
     And,
     Or,
 }
 
 /// Commands that feed each other.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Pipeline {
-    pub(super) commands: Vec<Command>,
+pub(crate) struct Pipeline {
+    pub(crate) commands: Vec<Command>,
 }
 
 /// A command with its redirections.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Command {
-    pub(super) kind: Kind,
-    pub(super) redirects: Vec<Redirect>,
+pub(crate) struct Command {
+    pub(crate) kind: Kind,
+    pub(crate) redirects: Vec<Redirect>,
 }
 
 /// The kinds of commands.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Simple { assigns: Vec<Assign>, words: Vec<Word> },
     Group(Script),
     Subshell(Script),
@@ -55,33 +55,33 @@ pub(super) enum Kind {
 
 /// An assignment: `name=value`, `name[index]+=value`, `name=(…)`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Assign {
-    pub(super) name: String,
-    pub(super) index: Option<Word>,
-    pub(super) append: bool,
-    pub(super) value: AssignValue,
+pub(crate) struct Assign {
+    pub(crate) name: String,
+    pub(crate) index: Option<Word>,
+    pub(crate) append: bool,
+    pub(crate) value: AssignValue,
 }
 
 /// What is assigned.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum AssignValue {
+pub(crate) enum AssignValue {
     Scalar(Word),
     Array(Vec<(Option<Word>, Word)>),
 }
 
 /// A redirection.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Redirect {
+pub(crate) struct Redirect {
     /// The descriptor before the operator: digits, or the name in `{name}>`.
-    pub(super) fd: Option<String>,
-    pub(super) op: RedirectOp,
+    pub(crate) fd: Option<String>,
+    pub(crate) op: RedirectOp,
     /// A file's name, a descriptor, or the text of a here-document.
-    pub(super) target: Word,
+    pub(crate) target: Word,
 }
 
 /// The redirection operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RedirectOp {
+pub(crate) enum RedirectOp {
     /// `<`
     Read,
     /// `>`, `>|`, `&>`, and `>&` with a file's name
@@ -100,13 +100,13 @@ pub(super) enum RedirectOp {
 
 /// A word: its parts side by side.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Word {
-    pub(super) parts: Vec<Part>,
+pub(crate) struct Word {
+    pub(crate) parts: Vec<Part>,
 }
 
 /// A part of a word.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     /// Text outside quotes: braces, tildes and patterns in it are alive.
     Plain(String),
     /// Text that a quote or a backslash made dead.
@@ -125,19 +125,19 @@ pub(super) enum Part {
 
 /// A parameter and what is done to its value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Parameter {
-    pub(super) name: String,
-    pub(super) index: Option<Word>,
+pub(crate) struct Parameter {
+    pub(crate) name: String,
+    pub(crate) index: Option<Word>,
     /// `${!name}`
-    pub(super) indirect: bool,
+    pub(crate) indirect: bool,
     /// `${#name}`
-    pub(super) length: bool,
-    pub(super) change: Change,
+    pub(crate) length: bool,
+    pub(crate) change: Change,
 }
 
 /// What is done to a parameter's value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Change {
+pub(crate) enum Change {
     None,
     /// `${!prefix@}`: the names that begin so.
     Names,
@@ -179,7 +179,7 @@ pub(super) enum Change {
 
 /// What was wrong with a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Trouble {
+pub(crate) enum Trouble {
     /// It isn't a whole script, or bash would not read it so.
     Syntax,
     /// It is nested deeper than is looked at.
