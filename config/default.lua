@@ -231,7 +231,7 @@ return {
     -- list of absolute paths, `~` is your home: a model reads and writes nothing below them. At most 1000.
     forbidden_paths = { "/etc", "/sys", "/boot", "~/.ssh" },
     -- list of strings: commands that a model never runs, whatever for and in whatever disguise. At most 1000.
-    forbidden_commands = { "rm", "shutdown", "reboot", "mkfs", "dd" },
+    forbidden_commands = { "mkfs", "shutdown", "reboot", "poweroff", "halt" },
     -- "ask" or "deny": what "supervised" does with high risk.
     high = "ask",
     -- list of strings: hosts that a model may ask with GET unasked, such as "docs.rs"; ".rust-lang.org" means all below.
@@ -239,7 +239,7 @@ return {
     -- path: a file that gets a line for each decision, beside the receipts. None given: there is none.
     -- audit_log = "~/reedclaw-audit.log",
     -- "require", "prefer" or "off". "require": commands of a model run in a whole sandbox or not at all. "prefer": in the
-    -- best that there is; a weak one raises the risk by one step. "off": without one.
+    -- best that there is; without any only what is proved harmless runs unasked. "off": without one.
     sandbox = "prefer",
     -- "overlay", "bubblewrap" or "landlock": the strongest sandbox that is tried. "overlay": a command runs at once on a
     -- copy of the workspace, and you are asked about what it changed. With the others you are asked before it runs.

@@ -72,7 +72,7 @@ return {
     autonomy = "supervised",
     workspace_only = true,
     forbidden_paths = { "/etc", "/sys", "/boot", "~/.ssh", "/srv/secrets" },
-    forbidden_commands = { "rm", "shutdown", "reboot", "mkfs", "dd", "scp" },
+    forbidden_commands = { "mkfs", "shutdown", "reboot", "poweroff", "halt", "scp" },
     high = "ask",
     allow_domains = { "docs.rs", ".rust-lang.org" },
     audit_log = "~/reedclaw-audit.log",

@@ -55,6 +55,12 @@ pub fn verdict_lines(verdict: &Verdict) -> Vec<String> {
         lines.push("what it would do:".to_owned());
         lines.extend(verdict.effects.iter().map(|effect| format!("  {effect}")));
     }
+    let mut needs: Vec<&str> = verdict.needs.iter().map(|need| need.word()).collect();
+    needs.sort_unstable();
+    needs.dedup();
+    if !needs.is_empty() {
+        lines.push(format!("needs more than a copy of the workspace: {}", needs.join(", ")));
+    }
     // What is quoted from a command may hold line ends, and must not look like lines of ours.
     lines.iter().map(|line| line.replace('\n', "\\n")).collect()
 }

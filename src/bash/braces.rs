@@ -2,12 +2,10 @@
 
 use super::syntax::Part;
 
-/// Stands for a number that isn't followed.
-const NAME: char = '\u{FDD1}';
 /// Words that one brace expansion gives.
 const BRACES_MAX: usize = 1000;
 /// Numbers of a sequence that are followed one by one.
-const SEQUENCE_MAX: usize = 64;
+const SEQUENCE_MAX: usize = 256;
 
 /// A character of a word outside quotes, or a part of the word.
 #[derive(Clone)]
@@ -62,7 +60,8 @@ fn unbrace<'a>(head: Vec<Unit<'a>>, rest: &[Unit<'a>], made: &mut Vec<Vec<Unit<'
         let inner = &rest[open + 1..open + close];
         let choices: Vec<Vec<Unit<'a>>> = if commas.is_empty() {
             match sequence(inner) {
-                Some(choices) => choices,
+                Some(Some(choices)) => choices,
+                Some(None) => return false,
                 None => {
                     from = open + 1;
                     continue;
@@ -106,7 +105,8 @@ fn closing(units: &[Unit<'_>]) -> Option<(usize, Vec<usize>)> {
     None
 }
 
-fn sequence<'a>(inner: &[Unit<'a>]) -> Option<Vec<Vec<Unit<'a>>>> {
+/// The items of a sequence; `None` where there is none, `Some(None)` where it is too long.
+fn sequence<'a>(inner: &[Unit<'a>]) -> Option<Option<Vec<Vec<Unit<'a>>>>> {
     let text: Option<String> =
         inner.iter().map(|unit| if let Unit::Plain(c) = unit { Some(*c) } else { None }).collect();
     let text = text?;
@@ -121,12 +121,12 @@ fn sequence<'a>(inner: &[Unit<'a>]) -> Option<Vec<Vec<Unit<'a>>>> {
     };
     let count = usize::try_from(from.abs_diff(to)).unwrap_or(usize::MAX) / usize::try_from(step).unwrap_or(1) + 1;
     if count > SEQUENCE_MAX {
-        return Some(vec![vec![Unit::Plain(NAME)]]);
+        return Some(None);
     }
     let sign = if from <= to { 1 } else { -1 };
     let width = first.len().max(last.len());
     let padded = [first, last].iter().any(|end| end.trim_start_matches('-').starts_with('0') && end.len() > 1);
-    Some(
+    Some(Some(
         (0..count)
             .map(|at| {
                 let value = from + sign * step * i64::try_from(at).unwrap_or(0);
@@ -138,5 +138,5 @@ fn sequence<'a>(inner: &[Unit<'a>]) -> Option<Vec<Vec<Unit<'a>>>> {
                 text.chars().map(Unit::Plain).collect()
             })
             .collect(),
-    )
+    ))
 }

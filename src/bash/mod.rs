@@ -11,6 +11,7 @@ mod braces;
 mod escape;
 mod parse;
 mod syntax;
+mod tree;
 mod word;
 
 pub(crate) use arithmetic::calculate;
@@ -22,6 +23,7 @@ pub(crate) use syntax::{
     Assign, AssignValue, Change, Command, Item, Joint, Kind, Parameter, Part, Pipeline, Redirect, RedirectOp, Script,
     Trouble, Word,
 };
+pub(crate) use tree::{never_ends, starts_jobs, waits};
 pub(crate) use word::unquoted;
 
 /// Longest script that is read, in bytes.

@@ -15,12 +15,16 @@ use crate::config::{self, Effective, LoadRequest, Look, Trust, Verdict};
 use crate::gate::Disk;
 use crate::host;
 use crate::policy::{Context, Files, NoFiles, Rules, judge};
-use crate::proto::action::Action;
+use crate::proto::action::{Action, Hold};
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 
 /// Longest line of a batch, in bytes: a command of 64 KiB with every byte escaped fits.
 const LINE_BYTES_MAX: usize = 512 * 1024;
+
+/// The tiers of the sandbox, and what each holds.
+const TIERS: [(&str, Hold); 4] =
+    [("overlay", Hold::Copy), ("bubblewrap", Hold::Walls), ("landlock", Hold::Walls), ("none", Hold::Nothing)];
 
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {
@@ -40,6 +44,14 @@ pub(super) fn definition() -> Command {
             ))
             .arg(directory("home", "The home, in place of yours; of the disk nothing is looked at then"))
             .arg(autonomy("The autonomy, in place of the one of the config"))
+            .arg(
+                Arg::new("tier")
+                    .long("tier")
+                    .value_name("NAME")
+                    .value_parser(clap::builder::PossibleValuesParser::new(TIERS.map(|(name, _)| name)))
+                    .default_value(TIERS[0].0)
+                    .help("Judges for another sandbox: overlay (the default), bubblewrap, landlock or none"),
+            )
             .arg(
                 Arg::new("command")
                     .value_name("COMMAND")
@@ -62,7 +74,9 @@ pub(super) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> ExitCode {
         }
     };
     let files: &dyn Files = if is_of_disk { &Disk } else { &NoFiles };
-    let context = Context { files, ..Context::new(&rules) };
+    let tier = matches.get_one::<String>("tier").map_or(TIERS[0].0, String::as_str);
+    let hold = TIERS.iter().find(|(name, _)| *name == tier).map_or(Hold::Nothing, |(_, hold)| *hold);
+    let context = Context { files, hold, ..Context::new(&rules) };
     if matches.get_flag("batch") {
         return batch(&context);
     }

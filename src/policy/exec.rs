@@ -1,442 +1,614 @@
-//! One command: its name found out behind every disguise, and handed to the rules of that program.
+//! One command: its name found out behind every plain disguise, builtins of the shell, and the acts of its plan carried out
+//! on what is known.
 
 use std::rc::Rc;
 
-use super::builtin;
-use super::expand::Fields;
-use super::run::{Run, Streams, Value};
-use super::state::Var;
-use super::text::{self, ANY, DECODED, FILE, NET, OUTPUT, SETTINGS, has_open, has_pattern, is_known};
-use crate::bash::Command;
-use crate::proto::action::{Effect, Risk};
+use super::Elsewhere;
+use super::piece::{Source, Text};
+use super::place::Zone;
+use super::plan::{Act, Call, only_tells, plan};
+use super::programs;
+use super::programs::listed;
+use super::shell::Var;
+use super::walk::Walk;
+use crate::proto::action::{Effect, Need, Risk, WriteKind};
 
-/// Functions inside each other.
-const CALLS_MAX: usize = 16;
-/// Words of a program's own that weigh as much as a command.
-const STEP_WORDS: usize = 4;
-
-/// What nobody prints: what a command gives back that prints nothing.
-pub(super) fn nothing() -> Value {
-    vec![String::new()]
+pub(super) fn nothing() -> Text {
+    Text::default()
 }
 
-/// What a program prints that isn't followed.
-pub(super) fn output() -> Value {
-    vec![OUTPUT.to_string()]
-}
-
-/// The last part of a path.
-pub(super) fn base(path: &str) -> &str {
+fn base(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-impl Run<'_, '_> {
+fn is_shell(name: &str) -> bool {
+    programs::handler_of(name) == "shell"
+}
+
+impl Walk<'_, '_> {
     /// Runs a command by its words.
-    pub(super) fn exec(&mut self, argv: Fields) -> Value {
-        self.deeper(|run| run.exec_here(argv, true), vec![ANY.to_string()])
+    pub(super) fn exec(&mut self, argv: Vec<Text>) -> Text {
+        if !self.takes(1 + argv.len() / 4) {
+            return Source::Any.into();
+        }
+        self.deeper(|walk| walk.exec_here(argv, true))
     }
 
     /// Runs a command that is neither a function nor an alias.
-    pub(super) fn exec_program(&mut self, argv: Fields) -> Value {
-        // A program that runs another may be looked at in several ways, and so may that one: together they are bounded.
-        if !self.takes_steps(1 + argv.len() / STEP_WORDS) {
-            return vec![ANY.to_string()];
+    pub(super) fn exec_program(&mut self, argv: Vec<Text>) -> Text {
+        if !self.takes(1 + argv.len() / 4) {
+            return Source::Any.into();
         }
-        self.deeper(|run| run.exec_here(argv, false), vec![ANY.to_string()])
+        self.deeper(|walk| walk.exec_here(argv, false))
     }
 
-    fn exec_here(&mut self, argv: Fields, may_be_function: bool) -> Value {
-        let Some(name) = argv.first().filter(|name| !name.is_empty()) else { return nothing() };
-        self.effect(Effect::Exec { argv: argv.iter().map(|word| text::shown(word)).collect() });
-        if let Some(value) = self.unknown_command(name) {
-            return value;
+    fn exec_here(&mut self, mut argv: Vec<Text>, may_be_function: bool) -> Text {
+        let Some(first) = argv.first() else { return nothing() };
+        // A variable that nothing sets is empty.
+        if first.has_unset() {
+            let name = first.without_unset();
+            match name.is_empty() {
+                true if argv.len() > 1 => {
+                    self.found.note(Risk::High, "unknown-command", "which command runs isn't known");
+                    return self.exec_here(argv[1..].to_vec(), true);
+                }
+                true => {}
+                false => argv[0] = name,
+            }
         }
-        if *name == self.state.name && self.spawns > 0 && self.state.name != "bash" {
-            self.block("fork-bomb", "a script starts itself again and again");
+        for word in &mut argv[1..] {
+            if word.has_unset() && word.without_unset().head().starts_with('-') {
+                *word = word.without_unset();
+            }
         }
+        let name = argv[0].clone();
+        if name.is_empty() {
+            return nothing();
+        }
+        self.found.effect(Effect::Exec { argv: argv.iter().map(Text::shown).collect() });
+        let Some(name) = name.as_str().map(str::to_owned) else { return self.unknown_command(&argv) };
         if may_be_function {
-            if let Some(ways) = self.state.aliases.get(name).cloned()
-                && !self.called.contains(name)
-            {
-                let mut printed = Value::new();
-                ways.iter().for_each(|text| printed.extend(self.alias(name.clone(), text, &argv)));
-                // In quotes, and on the line that defines it, the name means what it did before.
-                let known = self.reasons.len();
-                self.named(name, &argv);
-                self.keep_blocked(known);
-                return super::run::limited(printed);
+            if let Some(text) = self.shell.aliases.get(&name).cloned().filter(|_| !self.budget.called.contains(&name)) {
+                return self.alias(name, &text, &argv);
             }
-            if let Some(body) = self.state.functions.get(name).cloned() {
-                return self.call(name.clone(), &body, &argv);
+            if let Some(body) = self.shell.functions.get(&name).cloned() {
+                return self.call(&name, &body, &argv);
             }
         }
-        if name.contains('/') {
-            return self.exec_path(argv);
-        }
-        let name = name.clone();
-        self.named(&name, &argv)
+        if name.contains('/') { self.exec_path(&name, &argv) } else { self.named(&name, &argv) }
     }
 
     /// What is known of a command whose name isn't.
-    fn unknown_command(&mut self, name: &str) -> Option<Value> {
-        let last = base(name);
-        if name.contains([NET, DECODED]) {
-            self.block("unknown-command", "runs a command that came over the network or out of a decoder");
-            return Some(output());
+    fn unknown_command(&mut self, argv: &[Text]) -> Text {
+        let name = &argv[0];
+        if name.is_foreign() {
+            self.found.block("unknown-command", "runs a command that came over the network or out of a decoder");
+            return Source::Program.into();
         }
-        if last.chars().all(|c| c == SETTINGS) && !last.is_empty() {
-            self.note(Risk::High, "settings", "runs settings that a program prints");
-            return Some(nothing());
+        self.found.note(Risk::High, "unknown-command", format!("which command runs isn't known: {}", name.shown()));
+        let last = name.split(|c| c == '/').pop().unwrap_or_default();
+        let mut names: Vec<&str> = Vec::new();
+        if let Some(known) = last.as_str() {
+            names.push(known);
+        } else if last.has_pattern() && !last.is_open() {
+            names.extend(listed("destroyers").iter().copied().filter(|name| last.may_match(name, false)));
         }
-        if has_open(last) || has_pattern(last) || last.contains(text::NAME) {
-            // The name behind an unknown directory is known; an unknown name isn't.
-            self.block_unknown("unknown-command", format!("which command runs isn't known: {name}"));
-            return Some(output());
+        for name in names {
+            self.suspect(|walk| walk.exec_program([vec![name.into()], argv[1..].to_vec()].concat()));
         }
-        None
+        // What stands in place of `sudo` or nothing.
+        if name.is_all_unknown() && argv.get(1).is_some_and(|word| programs::is_known(word.lossy())) {
+            self.suspect(|walk| walk.exec_program(argv[1..].to_vec()));
+        }
+        Source::Program.into()
     }
 
-    fn alias(&mut self, name: String, text: &str, argv: &[String]) -> Value {
-        self.called.push(name);
-        let mut code = text.to_owned();
-        for word in &argv[1..] {
-            code.push(' ');
-            code.push_str(&quote(word));
+    /// Walks for what is refused: other reasons, effects and needs don't count.
+    pub(super) fn suspect(&mut self, walk: impl FnOnce(&mut Self) -> Text) {
+        let known = self.found.reasons.len();
+        let (effects, needs) = (self.found.effects.len(), self.found.needs.len());
+        self.subshell(walk);
+        self.found.keep_blocked(known);
+        if self.found.reasons.len() == known {
+            self.found.effects.truncate(effects);
         }
-        let printed = self.text(&code);
-        self.called.pop();
+        self.found.needs.truncate(needs);
+    }
+
+    fn alias(&mut self, name: String, text: &str, argv: &[Text]) -> Text {
+        self.budget.called.push(name);
+        let words: Vec<String> = argv[1..].iter().map(Text::quoted).collect();
+        let printed = self.text(&format!("{text} {}", words.join(" ")));
+        self.budget.called.pop();
         printed
     }
 
-    fn call(&mut self, name: String, body: &Rc<Command>, argv: &[String]) -> Value {
-        if let Some((_, spawns)) = self.calls.iter().find(|(own, _)| Rc::ptr_eq(own, body)) {
-            if self.spawns > *spawns {
-                self.block("fork-bomb", format!("{name} starts itself again and again"));
+    fn call(&mut self, name: &str, body: &Rc<crate::bash::Command>, argv: &[Text]) -> Text {
+        if let Some((_, spawns)) = self.budget.calls.iter().find(|(own, _)| Rc::ptr_eq(own, body)) {
+            if self.budget.spawns > *spawns {
+                self.found.block("fork-bomb", format!("{name} starts itself again and again"));
             }
-            return output();
+            return Source::Program.into();
         }
-        if self.calls.len() >= CALLS_MAX {
-            self.block("too-deep", "functions call each other deeper than is looked at");
-            return output();
+        if !self.budget.has_calls() {
+            self.found.block("too-deep", "functions call each other deeper than is looked at");
+            return Source::Program.into();
         }
-        self.calls.push((Rc::clone(body), self.spawns));
-        let refs = Rc::clone(&self.state.refs);
-        let positional = self.state.positional.take();
-        self.state.positional = Some(argv[1..].iter().map(|word| vec![word.clone()]).collect());
+        self.budget.calls.push((Rc::clone(body), self.budget.spawns));
+        let positional = self.shell.positional.replace(argv[1..].to_vec());
         let printed = self.command(body);
-        self.state.positional = positional;
-        self.state.refs = refs;
-        self.calls.pop();
+        self.shell.positional = positional;
+        self.budget.calls.pop();
         printed
     }
 
     /// A command that is named by its path.
-    fn exec_path(&mut self, mut argv: Fields) -> Value {
-        let written = argv[0].clone();
-        let paths = self.absolute(&written);
-        for path in &paths {
-            if let Some(data) = self.written.get(path).cloned() {
-                return self.script_text(Some(&written), &data, &argv[1..]);
-            }
+    fn exec_path(&mut self, written: &str, argv: &[Text]) -> Text {
+        let paths = self.absolute(&argv[0]);
+        if let Some(text) = self.written(&argv[0]) {
+            return self.script_text(written, &text, &argv[1..]);
         }
-        let name = base(paths.first().map_or(written.as_str(), String::as_str)).to_owned();
-        let is_own = paths
-            .iter()
-            .all(|path| matches!(self.map.zone(path), super::place::Zone::Workspace | super::place::Zone::Temporary));
-        if is_own && base(&written) == name {
+        let name = paths.first().map_or(written, |path| base(path.lossy())).to_owned();
+        let zone = paths.iter().map(|path| self.found.map.zone(path)).max().unwrap_or(Zone::Unknown);
+        if !matches!(zone, Zone::System) || name.is_empty() {
             self.forbidden_command(&name);
-            self.note(Risk::High, "local-program", format!("runs a program whose contents aren't known: {written}"));
-            // A program of the workspace may be called like one of the system, and may be a copy of it.
-            if super::system::is_power(&name) || is_shell(&name) || super::interpret::is_interpreter(&name) {
-                return output();
+            self.found.note(
+                Risk::High,
+                "local-program",
+                format!("runs a program whose contents aren't known: {written}"),
+            );
+            paths.iter().filter(|_| zone > Zone::Unknown).for_each(|path| self.found.reads(path));
+            // A copy of a program is that program.
+            if listed("destroyers").contains(&name.as_str()) && zone != Zone::Own {
+                self.suspect(|walk| walk.named(&name, argv));
             }
-            if !super::files::is_destroyer(&name) {
-                return output();
-            }
+            return Source::Program.into();
         }
-        argv[0] = name.clone();
-        self.named(&name, &argv)
+        self.named(&name, argv)
     }
 
     fn forbidden_command(&mut self, name: &str) {
         let is_forbidden =
             |own: &String| name == own || name.strip_prefix(own.as_str()).is_some_and(|rest| rest.starts_with('.'));
-        if self.map.rules.forbidden_commands.iter().any(is_forbidden) {
-            self.block("forbidden-command", format!("{name} is in security.forbidden_commands"));
+        if self.context.rules.forbidden_commands.iter().any(is_forbidden) {
+            self.found.block("forbidden-command", format!("{name} is in security.forbidden_commands"));
         }
     }
 
     /// Runs the builtin or program of this name.
-    fn named(&mut self, name: &str, argv: &[String]) -> Value {
+    pub(super) fn named(&mut self, name: &str, argv: &[Text]) -> Text {
         self.forbidden_command(name);
         let words = &argv[1..];
         if let Some(printed) = self.builtin(name, words) {
             return printed;
         }
-        if !super::wrap::is_plain(name) {
-            self.named_outputs(name, words);
+        // A copy or link of a program that this script made, found by `PATH`.
+        let (home, workspace) = (self.context.rules.home.clone(), self.context.rules.workspace.clone());
+        let input = self.input.clone();
+        let acts = {
+            let written = |path: &Text| match path.lossy() {
+                "/dev/stdin" | "/dev/fd/0" => self.input.clone(),
+                _ => self.written(path),
+            };
+            let call =
+                Call { name, words, input: input.as_ref(), home: &home, workspace: &workspace, written: &written };
+            plan(&call)
+        };
+        let Some(acts) = acts else { return self.unknown_program(name, words) };
+        self.outside(name, &acts);
+        match programs::handler_of(name) {
+            "shell" if !only_tells(words) => return self.shell_program(name, words),
+            "echo" | "printf" | "test" | "remote-copy" => {}
+            _ if matches!(name, "ssh" | "ssh-add" | "ssh-keygen" | "ssh-copy-id") => {}
+            _ => self.secrets(words, &acts),
         }
-        if let Some(printed) = self.wrapper(name, words) {
-            return printed;
-        }
-        if is_shell(name) {
-            return self.shell(name, words);
-        }
-        if let Some(printed) = self.interpreter(name, words) {
-            return printed;
-        }
-        // `--help` and `--version` alone do nothing, whatever the program.
-        if matches!(words, [only] if matches!(only.as_str(), "--help" | "--version" | "-?")) {
-            return output();
-        }
-        let found = self
-            .script_program(name, words)
-            .or_else(|| self.printer(name, words))
-            .or_else(|| self.file_program(name, words))
-            .or_else(|| self.net_program(name, words))
-            .or_else(|| self.system_program(name, words))
-            .or_else(|| self.developer_program(name, words))
-            .or_else(|| self.own_program(name, words));
-        found.unwrap_or_else(|| {
-            // A script that this very one wrote, found by a `PATH` that leads here.
-            let path = format!("./{name}");
-            if let Some(data) = self.absolute(&path).first().and_then(|path| self.written.get(path)).cloned() {
-                return self.script_text(Some(name), &data, words);
-            }
-            self.note(Risk::High, "unknown-program", format!("{name} isn't a program that ReedClaw knows"));
-            self.scan_operands(words);
-            self.scan_commands(words);
-            self.scan_secrets(words);
-            self.scan_input();
-            output()
-        })
+        self.apply(name, acts)
     }
 
-    /// Looks at the words of a program that isn't known for what it would be handed: files to write by the usual options.
-    pub(super) fn scan_operands(&mut self, words: &[String]) {
-        let options = super::options::Options::read(words, "o", "output output-file out outfile output-dir");
-        let targets: Vec<String> =
-            options.values("o", "output").chain(options.values("", "outfile")).map(str::to_owned).collect();
-        for target in targets.iter().filter(|target| target.contains('/')) {
-            if !matches!(self.zone_of(target), super::place::Zone::Home | super::place::Zone::Outside) {
-                self.writes(target, crate::proto::action::WriteKind::Write);
+    /// Words that name keys or passwords, whatever they are for.
+    fn secrets(&mut self, words: &[Text], acts: &[Act]) {
+        let is_build = acts.iter().any(|act| matches!(act, Act::Note(_, "build" | "install", _)));
+        if is_build
+            && (!self.made.files.is_empty()
+                || words.iter().any(|word| matches!(word.lossy(), "-" | "-f-" | "/dev/stdin")))
+        {
+            self.found.note(Risk::High, "script", "builds or runs what this command has just written");
+        }
+        let named = |path: &Text| acts.iter().any(|act| matches!(act, Act::List(own) | Act::Read(own) if own == path));
+        for word in words {
+            let path = word.split_once('=').map_or_else(|| word.clone(), |(_, value)| value);
+            if named(&path) || !path.head().starts_with('/') || path.head().contains(char::is_whitespace) {
+                continue;
+            }
+            match self.found.map.zone(&path) {
+                Zone::Credentials | Zone::Own => self.suspect_path(&path, false),
+                Zone::Forbidden | Zone::Startup if is_build => {
+                    self.found.note(Risk::High, "unknown-path", format!("may read or write {}", path.shown()));
+                }
+                _ => {}
             }
         }
-        for word in &options.operands {
-            if word.contains('/')
-                && self.absolute(word).iter().any(|path| self.map.zone(path) == super::place::Zone::Device)
+    }
+
+    /// A program that works in a directory outside.
+    fn outside(&mut self, name: &str, acts: &[Act]) {
+        let cwd = self.shell.cwd();
+        if matches!(name, "echo" | "printf" | "pwd" | "true" | "false" | "date" | "sleep") || cwd.is_open() {
+            return;
+        }
+        let zone = self.found.map.zone(&cwd);
+        if zone <= Zone::Unknown || matches!(cwd.lossy(), "/tmp" | "/var/tmp") {
+            return;
+        }
+        let changes = acts.iter().any(|act| matches!(act, Act::Note(risk, rule, _) if *risk >= Risk::Medium && !matches!(*rule, "network" | "privilege" | "host")));
+        if zone == Zone::System && !changes {
+            return;
+        }
+        self.found.lists(&cwd);
+        if changes && zone == Zone::System {
+            let inside = cwd.clone().then(&"/file".into());
+            self.found.writes(&inside, WriteKind::Write);
+        }
+        if changes && self.found.elsewhere == Elsewhere::Here {
+            self.found.note(Risk::High, "outside", format!("{name} works outside the workspace, in {}", cwd.shown()));
+            self.found.need(Need::Write { path: cwd.shown() });
+        }
+    }
+
+    /// A program that the table doesn't have: its words may be a command, code or a path.
+    fn unknown_program(&mut self, name: &str, words: &[Text]) -> Text {
+        // A script that this very one wrote, found by a `PATH` that leads here.
+        let local = Text::from(format!("./{name}"));
+        if let Some(text) = self.written(&local) {
+            return self.script_text(name, &text, words);
+        }
+        self.found.note(Risk::High, "unknown-program", format!("{name} isn't a program that ReedClaw knows"));
+        let runs = listed("exec-runs");
+        let mut is_code = false;
+        for (at, word) in words.iter().enumerate().take(32) {
+            let value = word.split_once('=').filter(|(name, _)| runs.contains(&name.lossy())).map(|(_, value)| value);
+            if is_code && word.head().contains(' ') || value.is_some() {
+                let code = value.unwrap_or_else(|| word.clone());
+                self.suspect(|walk| walk.code(&code));
+            } else if (is_code || at == 0) && programs::is_known(base(word.lossy())) {
+                self.suspect(|walk| walk.exec_program(words[at..].to_vec()));
+            }
+            is_code = runs.contains(&word.lossy());
+            if word.head().starts_with(['/', '~', '.']) {
+                self.suspect_path(word, false);
+            }
+        }
+        let fed = self.input.as_ref().and_then(Text::source).filter(|source| *source >= Source::Decoded);
+        fed.unwrap_or(Source::Program).into()
+    }
+
+    /// A path in code that isn't followed.
+    fn suspect_path(&mut self, path: &Text, writes: bool) {
+        let home = &self.context.rules.home;
+        let path = match path.strip_prefix("~") {
+            Some(rest) if rest.is_empty() || rest.head().starts_with('/') => Text::from(home.as_str()).then(&rest),
+            _ => path.clone(),
+        };
+        for path in self.absolute(&path) {
+            match self.found.map.zone(&path) {
+                Zone::Credentials | Zone::Own | Zone::Device => self.suspect(|walk| {
+                    if writes {
+                        walk.found.writes(&path, WriteKind::Write)
+                    } else {
+                        walk.found.reads(&path)
+                    }
+                    nothing()
+                }),
+                Zone::System | Zone::Startup | Zone::Forbidden
+                    if writes && path.as_str().is_some_and(|it| it.matches('/').count() > 1) =>
+                {
+                    self.suspect(|walk| {
+                        walk.found.writes(&path, WriteKind::Write);
+                        nothing()
+                    });
+                }
+                Zone::Forbidden => self.suspect(|walk| {
+                    walk.found.reads(&path);
+                    nothing()
+                }),
+                Zone::Home | Zone::Startup => self.found.need(Need::Read { path: path.shown() }),
+                _ => {}
+            }
+        }
+    }
+
+    /// Carries out what a plan says; gives what is printed.
+    fn apply(&mut self, name: &str, acts: Vec<Act>) -> Text {
+        let cwd = self.shell.cwd.clone();
+        let mut printed = nothing();
+        let mut assigned: Vec<(String, Option<Var>)> = Vec::new();
+        for act in acts {
+            if let Some(more) = self.act(name, act, &mut assigned) {
+                printed = more;
+            }
+        }
+        self.shell.cwd = if name == "eval" { std::mem::take(&mut self.shell.cwd) } else { cwd };
+        for (name, var) in assigned {
+            match var {
+                Some(var) => _ = Rc::make_mut(&mut self.shell.vars).insert(name, var),
+                None => _ = Rc::make_mut(&mut self.shell.vars).remove(&name),
+            }
+        }
+        printed
+    }
+
+    fn act(&mut self, name: &str, act: Act, assigned: &mut Vec<(String, Option<Var>)>) -> Option<Text> {
+        match act {
+            Act::Note(risk, rule, text) => self.found.note(risk, rule, text),
+            Act::Read(path) => self.absolute(&path).iter().for_each(|path| self.found.reads(path)),
+            Act::List(path) => self.absolute(&path).iter().for_each(|path| self.found.lists(path)),
+            Act::Write(path, how) => self.changes(&path, how),
+            // Without a value of its variable it is no path at all.
+            Act::Tree(path, _) if path.has_unset() && path.without_unset().is_empty() => {
+                self.found.note(
+                    Risk::High,
+                    "unknown-tree",
+                    format!("changes all below a path that isn't known: {}", path.shown()),
+                );
+            }
+            Act::Tree(path, how) if !path.is_empty() => {
+                self.absolute(&path).iter().for_each(|path| self.found.whole_tree(path, how));
+            }
+            Act::Tree(..) => {}
+            Act::Move(from, to) => {
+                let into =
+                    self.absolute(&to).iter().map(|path| self.found.map.zone(path)).max().unwrap_or(Zone::Unknown);
+                self.absolute(&from).iter().for_each(|path| self.found.moves_away(path, into));
+                self.follow(&from, &to);
+            }
+            Act::Copy(from, to) => self.follow(&from, &to),
+            Act::Link(from, to) => self.link(&from, &to),
+            Act::Store(path, text) => self.store(&path, &text, false),
+            Act::Net(host) => self.found.net(&host),
+            Act::Host(what) => self.found.host(what),
+            Act::Signal(target) => self.found.effect(Effect::Signal { target }),
+            Act::In(path) => {
+                self.shell.cwd = self.absolute(&path);
+                self.shell.cwd.clone().iter().for_each(|path| self.found.lists(path));
+            }
+            Act::Assign(variable, value) => {
+                let variable = variable.shown();
+                self.sets(&variable, std::slice::from_ref(&value), true);
+                assigned.push((variable.clone(), self.shell.vars.get(&variable).cloned()));
+                self.shell.set(&variable, vec![value]);
+            }
+            Act::Code(code) => return Some(self.subshell(|walk| walk.code(&code))),
+            Act::Here(code) => return Some(self.code(&code)),
+            Act::Run(words) => return Some(self.run(name, words)),
+            Act::Script(path, words) => return Some(self.script_file(name, &path, &words)),
+            Act::Suspect(code) => self.suspect(|walk| walk.code(&code)),
+            Act::SuspectRun(words) => {
+                let is_program = words
+                    .first()
+                    .is_some_and(|name| programs::is_known(base(name.lossy())) || name.head().contains(' '));
+                if is_program {
+                    self.suspect(|walk| walk.exec_program(words));
+                }
+            }
+            Act::SuspectPath(path, writes) => self.suspect_path(&path, writes),
+            Act::There(place, acts) => {
+                let outer = std::mem::replace(&mut self.found.elsewhere, place);
+                self.subshell(|walk| walk.apply(name, acts));
+                self.found.elsewhere = outer;
+            }
+            Act::Alias(alias, meaning) => self.git_alias(&alias, meaning),
+            Act::Prints(text) => return Some(text),
+        }
+        None
+    }
+
+    /// A file is changed: what it held isn't known any longer.
+    fn changes(&mut self, path: &Text, how: WriteKind) {
+        for path in self.absolute(path) {
+            self.found.writes(&path, how);
+            // What it held isn't known any longer.
+            if how != WriteKind::Mode
+                && let Some(text) = path.as_str().and_then(|name| self.made.files.get_mut(name))
             {
-                self.writes(word, crate::proto::action::WriteKind::Write);
+                *text = text.source().unwrap_or(Source::File).into();
             }
         }
     }
 
-    pub(super) fn zone_of(&self, path: &str) -> super::place::Zone {
-        self.absolute(path).iter().map(|path| self.map.zone(path)).max().unwrap_or(super::place::Zone::Unknown)
+    /// The command of a program that runs another.
+    fn run(&mut self, name: &str, words: Vec<Text>) -> Text {
+        let mut words = words.as_slice();
+        if programs::handler_of(name) == "assign" {
+            let mut assigned = Vec::new();
+            while let Some((variable, value)) =
+                words.first().and_then(|word| word.split_once('=')).filter(|(it, _)| !it.head().starts_with('-'))
+            {
+                self.act(name, Act::Assign(variable, value), &mut assigned);
+                words = &words[1..];
+            }
+            let printed = if words.is_empty() { Source::Program.into() } else { self.exec_program(words.to_vec()) };
+            for (name, var) in assigned {
+                match var {
+                    Some(var) => _ = Rc::make_mut(&mut self.shell.vars).insert(name, var),
+                    None => _ = Rc::make_mut(&mut self.shell.vars).remove(&name),
+                }
+            }
+            return printed;
+        }
+        match words {
+            [] => nothing(),
+            [option, code] if matches!(option.lossy(), "-c" | "--command") => self.subshell(|walk| walk.code(code)),
+            [option, rest @ ..] if matches!(option.lossy(), "-e" | "-x") => self.run(name, rest.to_vec()),
+            [code] if code.head().contains(' ') && !is_shell(name) => self.subshell(|walk| walk.code(code)),
+            [first, ..] if matches!(name, "busybox" | "toybox") && first.as_str() == Some("sh") => {
+                self.exec_program([vec!["bash".into()], words[1..].to_vec()].concat())
+            }
+            _ => self.exec_program(words.to_vec()),
+        }
     }
 
-    /// Runs text as a shell's code, in a shell of its own.
-    pub(super) fn code_elsewhere(&mut self, code: &str) -> Value {
-        self.subshell(|run| run.code(code))
+    /// Another name of a file: what is run or changed by it is the file.
+    fn link(&mut self, target: &Text, name: &Text) {
+        let base_name: Text = base(target.lossy()).into();
+        let inside = Text::join(&[name.clone(), base_name], "/");
+        for target in self.absolute(target) {
+            if self.found.map.zone(&target) == Zone::Credentials {
+                self.found.reads(&target);
+            }
+            self.found.lists(&target);
+            for name in [name, &inside] {
+                for name in self.shell.absolute(name) {
+                    if let (Some(name), true) =
+                        (name.as_str(), self.made.links.len() < 64 && name != target && target.as_str().is_some())
+                    {
+                        self.made.links.insert(name.to_owned(), target.clone());
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a copied or moved file holds goes with it; a copy of a program is that program.
+    fn follow(&mut self, from: &Text, to: &Text) {
+        let inside = Text::join(&[to.clone(), base(from.lossy()).into()], "/");
+        if let Some(text) = self.written(from) {
+            self.store(to, &text, false);
+            self.store(&inside, &text, false);
+        }
+        let is_program = from.as_str().is_some_and(|path| path.starts_with('/') && path.contains("bin/"));
+        if is_program {
+            self.link(from, to);
+        }
+    }
+
+    fn git_alias(&mut self, alias: &str, meaning: String) {
+        let name = format!("git {alias}");
+        if !meaning.is_empty() {
+            Rc::make_mut(&mut self.shell.aliases).insert(name, meaning);
+        } else if let Some(meaning) =
+            self.shell.aliases.get(&name).cloned().filter(|_| !self.budget.called.contains(&name))
+        {
+            self.budget.called.push(name);
+            let code = meaning.strip_prefix('!').map_or_else(|| format!("git {meaning}"), str::to_owned);
+            self.subshell(|walk| walk.code(&code.into()));
+            self.budget.called.pop();
+        }
     }
 
     /// Runs text as code of this very shell.
-    pub(super) fn code(&mut self, code: &str) -> Value {
-        if code.contains([NET, DECODED, text::DECODED_MARK]) {
-            self.block("fed-code", "a shell runs what came over the network or out of a decoder");
-            return output();
+    pub(super) fn code(&mut self, code: &Text) -> Text {
+        if code.is_foreign() {
+            self.found.block("fed-code", "a shell runs what came over the network or out of a decoder");
+            return Source::Program.into();
         }
-        let body = code.trim();
-        if !body.is_empty() && body.chars().all(|c| text::is_open(c) || c.is_whitespace()) {
-            match text::weightiest(body) {
-                FILE => self.note(Risk::High, "script", "runs a script whose contents aren't known"),
-                SETTINGS => self.note(Risk::High, "settings", "runs settings that a program prints"),
-                _ => self.block_unknown("unknown-code", "runs code that isn't known before it runs"),
+        match code.source() {
+            Some(Source::File) if code.is_all_unknown() => {
+                self.found.note(Risk::High, "script", "runs a script whose contents aren't known")
             }
-            return output();
+            Some(_) => self.found.note(Risk::High, "unknown-code", "runs code of which a part isn't known"),
+            None => {}
         }
-        if has_open(code) {
-            self.note(Risk::High, "unknown-code", "runs code of which a part isn't known");
+        let text = code.code();
+        if code.is_all_unknown() {
+            return Source::Program.into();
         }
-        if !self.takes_text(code) {
-            return output();
+        if !self.budget.take_text(&text) {
+            self.found.block("too-complex", "it does more than is looked at");
+            return Source::Any.into();
         }
-        self.deeper(|run| run.text(code), output())
+        self.deeper(|walk| walk.text(&text))
     }
 
     /// Runs the contents of a file as its first line asks for, under the name that it was called by.
-    pub(super) fn script_text(&mut self, called: Option<&str>, data: &Value, arguments: &[String]) -> Value {
-        let mut printed = nothing();
-        for text in data.clone() {
-            let first = text.lines().next().unwrap_or_default();
-            let interpreter = first
-                .strip_prefix("#!")
-                .map(|line| line.split_whitespace().map(base).rfind(|word| *word != "env" && !word.starts_with('-')));
-            match interpreter.flatten() {
-                Some(name) if !is_shell(name) => {
-                    self.other_code(name, &text);
-                }
-                _ => {
-                    let arguments = arguments.iter().map(|word| vec![word.clone()]).collect();
-                    let called = called.map(str::to_owned);
-                    printed = self.with_arguments(called, arguments, |run| run.code_elsewhere(&text));
-                }
-            }
+    fn script_text(&mut self, called: &str, text: &Text, arguments: &[Text]) -> Text {
+        let head = text.head().to_owned();
+        let first = head.lines().next().unwrap_or_default();
+        let interpreter = first
+            .strip_prefix("#!")
+            .and_then(|line| line.split_whitespace().map(base).rfind(|word| *word != "env" && !word.starts_with('-')));
+        if let Some(language) = interpreter.filter(|name| !is_shell(name)) {
+            let language = language.to_owned();
+            return self.foreign(&language, text);
         }
-        printed
+        if self.shell.name == called && self.budget.spawns > 0 {
+            self.found.block("fork-bomb", "a script starts itself again and again");
+            return nothing();
+        }
+        self.subshell(|walk| {
+            walk.shell.positional = Some(arguments.to_vec());
+            walk.shell.name = called.to_owned();
+            walk.code(text)
+        })
     }
 
-    /// Walks with other positional parameters.
-    pub(super) fn with_arguments<T>(
-        &mut self,
-        name: Option<String>,
-        values: Vec<Value>,
-        walk: impl FnOnce(&mut Self) -> T,
-    ) -> T {
-        let before = (self.state.positional.replace(values), self.state.name.clone());
-        if let Some(name) = name {
-            self.state.name = name;
-        }
-        let value = walk(self);
-        (self.state.positional, self.state.name) = before;
-        value
+    fn foreign(&mut self, language: &str, text: &Text) -> Text {
+        let mut acts = Vec::new();
+        super::foreign::code(language, text, &mut acts);
+        self.apply(language, acts);
+        Source::Program.into()
     }
 
-    /// A file that a shell reads as code.
-    pub(super) fn script_file(&mut self, path: &str) -> Value {
-        self.reads(path);
-        let data = self.content(path);
-        let mut printed = nothing();
-        for text in data {
-            printed = self.code(&text);
+    /// A file that a program runs.
+    fn script_file(&mut self, name: &str, path: &Text, arguments: &[Text]) -> Text {
+        self.absolute(path).iter().for_each(|path| self.found.reads(path));
+        let text = self.content(path);
+        let is_code =
+            is_shell(name) || matches!(programs::handler_of(name), "later") || name == "script" || name == "run-parts";
+        if text.is_all_unknown() && !text.is_foreign() {
+            self.found.note(Risk::High, "script", format!("{name} runs {}, whose contents aren't known", path.shown()));
+            return Source::Program.into();
         }
-        printed
+        match is_code {
+            true => self.script_text(&path.shown(), &text, arguments),
+            false => self.foreign(name, &text),
+        }
     }
 
     /// A shell: `sh -c`, a script, or what it reads.
-    fn shell(&mut self, name: &str, words: &[String]) -> Value {
-        let mut words = words.iter();
-        let (mut is_code, mut reads_input, mut init) = (false, false, None);
-        let (mut only_parses, mut is_interactive) = (false, false);
-        let mut rest: Fields = Vec::new();
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "--rcfile" | "--init-file" => init = words.next().cloned(),
-                "-o" | "+o" | "-O" | "+O" => _ = words.next(),
-                "--" | "-" => {
-                    rest.extend(words.by_ref().cloned());
+    fn shell_program(&mut self, name: &str, words: &[Text]) -> Text {
+        let words: Vec<Text> = words.iter().filter(|word| !word.head().starts_with('+')).cloned().collect();
+        let words = words.as_slice();
+        let Some(given) = programs::read(name, words) else { return nothing() };
+        let (mut is_code, mut reads_input, mut only_parses) = (false, false, false);
+        for word in words.iter().take(words.len() - given.rest.len()) {
+            let head = word.head();
+            is_code |= head == "--command"
+                || head.starts_with(['-', '+']) && !head.starts_with("--") && head.contains(['c', 'C']);
+            reads_input |= head.starts_with('-') && !head.starts_with("--") && head.contains('s');
+            only_parses |= head.starts_with('-') && !head.starts_with("--") && head.contains('n') && name != "pwsh";
+        }
+        for file in given.values("script").cloned().collect::<Vec<_>>() {
+            self.subshell(|walk| walk.script_file("bash", &file, &[]));
+        }
+        if let Some(file) = self.shell.vars.get("BASH_ENV").or_else(|| self.shell.vars.get("ENV")).map(Var::ways) {
+            file.iter().for_each(|file| _ = self.subshell(|walk| walk.script_file("bash", file, &[])));
+        }
+        if only_parses {
+            return nothing();
+        }
+        let input = self.input.clone();
+        match given.rest {
+            [code, rest @ ..] if is_code => {
+                let code = code.clone();
+                self.subshell(|walk| {
+                    walk.shell.positional = Some(rest.get(1..).unwrap_or_default().to_vec());
+                    walk.shell.name = rest.first().map_or_else(|| name.to_owned(), Text::shown);
+                    walk.code(&code)
+                })
+            }
+            [script, rest @ ..] if !reads_input => self.script_file(name, script, rest),
+            rest => match input {
+                Some(input) => self.with_input(None, |walk| {
+                    walk.subshell(|walk| {
+                        walk.shell.positional = Some(rest.to_vec());
+                        walk.code(&input)
+                    })
+                }),
+                None => {
+                    self.found.note(Risk::High, "interactive", format!("{name} waits for commands"));
+                    nothing()
                 }
-                "--version" | "--help" => return output(),
-                "--command" => is_code = true,
-                option if option.starts_with("--") => {}
-                option if option.starts_with(['-', '+']) && option.len() > 1 => {
-                    is_code |= option.contains('c') || name == "pwsh" && option.starts_with("-C");
-                    only_parses |= option.starts_with('-') && option.contains('n') && name != "pwsh";
-                    is_interactive |= option.contains('i');
-                    reads_input |= option.contains('s');
-                    if option.ends_with(['o', 'O']) {
-                        words.next();
-                    }
-                }
-                _ => {
-                    rest.push(word.clone());
-                    rest.extend(words.by_ref().cloned());
-                }
-            }
-        }
-        // A file that is read first, and that this very script may have written since it was named.
-        let first = self.variable("BASH_ENV").filter(|_| name == "bash").or_else(|| self.variable("ENV"));
-        for file in init.into_iter().chain(first) {
-            self.subshell(|run| run.script_file(&file));
-        }
-        if only_parses && !is_interactive {
-            if let Some(file) = rest.first().filter(|_| !is_code && !reads_input) {
-                self.reads(file);
-            }
-            return output();
-        }
-        let operands = |from: usize| rest.iter().skip(from).map(|word| vec![word.clone()]).collect::<Vec<_>>();
-        if is_code {
-            let Some(code) = rest.first().cloned() else { return output() };
-            let zeroth = rest.get(1).cloned().unwrap_or_else(|| name.to_owned());
-            let arguments = operands(2);
-            return self.with_arguments(Some(zeroth), arguments, |run| run.code_elsewhere(&code));
-        }
-        if let Some(file) = rest.first().filter(|_| !reads_input).cloned() {
-            if file == "-" || file == "/dev/stdin" {
-                return self.fed(name);
-            }
-            if let [.., last] = self.calls.as_slice()
-                && self.spawns > last.1
-                && file == self.state.name
-            {
-                self.block("fork-bomb", "a script starts itself again and again");
-            }
-            if file == self.state.name && self.spawns > 0 {
-                self.block("fork-bomb", "a script starts itself again and again");
-            }
-            self.reads(&file);
-            let data = self.content(&file);
-            self.note(Risk::High, "script", format!("runs the script {file}"));
-            let arguments = operands(1);
-            return self.with_arguments(Some(file), arguments, |run| run.subshell(|run| run.all_code(&data)));
-        }
-        let arguments = operands(0);
-        self.with_arguments(None, arguments, |run| run.fed(name))
-    }
-
-    fn all_code(&mut self, data: &Value) -> Value {
-        let mut printed = nothing();
-        for text in data.clone() {
-            printed = self.code(&text);
-        }
-        printed
-    }
-
-    /// A shell that reads its code from its input.
-    fn fed(&mut self, name: &str) -> Value {
-        if self.streams.is_net {
-            self.block("network-shell", format!("{name} is tied to the network"));
-        }
-        match self.streams.input.take() {
-            None => {
-                self.note(Risk::High, "interactive", format!("{name} waits for commands"));
-                output()
-            }
-            Some(data) => {
-                self.streams.input = None;
-                if std::mem::take(&mut self.streams.is_endless) {
-                    data.iter().for_each(|text| self.fed_without_end(text));
-                }
-                self.subshell(|run| run.all_code(&data))
-            }
+            },
         }
     }
-
-    /// Runs a command with other streams.
-    pub(super) fn with_input<T>(&mut self, input: Option<Value>, walk: impl FnOnce(&mut Self) -> T) -> T {
-        let outer = std::mem::replace(&mut self.streams, Streams { input, ..Streams::default() });
-        let value = walk(self);
-        self.streams = outer;
-        value
-    }
-
-    /// A variable with one known value.
-    pub(super) fn variable(&self, name: &str) -> Option<String> {
-        match self.state.vars.get(self.state.meant(name)).and_then(Var::first)?.as_slice() {
-            [one] if is_known(one) => Some(one.clone()),
-            _ => None,
-        }
-    }
-}
-
-/// Whether a name is a shell's.
-pub(super) fn is_shell(name: &str) -> bool {
-    text::listed("sh bash dash zsh ksh mksh ash rbash fish csh tcsh ksh93 yash pwsh rksh posh elvish nu xonsh", name)
-        || builtin::is_versioned(name, &["bash", "zsh", "ksh"])
-}
-
-/// Writes a word so that a shell reads it as it is; a word that is nothing but an unknown stays one word.
-pub(super) fn quote(word: &str) -> String {
-    format!("'{}'", word.replace('\'', "'\\''"))
 }

@@ -1,169 +1,151 @@
 //! Words → what they may become: braces, tildes, parameters, substitutions, splitting. A word may turn out in several
-//! ways; each is followed, up to a limit, behind which it is unknown.
+//! ways; each is followed, up to a limit, beyond which it is unknown.
 
-use std::collections::BTreeSet;
-
-use super::run::{Run, Value};
-use super::state::Var;
-use super::text::{self, ANY, NAME, alive, dead, has_open, is_known};
-use crate::bash::{Change, Parameter, Part, Word};
+use super::piece::{Piece, Source, Text};
+use super::programs::listed;
+use super::shell::{Var, limited};
+use super::walk::Walk;
+use crate::bash::{self, Change, Parameter, Part, Word};
 
 /// Ways that a command's words may turn out, followed separately.
-pub(super) const WAYS_MAX: usize = 16;
-/// Programs that variables of the environment usually name.
-const PROGRAM_VARIABLES: [&str; 22] = [
-    "EDITOR", "VISUAL", "PAGER", "BROWSER", "CC", "CXX", "CPP", "LD", "AR", "NM", "MAKE", "PYTHON", "PYTHON3", "CARGO",
-    "RUSTC", "GO", "NODE", "NPM", "JAVA", "KUBECTL", "DOCKER", "TERMINAL",
-];
-
-/// Variables that are in every environment.
-const ENVIRONMENT: [&str; 8] = ["HOME", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "TERM", "USER"];
-
-/// One way that words may turn out.
-pub(super) type Fields = Vec<String>;
+const WAYS_MAX: usize = 16;
+/// Longest text that is changed character by character, in bytes.
+const CHANGED_BYTES_MAX: usize = 4096;
 
 /// What a parameter holds.
 enum Held {
-    One(Value),
+    /// One value, in each way that it may turn out.
+    One(Vec<Text>),
     /// `$@`, `${a[@]}`: each element is a field of its own.
-    Many(Vec<Value>),
+    Many(Vec<Text>),
     Unset,
 }
 
 /// A word under construction.
 #[derive(Clone, Default)]
 struct Build {
-    fields: Fields,
-    current: Option<String>,
+    fields: Vec<Text>,
+    current: Option<Text>,
 }
 
 impl Build {
-    fn add(&mut self, text: &str) {
+    fn add(&mut self, text: &Text) {
+        self.current.get_or_insert_default().append(text);
+    }
+
+    fn add_str(&mut self, text: &str) {
         self.current.get_or_insert_default().push_str(text);
     }
 
     /// Adds the value of an expansion outside quotes.
-    fn split(&mut self, text: &str, separators: &str) {
-        let is_blank = |c: char| separators.contains(c) && c.is_ascii_whitespace();
-        let pieces = text.split(|c: char| separators.contains(c));
-        let mut is_first = true;
-        for piece in pieces {
-            if !is_first {
+    fn split(&mut self, text: &Text, separators: &str) {
+        let is_cut = |c: char| separators.contains(c);
+        for (at, piece) in text.split(is_cut).into_iter().enumerate() {
+            if at > 0 {
                 self.fields.extend(self.current.take());
             }
-            is_first = false;
             if !piece.is_empty() {
-                self.add(&alive(piece));
+                self.add(&piece.alive());
             }
-        }
-        if text.ends_with(is_blank) {
-            self.fields.extend(self.current.take());
         }
     }
 }
 
-impl Run<'_, '_> {
+impl Walk<'_, '_> {
     /// Expands words into fields, in each way that they may turn out.
-    pub(super) fn fields(&mut self, words: &[Word]) -> Vec<Fields> {
-        let mut ways = vec![Fields::new()];
+    pub(super) fn fields(&mut self, words: &[Word]) -> Vec<Vec<Text>> {
+        let mut ways = vec![Vec::with_capacity(words.len())];
         for word in words {
             let each = self.word_fields(word);
-            ways = product(ways, &each, |fields, more| fields.extend(more.iter().cloned()));
+            ways =
+                product(ways, &each, |fields, more| fields.extend(more.iter().cloned()), || vec![Source::Any.into()]);
         }
         ways
     }
 
-    fn word_fields(&mut self, word: &Word) -> Vec<Fields> {
+    fn word_fields(&mut self, word: &Word) -> Vec<Vec<Text>> {
         if let [Part::Plain(text)] = word.parts.as_slice()
             && !text.contains(['{', '~', '*', '?', '['])
         {
-            return vec![vec![text.clone()]];
+            return vec![vec![text.as_str().into()]];
         }
-        let words = match crate::bash::braces(&word.parts) {
+        let words = match bash::braces(&word.parts) {
             Some(Some(words)) => words,
-            Some(None) => return vec![vec![ANY.to_string()]],
+            Some(None) => return vec![vec![Source::Any.into()]],
             None => return self.unbraced_fields(&word.parts),
         };
-        let mut ways = vec![Fields::new()];
+        let mut ways = vec![Vec::new()];
         for parts in &words {
             let each = self.unbraced_fields(parts);
-            ways = product(ways, &each, |fields, more| fields.extend(more.iter().cloned()));
+            ways =
+                product(ways, &each, |fields, more| fields.extend(more.iter().cloned()), || vec![Source::Any.into()]);
         }
         ways
     }
 
-    fn unbraced_fields(&mut self, parts: &[Part]) -> Vec<Fields> {
+    fn unbraced_fields(&mut self, parts: &[Part]) -> Vec<Vec<Text>> {
         let mut builds = vec![Build::default()];
         self.build(parts, &mut builds, false, true);
         builds
             .into_iter()
             .map(|mut build| {
                 build.fields.extend(build.current.take());
-                build.fields.into_iter().map(settled).collect()
+                build.fields
             })
             .collect()
     }
 
     /// Expands a word that isn't split: the value of an assignment, a file's name, a here-document.
-    pub(super) fn value(&mut self, word: &Word) -> Value {
+    pub(super) fn value(&mut self, word: &Word) -> Vec<Text> {
         let mut builds = vec![Build::default()];
         self.build(&word.parts, &mut builds, false, false);
-        let mut value: Value = builds
-            .into_iter()
-            .map(|build| build.fields.into_iter().chain(build.current).collect::<Vec<_>>().join(" "))
-            .collect();
-        value.dedup();
-        value
+        let whole = |build: Build| Text::join(&build.fields.into_iter().chain(build.current).collect::<Vec<_>>(), " ");
+        limited(builds.into_iter().map(whole).collect())
     }
 
     /// Expands a word that isn't split, with its patterns dead.
-    pub(super) fn plain_value(&mut self, word: &Word) -> Value {
-        self.value(word).into_iter().map(dead).collect()
+    pub(super) fn plain_value(&mut self, word: &Word) -> Vec<Text> {
+        self.value(word).iter().map(Text::dead).collect()
     }
 
     /// Expands a word of which one way is enough: the others make it unknown.
-    fn single(&mut self, word: &Word) -> String {
+    pub(super) fn single(&mut self, word: &Word) -> Text {
         let mut ways = self.value(word);
-        if ways.len() == 1 { ways.swap_remove(0) } else { ANY.to_string() }
+        if ways.len() == 1 { ways.swap_remove(0) } else { Source::Any.into() }
     }
 
     fn build(&mut self, parts: &[Part], builds: &mut Vec<Build>, quoted: bool, splits: bool) {
         for (at, part) in parts.iter().enumerate() {
             match part {
                 Part::Plain(text) => {
-                    let mut text = text.as_str();
-                    let tilde;
-                    if at == 0 && !quoted && text.contains('~') {
-                        // Behind the word of `<<<` stands the line's end.
-                        let is_whole = match &parts[1..] {
-                            [] => true,
-                            [Part::Dead(end)] => end == "\n",
-                            _ => false,
-                        };
-                        tilde = self.tildes(text, is_whole);
-                        text = &tilde;
+                    let mut made = Text::default();
+                    let tilde = if at == 0 && !quoted { self.tildes(text, parts.len() == 1) } else { None };
+                    match tilde {
+                        Some((directory, rest)) => {
+                            made = directory;
+                            made.push_living(rest);
+                        }
+                        None => made.push_living(text),
                     }
-                    let text = alive(text);
-                    builds.iter_mut().for_each(|build| build.add(&text));
+                    builds.iter_mut().for_each(|build| build.add(&made));
                 }
-                Part::Dead(text) => builds.iter_mut().for_each(|build| build.add(text)),
+                Part::Dead(text) => builds.iter_mut().for_each(|build| build.add_str(text)),
                 Part::Double(inner) => {
                     // `"$@"` without arguments is no word at all.
                     if !matches!(inner.as_slice(), [Part::Parameter(one)] if is_list(one)) {
-                        builds.iter_mut().for_each(|build| build.add(""));
+                        builds.iter_mut().for_each(|build| build.add_str(""));
                     }
                     self.build(inner, builds, true, splits);
                 }
                 Part::Parameter(parameter) => {
                     let held = self.parameter(parameter, quoted);
-                    let index = parameter.index.as_ref().map(crate::bash::unquoted);
+                    let index = parameter.index.as_ref().map(bash::unquoted);
                     let joins = index.as_deref().unwrap_or(&parameter.name) == "*";
                     self.append(builds, held, quoted, splits, joins);
                 }
                 Part::Command(script) => {
-                    let output = self.substitution(script);
-                    let held = Held::One(output.iter().map(|text| text.trim_end_matches('\n').to_owned()).collect());
-                    self.append(builds, held, quoted, splits, false);
+                    let output = self.substitution(script).trim_end_lines();
+                    self.append(builds, Held::One(vec![output]), quoted, splits, false);
                 }
                 Part::Arithmetic(word) => {
                     let value = self.arithmetic(word);
@@ -171,188 +153,201 @@ impl Run<'_, '_> {
                 }
                 Part::Process { script, is_output } => {
                     let name = self.process(script, *is_output);
-                    builds.iter_mut().for_each(|build| build.add(&name));
+                    builds.iter_mut().for_each(|build| build.add_str(&name));
                 }
             }
         }
     }
 
     fn append(&mut self, builds: &mut Vec<Build>, held: Held, quoted: bool, splits: bool, joins: bool) {
-        let separators = self.separators();
-        let add = |build: &mut Build, text: &str| {
-            if quoted {
-                build.add(text);
-            } else if splits {
-                build.split(text, &separators);
-            } else {
-                build.add(text);
-            }
+        let separators = match self.shell.variable("IFS") {
+            Some(separators) => separators,
+            None => " \t\n".to_owned(),
+        };
+        let add = |build: &mut Build, text: &Text| match quoted || !splits {
+            true => build.add(text),
+            false => build.split(text, &separators),
         };
         match held {
             Held::One(ways) => {
-                *builds = product(std::mem::take(builds), &ways, |build, text| add(build, text));
+                *builds = product(std::mem::take(builds), &ways, |build, text| add(build, text), || Source::Any.into());
             }
             Held::Many(values) => {
                 let between = separators.chars().next().map(String::from).unwrap_or_default();
-                for (at, ways) in values.iter().enumerate() {
-                    if at > 0 {
-                        builds.iter_mut().for_each(|build| match (quoted && joins) || !splits {
-                            true => build.add(&between),
-                            false => build.fields.extend(build.current.take()),
-                        });
+                for (at, value) in values.iter().enumerate() {
+                    for build in builds.iter_mut() {
+                        if at > 0 && (quoted && joins || !splits) {
+                            build.add_str(&between);
+                        } else if at > 0 {
+                            build.fields.extend(build.current.take());
+                        }
+                        add(build, value);
                     }
-                    *builds = product(std::mem::take(builds), ways, |build, text| add(build, text));
                 }
             }
-            Held::Unset => {
-                self.met_unset = true;
-                if !self.unset_is_empty {
-                    builds.iter_mut().for_each(|build| build.add(&ANY.to_string()));
-                }
-            }
+            Held::Unset => builds.iter_mut().for_each(|build| build.add(&Source::Unset.into())),
         }
     }
 
-    /// Expands a tilde at the beginning of a word, or of the value of what looks like an assignment.
-    fn tildes(&self, text: &str, is_whole: bool) -> String {
-        if text.starts_with('~') {
-            return self.tilde(text, is_whole);
+    /// Expands a tilde at the beginning of a word, or of the value of what looks like an assignment; gives the directory and
+    /// the rest of the text.
+    fn tildes<'t>(&self, text: &'t str, is_whole: bool) -> Option<(Text, &'t str)> {
+        if let Some((name, value)) = text.split_once("=~") {
+            let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            let value = is_name.then(|| &text[text.len() - value.len() - 1..])?;
+            let (directory, rest) = self.tildes(value, is_whole)?;
+            return Some((Text::from(format!("{name}=")).then(&directory), rest));
         }
-        match text.split_once("=~") {
-            Some((name, value)) if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') => {
-                format!("{name}={}", self.tilde(&format!("~{value}"), is_whole))
-            }
-            _ => text.to_owned(),
-        }
-    }
-
-    fn tilde(&self, text: &str, is_whole: bool) -> String {
-        let (user, below) = match text.find('/') {
-            Some(at) => text.split_at(at),
-            None if is_whole => (text, ""),
-            None => return text.to_owned(),
+        let (user, rest) = match text.strip_prefix('~')?.find('/') {
+            Some(at) => (&text[1..=at], &text[at + 1..]),
+            None if is_whole => (&text[1..], ""),
+            None => return None,
         };
-        let directory = match &user[1..] {
-            "" => match self.state.vars.get("HOME").and_then(|var| var.scalar()) {
-                Some(ways) if ways.len() == 1 => ways[0].clone(),
-                Some(_) => ANY.to_string(),
-                None => self.map.rules.home.clone(),
+        let directory: Text = match user {
+            "" => match self.shell.vars.get("HOME").map(Var::ways).as_deref() {
+                Some([one]) => one.clone(),
+                Some(_) => Source::Any.into(),
+                None => self.context.rules.home.as_str().into(),
             },
-            "+" => self.cwd(),
-            "-" => ANY.to_string(),
-            "root" => "/root".to_owned(),
-            user if user.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c)) => format!("/home/{user}"),
-            _ => return text.to_owned(),
+            "+" => self.shell.cwd(),
+            "-" => Source::Any.into(),
+            "root" => "/root".into(),
+            user if user.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c)) => format!("/home/{user}").into(),
+            _ => return None,
         };
-        format!("{directory}{below}")
-    }
-
-    fn separators(&self) -> String {
-        match self.state.vars.get("IFS").and_then(|var| var.scalar()) {
-            Some(ways) if ways.len() == 1 && is_known(&ways[0]) => ways[0].clone(),
-            _ => " \t\n".to_owned(),
-        }
+        Some((directory, rest))
     }
 
     /// What a parameter gives, with all that is done to it.
     fn parameter(&mut self, parameter: &Parameter, quoted: bool) -> Held {
-        if parameter.change == Change::Names {
-            let named = self.state.vars.keys().map(String::as_str).chain(ENVIRONMENT);
-            let named: BTreeSet<&str> = named.filter(|name| name.starts_with(&parameter.name)).collect();
-            return Held::Many(named.into_iter().map(|name| vec![name.to_owned()]).collect());
-        }
         let mut held = self.held(parameter);
         if parameter.indirect {
             held = self.indirect(parameter, held);
         }
         if parameter.length {
-            return Held::One(vec![match held {
-                Held::One(ways) if ways.len() == 1 && is_known(&ways[0]) => ways[0].chars().count().to_string(),
-                Held::Many(values) => values.len().to_string(),
-                _ => NAME.to_string(),
-            }]);
+            return match held {
+                Held::One(ways) if ways.len() == 1 && ways[0].as_str().is_some() => {
+                    Held::One(vec![ways[0].lossy().chars().count().to_string().into()])
+                }
+                Held::Many(values) => Held::One(vec![values.len().to_string().into()]),
+                _ => Held::One(vec![Source::Name.into()]),
+            };
         }
         match &parameter.change {
-            Change::None | Change::Names => held,
-            Change::Unknown => {
-                self.doubt("an expansion that isn't followed");
-                Held::One(vec![ANY.to_string()])
+            Change::None => held,
+            Change::Names | Change::Unknown => Held::One(vec![Source::Any.into()]),
+            Change::Default { letter, colon, word } => self.default(parameter, held, (*letter, *colon), word, quoted),
+            Change::Transform('P') => {
+                for way in flat(held) {
+                    self.prompt(&way);
+                }
+                Held::One(vec![Source::Any.into()])
             }
-            Change::Default { letter, colon, word } => self.default(parameter, held, *letter, *colon, word, quoted),
-            Change::Transform(letter) => self.transform(*letter, held),
+            Change::Transform(letter) => each(held, |text| match letter {
+                'U' => text.to_uppercase(),
+                'L' => text.to_lowercase(),
+                'E' => bash::unescaped(text, true),
+                'Q' => format!("'{}'", text.replace('\'', "'\\''")),
+                _ => text.to_owned(),
+            }),
             Change::Slice { offset, length } => {
+                let offset = self.number(offset);
+                let length = length.as_ref().map(|length| self.number(length));
                 let first = usize::from(matches!(parameter.name.as_str(), "@" | "*"));
-                self.slice(held, offset, length.as_ref(), first)
+                slice(held, offset, length, first)
             }
-            change => {
-                let change = self.changer(change);
-                each(held, |text| change.apply(text))
+            Change::Trim { from_end, longest, pattern } => {
+                let pattern = self.single(pattern);
+                each_text(held, |text| trim(text, &pattern, *from_end, *longest))
             }
+            Change::Replace { all, anchor, pattern, with } => {
+                let (pattern, with) = (self.single(pattern), self.single(with));
+                match (pattern.as_str(), with.as_str(), anchor) {
+                    (Some(pattern), Some(with), None) if !pattern.is_empty() => {
+                        each(
+                            held,
+                            |text| if *all { text.replace(pattern, with) } else { text.replacen(pattern, with, 1) },
+                        )
+                    }
+                    _ => each_text(held, |_| Source::Any.into()),
+                }
+            }
+            Change::Case { letter, all, .. } => each(held, |text| case(text, *letter, *all)),
         }
     }
 
     fn held(&mut self, parameter: &Parameter) -> Held {
-        let target = self.state.meant(&parameter.name).to_owned();
-        let name = target.as_str();
-        let is_whole = matches!(parameter.index.as_ref().map(crate::bash::unquoted).as_deref(), Some("@" | "*"));
+        let name = parameter.name.as_str();
+        let is_whole = matches!(parameter.index.as_ref().map(bash::unquoted).as_deref(), Some("@" | "*"));
         if let Some(index) = parameter.index.as_ref().filter(|_| !is_whole) {
-            let key = self.single(index);
-            let key = self.subscript(&key);
-            return match self.state.vars.get(name) {
-                Some(var) => var.element(&key).map_or(Held::Unset, Held::One),
+            let key = self.subscript(index);
+            return match self.shell.vars.get(name) {
+                Some(var) => match key.as_str() {
+                    Some(key) => var.element(key).map_or(Held::Unset, |item| Held::One(vec![item])),
+                    None => Held::One(limited(var.elements())),
+                },
                 None => Held::Unset,
             };
         }
         match name {
-            "@" | "*" => match &self.state.positional {
+            "@" | "*" => match &self.shell.positional {
                 Some(values) => Held::Many(values.clone()),
-                None => Held::Unset,
+                None => self.argument(),
             },
-            "#" => Held::One(vec![match &self.state.positional {
-                Some(values) => values.len().to_string(),
-                None => NAME.to_string(),
+            "#" => Held::One(vec![match &self.shell.positional {
+                Some(values) => values.len().to_string().into(),
+                None => Source::Name.into(),
             }]),
-            "?" | "$" | "!" => Held::One(vec![NAME.to_string()]),
-            "-" => Held::One(vec!["hB".to_owned()]),
-            "_" => Held::One(self.last_word.clone()),
-            "0" => Held::One(vec![self.state.name.clone()]),
-            _ if name.bytes().all(|byte| byte.is_ascii_digit()) => match &self.state.positional {
+            "?" | "$" | "!" => Held::One(vec![Source::Name.into()]),
+            "-" => Held::One(vec!["hB".into()]),
+            "_" => Held::One(vec![self.shell.last_word.clone()]),
+            "0" => Held::One(vec![self.shell.name.as_str().into()]),
+            _ if name.bytes().all(|byte| byte.is_ascii_digit()) => match &self.shell.positional {
                 Some(values) => {
                     let at: usize = name.parse().unwrap_or(usize::MAX);
-                    values.get(at.wrapping_sub(1)).map_or(Held::Many(Vec::new()), |value| Held::One(value.clone()))
+                    values
+                        .get(at.wrapping_sub(1))
+                        .map_or(Held::Many(Vec::new()), |value| Held::One(vec![value.clone()]))
                 }
-                None => Held::Unset,
+                None => self.argument(),
             },
-            _ => match self.state.vars.get(name) {
+            _ => match self.shell.vars.get(name) {
                 Some(var) if is_whole => Held::Many(var.elements()),
-                Some(var) => var.first().map_or(Held::Unset, Held::One),
+                Some(var) => Held::One(var.ways()),
                 None => self.environment(name),
             },
         }
     }
 
+    /// An argument that isn't known: of a function that nobody calls here it may be anything, of the shell there is none.
+    fn argument(&self) -> Held {
+        if self.budget.calls.is_empty() { Held::Unset } else { Held::One(vec![Source::Any.into()]) }
+    }
+
     fn environment(&self, name: &str) -> Held {
-        let home = &self.map.rules.home;
-        let value = match name {
-            "HOME" => home.clone(),
-            "PWD" => self.cwd(),
-            "SHELL" | "BASH" => "/bin/bash".to_owned(),
-            "PATH" => "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
-            "USER" | "LOGNAME" => home.rsplit('/').next().unwrap_or("user").to_owned(),
-            "IFS" => " \t\n".to_owned(),
-            "TMPDIR" => "/tmp".to_owned(),
-            "XDG_CONFIG_HOME" => format!("{home}/.config"),
-            "XDG_DATA_HOME" => format!("{home}/.local/share"),
-            "XDG_STATE_HOME" => format!("{home}/.local/state"),
-            "XDG_CACHE_HOME" => format!("{home}/.cache"),
-            // What is there is the person's own.
-            "PROMPT_COMMAND" => String::new(),
-            "OSTYPE" => "linux-gnu".to_owned(),
+        let home = &self.context.rules.home;
+        if let Some(source) = Source::of_variable(name) {
+            return Held::One(vec![source.into()]);
+        }
+        let value: Text = match name {
+            "HOME" => home.as_str().into(),
+            "PWD" => self.shell.cwd(),
+            "OLDPWD" => Source::Any.into(),
+            "SHELL" | "BASH" => "/bin/bash".into(),
+            "PATH" => "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".into(),
+            "USER" | "LOGNAME" => home.rsplit('/').next().unwrap_or("user").into(),
+            "IFS" => " \t\n".into(),
+            "TMPDIR" => "/tmp".into(),
+            "XDG_CONFIG_HOME" => format!("{home}/.config").into(),
+            "XDG_DATA_HOME" => format!("{home}/.local/share").into(),
+            "XDG_STATE_HOME" => format!("{home}/.local/state").into(),
+            "XDG_CACHE_HOME" => format!("{home}/.cache").into(),
+            "OSTYPE" => "linux-gnu".into(),
             "HOSTNAME" | "HOSTTYPE" | "MACHTYPE" | "RANDOM" | "SRANDOM" | "SECONDS" | "LINENO" | "UID" | "EUID"
             | "PPID" | "BASHPID" | "EPOCHSECONDS" | "EPOCHREALTIME" | "COLUMNS" | "LINES" | "LANG" | "TERM" => {
-                NAME.to_string()
+                Source::Name.into()
             }
-            _ if PROGRAM_VARIABLES.contains(&name) && !self.unset_is_empty => format!("${name}"),
+            _ if listed("program-variables").contains(&name) => format!("${name}").into(),
             _ => return Held::Unset,
         };
         Held::One(vec![value])
@@ -360,27 +355,22 @@ impl Run<'_, '_> {
 
     fn indirect(&mut self, parameter: &Parameter, held: Held) -> Held {
         if parameter.index.is_some() {
-            return match self.state.vars.get(self.state.meant(&parameter.name)) {
-                Some(Var::Array(items)) => Held::Many(items.iter().map(|(key, _)| vec![key.clone()]).collect()),
-                Some(Var::Scalar(_)) => Held::One(vec!["0".to_owned()]),
-                None => Held::One(vec![NAME.to_string()]),
+            return match self.shell.vars.get(&parameter.name) {
+                Some(Var::Array(items)) => Held::Many(items.iter().map(|(key, _)| key.as_str().into()).collect()),
+                _ => Held::One(vec![Source::Any.into()]),
             };
         }
-        self.signal("indirect", "an indirect expansion");
-        // Of another name it is the name itself.
-        if let Some(target) = self.state.refs.get(&parameter.name) {
-            return Held::One(vec![target.clone()]);
-        }
         match held {
-            Held::One(ways) if ways.len() == 1 && is_known(&ways[0]) => {
-                let (name, index) = match ways[0].split_once('[') {
+            Held::One(ways) if ways.len() == 1 && ways[0].as_str().is_some() => {
+                let text = ways[0].lossy().to_owned();
+                let (name, index) = match text.split_once('[') {
                     Some((name, index)) => (name, Some(index.trim_end_matches(']').to_owned())),
-                    None => (ways[0].as_str(), None),
+                    None => (text.as_str(), None),
                 };
                 let index = index.map(|index| Word { parts: vec![Part::Dead(index)] });
                 self.held(&Parameter { name: name.to_owned(), index, ..parameter.clone() })
             }
-            _ => Held::One(vec![ANY.to_string()]),
+            _ => Held::One(vec![Source::Any.into()]),
         }
     }
 
@@ -388,204 +378,178 @@ impl Run<'_, '_> {
         &mut self,
         parameter: &Parameter,
         held: Held,
-        letter: char,
-        colon: bool,
+        (letter, colon): (char, bool),
         word: &Word,
         quoted: bool,
     ) -> Held {
-        let other = |run: &mut Self| {
-            if quoted {
-                return Held::One(run.plain_value(word));
-            }
-            // Outside quotes the word is split like any other.
-            match run.fields(std::slice::from_ref(word)) {
-                ways if ways.len() == 1 => Held::Many(ways[0].iter().map(|field| vec![dead(field.clone())]).collect()),
-                _ => Held::One(run.plain_value(word)),
-            }
-        };
-        let is_empty = match &held {
+        let is_empty = |ways: &[Text]| colon && ways.iter().any(Text::is_empty);
+        let is_missing = match &held {
             Held::Unset => true,
             Held::Many(values) => values.is_empty(),
-            Held::One(ways) => colon && ways.iter().any(String::is_empty),
+            Held::One(ways) => is_empty(ways) || ways.iter().any(Text::has_unset),
         };
-        let is_surely_empty = match &held {
-            Held::One(ways) => colon && ways.iter().all(String::is_empty),
-            _ => is_empty,
+        let other = |walk: &mut Self| match quoted {
+            true => Held::One(walk.plain_value(word)),
+            // Outside quotes the word is split like any other.
+            false => match walk.fields(std::slice::from_ref(word)) {
+                ways if ways.len() == 1 => Held::Many(ways[0].iter().map(Text::dead).collect()),
+                _ => Held::One(walk.plain_value(word)),
+            },
         };
         match letter {
-            '+' => {
-                if matches!(held, Held::Unset) || is_surely_empty {
-                    // Where it isn't known whether it is set, both are possible.
-                    return Held::One([self.plain_value(word), vec![String::new()]].concat());
-                }
-                other(self)
+            '+' if is_missing => {
+                let ways = flat(other(self));
+                Held::One([ways, vec![Text::default()]].concat())
             }
+            '+' => other(self),
             '?' => {
-                // What is said where it is empty.
-                if is_empty || matches!(&held, Held::One(ways) if ways.iter().any(|way| has_open(way))) {
+                if is_missing {
                     other(self);
                 }
-                held
+                match held {
+                    // The shell ends if it isn't set.
+                    Held::Unset => Held::One(vec![Source::Any.into()]),
+                    held => held,
+                }
             }
-            _ if !is_empty => match held {
+            _ if !is_missing => match held {
                 // It may be empty as well.
-                Held::One(mut ways) if colon && ways.iter().any(|way| has_open(way)) => {
-                    ways.extend(flat(&other(self)));
-                    Held::One(ways)
+                Held::One(ways) if colon && ways.iter().any(Text::is_open) => {
+                    Held::One(limited([ways, flat(other(self))].concat()))
                 }
                 held => held,
             },
             _ => {
                 let found = other(self);
-                if letter == '=' {
-                    let value = flat(&found);
-                    self.assign_scalar(&parameter.name, value);
-                }
-                match (held, found) {
-                    // Set in one way, empty in another.
-                    (Held::One(mut ways), found) if !is_surely_empty => {
-                        ways.retain(|way| !way.is_empty());
-                        ways.extend(flat(&found));
-                        Held::One(ways)
+                let ways = match (held, found) {
+                    (Held::One(ways), found) => {
+                        let kept = ways.into_iter().filter(|way| !way.is_empty() && !way.has_unset());
+                        Held::One(limited(kept.chain(flat(found)).collect()))
                     }
                     (_, found) => found,
+                };
+                if letter == '=' {
+                    let value = flat(copied(&ways));
+                    self.sets(&parameter.name, &value, false);
+                    self.shell.set(&parameter.name, value);
                 }
+                ways
             }
         }
     }
 
-    fn transform(&mut self, letter: char, held: Held) -> Held {
-        match letter {
-            'P' => {
-                self.prompt_expansion(&flat(&held));
-                Held::One(vec![ANY.to_string()])
-            }
-            'U' => each(held, |text| text.to_uppercase()),
-            'u' => each(held, |text| case(text, '^', false)),
-            'L' => each(held, |text| text.to_lowercase()),
-            'E' => each(held, |text| crate::bash::unescaped(text, true)),
-            'Q' => each(held, |text| format!("'{}'", text.replace('\'', "'\\''"))),
-            _ => Held::One(vec![ANY.to_string()]),
+    /// The key of an array's element: a known number is calculated.
+    pub(super) fn subscript(&mut self, index: &Word) -> Text {
+        let key = self.single(index);
+        self.subscripts(&key);
+        match key.as_str().and_then(|text| self.calculated(text)) {
+            Some(number) => number.to_string().into(),
+            None => key.as_str().map_or(key.clone(), |text| text.trim_matches(['"', '\'']).into()),
         }
     }
 
-    /// `first` is the number of the first element.
-    fn slice(&mut self, held: Held, offset: &Word, length: Option<&Word>, first: usize) -> Held {
-        let offset = self.number(offset);
-        let length = length.map(|word| self.number(word));
-        let (Some(offset), Some(length)) = (offset, length.map_or(Some(None), |length| length.map(Some))) else {
-            return Held::One(vec![ANY.to_string()]);
-        };
-        match held {
-            Held::Many(values) => {
-                let offset = usize::try_from(offset).unwrap_or(0).saturating_sub(first);
-                let taken = values.into_iter().skip(offset);
-                Held::Many(match length {
-                    Some(length) => taken.take(usize::try_from(length).unwrap_or(0)).collect(),
-                    None => taken.collect(),
-                })
+    pub(super) fn calculated(&self, text: &str) -> Option<i64> {
+        let look = |name: &str| self.shell.variable(name)?.trim().parse().ok();
+        bash::calculate(text, &look)
+    }
+
+    fn number(&mut self, word: &Word) -> Option<i64> {
+        let text = self.single(word);
+        self.calculated(text.as_str()?)
+    }
+
+    /// The value of an expression.
+    pub(super) fn arithmetic(&mut self, word: &Word) -> Text {
+        let text = self.single(word);
+        self.subscripts(&text);
+        // Names in it stand for their values, which are expressions again.
+        let shown = text.shown();
+        let names =
+            shown.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|name| !name.is_empty()).take(16);
+        let values: Vec<Text> = names.filter_map(|name| self.shell.vars.get(name)).flat_map(Var::ways).collect();
+        values.iter().for_each(|value| self.subscripts(value));
+        if let Some((name, value)) = shown.split_once('=').filter(|(_, value)| !value.starts_with('=')) {
+            let name = name.trim().trim_end_matches(['+', '-', '*', '/', '%']);
+            if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+                let value =
+                    self.calculated(value).map_or_else(|| Source::Name.into(), |value| Text::from(value.to_string()));
+                self.shell.set(name, vec![value]);
             }
-            held => each(held, |text| cut(text, offset, length)),
+        }
+        match text.as_str().and_then(|text| self.calculated(text)) {
+            Some(number) => number.to_string().into(),
+            None => Source::Name.into(),
         }
     }
 
-    fn changer(&mut self, change: &Change) -> Changer {
-        match change {
-            Change::Trim { from_end, longest, pattern } => {
-                Changer::Trim { from_end: *from_end, longest: *longest, pattern: self.single(pattern) }
-            }
-            Change::Replace { all, anchor, pattern, with } => Changer::Replace {
-                all: *all,
-                anchor: *anchor,
-                pattern: self.single(pattern),
-                with: dead(self.single(with)),
-            },
-            Change::Case { letter, all, .. } => Changer::Case { letter: *letter, all: *all },
-            _ => Changer::Case { letter: '~', all: false },
+    /// Bash evaluates the subscripts of a text that it takes for an expression or a name.
+    pub(super) fn subscripts(&mut self, text: &Text) {
+        let Some(known) = text.as_str() else { return };
+        if known.contains('[') && (known.contains("$(") || known.contains('`')) {
+            self.prompt(text);
         }
     }
-}
 
-/// A change of text that is ready to be applied.
-enum Changer {
-    Trim { from_end: bool, longest: bool, pattern: String },
-    Replace { all: bool, anchor: Option<char>, pattern: String, with: String },
-    Case { letter: char, all: bool },
-}
-
-impl Changer {
-    fn apply(&self, text: &str) -> String {
-        if text.len() > text::TEXT_BYTES_MAX {
-            return ANY.to_string();
-        }
-        if let Self::Trim { pattern, .. } | Self::Replace { pattern, .. } = self
-            && pattern.contains(text::BRACKET)
-        {
-            // Which characters a bracket means isn't followed.
-            return ANY.to_string();
-        }
-        match self {
-            Self::Trim { from_end, longest, pattern } => {
-                if has_open(pattern) || has_open(text) && !*from_end {
-                    return ANY.to_string();
-                }
-                trim(text, pattern, *from_end, *longest)
-            }
-            Self::Replace { all, anchor, pattern, with } => {
-                if has_open(pattern) || has_open(text) {
-                    return ANY.to_string();
-                }
-                replace(text, pattern, with, *all, *anchor)
-            }
-            Self::Case { letter: '~', .. } => ANY.to_string(),
-            Self::Case { letter, all } => case(text, *letter, *all),
+    /// Expands a text as a prompt is expanded: its substitutions run.
+    pub(super) fn prompt(&mut self, text: &Text) {
+        let code = text.code();
+        if code.contains(['$', '`']) && self.budget.take_text(&code) && !self.budget.is_deep() {
+            self.doubt("a text whose substitutions run as in a prompt");
+            self.budget.depth += 1;
+            let word = bash::quoted(&code, self.budget.depth);
+            self.value(&word);
+            self.budget.depth -= 1;
         }
     }
 }
 
-/// A bracket that nothing closes is no pattern: `[` is a command.
-fn settled(field: String) -> String {
-    match field.find(text::BRACKET) {
-        Some(at) if !field[at..].contains(']') => field.replace(text::BRACKET, "["),
-        _ => field,
-    }
-}
-
-fn flat(held: &Held) -> Value {
+fn copied(held: &Held) -> Held {
     match held {
-        Held::One(ways) => ways.clone(),
-        Held::Many(values) => {
-            vec![values.iter().map(|ways| ways.first().cloned().unwrap_or_default()).collect::<Vec<_>>().join(" ")]
-        }
-        Held::Unset => vec![ANY.to_string()],
-    }
-}
-
-fn each(held: Held, change: impl Fn(&str) -> String) -> Held {
-    let all = |ways: Value| ways.iter().map(|text| change(text)).collect();
-    match held {
-        Held::One(ways) => Held::One(all(ways)),
-        Held::Many(values) => Held::Many(values.into_iter().map(all).collect()),
+        Held::One(ways) => Held::One(ways.clone()),
+        Held::Many(values) => Held::Many(values.clone()),
         Held::Unset => Held::Unset,
     }
+}
+
+fn flat(held: Held) -> Vec<Text> {
+    match held {
+        Held::One(ways) => ways,
+        Held::Many(values) => vec![Text::join(&values, " ")],
+        Held::Unset => vec![Source::Unset.into()],
+    }
+}
+
+fn each_text(held: Held, change: impl Fn(&Text) -> Text) -> Held {
+    match held {
+        Held::One(ways) => Held::One(ways.iter().map(change).collect()),
+        Held::Many(values) => Held::Many(values.iter().map(change).collect()),
+        Held::Unset => Held::Unset,
+    }
+}
+
+/// Changes what is known; what isn't stays as unknown as it was.
+fn each(held: Held, change: impl Fn(&str) -> String) -> Held {
+    each_text(held, |text| match text.as_str() {
+        Some(known) if known.len() <= CHANGED_BYTES_MAX => change(known).into(),
+        _ => text.source().unwrap_or(Source::Any).into(),
+    })
 }
 
 fn is_list(parameter: &Parameter) -> bool {
     parameter.change == Change::None
         && !parameter.length
-        && (parameter.name == "@" || parameter.index.as_ref().map(crate::bash::unquoted).as_deref() == Some("@"))
+        && (parameter.name == "@" || parameter.index.as_ref().map(bash::unquoted).as_deref() == Some("@"))
 }
 
 /// Combines each way with each other; beyond the limit what is added is unknown.
-fn product<T: Clone, U: Unknown>(ways: Vec<T>, more: &[U], mut add: impl FnMut(&mut T, &U)) -> Vec<T> {
+fn product<T: Clone, U>(ways: Vec<T>, more: &[U], mut add: impl FnMut(&mut T, &U), unknown: impl Fn() -> U) -> Vec<T> {
+    let mut ways = ways;
     if let [one] = more {
-        let mut ways = ways;
         ways.iter_mut().for_each(|way| add(way, one));
         return ways;
     }
     if ways.len() * more.len() > WAYS_MAX {
-        let mut ways = ways;
-        let unknown = U::unknown();
+        let unknown = unknown();
         ways.iter_mut().for_each(|way| add(way, &unknown));
         return ways;
     }
@@ -600,113 +564,58 @@ fn product<T: Clone, U: Unknown>(ways: Vec<T>, more: &[U], mut add: impl FnMut(&
     all
 }
 
-trait Unknown {
-    fn unknown() -> Self;
-}
-
-impl Unknown for String {
-    fn unknown() -> Self {
-        ANY.to_string()
+fn slice(held: Held, offset: Option<i64>, length: Option<Option<i64>>, first: usize) -> Held {
+    let (Some(offset), false) = (offset, length == Some(None)) else { return each_text(held, |_| Source::Any.into()) };
+    let length = length.flatten();
+    match held {
+        Held::Many(values) => {
+            let taken = values.into_iter().skip(usize::try_from(offset).unwrap_or(0).saturating_sub(first));
+            Held::Many(taken.take(length.map_or(usize::MAX, |length| usize::try_from(length).unwrap_or(0))).collect())
+        }
+        held => each(held, |text| {
+            let total = i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
+            let from = (if offset < 0 { total.saturating_add(offset) } else { offset }).clamp(0, total);
+            let to = match length {
+                None => total,
+                Some(length) if length < 0 => total.saturating_add(length),
+                Some(length) => from.saturating_add(length).min(total),
+            };
+            let taken = usize::try_from(to.saturating_sub(from)).unwrap_or(0);
+            text.chars().skip(usize::try_from(from).unwrap_or(0)).take(taken).collect()
+        }),
     }
 }
 
-impl Unknown for Fields {
-    fn unknown() -> Self {
-        vec![ANY.to_string()]
-    }
-}
-
-fn cut(text: &str, offset: i64, length: Option<i64>) -> String {
-    let characters: Vec<char> = text.chars().collect();
-    let total = i64::try_from(characters.len()).unwrap_or(i64::MAX);
-    let from = if offset < 0 { total + offset } else { offset };
-    let to = match length {
-        None => total,
-        Some(length) if length < 0 => total + length,
-        Some(length) => from.saturating_add(length),
+/// Cuts off what a pattern matches.
+fn trim(text: &Text, pattern: &Text, from_end: bool, longest: bool) -> Text {
+    let Some(known) = text.as_str().filter(|known| known.len() <= 256 && !pattern.is_open()) else {
+        // `${path%/*}` of what isn't known.
+        return text.source().unwrap_or(Source::Any).into();
     };
-    if from < 0 || to < from {
-        return String::new();
-    }
-    let (from, to) = (from.min(total), to.min(total));
-    let open = characters.iter().position(|c| text::is_reserved(*c)).map_or(total, |at| at as i64);
-    if to > open || offset < 0 && open < total {
-        return ANY.to_string();
-    }
-    characters[from as usize..to as usize].iter().collect()
-}
-
-fn trim(text: &str, pattern: &str, from_end: bool, longest: bool) -> String {
-    let mut cuts: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
+    let mut cuts: Vec<usize> = known.char_indices().map(|(at, _)| at).chain([known.len()]).collect();
     // The shortest match first; from the end that is the last place.
     if from_end != longest {
         cuts.reverse();
     }
+    // A pattern's star matches a dot here.
+    let matches = |part: &str| {
+        let mut anchored = Text::from("x");
+        anchored.append(pattern);
+        if matches!(pattern.pieces().last(), Some(Piece::Unknown(_))) {
+            false
+        } else {
+            anchored.may_match(&format!("x{part}"), false)
+        }
+    };
     for at in cuts {
-        let (head, tail) = text.split_at(at);
+        let (head, tail) = known.split_at(at);
         let (matched, kept) = if from_end { (tail, head) } else { (head, tail) };
-        if text::may_match(pattern, matched) {
-            return kept.to_owned();
+        if matches(matched) {
+            return kept.into();
         }
     }
-    text.to_owned()
+    known.into()
 }
-
-fn replace(text: &str, pattern: &str, with: &str, all: bool, anchor: Option<char>) -> String {
-    if pattern.is_empty() {
-        return match anchor {
-            Some('#') => format!("{with}{text}"),
-            Some('%') => format!("{text}{with}"),
-            _ => text.to_owned(),
-        };
-    }
-    if is_known(pattern) && anchor.is_none() {
-        return if all { text.replace(pattern, with) } else { text.replacen(pattern, with, 1) };
-    }
-    match anchor {
-        Some('#') => {
-            let kept = trim(text, pattern, false, true);
-            return if kept.len() < text.len() { format!("{with}{kept}") } else { text.to_owned() };
-        }
-        Some('%') => {
-            let kept = trim(text, pattern, true, true);
-            return if kept.len() < text.len() { format!("{kept}{with}") } else { text.to_owned() };
-        }
-        _ => {}
-    }
-    if text.len() > 256 {
-        return ANY.to_string();
-    }
-    let mut made = String::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]).skip(1);
-        match ends.rev_find(|end| text::may_match(pattern, &rest[..*end])) {
-            Some(end) => {
-                made.push_str(with);
-                rest = &rest[end..];
-                if !all {
-                    break;
-                }
-            }
-            None => {
-                let c = rest.chars().next().unwrap_or_default();
-                made.push(c);
-                rest = &rest[c.len_utf8()..];
-            }
-        }
-    }
-    made + rest
-}
-
-trait RevFind: Iterator<Item = usize> + Sized {
-    /// The last that fits.
-    fn rev_find(self, fits: impl Fn(&usize) -> bool) -> Option<usize> {
-        self.filter(|at| fits(at)).last()
-    }
-}
-
-impl<T: Iterator<Item = usize>> RevFind for T {}
 
 fn case(text: &str, letter: char, all: bool) -> String {
     let change = |text: &str| if letter == '^' { text.to_uppercase() } else { text.to_lowercase() };

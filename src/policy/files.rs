@@ -1,594 +1,716 @@
-//! Programs that make, change, move and remove files.
+//! Programs that print, and programs that make, change, find and remove files: their words → acts.
 
-use super::exec::{nothing, output};
-use super::options::Options;
-use super::run::{Run, Value};
-use super::text::{self, ANY, NAME, has_open};
+use super::piece::{Piece, Source, Text};
+use super::plan::{Act, Call, below};
+use super::programs::Given;
 use crate::proto::action::{Risk, WriteKind};
 
-/// Whether a program may destroy what it is pointed at, so that a copy of it under the workspace is judged like it.
-pub(super) fn is_destroyer(name: &str) -> bool {
-    text::listed("rm rmdir unlink shred dd mv cp chmod chown find tee truncate wipe srm", name)
+/// Turns of a count or a list that are followed.
+const TURNS_MAX: usize = 16;
+
+fn note(acts: &mut Vec<Act>, risk: Risk, rule: &'static str, text: impl Into<String>) {
+    acts.push(Act::Note(risk, rule, text.into()));
 }
 
-impl Run<'_, '_> {
-    /// Runs a program about files; `None` where it isn't one.
-    pub(super) fn file_program(&mut self, name: &str, words: &[String]) -> Option<Value> {
-        match name {
-            "rm" | "srm" | "wipe" | "rimraf" | "del" | "del-cli" | "trash-cli" | "trash" | "trash-put" | "rmtrash"
-            | "scrub" | "Remove-Item" => self.remove(name, words),
-            "gio" if words.first().is_some_and(|verb| matches!(verb.as_str(), "trash" | "remove")) => {
-                self.remove("trash", &words[1..]);
-            }
-            "ssh-keygen" => self.ssh_keygen(words),
-            "rmdir" | "unlink" => self.delete_each(&Options::read(words, "", "").operands),
-            "shred" => {
-                let options = Options::read(words, "nsr", "iterations size random-source remove");
-                options.operands.iter().for_each(|path| self.destroys(path));
-            }
-            "mv" | "rename" | "mmv" => self.moves(words),
-            "cp" | "install" | "ln" | "link" | "ditto" | "pax" => self.copies(name, words),
-            "mkdir" | "touch" | "mkfifo" | "mknod" => {
-                let options = Options::read(words, "mrtdZ", "mode reference date time context");
-                options.operands.iter().for_each(|path| self.writes(path, WriteKind::Write));
-            }
-            "truncate" | "fallocate" => {
-                let options = Options::read(words, "srol", "size reference offset length");
-                options.operands.iter().for_each(|path| self.writes(path, WriteKind::Write));
-            }
-            "tee" | "sponge" => return Some(self.tee(words)),
-            "chmod" | "chown" | "chgrp" | "setfacl" | "chattr" | "setcap" | "chcon" | "restorecon" => {
-                self.modes(name, words)
-            }
-            "dd" | "dcfldd" | "ddrescue" | "dc3dd" => return Some(self.dd(name, words)),
-            "tar" | "gtar" | "bsdtar" => {
-                self.tar(words);
-                return Some(unpacked(name, words));
-            }
-            "unsquashfs" => {
-                let options = Options::read(words, "dpe", "dest processors");
-                let target = options.values("d", "dest").next().unwrap_or("squashfs-root").to_owned();
-                self.writes(&format!("{target}/{NAME}"), WriteKind::Write);
-            }
-            "unzip" | "7z" | "7za" | "7zz" | "unrar" | "bsdcpio" | "cpio" | "ar" | "unar" | "jar" => {
-                self.unpack(name, words);
-                return Some(unpacked(name, words));
-            }
-            "zip" | "gzip" | "bzip2" | "xz" | "zstd" | "lz4" | "compress" | "pigz" | "lzma" => {
-                return Some(self.pack(name, words));
-            }
-            "rsync" => self.rsync(words),
-            "find" | "gfind" | "fd" | "fdfind" | "bfs" => return Some(self.find(name, words)),
-            "openssl" | "gpg" | "gpg2" | "age" | "uudecode" | "uuencode" | "ascii85" | "qprint" => {
-                return Some(self.crypt(name, words));
-            }
-            "ffmpeg" | "convert" | "magick" | "pandoc" | "wkhtmltopdf" | "gs" | "pdftotext" | "pdftk" | "qpdf"
-            | "inkscape" | "dot" | "asciidoctor" | "sox" | "gnuplot" | "latexmk" | "pdflatex" | "xelatex" => {
-                self.note(Risk::Medium, "write", format!("{name} writes files"));
-                self.scan_commands(words);
-                self.last_operand_and_output(words);
-            }
-            _ => return self.text_file_program(name, words),
-        }
-        Some(nothing())
-    }
+fn line(text: impl Into<String>) -> Act {
+    Act::Prints(Text::from(text.into() + "\n"))
+}
 
-    /// Programs that cut and change files of text.
-    fn text_file_program(&mut self, name: &str, words: &[String]) -> Option<Value> {
-        match name {
-            "csplit" => {
-                let options = Options::read(words, "fnb", "prefix digits suffix-format");
-                options.operands.iter().take(1).for_each(|path| self.reads(path));
-                let prefix = options.values("f", "prefix").next().unwrap_or("xx").to_owned();
-                self.writes(&format!("{prefix}{NAME}"), WriteKind::Write);
+/// Does what the row says, and no more.
+pub(super) fn nothing(_: &Call<'_>, _: &Given<'_>, _: &mut Vec<Act>) {}
+
+pub(super) fn echo(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
+    let is_option = |word: &&Text| {
+        word.as_str()
+            .is_some_and(|word| word.len() > 1 && word.starts_with('-') && word[1..].chars().all(|c| "neE".contains(c)))
+    };
+    let given: Vec<&str> = call.words.iter().take_while(is_option).map(Text::lossy).collect();
+    let mut text = Text::join(&call.words[given.len()..], " ").dead();
+    if given.iter().any(|word| word.contains('e')) {
+        text = unescaped(&text);
+    }
+    if !given.iter().any(|word| word.contains('n')) {
+        text.push_str("\n");
+    }
+    acts.push(Act::Prints(text));
+}
+
+/// Reads backslash escapes in what is known of a text.
+fn unescaped(text: &Text) -> Text {
+    let mut made = Text::default();
+    for piece in text.pieces() {
+        match piece {
+            Piece::Known(text) => made.push_str(&crate::bash::unescaped(text, false)),
+            piece => made.push(piece.clone()),
+        }
+    }
+    made
+}
+
+pub(super) fn printf(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
+    let words: Vec<&Text> = call.words.iter().filter(|word| word.as_str() != Some("--")).collect();
+    let Some(form) = words.first().and_then(|form| form.as_str()) else {
+        return acts.push(Act::Prints(Source::Any.into()));
+    };
+    let form = crate::bash::unescaped(form, false);
+    let mut rest = words[1..].iter();
+    let mut made = Text::default();
+    for _ in 0..TURNS_MAX {
+        let left = rest.len();
+        let mut characters = form.chars();
+        while let Some(c) = characters.next() {
+            if c != '%' {
+                made.push_str(c.encode_utf8(&mut [0; 4]));
+                continue;
             }
-            "split" => {
-                let options = Options::read(words, "abClnt", "filter suffix-length");
-                if let Some(code) = options.values("", "filter").next().map(str::to_owned) {
-                    self.code_elsewhere(&code);
+            match characters.find(|c| !c.is_ascii_digit() && !"-+ #.*l".contains(*c)) {
+                Some('%') | None => made.push_str("%"),
+                Some('s') => rest.next().into_iter().for_each(|word| made.append(&word.dead())),
+                Some('b') => rest.next().into_iter().for_each(|word| made.append(&unescaped(word))),
+                Some('c') => {
+                    let first = rest.next().and_then(|word| word.head().chars().next()).map(String::from);
+                    made.append(&first.map_or_else(|| Source::Name.into(), Text::from));
                 }
-                options.operands.iter().take(1).for_each(|path| self.reads(path));
-                let prefix = options.operands.get(1);
-                self.writes(&format!("{}{NAME}", prefix.map_or("x", String::as_str)), WriteKind::Write);
-            }
-            "patch" => {
-                let options = Options::read(words, "pidoDBFgrVYz", "input directory output strip");
-                let directory = options.values("d", "directory").next().unwrap_or(".").to_owned();
-                self.writes(&format!("{directory}/{NAME}"), WriteKind::Write);
-                options.values("io", "output").for_each(|path| self.reads(path));
-                options.operands.first().iter().for_each(|path| self.writes(path, WriteKind::Write));
-            }
-            "dos2unix" | "unix2dos" | "perltidy" | "exiv2" => {
-                let paths = Options::read(words, "", "").operands;
-                paths.iter().for_each(|path| self.writes(path, WriteKind::Write));
-            }
-            _ => return None,
-        }
-        Some(nothing())
-    }
-
-    fn last_operand_and_output(&mut self, words: &[String]) {
-        let options = Options::read(words, "o", "output outdir output-directory");
-        let mut targets: Vec<String> = options.values("o", "output").map(str::to_owned).collect();
-        targets.extend(options.values("", "outdir").map(str::to_owned));
-        if let Some(last) = options.operands.last() {
-            targets.push(last.clone());
-        }
-        targets.iter().filter(|path| !path.contains("://")).for_each(|path| self.writes(path, WriteKind::Write));
-    }
-
-    /// `ssh-keygen`, which writes keys but where it only tells.
-    fn ssh_keygen(&mut self, words: &[String]) {
-        let options = Options::read(words, "abCDEfFGIiJjKmMNnOPRrSsTtVWYzZ", "");
-        let only_tells = options.has("lyFeiBQ", "");
-        let keys = options.values("f", "").filter(|_| !only_tells);
-        keys.for_each(|path| self.writes(path, WriteKind::Write));
-        if options.has("A", "") && options.values("f", "").next().is_none() {
-            self.writes("/etc/ssh", WriteKind::Write);
-        }
-        self.note(Risk::High, "crypt", "ssh-keygen works on keys");
-    }
-
-    fn remove(&mut self, name: &str, words: &[String]) {
-        let options = Options::read(words, "", "");
-        let is_tree = options.has("rR", "recursive") || !matches!(name, "rm" | "srm" | "wipe" | "scrub");
-        for path in &options.operands {
-            if is_tree {
-                self.whole_tree(path, WriteKind::DeleteTree);
-            } else {
-                self.writes(path, WriteKind::Delete);
+                Some('d' | 'i' | 'u') => match rest.next() {
+                    Some(word) if word.as_str().is_some() => made.append(word),
+                    _ => made.push(Piece::Unknown(Source::Name)),
+                },
+                Some(_) => {
+                    rest.next();
+                    made.push(Piece::Unknown(Source::Name));
+                }
             }
         }
+        if rest.len() == 0 || rest.len() == left {
+            break;
+        }
     }
+    acts.push(Act::Prints(made));
+}
 
-    /// What a file holds is gone.
-    fn destroys(&mut self, path: &str) {
-        self.writes(path, WriteKind::Delete);
+/// Prints what it reads.
+pub(super) fn cat(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let mut made = Text::default();
+    let mut paths = given.operands.iter().peekable();
+    if paths.peek().is_none() {
+        made = call.input.cloned().unwrap_or_else(|| Source::Any.into());
     }
+    for path in paths {
+        if path.as_str() == Some("-") || path.as_str() == Some("/dev/stdin") {
+            made.append(call.input.unwrap_or(&Source::Any.into()));
+            continue;
+        }
+        acts.push(Act::Read(path.clone()));
+        made.append(&(call.written)(path).unwrap_or_else(|| Source::File.into()));
+    }
+    acts.push(Act::Prints(made));
+}
 
-    fn moves(&mut self, words: &[String]) {
-        let options = Options::read(words, "tS", "target-directory suffix");
-        let mut operands = options.operands.clone();
-        let target = match options.values("t", "target-directory").next() {
-            Some(directory) => directory.to_owned(),
-            None => operands.pop().unwrap_or_default(),
+/// Prints names: all of a directory, where nothing in the words chooses among them.
+pub(super) fn ls(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let tells_more =
+        call.words.iter().any(|word| word.head().starts_with('-') && word.head().contains(['l', 's', 'R', 'i']));
+    if call.name != "ls" || tells_more {
+        return;
+    }
+    if !given.operands.is_empty() && given.operands.iter().any(Text::has_pattern) {
+        return acts.push(Act::Prints(Text::join(&given.operands, "\n")));
+    }
+    let mut name = Text::default();
+    [Piece::Star, Piece::Star, Piece::Unknown(Source::Name)].into_iter().for_each(|piece| name.push(piece));
+    acts.push(Act::Prints(name.then(&"\n".into())));
+}
+
+pub(super) fn whoami(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
+    acts.push(line(call.home.rsplit('/').next().unwrap_or("user")));
+}
+
+pub(super) fn seq(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let numbers: Option<Vec<i64>> = given.operands.iter().map(|word| word.as_str()?.parse().ok()).collect();
+    let (from, to) = match numbers.as_deref() {
+        Some([to]) => (1, *to),
+        Some([from, to]) => (*from, *to),
+        _ => (1, i64::MAX),
+    };
+    let is_short = given.options.is_empty() && to.saturating_sub(from) < TURNS_MAX as i64;
+    let text: String = if is_short { (from..=to).map(|at| format!("{at}\n")).collect() } else { String::new() };
+    acts.push(Act::Prints(if is_short { text.into() } else { Source::Name.into() }));
+}
+
+/// `basename`, `dirname`.
+pub(super) fn path_part(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let [path, ..] = given.operands.as_slice() else { return };
+    let Some(known) = path.as_str() else {
+        let source = if call.name == "basename" { Source::Name } else { Source::Any };
+        return acts.push(Act::Prints(source.into()));
+    };
+    let known = if known.len() > 1 { known.trim_end_matches('/') } else { known };
+    acts.push(line(match (call.name, known.rsplit_once('/')) {
+        ("basename", Some((_, name))) => name,
+        ("basename", None) => known,
+        (_, Some(("", _))) => "/",
+        (_, Some((directory, _))) => directory,
+        (_, None) => ".",
+    }));
+}
+
+pub(super) fn mktemp(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    for template in &given.operands {
+        acts.push(Act::Write(template.clone(), WriteKind::Write));
+    }
+    acts.push(line("/tmp/tmp.made"));
+}
+
+pub(super) fn yes(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
+    let mut text = if call.words.is_empty() { Text::from("y") } else { Text::join(call.words, " ") };
+    text.push_str("\n");
+    // And so on, without an end.
+    text.push(Piece::Unknown(Source::Program));
+    acts.push(Act::Prints(text));
+}
+
+pub(super) fn date(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    for word in given.operands.iter().filter(|word| !word.head().starts_with('+')) {
+        note(acts, Risk::High, "system", format!("sets the clock to {}", word.shown()));
+    }
+    let plain = |c: char| !c.is_ascii_alphanumeric() && !"%_-.:+/ ".contains(c);
+    if given.operands.iter().all(|word| word.as_str().is_some_and(|word| !word.contains(plain) && !word.contains("%n")))
+    {
+        acts.push(Act::Prints(Source::Name.into()));
+    }
+}
+
+/// The numbers of processes: of all where nothing chooses among them.
+pub(super) fn ps(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let is_all = if call.name == "pgrep" {
+        let every = |word: &Text| word.lossy().chars().all(|c| ".*^$".contains(c));
+        given.has_word(&["-v", "--inverse"]) || given.options.is_empty() && given.operands.iter().all(every)
+    } else {
+        let chooses = ["-C", "-p", "--pid", "--ppid", "-t", "-q"];
+        let every = |word: &Text| match word.lossy().strip_prefix('-') {
+            Some(letters) => letters.chars().take_while(|c| *c != 'o').any(|c| matches!(c, 'e' | 'A' | 'a')),
+            None => word.lossy().contains(['a', 'x']) && word.lossy().bytes().all(|byte| byte.is_ascii_lowercase()),
         };
-        for source in operands.iter().filter(|source| !source.is_empty()) {
-            for path in self.absolute(source) {
-                let place = super::place::Place::of(&path);
-                if self.map.is_vital(&place)
-                    && !(super::place::is_all(place.parts.last().map_or("", String::as_str)) && self.is_inside(&target))
-                {
-                    self.block("move-tree", format!("moves {path} away"));
-                }
-            }
-            self.writes(source, WriteKind::Move);
-            let content = self.content(source);
-            if !matches!(content.as_slice(), [one] if one.chars().all(text::is_open) && !one.contains(text::NET)) {
-                self.store(&target, &content, false);
-            }
-        }
-        self.writes(&target, WriteKind::Write);
-        if self.zone_of(&target) == super::place::Zone::Sink {
-            self.block("device", format!("moves files onto {target}"));
-        }
-        for source in &operands {
-            self.link(&target, source);
-        }
-    }
+        call.words.first().is_some_and(every) && !given.has_word(&chooses)
+    };
+    acts.push(Act::Prints(if is_all { Source::Processes } else { Source::Program }.into()));
+}
 
-    fn is_inside(&self, path: &str) -> bool {
-        self.zone_of(path) <= super::place::Zone::Workspace
+/// `test`, `stat`: what is looked at may be any word.
+pub(super) fn test(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let compares = ["=", "==", "!=", "-eq", "-ne", "-lt", "-gt", "-le", "-ge", "-z", "-n"];
+    if matches!(call.name, "test" | "[") && given.has_word(&compares) {
+        return;
     }
-
-    /// Another name of a file: what is run or changed by it is the file.
-    fn link(&mut self, name: &str, target: &str) {
-        if has_open(name) || has_open(target) || text::has_pattern(target) {
-            return;
-        }
-        if let ([name], [target]) = (self.absolute(name).as_slice(), self.absolute(target).as_slice())
-            && name != target
-        {
-            self.links.insert(name.clone(), target.clone());
-        }
+    for word in given.operands.iter().filter(|word| word.head().contains('/') || call.name == "stat") {
+        acts.push(Act::List(word.clone()));
     }
+}
 
-    fn copies(&mut self, name: &str, words: &[String]) {
-        let options = Options::read(
-            words,
-            if name == "install" { "tmogS" } else { "tS" },
-            "target-directory suffix mode owner group backup",
-        );
-        let mut operands = options.operands.clone();
-        if name == "install" && options.has("d", "directory") {
-            return operands.iter().for_each(|path| self.writes(path, WriteKind::Write));
-        }
-        if name == "install"
-            && let Some(mode) = options.values("m", "mode").next()
-            && is_setuid(mode)
-        {
-            self.block("setuid", "makes a program that runs with its owner's rights");
-        }
-        let is_link = matches!(name, "ln" | "link");
-        let target = match options.values("t", "target-directory").next() {
-            Some(directory) => directory.to_owned(),
-            None if is_link && operands.len() == 1 => super::exec::base(&operands[0]).to_owned(),
-            None => operands.pop().unwrap_or_default(),
-        };
-        if !is_link {
-            // Before the copy is known by its name: it is the name that is written.
-            self.writes(&target, WriteKind::Write);
-        }
-        for source in &operands {
-            if is_link {
-                // By another name keys are read as well.
-                if self.zone_of(source) == super::place::Zone::Credentials {
-                    self.reads(source);
-                }
-                self.lists(source);
-                // A link's text stands where the link is.
-                self.link(&target, source);
-                self.link(&format!("{target}/{}", super::exec::base(source)), source);
-            } else {
-                self.reads(source);
-                self.link_program(&target, source);
-                let content = self.content(source);
-                if content.iter().any(|text| text.contains(text::NET)) || self.is_written(source) {
-                    self.store(&target, &content, false);
-                    self.store(&format!("{target}/{}", super::exec::base(source)), &content, false);
-                }
-            }
-        }
-        if is_link {
-            // The link is made in place of the name, not where the name led.
-            let kept = std::mem::take(&mut self.links);
-            self.writes(&target, WriteKind::Write);
-            self.links = kept;
-        }
+pub(super) fn jq(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let has_file = given.values("pattern").next().is_some();
+    let filter = if has_file { None } else { given.operands.first() };
+    for path in given.operands.iter().skip(usize::from(!has_file)) {
+        acts.push(Act::Read(path.clone()));
     }
-
-    pub(super) fn is_written(&self, path: &str) -> bool {
-        self.absolute(path).iter().any(|path| self.written.contains_key(path))
+    let reads = ["import", "include", "load", "input_filename", "getpath", "$__prog"];
+    if filter
+        .is_some_and(|filter| filter.as_str().is_none_or(|filter| reads[..3].iter().any(|word| filter.contains(word))))
+    {
+        note(acts, Risk::High, "code", "a filter that may read other files");
     }
+}
 
-    /// A copy of a program is that program.
-    fn link_program(&mut self, target: &str, source: &str) {
-        let from = super::place::Place::of(source);
-        let is_program = source.starts_with('/') && from.parts.iter().any(|part| part.ends_with("bin"));
-        let by_which = !source.contains('/') && (super::exec::is_shell(source) || is_destroyer(source));
-        if is_program || by_which {
-            self.link(target, source);
-            self.link(&format!("{target}/{}", super::exec::base(source)), source);
-        }
+pub(super) fn tee(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let data = call.input.cloned().unwrap_or_else(|| Source::Any.into());
+    for path in &given.operands {
+        acts.push(Act::Write(path.clone(), WriteKind::Write));
+        acts.push(Act::Store(path.clone(), data.clone()));
     }
+    acts.push(Act::Prints(data));
+}
 
-    fn tee(&mut self, words: &[String]) -> Value {
-        let options = Options::read(words, "", "");
-        let data = self.streams.input.take().unwrap_or_else(|| vec![ANY.to_string()]);
-        let appends = options.has("a", "append");
-        for path in &options.operands {
-            self.writes(path, if appends { WriteKind::Append } else { WriteKind::Write });
-            self.store(path, &data, appends);
-        }
-        data
-    }
-
-    fn modes(&mut self, name: &str, words: &[String]) {
-        let options = Options::read(
-            words,
-            match name {
-                "setfacl" => "mMxX",
-                "chattr" => "vp",
-                "chcon" => "urtl",
-                _ => "",
-            },
-            "reference from modify set restore",
-        );
-        let mut operands = options.operands.clone();
-        if name == "chattr" {
-            operands = words.iter().filter(|word| !word.starts_with(['+', '-', '='])).cloned().collect();
-        }
-        let mut mode = String::new();
-        // Of chmod a mode may look like an option: `-x`, `-w`.
-        let is_minus = name == "chmod"
-            && words
-                .iter()
-                .any(|word| word.len() > 1 && word.starts_with('-') && word[1..].chars().all(|c| "rwxXst".contains(c)));
-        let has_value =
-            !matches!(name, "setfacl" | "restorecon" | "chattr") && !options.has("", "reference") && !is_minus;
-        if has_value && !operands.is_empty() {
-            mode = operands.remove(0);
-        }
-        let copied = options
-            .values("", "reference")
-            .any(|path| name == "chmod" && self.zone_of(path) == super::place::Zone::System);
-        if name == "chmod" && (is_setuid(&mode) || copied) {
-            self.block("setuid", "makes a program that runs with its owner's rights");
-        }
-        if name == "setcap" {
-            self.block("setuid", "gives a program rights of its own");
-        }
-        let is_tree = options.has("R", "recursive") || options.has_unknown() && options.operands.is_empty();
-        for path in &operands {
-            if is_tree {
-                self.whole_tree(path, WriteKind::Mode);
-            } else {
-                self.writes(path, WriteKind::Mode);
-            }
-        }
-    }
-
-    fn dd(&mut self, name: &str, words: &[String]) -> Value {
-        let mut is_away = false;
-        let mut data = self.streams.input.take();
-        for word in words {
-            if let Some(path) = word.strip_prefix("of=") {
-                is_away = true;
-                self.writes(path, WriteKind::Write);
-                if let Some(data) = &data {
-                    self.store(path, &data.clone(), false);
-                }
-            } else if let Some(path) = word.strip_prefix("if=") {
-                self.reads(path);
-                data = Some(self.content(path));
-            } else if word.starts_with(text::is_open) {
-                self.block_unknown("unknown-path", format!("{name} writes what isn't known"));
-            }
-        }
-        if name == "ddrescue" {
-            words
-                .iter()
-                .filter(|word| !word.starts_with('-'))
-                .skip(1)
-                .for_each(|path| self.writes(path, WriteKind::Write));
-        }
-        if is_away { nothing() } else { data.unwrap_or_else(output) }
-    }
-
-    fn tar(&mut self, words: &[String]) {
-        const VALUES: &str = "fCTXIFbgHLNKV";
-        const LONG: &str = "file directory files-from exclude use-compress-program transform to-command rsh-command checkpoint-action info-script new-volume-script owner group mode format one-top-level";
-        // The first word may be letters without a dash: `tar xzf a.tgz`.
-        let mut words = words.to_vec();
-        if let Some(letters) = words.first().filter(|first| !first.starts_with('-') && !first.is_empty()).cloned() {
-            // In this old style each letter takes the next of the following words, in order.
-            let mut rest = words.split_off(1).into_iter();
-            words.clear();
-            for letter in letters.chars() {
-                words.push(format!("-{letter}"));
-                words.extend(VALUES.contains(letter).then(|| rest.next()).flatten());
-            }
-            words.extend(rest);
-        }
-        let mut options = Options::read(&words, VALUES, LONG);
-        let extracts = options.has("x", "extract") || options.has("", "get");
-        let creates = options.has("cruA", "create") || options.has("", "append") || options.has("", "update");
-        for code in ["to-command", "use-compress-program", "rsh-command", "info-script", "new-volume-script"] {
-            for code in options.values("", code).map(str::to_owned).collect::<Vec<_>>() {
-                self.code_elsewhere(&code);
-            }
-        }
-        for code in options.values("IF", "").map(str::to_owned).collect::<Vec<_>>() {
-            self.code_elsewhere(&code);
-        }
-        for action in options.values("", "checkpoint-action").map(str::to_owned).collect::<Vec<_>>() {
-            if let Some(code) = action.strip_prefix("exec=") {
-                self.code_elsewhere(code);
-            }
-        }
-        if extracts && options.has("P", "absolute-names") {
-            self.note(Risk::High, "unknown-path", "unpacks to paths that the archive names");
-            let named = options.operands.iter().filter(|path| path.starts_with('/'));
-            named.for_each(|path| self.writes(path, WriteKind::Write));
-        }
-        let archive = options.values("f", "file").next().map(str::to_owned);
-        let mut directories: Vec<String> = options.values("C", "directory").map(str::to_owned).collect();
-        directories.extend(options.values("", "one-top-level").map(str::to_owned));
-        if extracts {
-            if directories.is_empty() {
-                self.writes(&format!("./{NAME}"), WriteKind::Write);
-            }
-            for directory in &directories {
-                self.writes(&format!("{directory}/{NAME}"), WriteKind::Write);
-            }
-        }
-        if creates {
-            if let Some(archive) = archive.as_ref().filter(|archive| *archive != "-") {
-                if archive.contains(':') { self.net("") } else { self.writes(archive, WriteKind::Write) }
-            }
-            for path in options.operands.drain(..) {
-                let from = directories.last().map_or(path.clone(), |directory| format!("{directory}/{path}"));
-                self.reads(&from);
-                if words.iter().any(|word| word == "--remove-files") {
-                    self.whole_tree(&from, WriteKind::DeleteTree);
-                }
-            }
-        }
-    }
-
-    fn unpack(&mut self, name: &str, words: &[String]) {
-        let attached: Vec<String> = match name {
-            "7z" | "7za" | "7zz" => {
-                words.iter().filter_map(|word| word.strip_prefix("-o")).map(str::to_owned).collect()
-            }
-            "cpio" | "bsdcpio" => Options::read(words, "DEFHOIMRC", "directory file")
-                .values("D", "directory")
-                .map(str::to_owned)
-                .collect(),
-            "unzip" => Options::read(words, "dxP", "").values("d", "").map(str::to_owned).collect(),
-            _ => words.iter().filter(|word| word.ends_with('/')).cloned().collect(),
-        };
-        let targets = if attached.is_empty() { vec![".".to_owned()] } else { attached };
-        if name.starts_with('7') && words.iter().any(|word| word == "-sdel") {
-            let sources = words.iter().filter(|word| !word.starts_with('-')).skip(2);
-            sources.for_each(|path| self.whole_tree(path, WriteKind::DeleteTree));
-        }
-        if name == "ar"
-            && let Some(archive) = words.get(1).filter(|_| words[0].contains(['r', 'q', 'd', 'm']))
-        {
-            return self.writes(&archive.clone(), WriteKind::Write);
-        }
-        let only_lists = words.iter().any(|word| text::listed("-l -t l t -tf -Z -v", word));
-        if !only_lists {
-            targets.iter().for_each(|directory| self.writes(&format!("{directory}/{NAME}"), WriteKind::Write));
-        }
-    }
-
-    fn pack(&mut self, name: &str, words: &[String]) -> Value {
-        let options = Options::read(words, if name == "zip" { "xibtn" } else { "Sb" }, "suffix unzip-command");
-        for code in options.values("", "unzip-command").map(str::to_owned).collect::<Vec<_>>() {
-            self.code_elsewhere(&code);
-        }
-        if name == "zip" && words.iter().any(|word| word == "-TT") {
-            let at = words.iter().position(|word| word == "-TT").unwrap_or(0);
-            let code = words.get(at + 1).cloned().unwrap_or_default();
-            self.code_elsewhere(&code);
-        }
-        if name == "zip"
-            && words
-                .iter()
-                .any(|word| word == "--move" || word.starts_with('-') && !word.starts_with("--") && word.contains('m'))
-        {
-            options.operands.iter().skip(1).for_each(|path| self.whole_tree(path, WriteKind::DeleteTree));
-        }
-        let decodes = options.has("d", "decompress") || options.has("", "uncompress");
-        let to_output = options.has("c", "stdout") || options.operands.is_empty();
-        for (at, path) in options.operands.iter().enumerate() {
-            if to_output || name == "zip" && at > 0 {
-                self.reads(path);
-            } else {
-                self.writes(path, WriteKind::Write);
-            }
-        }
-        let data = self.streams.input.take().unwrap_or_else(output);
-        match decodes {
-            true if data.iter().any(|text| text.contains(text::NET)) => vec![text::NET.to_string()],
-            true => vec![text::DECODED.to_string()],
-            false => output(),
-        }
-    }
-
-    fn crypt(&mut self, name: &str, words: &[String]) -> Value {
-        let options = Options::read(words, "oru", "output out in recipient homedir in keyout local-user");
-        let mut targets: Vec<String> = options.values("o", "output").map(str::to_owned).collect();
-        for (at, word) in words.iter().enumerate() {
-            let path = words.get(at + 1).cloned().unwrap_or_default();
-            match word.as_str() {
-                "-out" | "-keyout" => targets.push(path),
-                "-in" | "-kfile" | "-inkey" => self.reads(&path),
-                "s_client" | "-connect" => self.net(""),
-                _ => {}
-            }
-        }
-        targets.iter().for_each(|path| self.writes(path, WriteKind::Write));
-        let is_net = words.first().is_some_and(|word| word == "s_client");
-        self.note(Risk::Medium, "crypt", format!("{name} works on keys or encoded text"));
-        if words.iter().any(|word| word.contains("delete-secret") || word == "--delete-keys") {
-            self.note(Risk::High, "credentials", "deletes keys");
-        }
-        if words.iter().any(|word| word.starts_with("--export-secret")) {
-            self.block("read-credentials", "gives secret keys away");
-        }
-        let decodes =
-            words.iter().any(|word| matches!(word.as_str(), "-d" | "--decrypt" | "-decrypt" | "-A" | "--dearmor"));
-        if is_net {
-            vec![text::NET.to_string()]
-        } else if decodes
-            || name.starts_with("uu")
-            || words.first().is_some_and(|word| matches!(word.as_str(), "base64" | "enc" | "zlib"))
-        {
-            vec![text::DECODED.to_string()]
-        } else {
-            output()
-        }
-    }
-
-    fn rsync(&mut self, words: &[String]) {
-        let options = Options::read(
-            words,
-            "efBTM",
-            "rsh exclude include filter rsync-path log-file backup-dir temp-dir files-from exclude-from partial-dir compare-dest link-dest port bwlimit out-format chmod",
-        );
-        for code in options.values("e", "rsh").map(str::to_owned).collect::<Vec<_>>() {
-            if code.contains(' ') || !matches!(code.as_str(), "ssh" | "rsh") {
-                self.code_elsewhere(&format!("{code} host"));
-            }
-        }
-        let modes = options.values("", "chmod").flat_map(|modes| modes.split(','));
-        // What is for directories alone gives nobody's rights.
-        if modes.filter(|mode| !mode.starts_with('D')).map(|mode| mode.trim_start_matches('F')).any(is_setuid) {
-            self.block("setuid", "makes programs that run with their owner's rights");
-        }
-        let rsync_path = options.values("", "rsync-path").next().map(str::to_owned);
-        if let Some(code) = rsync_path {
-            self.elsewhere(1, "/home/remote", |run| _ = run.code_elsewhere(&code));
-        }
-        let mut operands = options.operands.clone();
-        // Behind a shell with options stands another port, and with it another machine.
-        if options.values("e", "rsh").all(|code| !code.contains(' ')) {
-            operands.iter_mut().for_each(|path| *path = self.path_here(path, &options, ""));
-        }
-        let Some(target) = operands.pop().filter(|_| !operands.is_empty()) else { return };
-        for source in &operands {
-            if is_remote(source) {
-                self.net(source.split(':').next().unwrap_or_default());
-                self.fetched_into(&target, source);
-            } else {
-                self.reads(source)
-            }
-            if options.has("", "remove-source-files") && !is_remote(source) {
-                self.whole_tree(source, WriteKind::DeleteTree);
-            }
-        }
-        if is_remote(&target) {
-            let host = target.split(':').next().unwrap_or_default().to_owned();
-            self.net(&host);
-            if let Some((_, path)) = target.split_once(':').filter(|_| options.has("", "delete")) {
-                let path = path.to_owned();
-                self.elsewhere(1, "/home/remote", |run| run.whole_tree(&path, WriteKind::DeleteTree));
-            }
-            return;
-        }
-        let deletes = options.given.iter().any(|(name, _)| name.starts_with("delete") || name == "del");
-        match deletes {
-            _ if options.has("n", "dry-run") => self.reads(&target),
-            true => self.whole_tree(&target, WriteKind::DeleteTree),
-            false => self.writes(&target, WriteKind::Write),
+/// The operands of `cp`, `mv`, `ln`: the sources and the target.
+fn sources_and_target(given: &Given<'_>) -> (Vec<Text>, Option<Text>) {
+    let mut operands = given.operands.clone();
+    match given.values("into").next() {
+        Some(directory) => (operands, Some(directory.clone())),
+        None => {
+            let target = operands.pop();
+            (operands, target)
         }
     }
 }
 
-/// What a program prints that unpacks: the files themselves, where it is told to.
-fn unpacked(name: &str, words: &[String]) -> Value {
-    let prints = words.iter().enumerate().any(|(at, word)| match name {
-        "tar" | "gtar" | "bsdtar" => {
-            word == "--to-stdout" || (at == 0 || word.starts_with('-') && !word.starts_with("--")) && word.contains('O')
-        }
-        "unzip" => word.starts_with('-') && word.contains('p'),
-        "7z" | "7za" | "7zz" => word == "-so",
-        "unrar" | "ar" => word == "p",
-        _ => word == "--to-stdout",
-    });
-    if prints { vec![text::DECODED.to_string()] } else { output() }
+pub(super) fn copy(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    if given.has("dirs") {
+        return acts.extend(given.operands.iter().map(|path| Act::Write(path.clone(), WriteKind::Write)));
+    }
+    let (sources, target) = sources_and_target(given);
+    let Some(target) = target else { return };
+    for source in &sources {
+        acts.push(Act::Read(source.clone()));
+    }
+    acts.push(Act::Write(target.clone(), WriteKind::Write));
+    acts.extend(sources.into_iter().map(|source| Act::Copy(source, target.clone())));
+}
+
+pub(super) fn link(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let (mut sources, mut target) = sources_and_target(given);
+    if sources.is_empty() {
+        sources.extend(target.take());
+        target = sources.first().and_then(|source| source.split(|c| c == '/').pop());
+    }
+    let Some(target) = target else { return };
+    acts.push(Act::Write(target.clone(), WriteKind::Write));
+    acts.extend(sources.into_iter().map(|source| Act::Link(source, target.clone())));
+}
+
+pub(super) fn move_files(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let (sources, target) = sources_and_target(given);
+    let Some(target) = target else { return };
+    acts.push(Act::Write(target.clone(), WriteKind::Write));
+    for source in sources.into_iter().filter(|source| !source.is_empty()) {
+        acts.push(Act::Move(source, target.clone()));
+    }
+    if target.as_str() == Some("/dev/null") {
+        note(acts, Risk::Blocked, "device", "moves files onto /dev/null");
+    }
+}
+
+pub(super) fn remove(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    for path in &given.operands {
+        acts.push(match given.has("tree") {
+            true => Act::Tree(path.clone(), WriteKind::DeleteTree),
+            false => Act::Write(path.clone(), WriteKind::Delete),
+        });
+    }
 }
 
 /// Whether a mode makes a program run with its owner's or group's rights.
-fn is_setuid(mode: &str) -> bool {
-    let mode = if mode.contains(|c: char| c.is_ascii_digit()) { mode.trim_start_matches(['=', '+']) } else { mode };
-    let digits = mode.trim_start_matches('0');
-    if !mode.is_empty() && mode.bytes().all(|byte| byte.is_ascii_digit()) {
+pub(super) fn is_setuid(mode: &str) -> bool {
+    let digits = mode.trim_start_matches(['=', '+']).trim_start_matches('0');
+    if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return digits.len() == 4 && digits.starts_with(['2', '3', '4', '5', '6', '7']);
     }
-    mode.split(',').any(|part| {
-        part.split_once(['+', '='])
-            .is_some_and(|(who, what)| what.contains('s') && !who.chars().all(|c| c == 'o') | who.is_empty())
+    let is_for_files = |part: &&str| !part.starts_with('D');
+    mode.split(',').filter(is_for_files).any(|part| {
+        part.strip_prefix('F').is_some_and(is_setuid)
+            || part
+                .split_once(['+', '='])
+                .is_some_and(|(who, what)| what.contains('s') && (who.is_empty() || !who.chars().all(|c| c == 'o')))
     })
 }
 
-/// Whether a path names a place on another machine.
-pub(super) fn is_remote(path: &str) -> bool {
-    match path.split_once(':') {
-        Some((host, _)) => !host.contains('/') && !host.is_empty(),
-        None => path.starts_with("rsync://"),
+pub(super) fn mode(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let mut operands = given.operands.clone();
+    // Of chmod and chattr a mode may look like an option: `-x`, `+i`.
+    let is_mode = |word: &Text| {
+        word.as_str().is_some_and(|word| {
+            word.len() > 1
+                && word.starts_with(['-', '+', '='])
+                && word[1..].chars().all(|c| "rwxXstaiAcCdDejmPSTu".contains(c))
+        })
+    };
+    let has_minus = matches!(call.name, "chmod" | "chattr")
+        && call.words.iter().any(|word| is_mode(word) && !matches!(word.lossy(), "-R" | "-c" | "-v" | "-f"));
+    if call.name == "chattr" {
+        operands.retain(|word| !is_mode(word));
+    }
+    let by_value = matches!(call.name, "chmod" | "chown" | "chgrp" | "chcon") && !given.has_option("--reference");
+    if by_value && !has_minus && !operands.is_empty() {
+        let mode = operands.remove(0);
+        if call.name == "chmod" && mode.as_str().is_none() {
+            note(acts, Risk::High, "setuid", "sets a mode that isn't known");
+        }
+        if call.name == "chmod" && is_setuid(mode.lossy()) {
+            note(acts, Risk::Blocked, "setuid", "makes a program that runs with its owner's rights");
+        }
+    } else if call.name == "chmod" && operands.first().is_some_and(is_mode) {
+        let mode = operands.remove(0);
+        if is_setuid(mode.lossy()) {
+            note(acts, Risk::Blocked, "setuid", "makes a program that runs with its owner's rights");
+        }
+    }
+    for path in operands {
+        acts.push(match given.has("tree") {
+            true => Act::Tree(path, WriteKind::Mode),
+            false => Act::Write(path, WriteKind::Mode),
+        });
+    }
+}
+
+pub(super) fn dd(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
+    let (mut data, mut is_away) = (call.input.cloned(), false);
+    for word in call.words {
+        if let Some(path) = word.strip_prefix("of=") {
+            is_away = true;
+            acts.push(Act::Write(path.clone(), WriteKind::Write));
+            acts.extend(data.clone().map(|data| Act::Store(path, data)));
+        } else if let Some(path) = word.strip_prefix("if=") {
+            acts.push(Act::Read(path.clone()));
+            data = Some((call.written)(&path).unwrap_or_else(|| Source::File.into()));
+        }
+    }
+    acts.push(Act::Prints(if is_away { Text::default() } else { data.unwrap_or_else(|| Source::Program.into()) }));
+}
+
+/// The letters that tar was given, the values of those that take one, and the other words.
+fn tar_letters(call: &Call<'_>, acts: &mut Vec<Act>) -> (String, Vec<(char, Text)>, Vec<Text>) {
+    const VALUES: &str = "fCTXIFbgHLNKV";
+    let (mut letters, mut values, mut operands) = (String::new(), Vec::new(), Vec::new());
+    let mut words = call.words.iter().enumerate().filter(|(_, word)| !word.head().starts_with("--"));
+    while let Some((at, word)) = words.next() {
+        let head = word.head();
+        // The first word may be letters without a dash: each takes the next of the following words.
+        let is_old = at == 0 && !head.starts_with('-') && !head.is_empty();
+        if !is_old && (!head.starts_with('-') || head.len() < 2) {
+            operands.push(word.clone());
+            continue;
+        }
+        let known = head.strip_prefix('-').unwrap_or(head);
+        for (at, letter) in known.char_indices() {
+            letters.push(letter);
+            if VALUES.contains(letter) {
+                let rest = &known[at + letter.len_utf8()..];
+                let is_apart = is_old || rest.is_empty();
+                let value =
+                    if is_apart { words.next().map(|(_, word)| word.clone()).unwrap_or_default() } else { rest.into() };
+                match letter {
+                    'I' | 'F' => acts.push(Act::Code(value)),
+                    'T' | 'X' => acts.push(Act::Read(value)),
+                    _ => values.push((letter, value)),
+                }
+                if !is_apart {
+                    break;
+                }
+            }
+        }
+    }
+    (letters, values, operands)
+}
+
+pub(super) fn tar(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let (mut letters, values, operands) = tar_letters(call, acts);
+    letters.extend(["x", "c", "t", "O", "P"].into_iter().filter(|mark| given.has(mark)).flat_map(str::chars));
+    acts.extend(
+        given.values("checkpoint").filter_map(|action| action.strip_prefix("exec=")).map(Act::Code).collect::<Vec<_>>(),
+    );
+    let value = |letter: char, role: &str| {
+        let short = values.iter().rfind(|(own, _)| *own == letter).map(|(_, value)| value.clone());
+        short.or_else(|| given.values(role).next().cloned())
+    };
+    let directory = value('C', "place").or_else(|| given.values("attached").next().cloned());
+    let prints = letters.contains('O');
+    let creates = letters.contains(['c', 'r', 'u', 'A']);
+    let at = |path: &Text| match &directory {
+        Some(directory) if !path.head().starts_with('/') => Text::join(&[directory.clone(), path.clone()], "/"),
+        _ => path.clone(),
+    };
+    if letters.contains('x') && !prints {
+        acts.push(Act::Write(below(&directory.clone().unwrap_or_else(|| ".".into())), WriteKind::Write));
+        if letters.contains('P') {
+            note(acts, Risk::High, "unknown-path", "unpacks to the paths that the archive names");
+            let absolute = operands.iter().filter(|path| path.head().starts_with('/'));
+            acts.extend(absolute.map(|path| Act::Write(path.clone(), WriteKind::Write)));
+        }
+    }
+    match value('f', "archive").filter(|archive| archive.as_str() != Some("-")) {
+        Some(archive) if archive.head().contains(':') => acts.push(Act::Net(super::plan::host_of(&archive))),
+        Some(archive) if creates => acts.push(Act::Write(archive, WriteKind::Write)),
+        Some(archive) => acts.push(Act::Read(archive)),
+        None => {}
+    }
+    if creates {
+        acts.extend(operands.iter().map(|path| Act::Read(at(path))));
+        let removed = operands.iter().filter(|_| given.has("removes"));
+        acts.extend(removed.map(|path| Act::Tree(at(path), WriteKind::DeleteTree)));
+    }
+    let fed = call.input.and_then(Text::source).filter(|source| *source == Source::Net);
+    let source = if prints && !letters.contains('t') { fed.unwrap_or(Source::Decoded) } else { Source::Program };
+    acts.push(Act::Prints(source.into()));
+}
+
+/// Archivers other than tar.
+pub(super) fn archive(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let verb = given.operands.first().map_or("", |verb| verb.lossy());
+    let only_lists = given.has_word(&["-l", "-t", "l", "t", "-tf", "-it", "tf"]) || verb == "l" || verb == "t";
+    if call.name.starts_with('7') && given.has_word(&["-sdel"]) {
+        acts.extend(given.operands.iter().skip(2).map(|path| Act::Tree(path.clone(), WriteKind::DeleteTree)));
+    }
+    let attached = call.words.iter().filter_map(|word| word.strip_prefix("-o")).filter(|_| call.name.starts_with('7'));
+    let mut targets: Vec<Text> = attached.map(|path| below(&path)).collect();
+    if matches!(call.name, "ar" | "jar") && !verb.contains('x') || verb == "a" {
+        targets.extend(given.operands.iter().find(|word| word.head().contains('.')).cloned());
+    }
+    targets.extend(given.operands.iter().filter(|word| word.head().ends_with('/')).map(below));
+    if targets.is_empty() {
+        targets.push(below(&".".into()));
+    }
+    if !only_lists {
+        acts.extend(targets.into_iter().map(|path| Act::Write(path, WriteKind::Write)));
+    }
+    if given.has_word(&["-so", "p", "-p", "--to-stdout"]) {
+        acts.push(Act::Prints(Source::Decoded.into()));
+    }
+}
+
+pub(super) fn compress(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let to_output = given.has("stdout") || given.operands.is_empty();
+    let decodes = given.has("decodes")
+        || call.name.starts_with("un")
+        || call.name.starts_with("gun")
+        || call.name.starts_with("bun");
+    for path in &given.operands {
+        acts.push(if to_output { Act::Read(path.clone()) } else { Act::Write(path.clone(), WriteKind::Write) });
+    }
+    let is_net = call.input.and_then(Text::source) == Some(Source::Net);
+    acts.push(Act::Prints(match decodes {
+        true if is_net => Source::Net.into(),
+        true => Source::Decoded.into(),
+        false => Source::Program.into(),
+    }));
+}
+
+/// A search for files, read.
+#[derive(Default)]
+struct Search {
+    starts: Vec<Text>,
+    /// The name that is looked for, if nothing else chooses.
+    name: Option<Text>,
+    is_narrow: bool,
+    /// Whether only the starts themselves are found.
+    is_flat: bool,
+    commands: Vec<Vec<Text>>,
+    deletes: bool,
+}
+
+impl Search {
+    /// A path as it would be found.
+    fn path(&self, start: &Text) -> Text {
+        if self.is_flat {
+            return start.clone();
+        }
+        let mut path = start.clone();
+        path.push_str("/");
+        match &self.name {
+            Some(name) if !name.has_pattern() => path.append(name),
+            Some(_) => path.push(Piece::Unknown(Source::Name)),
+            None if self.is_narrow => path.push(Piece::Unknown(Source::Name)),
+            // All below it, however deep: hardly a line writes it so.
+            None => {
+                path.push(Piece::Star);
+                path.push(Piece::Star);
+                path.push(Piece::Unknown(Source::Name));
+            }
+        }
+        path
+    }
+
+    fn acts(&self, acts: &mut Vec<Act>) {
+        let whole = |path: Text| Act::Tree(path, WriteKind::DeleteTree);
+        for start in &self.starts {
+            let found = self.path(start);
+            if self.deletes {
+                acts.push(if self.is_narrow || self.name.is_some() {
+                    Act::Write(found.clone(), WriteKind::Delete)
+                } else {
+                    whole(found.clone())
+                });
+            }
+            for command in &self.commands {
+                acts.push(Act::Run(command.iter().map(|word| put_in(word, "{}", &found)).collect()));
+            }
+        }
+        let mut printed = Text::default();
+        for start in self.starts.iter().take(TURNS_MAX) {
+            printed.append(&self.path(start));
+            printed.push_str("\n");
+        }
+        acts.push(Act::Prints(printed));
+    }
+}
+
+/// Puts a text in place of a mark in a word.
+fn put_in(word: &Text, mark: &str, with: &Text) -> Text {
+    let mut made = Text::default();
+    for piece in word.pieces() {
+        match piece {
+            Piece::Known(text) => {
+                for (at, part) in text.split(mark).enumerate() {
+                    if at > 0 {
+                        made.append(with);
+                    }
+                    made.push_str(part);
+                }
+            }
+            piece => made.push(piece.clone()),
+        }
+    }
+    made
+}
+
+/// The command after `-exec`, up to its `;` or `+`.
+fn command_of<'t>(words: &mut impl Iterator<Item = &'t Text>) -> Vec<Text> {
+    let mut command: Vec<Text> = Vec::new();
+    for word in words {
+        let is_plus = word.as_str() == Some("+") && command.last().is_some_and(|last| last.as_str() == Some("{}"));
+        if is_plus || word.as_str() == Some(";") {
+            break;
+        }
+        command.push(word.clone());
+    }
+    command
+}
+
+pub(super) fn find(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
+    let mut search = Search::default();
+    let mut words = call.words.iter().peekable();
+    while let Some(word) = words.peek() {
+        let head = word.head();
+        if matches!(head, "(" | "!")
+            || head.starts_with('-') && !matches!(head, "-H" | "-L" | "-P") && !head.starts_with("-O")
+        {
+            break;
+        }
+        search.starts.extend(words.next().filter(|word| !word.head().starts_with('-')).cloned());
+    }
+    if search.starts.is_empty() {
+        search.starts.push(".".into());
+    }
+    let (mut is_negated, mut has_or) = (false, false);
+    while let Some(word) = words.next() {
+        let Some(word) = word.as_str() else { continue };
+        let mut value = || words.next().cloned().unwrap_or_default();
+        match word {
+            "!" | "-not" => {
+                is_negated = true;
+                continue;
+            }
+            "-o" | "-or" => has_or = true,
+            "-name" | "-iname" => {
+                let name = value().alive();
+                if super::place::is_all(&name) || is_negated {
+                    search.is_narrow |= is_negated;
+                } else {
+                    search.name = Some(name);
+                }
+            }
+            "-path" | "-ipath" | "-wholename" | "-regex" | "-iregex" => {
+                let pattern = value();
+                search.is_narrow |= !pattern.lossy().trim_start_matches(['/', '.', '*']).is_empty();
+            }
+            "-empty" | "-executable" | "-nouser" | "-nogroup" => search.is_narrow = true,
+            "-mtime" | "-mmin" | "-newer" | "-size" | "-atime" | "-ctime" | "-amin" | "-cmin" | "-user" | "-group"
+            | "-perm" | "-links" | "-inum" | "-newermt" => {
+                let value = value();
+                search.is_narrow |= !matches!(value.lossy(), "+0" | "-0" | "+0c" | "-1");
+            }
+            "-type" | "-xtype" => search.is_narrow |= !matches!(value().lossy(), "f" | "d" | "f,d" | "d,f"),
+            "-maxdepth" => search.is_flat |= value().as_str() == Some("0"),
+            "-mindepth" | "-printf" | "-fstype" | "-D" => _ = value(),
+            "-delete" => search.deletes = true,
+            "-fprint" | "-fprint0" | "-fls" => acts.push(Act::Write(value(), WriteKind::Write)),
+            "-fprintf" => {
+                acts.push(Act::Write(value(), WriteKind::Write));
+                words.next();
+            }
+            "-files0-from" => {
+                acts.push(Act::Read(value()));
+                note(acts, Risk::High, "unknown-path", "looks in places that a file names");
+            }
+            "-exec" | "-execdir" | "-ok" | "-okdir" => search.commands.push(command_of(&mut words)),
+            _ => {}
+        }
+        is_negated = false;
+    }
+    if has_or && search.name.is_some() {
+        (search.name, search.is_narrow) = (None, true);
+    }
+    acts.extend(search.starts.iter().map(|start| Act::List(start.clone())));
+    search.acts(acts);
+}
+
+pub(super) fn fd(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let mut search = Search::default();
+    let at = call.words.iter().position(|word| matches!(word.lossy(), "-x" | "-X" | "--exec" | "--exec-batch"));
+    let own = at.unwrap_or(call.words.len());
+    let operands: Vec<&Text> = given.operands.iter().filter(|operand| call.words[..own].contains(operand)).collect();
+    search.is_narrow = given.has_option("-e")
+        || given.has_option("--extension")
+        || given.has_option("-S")
+        || operands.first().is_some_and(|pattern| !matches!(pattern.lossy(), "." | "" | ".*"));
+    search.starts = operands.iter().skip(1).map(|start| (*start).clone()).collect();
+    if search.starts.is_empty() {
+        search.starts.push(".".into());
+    }
+    if at.is_some() {
+        let mut command = call.words[own + 1..].to_vec();
+        if !command.iter().any(|word| word.head().contains("{}")) {
+            command.push("{}".into());
+        }
+        search.commands.push(command);
+    }
+    acts.extend(search.starts.iter().map(|start| Act::List(start.clone())));
+    search.acts(acts);
+}
+
+pub(super) fn xargs(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let from_file = given.values("input").next();
+    acts.extend(from_file.map(|path| Act::Read(path.clone())));
+    let input = match from_file {
+        Some(path) => (call.written)(path).unwrap_or_else(|| Source::File.into()),
+        None => call.input.cloned().unwrap_or_else(|| Source::Any.into()),
+    };
+    let command = if given.rest.is_empty() { vec!["echo".into()] } else { given.rest.to_vec() };
+    let mark = given.values("replace").next().map(|mark| mark.lossy().to_owned());
+    let mark =
+        mark.or_else(|| given.options.iter().any(|(option, _)| option.role == "replace").then(|| "{}".to_owned()));
+    let mark = mark.or_else(|| given.has("replace").then(|| "{}".to_owned()));
+    let by_null = given.words.iter().any(|word| matches!(word.lossy(), "-0" | "--null" | "-r0" | "-0r"));
+    let is_blank = |c: char| c == '\0' || !by_null && (c == '\n' || mark.is_none() && c.is_whitespace());
+    // `echo` and `printf` have quotes that xargs takes away.
+    let mut items: Vec<Text> =
+        input.split(is_blank).into_iter().filter(|item| !item.is_empty()).map(|item| unquoted(&item)).collect();
+    let is_long = items.len() > TURNS_MAX;
+    items.truncate(TURNS_MAX);
+    if is_long {
+        items.push(Source::Any.into());
+    }
+    match mark {
+        Some(mark) => {
+            for item in &items {
+                acts.push(Act::Run(command.iter().map(|word| put_in(word, &mark, item)).collect()));
+            }
+        }
+        None => acts.push(Act::Run([command, items].concat())),
+    }
+}
+
+fn unquoted(item: &Text) -> Text {
+    match item.as_str() {
+        Some(text) => text.trim_matches(['"', '\'']).into(),
+        None => item.clone(),
+    }
+}
+
+pub(super) fn parallel(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let is_list = |word: &Text| matches!(word.lossy(), ":::" | ":::+" | "::::" | "::::+");
+    let at = given.rest.iter().position(is_list);
+    let command = &given.rest[..at.unwrap_or(given.rest.len())];
+    let items: Vec<Text> = match at {
+        Some(at) => given.rest[at..].iter().filter(|word| !is_list(word)).take(TURNS_MAX).cloned().collect(),
+        None => {
+            let input = call.input.cloned().unwrap_or_else(|| Source::Any.into());
+            input.split(|c| c == '\n').into_iter().filter(|item| !item.is_empty()).take(TURNS_MAX).collect()
+        }
+    };
+    for item in items {
+        let has_mark = command.iter().any(|word| word.head().contains("{}"));
+        let mut words: Vec<Text> = command.iter().map(|word| put_in(word, "{}", &item)).collect();
+        if !has_mark {
+            words.push(item);
+        }
+        acts.push(Act::Code(Text::join(&words, " ")));
     }
 }

@@ -1,6 +1,8 @@
-//! An action and what the session allows, to effects, a risk and a decision, with reasons. Pure: it reads no file, runs
-//! nothing and has no clock; what it needs to know of the disk it asks through [`Files`]. What isn't understood is never
-//! taken for harmless.
+//! An action and what the session allows → effects, needs, a risk and a decision, with reasons. Pure: it reads no file, runs
+//! nothing and has no clock; what it must know of the disk it asks through [`Files`].
+//!
+//! It isn't the wall: a command of a model runs on a copy of the workspace where it can. So it refuses plain catastrophes,
+//! says what a command needs beyond the copy, and what is proved harmless; all else is unknown, never guessed.
 //!
 //! ```
 //! use reedclaw::policy::{Context, Rules, judge};
@@ -11,45 +13,28 @@
 //! assert_eq!(judge(&Action::Shell { command }, &Context::new(&rules)).risk, Risk::Blocked);
 //! ```
 
-mod builtin;
-mod cmake;
-mod code;
-mod database;
+mod builtins;
 mod develop;
-mod effects;
 mod exec;
 mod expand;
-mod fed;
 mod files;
-mod find;
-mod flood;
-mod fold;
-mod here;
-mod interpret;
-mod make;
-mod marks;
-mod net;
-mod options;
-mod outputs;
-mod own;
+mod findings;
+mod foreign;
+mod machine;
+mod piece;
 mod place;
-mod run;
-mod scripts;
-mod sed;
-mod state;
-mod streams;
-mod strings;
-mod system;
-mod tellers;
-mod text;
-mod wrap;
+mod plan;
+mod programs;
+mod shell;
+mod walk;
 
 #[cfg(test)]
 mod tests;
 
 use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, Need, Risk, Verdict, WriteKind};
-use place::Map;
-use run::Run;
+use findings::Findings;
+use place::{Map, Zone};
+use walk::Walk;
 
 pub use crate::bash::SCRIPT_BYTES_MAX;
 
@@ -74,6 +59,17 @@ pub struct Rules {
     pub allow_domains: Vec<String>,
     /// ReedClaw's own directories and files: config, state, data. Never written by a model.
     pub own_paths: Vec<String>,
+}
+
+/// Where a command runs that another one starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Elsewhere {
+    /// On this machine.
+    Here,
+    /// On another machine, over the network.
+    Machine,
+    /// In a container.
+    Container,
 }
 
 /// What happens with high risk under `supervised`.
@@ -146,83 +142,64 @@ impl Files for NoFiles {
 #[must_use]
 pub fn judge(action: &Action, context: &Context<'_>) -> Verdict {
     let map = Map::new(context.rules, context.files);
-    let mut run = Run::new(&map, context);
+    let mut found = match action {
+        Action::Shell { command } => shell(&map, context, command),
+        _ => Findings::new(&map),
+    };
     match action {
-        Action::Shell { command } => shell(&mut run, command),
-        Action::Inert { name } => run.note(Risk::Low, "inert", format!("{name} touches nothing outside")),
+        Action::Shell { .. } => {}
+        Action::Inert { name } => found.note(Risk::Low, "inert", format!("{name} touches nothing outside")),
         Action::External { name } => {
-            run.note(Risk::High, "external", format!("{name} is a tool that somebody else made"))
+            found.note(Risk::High, "external", format!("{name} is a tool that somebody else made"));
         }
-        Action::Http { method, url } => http(&mut run, method, url),
+        Action::Http { method, url } => http(&mut found, method, url),
         Action::Read { path } | Action::List { path } | Action::Write { path } | Action::Delete { path } => {
-            file(&mut run, action, path, false);
+            file(&mut found, context, action, path, false);
         }
         Action::Edit { writes, deletes } | Action::Keep { writes, deletes, .. } => {
             let is_keep = matches!(action, Action::Keep { .. });
             let writes = writes.iter().map(|path| (path, Action::Write { path: path.clone() }));
             let deletes = deletes.iter().map(|path| (path, Action::Delete { path: path.clone() }));
-            writes.chain(deletes).for_each(|(path, each)| file(&mut run, &each, path, is_keep));
+            writes.chain(deletes).for_each(|(path, each)| file(&mut found, context, &each, path, is_keep));
         }
     }
-    let is_command = matches!(action, Action::Shell { .. } | Action::External { .. });
-    finish(run, context, is_command)
+    finish(found, context, action)
 }
 
 /// Puts the verdict together.
-fn finish(mut run: Run<'_, '_>, context: &Context<'_>, is_command: bool) -> Verdict {
-    let mut risk = run.reasons.iter().map(|reason| reason.risk).max().unwrap_or(Risk::Low);
-    let raised = match risk {
-        Risk::Low => Risk::Medium,
-        Risk::Medium => Risk::High,
-        // A step more would be blocked, and nobody could say yes to it.
-        risk => risk,
-    };
-    if is_command && context.hold == Hold::Nothing && raised != risk {
-        run.note(raised, "weak-sandbox", "the sandbox is weaker than it should be: one step more risk");
-        risk = raised;
+fn finish(mut found: Findings<'_, '_>, context: &Context<'_>, action: &Action) -> Verdict {
+    let is_line = matches!(action, Action::Shell { .. });
+    let is_command = is_line || matches!(action, Action::External { .. });
+    let risk = found.reasons.iter().map(|reason| reason.risk).max().unwrap_or(Risk::Low);
+    if !is_command {
+        found.needs.clear();
     }
-    if run.reasons.is_empty() {
-        run.note(Risk::Low, "reads", "it only looks, and only where it may");
+    // What a stranger made is asked about where it works on the workspace itself.
+    let is_held = is_line || is_command && context.hold == Hold::Copy;
+    let decision = if is_held { decide_command(risk, &found.needs, context) } else { decide(risk, context) };
+    if is_line && context.hold == Hold::Nothing && risk == Risk::High {
+        let text = "no sandbox works here, and this isn't proved harmless; install bubblewrap";
+        found.note(Risk::High, "no-sandbox", text);
     }
-    run.reasons.sort_by_key(|reason| std::cmp::Reverse(reason.risk));
-    let needs = if is_command { needs(&run.effects, run.map) } else { Vec::new() };
-    let decision = if is_command && context.hold == Hold::Copy {
-        decide_on_copy(risk, &needs, context)
-    } else {
-        decide(risk, context)
-    };
-    Verdict { risk, decision, reasons: run.reasons, effects: run.effects, needs }
-}
-
-/// What a command needs beyond a private copy of the workspace, by what it would do.
-fn needs(effects: &[Effect], map: &Map<'_>) -> Vec<Need> {
-    let mut needs: Vec<Need> = Vec::new();
-    for effect in effects {
-        let need = match effect {
-            Effect::Net { host } => Need::Network { host: host.clone() },
-            Effect::Write { path, .. } => match map.zone(path) {
-                place::Zone::Home | place::Zone::Outside => Need::Write { path: path.clone() },
-                _ => continue,
-            },
-            Effect::Read { path } => match map.zone(path) {
-                place::Zone::Home => Need::Read { path: path.clone() },
-                _ => continue,
-            },
-            _ => continue,
-        };
-        if !needs.contains(&need) {
-            needs.push(need);
-        }
+    if found.reasons.is_empty() {
+        found.note(Risk::Low, "reads", "it only looks, and only where it may");
     }
-    needs
+    found.reasons.sort_by_key(|reason| std::cmp::Reverse(reason.risk));
+    Verdict { risk, decision, reasons: found.reasons, effects: found.effects, needs: found.needs }
 }
 
 /// What follows for a command of which more needs are known than were when it was judged.
 #[must_use]
 pub fn decide_again(verdict: &Verdict, context: &Context<'_>) -> Decision {
+    decide_command(verdict.risk, &verdict.needs, context)
+}
+
+/// What follows for a command line, by what holds it.
+fn decide_command(risk: Risk, needs: &[Need], context: &Context<'_>) -> Decision {
     match context.hold {
-        Hold::Copy => decide_on_copy(verdict.risk, &verdict.needs, context),
-        Hold::Walls | Hold::Nothing => decide(verdict.risk, context),
+        Hold::Copy => decide_on_copy(risk, needs, context),
+        Hold::Walls => decide_in_walls(risk, needs, context),
+        Hold::Nothing => decide_unheld(risk, context),
     }
 }
 
@@ -237,29 +214,36 @@ fn decide_on_copy(risk: Risk, needs: &[Need], context: &Context<'_>) -> Decision
     }
 }
 
-fn shell(run: &mut Run<'_, '_>, command: &str) {
+/// What follows for a command that changes the workspace directly, behind walls: with full autonomy all that needs nothing
+/// outside runs.
+fn decide_in_walls(risk: Risk, needs: &[Need], context: &Context<'_>) -> Decision {
+    if context.rules.autonomy == Autonomy::Full && risk < Risk::Blocked && needs.is_empty() {
+        return Decision::Run;
+    }
+    decide(risk, context)
+}
+
+/// What follows for a command that nothing holds: only what is proved harmless runs unasked.
+fn decide_unheld(risk: Risk, context: &Context<'_>) -> Decision {
+    match (risk, context.rules.autonomy) {
+        (Risk::Low, _) => Decision::Run,
+        (Risk::Medium, Autonomy::Supervised | Autonomy::Full) if context.can_ask => Decision::Ask,
+        _ => Decision::Deny,
+    }
+}
+
+/// Walks through a command.
+fn shell<'m, 'a>(map: &'m Map<'a>, context: &'m Context<'a>, command: &str) -> Findings<'m, 'a> {
+    let mut walk = Walk::new(map, context);
     if command.len() > SCRIPT_BYTES_MAX {
-        return run.block("too-long", format!("the command is longer than {SCRIPT_BYTES_MAX} bytes"));
+        walk.found.block("too-long", format!("the command is longer than {SCRIPT_BYTES_MAX} bytes"));
+    } else if let Some(c) = command.chars().find(|c| is_odd(*c)) {
+        walk.found.block("odd-character", format!("the command holds the character U+{:04X}", u32::from(c)));
+    } else {
+        walk.text(command);
+        walk.run_traps();
     }
-    if let Some(c) = command.chars().find(|c| is_odd(*c)) {
-        return run.block("odd-character", format!("the command holds the character U+{:04X}", u32::from(c)));
-    }
-    run.text(command);
-    run.run_traps();
-    run.feed_the_rest();
-    let came = run.written.values().flatten().any(|text| text.contains(text::NET));
-    if came && !run.reasons.iter().any(|reason| reason.risk == Risk::Blocked) {
-        // What a pipe or a file gets from the network may be read by what stands before: once more, with that known.
-        let written = std::mem::take(&mut run.written);
-        let mut again = Run::new(run.map, run.context);
-        again.written = written;
-        again.text(command);
-        again.run_traps();
-        again.feed_the_rest();
-        for reason in again.reasons.into_iter().filter(|reason| reason.risk == Risk::Blocked) {
-            run.block(reason.rule, reason.text);
-        }
-    }
+    walk.found
 }
 
 /// Characters that no command needs and that hide what it is: controls, marks of direction, ones without width, and those
@@ -269,20 +253,20 @@ fn is_odd(c: char) -> bool {
         '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{7f}'..='\u{9f}'
         | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-        || text::is_reserved(c)
+        || ('\u{fdd0}'..='\u{fdef}').contains(&c)
 }
 
-fn http(run: &mut Run<'_, '_>, method: &str, url: &str) {
+fn http(found: &mut Findings<'_, '_>, method: &str, url: &str) {
     let host = host_of(url);
-    run.effect(Effect::Net { host: host.clone() });
-    let is_allowed = run.map.rules.allow_domains.iter().any(|own| is_host(&host, own));
+    found.effect(Effect::Net { host: host.clone() });
+    let is_allowed = found.map.rules.allow_domains.iter().any(|own| is_host(&host, own));
     match (method, host.is_empty()) {
-        (_, true) => run.block("address", format!("{url} isn't an address that can be asked")),
+        (_, true) => found.block("address", format!("{url} isn't an address that can be asked")),
         ("GET" | "HEAD", _) if is_allowed => {
-            run.note(Risk::Low, "allowed-domain", format!("{host} is in security.allow_domains"))
+            found.note(Risk::Low, "allowed-domain", format!("{host} is in security.allow_domains"))
         }
-        ("GET" | "HEAD", _) => run.note(Risk::High, "network", format!("speaks to {host}")),
-        _ => run.note(Risk::High, "network", format!("sends {method} to {host}")),
+        ("GET" | "HEAD", _) => found.note(Risk::High, "network", format!("speaks to {host}")),
+        _ => found.note(Risk::High, "network", format!("sends {method} to {host}")),
     }
 }
 
@@ -318,61 +302,64 @@ fn is_host(host: &str, own: &str) -> bool {
 
 /// A tool's own file: what lies outside is refused, for reading too. `is_keep` says that it is a change that a command
 /// made on its copy: to delete is then as easily undone as to write.
-fn file(run: &mut Run<'_, '_>, action: &Action, path: &str, is_keep: bool) {
+fn file(found: &mut Findings<'_, '_>, context: &Context<'_>, action: &Action, path: &str, is_keep: bool) {
     if path.is_empty() || path.contains('\0') || path.len() > 4095 || path.split('/').any(|part| part.len() > 255) {
-        return run.block("path", "that isn't a path");
+        return found.block("path", "that isn't a path");
     }
-    if path.chars().any(text::is_reserved) {
-        return run.block("odd-character", "the path holds a character that no path needs");
+    if path.chars().any(is_odd) {
+        return found.block("odd-character", "the path holds a character that no path needs");
     }
-    let home = &run.map.rules.home;
+    let home = &context.rules.home;
     let path = match path.strip_prefix('~') {
         Some(below) if below.is_empty() || below.starts_with('/') => format!("{home}{below}"),
-        Some(_) => return run.block("path", format!("{path}: another user's home isn't looked up")),
+        Some(_) => return found.block("path", format!("{path}: another user's home isn't looked up")),
         None => path.to_owned(),
     };
     let writes = matches!(action, Action::Write { .. } | Action::Delete { .. });
+    // The names of what a command changed are relative to the workspace.
+    let cwd = if is_keep { context.rules.workspace.as_str() } else { context.cwd };
     // As it is written: behind a link `..` is another directory.
-    let written = if path.starts_with('/') { path.clone() } else { format!("{}/{path}", run.context.cwd) };
-    let leads_out = run.map.leads_out(&written);
-    for path in run.absolute(&path) {
-        run.effect(match action {
+    let written = if path.starts_with('/') { path.clone() } else { format!("{cwd}/{path}") };
+    let leads_out = found.map.leads_out(&written);
+    for place in shell::Shell::new(cwd).absolute(&path.as_str().into()) {
+        let path = place.shown();
+        found.effect(match action {
             Action::Write { .. } => Effect::Write { path: path.clone(), how: WriteKind::Write },
             Action::Delete { .. } => Effect::Write { path: path.clone(), how: WriteKind::Delete },
             _ => Effect::Read { path: path.clone() },
         });
-        let zone = match run.map.zone(&path) {
-            place::Zone::Workspace | place::Zone::Protected if leads_out => place::Zone::Outside,
+        let zone = match found.map.zone(&place) {
+            Zone::Workspace | Zone::Protected if leads_out => Zone::Outside,
             zone => zone,
         };
         match zone {
-            place::Zone::Workspace | place::Zone::Protected if !writes => {
-                run.note(Risk::Low, "reads", format!("reads {path}"));
+            Zone::Workspace | Zone::Protected if !writes => {
+                found.note(Risk::Low, "reads", format!("reads {path}"));
             }
-            place::Zone::Workspace => match action {
+            Zone::Workspace => match action {
                 Action::Delete { .. } if is_keep => {
-                    run.note(Risk::Medium, "delete", format!("deletes {path}"));
+                    found.note(Risk::Medium, "delete", format!("deletes {path}"));
                 }
-                Action::Delete { .. } => run.note(Risk::High, "delete", format!("deletes {path}")),
-                _ => run.note(Risk::Medium, "write", format!("writes {path}")),
+                Action::Delete { .. } => found.note(Risk::High, "delete", format!("deletes {path}")),
+                _ => found.note(Risk::Medium, "write", format!("writes {path}")),
             },
-            place::Zone::Protected => {
-                run.note(Risk::High, "protected", format!("{path} makes other programs run things"));
+            Zone::Protected => {
+                found.note(Risk::High, "protected", format!("{path} makes other programs run things"));
             }
-            place::Zone::Own => run.block("own-files", format!("{path} is ReedClaw's own")),
-            place::Zone::Forbidden => run.block("forbidden-path", format!("{path} is in security.forbidden_paths")),
-            place::Zone::Credentials => run.block("credentials", format!("{path} holds keys or passwords")),
-            place::Zone::Startup if writes => {
-                run.block("startup-file", format!("{path} runs when a shell or session starts"));
+            Zone::Own => found.block("own-files", format!("{path} is ReedClaw's own")),
+            Zone::Forbidden => found.block("forbidden-path", format!("{path} is in security.forbidden_paths")),
+            Zone::Credentials => found.block("credentials", format!("{path} holds keys or passwords")),
+            Zone::Startup if writes => {
+                found.block("startup-file", format!("{path} runs when a shell or session starts"));
             }
-            place::Zone::Device | place::Zone::System if writes => {
-                run.block("system-path", format!("{path} is the system's"));
+            Zone::Device | Zone::System if writes => {
+                found.block("system-path", format!("{path} is the system's"));
             }
-            place::Zone::Device | place::Zone::Sink => run.block("device", format!("{path} is a device")),
-            _ if run.map.rules.workspace_only => {
-                run.block("outside-workspace", format!("{path} is outside the workspace"));
+            Zone::Device | Zone::Sink => found.block("device", format!("{path} is a device")),
+            _ if context.rules.workspace_only || is_keep => {
+                found.block("outside-workspace", format!("{path} is outside the workspace"));
             }
-            _ => run.note(Risk::High, "outside", format!("{path} is outside the workspace")),
+            _ => found.note(Risk::High, "outside", format!("{path} is outside the workspace")),
         }
     }
 }

@@ -1,10 +1,11 @@
-//! Paths: what a path means for the rules. Compared component by component, never as text; what isn't known in a path
-//! may be anything.
+//! Paths: what a path means for the rules. Compared component by component, never as text; must not know what is done to it.
 
-use super::text::{self, has_open, may_match};
+use super::piece::{Piece, Source, Text};
+use super::programs::listed;
 use super::{Files, Rules};
+use crate::proto::known_paths;
 
-/// Where a path leads.
+/// Where a path leads, the least harm first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Zone {
     /// A place that swallows what is written: `/dev/null` and the terminal.
@@ -17,7 +18,7 @@ pub(super) enum Zone {
     Protected,
     /// Not known.
     Unknown,
-    /// Outside the workspace, inside the home.
+    /// Outside the workspace, inside a home.
     Home,
     /// Elsewhere.
     Outside,
@@ -27,7 +28,7 @@ pub(super) enum Zone {
     Credentials,
     /// A path that the config forbids.
     Forbidden,
-    /// A directory of the system, or something in it.
+    /// A directory of the system, or something in it, that nothing may write.
     System,
     /// A device.
     Device,
@@ -38,112 +39,39 @@ pub(super) enum Zone {
 /// A path's components from the root, without `.` and `..`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    pub(super) parts: Vec<String>,
+    pub(super) parts: Vec<Text>,
     /// Whether part of it may be anything.
     pub(super) is_open: bool,
 }
 
-/// Top directories of the system, of which nothing below may be written.
-const SYSTEM: [&str; 15] = [
-    "etc", "boot", "usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "root", "dev", "proc", "sys", "run", "snap",
-];
-/// Top directories that may not be deleted, though something below them may be.
-const TOPS: [&str; 9] = ["home", "var", "opt", "srv", "mnt", "media", "tmp", "lost+found", "Users"];
-/// Directories two deep that are as good as a top one.
-const DEEP_SYSTEM: [&str; 12] =
-    ["lib", "log", "spool", "cache", "mail", "backups", "local", "opt", "run", "lock", "www", "db"];
-/// Devices that anybody may write.
-const SINKS: [&str; 11] =
-    ["null", "zero", "full", "tty", "stdin", "stdout", "stderr", "fd", "ptmx", "random", "urandom"];
-/// Directories in the home that hold keys.
-const KEY_DIRS: [&str; 10] =
-    [".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", ".mozilla", ".thunderbird", ".pki"];
-/// Directories in `.config` and `.local/share` that hold keys.
-const KEY_SUBDIRS: [&str; 10] =
-    ["gh", "gcloud", "hub", "keyrings", "kwalletd", "rclone", "op", "google-chrome", "chromium", "doctl"];
-/// Files in the home that hold keys.
-const KEY_FILES: [&str; 12] = [
-    ".netrc",
-    ".pgpass",
-    ".git-credentials",
-    ".npmrc",
-    ".pypirc",
-    ".my.cnf",
-    ".vault-token",
-    ".s3cfg",
-    ".boto",
-    ".bash_history",
-    ".zsh_history",
-    ".Xauthority",
-];
-/// Files of the system that hold keys.
-const SYSTEM_KEYS: [&str; 6] = ["shadow", "gshadow", "shadow-", "gshadow-", "sudoers", "krb5.keytab"];
-/// Files in the home that are read when a shell or a session starts.
-const STARTUP: [&str; 24] = [
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
-    ".kshrc",
-    ".mkshrc",
-    ".cshrc",
-    ".tcshrc",
-    ".login",
-    ".inputrc",
-    ".xinitrc",
-    ".xsession",
-    ".xprofile",
-    ".xsessionrc",
-    ".pam_environment",
-    ".gitconfig",
-    ".vimrc",
-];
-/// Directories in the home from which programs are started.
-const STARTUP_DIRS: [[&str; 2]; 5] = [
-    [".config", "autostart"],
-    [".config", "systemd"],
-    [".config", "fish"],
-    [".config", "environment.d"],
-    [".config", "git"],
-];
-/// Names in a workspace that make other programs run things.
-const PROTECTED: [&str; 9] =
-    [".envrc", ".vscode", ".idea", ".cursor", ".mcp.json", ".reedclaw.lua", ".claude", ".codex", ".gitmodules"];
-/// Names in `.git` that do.
-const PROTECTED_GIT: [&str; 4] = ["hooks", "config", "modules", "info"];
-
 impl Place {
     /// Reads an absolute path.
-    pub(super) fn of(path: &str) -> Self {
-        let mut parts: Vec<String> = Vec::new();
-        for part in path.split('/') {
-            match part {
-                "" | "." => {}
-                ".." => _ = parts.pop(),
-                part => parts.push(part.to_owned()),
+    pub(super) fn of(path: &Text) -> Self {
+        let mut parts: Vec<Text> = Vec::new();
+        for part in path.split(|c| c == '/') {
+            match part.as_str() {
+                Some("" | ".") => {}
+                Some("..") => _ = parts.pop(),
+                _ => parts.push(part),
             }
         }
-        Self { is_open: has_open(path), parts }
+        Self { is_open: path.is_open(), parts }
     }
 
     /// Writes it.
-    pub(super) fn text(&self) -> String {
-        format!("/{}", self.parts.join("/"))
+    pub(super) fn text(&self) -> Text {
+        Text::from("/").then(&Text::join(&self.parts, "/"))
     }
 
-    /// Whether it is `base` or below it, as far as it is known.
-    pub(super) fn is_below(&self, base: &Self) -> bool {
+    /// Writes it; what it was read from, if its beginning isn't known.
+    pub(super) fn text_or(&self, path: &Text) -> Text {
+        if self.starts_open() || path.head().is_empty() { path.clone() } else { self.text() }
+    }
+
+    /// Whether it is `base` or below it, patterns counted as what they may match.
+    fn is_below(&self, base: &Self) -> bool {
         self.parts.len() >= base.parts.len()
-            && base.parts.iter().zip(&self.parts).all(|(base, part)| {
-                part == base || has_hole(part) && !part.contains(text::NAME) && may_match(part, base)
-            })
+            && base.parts.iter().zip(&self.parts).all(|(base, part)| part.may_match(base.lossy(), false))
     }
 
     /// Whether it is `base` or below it for certain.
@@ -151,38 +79,50 @@ impl Place {
         self.parts.len() >= base.parts.len() && base.parts.iter().zip(&self.parts).all(|(base, part)| part == base)
     }
 
-    fn equals(&self, other: &Self) -> bool {
-        self.parts.len() == other.parts.len() && self.is_below(other)
-    }
-
     fn starts_open(&self) -> bool {
-        self.parts.first().is_some_and(|part| part.starts_with(text::is_open))
+        self.parts
+            .first()
+            .is_some_and(|part| matches!(part.pieces().first(), Some(Piece::Unknown(from)) if *from > Source::Name))
+    }
+
+    /// The components from one on, as one known path; empty where the first isn't known.
+    fn known_from(&self, from: usize) -> String {
+        let known: Vec<&str> = self.parts[from..].iter().map_while(Text::as_str).collect();
+        known.join("/")
+    }
+
+    fn has_hole_from(&self, from: usize) -> bool {
+        self.parts[from..].iter().any(|part| part.as_str().is_none())
+    }
+
+    /// Whether the components from one on may be one of these names, or below it.
+    fn may_hold(&self, from: usize, names: &[&str]) -> bool {
+        self.has_hole_from(from)
+            && names.iter().any(|name| {
+                let count = name.split('/').count();
+                self.parts.len() - from >= count
+                    && name.split('/').zip(&self.parts[from..]).all(|(name, part)| part.may_match(name, false))
+            })
+    }
+
+    /// The place without a pattern at its end that matches everything.
+    pub(super) fn without_all(&self) -> Self {
+        let mut place = self.clone();
+        while place.parts.last().is_some_and(is_all) {
+            place.parts.pop();
+        }
+        place
     }
 }
 
-fn has_hole(part: &str) -> bool {
-    part.chars().any(text::is_reserved)
-}
-
-fn may_be(part: &str, name: &str) -> bool {
-    if has_hole(part) { may_match(part, name) } else { part == name }
-}
-
-fn is_one_of(part: Option<&String>, names: &[&str]) -> bool {
-    part.is_some_and(|part| names.iter().any(|name| may_be(part, name)))
-}
-
-/// Compares without regard to case, for names that a disk without case would take for the same.
-fn is_one_of_folded(part: &str, names: &[&str]) -> bool {
-    names.iter().any(|name| {
-        part.eq_ignore_ascii_case(name) || has_hole(part) && !part.contains(text::NAME) && may_match(part, name)
-    })
+fn is_one_of(part: Option<&Text>, names: &[&str]) -> bool {
+    part.is_some_and(|part| names.iter().any(|name| part.may_match(name, false)))
 }
 
 /// The rules about paths of a session, read once.
 pub(super) struct Map<'a> {
-    pub(super) workspace: Place,
-    pub(super) home: Place,
+    workspace: Place,
+    home: Place,
     forbidden: Vec<Place>,
     own: Vec<Place>,
     pub(super) rules: &'a Rules,
@@ -192,12 +132,14 @@ pub(super) struct Map<'a> {
 impl<'a> Map<'a> {
     pub(super) fn new(rules: &'a Rules, files: &'a dyn Files) -> Self {
         let place = |path: &String| match path.strip_prefix('~') {
-            Some(below) if below.is_empty() || below.starts_with('/') => Place::of(&format!("{}{below}", rules.home)),
-            _ => Place::of(path),
+            Some(below) if below.is_empty() || below.starts_with('/') => {
+                Place::of(&format!("{}{below}", rules.home).into())
+            }
+            _ => Place::of(&path.as_str().into()),
         };
         Self {
-            workspace: Place::of(&rules.workspace),
-            home: Place::of(&rules.home),
+            workspace: place(&rules.workspace),
+            home: place(&rules.home),
             forbidden: rules.forbidden_paths.iter().map(place).collect(),
             own: rules.own_paths.iter().map(place).collect(),
             rules,
@@ -205,14 +147,13 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Where a path leads, links on it followed where the disk is known; the more dangerous of both where they differ.
-    pub(super) fn zone(&self, path: &str) -> Zone {
+    /// Where an absolute path leads, links on it followed where the disk is known; the more dangerous of both where they
+    /// differ.
+    pub(super) fn zone(&self, path: &Text) -> Zone {
         let zone = self.zone_of(&Place::of(path));
-        if !text::is_known(path) {
-            return zone;
-        }
-        match self.files.canonical(path) {
-            Some(real) if real != path => zone.max(self.zone_of(&Place::of(&real))),
+        let Some(known) = path.as_str() else { return zone };
+        match self.files.canonical(known) {
+            Some(real) if real != known => zone.max(self.zone_of(&Place::of(&real.into()))),
             _ => zone,
         }
     }
@@ -221,7 +162,7 @@ impl<'a> Map<'a> {
     pub(super) fn leads_out(&self, path: &str) -> bool {
         let Some(real) = self.files.canonical(path) else { return false };
         let root = self.files.canonical(&self.rules.workspace).unwrap_or_else(|| self.rules.workspace.clone());
-        !Place::of(&real).is_surely_below(&Place::of(&root))
+        !Place::of(&real.into()).is_surely_below(&Place::of(&root.into()))
     }
 
     fn zone_of(&self, place: &Place) -> Zone {
@@ -231,102 +172,105 @@ impl<'a> Map<'a> {
         if self.own.iter().any(|own| place.is_below(own)) {
             return Zone::Own;
         }
-        if let Some(zone) = self.device(place) {
+        if let Some(zone) = device(place) {
             return zone;
         }
         let in_workspace = place.is_surely_below(&self.workspace);
-        if is_temporary(place) && !in_workspace && !self.is_forbidden(place) && !self.is_beside_work(place) {
+        let is_forbidden = self.forbidden.iter().any(|base| place.is_below(base));
+        if is_temporary(place) && !in_workspace && !is_forbidden && !self.is_beside_work(place) {
             return Zone::Temporary;
         }
-        if self.is_forbidden(place) {
-            return if self.is_credential(place) { Zone::Credentials } else { Zone::Forbidden };
+        let is_credential = self.is_credential(place);
+        if is_forbidden {
+            return if is_credential { Zone::Credentials } else { Zone::Forbidden };
         }
-        if self.is_credential(place) && !in_workspace {
+        if is_credential && !in_workspace {
             return Zone::Credentials;
         }
-        if self.is_startup(place) {
+        if self.is_startup(place) && !in_workspace {
             return Zone::Startup;
         }
         if in_workspace {
-            let inside = &place.parts[self.workspace.parts.len()..];
-            return if is_protected(inside) { Zone::Protected } else { Zone::Workspace };
+            return self.inside(place);
         }
-        if is_one_of(place.parts.first(), &SYSTEM) || place.parts.is_empty() || is_system_below_var(place) {
+        let is_system =
+            is_one_of(place.parts.first(), listed("system")) || place.parts.is_empty() || is_system_below_var(place);
+        if is_system {
             return Zone::System;
         }
-        if place.is_below(&self.home) { Zone::Home } else { Zone::Outside }
+        if place.is_below(&self.home) || is_one_of(place.parts.first(), &["home"]) { Zone::Home } else { Zone::Outside }
+    }
+
+    fn inside(&self, place: &Place) -> Zone {
+        let from = self.workspace.parts.len();
+        let relative = place.known_from(from);
+        let is_git = place.parts[from..]
+            .last()
+            .is_some_and(|last| last.as_str().is_some_and(|it| it.eq_ignore_ascii_case(".git")));
+        if is_git || known_paths::protected(relative.as_bytes()).is_some() {
+            return Zone::Protected;
+        }
+        let hits = |name: &str| {
+            (from..place.parts.len()).any(|at| place.may_hold(at, &[name]) && !place.parts[at..].iter().any(is_all))
+        };
+        if place.has_hole_from(from) && known_paths::protected_names().any(hits) {
+            Zone::Protected
+        } else {
+            Zone::Workspace
+        }
     }
 
     /// Whether the home or the workspace lies in the same entry of a temporary directory: that is no scratch then.
     fn is_beside_work(&self, place: &Place) -> bool {
         let entry = |base: &Place| {
-            let depth = if base.parts.first().is_some_and(|top| top == "var") { 3 } else { 2 };
+            let depth = if is_one_of(base.parts.first(), &["var"]) { 3 } else { 2 };
             is_temporary(base) && base.parts.get(..depth) == place.parts.get(..depth)
         };
         entry(&self.home) || entry(&self.workspace)
     }
 
-    fn is_forbidden(&self, place: &Place) -> bool {
-        self.forbidden.iter().any(|base| place.is_below(base))
-    }
-
-    fn device(&self, place: &Place) -> Option<Zone> {
-        let first = place.parts.first()?;
-        if !may_be(first, "dev") {
-            return None;
-        }
-        let second = place.parts.get(1)?;
-        Some(if SINKS.contains(&second.as_str()) || matches!(second.as_str(), "tcp" | "udp" | "pts") {
-            Zone::Sink
-        } else if second == "shm" {
-            if place.parts.len() > 2 { Zone::Temporary } else { Zone::System }
+    /// How many components name a home, if the path is in one.
+    fn home_length(&self, place: &Place) -> Option<usize> {
+        if place.is_below(&self.home) {
+            Some(self.home.parts.len())
+        } else if is_one_of(place.parts.first(), &["root"]) {
+            Some(1)
+        } else if is_one_of(place.parts.first(), &["home", "Users"]) && place.parts.len() > 2 {
+            Some(2)
         } else {
-            Zone::Device
-        })
+            None
+        }
     }
 
     /// Whether a path names keys or passwords.
-    pub(super) fn is_credential(&self, place: &Place) -> bool {
-        let parts = &place.parts;
-        if is_one_of(parts.first(), &["etc"]) {
-            return is_one_of(parts.get(1), &SYSTEM_KEYS)
-                || parts.get(1).is_some_and(|part| part == "ssh")
-                    && parts.get(2).is_some_and(|name| may_be(name, "ssh_host_rsa_key") || name.ends_with("_key"));
+    fn is_credential(&self, place: &Place) -> bool {
+        let absolute = format!("/{}", place.known_from(0));
+        if known_paths::is_system_credential(absolute.as_bytes()) && (absolute != "/etc/ssh" || !place.has_hole_from(0))
+        {
+            return absolute != "/etc/ssh";
         }
-        let below = if place.is_below(&self.home) {
-            &parts[self.home.parts.len()..]
-        } else if is_one_of(parts.first(), &["root"]) {
-            &parts[1..]
-        } else if is_one_of(parts.first(), &["home"]) && parts.len() > 2 {
-            &parts[2..]
-        } else {
-            return false;
-        };
-        let public = |name: &String| {
-            name.ends_with(".pub") || matches!(name.as_str(), "known_hosts" | "config" | "authorized_keys" | "id_*.pub")
-        };
-        if is_one_of(below.first(), &[".ssh"]) {
-            return below.get(1).is_none_or(|name| !public(name));
+        if absolute == "/etc"
+            && place.may_hold(1, &["shadow", "gshadow", "sudoers"])
+            && !place.parts[1..].iter().any(is_all)
+        {
+            return true;
         }
-        is_one_of(below.first(), &KEY_DIRS)
-            || is_one_of(below.first(), &KEY_FILES)
-            || is_one_of(below.first(), &[".config"]) && is_one_of(below.get(1), &KEY_SUBDIRS)
-            || is_one_of(below.first(), &[".local"]) && is_one_of(below.get(2), &KEY_SUBDIRS)
+        let Some(from) = self.home_length(place) else { return false };
+        let below = place.known_from(from);
+        if known_paths::is_credential(below.as_bytes()) {
+            // A pattern of which only public keys are matched.
+            return !place
+                .parts
+                .last()
+                .is_some_and(|last| matches!(last.pieces(), [.., Piece::Known(end)] if end.ends_with(".pub")));
+        }
+        place.may_hold(from, known_paths::CREDENTIALS)
     }
 
     fn is_startup(&self, place: &Place) -> bool {
-        if !place.is_below(&self.home) {
-            return false;
-        }
-        let below = &place.parts[self.home.parts.len()..];
-        let Some(first) = below.first() else { return false };
-        // A pattern such as `*` isn't taken for each of these names: the home itself is judged then.
-        if has_hole(first) && !first.starts_with('.') {
-            return false;
-        }
-        below.len() == 1 && is_one_of_folded(first, &STARTUP)
-            || STARTUP_DIRS.iter().any(|[one, two]| first == one && is_one_of(below.get(1), &[two]))
-            || first == ".local" && below.get(1).is_some_and(|part| part == "bin")
+        let Some(from) = self.home_length(place) else { return false };
+        let below = place.known_from(from);
+        known_paths::is_startup(below.as_bytes()) || place.may_hold(from, known_paths::STARTUP)
     }
 
     /// Whether all of something important would be gone with this path: the root, a directory of the system, the home,
@@ -335,84 +279,72 @@ impl<'a> Map<'a> {
         if place.starts_open() {
             return false;
         }
-        let all_below = place.parts.last().is_some_and(|last| is_all(last));
-        if all_below {
+        if place.parts.last().is_some_and(is_all) {
             let parent = Place { parts: place.parts[..place.parts.len() - 1].to_vec(), is_open: false };
             return self.is_vital(&parent);
         }
-        if self.workspace.is_below(place) || self.home.is_below(place) {
-            return true;
-        }
-        if self.workspace_part_of(place) {
+        let holds = |base: &Place| {
+            place.parts.len() <= base.parts.len()
+                && base.parts.iter().zip(&place.parts).all(|(base, part)| part.may_match(base.lossy(), false))
+        };
+        if holds(&self.workspace) || holds(&self.home) {
             return true;
         }
         match place.parts.as_slice() {
             [] => true,
-            [top] => is_one_of(Some(top), &SYSTEM) || is_one_of(Some(top), &TOPS) || has_hole(top),
+            [top] => {
+                is_one_of(Some(top), listed("system")) || is_one_of(Some(top), listed("tops")) || top.has_pattern()
+            }
             [top, below] => {
-                is_one_of(Some(top), &["var"]) && is_one_of(Some(below), &DEEP_SYSTEM)
-                    || is_one_of(Some(top), &["home"])
+                is_one_of(Some(top), &["var"]) && is_one_of(Some(below), listed("deep-system"))
+                    || is_one_of(Some(top), &["home", "Users"])
             }
             _ => false,
         }
     }
 
-    /// Whether a pattern in place of a name may hit the workspace or the home.
-    fn workspace_part_of(&self, place: &Place) -> bool {
-        let may_hit = |base: &Place| {
-            place.parts.len() <= base.parts.len()
-                && !place.is_open
-                && place.parts.iter().zip(&base.parts).all(|(part, base)| may_be(part, base))
-        };
-        place.parts.iter().any(|part| has_hole(part)) && (may_hit(&self.workspace) || may_hit(&self.home))
-    }
-
-    /// Whether it is the workspace itself, or one with all in it.
+    /// Whether it is the workspace itself.
     pub(super) fn is_workspace_root(&self, place: &Place) -> bool {
-        place.equals(&self.workspace)
+        *place == self.workspace
     }
 }
 
 /// Whether a last component matches everything in its directory: `*`, `.*`, `[a-z]*`, `?*`.
-pub(super) fn is_all(part: &str) -> bool {
-    // All but what stands in it.
-    if part.starts_with("!(") || part == text::ALL_BELOW {
+pub(super) fn is_all(part: &Text) -> bool {
+    // All but what it names.
+    if part.head().starts_with("!(") {
         return true;
     }
-    if !part.contains(text::STAR) {
-        return false;
+    if part.pieces().starts_with(&[Piece::Star, Piece::Star]) {
+        return true;
     }
-    let mut in_bracket = false;
-    part.chars().all(|c| {
-        match c {
-            text::BRACKET => in_bracket = true,
-            ']' => {
-                in_bracket = false;
-                return true;
-            }
-            _ => {}
-        }
-        in_bracket || matches!(c, text::STAR | text::QUESTION | text::BRACKET | '.' | '!')
+    part.pieces().contains(&Piece::Star)
+        && part.pieces().iter().all(|piece| match piece {
+            Piece::Star | Piece::One => true,
+            Piece::Known(text) => text.bytes().all(|byte| byte == b'.'),
+            Piece::Unknown(_) => false,
+        })
+}
+
+fn device(place: &Place) -> Option<Zone> {
+    if !is_one_of(place.parts.first(), &["dev"]) {
+        return None;
+    }
+    let second = place.parts.get(1)?;
+    Some(if second.as_str().is_some_and(|name| listed("sinks").contains(&name)) {
+        Zone::Sink
+    } else if second.as_str() == Some("shm") {
+        if place.parts.len() > 2 { Zone::Temporary } else { Zone::System }
+    } else {
+        Zone::Device
     })
 }
 
 fn is_temporary(place: &Place) -> bool {
-    match place.parts.as_slice() {
-        [tmp, _, ..] if tmp == "tmp" => true,
-        [var, tmp, _, ..] if var == "var" && tmp == "tmp" => true,
-        _ => false,
-    }
+    let known: Vec<&str> = place.parts.iter().take(3).map(Text::lossy).collect();
+    matches!(known.as_slice(), ["tmp", _, ..] | ["var", "tmp", _])
 }
 
 fn is_system_below_var(place: &Place) -> bool {
     is_one_of(place.parts.first(), &["var"]) && is_one_of(place.parts.get(1), &["lib", "spool", "log", "run", "mail"])
-}
-
-/// Whether a path inside the workspace is one that makes other programs run things.
-fn is_protected(inside: &[String]) -> bool {
-    inside.iter().enumerate().any(|(at, part)| {
-        is_one_of_folded(part, &PROTECTED) && !is_all(part)
-            || part.eq_ignore_ascii_case(".git")
-                && inside.get(at + 1).is_some_and(|next| is_one_of_folded(next, &PROTECTED_GIT))
-    })
 }

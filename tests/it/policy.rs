@@ -37,7 +37,9 @@ fn a_batch_answers_each_line_in_order_and_goes_on_behind_bad_ones() {
     let told: Vec<&str> = lines.iter().map(|line| line["verdict"].as_str().unwrap_or("error")).collect();
     assert_eq!(told, ["blocked", "error", "low", "error", "high", "low", "medium"]);
     let decisions: Vec<&str> = lines.iter().filter_map(|line| line["decision"].as_str()).collect();
-    assert_eq!(decisions, ["deny", "run", "ask", "run", "run"]);
+    // On a copy of the workspace nothing of this needs a question.
+    assert_eq!(decisions, ["deny", "run", "run", "run", "run"]);
+    assert_eq!(lines[4]["needs"], serde_json::json!(["jail"]));
     assert_eq!(lines[0]["reasons"][0]["rule"], "delete-tree");
     assert!(lines[0]["reasons"][0]["text"].as_str().is_some_and(|text| text.contains("/home/u")), "{output}");
     let effects = lines[4]["effects"].as_array().expect("effects");
@@ -56,13 +58,19 @@ fn autonomy_and_forbidden_commands_come_from_the_config_and_the_command_line() {
         format!("{} {}", object["verdict"].as_str().unwrap(), object["decision"].as_str().unwrap())
     };
     let full: &[&str] = &["--config", "p.lua"];
-    assert_eq!(decision(full, &[], "make"), "medium run");
-    assert_eq!(decision(full, &["--autonomy", "supervised"], "make"), "medium ask");
-    assert_eq!(decision(full, &["--autonomy", "readonly"], "make"), "medium deny");
-    assert_eq!(decision(full, &["--autonomy", "readonly"], "ls"), "low run");
-    assert_eq!(decision(full, &[], "rm notes.txt"), "high ask");
-    // By the defaults `rm` is a forbidden command.
-    assert_eq!(decision(&[], &[], "sudo /bin/r''m notes.txt"), "blocked deny");
+    let walls = |more: &[&str], command: &str| decision(full, &[&["--tier", "landlock"], more].concat(), command);
+    assert_eq!(walls(&[], "make"), "medium run");
+    assert_eq!(walls(&["--autonomy", "supervised"], "make"), "medium ask");
+    assert_eq!(walls(&["--autonomy", "readonly"], "make"), "medium deny");
+    assert_eq!(walls(&["--autonomy", "readonly"], "ls"), "low run");
+    assert_eq!(walls(&[], "rm notes.txt"), "high run");
+    assert_eq!(walls(&[], "npm install"), "high ask");
+    assert_eq!(decision(full, &["--tier", "none"], "make"), "medium ask");
+    assert_eq!(decision(full, &["--tier", "none"], "rm notes.txt"), "high deny");
+    assert_eq!(decision(full, &["--autonomy", "readonly"], "rm notes.txt"), "high run");
+    assert_eq!(decision(full, &[], "npm install"), "high ask");
+    assert_eq!(decision(&[], &[], "sudo /sbin/m''kfs x.img"), "blocked deny");
+    assert_eq!(decision(&[], &[], "rm notes.txt"), "high run");
     assert_eq!(decision(&[], &[], "echo rm"), "low run");
     let (success, _, errors) = reedclaw(home.path(), &["policy", "explain", "--autonomy", "godmode", "ls"], "");
     assert!(!success && errors.contains("readonly") && errors.contains("full"), "{errors}");

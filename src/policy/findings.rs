@@ -1,0 +1,284 @@
+//! What a judgement finds: reasons, effects and needs, and the rules that make them of paths. Must not know bash.
+
+use super::Elsewhere;
+use super::piece::{Piece, Source, Text};
+use super::place::{Map, Place, Zone};
+use super::programs::listed;
+use crate::proto::action::{Effect, Need, Reason, Risk, WriteKind};
+
+/// Effects that are listed.
+const EFFECTS_MAX: usize = 200;
+/// Reasons that are listed.
+const REASONS_MAX: usize = 40;
+/// Needs that are listed.
+const NEEDS_MAX: usize = 40;
+
+/// Reasons, effects and needs, in the order in which they were found.
+pub(super) struct Findings<'m, 'a> {
+    pub(super) map: &'m Map<'a>,
+    pub(super) reasons: Vec<Reason>,
+    pub(super) effects: Vec<Effect>,
+    pub(super) needs: Vec<Need>,
+    /// Where the commands run that are looked at just now.
+    pub(super) elsewhere: Elsewhere,
+}
+
+impl<'m, 'a> Findings<'m, 'a> {
+    pub(super) fn new(map: &'m Map<'a>) -> Self {
+        Self { map, reasons: Vec::new(), effects: Vec::new(), needs: Vec::new(), elsewhere: Elsewhere::Here }
+    }
+
+    /// Notes a reason.
+    pub(super) fn note(&mut self, risk: Risk, rule: &'static str, text: impl Into<String>) {
+        let text = text.into();
+        // What a container holds is the container's; its disk may be this machine's.
+        let is_spared = self.elsewhere == Elsewhere::Container
+            && risk == Risk::Blocked
+            && !matches!(rule, "delete-tree" | "fork-bomb" | "disk" | "device" | "fed-code");
+        let risk = if is_spared { Risk::High } else { risk };
+        let is_alike = |reason: &Reason| {
+            reason.rule == rule && reason.risk >= risk && (reason.text == text || self.reasons.len() > 8)
+        };
+        if (self.reasons.len() < REASONS_MAX || risk == Risk::Blocked) && !self.reasons.iter().any(is_alike) {
+            self.reasons.push(Reason { rule, risk, text });
+        }
+    }
+
+    pub(super) fn block(&mut self, rule: &'static str, text: impl Into<String>) {
+        self.note(Risk::Blocked, rule, text);
+    }
+
+    /// Of the reasons after the first so many keeps what something is blocked for.
+    pub(super) fn keep_blocked(&mut self, known: usize) {
+        let mut at = 0;
+        self.reasons.retain(|reason| {
+            at += 1;
+            at <= known || reason.risk == Risk::Blocked
+        });
+    }
+
+    pub(super) fn effect(&mut self, effect: Effect) {
+        if self.effects.len() >= EFFECTS_MAX {
+            self.note(Risk::High, "not-understood", "too many effects to list");
+        } else if !self.effects.contains(&effect) {
+            self.effects.push(effect);
+        }
+    }
+
+    pub(super) fn need(&mut self, need: Need) {
+        if self.needs.len() < NEEDS_MAX && !self.needs.contains(&need) {
+            self.needs.push(need);
+        }
+    }
+
+    fn is_here(&self) -> bool {
+        self.elsewhere == Elsewhere::Here
+    }
+
+    /// A file's contents are read; `path` is absolute.
+    pub(super) fn reads(&mut self, path: &Text) {
+        let shown = path.shown();
+        if shown.starts_with("/dev/fd/") || !self.is_here() {
+            return;
+        }
+        self.effect(Effect::Read { path: shown.clone() });
+        match self.map.zone(path) {
+            Zone::Credentials => self.block("read-credentials", format!("reads keys or passwords: {shown}")),
+            Zone::Own => self.block("own-files", format!("reads ReedClaw's own files: {shown}")),
+            Zone::Device => self.block("device", format!("reads a device: {shown}")),
+            Zone::Forbidden if !is_public(path) => {
+                self.block("forbidden-path", format!("{shown} is in security.forbidden_paths"));
+            }
+            Zone::System if is_for_all(path) => {}
+            Zone::Sink | Zone::Temporary | Zone::Workspace | Zone::Protected if !path.is_open() => {}
+            Zone::Unknown | Zone::Sink | Zone::Temporary | Zone::Workspace | Zone::Protected => {
+                self.note(Risk::High, "unknown-path", format!("reads a path that isn't known: {shown}"));
+            }
+            zone => {
+                self.note(Risk::High, "read-outside", format!("reads outside the workspace: {shown}"));
+                self.needs_to_read(zone, path);
+            }
+        }
+    }
+
+    /// Names, sizes and dates are looked at; `path` is absolute.
+    pub(super) fn lists(&mut self, path: &Text) {
+        let shown = path.shown();
+        if !self.is_here() {
+            return;
+        }
+        self.effect(Effect::Read { path: shown.clone() });
+        match self.map.zone(path) {
+            _ if is_for_all(path) || matches!(path.lossy(), "/tmp" | "/var/tmp" | "/") => {}
+            Zone::Own => self.block("own-files", format!("looks into ReedClaw's own files: {shown}")),
+            Zone::Sink | Zone::Temporary | Zone::Workspace | Zone::Protected | Zone::Unknown if !path.is_open() => {}
+            Zone::Unknown | Zone::Sink | Zone::Temporary | Zone::Workspace | Zone::Protected => {
+                self.note(Risk::High, "unknown-path", format!("looks at a path that isn't known: {shown}"));
+            }
+            zone => {
+                self.note(Risk::High, "read-outside", format!("looks outside the workspace: {shown}"));
+                self.needs_to_read(zone, path);
+            }
+        }
+    }
+
+    /// The jail shows the system read-only, and hides homes and what the config forbids.
+    fn needs_to_read(&mut self, zone: Zone, path: &Text) {
+        let is_hidden = match zone {
+            Zone::Home | Zone::Startup | Zone::Credentials | Zone::Outside => true,
+            Zone::Forbidden => !is_public(path),
+            Zone::System => path.head().starts_with("/root"),
+            _ => false,
+        };
+        if is_hidden {
+            self.need(Need::Read { path: path.shown() });
+        }
+    }
+
+    /// A file is changed; `path` is absolute.
+    pub(super) fn writes(&mut self, path: &Text, how: WriteKind) {
+        let mut path = path.clone();
+        let shown = path.shown();
+        if shown.starts_with("/dev/fd/") {
+            return;
+        }
+        // What goes to a directory for temporary files goes into it.
+        if matches!(how, WriteKind::Write | WriteKind::Append) && matches!(path.lossy(), "/tmp" | "/var/tmp") {
+            path.push_str("/file");
+        }
+        if self.is_here() {
+            self.effect(Effect::Write { path: shown.clone(), how });
+        }
+        // Every file that a search finds.
+        if how == WriteKind::Delete
+            && let Some(last) = Place::of(&path).parts.last()
+            && last.pieces() == [Piece::Star, Piece::Star, Piece::Unknown(Source::Name)]
+            && self.map.is_vital(&Place::of(&path))
+        {
+            self.block("delete-tree", format!("deletes all files below {shown}"));
+        }
+        let verb = match how {
+            WriteKind::Write | WriteKind::Append => "writes",
+            WriteKind::Delete | WriteKind::DeleteTree => "deletes",
+            WriteKind::Mode => "changes the mode or owner of",
+            WriteKind::Move => "moves",
+        };
+        let text = format!("{verb} {shown}");
+        let zone = self.map.zone(&path);
+        if !self.is_here() {
+            return self.note(Risk::High, "elsewhere", format!("{text}, on another machine"));
+        }
+        match zone {
+            Zone::Own => self.block("own-files", format!("{text}, ReedClaw's own")),
+            Zone::System => self.block("system-path", format!("{text}, a path of the system")),
+            Zone::Forbidden => self.block("forbidden-path", format!("{text}, which is in security.forbidden_paths")),
+            Zone::Startup => self.block("startup-file", format!("{text}, which runs when a shell or session starts")),
+            Zone::Credentials => self.block("credentials", format!("{text}, which holds keys or passwords")),
+            Zone::Device => self.block("device", format!("{text}, a device")),
+            Zone::Home | Zone::Outside => {
+                // What is gone outside can't be taken back by a question's answer.
+                let is_gone = matches!(how, WriteKind::Delete | WriteKind::DeleteTree | WriteKind::Move);
+                if self.map.rules.workspace_only || is_gone {
+                    self.block("outside-workspace", format!("{text}, outside the workspace"));
+                } else {
+                    self.note(Risk::High, "outside", format!("{text}, outside the workspace"));
+                }
+                self.need(Need::Write { path: shown });
+            }
+            Zone::Unknown => self.note(Risk::High, "unknown-path", format!("{verb} a path that isn't known: {shown}")),
+            Zone::Protected => {
+                self.note(Risk::High, "protected", format!("{text}, which makes other programs run things"));
+            }
+            Zone::Sink if matches!(how, WriteKind::Write | WriteKind::Append) => {}
+            Zone::Sink => self.block("device", format!("{text}, a device")),
+            Zone::Temporary | Zone::Workspace => {
+                let deletes = matches!(how, WriteKind::Delete | WriteKind::DeleteTree);
+                let risk = if deletes || path.is_open() { Risk::High } else { Risk::Medium };
+                self.note(risk, if deletes { "delete" } else { "write" }, text);
+            }
+        }
+    }
+
+    /// A directory goes, or changes, with all below it; `path` is absolute.
+    pub(super) fn whole_tree(&mut self, path: &Text, how: WriteKind) {
+        let verb = if how == WriteKind::Mode { "changes the mode or owner of" } else { "deletes" };
+        let rule = if how == WriteKind::Mode { "mode-tree" } else { "delete-tree" };
+        // A variable that nothing sets is empty: then it is another tree.
+        let empty = Place::of(&path.without_unset());
+        let place = Place::of(path);
+        let is_scratch =
+            |place: &Place| place.without_all().parts.first().is_some_and(|top| top.as_str() == Some("tmp"));
+        let is_vital = |place: &Place| match self.elsewhere {
+            Elsewhere::Container if is_scratch(place) => false,
+            Elsewhere::Here => {
+                self.map.is_vital(place)
+                    && (how != WriteKind::Mode || !self.map.is_workspace_root(&place.without_all()))
+            }
+            // There the directories of the system count, and no workspace.
+            _ => place.without_all().parts.len() <= 1 && self.map.is_vital(place),
+        };
+        if is_vital(&place) || path.has_unset() && !path.without_unset().is_empty() && is_vital(&empty) {
+            self.block(rule, format!("{verb} {} and all below it", path.shown()));
+        } else if place.is_open {
+            self.note(
+                Risk::High,
+                "unknown-tree",
+                format!("{verb} all below a path that isn't known: {}", path.shown()),
+            );
+        }
+        self.writes(path, how);
+    }
+
+    /// Something is moved away; `path` is absolute.
+    pub(super) fn moves_away(&mut self, path: &Text, into: Zone) {
+        let place = Place::of(path);
+        let is_all = place.parts.last().is_some_and(super::place::is_all);
+        if self.is_here() && self.map.is_vital(&place) && !(is_all && into <= Zone::Protected) {
+            self.block("move-tree", format!("moves {} away", path.shown()));
+        }
+        self.writes(path, WriteKind::Move);
+    }
+
+    /// Another machine is spoken to. What this machine answers itself needs nothing.
+    pub(super) fn net(&mut self, host: &str) {
+        if !self.is_here() {
+            return;
+        }
+        self.effect(Effect::Net { host: host.to_owned() });
+        let text = if host.is_empty() { "uses the network".to_owned() } else { format!("speaks to {host}") };
+        self.note(Risk::High, "network", text);
+        if !is_loopback(host) {
+            self.need(Need::Network { host: host.to_owned() });
+        }
+    }
+
+    /// Processes, services or devices outside are acted on.
+    pub(super) fn host(&mut self, what: String) {
+        if self.is_here() {
+            self.need(Need::Host { what });
+        }
+    }
+}
+
+/// Whether a host is this machine.
+pub(super) fn is_loopback(host: &str) -> bool {
+    let host = host.trim_matches(['[', ']']);
+    matches!(host, "localhost" | "::1" | "0.0.0.0" | "ip6-localhost")
+        || host.ends_with(".localhost")
+        || host.strip_prefix("127.").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+}
+
+/// Directories of programs, libraries and their documents.
+fn is_for_all(path: &Text) -> bool {
+    let place = Place::of(path);
+    !path.is_open()
+        && place.parts.first().is_some_and(|first| matches!(first.lossy(), "usr" | "bin" | "sbin" | "lib" | "lib64"))
+}
+
+/// Directories of the system that anybody may read: to read there gives nothing secret away.
+fn is_public(path: &Text) -> bool {
+    let place = Place::of(path);
+    let first = place.parts.first().map(Text::lossy);
+    first.is_none_or(|first| listed("public").contains(&first))
+        || place.parts.iter().any(|part| part.as_str() == Some(".ssh"))
+}

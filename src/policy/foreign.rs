@@ -1,0 +1,637 @@
+//! Code of other languages. Nothing of it is followed: its string literals that are commands or paths are judged, and all
+//! else makes it unknown.
+
+use super::piece::Text;
+use super::plan::{Act, Call};
+use super::programs::{Given, listed};
+use crate::proto::action::{Risk, WriteKind};
+
+/// Longest code that is looked at, in bytes.
+const CODE_BYTES_MAX: usize = 16 * 1024;
+/// Literals that are looked at.
+const LITERALS_MAX: usize = 64;
+
+/// What a literal of some code is.
+struct Literal {
+    text: String,
+    /// Where it begins and ends.
+    from: usize,
+    to: usize,
+}
+
+fn has_any(code: &str, marks: &[&str]) -> bool {
+    marks.iter().any(|mark| code.contains(mark))
+}
+
+/// Cuts the string literals out of code. Comments are passed over where they can't be anything else.
+fn literals(code: &str, has_hash_comments: bool) -> Vec<Literal> {
+    let mut found = Vec::new();
+    let bytes = code.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() && found.len() < LITERALS_MAX {
+        let byte = bytes[at];
+        let is_start = at == 0 || bytes[at - 1].is_ascii_whitespace();
+        if byte == b'#' && has_hash_comments && is_start || byte == b'/' && bytes.get(at + 1) == Some(&b'/') && is_start
+        {
+            at += code[at..].find('\n').unwrap_or(code.len() - at);
+            continue;
+        }
+        if !matches!(byte, b'"' | b'\'' | b'`') {
+            at += 1;
+            continue;
+        }
+        let triple = [byte; 3];
+        let width = if bytes[at..].starts_with(&triple) { 3 } else { 1 };
+        let mut text = Vec::new();
+        let mut end = at + width;
+        while end < bytes.len() && !bytes[end..].starts_with(&triple[..width]) {
+            if bytes[end] == b'\\' && end + 1 < bytes.len() {
+                end += 1;
+                match bytes[end] {
+                    b'n' => text.push(b'\n'),
+                    b't' => text.push(b'\t'),
+                    other => text.push(other),
+                }
+            } else {
+                text.push(bytes[end]);
+            }
+            end += 1;
+        }
+        let to = (end + width).min(bytes.len());
+        found.push(Literal { text: String::from_utf8_lossy(&text).into_owned(), from: at, to });
+        at = to;
+    }
+    found
+}
+
+/// Perl's and Ruby's other quotes, and Tcl's and Lisp's braces: `qw(…)`, `%x{…}`.
+fn other_quotes(code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for mark in ["qx", "qw", "qq", "q", "%x", "%w", "%q", "%Q", "%"] {
+        for (at, _) in code.match_indices(mark).take(16) {
+            let is_word = at > 0 && code.as_bytes()[at - 1].is_ascii_alphanumeric();
+            let rest = &code[at + mark.len()..];
+            let close = match rest.chars().next() {
+                Some('(') => ')',
+                Some('{') => '}',
+                Some('[') => ']',
+                Some('/') => '/',
+                Some('|') => '|',
+                Some('<') => '>',
+                _ => continue,
+            };
+            if let Some(end) = rest[1..].find(close).filter(|_| !is_word) {
+                found.push(rest[1..=end].to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// Whether a literal may be run, by the code in front of it: what is printed or compared isn't.
+fn is_run(before: &str) -> bool {
+    let trimmed = before.trim_end_matches(|c: char| c.is_whitespace() || "([{".contains(c));
+    let opened = &before[trimmed.len()..];
+    let word = trimmed.rsplit(|c: char| !(c.is_alphanumeric() || "=!~_".contains(c))).next().unwrap_or_default();
+    let is_shown = listed("shown").contains(&word) || trimmed.ends_with([':', '/']);
+    // A list that is only kept.
+    !(is_shown || word.ends_with('=') && opened.contains('['))
+}
+
+/// The arguments of a call that are literals: `["rm", "-rf", "/"]` is one command.
+fn commands(code: &str, literals: &[Literal], is_list: bool) -> Vec<(usize, Vec<String>)> {
+    let mut made: Vec<(usize, Vec<String>)> = Vec::new();
+    let mut end = 0;
+    for literal in literals {
+        let between = code.get(end..literal.from).unwrap_or_default().trim();
+        let joins = !made.is_empty()
+            && (matches!(between, "," | ",[" | ", [" | "],[" | "=>") || is_list && between.is_empty())
+            && end > 0;
+        if let Some((_, last)) = made.last_mut().filter(|_| joins) {
+            last.push(literal.text.clone());
+        } else if let Some((_, last)) = made.last_mut().filter(|_| matches!(between, "" | "+" | "." | "..") && end > 0)
+        {
+            // Put together: one text.
+            last.last_mut().into_iter().for_each(|text| text.push_str(&literal.text));
+        } else {
+            made.push((literal.from, vec![literal.text.clone()]));
+        }
+        end = literal.to;
+    }
+    made
+}
+
+fn looks_like_path(text: &str) -> bool {
+    (text.starts_with('/')
+        || text.starts_with('~')
+        || text.starts_with("../")
+        || text == "."
+        || text == ".."
+        || text == "*")
+        && text.len() < 1024
+        && !text.contains(['\n', ' ', '$', '|', ';'])
+}
+
+/// Judges code of a language by its literals.
+pub(super) fn code(language: &str, text: &Text, acts: &mut Vec<Act>) {
+    if language != "sql" && language != "text" {
+        acts.push(Act::Note(Risk::High, "code", format!("{language} runs code that isn't followed")));
+    }
+    if text.is_foreign() && language != "sql" && language != "text" {
+        return acts.push(Act::Note(
+            Risk::Blocked,
+            "fed-code",
+            format!("{language} runs what came over the network or out of a decoder"),
+        ));
+    }
+    let mut code = text.code();
+    for home in
+        ["$ENV{HOME}", "#{Dir.home}", "#{ENV[\"HOME\"]}", "#{ENV['HOME']}", "${process.env.HOME}", "${os.homedir()}"]
+    {
+        code = code.replace(home, "$HOME");
+    }
+    code = code.replace("ENVIRON[\"HOME\"]", "\"$HOME\"");
+    if code.len() > CODE_BYTES_MAX {
+        return acts.push(Act::Note(Risk::Blocked, "too-complex", "the code is longer than is looked at".into()));
+    }
+    let has_hash =
+        !matches!(language, "node" | "nodejs" | "deno" | "php" | "java" | "sql" | "vim" | "emacs" | "bun" | "editor");
+    let found = literals(&code, has_hash);
+    let runs = (has_any(&code, listed("runs")) || language == "text") && language != "sql";
+    let is_list = !matches!(language, "awk" | "gawk" | "mawk") && !language.starts_with("python");
+    for (from, command) in commands(&code, &found, is_list) {
+        let is_tick = code.as_bytes()[from] == b'`'
+            && matches!(language, "perl" | "ruby" | "php")
+            && !code[..from].ends_with('/');
+        if !runs || !(is_tick || is_run(&code[..from])) {
+            continue;
+        }
+        let before = code[..from].trim_end_matches(['(', ' ']);
+        if let ([inner], true) =
+            (command.as_slice(), before.ends_with("exec") || before.ends_with("eval") || before.ends_with("compile"))
+            && inner.len() < code.len() / 2 + 64
+            && inner.len() + 6 < code.len()
+        {
+            self::code(language, &inner.as_str().into(), acts);
+        }
+        match command.as_slice() {
+            [line] => acts.push(Act::Suspect(line.as_str().into())),
+            // The name of a program may stand before its own first argument: `execl("/bin/sh", "sh", "-c", …)`.
+            words => {
+                let texts: Vec<Text> = words.iter().map(|word| word.as_str().into()).collect();
+                if texts.get(1).is_some_and(|second| words[0].ends_with(second.lossy()) && !second.is_empty()) {
+                    acts.push(Act::SuspectRun(texts[1..].to_vec()));
+                }
+                let program = words[0].as_str();
+                if !program.contains(' ') {
+                    acts.push(Act::SuspectRun(texts));
+                } else {
+                    acts.push(Act::Suspect(program.into()));
+                }
+            }
+        }
+    }
+    if runs {
+        acts.extend(other_quotes(&code).into_iter().map(|line| Act::Suspect(line.into())));
+    }
+    lines_of_words(&code, language, acts);
+    paths(&code, &found, acts);
+    whole(&code, language, acts);
+}
+
+/// Languages whose commands are lines of words.
+fn lines_of_words(code: &str, language: &str, acts: &mut Vec<Act>) {
+    if matches!(language, "tclsh" | "wish" | "expect" | "gdb" | "lldb" | "cgdb" | "dc" | "m4") {
+        for line in code.split(['\n', ';']).map(str::trim) {
+            let marks = ["exec ", "spawn ", "shell ", "platform shell ", "system ", "!"];
+            acts.extend(marks.iter().find_map(|mark| line.strip_prefix(mark)).map(|line| Act::Suspect(line.into())));
+            if let Some(paths) = line.strip_prefix("file delete ") {
+                acts.push(Act::Suspect(format!("rm -r {}", paths.replace("-force", "-f")).into()));
+            }
+        }
+        for (at, mark) in code.match_indices("syscmd(") {
+            let line = code[at + mark.len()..].split(')').next().unwrap_or_default().replace(['`', '\''], "");
+            acts.push(Act::Suspect(line.into()));
+        }
+    }
+}
+
+/// The paths among the literals, by what the code has signs of.
+fn paths(code: &str, found: &[Literal], acts: &mut Vec<Act>) {
+    let deletes = has_any(code, listed("deletes"));
+    // A mode may stand in front of a path.
+    let bare = |text: &str| text.trim_start_matches(['>', '<', '+', ' ']).to_owned();
+    let mut texts: Vec<String> = found.iter().map(|literal| bare(&literal.text)).collect();
+    // Homes by name.
+    let homes = listed("foreign-homes");
+    if has_any(code, homes) {
+        let below: Vec<String> = texts
+            .iter()
+            .filter(|text| text.starts_with(['.', '/']) && text.len() > 1)
+            .map(|text| format!("~/{}", text.trim_start_matches('/')))
+            .collect();
+        texts.extend(below);
+        if deletes && !texts.iter().any(|text| text.starts_with("~/")) {
+            texts.push("~".to_owned());
+        }
+    }
+    for text in texts.iter().filter(|text| looks_like_path(text)) {
+        let path = Text::from(text.as_str()).alive();
+        let is_here = matches!(text.as_str(), "." | ".." | "*");
+        let takes_trees = has_any(code, &["rmtree", "rm_rf", "rm_r", "rmSync", "removeAll", "RemoveAll"]);
+        if deletes && (takes_trees || !is_here) {
+            acts.push(Act::Suspect(Text::from("rm -rf ").then(&Text::from(text.as_str()))));
+        }
+        // Of a copy the first path is read.
+        let is_target = has_any(code, &["copy", "Copy", "cp("]) && code.contains(&format!(",\"{text}"))
+            || code.contains(&format!(", \"{text}"))
+            || code.contains(&format!(", '{text}"))
+            || code.contains(&format!(",'{text}"));
+        acts.push(Act::SuspectPath(path, deletes || has_any(code, listed("writes")) || is_target));
+    }
+}
+
+/// What the whole of the code has signs of.
+fn whole(code: &str, language: &str, acts: &mut Vec<Act>) {
+    let mut block = |rule: &'static str, text: String| acts.push(Act::Note(Risk::Blocked, rule, text));
+    let evaluates = has_any(code, listed("evaluates"));
+    if evaluates && has_any(code, listed("fetches")) && language != "text" {
+        block("fed-code", format!("{language} runs what it fetches"));
+    } else if evaluates && has_any(code, listed("decodes")) && language != "text" {
+        block("fed-code", format!("{language} runs what it decodes"));
+    }
+    let forks =
+        code.contains("fork") && !code.contains("wait") && !code.contains("fork(\"") && !code.contains("fork('");
+    if forks
+        && (has_any(code, listed("loops")) || code.matches("fork").count() > 2)
+        && language != "text"
+        && language != "sql"
+    {
+        block("fork-bomb", format!("{language} starts itself again and again"));
+    }
+    let connects = has_any(code, &["socket", "Socket", "/inet/tcp", "net.connect", "fsockopen"]);
+    if connects && has_any(code, &["dup2", "/bin/sh", "/bin/bash", "sh -i", "\"sh\"", "'sh'", "pty.spawn", "cmd.exe"]) {
+        block("network-shell", format!("{language} ties a shell to the network"));
+    }
+    let kills = code.contains("kill")
+        && (code.contains("-1,")
+            || code.contains(", -1")
+            || code.contains("-1)")
+            || code.contains("(1,")
+            || code.contains("(-1"));
+    if kills {
+        block("kill-all", format!("{language} sends a signal to every process"));
+    }
+    let modes = [
+        "0o4", "0o2", "04755", "04777", "02755", "06755", "S_ISUID", "\"4755\"", "'4755'", "\"u+s\"", "'u+s'", "4755)",
+    ];
+    if code.contains("chmod") && has_any(code, &modes) {
+        block("setuid", format!("{language} makes a program that runs with its owner's rights"));
+    }
+    if has_any(code, &["os.reboot", "reboot(", "syscall(169", "syscall(88", "LinuxReboot"]) && language != "text" {
+        block("power", format!("{language} ends the system"));
+    }
+}
+
+/// An interpreter: code in an option, a script, or what it reads.
+pub(super) fn interpreter(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let has_code = given.values("foreign").next().is_some()
+        || given.options.iter().any(|(option, _)| option.role.starts_with("foreign:"));
+    let files = if has_code { given.operands.as_slice() } else { given.operands.get(1..).unwrap_or_default() };
+    let module = given.options.iter().find(|(option, _)| option.role == "module");
+    if let Some((_, Some(module))) = module {
+        return module_of(module.lossy(), given, acts);
+    }
+    let evaluates = given
+        .options
+        .iter()
+        .filter_map(|(_, value)| value.as_ref())
+        .any(|code| has_any(&code.shown(), listed("evaluates")));
+    if evaluates && call.input.is_some_and(Text::is_foreign) {
+        acts.push(Act::Note(Risk::Blocked, "fed-code", format!("{} runs what came over the network", call.name)));
+    }
+    if given.has("inplace") {
+        acts.extend(files.iter().map(|path| Act::Write(path.clone(), WriteKind::Write)));
+    } else if has_code {
+        acts.extend(
+            files.iter().filter(|path| path.head().contains('/')).map(|path| Act::SuspectPath(path.clone(), false)),
+        );
+        // What the code is told by its arguments it may run.
+        let words = files.iter().filter(|word| word.head().contains(' '));
+        acts.extend(words.map(|word| Act::Suspect(word.clone())));
+        return;
+    }
+    match given.operands.first().filter(|path| path.as_str() != Some("-")) {
+        Some(script) => acts.push(Act::Script(script.clone(), given.operands[1..].to_vec())),
+        None => call.input.into_iter().for_each(|text| code(call.name, text, acts)),
+    }
+}
+
+/// `python -m MODULE`.
+fn module_of(module: &str, given: &Given<'_>, acts: &mut Vec<Act>) {
+    match module {
+        "pip" | "pipx" | "poetry" | "uv" | "ensurepip" => {
+            acts.push(Act::Run(
+                [vec![Text::from(if module == "ensurepip" { "pip" } else { module })], given.operands.clone()].concat(),
+            ));
+        }
+        "venv" | "virtualenv" => {
+            acts.extend(given.operands.iter().map(|path| Act::Write(path.clone(), WriteKind::Write)))
+        }
+        "zipfile" | "tarfile" => {
+            acts.extend(given.operands.last().map(|path| Act::Write(path.clone(), WriteKind::Write)))
+        }
+        _ => acts.extend(
+            given
+                .operands
+                .iter()
+                .filter(|path| path.head().starts_with(['/', '~', '.']))
+                .map(|path| Act::Read(path.clone())),
+        ),
+    }
+}
+
+/// awk: harmless where nothing in the program can run, read or write by itself.
+pub(super) fn awk(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let has_file = given.options.iter().any(|(option, _)| matches!(option.name, "-f" | "--file"));
+    let mut codes: Vec<Text> = given.values("foreign").cloned().collect();
+    let mut files = given.operands.as_slice();
+    if codes.is_empty() && !has_file {
+        codes.extend(files.first().cloned());
+        files = files.get(1..).unwrap_or_default();
+    }
+    for program in &codes {
+        let is_plain = program.as_str().is_some_and(|text| {
+            let bare = without_literals(text).replace("||", "");
+            !has_any(&bare, &["system", "getline", "|", "@", "close", "fflush", "printf >", "PROCINFO"])
+                && !redirects(&bare)
+                && !text.contains("/inet")
+        });
+        if !is_plain {
+            code("awk", program, acts);
+        }
+    }
+    let is_changed =
+        given.options.iter().any(|(_, value)| value.as_ref().is_some_and(|value| value.as_str() == Some("inplace")));
+    for path in files.iter().filter(|path| !path.head().contains('=') && path.as_str() != Some("-")) {
+        acts.push(if is_changed { Act::Write(path.clone(), WriteKind::Write) } else { Act::Read(path.clone()) });
+    }
+}
+
+/// The code with each literal empty; `/…/` patterns stay.
+fn without_literals(code: &str) -> String {
+    let mut made = String::new();
+    let mut end = 0;
+    for literal in literals(code, false).iter().filter(|literal| code.as_bytes()[literal.from] == b'"') {
+        made.push_str(code.get(end..literal.from).unwrap_or_default());
+        made.push_str("\"\"");
+        end = literal.to;
+    }
+    made + code.get(end..).unwrap_or_default()
+}
+
+/// Whether awk's `>` may be a redirection: a comparison has a number or a name on its right and isn't after `print`.
+fn redirects(code: &str) -> bool {
+    code.match_indices('>').any(|(at, _)| {
+        let before = code[..at].rsplit(['{', ';', '\n']).next().unwrap_or_default();
+        let after = code[at + 1..].trim_start_matches(['>', '=']).trim_start();
+        before.contains("print") || after.starts_with('"')
+    })
+}
+
+/// sed: harmless where each command is known and neither runs nor writes.
+pub(super) fn sed(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let mut scripts: Vec<Text> = given.values("sed").cloned().collect();
+    let mut files = given.operands.as_slice();
+    if scripts.is_empty() && !given.has_option("-f") && !given.has_option("--file") {
+        scripts.extend(files.first().cloned());
+        files = files.get(1..).unwrap_or_default();
+    }
+    for script in &scripts {
+        match script.as_str() {
+            Some(text) => sed_script(text, acts),
+            None => acts.push(Act::Note(Risk::High, "code", "a script of sed that isn't wholly known".into())),
+        }
+    }
+    let is_changed = given.has("inplace");
+    acts.extend(files.iter().filter(|path| path.as_str() != Some("-")).map(|path| match is_changed {
+        true => Act::Write(path.clone(), WriteKind::Write),
+        false => Act::Read(path.clone()),
+    }));
+}
+
+/// Reads a script of sed command by command.
+fn sed_script(script: &str, acts: &mut Vec<Act>) {
+    let unknown =
+        |acts: &mut Vec<Act>| acts.push(Act::Note(Risk::High, "code", "a script of sed that isn't followed".into()));
+    let mut rest = script;
+    for _ in 0..256 {
+        rest = rest.trim_start_matches([' ', '\t', '\n', ';', '}', '!', '{']);
+        let Some(first) = rest.chars().next() else { return };
+        // Addresses.
+        if first.is_ascii_digit() || matches!(first, '$' | ',' | '+' | '~') {
+            rest = &rest[1..];
+            continue;
+        }
+        if first == '/' || first == '\\' {
+            let skip = usize::from(first == '\\');
+            let Some(mark) = rest[skip..].chars().next() else { return unknown(acts) };
+            let start = skip + mark.len_utf8();
+            let Some(length) = delimited(&rest[start..], mark) else { return unknown(acts) };
+            rest = rest[start + length + mark.len_utf8()..].trim_start_matches(['I', 'M']);
+            continue;
+        }
+        rest = &rest[first.len_utf8()..];
+        let line_end = rest.find('\n').unwrap_or(rest.len());
+        match first {
+            'p' | 'P' | 'd' | 'D' | 'n' | 'N' | 'g' | 'G' | 'h' | 'H' | 'x' | '=' | 'l' | 'z' | 'F' | 'q' | 'Q' => {}
+            '#' | 'a' | 'i' | 'c' | 'b' | 't' | 'T' | ':' => {
+                let end = if matches!(first, 'b' | 't' | 'T') {
+                    rest.find([';', '\n', '}']).unwrap_or(rest.len())
+                } else {
+                    line_end
+                };
+                rest = &rest[end..];
+            }
+            's' | 'y' => {
+                let Some((with, after)) = replacement(rest) else { return unknown(acts) };
+                rest = after;
+                let flags = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+                let letters = &rest[..flags];
+                if let Some(at) = letters.find('w') {
+                    let end = rest.find('\n').unwrap_or(rest.len());
+                    acts.push(Act::Write(rest[at + 1..end].trim().into(), WriteKind::Write));
+                    rest = &rest[end..];
+                    continue;
+                }
+                if letters.contains('e') {
+                    acts.push(Act::Note(Risk::High, "code", "sed runs what it reads".into()));
+                    acts.push(Act::Suspect(with.replace('\\', "").into()));
+                }
+                rest = &rest[flags..];
+            }
+            'w' | 'W' => {
+                acts.push(Act::Write(rest[..line_end].trim().into(), WriteKind::Write));
+                rest = &rest[line_end..];
+            }
+            'r' | 'R' => {
+                acts.push(Act::Read(rest[..line_end].trim().into()));
+                rest = &rest[line_end..];
+            }
+            'e' => {
+                acts.push(Act::Note(Risk::High, "code", "sed runs a command".into()));
+                acts.push(Act::Code(rest[..line_end].trim().into()));
+                rest = &rest[line_end..];
+            }
+            _ => return unknown(acts),
+        }
+    }
+    unknown(acts);
+}
+
+/// What `s` puts in place of a match, and what comes after its last mark.
+fn replacement(text: &str) -> Option<(&str, &str)> {
+    let mark = text.chars().next()?;
+    let rest = &text[mark.len_utf8()..];
+    let rest = &rest[delimited(rest, mark)? + mark.len_utf8()..];
+    let end = delimited(rest, mark)?;
+    Some((&rest[..end], &rest[end + mark.len_utf8()..]))
+}
+
+/// The length up to a mark that no backslash stands before.
+fn delimited(text: &str, mark: char) -> Option<usize> {
+    let mut characters = text.char_indices();
+    let mut in_bracket = false;
+    while let Some((at, c)) = characters.next() {
+        match c {
+            '\\' => _ = characters.next(),
+            '[' if mark != '[' => in_bracket = true,
+            ']' => in_bracket = false,
+            c if c == mark && !in_bracket => return Some(at),
+            _ => {}
+        }
+    }
+    // A bracket that nothing closes.
+    text.find(mark).filter(|_| in_bracket)
+}
+
+/// Editors: their command lines run and write.
+pub(super) fn editor(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let mut lines: Vec<Text> = given.values("editor").cloned().collect();
+    lines.extend(given.operands.iter().filter_map(|word| word.strip_prefix("+")));
+    let is_batch = matches!(call.name, "ed" | "ex" | "red")
+        || given.words.iter().any(|word| matches!(word.lossy(), "-es" | "-e" | "-Es" | "-s"));
+    if let Some(input) = call.input.filter(|_| is_batch || matches!(call.name, "vim" | "vi")) {
+        if input.is_foreign() && is_batch {
+            acts.push(Act::Note(Risk::Blocked, "fed-code", format!("{} runs what came over the network", call.name)));
+        }
+        lines.extend(input.split(|c| c == '\n'));
+    }
+    for file in given.values("editor-file") {
+        lines.extend((call.written)(file).iter().flat_map(|text| text.split(|c| c == '\n')));
+    }
+    for line in lines.iter().take(64) {
+        let text = line.code();
+        let text =
+            text.trim().trim_start_matches([':', '%', '.', ',', '$', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']);
+        let marks = ["r !", "w !", "r!", "w!!", "read !", "write !", "terminal ", "term "];
+        let text = ["silent! ", "silent ", "exe ", "execute ", "normal "]
+            .iter()
+            .find_map(|it| text.strip_prefix(it))
+            .unwrap_or(text);
+        if let Some(shell) = text.strip_prefix('!') {
+            acts.push(Act::Suspect(shell.into()));
+        } else if let Some(shell) = marks.iter().find_map(|mark| text.strip_prefix(mark)) {
+            acts.push(Act::Suspect(shell.into()));
+        } else if let Some((_, path)) = text.split_once(' ').filter(|(verb, _)| {
+            matches!(verb.trim_end_matches('!'), "w" | "wq" | "W" | "x" | "sav" | "saveas" | "write" | "f" | "update")
+        }) {
+            acts.push(Act::Write(path.trim_start_matches(['>', ' ']).into(), WriteKind::Write));
+        } else {
+            code("editor", &text.into(), acts);
+        }
+    }
+    for path in given.operands.iter().filter(|path| !path.head().starts_with('+')) {
+        let reads = matches!(call.name, "view" | "vimdiff");
+        acts.push(if reads { Act::Read(path.clone()) } else { Act::Write(path.clone(), WriteKind::Write) });
+    }
+}
+
+/// Databases: what a client's own commands run or write.
+pub(super) fn database(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let mut codes: Vec<Text> = given.values("sql").cloned().collect();
+    let is_file = matches!(call.name, "sqlite3" | "duckdb" | "sqlite" | "litecli" | "csvsql");
+    codes.extend(given.operands.iter().skip(usize::from(is_file)).cloned());
+    codes.extend(call.input.cloned());
+    for path in given.operands.iter().take(usize::from(is_file)) {
+        acts.push(Act::Read(path.clone()));
+    }
+    let looks = |text: &str| {
+        let text = text.trim_start().to_ascii_lowercase();
+        [".tables", ".schema", ".databases", ".indexes", ".version", ".dbinfo", "select ", "pragma ", "explain "]
+            .iter()
+            .any(|mark| text.starts_with(mark))
+            && !has_any(
+                &text,
+                &[
+                    ".shell",
+                    ".system",
+                    ".output",
+                    ".once",
+                    "readfile",
+                    "writefile",
+                    "load_extension",
+                    "into outfile",
+                    "edit(",
+                ],
+            )
+            && !text.contains('\n')
+    };
+    if is_file
+        && !codes.is_empty()
+        && codes.iter().all(|text| text.as_str().is_some_and(looks))
+        && given.options.iter().all(|(option, _)| option.risk.is_none_or(|(risk, ..)| risk == Risk::Low))
+    {
+        acts.retain(|act| !matches!(act, Act::Note(Risk::High, "database", _)));
+    }
+    codes.iter().flat_map(|text| text.split(|c| c == '\n')).for_each(|line| database_line(line.code().trim(), acts));
+}
+
+/// A line of a database's client: what its own commands and its SQL run or write.
+fn database_line(line: &str, acts: &mut Vec<Act>) {
+    let shell = [".shell ", ".system ", "\\! ", "\\!", "system ", "! "].iter().find_map(|mark| line.strip_prefix(mark));
+    acts.extend(shell.map(|code| Act::Suspect(code.into())));
+    let target = [".output ", ".once ", "\\o ", ".backup ", ".save ", ".clone ", ".log ", "\\w "]
+        .iter()
+        .find_map(|mark| line.strip_prefix(mark));
+    if let Some(target) = target {
+        match target.trim().strip_prefix('|') {
+            Some(code) => acts.push(Act::Suspect(code.into())),
+            None => acts.push(Act::Write(target.trim().trim_matches(['\'', '"']).into(), WriteKind::Write)),
+        }
+    }
+    let lower = line.to_ascii_lowercase();
+    let runs = lower.contains("to program")
+        || lower.contains("from program")
+        || lower.contains("load_extension")
+        || lower.contains("sys_exec")
+        || lower.contains("xp_cmdshell");
+    let writes = lower.contains("outfile")
+        || lower.contains("dumpfile")
+        || lower.contains("copy ")
+        || lower.contains("writefile")
+        || lower.contains("attach database")
+        || lower.contains("attach '")
+        || lower.contains("vacuum into");
+    for literal in literals(line, false) {
+        if runs {
+            acts.push(Act::Suspect(literal.text.as_str().into()));
+        }
+        if looks_like_path(&literal.text) {
+            acts.push(Act::SuspectPath(literal.text.as_str().into(), writes));
+        }
+    }
+    if lower.contains("flushall") || lower.contains("dropdatabase") || lower.contains("drop database") {
+        acts.push(Act::Note(Risk::High, "database", "removes a whole database".into()));
+    }
+}

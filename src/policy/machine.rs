@@ -1,0 +1,462 @@
+//! Programs that act on the whole machine, and programs that speak to others: their words → acts.
+
+use super::Elsewhere;
+use super::piece::{Piece, Source, Text};
+use super::plan::{Act, Call, comes_back, host_of};
+use super::programs::{Given, listed};
+use crate::proto::action::{Risk, WriteKind};
+
+fn note(acts: &mut Vec<Act>, risk: Risk, rule: &'static str, text: impl Into<String>) {
+    acts.push(Act::Note(risk, rule, text.into()));
+}
+
+fn block(acts: &mut Vec<Act>, rule: &'static str, text: impl Into<String>) {
+    note(acts, Risk::Blocked, rule, text);
+}
+
+fn is_power_unit(word: &str) -> bool {
+    let name = word.trim_end_matches(".target").trim_end_matches(".service").trim_start_matches("systemd-");
+    listed("power-units").contains(&name)
+        || matches!(word, "runlevel0.target" | "runlevel6.target" | "runlevel1.target")
+}
+
+fn known<'a>(given: &'a Given<'_>) -> Vec<&'a str> {
+    given.operands.iter().map(Text::lossy).collect()
+}
+
+pub(super) fn ip(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let words = known(given);
+    if let Some(at) = words.iter().position(|word| *word == "exec") {
+        return acts.push(Act::Run(given.operands.iter().skip(at + 2).cloned().collect()));
+    }
+    let changes = ["add", "del", "delete", "set", "flush", "replace", "change", "down", "up", "netns"];
+    if words.iter().any(|word| changes.contains(word)) {
+        note(acts, Risk::High, "system", "sets up the machine's network");
+        acts.push(Act::Host("the machine's network".into()));
+    }
+}
+
+pub(super) fn mount(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    if let [_, target] = given.operands.as_slice() {
+        acts.push(Act::SuspectPath(target.clone(), true));
+    }
+}
+
+pub(super) fn systemctl(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let words = known(given);
+    let verb = words.first().copied().unwrap_or_default();
+    let units = words.get(1..).unwrap_or_default();
+    let starts = matches!(
+        verb,
+        "isolate" | "start" | "restart" | "enable" | "set-default" | "try-restart" | "reload-or-restart"
+    );
+    if starts && units.iter().any(|unit| is_power_unit(unit)) || given.operands.first().is_some_and(Text::is_open) {
+        return block(acts, "power", format!("{} {verb} ends the system", call.name));
+    }
+    let vital = ["init.scope", "user.slice", "system.slice", "-.slice"];
+    if matches!(verb, "kill" | "stop") && units.iter().any(|unit| vital.contains(unit)) {
+        return block(acts, "kill-all", format!("{} {verb} ends sessions", call.name));
+    }
+    let by_path = units.iter().any(|unit| unit.contains('/'));
+    if by_path && matches!(verb, "link" | "enable" | "reenable") || verb == "edit" && given.has_word(&["--stdin"]) {
+        block(acts, "persistence", format!("{} {verb} adds a unit from a file", call.name));
+    }
+}
+
+pub(super) fn service(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    match known(given).as_slice() {
+        // The name of a service is a path below `/etc/init.d`.
+        [path, ..] if path.contains('/') => acts.push(Act::Run(given.operands.clone())),
+        [name, verb, ..] if is_power_unit(name) && *verb == "start" => {
+            block(acts, "power", format!("{} {name} {verb} ends the system", call.name));
+        }
+        _ => {}
+    }
+}
+
+pub(super) fn bus(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let words: Vec<&str> = given.words.iter().map(Text::lossy).collect();
+    let line = words.join(" ");
+    let starts =
+        ["StartUnit", "RestartUnit", "StartTransientUnit", "SetDefaultTarget"].iter().any(|call| line.contains(call));
+    let unit = |word: &&str| is_power_unit(word.rsplit(':').next().unwrap_or_default().trim_matches(['"', '\'']));
+    let asks_first = line.contains("CanReboot") || line.contains("CanPowerOff");
+    if listed("bus-ends").iter().any(|word| line.contains(word)) && !asks_first || starts && words.iter().any(unit) {
+        block(acts, "power", "asks over D-Bus to end the system or the session");
+    }
+}
+
+pub(super) fn disk(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let looks = given
+        .options
+        .iter()
+        .any(|(option, _)| option.risk.is_some_and(|(risk, _, lowers)| lowers && risk == Risk::High));
+    let only_tells = match call.name {
+        "wipefs" => !given.has("wipes") && given.values("wipes").next().is_none(),
+        "parted" => given.has_word(&["print"]) && !given.has_word(&["rm", "mklabel", "mkpart"]),
+        _ => false,
+    };
+    let erases = given.has_word(&["--delete", "-Z", "--zap-all", "-o", "--zap", "--zero-superblock"]);
+    if (looks || only_tells) && !erases {
+        return;
+    }
+    let is_file = |word: &&Text| word.head().contains(['/', '.']) || word.is_open() || call.name.starts_with("mk");
+    let mut targets = given.operands.iter().filter(is_file).peekable();
+    if targets.peek().is_none() {
+        return block(acts, "disk", format!("{} makes or wipes a file system or partition", call.name));
+    }
+    for target in targets.take(8) {
+        if target.head().starts_with("/dev/") {
+            block(acts, "disk", format!("{} makes or wipes {}", call.name, target.shown()));
+        }
+        acts.push(Act::Write(target.clone(), WriteKind::Write));
+    }
+}
+
+pub(super) fn kill(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let (mut is_signal, mut is_over) = (true, false);
+    let mut words = given.words.iter();
+    let mut is_outside = false;
+    while let Some(word) = words.next() {
+        match word.lossy() {
+            "-l" | "-L" | "--list" | "--table" => return,
+            "-s" | "-n" | "--signal" | "-q" => {
+                words.next();
+                is_signal = false;
+            }
+            "--" => is_over = true,
+            option if option.starts_with('-') && is_signal && !is_over => is_signal = false,
+            target => {
+                acts.push(Act::Signal(word.shown()));
+                let is_first = target.trim_start_matches('-').trim_start_matches('0') == "1";
+                if is_first || word.has_pattern() || word.source() == Some(Source::Processes) {
+                    block(acts, "kill-all", "sends a signal to every process, or to the first");
+                }
+                // A job of this shell, and what it started, are in the jail.
+                is_outside |= !target.starts_with('%') && word.source() != Some(Source::Name) && target != "0";
+            }
+        }
+    }
+    if is_outside {
+        acts.push(Act::Host("processes".into()));
+    }
+}
+
+pub(super) fn kill_name(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let is_every = |word: &Text| {
+        word.pieces().iter().all(|piece| match piece {
+            Piece::Known(text) => text.chars().all(|c| ".*^$+?".contains(c)),
+            Piece::Star | Piece::One => true,
+            Piece::Unknown(_) => false,
+        })
+    };
+    let by_user = ["-u", "-U", "--user", "--euid", "--uid"].iter().any(|name| given.has_option(name));
+    let vital = ["systemd", "init", "dbus-daemon", "Xorg", "gnome-shell", "systemd-logind"];
+    let inverse = call.name == "pkill" && given.words.iter().any(|word| matches!(word.lossy(), "-v" | "--inverse"));
+    // `-9` and the like are the signal.
+    let names: Vec<&Text> = given.operands.iter().collect();
+    if inverse
+        || names.iter().any(|name| is_every(name) || vital.contains(&name.lossy()))
+        || names.is_empty() && (by_user || call.name == "xkill" && given.has_word(&["-a", "-all"]))
+    {
+        block(acts, "kill-all", format!("{} ends every process, or one that the session needs", call.name));
+    }
+    acts.extend(names.iter().map(|name| Act::Signal(name.shown())));
+}
+
+pub(super) fn fuser(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    if given.has("kills") && given.operands.iter().any(|path| path.lossy().trim_matches('/').split('/').count() < 2) {
+        block(acts, "kill-all", "ends every process that uses a file system");
+    }
+}
+
+pub(super) fn later(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
+    acts.extend(call.input.map(|input| Act::Code(input.clone())));
+}
+
+pub(super) fn crontab(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    acts.extend(given.operands.first().filter(|path| path.as_str() != Some("-")).map(|path| Act::Read(path.clone())));
+}
+
+/// `tmux`, `screen`: what comes after the options is a command, or keys that are typed.
+pub(super) fn multiplexer(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    if let Some(at) = given.words.iter().position(|word| matches!(word.lossy(), "send-keys" | "send" | "stuff")) {
+        acts.push(Act::Suspect(Text::join(&given.words[at + 1..], "").then(&"\n".into())));
+    }
+    let shows = ["display-message", "display", "set", "set-option", "rename-window"];
+    if given.operands.first().is_some_and(|verb| shows.contains(&verb.lossy())) {
+        return;
+    }
+    for word in given.words.iter().filter(|word| word.head().contains(' ')) {
+        acts.push(Act::Suspect(word.clone()));
+    }
+    for at in 0..given.words.len().min(8) {
+        if !given.words[at].head().starts_with('-') {
+            acts.push(Act::SuspectRun(given.words[at..].to_vec()));
+        }
+    }
+}
+
+/// Programs that fetch: what they print or write came over the network.
+pub(super) fn fetch(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let mut urls: Vec<&Text> = given.operands.iter().chain(given.values("url")).collect();
+    if matches!(call.name, "http" | "https" | "xh" | "xhs" | "httpie") {
+        urls.retain(|word| {
+            !word.head().contains('=') && !matches!(word.lossy(), "GET" | "POST" | "PUT" | "DELETE" | "PATCH" | "HEAD")
+        });
+    }
+    for url in &urls {
+        match url.strip_prefix("file://") {
+            Some(path) => acts.push(Act::Read(path)),
+            None => acts.push(Act::Net(host_of(url))),
+        }
+    }
+    if urls.is_empty() {
+        acts.push(Act::Net(String::new()));
+    }
+    for data in given.values("upload") {
+        let shown = data.shown();
+        let file = shown.rsplit_once(['@', '<']).filter(|(before, _)| before.is_empty() || before.ends_with('='));
+        if let Some((_, file)) = file.filter(|(_, file)| *file != "-") {
+            acts.push(Act::Read(file.split(';').next().unwrap_or_default().into()));
+        }
+    }
+    for path in given.values("curl-config") {
+        acts.push(Act::Read(path.clone()));
+        note(acts, Risk::High, "unknown-option", "curl gets options from a file");
+    }
+    saved(call, given, &urls, acts);
+    if matches!(call.name, "lftp" | "ftp") {
+        let lines = given.words.iter().chain(call.input).flat_map(|word| word.split(|c| c == ';' || c == '\n'));
+        let codes = lines.filter_map(|line| line.split_once('!')).map(|(_, code)| Act::Suspect(code));
+        acts.extend(codes.collect::<Vec<_>>());
+    }
+}
+
+/// Where what is fetched goes: into files, or to the output.
+fn saved(call: &Call<'_>, given: &Given<'_>, urls: &[&Text], acts: &mut Vec<Act>) {
+    let named = |words: &[&str]| {
+        given
+            .options
+            .iter()
+            .filter(|(option, _)| words.iter().any(|word| option.role == "write" && option.name == *word))
+            .filter_map(|(_, value)| value.clone())
+            .collect::<Vec<_>>()
+    };
+    let mut targets = named(&["-o", "-O", "--output", "--output-document", "--out"]);
+    if call.name.starts_with("wget") {
+        targets = named(&["-O", "--output-document"]);
+    }
+    let letters = |letter: char| {
+        given
+            .words
+            .iter()
+            .any(|word| word.head().starts_with('-') && !word.head().starts_with("--") && word.head().contains(letter))
+    };
+    let by_name = call.name.starts_with("curl")
+        && (letters('O') || given.has_word(&["--remote-name", "--remote-name-all"]))
+        || call.name.starts_with("wget") && targets.is_empty() && !given.has_word(&["--spider"])
+        || matches!(call.name, "aria2c" | "axel" | "lwp-download") && targets.is_empty();
+    let directory = given.values("dir-of-output").chain(given.values("write-below")).next();
+    let into = |path: Text| match directory {
+        Some(directory) => Text::join(&[directory.clone(), path], "/"),
+        None => path,
+    };
+    let mut is_away = by_name;
+    if by_name {
+        for url in urls {
+            let name = url
+                .shown()
+                .split(['?', '#'])
+                .next()
+                .unwrap_or_default()
+                .rsplit('/')
+                .next()
+                .unwrap_or_default()
+                .to_owned();
+            let path = into(if name.is_empty() { Source::Name.into() } else { name.into() });
+            acts.push(Act::Write(path.clone(), WriteKind::Write));
+            acts.push(Act::Store(path, Source::Net.into()));
+        }
+    }
+    for path in targets {
+        if matches!(path.lossy(), "-" | "/dev/stdout") {
+            is_away = false;
+            continue;
+        }
+        is_away = true;
+        if directory.is_some() {
+            acts.push(Act::Write(into(path.clone()), WriteKind::Write));
+        }
+        acts.push(Act::Store(into(path), Source::Net.into()));
+    }
+    acts.push(Act::Prints(if is_away { Text::default() } else { Source::Net.into() }));
+}
+
+pub(super) fn netcat(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let host = given.operands.first().map_or(String::new(), |word| {
+        let shown = word.shown();
+        match shown.split_once(':') {
+            Some((kind, rest))
+                if call.name == "socat"
+                    && kind.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '-') =>
+            {
+                rest.split([':', ',']).next().unwrap_or_default().to_owned()
+            }
+            _ => shown.split(':').next().unwrap_or_default().to_owned(),
+        }
+    });
+    let host = if given.has_option("-l") { "localhost".to_owned() } else { host };
+    acts.push(Act::Net(host));
+    let ties = given.values("ties").any(|code| !matches!(call.name, "telnet" | "socat") && !code.is_empty());
+    let executes = given.words.iter().any(|word| {
+        let word = word.shown().to_ascii_uppercase();
+        ["EXEC:", "SYSTEM:", "SHELL:"].iter().any(|kind| word.contains(kind))
+    });
+    if ties || executes {
+        block(acts, "network-shell", format!("{} ties a program to the network", call.name));
+    }
+    for word in given.words.iter().filter(|_| call.name == "socat") {
+        for kind in ["OPEN:", "CREATE:", "FILE:", "GOPEN:"] {
+            let path = word.strip_prefix(kind).and_then(|path| path.split(|c| c == ',').into_iter().next());
+            acts.extend(path.map(|path| Act::Write(path, WriteKind::Write)));
+        }
+    }
+}
+
+/// Whether a path names a place on another machine.
+fn is_remote(path: &Text) -> bool {
+    let head = path.head();
+    match head.split_once(':') {
+        Some((host, _)) => !host.contains('/') && !host.is_empty(),
+        None => false,
+    }
+}
+
+/// `scp`, `sftp`, `rsync`.
+pub(super) fn remote_copy(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    for code in given.values("rsh").filter(|code| !matches!(code.lossy(), "ssh" | "rsh")) {
+        let mut line = code.clone();
+        line.push_str(" host");
+        acts.push(Act::Suspect(line));
+    }
+    let mut operands = given.operands.clone();
+    // What comes back to this machine is a path in the home.
+    for path in &mut operands {
+        let Some((host, rest)) = path.split_once(':').filter(|_| !path.head().starts_with('[')) else { continue };
+        if comes_back(given, &host) {
+            let is_absolute = rest.head().starts_with('/');
+            *path = if is_absolute { rest } else { Text::join(&[call.home.into(), rest], "/") };
+        }
+    }
+    let target = if operands.len() > 1 { operands.pop() } else { None };
+    for source in &operands {
+        if is_remote(source) || call.name == "sftp" {
+            acts.push(Act::Net(host_of(source)));
+        } else {
+            acts.push(Act::Read(source.clone()));
+            if given.has("moves") {
+                acts.push(Act::Tree(source.clone(), WriteKind::DeleteTree));
+            }
+        }
+    }
+    if call.name == "sftp"
+        && let Some(input) = call.input
+    {
+        let lines = input.split(|c| c == '\n').into_iter().filter_map(|line| line.strip_prefix("!"));
+        acts.extend(lines.map(Act::Suspect));
+    }
+    let Some(target) = target else { return };
+    if is_remote(&target) {
+        acts.push(Act::Net(host_of(&target)));
+    } else if given.has("dry") {
+        acts.push(Act::Read(target));
+    } else if given.has("deletes") {
+        acts.push(Act::Tree(target, WriteKind::DeleteTree));
+    } else {
+        acts.push(Act::Write(target.clone(), WriteKind::Write));
+        for source in operands.iter().filter(|source| is_remote(source)) {
+            let name = source.shown().rsplit(['/', ':']).next().unwrap_or_default().to_owned();
+            acts.push(Act::Store(target.clone(), Source::Net.into()));
+            acts.push(Act::Store(Text::join(&[target.clone(), name.into()], "/"), Source::Net.into()));
+        }
+    }
+}
+
+/// `ssh-copy-id` to this machine lets a key in.
+pub(super) fn copy_id(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    if given.operands.iter().any(|host| comes_back(given, host)) {
+        acts.push(Act::Write(format!("{}/.ssh/authorized_keys", call.home).into(), WriteKind::Append));
+    }
+}
+
+pub(super) fn rclone(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let mut paths = given.operands.iter().filter(|path| !path.head().contains(':'));
+    if !given.sub.starts_with("sync") && !given.sub.starts_with("bisync") {
+        acts.extend(paths.next().map(|path| Act::Tree(path.clone(), WriteKind::DeleteTree)));
+    }
+}
+
+/// `docker run`, `docker exec`: the command runs in a container, what is mounted is this machine's.
+pub(super) fn container(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let words = known(given);
+    let Some(at) = words.iter().position(|word| matches!(*word, "run" | "exec" | "create")) else {
+        if let ["cp", source, target, ..] = words.as_slice() {
+            if !source.contains(':') {
+                acts.push(Act::Read((*source).into()));
+            }
+            if !target.contains(':') {
+                acts.push(Act::Write((*target).into(), WriteKind::Write));
+            }
+        }
+        return;
+    };
+    // With the whole machine inside, it isn't another machine.
+    let is_whole = words.iter().any(|word| {
+        word.starts_with("/:") || word.contains("source=/,") || word.contains("src=/,") || *word == "-v/:/host"
+    });
+    for start in (at + 1..given.operands.len().min(at + 24)).filter(|start| !words[*start].starts_with('-')) {
+        let command = Act::SuspectRun(given.operands[start..].to_vec());
+        let place = if is_whole { Elsewhere::Machine } else { Elsewhere::Container };
+        acts.push(Act::There(place, vec![command]));
+    }
+    // What is mounted is this machine's.
+    let removes = words.iter().any(|word| word.contains("rm -") || *word == "rm");
+    for (source, target) in words.iter().filter_map(|word| word.trim_start_matches("-v").split_once(':')) {
+        let target = target.split(':').next().unwrap_or_default();
+        if removes
+            && source.starts_with('/')
+            && target.len() > 1
+            && words.windows(2).any(|pair| {
+                pair[1].contains(target) && !pair[1].contains(':') && !matches!(pair[0], "-w" | "--workdir")
+            })
+        {
+            acts.push(Act::Tree(source.into(), WriteKind::DeleteTree));
+        }
+    }
+    if is_whole && given.operands.iter().any(|word| matches!(word.lossy(), "rm" | "chroot" | "dd" | "shred")) {
+        block(acts, "delete-tree", "a container changes the whole machine");
+    }
+}
+
+/// `kubectl exec`, `vagrant ssh -c`: the command runs elsewhere.
+pub(super) fn cluster(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    if let Some(at) = given.words.iter().position(|word| word.as_str() == Some("--")) {
+        let command = Act::SuspectRun(given.words[at + 1..].to_vec());
+        acts.push(Act::There(Elsewhere::Container, vec![command]));
+    }
+}
+
+/// ReedClaw itself: without a subcommand it is a shell.
+pub(super) fn own(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    if given.operands.first().is_some_and(Text::is_open) {
+        block(acts, "own-files", "it isn't known what reedclaw does");
+    }
+    acts.extend(call.input.map(|input| Act::Code(input.clone())));
+    acts.push(Act::Run([vec!["bash".into()], given.words.to_vec()].concat()));
+}
+
+/// Prints a name or a number.
+pub(super) fn name(_: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
+    acts.push(Act::Prints(Source::Name.into()));
+}

@@ -1,0 +1,440 @@
+//! Text of which parts may be unknown: what a word of a script turns out to be.
+
+/// Where a text that isn't known comes from, the least doubtful first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Source {
+    /// A number, or part of a name: not empty, without blanks and slashes, neither `.` nor `..`.
+    Name,
+    /// The contents of a file.
+    File,
+    /// The output of a program.
+    Program,
+    /// The numbers of all processes.
+    Processes,
+    /// A variable that the script never sets: perhaps empty.
+    Unset,
+    /// Anything.
+    Any,
+    /// The output of a decoder.
+    Decoded,
+    /// The network.
+    Net,
+}
+
+impl Source {
+    /// Every source with the variable that stands for it where a text becomes code.
+    const VARIABLES: [(Self, &'static str); 8] = [
+        (Self::Processes, "__all_processes"),
+        (Self::Name, "__a_name"),
+        (Self::File, "__a_file"),
+        (Self::Program, "__an_output"),
+        (Self::Unset, "__an_unset"),
+        (Self::Any, "__anything"),
+        (Self::Decoded, "__a_decoded"),
+        (Self::Net, "__a_download"),
+    ];
+
+    /// The source that a variable of [`Text::code`] stands for.
+    pub(super) fn of_variable(name: &str) -> Option<Self> {
+        Self::VARIABLES.iter().find(|(_, own)| *own == name).map(|(source, _)| *source)
+    }
+
+    fn variable(self) -> &'static str {
+        Self::VARIABLES.iter().find(|(own, _)| *own == self).map_or("__anything", |(_, name)| name)
+    }
+}
+
+/// A part of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// Characters, as they are.
+    Known(String),
+    /// A living `*`.
+    Star,
+    /// A living `?`, or a bracket of which any character may be meant.
+    One,
+    /// What isn't known.
+    Unknown(Source),
+}
+
+/// A text. Known pieces never stand side by side, and none is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Text {
+    pieces: Vec<Piece>,
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self::from(text.to_owned())
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self { pieces: if text.is_empty() { Vec::new() } else { vec![Piece::Known(text)] } }
+    }
+}
+
+impl From<Source> for Text {
+    fn from(source: Source) -> Self {
+        Self { pieces: vec![Piece::Unknown(source)] }
+    }
+}
+
+impl Text {
+    /// The characters, if all of them are known.
+    pub(super) fn as_str(&self) -> Option<&str> {
+        match self.pieces.as_slice() {
+            [] => Some(""),
+            [Piece::Known(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The characters, where a hole is no character at all.
+    pub(super) fn lossy(&self) -> &str {
+        self.as_str().unwrap_or_default()
+    }
+
+    /// The known characters at the beginning.
+    pub(super) fn head(&self) -> &str {
+        match self.pieces.first() {
+            Some(Piece::Known(text)) => text,
+            _ => "",
+        }
+    }
+
+    pub(super) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    pub(super) fn push(&mut self, piece: Piece) {
+        match (piece, self.pieces.last_mut()) {
+            (Piece::Known(text), _) if text.is_empty() => {}
+            (Piece::Known(text), Some(Piece::Known(last))) => last.push_str(&text),
+            (piece, _) => self.pieces.push(piece),
+        }
+    }
+
+    pub(super) fn push_str(&mut self, text: &str) {
+        match self.pieces.last_mut() {
+            Some(Piece::Known(last)) => last.push_str(text),
+            _ if text.is_empty() => {}
+            _ => self.pieces.push(Piece::Known(text.to_owned())),
+        }
+    }
+
+    pub(super) fn append(&mut self, other: &Self) {
+        other.pieces.iter().for_each(|piece| self.push(piece.clone()));
+    }
+
+    /// One text after another.
+    pub(super) fn then(mut self, other: &Self) -> Self {
+        self.append(other);
+        self
+    }
+
+    /// Texts with another between each two.
+    pub(super) fn join(texts: &[Self], between: &str) -> Self {
+        let mut made = Self::default();
+        for (at, text) in texts.iter().enumerate() {
+            if at > 0 {
+                made.push_str(between);
+            }
+            made.append(text);
+        }
+        made
+    }
+
+    /// The weightiest source of what isn't known.
+    pub(super) fn source(&self) -> Option<Source> {
+        self.pieces
+            .iter()
+            .filter_map(|piece| if let Piece::Unknown(source) = piece { Some(*source) } else { None })
+            .max()
+    }
+
+    /// Whether a part came over the network or out of a decoder.
+    pub(super) fn is_foreign(&self) -> bool {
+        self.source() >= Some(Source::Decoded)
+    }
+
+    /// Whether part of it may be anything, slashes too.
+    pub(super) fn is_open(&self) -> bool {
+        self.source() > Some(Source::Name)
+    }
+
+    pub(super) fn has_pattern(&self) -> bool {
+        self.pieces.iter().any(|piece| matches!(piece, Piece::Star | Piece::One))
+    }
+
+    /// Whether nothing of it is known.
+    pub(super) fn is_all_unknown(&self) -> bool {
+        !self.is_empty()
+            && self.pieces.iter().all(|piece| match piece {
+                Piece::Unknown(_) => true,
+                Piece::Known(text) => text.trim().is_empty(),
+                _ => false,
+            })
+    }
+
+    /// The text with each unset variable empty.
+    pub(super) fn without_unset(&self) -> Self {
+        let mut made = Self::default();
+        let pieces = self.pieces.iter().filter(|piece| **piece != Piece::Unknown(Source::Unset));
+        pieces.for_each(|piece| made.push(piece.clone()));
+        made
+    }
+
+    pub(super) fn has_unset(&self) -> bool {
+        self.pieces.contains(&Piece::Unknown(Source::Unset))
+    }
+
+    /// The text with its patterns as plain characters.
+    pub(super) fn dead(&self) -> Self {
+        if !self.has_pattern() {
+            return self.clone();
+        }
+        let mut made = Self::default();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Star => made.push_str("*"),
+                Piece::One => made.push_str("?"),
+                piece => made.push(piece.clone()),
+            }
+        }
+        made
+    }
+
+    /// The text with its pattern characters alive, as a word outside quotes has them.
+    pub(super) fn alive(&self) -> Self {
+        let mut made = Self::default();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Known(text) if text.contains(['*', '?', '[']) => made.push_living(text),
+                piece => made.push(piece.clone()),
+            }
+        }
+        made
+    }
+
+    /// Adds characters outside quotes: patterns in them are alive.
+    pub(super) fn push_living(&mut self, text: &str) {
+        let mut rest = text;
+        let mut may_close = !text.contains("://");
+        while let Some(at) = rest.find(['*', '?', '[']) {
+            self.push_str(&rest[..at]);
+            let sign = rest.as_bytes()[at];
+            rest = &rest[at + 1..];
+            match sign {
+                b'*' => self.push(Piece::Star),
+                b'?' => self.push(Piece::One),
+                _ => match if may_close { closing(rest) } else { None } {
+                    Some(end) if !rest[..end].contains('/') => {
+                        self.push(Piece::One);
+                        rest = &rest[end + 1..];
+                    }
+                    // A bracket that nothing closes is no pattern: `[` is a command.
+                    found => {
+                        may_close &= found.is_some();
+                        self.push_str("[");
+                    }
+                },
+            }
+        }
+        self.push_str(rest);
+    }
+
+    /// Cuts it at each of these characters.
+    pub(super) fn split(&self, is_cut: impl Fn(char) -> bool) -> Vec<Self> {
+        let mut made = vec![Self::default()];
+        for piece in &self.pieces {
+            let Piece::Known(text) = piece else {
+                made.last_mut().into_iter().for_each(|last| last.push(piece.clone()));
+                continue;
+            };
+            for (at, part) in text.split(&is_cut).enumerate() {
+                if at > 0 {
+                    made.push(Self::default());
+                }
+                made.last_mut().into_iter().for_each(|last| last.push_str(part));
+            }
+        }
+        made
+    }
+
+    /// The text without these characters at its beginning.
+    pub(super) fn strip_prefix(&self, prefix: &str) -> Option<Self> {
+        let rest = self.head().strip_prefix(prefix)?;
+        let mut made = Self::from(rest);
+        self.pieces.iter().skip(1).for_each(|piece| made.push(piece.clone()));
+        Some(made)
+    }
+
+    /// What comes before and after the first of these characters.
+    pub(super) fn split_once(&self, at: char) -> Option<(Self, Self)> {
+        let position = self.pieces.iter().position(|piece| matches!(piece, Piece::Known(text) if text.contains(at)))?;
+        let Piece::Known(text) = &self.pieces[position] else { return None };
+        let (before, after) = text.split_once(at)?;
+        let mut first = Self { pieces: self.pieces[..position].to_vec() };
+        first.push_str(before);
+        let mut second = Self::from(after);
+        self.pieces[position + 1..].iter().for_each(|piece| second.push(piece.clone()));
+        Some((first, second))
+    }
+
+    /// The text without blanks and line ends at its end.
+    pub(super) fn trim_end_lines(mut self) -> Self {
+        if let Some(Piece::Known(last)) = self.pieces.last_mut() {
+            last.truncate(last.trim_end_matches('\n').len());
+            if last.is_empty() {
+                self.pieces.pop();
+            }
+        }
+        self
+    }
+
+    /// Writes it for a person: a part that isn't known is `?`.
+    pub(super) fn shown(&self) -> String {
+        let mut made = String::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Known(text) => made.push_str(text),
+                Piece::Star => made.push('*'),
+                Piece::One | Piece::Unknown(_) => made.push('?'),
+            }
+        }
+        made
+    }
+
+    /// Writes it as code of a shell: a variable stands for each part that isn't known.
+    pub(super) fn code(&self) -> String {
+        let mut made = String::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Known(text) => made.push_str(text),
+                Piece::Star => made.push('*'),
+                Piece::One => made.push('?'),
+                Piece::Unknown(source) => made.push_str(&format!("${{{}}}", source.variable())),
+            }
+        }
+        made
+    }
+
+    /// Writes it as one word of a shell's code.
+    pub(super) fn quoted(&self) -> String {
+        let mut made = String::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Known(text)
+                    if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./:=,@%+".contains(&byte)) =>
+                {
+                    made.push_str(text);
+                }
+                Piece::Known(text) => made.push_str(&format!("'{}'", text.replace('\'', "'\\''"))),
+                Piece::Star => made.push('*'),
+                Piece::One => made.push('?'),
+                Piece::Unknown(source) => made.push_str(&format!("${{{}}}", source.variable())),
+            }
+        }
+        if made.is_empty() { "''".to_owned() } else { made }
+    }
+
+    /// Whether a pattern may match a name. With `holes` what isn't known matches anything, else nothing.
+    pub(super) fn may_match(&self, name: &str, holes: bool) -> bool {
+        if let Some(text) = self.as_str() {
+            return text == name;
+        }
+        // No pattern matches a name that begins with a dot, unless it has one there.
+        if name.starts_with('.') && matches!(self.pieces.first(), Some(Piece::Star | Piece::One)) {
+            return false;
+        }
+        let mut pattern: Vec<Option<char>> = Vec::new();
+        let mut stars: Vec<bool> = Vec::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Known(text) => text.chars().for_each(|c| {
+                    pattern.push(Some(c));
+                    stars.push(false);
+                }),
+                Piece::One => {
+                    pattern.push(None);
+                    stars.push(false);
+                }
+                Piece::Unknown(_) if !holes => return false,
+                Piece::Star | Piece::Unknown(_) => {
+                    pattern.push(None);
+                    stars.push(true);
+                }
+            }
+        }
+        let name: Vec<char> = name.chars().collect();
+        // The usual walk with one place to come back to: no more than both lengths multiplied.
+        let (mut at, mut of, mut back) = (0, 0, None);
+        while of < name.len() {
+            if at < pattern.len() && stars[at] {
+                back = Some((at, of));
+                at += 1;
+            } else if at < pattern.len() && pattern[at].is_none_or(|c| c == name[of]) {
+                at += 1;
+                of += 1;
+            } else if let Some((star, from)) = back {
+                (at, of, back) = (star + 1, from + 1, Some((star, from + 1)));
+            } else {
+                return false;
+            }
+        }
+        stars[at..].iter().all(|star| *star)
+    }
+}
+
+/// Where a bracket closes.
+fn closing(rest: &str) -> Option<usize> {
+    rest.char_indices().skip(1).find(|(_, c)| *c == ']').map(|(at, _)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn living(text: &str) -> Text {
+        Text::from(text).alive()
+    }
+
+    #[test]
+    fn patterns_match_what_they_may() {
+        for (pattern, name, matches) in [
+            ("e*", "etc", true),
+            ("e*", "usr", false),
+            ("???", "etc", true),
+            ("??", "etc", false),
+            ("[a-z]tc", "etc", true),
+            ("*", "etc", true),
+            ("*", ".ssh", false),
+            (".*", ".ssh", true),
+            ("e*c", "etcetera", false),
+            ("", "", true),
+        ] {
+            assert_eq!(living(pattern).may_match(name, false), matches, "{pattern} {name}");
+        }
+        let open = Text::from("e").then(&Source::Any.into());
+        assert!(open.may_match("etc", true) && !open.may_match("etc", false));
+    }
+
+    #[test]
+    fn texts_are_cut_and_put_together() {
+        let text = Text::from("a=b").then(&Source::Net.into()).then(&"c/d".into());
+        let (name, value) = text.split_once('=').expect("a sign");
+        assert_eq!((name.as_str(), value.shown().as_str()), (Some("a"), "b?c/d"));
+        assert_eq!(value.split(|c| c == '/').len(), 2);
+        assert_eq!(text.strip_prefix("a").map(|rest| rest.shown()).as_deref(), Some("=b?c/d"));
+        assert!(text.is_foreign() && !text.is_all_unknown());
+        assert_eq!(living("[").as_str(), Some("["));
+        assert_eq!(text.code(), "a=b${__a_download}c/d");
+        assert_eq!(Source::of_variable("__a_download"), Some(Source::Net));
+    }
+}

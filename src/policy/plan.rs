@@ -1,0 +1,386 @@
+//! One command's words → what it does, as a list of acts: the table's rows applied, and functions for programs whose words
+//! are a language of their own. Pure: must not know what a path means, nor the shell that runs the command.
+
+use super::piece::{Source, Text};
+use super::programs::{self, Given, RowNeed};
+use super::{Elsewhere, develop, files, foreign, machine};
+use crate::proto::action::{Risk, WriteKind};
+
+/// Something that a command does.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Act {
+    /// A reason that holds whatever else it does.
+    Note(Risk, &'static str, String),
+    /// Reads a file's contents.
+    Read(Text),
+    /// Looks at names, sizes and dates.
+    List(Text),
+    /// Changes a file.
+    Write(Text, WriteKind),
+    /// Changes a directory with all below it.
+    Tree(Text, WriteKind),
+    /// Moves a file to another.
+    Move(Text, Text),
+    /// Gives a file another name.
+    Link(Text, Text),
+    /// Copies a file to another.
+    Copy(Text, Text),
+    /// Puts this text into a file.
+    Store(Text, Text),
+    /// Speaks to a host; empty if it isn't known.
+    Net(String),
+    /// Acts on processes, services or devices outside.
+    Host(String),
+    /// Sends a signal.
+    Signal(String),
+    /// The acts that follow happen in this directory.
+    In(Text),
+    /// Sets a variable for the command that follows.
+    Assign(Text, Text),
+    /// Runs a line of shell code in a shell of its own.
+    Code(Text),
+    /// Runs a line of shell code in this very shell.
+    Here(Text),
+    /// Runs a command.
+    Run(Vec<Text>),
+    /// Runs a file as a script.
+    Script(Text, Vec<Text>),
+    /// May run this line: only what is refused counts.
+    Suspect(Text),
+    /// May run this command: only what is refused counts.
+    SuspectRun(Vec<Text>),
+    /// May read or write this path, by code that isn't followed: only what is refused counts.
+    SuspectPath(Text, bool),
+    /// Does this on another machine or in a container.
+    There(Elsewhere, Vec<Act>),
+    /// Remembers what a subcommand of git means.
+    Alias(String, String),
+    /// Prints this.
+    Prints(Text),
+}
+
+/// A command that is looked at.
+pub(super) struct Call<'a> {
+    /// The program, without its directory.
+    pub(super) name: &'a str,
+    /// The words after it.
+    pub(super) words: &'a [Text],
+    /// What it can read; `None` if that is the terminal.
+    pub(super) input: Option<&'a Text>,
+    pub(super) home: &'a str,
+    pub(super) workspace: &'a str,
+    /// The contents of a file that the script wrote.
+    pub(super) written: &'a dyn Fn(&Text) -> Option<Text>,
+}
+
+/// Reads the words of a handler's program and adds what they do.
+type Handler = fn(&Call<'_>, &Given<'_>, &mut Vec<Act>);
+
+macro_rules! handlers {
+    ($($room:ident: $($name:literal => $read:ident),*;)*) => { &[$($(($name, $room::$read)),*),*] };
+}
+
+#[rustfmt::skip]
+const HANDLERS: &[(&str, Handler)] = handlers! {
+    files: "cat" => cat, "ls" => ls, "echo" => echo, "printf" => printf, "pwd" => nothing, "whoami" => whoami, "seq"
+        => seq, "path-part" => path_part, "mktemp" => mktemp, "yes" => yes, "date" => date, "ps" => ps, "test" =>
+        test, "jq" => jq, "tee" => tee, "copy" => copy, "link" => link, "move" => move_files, "remove" => remove,
+        "mode" => mode, "dd" => dd, "tar" => tar, "archive" => archive, "compress" => compress, "find" => find, "fd"
+        => fd, "xargs" => xargs, "parallel" => parallel, "settings" => nothing, "shell" => nothing, "command" =>
+        nothing, "assign" => nothing;
+    machine: "ip" => ip, "mount" => mount, "systemctl" => systemctl, "service" => service, "bus" => bus, "disk" => disk, "kill" => kill, "kill-name" => kill_name, "fuser" => fuser, "later" => later, "crontab" => crontab,
+        "multiplexer" => multiplexer, "fetch" => fetch, "netcat" => netcat, "remote-copy" => remote_copy, "copy-id" => copy_id, "rclone" => rclone, "container" => container, "cluster" => cluster, "name" => name, "own" => own;
+    develop: "git" => git, "git-names" => git_names, "git-config" => git_config, "git-look" => git_look, "git-change" => git_change, "git-clean"
+        => git_clean, "git-far" => git_far, "make" => make, "go-remote" => go_remote, "npm-run" => npm_run, "npx" => npx, "packages" => packages, "launcher" => launcher;
+    foreign: "interpreter" => interpreter, "awk" => awk, "sed" => sed, "editor" => editor, "database" => database,
+        "sqlite" => database;
+};
+
+/// Whether words ask for nothing but a program's version or help.
+pub(super) fn only_tells(words: &[Text]) -> bool {
+    let about = ["--version", "-V", "--help", "-version", "-?", "--usage"];
+    matches!(words, [only] if about.contains(&only.lossy()))
+}
+
+/// What a command does; `None` for a program that the table doesn't have.
+pub(super) fn plan(call: &Call<'_>) -> Option<Vec<Act>> {
+    let given = programs::read(call.name, call.words)?;
+    let runs = given.row.roles.iter().any(|role| matches!(*role, "run" | "@assign" | "@command" | "code-here"));
+    if only_tells(call.words) && !(runs && call.words[0].as_str() == Some("-V")) {
+        return Some(vec![Act::Prints(Source::Program.into())]);
+    }
+    let mut acts = Vec::new();
+    base_risk(call, &given, &mut acts);
+    options(call, &given, &mut acts);
+    let handler = given.row.roles.iter().find_map(|role| role.strip_prefix('@'));
+    if let Some(name) = handler
+        && let Some((_, read)) = HANDLERS.iter().find(|(own, _)| *own == name)
+    {
+        read(call, &given, &mut acts);
+    }
+    operands(call, &given, &mut acts);
+    if !acts
+        .iter()
+        .any(|act| matches!(act, Act::Prints(_) | Act::Run(_) | Act::Code(_) | Act::Here(_) | Act::Script(..)))
+    {
+        acts.push(Act::Prints(printed(call, &given)));
+    }
+    Some(acts)
+}
+
+fn base_risk(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let row = given.row;
+    let lowered = given.options.iter().filter_map(|(option, _)| option.risk).filter(|(.., lowers)| *lowers);
+    let lowered = lowered.map(|(risk, ..)| risk).min();
+    let what = if given.sub.is_empty() { call.name.to_owned() } else { format!("{} {}", call.name, given.sub) };
+    if let Some((risk, rule)) = row.risk {
+        let risk = lowered.map_or(risk, |lowered| risk.min(lowered));
+        let rule = if risk < Risk::Blocked && row.risk.is_some_and(|(risk, _)| risk == Risk::Blocked) {
+            "system"
+        } else {
+            rule
+        };
+        let is_network = rule == "network" && row.need == RowNeed::Network;
+        // Functions that read the words themselves say how bad it is.
+        if risk > Risk::Low && !is_network {
+            acts.push(Act::Note(risk, rule, reason(rule, &what)));
+        }
+    }
+    match row.need {
+        RowNeed::Network if lowered != Some(Risk::Low) => {
+            acts.push(Act::Net(given.values("host").next().map_or(String::new(), host_of)))
+        }
+        RowNeed::Host if lowered != Some(Risk::Low) => {
+            if row.risk.is_some_and(|(risk, _)| risk == Risk::Low) {
+                acts.push(Act::Note(Risk::High, "host", format!("{what} asks services of this machine")));
+            }
+            acts.push(Act::Host(what));
+        }
+        _ => {}
+    }
+}
+
+fn options(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    for (option, value) in &given.options {
+        if let Some((risk, rule, false)) = option.risk
+            && risk > Risk::Low
+        {
+            acts.push(Act::Note(risk, rule, reason(rule, &format!("{} with this option", call.name))));
+        }
+        let Some(value) = value else { continue };
+        match option.role {
+            "write" if value.as_str() != Some("-") => acts.push(Act::Write(value.clone(), WriteKind::Write)),
+            "write-below" => acts.push(Act::Write(below(value), WriteKind::Write)),
+            "read" if value.as_str() != Some("-") => acts.push(Act::Read(value.clone())),
+            "list" => acts.push(Act::List(value.clone())),
+            "dir" => acts.push(Act::In(value.clone())),
+            "code" => acts.push(Act::Code(value.clone())),
+            "script" => acts.push(Act::Script(value.clone(), Vec::new())),
+            "host" if given.row.need != RowNeed::Network => acts.push(Act::Net(host_of(value))),
+            "sql" => foreign::code("sql", value, acts),
+            "key" if given.options.iter().any(|(option, _)| option.risk.is_some_and(|(.., lowers)| lowers)) => {
+                acts.push(Act::Read(value.clone()));
+            }
+            "key" => acts.push(Act::Write(value.clone(), WriteKind::Write)),
+            "split" => {
+                let words: Vec<Text> = given.rest.iter().map(|word| word.quoted().into()).collect();
+                acts.push(Act::Code(value.clone().then(&" ".into()).then(&Text::join(&words, " "))));
+            }
+            "width" if value.lossy().parse().is_ok_and(|width: usize| width == 0 || width > 64) => {
+                acts.push(Act::Note(Risk::High, "fork-bomb", "starts very many processes at once".into()));
+            }
+            "setuid" if files::is_setuid(value.lossy()) => {
+                acts.push(Act::Note(
+                    Risk::Blocked,
+                    "setuid",
+                    "makes a program that runs with its owner's rights".into(),
+                ));
+            }
+            "ssh-option" => {
+                let command =
+                    ["ProxyCommand=", "LocalCommand=", "RemoteCommand="].iter().find_map(|it| value.strip_prefix(it));
+                acts.extend(command.map(Act::Suspect));
+            }
+            "foreign" => foreign::code(call.name, value, acts),
+            role if role.starts_with("foreign:") => foreign::code(&role["foreign:".len()..], value, acts),
+            _ => {}
+        }
+    }
+}
+
+/// A file of a directory.
+pub(super) fn below(directory: &Text) -> Text {
+    let mut path = directory.clone();
+    path.push_str("/");
+    path.then(&Source::Name.into())
+}
+
+fn operands(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+    let roles: Vec<&str> = given.row.roles.iter().filter(|role| !role.starts_with('@')).copied().collect();
+    // A pattern that an option gives isn't among the operands.
+    let has_pattern = given.values("pattern").next().is_some();
+    let roles: Vec<&str> = roles.into_iter().filter(|role| !(has_pattern && *role == "pattern")).collect();
+    let Some(last) = roles.last().copied() else { return };
+    let takes_cwd = last.ends_with('?') && given.operands.len() < roles.len() && call.input.is_none();
+    if takes_cwd {
+        let here = Text::from(".");
+        acts.push(if last == "list?" { Act::List(here) } else { Act::Read(here) });
+    }
+    for (at, operand) in given.operands.iter().enumerate() {
+        let mut role = roles.get(at).copied().unwrap_or(last).trim_end_matches('?');
+        if let Some((first, end)) = role.split_once('~') {
+            role = if at + 1 == given.operands.len() { end } else { first };
+        }
+        if operand.as_str() == Some("-") && matches!(role, "read" | "write" | "output") {
+            continue;
+        }
+        let rest = || given.operands[at..].to_vec();
+        if let Some(code) = operand.strip_prefix("+!") {
+            acts.push(Act::Note(Risk::High, "code", format!("{} runs a command", call.name)));
+            acts.push(Act::Suspect(code));
+        }
+        match role {
+            "read" => acts.push(Act::Read(operand.clone())),
+            "list" => acts.push(Act::List(operand.clone())),
+            "write" => acts.push(Act::Write(operand.clone(), WriteKind::Write)),
+            "output" if !operand.head().contains("://") => acts.push(Act::Write(operand.clone(), WriteKind::Write)),
+            "setting" if operand.head().contains('=') => {
+                acts.push(Act::Note(Risk::Blocked, "system-path", "changes settings of the kernel".into()));
+            }
+            "delete" => acts.push(Act::Write(operand.clone(), WriteKind::Delete)),
+            "tree" => acts.push(Act::Tree(operand.clone(), WriteKind::DeleteTree)),
+            "script" => acts.push(Act::Script(operand.clone(), Vec::new())),
+            "foreign" => foreign::code(call.name, operand, acts),
+            "host" => {
+                acts.push(Act::Net(host_of(operand)));
+            }
+            "run" if given.has("edit") => acts.push(Act::Write(operand.clone(), WriteKind::Write)),
+            "run" => return acts.push(Act::Run(rest())),
+            "code" if given.has("words") => return acts.push(Act::Run(rest())),
+            "code" => return acts.push(Act::Code(Text::join(&rest(), " "))),
+            "code-here" => return acts.push(Act::Here(Text::join(&rest(), " "))),
+            "remote" => {
+                let code = Act::Code(Text::join(&rest(), " "));
+                let is_here = given.operands.first().is_some_and(|host| comes_back(given, host));
+                return acts.extend(if is_here {
+                    there(call, code)
+                } else {
+                    vec![Act::There(Elsewhere::Machine, vec![code])]
+                });
+            }
+            // Each word with a blank is a line; the others together are a command.
+            "codes" => {
+                let lines = given.operands.iter().filter(|word| word.head().contains(' '));
+                acts.extend(lines.map(|line| Act::Code(line.clone())));
+                if !operand.head().contains(' ') {
+                    acts.push(Act::Run(given.rest.to_vec()));
+                }
+                return;
+            }
+            _ => {}
+        }
+    }
+    waits(call, given, &roles, acts);
+}
+
+/// Without a command a shell waits, here or on another machine.
+fn waits(call: &Call<'_>, given: &Given<'_>, roles: &[&str], acts: &mut Vec<Act>) {
+    if let (true, [_], Some(input)) = (roles.contains(&"remote"), given.operands.as_slice(), call.input) {
+        let is_here = comes_back(given, &given.operands[0]);
+        let code = Act::Code(input.clone());
+        acts.extend(if is_here { there(call, code) } else { vec![Act::There(Elsewhere::Machine, vec![code])] });
+    }
+    // A shell that waits for commands.
+    if given.operands.is_empty()
+        && roles.contains(&"run")
+        && given.row.risk.is_some_and(|(_, rule)| rule == "privilege")
+    {
+        acts.push(Act::Run(vec!["sh".into()]));
+    }
+}
+
+/// Whether a host is this machine: at another port it is another one.
+pub(super) fn comes_back(given: &Given<'_>, host: &Text) -> bool {
+    let names_port = |word: &Text| {
+        let head = word.head();
+        head.starts_with("-p") || head.starts_with("-P") || head.starts_with("--port") || head.contains(" -p")
+    };
+    super::findings::is_loopback(&host_of(host)) && !given.words.iter().any(names_port)
+}
+
+/// A command that comes back to this machine, into the home.
+fn there(call: &Call<'_>, code: Act) -> Vec<Act> {
+    vec![Act::In(call.home.into()), code]
+}
+
+/// What a program prints: what it was fed with, if that came from elsewhere.
+fn printed(call: &Call<'_>, given: &Given<'_>) -> Text {
+    let mut fed = call.input.and_then(Text::source).unwrap_or(Source::Program);
+    if fed == Source::Processes {
+        let chooses = matches!(call.name, "grep" | "egrep" | "rg" | "head" | "tail" | "fzf" | "jq")
+            && !given.has_word(&["-v"])
+            || matches!(call.name, "awk" | "sed")
+                && given.words.iter().any(|word| word.head().contains(['/', '=', '~']));
+        fed = if chooses { Source::Program } else { fed };
+    }
+    let speaks = given.row.need == RowNeed::Network || given.row.risk.is_some_and(|(_, rule)| rule == "network");
+    let source = if fed == Source::Net || speaks {
+        Source::Net
+    } else if given.has("decodes")
+        || fed == Source::Decoded
+        || matches!(call.name, "zcat" | "bzcat" | "xzcat" | "zstdcat" | "uudecode")
+    {
+        Source::Decoded
+    } else if fed == Source::Processes {
+        fed
+    } else {
+        Source::Program
+    };
+    source.into()
+}
+
+/// The host in an address; the whole text if it isn't one.
+pub(super) fn host_of(address: &Text) -> String {
+    let shown = address.shown();
+    let rest = shown.split_once("://").map_or(shown.as_str(), |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default().to_owned(),
+        None if host.matches(':').count() > 1 => host.to_owned(),
+        None => host.split(':').next().unwrap_or_default().to_owned(),
+    }
+}
+
+/// The reason that a rule of the table gives, in words.
+fn reason(rule: &str, what: &str) -> String {
+    match rule {
+        "power" => format!("{what} ends the system or the session"),
+        "disk" => format!("{what} changes how the machine stores or starts"),
+        "accounts" => format!("{what} changes the system's accounts"),
+        "setuid" => format!("{what} gives programs rights of their own"),
+        "build" => format!("{what} builds, checks or runs what is in the workspace"),
+        "install" => format!("{what} installs or changes packages"),
+        "git" => format!("{what} changes the repository, or isn't known"),
+        "git-config" => format!("{what} changes settings of git"),
+        "network" => format!("{what} uses the network"),
+        "privilege" => format!("{what} runs a command with other rights"),
+        "script" | "code" => format!("{what} runs code that isn't followed"),
+        "database" => format!("{what} works on a database"),
+        "settings" => format!("{what} prints settings for the shell"),
+        "interactive" => format!("{what} waits for a person and can run commands"),
+        "write" => format!("{what} writes files"),
+        "delete" => format!("{what} deletes"),
+        "signal" => format!("{what} sends a signal to processes"),
+        "later" => format!("{what} runs a command later"),
+        "persistence" => format!("{what} adds what starts by itself"),
+        "read-credentials" => format!("{what} gives keys or passwords away"),
+        "system-path" => format!("{what} changes the system"),
+        "history" => format!("{what} changes the shell's history"),
+        "environment" => format!("{what} keeps another setting"),
+        "host" => format!("{what} acts on services of this machine"),
+        "system" => format!("{what} acts on the whole system"),
+        "unknown-option" => format!("{what} may read or run something else"),
+        _ => format!("{what} does more than look"),
+    }
+}

@@ -1,0 +1,370 @@
+//! What programs do, as data: reads `config/policy/programs.tsv`, and a command's words by it. Must not know what follows
+//! from a risk.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use super::piece::Text;
+use crate::proto::action::Risk;
+
+const WORDS: &str = include_str!("../../config/policy/words.tsv");
+const TABLE: &str = include_str!("../../config/policy/programs.tsv");
+
+/// What a program needs beyond a private copy of the workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RowNeed {
+    Nothing,
+    Network,
+    Host,
+}
+
+/// A row of the table.
+#[derive(Debug)]
+pub(super) struct Row {
+    names: Vec<&'static str>,
+    /// The subcommands, each as its words; none in the row for all others.
+    subs: Vec<Vec<&'static str>>,
+    options: Vec<Opt>,
+    /// What the operands are for; the last role holds for all that follow.
+    pub(super) roles: Vec<&'static str>,
+    /// The risk and its rule; `None` for a program that only runs others.
+    pub(super) risk: Option<(Risk, &'static str)>,
+    pub(super) need: RowNeed,
+}
+
+/// An option of a program.
+#[derive(Debug)]
+pub(super) struct Opt {
+    pub(super) name: &'static str,
+    takes_value: bool,
+    /// What the value is for; empty if it is nothing that counts.
+    pub(super) role: &'static str,
+    /// The risk of the option, and whether it lowers that of the row.
+    pub(super) risk: Option<(Risk, &'static str, bool)>,
+    /// A mark for the function that reads the words.
+    mark: &'static str,
+}
+
+/// A command's words, read by a row.
+pub(super) struct Given<'a> {
+    pub(super) row: &'static Row,
+    /// The words after the subcommand.
+    pub(super) words: &'a [Text],
+    /// The subcommand's words, joined; empty without one.
+    pub(super) sub: String,
+    /// The options that the table knows, with their values.
+    pub(super) options: Vec<(&'static Opt, Option<Text>)>,
+    /// The other words.
+    pub(super) operands: Vec<Text>,
+    /// The words from the first operand on, options among them.
+    pub(super) rest: &'a [Text],
+}
+
+impl Given<'_> {
+    /// Whether an option with this mark was given.
+    pub(super) fn has(&self, mark: &str) -> bool {
+        self.options.iter().any(|(option, _)| option.mark == mark)
+    }
+
+    /// Whether this option was given, as the table writes it.
+    pub(super) fn has_option(&self, name: &str) -> bool {
+        self.options.iter().any(|(option, _)| option.name == name)
+    }
+
+    /// The values of the options with this role.
+    pub(super) fn values<'g>(&'g self, role: &'g str) -> impl Iterator<Item = &'g Text> {
+        self.options.iter().filter(move |(option, _)| option.role == role).filter_map(|(_, value)| value.as_ref())
+    }
+
+    /// Whether one of the words is this one.
+    pub(super) fn has_word(&self, wanted: &[&str]) -> bool {
+        self.words.iter().any(|word| word.as_str().is_some_and(|word| wanted.contains(&word)))
+    }
+}
+
+fn risk_of(word: &'static str) -> Option<(Risk, &'static str)> {
+    let (risk, rule) = word.split_once(':').unwrap_or((word, "unknown-option"));
+    let risk = match risk {
+        "low" => Risk::Low,
+        "med" => Risk::Medium,
+        "high" => Risk::High,
+        "block" => Risk::Blocked,
+        _ => return None,
+    };
+    Some((risk, rule))
+}
+
+impl Opt {
+    fn of(text: &'static str) -> Self {
+        let end = text.find(['=', '!', '<']).unwrap_or(text.len());
+        let (name, mut rest) = text.split_at(end);
+        let mut option = Self { name, takes_value: false, role: "", risk: None, mark: "" };
+        if let Some(value) = rest.strip_prefix('=') {
+            option.takes_value = true;
+            let end = value.find(['!', '<']).unwrap_or(value.len());
+            (option.role, rest) = value.split_at(end);
+        }
+        if let Some(risk) = rest.strip_prefix('<') {
+            option.risk = risk_of(risk).map(|(risk, rule)| (risk, rule, true));
+        } else if let Some(word) = rest.strip_prefix('!') {
+            match risk_of(word) {
+                Some((risk, rule)) => option.risk = Some((risk, rule, false)),
+                None => option.mark = word,
+            }
+        }
+        option
+    }
+}
+
+impl Row {
+    fn of(line: &'static str) -> Option<Self> {
+        let columns: Vec<&'static str> = line.split('\t').collect();
+        let [names, subs, options, roles, risk, need] = columns.as_slice() else { return None };
+        let subs = subs.split(',').filter(|sub| *sub != "-").map(|sub| sub.split(' ').collect()).collect();
+        Some(Self {
+            names: names.split(',').collect(),
+            subs,
+            options: options.split(' ').filter(|option| !option.is_empty()).map(Opt::of).collect(),
+            roles: roles.split(',').filter(|role| !role.is_empty()).collect(),
+            risk: risk_of(risk),
+            need: match *need {
+                "net" => RowNeed::Network,
+                "host" => RowNeed::Host,
+                _ => RowNeed::Nothing,
+            },
+        })
+    }
+
+    /// The option of this name: exact, or a long one of which it is the beginning.
+    fn option(&self, name: &str) -> Option<&Opt> {
+        let exact = self.options.iter().rfind(|option| option.name == name);
+        exact.or_else(|| {
+            let is_short = name.len() < 5 || !name.starts_with("--");
+            if is_short { None } else { self.options.iter().find(|option| option.name.starts_with(name)) }
+        })
+    }
+
+    /// Whether the words after the first operand are another command's.
+    fn stops_at_operand(&self) -> bool {
+        let leading = |role: &&str| {
+            matches!(
+                *role,
+                "run"
+                    | "skip"
+                    | "codes"
+                    | "remote"
+                    | "@assign"
+                    | "@xargs"
+                    | "@parallel"
+                    | "@shell"
+                    | "@interpreter"
+                    | "@git"
+                    | "@container"
+                    | "@command"
+            )
+        };
+        self.roles.iter().any(leading)
+    }
+
+    /// Reads words by this row.
+    fn read<'a>(&'static self, words: &'a [Text], sub: &[&str]) -> Given<'a> {
+        let mut given =
+            Given { row: self, words, sub: sub.join(" "), options: Vec::new(), operands: Vec::new(), rest: &[] };
+        let mut at = 0;
+        while let Some(word) = words.get(at) {
+            at += 1;
+            let head = word.head();
+            if word.as_str() == Some("--") {
+                if given.operands.is_empty() {
+                    given.rest = &words[at..];
+                }
+                given.operands.extend(words[at..].iter().cloned());
+                break;
+            }
+            if head.len() < 2 || !head.starts_with('-') {
+                if given.operands.is_empty() {
+                    given.rest = &words[at - 1..];
+                }
+                given.operands.push(word.clone());
+                if self.stops_at_operand() {
+                    given.operands.extend(words[at..].iter().cloned());
+                    break;
+                }
+                continue;
+            }
+            at += self.read_option(word, words.get(at), &mut given);
+        }
+        given
+    }
+
+    /// Reads a word that is an option; gives how many more words belong to it.
+    fn read_option(&'static self, word: &Text, next: Option<&Text>, given: &mut Given<'_>) -> usize {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (word.clone(), None),
+        };
+        let name = name.head().to_owned();
+        if let Some(option) = self
+            .option(&name)
+            .filter(|option| name.starts_with("--") || name.len() == 2 && value.is_none() || option.name.len() > 2)
+        {
+            let takes_next = option.takes_value && value.is_none() && option.role != "attached";
+            let value = if takes_next { next.cloned() } else { value };
+            given.options.push((option, value));
+            return usize::from(takes_next);
+        }
+        if word.head().starts_with("--") {
+            return 0;
+        }
+        // Letters, of which one may take the rest as its value.
+        let letters = word.strip_prefix("-").unwrap_or_default();
+        let known = letters.head().to_owned();
+        for (at, letter) in known.char_indices() {
+            let name = format!("-{letter}");
+            let Some(option) = self.options.iter().rfind(|option| option.name == name) else { continue };
+            if option.takes_value {
+                let rest = letters.strip_prefix(&known[..at + letter.len_utf8()]).unwrap_or_default();
+                let takes_next = rest.is_empty() && option.role != "attached";
+                given.options.push((option, if takes_next { next.cloned() } else { Some(rest) }));
+                return usize::from(takes_next);
+            }
+            given.options.push((option, None));
+        }
+        0
+    }
+}
+
+/// The rows by the names of their programs.
+struct Table {
+    rows: Vec<Row>,
+    by_name: HashMap<&'static str, Vec<usize>>,
+}
+
+fn table() -> &'static Table {
+    static READ: OnceLock<Table> = OnceLock::new();
+    READ.get_or_init(|| {
+        let rows: Vec<Row> = TABLE.lines().filter(|line| !line.starts_with('#')).filter_map(Row::of).collect();
+        let mut by_name: HashMap<&'static str, Vec<usize>> = HashMap::new();
+        for (at, row) in rows.iter().enumerate() {
+            row.names.iter().for_each(|name| by_name.entry(name).or_default().push(at));
+        }
+        Table { rows, by_name }
+    })
+}
+
+/// A list of words of `config/policy/words.tsv`; empty if there is none of this name.
+pub(super) fn listed(name: &str) -> &'static [&'static str] {
+    static READ: OnceLock<HashMap<&'static str, Vec<&'static str>>> = OnceLock::new();
+    let lists = READ.get_or_init(|| {
+        let lines = WORDS.lines().filter(|line| !line.starts_with('#'));
+        lines
+            .filter_map(|line| line.split_once('\t'))
+            .map(|(name, words)| (name, words.split('\t').collect()))
+            .collect()
+    });
+    lists.get(name).map_or(&[], Vec::as_slice)
+}
+
+/// Whether the table has a program.
+pub(super) fn is_known(name: &str) -> bool {
+    table().by_name.contains_key(name)
+}
+
+/// The name of the function that reads a program's words, without its `@`; empty if there is none.
+pub(super) fn handler_of(name: &str) -> &'static str {
+    let rows = table().by_name.get(name);
+    let row = rows.and_then(|rows| rows.last()).map(|at| &table().rows[*at]);
+    row.and_then(|row| row.roles.iter().find_map(|role| role.strip_prefix('@'))).unwrap_or_default()
+}
+
+/// Reads a command by the row that fits it best: the one with the longest subcommand.
+pub(super) fn read<'a>(name: &str, words: &'a [Text]) -> Option<Given<'a>> {
+    let table = table();
+    let rows: Vec<&'static Row> = table.by_name.get(name)?.iter().map(|at| &table.rows[*at]).collect();
+    let base = rows.iter().rfind(|row| row.subs.is_empty()).copied();
+    // Options in front of the subcommand are the program's own.
+    let mut at = 0;
+    let mut front = base.map(|base| Given {
+        row: base,
+        words,
+        sub: String::new(),
+        options: Vec::new(),
+        operands: Vec::new(),
+        rest: &[],
+    });
+    let matching = |at: usize| {
+        let fits = |sub: &&Vec<&'static str>| {
+            if *sub == &["."] {
+                return words.is_empty();
+            }
+            // Among other words it asks for more than the version.
+            let is_alone = !matches!(sub.as_slice(), ["-v" | "-V" | "-version" | "--version" | "version"])
+                || words.len() == at + 1;
+            is_alone
+                && words.len() >= at + sub.len()
+                && sub.iter().zip(&words[at..]).all(|(sub, word)| word.as_str() == Some(sub))
+        };
+        let subs = rows.iter().flat_map(|row| row.subs.iter().filter(fits).map(move |sub| (*row, sub)));
+        subs.max_by_key(|(_, sub)| sub.len())
+    };
+    loop {
+        if let Some((row, sub)) = matching(at) {
+            let taken = if sub.as_slice() == ["."] { 0 } else { sub.len() };
+            let mut given = row.read(&words[at + taken..], sub);
+            if let Some(front) = front {
+                given.options.splice(0..0, front.options);
+            }
+            return Some(given);
+        }
+        let (Some(word), Some(front)) = (words.get(at), front.as_mut()) else { break };
+        if word.head().len() < 2 || !word.head().starts_with('-') || word.as_str() == Some("--") {
+            break;
+        }
+        at += 1 + front.row.read_option(word, words.get(at + 1), front);
+    }
+    base.map(|base| base.read(words, &[]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(line: &str) -> Vec<Text> {
+        line.split(' ').filter(|word| !word.is_empty()).map(Text::from).collect()
+    }
+
+    #[test]
+    fn every_row_is_read_and_used() {
+        let lines: Vec<&str> = TABLE.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
+        assert_eq!(lines.len(), table().rows.len());
+        for line in lines {
+            let row = Row::of(line).expect("six columns");
+            let is_used = row.names.iter().any(|name| match row.subs.first() {
+                None => read(name, &texts("zz"))
+                    .is_some_and(|given| given.row.roles == row.roles && given.row.risk == row.risk),
+                Some(_) => row.subs.iter().any(|sub| {
+                    read(name, &texts(&sub.join(" ")))
+                        .is_some_and(|given| given.sub == sub.join(" ") && given.row.risk == row.risk)
+                }),
+            });
+            assert!(is_used, "{line}");
+            let column = line.split('\t').nth(4).unwrap_or_default();
+            assert!(column == "-" || row.risk.is_some(), "{line}");
+        }
+    }
+
+    #[test]
+    fn words_are_read_by_the_row_with_the_longest_subcommand() {
+        let words = texts("-C sub stash list -p");
+        let given = read("git", &words).expect("a row");
+        assert!(given.values("dir").any(|dir| dir.as_str() == Some("sub")));
+        assert_eq!(given.sub, "stash list");
+        let words = texts("-rf --recurs x -- -y");
+        let given = read("rm", &words).expect("a row");
+        assert!(given.has("tree"));
+        assert_eq!(given.operands, texts("x -y"));
+        let words = texts("-n 5 nice x");
+        assert_eq!(read("nice", &words).expect("a row").rest.len(), 2);
+        assert!(read("no-such-program", &[]).is_none());
+    }
+}

@@ -1,0 +1,271 @@
+//! What a shell knows while a script is walked through, how the states of two ways become one, and how much work a
+//! judgement may cost.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::piece::{Piece, Source, Text};
+use crate::bash::{Command, Script};
+
+/// Ways of one value that are followed.
+const WAYS_MAX: usize = 8;
+/// Working directories that are followed.
+const CWD_WAYS_MAX: usize = 4;
+/// Longest value that is followed, in pieces of text.
+const VALUE_BYTES_MAX: usize = 16 * 1024;
+/// Commands that are looked at, those in loops each time.
+const STEPS_MAX: usize = 3000;
+/// Bytes of text within text that weigh as much as a command: what is read again and again ends too.
+const STEP_BYTES: usize = 64;
+/// Constructs, substitutions, calls and scripts inside each other.
+const DEPTH_MAX: usize = 64;
+/// Functions inside each other.
+const CALLS_MAX: usize = 16;
+
+/// A variable.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Var {
+    /// One value, in each way that it may turn out.
+    Scalar(Vec<Text>),
+    /// Elements by their keys.
+    Array(Vec<(String, Text)>),
+}
+
+impl Var {
+    /// The value of `$name`.
+    pub(super) fn ways(&self) -> Vec<Text> {
+        match self {
+            Self::Scalar(ways) => ways.clone(),
+            Self::Array(_) => self.element("0").into_iter().collect(),
+        }
+    }
+
+    pub(super) fn element(&self, key: &str) -> Option<Text> {
+        match self {
+            Self::Scalar(ways) => (key == "0").then(|| ways.first().cloned().unwrap_or_default()),
+            Self::Array(items) => match key.strip_prefix('-').and_then(|back| back.parse::<usize>().ok()) {
+                Some(back) => items.len().checked_sub(back).and_then(|at| items.get(at)).map(|(_, item)| item.clone()),
+                None => items.iter().find(|(own, _)| own == key).map(|(_, item)| item.clone()),
+            },
+        }
+    }
+
+    pub(super) fn elements(&self) -> Vec<Text> {
+        match self {
+            Self::Scalar(ways) => ways.first().cloned().into_iter().collect(),
+            Self::Array(items) => items.iter().map(|(_, item)| item.clone()).collect(),
+        }
+    }
+}
+
+/// What a shell knows.
+#[derive(Clone, PartialEq)]
+pub(super) struct Shell {
+    pub(super) vars: Rc<BTreeMap<String, Var>>,
+    pub(super) functions: Rc<BTreeMap<String, Rc<Command>>>,
+    /// What each alias means; those of git by `git NAME`.
+    pub(super) aliases: Rc<BTreeMap<String, String>>,
+    /// `$1` and so on; `None` if they aren't known.
+    pub(super) positional: Option<Vec<Text>>,
+    /// `$0`
+    pub(super) name: String,
+    /// The working directory, in each way that it may turn out.
+    pub(super) cwd: Vec<Text>,
+    /// Whether the shell has ended on this way.
+    pub(super) is_over: bool,
+    /// `$_`: the last word of the command before.
+    pub(super) last_word: Text,
+    /// What runs at the end, or on a signal.
+    pub(super) traps: Vec<Text>,
+}
+
+impl Shell {
+    pub(super) fn new(cwd: &str) -> Self {
+        Self {
+            vars: Rc::default(),
+            functions: Rc::default(),
+            aliases: Rc::default(),
+            positional: None,
+            name: "bash".to_owned(),
+            cwd: vec![cwd.into()],
+            is_over: false,
+            last_word: Source::Any.into(),
+            traps: Vec::new(),
+        }
+    }
+
+    /// The only way of the working directory.
+    pub(super) fn cwd(&self) -> Text {
+        match self.cwd.as_slice() {
+            [one] => one.clone(),
+            _ => Source::Any.into(),
+        }
+    }
+
+    pub(super) fn set(&mut self, name: &str, ways: Vec<Text>) {
+        Rc::make_mut(&mut self.vars).insert(name.to_owned(), Var::Scalar(limited(ways)));
+    }
+
+    /// The known value of a variable.
+    pub(super) fn variable(&self, name: &str) -> Option<String> {
+        match self.vars.get(name)?.ways().as_slice() {
+            [one] => one.as_str().map(str::to_owned),
+            _ => None,
+        }
+    }
+
+    /// The absolute paths that a path may mean.
+    pub(super) fn absolute(&self, path: &Text) -> Vec<Text> {
+        let is_open = matches!(path.pieces().first(), Some(Piece::Unknown(from)) if *from > Source::Name);
+        if path.head().starts_with('/') || is_open {
+            return vec![super::place::Place::of(path).text_or(path)];
+        }
+        let below = |cwd: &Text| {
+            let mut whole = cwd.clone();
+            whole.push_str("/");
+            let whole = whole.then(path);
+            super::place::Place::of(&whole).text_or(&whole)
+        };
+        self.cwd.iter().map(below).collect()
+    }
+
+    /// Takes in the state of a way that may have been gone instead.
+    pub(super) fn merge(&mut self, other: Self) {
+        if other.is_over {
+            return;
+        }
+        if self.is_over {
+            *self = other;
+            return;
+        }
+        for way in other.cwd {
+            if !self.cwd.contains(&way) {
+                self.cwd.push(way);
+            }
+        }
+        if self.cwd.len() > CWD_WAYS_MAX {
+            self.cwd = vec![Source::Any.into()];
+        }
+        if !Rc::ptr_eq(&self.vars, &other.vars) {
+            merge_vars(Rc::make_mut(&mut self.vars), &other.vars);
+        }
+        if !Rc::ptr_eq(&self.functions, &other.functions) {
+            let functions = Rc::make_mut(&mut self.functions);
+            other
+                .functions
+                .iter()
+                .for_each(|(name, body)| _ = functions.entry(name.clone()).or_insert_with(|| Rc::clone(body)));
+        }
+        if !Rc::ptr_eq(&self.aliases, &other.aliases) {
+            let aliases = Rc::make_mut(&mut self.aliases);
+            other
+                .aliases
+                .iter()
+                .for_each(|(name, text)| _ = aliases.entry(name.clone()).or_insert_with(|| text.clone()));
+        }
+        self.traps.extend(other.traps.into_iter().filter(|trap| !self.traps.contains(trap)).collect::<Vec<_>>());
+    }
+}
+
+/// Takes in the variables of a way that may have been gone instead.
+fn merge_vars(own: &mut BTreeMap<String, Var>, other: &BTreeMap<String, Var>) {
+    let missing = Var::Scalar(vec![Source::Unset.into()]);
+    for (name, var) in own.iter_mut() {
+        let more = other.get(name).unwrap_or(&missing);
+        if var != more {
+            merge_var(var, more);
+        }
+    }
+    for (name, var) in other {
+        if !own.contains_key(name) {
+            let mut var = var.clone();
+            merge_var(&mut var, &missing);
+            own.insert(name.clone(), var);
+        }
+    }
+}
+
+fn merge_var(own: &mut Var, other: &Var) {
+    match (own, other) {
+        (Var::Scalar(ways), Var::Scalar(more)) => {
+            ways.extend(more.iter().filter(|way| !ways.contains(way)).cloned().collect::<Vec<_>>());
+            *ways = limited(std::mem::take(ways));
+        }
+        (Var::Array(_), Var::Scalar(_)) => {}
+        (own, other) => *own = other.clone(),
+    }
+}
+
+/// Keeps a value within the ways that are followed.
+pub(super) fn limited(mut ways: Vec<Text>) -> Vec<Text> {
+    ways.dedup();
+    let is_long =
+        |way: &Text| way.pieces().len() > 256 || way.as_str().is_some_and(|text| text.len() > VALUE_BYTES_MAX);
+    if ways.len() > WAYS_MAX || ways.iter().any(is_long) {
+        let source = ways.iter().filter_map(Text::source).max().unwrap_or(Source::Any);
+        return vec![source.max(Source::Any).into()];
+    }
+    ways
+}
+
+/// What a judgement may cost.
+#[derive(Default)]
+pub(super) struct Budget {
+    steps: usize,
+    /// How deep it is just now.
+    pub(super) depth: usize,
+    /// Functions that are being called, each with the background jobs and pipelines that stood open at the call.
+    pub(super) calls: Vec<(Rc<Command>, usize)>,
+    /// Background jobs and pipelines that stand open.
+    pub(super) spawns: usize,
+    /// Aliases that are being followed.
+    pub(super) called: Vec<String>,
+}
+
+impl Budget {
+    /// Takes steps; `false` if there are more than are looked at.
+    pub(super) fn take(&mut self, steps: usize) -> bool {
+        self.steps = self.steps.saturating_add(steps);
+        self.steps <= STEPS_MAX
+    }
+
+    /// Takes the steps of a text that is read as code, before it is.
+    pub(super) fn take_text(&mut self, text: &str) -> bool {
+        self.take(1 + text.len() / STEP_BYTES)
+    }
+
+    pub(super) fn is_deep(&self) -> bool {
+        self.depth >= DEPTH_MAX
+    }
+
+    pub(super) fn has_calls(&self) -> bool {
+        self.calls.len() < CALLS_MAX
+    }
+}
+
+/// What this script put where, as far as later commands read or run it.
+#[derive(Default)]
+pub(super) struct Made {
+    /// What files hold.
+    pub(super) files: BTreeMap<String, Text>,
+    /// Other names of files: what each leads to.
+    pub(super) links: BTreeMap<String, Text>,
+    /// Scripts behind `>(…)`.
+    pub(super) sinks: BTreeMap<String, Rc<Script>>,
+}
+
+impl Made {
+    /// A path with the links that the script made followed.
+    pub(super) fn follow(&self, path: Text) -> Text {
+        let mut path = path;
+        for _ in 0..4 {
+            let known = path.head();
+            let leads = self.links.iter().find(|(from, _)| {
+                known.strip_prefix(from.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            });
+            let Some((from, to)) = leads else { return path };
+            path = to.clone().then(&path.strip_prefix(from).unwrap_or_default());
+        }
+        path
+    }
+}
