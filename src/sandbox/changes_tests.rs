@@ -200,7 +200,7 @@ fn too_much_is_refused_as_a_whole() {
     assert_eq!(collected, Err(CollectError::TooMany(3)));
     if !nix::unistd::geteuid().is_root() {
         fs::create_dir(scene.upper("closed")).unwrap();
-        fs::set_permissions(scene.upper("closed"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(scene.upper("closed"), fs::Permissions::from_mode(0o000)).unwrap();
         let collected = collect(&scene.layer, &scene.work(""), &CollectLimits::default());
         assert!(matches!(collected, Err(CollectError::Path { .. })), "{collected:?}");
     }

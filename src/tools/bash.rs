@@ -39,12 +39,13 @@ const VARIABLE_BYTES_MAX: usize = 100 * 1024;
 
 /// Restores the state, runs the command, and writes the new state to descriptor 0, which is a pipe to us: options, status,
 /// directory, background jobs, the rest, each ended by a NUL. The input is the terminal. What bash doesn't let be set again
-/// fails silently. Options and traps come last: they hold for the command, not for this. A command that sets a trap on EXIT
+/// fails silently. The command itself is a positional parameter: no read-only variable of the state can take its place.
+/// Options and traps come last: they hold for the command, not for this. A command that sets a trap on EXIT
 /// of its own leaves no state.
 const DRIVER: &str = r#"exec 3>&0
 { exec </dev/tty; } 2>/dev/null || exec </dev/null
 for __rc_v in "${!__RC_S@}"; do __rc_s+=${!__rc_v}; unset -v "$__rc_v"; done
-__rc_c=$__RC_COMMAND __rc_d=$__RC_DIR __rc_o=$__RC_OPTIONS
+set -- "$__RC_COMMAND" "$__RC_DIR" "$__RC_OPTIONS"
 unset -v __RC_COMMAND __RC_DIR __RC_OPTIONS
 builtin eval "$__rc_s" 2>/dev/null
 unset -v __rc_s __rc_v
@@ -58,7 +59,7 @@ trap '{
   { builtin declare -p; builtin declare -f; builtin declare -Fx; builtin alias -p; builtin shopt -p; } >&3
   builtin printf "\0end\0" >&3
 } 2>/dev/null' EXIT
-if builtin cd -- "$__rc_d"; then builtin eval "$__rc_o"$'\n'"$__rc_c" 3>&-; fi"#;
+if builtin cd -- "$2" || [[ . -ef $2 ]]; then builtin eval "$3"$'\nbuiltin set --\n'"$1" 3>&-; fi"#;
 
 /// What a command leaves for the next one.
 #[derive(Clone, Debug, Default)]

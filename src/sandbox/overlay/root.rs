@@ -115,7 +115,8 @@ pub(super) fn sockets(spec: &Spec) -> Vec<PathBuf> {
     }
     services::seen(|path| {
         let is_shown = shown.iter().any(|it| path.starts_with(it));
-        is_shown || !(is_copy && path.starts_with(&workspace)) && !hidden.iter().any(|it| path.starts_with(it))
+        let is_hidden = hidden.iter().any(|it| path.starts_with(it)) || is_copy && path.starts_with(&workspace);
+        is_shown || !is_hidden
     })
 }
 

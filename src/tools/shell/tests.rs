@@ -305,3 +305,32 @@ fn the_last_line_is_of_what_came_last_and_is_still_there_afterwards() {
         assert!(outcome(&output, &Note::None, Duration::ZERO).output.contains(last), "{printed}");
     }
 }
+
+/// What one command left must neither replace the next one nor keep it from running.
+#[test]
+fn no_state_takes_the_place_of_the_next_command() {
+    let long = "x=$(head -c 3000000 /dev/zero | tr '\\0' a)";
+    let longer = "x=$(head -c 30000000 /dev/zero | tr '\\0' a)";
+    for trick in [
+        "readonly __rc_c='echo evil' __rc_o='echo evil' __rc_d=/ PWD",
+        "readonly __RC_COMMAND='echo evil' __RC_DIR=/",
+        "readonly __rc_r=1 __rc_s=2 __rc_v=3",
+        "PROMPT_COMMAND='echo evil'; trap 'echo evil >/dev/null' DEBUG",
+        "trap 'true' EXIT",
+        "builtin() { :; }; eval() { echo evil; }; trap() { :; }",
+        "shopt -s expand_aliases; alias builtin='echo evil' set='echo evil' echo='echo evil'; unalias echo",
+        "set -- evil; set -euo pipefail",
+        long,
+        longer,
+    ] {
+        let mut scene = Scene::new();
+        let mut says = |command: &str| scene.run_within(Duration::from_secs(60), command, |_| None).output;
+        assert_eq!(says("before=yes"), "");
+        let _ = says(trick);
+        // With a read-only PWD each command says so, and runs.
+        let after = says("printf '%s %s %s' \"$before\" $# \"${x:+set}\"");
+        assert!(after.starts_with("yes 0 ") && !after.contains("evil"), "{trick}: {after}");
+        let after = says("printf '%s' still");
+        assert!(after.starts_with("still"), "{trick}: {after}");
+    }
+}
