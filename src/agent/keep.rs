@@ -114,9 +114,11 @@ impl Hands {
         shown.rows.insert(0, how_it_ended(outcome));
         let path = |change: &&&Change| change.path.display().to_string();
         let is_gone = |change: &&&Change| change.kind == ChangeKind::Deleted;
+        let is_directory = |change: &&&Change| matches!(change.kind, ChangeKind::Directory { .. });
         let action = Action::Keep {
             command: command.to_owned(),
-            writes: group.iter().filter(|it| !is_gone(it)).map(|it| path(&it)).collect(),
+            // A directory by itself runs nothing; what is in it is named.
+            writes: group.iter().filter(|it| !is_gone(it) && !is_directory(it)).map(|it| path(&it)).collect(),
             deletes: group.iter().filter(is_gone).map(|it| path(&it)).collect(),
         };
         Call {

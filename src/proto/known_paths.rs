@@ -505,6 +505,11 @@ pub fn is_startup(below_home: &[u8]) -> bool {
 pub fn protected(relative: &[u8]) -> Option<&'static str> {
     let folded = fold(relative);
     let parts: Vec<&[u8]> = folded.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
+    // Git leaves examples of hooks in each new repository, and never runs one that is named so.
+    if parts.last().is_some_and(|name| name.ends_with(b".sample")) && parts.iter().rev().nth(1) == Some(&&b"hooks"[..])
+    {
+        return None;
+    }
     let is_here = |name: &str| (0..parts.len()).any(|at| begins_with(&parts[at..], name));
     PROTECTED.iter().find(|(_, names)| names.iter().any(|name| is_here(name))).map(|(reason, _)| *reason)
 }

@@ -19,6 +19,8 @@ const HEAD: &str = "reedclaw-undo 1";
 const END: &str = "end";
 /// Threads that wait for the disk at once.
 const SYNCING_THREADS: usize = 8;
+/// The text of a step that a crash cut off.
+const CUT_OFF: &str = "changes that were cut off while they were made real, and finished afterwards";
 /// Of more files than this the whole file system is synced at once.
 const SYNCED_ALONE_MAX: usize = 64;
 /// Longest file that is compared with what a step left.
@@ -160,11 +162,19 @@ impl Steps {
             return Ok(None);
         };
         let left = self.apply(&intent, None, &mut || ())?;
+        if intent.steps.is_empty() {
+            // Changes of a command's copy, or of one file: they are a step as if nothing had happened.
+            let done = intent.changes.iter().filter(|it| !left.iter().any(|(path, _)| *path == it.path));
+            self.make(Kind::Command, CUT_OFF.to_owned(), Vec::new(), done.cloned().collect())?;
+        }
         let files = super::counted(intent.changes.len() - left.len().min(intent.changes.len()), "path");
         self.close(&intent)?;
         let left: Vec<String> = left.iter().map(|(path, why)| format!("{} ({why})", path.display())).collect();
         let left = if left.is_empty() { String::new() } else { format!("; left as they are: {}", left.join(", ")) };
-        Ok(Some(format!("an undo in {} was cut off; it is finished now: {files}{left}", self.root.path().display())))
+        Ok(Some(format!(
+            "changes in {} were cut off; they are finished now: {files}{left}",
+            self.root.path().display()
+        )))
     }
 
     /// The lock, while no command of a model runs.

@@ -68,9 +68,12 @@ pub struct Shown {
     pub files: Vec<FileChange>,
 }
 
-/// Why a changed path is protected; `None` if it isn't.
+/// Why a changed path is protected; `None` if it isn't. A directory by itself runs nothing.
 #[must_use]
 pub fn protection(change: &Change) -> Option<&'static str> {
+    if matches!(change.kind, ChangeKind::Directory { .. }) {
+        return None;
+    }
     known_paths::protected(change.path.as_os_str().as_bytes())
 }
 

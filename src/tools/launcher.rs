@@ -25,6 +25,14 @@ pub struct Terms {
     pub variables: Vec<(String, OsString)>,
 }
 
+impl Terms {
+    /// Whether the program gets more than its copy of the workspace: the network, or a path outside.
+    #[must_use]
+    pub fn is_wide(&self) -> bool {
+        self.network || !self.readable.is_empty() || !self.writable.is_empty()
+    }
+}
+
 /// Makes the command that starts a program with these arguments on these terms; fails, in words, if it can't be held.
 type Start = dyn Fn(&str, &[&str], &Terms) -> Result<Command, String> + Send + Sync;
 /// Makes the layers of a copy of the workspace.

@@ -161,7 +161,10 @@ impl Shell {
     fn command(&mut self, wish: &Wish<'_>, work: &mut Work<'_>) -> Result<Outcome, ToolError> {
         let Wish { command, cwd, limit, .. } = *wish;
         self.watch().map_err(failed)?;
-        let request = Request { command, cwd, state: &self.state, terms: self.with_jobs(&wish.terms) };
+        // What was approved is what runs: no function or variable of an earlier command comes along to the network.
+        let fresh = State::default();
+        let state = if wish.terms.is_wide() { &fresh } else { &self.state };
+        let request = Request { command, cwd, state, terms: self.with_jobs(&wish.terms) };
         let mut bash = Bash::start(&self.launcher, &self.spawner, &request).map_err(|error| not_started(&error))?;
         let started = Instant::now();
         if wish.in_background {
@@ -218,8 +221,10 @@ impl Shell {
             Ran::Done(output) => {
                 (self.state_before, self.cwd_before) = (self.state.clone(), self.cwd.clone());
                 if let Some(state) = &output.state {
-                    self.state = state.clone();
                     self.cwd.clone_from(&output.cwd);
+                    if !wish.terms.is_wide() {
+                        self.state = state.clone();
+                    }
                 }
                 work.copied = copied(wish.command, &bash, &output, wish.terms.network);
                 (output, Note::None)
