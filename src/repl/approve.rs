@@ -97,7 +97,7 @@ fn offered(question: &Question, has_shell: bool) -> Vec<Key> {
 /// # Errors
 /// Nobody can be asked any more.
 pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) -> Result<Answer, P::Gone> {
-    let is_change = !question.changes.is_empty();
+    let is_change = !question.changes.is_empty() || matches!(question.action, Action::Keep { .. });
     let offered = offered(question, person.has_shell());
     let (all, more) = (row(&offered, is_change), MORE.to_owned());
     let make = |look: Look| question_sheet(question, look);
