@@ -343,7 +343,9 @@ impl Gate {
     /// Why a call that is denied may not run: a code and words.
     #[must_use]
     pub fn denial(&self, verdict: &Verdict, can_ask: bool) -> (&'static str, String) {
-        let why = reasons(verdict);
+        // What it lacks in the jail is what a model can do something about.
+        let needs: Vec<String> = verdict.needs.iter().map(ToString::to_string).collect();
+        let why = if needs.is_empty() || verdict.risk == Risk::Blocked { reasons(verdict) } else { needs.join("; ") };
         let Rules { autonomy, high, .. } = &self.options.rules;
         match (autonomy, verdict.risk) {
             (_, Risk::Blocked) => ("policy", why),
