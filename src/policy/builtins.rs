@@ -8,7 +8,7 @@ use super::place::Zone;
 use super::programs::listed;
 use super::shell::Var;
 use super::walk::Walk;
-use crate::proto::action::{Effect, Risk, WriteKind};
+use crate::proto::action::{Effect, WriteKind};
 
 impl Walk<'_, '_> {
     /// Runs a builtin; `None` if it isn't one that needs the shell's state.
@@ -20,7 +20,7 @@ impl Walk<'_, '_> {
             "unset" => {
                 words.iter().for_each(|word| self.subscripts(word));
                 for word in words.iter().filter_map(Text::as_str) {
-                    Rc::make_mut(&mut self.shell.vars).remove(word);
+                    self.shell.put(word, None);
                     Rc::make_mut(&mut self.shell.functions).remove(word);
                 }
             }
@@ -58,8 +58,7 @@ impl Walk<'_, '_> {
                 );
                 let name = words.get(1)?;
                 self.subscripts(name);
-                self.sets(name.lossy(), std::slice::from_ref(&printed), false);
-                self.shell.set(name.lossy(), vec![printed]);
+                self.gives(name.lossy(), printed, false);
             }
             "test" | "[" => {
                 words.iter().for_each(|word| self.subscripts(word));
@@ -74,7 +73,7 @@ impl Walk<'_, '_> {
     fn source(&mut self, words: &[Text]) -> Option<Text> {
         let words = if words.first().is_some_and(|word| word.as_str() == Some("--")) { &words[1..] } else { words };
         let Some(file) = words.first().cloned() else { return Some(nothing()) };
-        self.found.note(Risk::High, "script", format!("runs the script {}", file.shown()));
+        self.found.high("script", format!("runs the script {}", file.shown()));
         self.absolute(&file).iter().for_each(|path| self.found.reads(path));
         let text = self.content(&file);
         let outer = self.shell.positional.clone();
@@ -165,8 +164,7 @@ impl Walk<'_, '_> {
                 // `declare -a x='(a b)'` is read once more, as an array.
                 Some((_, value)) if flags.contains(['a', 'A']) && value.head().starts_with('(') => _ = self.code(word),
                 Some((name, value)) if name.as_str().is_some() => {
-                    self.sets(name.lossy(), std::slice::from_ref(&value), is_export);
-                    self.shell.set(name.lossy(), vec![value]);
+                    self.gives(name.lossy(), value, is_export);
                 }
                 Some(_) => self.doubt("sets a variable whose name isn't known"),
                 None if word.as_str().is_none() => self.doubt("declares what isn't known"),
@@ -200,6 +198,12 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Gives a variable a value.
+    fn gives(&mut self, name: &str, value: Text, is_environment: bool) {
+        self.sets(name, std::slice::from_ref(&value), is_environment);
+        self.shell.set(name, vec![value]);
+    }
+
     /// A variable is set: what that changes for other programs, or for the shell itself.
     pub(super) fn sets(&mut self, name: &str, value: &[Text], is_environment: bool) {
         let of_shell = listed("of-the-shell").contains(&name)
@@ -209,41 +213,35 @@ impl Walk<'_, '_> {
             return;
         }
         self.found.effect(Effect::Define { name: name.to_owned() });
-        self.found.note(Risk::High, "environment", format!("sets {name}, which may change what other programs run"));
+        self.found.high("environment", format!("sets {name}, which may change what other programs run"));
         for way in value {
             if name.starts_with("PS") || name == "PROMPT_COMMAND" {
                 self.prompt(way);
             }
             if name == "HISTFILE" {
-                self.absolute(way)
-                    .iter()
-                    .filter(|path| self.found.map.zone(path) > Zone::Outside)
-                    .cloned()
-                    .collect::<Vec<_>>()
-                    .iter()
-                    .for_each(|path| self.found.writes(path, WriteKind::Append));
+                for path in self.absolute(way) {
+                    if self.found.map.zone(&path) > Zone::Outside {
+                        self.found.writes(&path, WriteKind::Append);
+                    }
+                }
             }
             // What other programs may run.
-            let code = way
-                .as_str()
-                .and_then(|text| text.split_once("() {"))
-                .map(|(_, body)| Text::from(body.trim_end_matches('}')));
             let is_code = !way.is_empty() && listed("run-by-others").iter().any(|part| name.contains(part));
-            if let Some(code) = code {
-                self.suspect(|walk| walk.code(&code));
+            if let Some((_, body)) = way.lossy().split_once("() {") {
+                self.suspect(|walk| walk.code(&body.trim_end_matches('}').into()));
             } else if is_code {
-                let code = way.strip_prefix("!").unwrap_or_else(|| way.clone());
-                self.suspect(|walk| walk.code(&code));
+                self.suspect(|walk| walk.code(&way.strip_prefix("!").unwrap_or_else(|| way.clone())));
             }
         }
     }
 
     pub(super) fn define_alias(&mut self, name: &str, text: &Text) {
         self.found.effect(Effect::Define { name: format!("alias {name}") });
-        self.found.note(Risk::High, "environment", format!("gives {name} another meaning"));
-        self.budget.called.push(name.to_owned());
-        self.suspect(|walk| walk.code(text));
-        self.budget.called.pop();
+        self.found.high("environment", format!("gives {name} another meaning"));
+        self.aliased(name.to_owned(), |walk| {
+            walk.suspect(|walk| walk.code(text));
+            nothing()
+        });
         Rc::make_mut(&mut self.shell.aliases).insert(name.to_owned(), text.code());
     }
 
@@ -287,8 +285,7 @@ impl Walk<'_, '_> {
         let fields: Vec<Text> = line.split(char::is_whitespace).into_iter().filter(|field| !field.is_empty()).collect();
         if let Some(array) = array {
             let items = fields.into_iter().enumerate().map(|(at, field)| (at.to_string(), field)).collect();
-            Rc::make_mut(&mut self.shell.vars).insert(array.shown(), Var::Array(items));
-            return;
+            return self.shell.put(&array.shown(), Some(Var::Array(items)));
         }
         let reply = Text::from("REPLY");
         let names = if names.is_empty() { vec![&reply] } else { names };
@@ -298,8 +295,7 @@ impl Walk<'_, '_> {
                 false => fields.get(at).cloned().unwrap_or_default(),
             };
             let value = if line.is_open() && value.is_empty() { line.clone() } else { value };
-            self.sets(name.lossy(), std::slice::from_ref(&value), false);
-            self.shell.set(name.lossy(), vec![value]);
+            self.gives(name.lossy(), value, false);
         }
     }
 
@@ -313,7 +309,7 @@ impl Walk<'_, '_> {
         self.sets(&name, std::slice::from_ref(&data), false);
         let items = data.split(|c| c == '\n' || c == '\0').into_iter().filter(|item| !item.is_empty()).take(64);
         let items = items.enumerate().map(|(at, item)| (at.to_string(), item)).collect();
-        Rc::make_mut(&mut self.shell.vars).insert(name, Var::Array(items));
+        self.shell.put(&name, Some(Var::Array(items)));
     }
 
     /// `which`, `command -v`: the name itself stands for the path.

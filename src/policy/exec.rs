@@ -28,18 +28,19 @@ fn is_shell(name: &str) -> bool {
 impl Walk<'_, '_> {
     /// Runs a command by its words.
     pub(super) fn exec(&mut self, argv: Vec<Text>) -> Text {
-        if !self.takes(1 + argv.len() / 4) {
-            return Source::Any.into();
-        }
-        self.deeper(|walk| walk.exec_here(argv, true))
+        self.exec_as(argv, true)
     }
 
     /// Runs a command that is neither a function nor an alias.
     pub(super) fn exec_program(&mut self, argv: Vec<Text>) -> Text {
+        self.exec_as(argv, false)
+    }
+
+    fn exec_as(&mut self, argv: Vec<Text>, may_be_function: bool) -> Text {
         if !self.takes(1 + argv.len() / 4) {
             return Source::Any.into();
         }
-        self.deeper(|walk| walk.exec_here(argv, false))
+        self.deeper(|walk| walk.exec_here(argv, may_be_function))
     }
 
     fn exec_here(&mut self, mut argv: Vec<Text>, may_be_function: bool) -> Text {
@@ -49,7 +50,7 @@ impl Walk<'_, '_> {
             let name = first.without_unset();
             match name.is_empty() {
                 true if argv.len() > 1 => {
-                    self.found.note(Risk::High, "unknown-command", "which command runs isn't known");
+                    self.found.high("unknown-command", "which command runs isn't known");
                     return self.exec_here(argv[1..].to_vec(), true);
                 }
                 true => {}
@@ -69,7 +70,8 @@ impl Walk<'_, '_> {
         let Some(name) = name.as_str().map(str::to_owned) else { return self.unknown_command(&argv) };
         if may_be_function {
             if let Some(text) = self.shell.aliases.get(&name).cloned().filter(|_| !self.budget.called.contains(&name)) {
-                return self.alias(name, &text, &argv);
+                let words: Vec<String> = argv[1..].iter().map(Text::quoted).collect();
+                return self.aliased(name, |walk| walk.text(&format!("{text} {}", words.join(" "))));
             }
             if let Some(body) = self.shell.functions.get(&name).cloned() {
                 return self.call(&name, &body, &argv);
@@ -85,7 +87,7 @@ impl Walk<'_, '_> {
             self.found.block("unknown-command", "runs a command that came over the network or out of a decoder");
             return Source::Program.into();
         }
-        self.found.note(Risk::High, "unknown-command", format!("which command runs isn't known: {}", name.shown()));
+        self.found.high("unknown-command", format!("which command runs isn't known: {}", name.shown()));
         let last = name.split(|c| c == '/').pop().unwrap_or_default();
         let mut names: Vec<&str> = Vec::new();
         if let Some(known) = last.as_str() {
@@ -115,10 +117,10 @@ impl Walk<'_, '_> {
         self.found.needs.truncate(needs);
     }
 
-    fn alias(&mut self, name: String, text: &str, argv: &[Text]) -> Text {
+    /// Walks through what an alias means; itself it isn't looked up there.
+    pub(super) fn aliased(&mut self, name: String, walk: impl FnOnce(&mut Self) -> Text) -> Text {
         self.budget.called.push(name);
-        let words: Vec<String> = argv[1..].iter().map(Text::quoted).collect();
-        let printed = self.text(&format!("{text} {}", words.join(" ")));
+        let printed = walk(self);
         self.budget.called.pop();
         printed
     }
@@ -152,11 +154,7 @@ impl Walk<'_, '_> {
         let zone = paths.iter().map(|path| self.found.map.zone(path)).max().unwrap_or(Zone::Unknown);
         if !matches!(zone, Zone::System) || name.is_empty() {
             self.forbidden_command(&name);
-            self.found.note(
-                Risk::High,
-                "local-program",
-                format!("runs a program whose contents aren't known: {written}"),
-            );
+            self.found.high("local-program", format!("runs a program whose contents aren't known: {written}"));
             paths.iter().filter(|_| zone > Zone::Unknown).for_each(|path| self.found.reads(path));
             // A copy of a program is that program.
             if listed("destroyers").contains(&name.as_str()) && zone != Zone::Own {
@@ -182,7 +180,6 @@ impl Walk<'_, '_> {
         if let Some(printed) = self.builtin(name, words) {
             return printed;
         }
-        // A copy or link of a program that this script made, found by `PATH`.
         let (home, workspace) = (self.context.rules.home.clone(), self.context.rules.workspace.clone());
         let input = self.input.clone();
         let acts = {
@@ -212,7 +209,7 @@ impl Walk<'_, '_> {
             && (!self.made.files.is_empty()
                 || words.iter().any(|word| matches!(word.lossy(), "-" | "-f-" | "/dev/stdin")))
         {
-            self.found.note(Risk::High, "script", "builds or runs what this command has just written");
+            self.found.high("script", "builds or runs what this command has just written");
         }
         let named = |path: &Text| acts.iter().any(|act| matches!(act, Act::List(own) | Act::Read(own) if own == path));
         for word in words {
@@ -223,7 +220,7 @@ impl Walk<'_, '_> {
             match self.found.map.zone(&path) {
                 Zone::Credentials | Zone::Own => self.suspect_path(&path, false),
                 Zone::Forbidden | Zone::Startup if is_build => {
-                    self.found.note(Risk::High, "unknown-path", format!("may read or write {}", path.shown()));
+                    self.found.high("unknown-path", format!("may read or write {}", path.shown()));
                 }
                 _ => {}
             }
@@ -250,7 +247,7 @@ impl Walk<'_, '_> {
             self.found.writes(&inside, WriteKind::Write);
         }
         if changes && self.found.elsewhere == Elsewhere::Here {
-            self.found.note(Risk::High, "outside", format!("{name} works outside the workspace, in {}", cwd.shown()));
+            self.found.high("outside", format!("{name} works outside the workspace, in {}", cwd.shown()));
             self.found.need(Need::Write { path: cwd.shown() });
         }
     }
@@ -262,7 +259,7 @@ impl Walk<'_, '_> {
         if let Some(text) = self.written(&local) {
             return self.script_text(name, &text, words);
         }
-        self.found.note(Risk::High, "unknown-program", format!("{name} isn't a program that ReedClaw knows"));
+        self.found.high("unknown-program", format!("{name} isn't a program that ReedClaw knows"));
         let runs = listed("exec-runs");
         let mut is_code = false;
         for (at, word) in words.iter().enumerate().take(32) {
@@ -290,31 +287,25 @@ impl Walk<'_, '_> {
             _ => path.clone(),
         };
         for path in self.absolute(&path) {
+            let is_deep = path.as_str().is_some_and(|it| it.matches('/').count() > 1);
             match self.found.map.zone(&path) {
-                Zone::Credentials | Zone::Own | Zone::Device => self.suspect(|walk| {
-                    if writes {
-                        walk.found.writes(&path, WriteKind::Write)
-                    } else {
-                        walk.found.reads(&path)
-                    }
-                    nothing()
-                }),
-                Zone::System | Zone::Startup | Zone::Forbidden
-                    if writes && path.as_str().is_some_and(|it| it.matches('/').count() > 1) =>
-                {
-                    self.suspect(|walk| {
-                        walk.found.writes(&path, WriteKind::Write);
-                        nothing()
-                    });
-                }
-                Zone::Forbidden => self.suspect(|walk| {
-                    walk.found.reads(&path);
-                    nothing()
-                }),
+                Zone::Credentials | Zone::Own | Zone::Device => self.suspect_file(&path, writes),
+                Zone::System | Zone::Startup | Zone::Forbidden if writes && is_deep => self.suspect_file(&path, true),
+                Zone::Forbidden => self.suspect_file(&path, false),
                 Zone::Home | Zone::Startup => self.found.need(Need::Read { path: path.shown() }),
                 _ => {}
             }
         }
+    }
+
+    fn suspect_file(&mut self, path: &Text, writes: bool) {
+        self.suspect(|walk| {
+            match writes {
+                true => walk.found.writes(path, WriteKind::Write),
+                false => walk.found.reads(path),
+            }
+            nothing()
+        });
     }
 
     /// Carries out what a plan says; gives what is printed.
@@ -328,12 +319,7 @@ impl Walk<'_, '_> {
             }
         }
         self.shell.cwd = if name == "eval" { std::mem::take(&mut self.shell.cwd) } else { cwd };
-        for (name, var) in assigned {
-            match var {
-                Some(var) => _ = Rc::make_mut(&mut self.shell.vars).insert(name, var),
-                None => _ = Rc::make_mut(&mut self.shell.vars).remove(&name),
-            }
-        }
+        assigned.into_iter().for_each(|(name, var)| self.shell.put(&name, var));
         printed
     }
 
@@ -345,11 +331,7 @@ impl Walk<'_, '_> {
             Act::Write(path, how) => self.changes(&path, how),
             // Without a value of its variable it is no path at all.
             Act::Tree(path, _) if path.has_unset() && path.without_unset().is_empty() => {
-                self.found.note(
-                    Risk::High,
-                    "unknown-tree",
-                    format!("changes all below a path that isn't known: {}", path.shown()),
-                );
+                self.found.high("unknown-tree", format!("changes all below a path that isn't known: {}", path.shown()));
             }
             Act::Tree(path, how) if !path.is_empty() => {
                 self.absolute(&path).iter().for_each(|path| self.found.whole_tree(path, how));
@@ -406,7 +388,6 @@ impl Walk<'_, '_> {
     fn changes(&mut self, path: &Text, how: WriteKind) {
         for path in self.absolute(path) {
             self.found.writes(&path, how);
-            // What it held isn't known any longer.
             if how != WriteKind::Mode
                 && let Some(text) = path.as_str().and_then(|name| self.made.files.get_mut(name))
             {
@@ -427,12 +408,7 @@ impl Walk<'_, '_> {
                 words = &words[1..];
             }
             let printed = if words.is_empty() { Source::Program.into() } else { self.exec_program(words.to_vec()) };
-            for (name, var) in assigned {
-                match var {
-                    Some(var) => _ = Rc::make_mut(&mut self.shell.vars).insert(name, var),
-                    None => _ = Rc::make_mut(&mut self.shell.vars).remove(&name),
-                }
-            }
+            assigned.into_iter().for_each(|(name, var)| self.shell.put(&name, var));
             return printed;
         }
         match words {
@@ -488,10 +464,8 @@ impl Walk<'_, '_> {
         } else if let Some(meaning) =
             self.shell.aliases.get(&name).cloned().filter(|_| !self.budget.called.contains(&name))
         {
-            self.budget.called.push(name);
             let code = meaning.strip_prefix('!').map_or_else(|| format!("git {meaning}"), str::to_owned);
-            self.subshell(|walk| walk.code(&code.into()));
-            self.budget.called.pop();
+            self.aliased(name, |walk| walk.subshell(|walk| walk.code(&code.into())));
         }
     }
 
@@ -503,9 +477,9 @@ impl Walk<'_, '_> {
         }
         match code.source() {
             Some(Source::File) if code.is_all_unknown() => {
-                self.found.note(Risk::High, "script", "runs a script whose contents aren't known")
+                self.found.high("script", "runs a script whose contents aren't known")
             }
-            Some(_) => self.found.note(Risk::High, "unknown-code", "runs code of which a part isn't known"),
+            Some(_) => self.found.high("unknown-code", "runs code of which a part isn't known"),
             None => {}
         }
         let text = code.code();
@@ -555,7 +529,7 @@ impl Walk<'_, '_> {
         let is_code =
             is_shell(name) || matches!(programs::handler_of(name), "later") || name == "script" || name == "run-parts";
         if text.is_all_unknown() && !text.is_foreign() {
-            self.found.note(Risk::High, "script", format!("{name} runs {}, whose contents aren't known", path.shown()));
+            self.found.high("script", format!("{name} runs {}, whose contents aren't known", path.shown()));
             return Source::Program.into();
         }
         match is_code {
@@ -571,11 +545,9 @@ impl Walk<'_, '_> {
         let Some(given) = programs::read(name, words) else { return nothing() };
         let (mut is_code, mut reads_input, mut only_parses) = (false, false, false);
         for word in words.iter().take(words.len() - given.rest.len()) {
-            let head = word.head();
-            is_code |= head == "--command"
-                || head.starts_with(['-', '+']) && !head.starts_with("--") && head.contains(['c', 'C']);
-            reads_input |= head.starts_with('-') && !head.starts_with("--") && head.contains('s');
-            only_parses |= head.starts_with('-') && !head.starts_with("--") && head.contains('n') && name != "pwsh";
+            is_code |= word.as_str() == Some("--command") || word.has_letter('c') || word.has_letter('C');
+            reads_input |= word.has_letter('s');
+            only_parses |= word.has_letter('n') && name != "pwsh";
         }
         for file in given.values("script").cloned().collect::<Vec<_>>() {
             self.subshell(|walk| walk.script_file("bash", &file, &[]));
@@ -605,7 +577,7 @@ impl Walk<'_, '_> {
                     })
                 }),
                 None => {
-                    self.found.note(Risk::High, "interactive", format!("{name} waits for commands"));
+                    self.found.high("interactive", format!("{name} waits for commands"));
                     nothing()
                 }
             },

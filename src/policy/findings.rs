@@ -44,6 +44,10 @@ impl<'m, 'a> Findings<'m, 'a> {
         }
     }
 
+    pub(super) fn high(&mut self, rule: &'static str, text: impl Into<String>) {
+        self.note(Risk::High, rule, text);
+    }
+
     pub(super) fn block(&mut self, rule: &'static str, text: impl Into<String>) {
         self.note(Risk::Blocked, rule, text);
     }
@@ -59,7 +63,7 @@ impl<'m, 'a> Findings<'m, 'a> {
 
     pub(super) fn effect(&mut self, effect: Effect) {
         if self.effects.len() >= EFFECTS_MAX {
-            self.note(Risk::High, "not-understood", "too many effects to list");
+            self.high("not-understood", "too many effects to list");
         } else if !self.effects.contains(&effect) {
             self.effects.push(effect);
         }
@@ -92,10 +96,10 @@ impl<'m, 'a> Findings<'m, 'a> {
             Zone::System if is_for_all(path) => {}
             Zone::Sink | Zone::Temporary | Zone::Workspace | Zone::Protected if !path.is_open() => {}
             Zone::Unknown | Zone::Sink | Zone::Temporary | Zone::Workspace | Zone::Protected => {
-                self.note(Risk::High, "unknown-path", format!("reads a path that isn't known: {shown}"));
+                self.high("unknown-path", format!("reads a path that isn't known: {shown}"));
             }
             zone => {
-                self.note(Risk::High, "read-outside", format!("reads outside the workspace: {shown}"));
+                self.high("read-outside", format!("reads outside the workspace: {shown}"));
                 self.needs_to_read(zone, path);
             }
         }
@@ -113,10 +117,10 @@ impl<'m, 'a> Findings<'m, 'a> {
             Zone::Own => self.block("own-files", format!("looks into ReedClaw's own files: {shown}")),
             Zone::Sink | Zone::Temporary | Zone::Workspace | Zone::Protected | Zone::Unknown if !path.is_open() => {}
             Zone::Unknown | Zone::Sink | Zone::Temporary | Zone::Workspace | Zone::Protected => {
-                self.note(Risk::High, "unknown-path", format!("looks at a path that isn't known: {shown}"));
+                self.high("unknown-path", format!("looks at a path that isn't known: {shown}"));
             }
             zone => {
-                self.note(Risk::High, "read-outside", format!("looks outside the workspace: {shown}"));
+                self.high("read-outside", format!("looks outside the workspace: {shown}"));
                 self.needs_to_read(zone, path);
             }
         }
@@ -166,7 +170,7 @@ impl<'m, 'a> Findings<'m, 'a> {
         let text = format!("{verb} {shown}");
         let zone = self.map.zone(&path);
         if !self.is_here() {
-            return self.note(Risk::High, "elsewhere", format!("{text}, on another machine"));
+            return self.high("elsewhere", format!("{text}, on another machine"));
         }
         match zone {
             Zone::Own => self.block("own-files", format!("{text}, ReedClaw's own")),
@@ -181,13 +185,13 @@ impl<'m, 'a> Findings<'m, 'a> {
                 if self.map.rules.workspace_only || is_gone {
                     self.block("outside-workspace", format!("{text}, outside the workspace"));
                 } else {
-                    self.note(Risk::High, "outside", format!("{text}, outside the workspace"));
+                    self.high("outside", format!("{text}, outside the workspace"));
                 }
                 self.need(Need::Write { path: shown });
             }
-            Zone::Unknown => self.note(Risk::High, "unknown-path", format!("{verb} a path that isn't known: {shown}")),
+            Zone::Unknown => self.high("unknown-path", format!("{verb} a path that isn't known: {shown}")),
             Zone::Protected => {
-                self.note(Risk::High, "protected", format!("{text}, which makes other programs run things"));
+                self.high("protected", format!("{text}, which makes other programs run things"));
             }
             Zone::Sink if matches!(how, WriteKind::Write | WriteKind::Append) => {}
             Zone::Sink => self.block("device", format!("{text}, a device")),
@@ -220,11 +224,7 @@ impl<'m, 'a> Findings<'m, 'a> {
         if is_vital(&place) || path.has_unset() && !path.without_unset().is_empty() && is_vital(&empty) {
             self.block(rule, format!("{verb} {} and all below it", path.shown()));
         } else if place.is_open {
-            self.note(
-                Risk::High,
-                "unknown-tree",
-                format!("{verb} all below a path that isn't known: {}", path.shown()),
-            );
+            self.high("unknown-tree", format!("{verb} all below a path that isn't known: {}", path.shown()));
         }
         self.writes(path, how);
     }
@@ -246,7 +246,7 @@ impl<'m, 'a> Findings<'m, 'a> {
         }
         self.effect(Effect::Net { host: host.to_owned() });
         let text = if host.is_empty() { "uses the network".to_owned() } else { format!("speaks to {host}") };
-        self.note(Risk::High, "network", text);
+        self.high("network", text);
         if !is_loopback(host) {
             self.need(Need::Network { host: host.to_owned() });
         }

@@ -150,7 +150,7 @@ pub fn judge(action: &Action, context: &Context<'_>) -> Verdict {
         Action::Shell { .. } => {}
         Action::Inert { name } => found.note(Risk::Low, "inert", format!("{name} touches nothing outside")),
         Action::External { name } => {
-            found.note(Risk::High, "external", format!("{name} is a tool that somebody else made"));
+            found.high("external", format!("{name} is a tool that somebody else made"));
         }
         Action::Http { method, url } => http(&mut found, method, url),
         Action::Read { path } | Action::List { path } | Action::Write { path } | Action::Delete { path } => {
@@ -179,7 +179,7 @@ fn finish(mut found: Findings<'_, '_>, context: &Context<'_>, action: &Action) -
     let decision = if is_held { decide_command(risk, &found.needs, context) } else { decide(risk, context) };
     if is_line && context.hold == Hold::Nothing && risk == Risk::High {
         let text = "no sandbox works here, and this isn't proved harmless; install bubblewrap";
-        found.note(Risk::High, "no-sandbox", text);
+        found.high("no-sandbox", text);
     }
     if found.reasons.is_empty() {
         found.note(Risk::Low, "reads", "it only looks, and only where it may");
@@ -265,8 +265,8 @@ fn http(found: &mut Findings<'_, '_>, method: &str, url: &str) {
         ("GET" | "HEAD", _) if is_allowed => {
             found.note(Risk::Low, "allowed-domain", format!("{host} is in security.allow_domains"))
         }
-        ("GET" | "HEAD", _) => found.note(Risk::High, "network", format!("speaks to {host}")),
-        _ => found.note(Risk::High, "network", format!("sends {method} to {host}")),
+        ("GET" | "HEAD", _) => found.high("network", format!("speaks to {host}")),
+        _ => found.high("network", format!("sends {method} to {host}")),
     }
 }
 
@@ -340,11 +340,11 @@ fn file(found: &mut Findings<'_, '_>, context: &Context<'_>, action: &Action, pa
                 Action::Delete { .. } if is_keep => {
                     found.note(Risk::Medium, "delete", format!("deletes {path}"));
                 }
-                Action::Delete { .. } => found.note(Risk::High, "delete", format!("deletes {path}")),
+                Action::Delete { .. } => found.high("delete", format!("deletes {path}")),
                 _ => found.note(Risk::Medium, "write", format!("writes {path}")),
             },
             Zone::Protected => {
-                found.note(Risk::High, "protected", format!("{path} makes other programs run things"));
+                found.high("protected", format!("{path} makes other programs run things"));
             }
             Zone::Own => found.block("own-files", format!("{path} is ReedClaw's own")),
             Zone::Forbidden => found.block("forbidden-path", format!("{path} is in security.forbidden_paths")),
@@ -359,7 +359,7 @@ fn file(found: &mut Findings<'_, '_>, context: &Context<'_>, action: &Action, pa
             _ if context.rules.workspace_only || is_keep => {
                 found.block("outside-workspace", format!("{path} is outside the workspace"));
             }
-            _ => found.note(Risk::High, "outside", format!("{path} is outside the workspace")),
+            _ => found.high("outside", format!("{path} is outside the workspace")),
         }
     }
 }

@@ -39,8 +39,9 @@ impl Source {
         Self::VARIABLES.iter().find(|(_, own)| *own == name).map(|(source, _)| *source)
     }
 
-    fn variable(self) -> &'static str {
-        Self::VARIABLES.iter().find(|(own, _)| *own == self).map_or("__anything", |(_, name)| name)
+    fn variable(self) -> String {
+        let name = Self::VARIABLES.iter().find(|(own, _)| *own == self).map_or("__anything", |(_, name)| name);
+        format!("${{{name}}}")
     }
 }
 
@@ -78,6 +79,14 @@ impl From<String> for Text {
 impl From<Source> for Text {
     fn from(source: Source) -> Self {
         Self { pieces: vec![Piece::Unknown(source)] }
+    }
+}
+
+impl FromIterator<Piece> for Text {
+    fn from_iter<I: IntoIterator<Item = Piece>>(pieces: I) -> Self {
+        let mut made = Self::default();
+        pieces.into_iter().for_each(|piece| made.push(piece));
+        made
     }
 }
 
@@ -184,10 +193,7 @@ impl Text {
 
     /// The text with each unset variable empty.
     pub(super) fn without_unset(&self) -> Self {
-        let mut made = Self::default();
-        let pieces = self.pieces.iter().filter(|piece| **piece != Piece::Unknown(Source::Unset));
-        pieces.for_each(|piece| made.push(piece.clone()));
-        made
+        self.pieces.iter().filter(|piece| **piece != Piece::Unknown(Source::Unset)).cloned().collect()
     }
 
     pub(super) fn has_unset(&self) -> bool {
@@ -196,18 +202,12 @@ impl Text {
 
     /// The text with its patterns as plain characters.
     pub(super) fn dead(&self) -> Self {
-        if !self.has_pattern() {
-            return self.clone();
-        }
-        let mut made = Self::default();
-        for piece in &self.pieces {
-            match piece {
-                Piece::Star => made.push_str("*"),
-                Piece::One => made.push_str("?"),
-                piece => made.push(piece.clone()),
-            }
-        }
-        made
+        let plain = |piece: &Piece| match piece {
+            Piece::Star => Piece::Known("*".to_owned()),
+            Piece::One => Piece::Known("?".to_owned()),
+            piece => piece.clone(),
+        };
+        self.pieces.iter().map(plain).collect()
     }
 
     /// The text with its pattern characters alive, as a word outside quotes has them.
@@ -270,9 +270,7 @@ impl Text {
     /// The text without these characters at its beginning.
     pub(super) fn strip_prefix(&self, prefix: &str) -> Option<Self> {
         let rest = self.head().strip_prefix(prefix)?;
-        let mut made = Self::from(rest);
-        self.pieces.iter().skip(1).for_each(|piece| made.push(piece.clone()));
-        Some(made)
+        Some([Piece::Known(rest.to_owned())].into_iter().chain(self.pieces.iter().skip(1).cloned()).collect())
     }
 
     /// What comes before and after the first of these characters.
@@ -282,12 +280,16 @@ impl Text {
         let (before, after) = text.split_once(at)?;
         let mut first = Self { pieces: self.pieces[..position].to_vec() };
         first.push_str(before);
-        let mut second = Self::from(after);
-        self.pieces[position + 1..].iter().for_each(|piece| second.push(piece.clone()));
-        Some((first, second))
+        let after = Piece::Known(after.to_owned());
+        Some((first, [after].into_iter().chain(self.pieces[position + 1..].iter().cloned()).collect()))
     }
 
-    /// The text without blanks and line ends at its end.
+    /// Whether it is an option of one dash with this letter.
+    pub(super) fn has_letter(&self, letter: char) -> bool {
+        self.head().starts_with('-') && !self.head().starts_with("--") && self.head().contains(letter)
+    }
+
+    /// The text without line ends at its end.
     pub(super) fn trim_end_lines(mut self) -> Self {
         if let Some(Piece::Known(last)) = self.pieces.last_mut() {
             last.truncate(last.trim_end_matches('\n').len());
@@ -298,49 +300,35 @@ impl Text {
         self
     }
 
+    /// Writes it, each kind of part in its own way.
+    fn rendered(&self, known: impl Fn(&str) -> String, unknown: impl Fn(Source) -> String) -> String {
+        let part = |piece: &Piece| match piece {
+            Piece::Known(text) => known(text),
+            Piece::Star => "*".to_owned(),
+            Piece::One => "?".to_owned(),
+            Piece::Unknown(source) => unknown(*source),
+        };
+        self.pieces.iter().map(part).collect()
+    }
+
     /// Writes it for a person: a part that isn't known is `?`.
     pub(super) fn shown(&self) -> String {
-        let mut made = String::new();
-        for piece in &self.pieces {
-            match piece {
-                Piece::Known(text) => made.push_str(text),
-                Piece::Star => made.push('*'),
-                Piece::One | Piece::Unknown(_) => made.push('?'),
-            }
-        }
-        made
+        self.rendered(str::to_owned, |_| "?".to_owned())
     }
 
     /// Writes it as code of a shell: a variable stands for each part that isn't known.
     pub(super) fn code(&self) -> String {
-        let mut made = String::new();
-        for piece in &self.pieces {
-            match piece {
-                Piece::Known(text) => made.push_str(text),
-                Piece::Star => made.push('*'),
-                Piece::One => made.push('?'),
-                Piece::Unknown(source) => made.push_str(&format!("${{{}}}", source.variable())),
-            }
-        }
-        made
+        self.rendered(str::to_owned, Source::variable)
     }
 
     /// Writes it as one word of a shell's code.
     pub(super) fn quoted(&self) -> String {
-        let mut made = String::new();
-        for piece in &self.pieces {
-            match piece {
-                Piece::Known(text)
-                    if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./:=,@%+".contains(&byte)) =>
-                {
-                    made.push_str(text);
-                }
-                Piece::Known(text) => made.push_str(&format!("'{}'", text.replace('\'', "'\\''"))),
-                Piece::Star => made.push('*'),
-                Piece::One => made.push('?'),
-                Piece::Unknown(source) => made.push_str(&format!("${{{}}}", source.variable())),
-            }
-        }
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=,@%+".contains(&byte);
+        let quote = |text: &str| match text.bytes().all(is_plain) {
+            true => text.to_owned(),
+            false => format!("'{}'", text.replace('\'', "'\\''")),
+        };
+        let made = self.rendered(quote, Source::variable);
         if made.is_empty() { "''".to_owned() } else { made }
     }
 
@@ -353,33 +341,24 @@ impl Text {
         if name.starts_with('.') && matches!(self.pieces.first(), Some(Piece::Star | Piece::One)) {
             return false;
         }
-        let mut pattern: Vec<Option<char>> = Vec::new();
-        let mut stars: Vec<bool> = Vec::new();
+        // A character, or any one; with `true` any number of them.
+        let mut pattern: Vec<(Option<char>, bool)> = Vec::new();
         for piece in &self.pieces {
             match piece {
-                Piece::Known(text) => text.chars().for_each(|c| {
-                    pattern.push(Some(c));
-                    stars.push(false);
-                }),
-                Piece::One => {
-                    pattern.push(None);
-                    stars.push(false);
-                }
+                Piece::Known(text) => pattern.extend(text.chars().map(|c| (Some(c), false))),
+                Piece::One => pattern.push((None, false)),
                 Piece::Unknown(_) if !holes => return false,
-                Piece::Star | Piece::Unknown(_) => {
-                    pattern.push(None);
-                    stars.push(true);
-                }
+                Piece::Star | Piece::Unknown(_) => pattern.push((None, true)),
             }
         }
         let name: Vec<char> = name.chars().collect();
         // The usual walk with one place to come back to: no more than both lengths multiplied.
         let (mut at, mut of, mut back) = (0, 0, None);
         while of < name.len() {
-            if at < pattern.len() && stars[at] {
+            if at < pattern.len() && pattern[at].1 {
                 back = Some((at, of));
                 at += 1;
-            } else if at < pattern.len() && pattern[at].is_none_or(|c| c == name[of]) {
+            } else if at < pattern.len() && pattern[at].0.is_none_or(|c| c == name[of]) {
                 at += 1;
                 of += 1;
             } else if let Some((star, from)) = back {
@@ -388,7 +367,7 @@ impl Text {
                 return false;
             }
         }
-        stars[at..].iter().all(|star| *star)
+        pattern[at..].iter().all(|(_, is_star)| *is_star)
     }
 }
 

@@ -103,7 +103,16 @@ impl Shell {
     }
 
     pub(super) fn set(&mut self, name: &str, ways: Vec<Text>) {
-        Rc::make_mut(&mut self.vars).insert(name.to_owned(), Var::Scalar(limited(ways)));
+        self.put(name, Some(Var::Scalar(limited(ways))));
+    }
+
+    /// Sets a variable, or takes it away.
+    pub(super) fn put(&mut self, name: &str, var: Option<Var>) {
+        let vars = Rc::make_mut(&mut self.vars);
+        match var {
+            Some(var) => vars.insert(name.to_owned(), var),
+            None => vars.remove(name),
+        };
     }
 
     /// The known value of a variable.
@@ -149,21 +158,17 @@ impl Shell {
         if !Rc::ptr_eq(&self.vars, &other.vars) {
             merge_vars(Rc::make_mut(&mut self.vars), &other.vars);
         }
-        if !Rc::ptr_eq(&self.functions, &other.functions) {
-            let functions = Rc::make_mut(&mut self.functions);
-            other
-                .functions
-                .iter()
-                .for_each(|(name, body)| _ = functions.entry(name.clone()).or_insert_with(|| Rc::clone(body)));
-        }
-        if !Rc::ptr_eq(&self.aliases, &other.aliases) {
-            let aliases = Rc::make_mut(&mut self.aliases);
-            other
-                .aliases
-                .iter()
-                .for_each(|(name, text)| _ = aliases.entry(name.clone()).or_insert_with(|| text.clone()));
-        }
+        merge_map(&mut self.functions, &other.functions);
+        merge_map(&mut self.aliases, &other.aliases);
         self.traps.extend(other.traps.into_iter().filter(|trap| !self.traps.contains(trap)).collect::<Vec<_>>());
+    }
+}
+
+/// Takes in what the other map has alone.
+fn merge_map<V: Clone>(own: &mut Rc<BTreeMap<String, V>>, other: &Rc<BTreeMap<String, V>>) {
+    if !Rc::ptr_eq(own, other) {
+        let own = Rc::make_mut(own);
+        other.iter().for_each(|(name, value)| _ = own.entry(name.clone()).or_insert_with(|| value.clone()));
     }
 }
 

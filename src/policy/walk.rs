@@ -52,7 +52,7 @@ impl<'m, 'a> Walk<'m, 'a> {
 
     /// Notes that something isn't understood.
     pub(super) fn doubt(&mut self, what: &str) {
-        self.found.note(Risk::High, "not-understood", what);
+        self.found.high("not-understood", what);
     }
 
     /// Takes steps of the budget; `false` if there are none left.
@@ -73,7 +73,7 @@ impl<'m, 'a> Walk<'m, 'a> {
         let (script, trouble) = bash::parse(text, self.budget.depth);
         match trouble {
             Some(Trouble::Depth) => self.found.block("too-deep", "it is nested deeper than is looked at"),
-            Some(Trouble::Syntax) => self.found.note(Risk::High, "syntax", "bash's grammar doesn't have it so"),
+            Some(Trouble::Syntax) => self.found.high("syntax", "bash's grammar doesn't have it so"),
             None => {}
         }
         self.script(&script)
@@ -98,6 +98,14 @@ impl<'m, 'a> Walk<'m, 'a> {
         let value = walk(self);
         self.run_traps();
         self.shell = shell;
+        value
+    }
+
+    /// Walks in the background or in a pipeline.
+    fn spawned<T>(&mut self, walk: impl FnOnce(&mut Self) -> T) -> T {
+        self.budget.spawns += 1;
+        let value = walk(self);
+        self.budget.spawns -= 1;
         value
     }
 
@@ -128,13 +136,10 @@ impl<'m, 'a> Walk<'m, 'a> {
     }
 
     fn item(&mut self, item: &Item) -> Text {
-        if item.background {
-            self.budget.spawns += 1;
-            let printed = self.subshell(|walk| walk.and_or(item));
-            self.budget.spawns -= 1;
-            return printed;
+        match item.background {
+            true => self.spawned(|walk| walk.subshell(|walk| walk.and_or(item))),
+            false => self.and_or(item),
         }
-        self.and_or(item)
     }
 
     /// Each command of a list gets the state of the way that leads to it: after `&&` what was before went well.
@@ -168,13 +173,11 @@ impl<'m, 'a> Walk<'m, 'a> {
             return self.command(command);
         }
         let outer = self.input.clone();
-        self.budget.spawns += 1;
         let mut data = outer.clone();
         for command in &pipeline.commands {
             self.input = data;
-            data = Some(self.subshell(|walk| walk.command(command)));
+            data = Some(self.spawned(|walk| walk.subshell(|walk| walk.command(command))));
         }
-        self.budget.spawns -= 1;
         self.input = outer;
         data.unwrap_or_default()
     }
@@ -198,12 +201,13 @@ impl<'m, 'a> Walk<'m, 'a> {
 
     fn compound(&mut self, kind: &Kind) -> Text {
         match kind {
-            Kind::Simple { .. } => Text::default(),
-            Kind::Group(script) => self.script(script),
-            Kind::Subshell(script) => self.subshell(|walk| walk.script(script)),
-            Kind::If { tests, otherwise } => self.branches(tests, otherwise.as_ref()),
-            Kind::While { test, body } => self.repeat(test, body),
-            Kind::For { name, words, body } => self.each(name, words.as_deref(), body),
+            Kind::Simple { .. } => {}
+            Kind::Group(script) => return self.script(script),
+            Kind::Subshell(script) => return self.subshell(|walk| walk.script(script)),
+            Kind::If { tests, otherwise } => return self.branches(tests, otherwise.as_ref()),
+            Kind::While { test, body } => return self.repeat(test, body),
+            Kind::For { name, words, body } => return self.each(name, words.as_deref(), body),
+            Kind::Case { word, arms } => return self.choices(word, arms),
             Kind::ArithmeticFor { head, body } => {
                 self.arithmetic(head);
                 let text = bash::unquoted(head);
@@ -212,31 +216,19 @@ impl<'m, 'a> Walk<'m, 'a> {
                     self.shell.set(name.trim().trim_matches(['(', '<', '>', '!', '+', '-']), vec![Source::Name.into()]);
                 }
                 let first = self.script(body);
-                joined(first, &self.script(body))
+                return joined(first, &self.script(body));
             }
-            Kind::Case { word, arms } => self.choices(word, arms),
-            Kind::Function { name, body } => {
-                self.define(name, body);
-                Text::default()
-            }
-            Kind::Arithmetic(word) => {
-                self.arithmetic(word);
-                Text::default()
-            }
+            Kind::Function { name, body } => self.define(name, body),
+            Kind::Arithmetic(word) => _ = self.arithmetic(word),
             Kind::Test(words) => {
                 for word in words {
                     let value = self.single(word);
                     self.subscripts(&value);
                 }
-                Text::default()
             }
-            Kind::Coprocess(command) => {
-                self.budget.spawns += 1;
-                self.subshell(|walk| walk.command(command));
-                self.budget.spawns -= 1;
-                Text::default()
-            }
+            Kind::Coprocess(command) => _ = self.spawned(|walk| walk.subshell(|walk| walk.command(command))),
         }
+        Text::default()
     }
 
     fn branches(&mut self, tests: &[(Script, Script)], otherwise: Option<&Script>) -> Text {
@@ -369,10 +361,7 @@ impl<'m, 'a> Walk<'m, 'a> {
             self.input = outer;
         }
         for (name, var) in kept {
-            match var {
-                Some(var) => _ = Rc::make_mut(&mut self.shell.vars).insert(name, var),
-                None => _ = Rc::make_mut(&mut self.shell.vars).remove(&name),
-            }
+            self.shell.put(&name, var);
         }
         printed
     }
@@ -420,8 +409,7 @@ impl<'m, 'a> Walk<'m, 'a> {
                 let key = key.shown();
                 items.retain(|(own, _)| *own != key);
                 items.push((key, value.into_iter().next().unwrap_or_default()));
-                _ = Rc::make_mut(&mut self.shell.vars).insert(assign.name.clone(), Var::Array(items));
-                return;
+                return self.shell.put(&assign.name, Some(Var::Array(items)));
             }
         };
         let mut made = match self.shell.vars.get(&assign.name).filter(|_| assign.append) {
@@ -447,7 +435,7 @@ impl<'m, 'a> Walk<'m, 'a> {
         }
         let values: Vec<Text> = made.iter().map(|(_, value)| value.clone()).collect();
         self.sets(&assign.name, &values, is_environment);
-        Rc::make_mut(&mut self.shell.vars).insert(assign.name.clone(), Var::Array(made));
+        self.shell.put(&assign.name, Some(Var::Array(made)));
     }
 
     /// Looks at the redirections of a command: what it reads, and where its output goes.
@@ -552,9 +540,8 @@ impl<'m, 'a> Walk<'m, 'a> {
         for path in self.absolute(path) {
             let Some(name) = path.as_str().map(str::to_owned) else { continue };
             if let Some(script) = self.made.sinks.get(&name).cloned() {
-                self.budget.spawns += 1;
-                self.with_input(Some(text.clone()), |walk| walk.subshell(|walk| walk.script(&script)));
-                self.budget.spawns -= 1;
+                let input = Some(text.clone());
+                self.spawned(|walk| walk.with_input(input, |walk| walk.subshell(|walk| walk.script(&script))));
                 continue;
             }
             let before = self.made.files.get(&name).filter(|_| appends).cloned().unwrap_or_default();
@@ -566,24 +553,20 @@ impl<'m, 'a> Walk<'m, 'a> {
 
     /// `$(…)`: what the commands print.
     pub(super) fn substitution(&mut self, script: &Rc<Script>) -> Text {
-        let script = Rc::clone(script);
-        self.deeper(|walk| walk.subshell(|walk| walk.script(&script)))
+        self.deeper(|walk| walk.subshell(|walk| walk.script(script)))
     }
 
     /// `<(…)`, `>(…)`: gives the name of the pipe.
     pub(super) fn process(&mut self, script: &Rc<Script>, is_output: bool) -> String {
         let name = format!("/dev/fd/{}", 63 + self.made.files.len() + self.made.sinks.len());
-        let script = Rc::clone(script);
-        self.budget.spawns += 1;
         if is_output {
             let input = Some(self.input.clone().unwrap_or_else(|| Source::Program.into()));
-            self.with_input(input, |walk| walk.deeper(|walk| walk.subshell(|walk| walk.script(&script))));
-            self.made.sinks.insert(name.clone(), script);
+            self.spawned(|walk| walk.with_input(input, |walk| walk.substitution(script)));
+            self.made.sinks.insert(name.clone(), Rc::clone(script));
         } else {
-            let printed = self.deeper(|walk| walk.subshell(|walk| walk.script(&script)));
+            let printed = self.spawned(|walk| walk.substitution(script));
             self.made.files.insert(name.clone(), printed);
         }
-        self.budget.spawns -= 1;
         name
     }
 }
