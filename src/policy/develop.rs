@@ -1,13 +1,9 @@
 //! Programs of a developer's day: git, builds, package managers. Their words → acts.
 
 use super::piece::{Source, Text};
-use super::plan::{Act, Call, below, host_of};
+use super::plan::{Act, Call, below, block, high, host_of};
 use super::programs::{Given, listed};
 use crate::proto::action::{Risk, WriteKind};
-
-fn note(acts: &mut Vec<Act>, risk: Risk, rule: &'static str, text: impl Into<String>) {
-    acts.push(Act::Note(risk, rule, text.into()));
-}
 
 /// A setting of git: what it would run.
 fn git_setting(key: &str, value: &Text, acts: &mut Vec<Act>) {
@@ -25,18 +21,15 @@ fn git_alias(value: &Text) -> Text {
     value.strip_prefix("!").unwrap_or_else(|| Text::from("git ").then(value))
 }
 
-/// What git's own options set, whatever the subcommand.
-fn git_options(given: &Given<'_>, acts: &mut Vec<Act>) {
-    for setting in given.values("git-config") {
-        if let Some((key, value)) = setting.split_once('=') {
-            git_setting(key.lossy(), &value, acts);
-        }
+/// A setting that git gets by an option.
+pub(super) fn git_option(setting: &Text, acts: &mut Vec<Act>) {
+    if let Some((key, value)) = setting.split_once('=') {
+        git_setting(key.lossy(), &value, acts);
     }
 }
 
 /// A subcommand of git that the table doesn't have.
 pub(super) fn git(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    git_options(given, acts);
     if given.operands.is_empty() {
         return acts.push(Act::Prints(Source::Program.into()));
     }
@@ -45,7 +38,6 @@ pub(super) fn git(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 
 /// Looks: a word with a slash may be a path, and with `--no-index` every word is one.
 pub(super) fn git_look(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    git_options(given, acts);
     let is_files = given.has("files");
     let mut after = false;
     for word in given.words {
@@ -57,7 +49,7 @@ pub(super) fn git_look(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) 
             let only_names =
                 matches!(given.sub.as_str(), "check-ignore" | "rev-parse") && !word.head().starts_with("../");
             if !(is_option || is_range || only_names) {
-                acts.push(Act::Read(word.clone()));
+                acts.push(Act::read(word));
             }
         }
     }
@@ -90,12 +82,11 @@ pub(super) fn git_config(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>
             || matches!(word.lossy(), "-e" | "--edit" | "--add" | "--replace-all" | "--rename-section")
     });
     let looks = given.has_word(lists) || words.len() < 2 && !changes;
-    git_options(given, acts);
     if !looks || file.is_some() {
-        note(acts, Risk::High, "git-config", "changes settings of git");
+        high(acts, "git-config", "changes settings of git");
     }
     if let Some(file) = file {
-        acts.push(if looks { Act::Read(file.clone()) } else { Act::Write(file.clone(), WriteKind::Write) });
+        acts.push(if looks { Act::read(file) } else { Act::write(file) });
     }
     if looks {
         return;
@@ -115,20 +106,16 @@ pub(super) fn git_config(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>
             && listed("git-runs").iter().any(|end| ends.ends_with(end))
             && is_path(value.strip_prefix("!").unwrap_or_else(|| (*value).clone()).head())
         {
-            note(acts, Risk::Blocked, "persistence", "makes git run a file in every repository");
+            block(acts, "persistence", "makes git run a file in every repository");
         }
     }
 }
 
 pub(super) fn git_change(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    git_options(given, acts);
     let paths = || given.operands.iter().cloned();
     match given.sub.as_str() {
         "rm" if !given.has_word(&["--cached", "-n", "--dry-run"]) => {
-            let is_tree = given.words.iter().any(|word| {
-                word.head().starts_with('-') && !word.head().starts_with("--") && word.head().contains('r')
-            });
-            acts.extend(paths().map(|path| match is_tree {
+            acts.extend(paths().map(|path| match given.has_letter('r') {
                 true => Act::Tree(path, WriteKind::DeleteTree),
                 false => Act::Write(path, WriteKind::Delete),
             }));
@@ -136,9 +123,7 @@ pub(super) fn git_change(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
         "mv" => acts.extend(paths().map(|path| Act::Write(path, WriteKind::Move))),
         "init" => acts.extend(paths().map(|path| Act::Write(path, WriteKind::Write))),
         "apply" if given.values("write").next().is_some() => {
-            acts.extend(
-                given.values("write").map(|path| Act::Write(below(path), WriteKind::Write)).collect::<Vec<_>>(),
-            );
+            given.values("write").for_each(|path| acts.push(Act::Write(below(path), WriteKind::Write)));
         }
         // Another directory or repository by its path.
         _ => acts.extend(
@@ -151,18 +136,12 @@ pub(super) fn git_change(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
             .iter()
             .any(|word| word.head().starts_with("--prune=now") || word.as_str() == Some("--aggressive"))
     {
-        note(acts, Risk::High, "git", "git gc removes what nothing refers to");
+        high(acts, "git", "git gc removes what nothing refers to");
     }
 }
 
 pub(super) fn git_clean(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    git_options(given, acts);
-    if given.has_word(&["-n", "--dry-run"])
-        || given
-            .words
-            .iter()
-            .any(|word| word.head().starts_with('-') && !word.head().starts_with("--") && word.head().contains('n'))
-    {
+    if given.has_word(&["--dry-run"]) || given.has_letter('n') {
         return;
     }
     let here = Text::from(".");
@@ -194,18 +173,10 @@ fn far(given: &Given<'_>, acts: &mut Vec<Act>) {
 }
 
 pub(super) fn git_far(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    git_options(given, acts);
     far(given, acts);
     if given.sub == "clone" {
-        acts.extend(
-            given
-                .options
-                .iter()
-                .filter(|(option, _)| option.name == "-u")
-                .filter_map(|(_, code)| code.clone())
-                .map(Act::Suspect),
-        );
-        acts.extend(given.operands.get(1).map(|path| Act::Write(path.clone(), WriteKind::Write)));
+        acts.extend(given.named(&["-u"]).map(Act::suspect));
+        acts.extend(given.operands.get(1).map(Act::write));
     }
 }
 
@@ -215,8 +186,8 @@ pub(super) fn make(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
             if matches!(name.lossy(), "SHELL" | "CC" | "CXX" | "LD" | "AR" | "MAKE" | "RM" | "INSTALL" | "PYTHON")
                 || value.head().contains("$(shell")
             {
-                note(acts, Risk::High, "script", format!("sets {} for {}", name.shown(), call.name));
-                acts.push(Act::Suspect(value.clone()));
+                high(acts, "script", format!("sets {} for {}", name.shown(), call.name));
+                acts.push(Act::suspect(&value));
             }
             let has_stage =
                 given.operands.iter().any(|word| word.head().starts_with("DESTDIR=") && word.head().len() > 8);
@@ -226,7 +197,7 @@ pub(super) fn make(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
         }
     }
     if given.has_word(&["install", "uninstall", "publish", "deploy"]) {
-        note(acts, Risk::High, "install", "may write outside the workspace");
+        high(acts, "install", "may write outside the workspace");
     }
     // A file that this very script wrote: its recipes are judged line by line.
     for name in ["Makefile", "makefile", "GNUmakefile", "justfile", "Justfile"]
@@ -236,7 +207,7 @@ pub(super) fn make(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     {
         let Some(text) = (call.written)(name) else { continue };
         if text.is_foreign() {
-            note(acts, Risk::Blocked, "fed-code", format!("{} runs what came over the network", call.name));
+            block(acts, "fed-code", format!("{} runs what came over the network", call.name));
         }
         let lines = text
             .split(|c| c == '\n')
@@ -252,22 +223,16 @@ pub(super) fn make(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 /// `go run PATH@VERSION` fetches; `go run .` doesn't.
 pub(super) fn go_remote(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     if given.sub == "run" && given.operands.first().is_some_and(|path| path.head().contains('@')) {
-        note(acts, Risk::High, "install", "runs code that comes over the network");
+        high(acts, "install", "runs code that comes over the network");
         acts.push(Act::Net(String::new()));
     }
 }
 
 /// The command after `npm exec`, `yarn dlx`.
 pub(super) fn npm_run(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    acts.extend(given.values("code").map(|code| Act::Code(code.clone())));
     if matches!(given.sub.as_str(), "exec" | "x" | "dlx") && !given.operands.is_empty() {
         acts.push(Act::SuspectRun(given.operands.clone()));
     }
-}
-
-pub(super) fn npx(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    acts.extend(given.values("code").map(|code| Act::Code(code.clone())));
-    acts.push(Act::SuspectRun(given.operands.clone()));
 }
 
 /// Package managers of the system.
@@ -282,12 +247,12 @@ pub(super) fn packages(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) 
     let is_vital =
         |word: &Text| vital.contains(&word.lossy()) || word.head().starts_with("linux-image") || word.has_pattern();
     if removes && given.words.iter().any(is_vital) {
-        note(acts, Risk::Blocked, "system-path", format!("{} removes what the system needs", call.name));
+        block(acts, "system-path", format!("{} removes what the system needs", call.name));
     }
     // `nix-shell --run`, `apt -o DPkg::Pre-Invoke=`.
     for (at, word) in given.words.iter().enumerate() {
         if matches!(word.lossy(), "--run" | "--command" | "-c") {
-            acts.extend(given.words.get(at + 1).map(|code| Act::Suspect(code.clone())));
+            acts.extend(given.words.get(at + 1).map(Act::suspect));
         }
         if word.head().contains("Invoke") {
             acts.extend(word.split_once('=').map(|(_, code)| Act::Suspect(code)));
@@ -299,9 +264,7 @@ pub(super) fn packages(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) 
 pub(super) fn launcher(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     for at in 0..given.words.len().min(8) {
         match given.words[at].lossy() {
-            "-c" | "--call" | "--command" => {
-                acts.extend(given.words.get(at + 1).map(|code| Act::Suspect(code.clone())))
-            }
+            "-c" | "--call" | "--command" => acts.extend(given.words.get(at + 1).map(Act::suspect)),
             word if word.starts_with('-') => {}
             _ => acts.push(Act::SuspectRun(given.words[at..].to_vec())),
         }
@@ -310,23 +273,8 @@ pub(super) fn launcher(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 
 /// `git branch`, `git tag`, `git remote`: with a name they make something.
 pub(super) fn git_names(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    git_options(given, acts);
-    let lists = [
-        "-l",
-        "--list",
-        "-a",
-        "-r",
-        "-v",
-        "-vv",
-        "--all",
-        "--remotes",
-        "--contains",
-        "--merged",
-        "--show-current",
-        "-n",
-    ];
-    let makes = given.sub != "reflog" && !given.has_word(&lists) && !given.operands.is_empty();
+    let makes = given.sub != "reflog" && !given.has_word(listed("git-lists")) && !given.operands.is_empty();
     if makes {
-        note(acts, Risk::Medium, "git", format!("git {} changes the repository", given.sub));
+        acts.push(Act::Note(Risk::Medium, "git", format!("git {} changes the repository", given.sub)));
     }
 }

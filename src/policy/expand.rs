@@ -343,10 +343,7 @@ impl Walk<'_, '_> {
             "XDG_STATE_HOME" => format!("{home}/.local/state").into(),
             "XDG_CACHE_HOME" => format!("{home}/.cache").into(),
             "OSTYPE" => "linux-gnu".into(),
-            "HOSTNAME" | "HOSTTYPE" | "MACHTYPE" | "RANDOM" | "SRANDOM" | "SECONDS" | "LINENO" | "UID" | "EUID"
-            | "PPID" | "BASHPID" | "EPOCHSECONDS" | "EPOCHREALTIME" | "COLUMNS" | "LINES" | "LANG" | "TERM" => {
-                Source::Name.into()
-            }
+            _ if listed("named-variables").contains(&name) => Source::Name.into(),
             _ if listed("program-variables").contains(&name) => format!("${name}").into(),
             _ => return Held::Unset,
         };

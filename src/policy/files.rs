@@ -1,19 +1,20 @@
 //! Programs that print, and programs that make, change, find and remove files: their words → acts.
 
 use super::piece::{Piece, Source, Text};
-use super::plan::{Act, Call, below};
+use super::plan::{Act, Call, below, block, high};
 use super::programs::Given;
-use crate::proto::action::{Risk, WriteKind};
+use crate::proto::action::WriteKind;
 
 /// Turns of a count or a list that are followed.
 const TURNS_MAX: usize = 16;
 
-fn note(acts: &mut Vec<Act>, risk: Risk, rule: &'static str, text: impl Into<String>) {
-    acts.push(Act::Note(risk, rule, text.into()));
-}
-
 fn line(text: impl Into<String>) -> Act {
     Act::Prints(Text::from(text.into() + "\n"))
+}
+
+/// All below a directory, however deep: hardly a line writes it so.
+fn all_below() -> Text {
+    [Piece::Star, Piece::Star, Piece::Unknown(Source::Name)].into_iter().collect()
 }
 
 /// Does what the row says, and no more.
@@ -37,14 +38,7 @@ pub(super) fn echo(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
 
 /// Reads backslash escapes in what is known of a text.
 fn unescaped(text: &Text) -> Text {
-    let mut made = Text::default();
-    for piece in text.pieces() {
-        match piece {
-            Piece::Known(text) => made.push_str(&crate::bash::unescaped(text, false)),
-            piece => made.push(piece.clone()),
-        }
-    }
-    made
+    text.changed(|known| crate::bash::unescaped(known, false).into())
 }
 
 pub(super) fn printf(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
@@ -100,7 +94,7 @@ pub(super) fn cat(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
             made.append(call.input.unwrap_or(&Source::Any.into()));
             continue;
         }
-        acts.push(Act::Read(path.clone()));
+        acts.push(Act::read(path));
         made.append(&(call.written)(path).unwrap_or_else(|| Source::File.into()));
     }
     acts.push(Act::Prints(made));
@@ -116,9 +110,7 @@ pub(super) fn ls(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     if !given.operands.is_empty() && given.operands.iter().any(Text::has_pattern) {
         return acts.push(Act::Prints(Text::join(&given.operands, "\n")));
     }
-    let mut name = Text::default();
-    [Piece::Star, Piece::Star, Piece::Unknown(Source::Name)].into_iter().for_each(|piece| name.push(piece));
-    acts.push(Act::Prints(name.then(&"\n".into())));
+    acts.push(Act::Prints(all_below().then(&"\n".into())));
 }
 
 pub(super) fn whoami(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
@@ -155,9 +147,7 @@ pub(super) fn path_part(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>)
 }
 
 pub(super) fn mktemp(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    for template in &given.operands {
-        acts.push(Act::Write(template.clone(), WriteKind::Write));
-    }
+    acts.extend(given.operands.iter().map(Act::write));
     acts.push(line("/tmp/tmp.made"));
 }
 
@@ -171,7 +161,7 @@ pub(super) fn yes(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
 
 pub(super) fn date(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     for word in given.operands.iter().filter(|word| !word.head().starts_with('+')) {
-        note(acts, Risk::High, "system", format!("sets the clock to {}", word.shown()));
+        high(acts, "system", format!("sets the clock to {}", word.shown()));
     }
     let plain = |c: char| !c.is_ascii_alphanumeric() && !"%_-.:+/ ".contains(c);
     if given.operands.iter().all(|word| word.as_str().is_some_and(|word| !word.contains(plain) && !word.contains("%n")))
@@ -210,21 +200,17 @@ pub(super) fn test(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 pub(super) fn jq(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let has_file = given.values("pattern").next().is_some();
     let filter = if has_file { None } else { given.operands.first() };
-    for path in given.operands.iter().skip(usize::from(!has_file)) {
-        acts.push(Act::Read(path.clone()));
-    }
-    let reads = ["import", "include", "load", "input_filename", "getpath", "$__prog"];
-    if filter
-        .is_some_and(|filter| filter.as_str().is_none_or(|filter| reads[..3].iter().any(|word| filter.contains(word))))
-    {
-        note(acts, Risk::High, "code", "a filter that may read other files");
+    acts.extend(given.operands.iter().skip(usize::from(!has_file)).map(Act::read));
+    let reads = |filter: &str| ["import", "include", "load"].iter().any(|word| filter.contains(word));
+    if filter.is_some_and(|filter| filter.as_str().is_none_or(reads)) {
+        high(acts, "code", "a filter that may read other files");
     }
 }
 
 pub(super) fn tee(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let data = call.input.cloned().unwrap_or_else(|| Source::Any.into());
     for path in &given.operands {
-        acts.push(Act::Write(path.clone(), WriteKind::Write));
+        acts.push(Act::write(path));
         acts.push(Act::Store(path.clone(), data.clone()));
     }
     acts.push(Act::Prints(data));
@@ -244,14 +230,12 @@ fn sources_and_target(given: &Given<'_>) -> (Vec<Text>, Option<Text>) {
 
 pub(super) fn copy(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     if given.has("dirs") {
-        return acts.extend(given.operands.iter().map(|path| Act::Write(path.clone(), WriteKind::Write)));
+        return acts.extend(given.operands.iter().map(Act::write));
     }
     let (sources, target) = sources_and_target(given);
     let Some(target) = target else { return };
-    for source in &sources {
-        acts.push(Act::Read(source.clone()));
-    }
-    acts.push(Act::Write(target.clone(), WriteKind::Write));
+    acts.extend(sources.iter().map(Act::read));
+    acts.push(Act::write(&target));
     acts.extend(sources.into_iter().map(|source| Act::Copy(source, target.clone())));
 }
 
@@ -262,33 +246,33 @@ pub(super) fn link(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
         target = sources.first().and_then(|source| source.split(|c| c == '/').pop());
     }
     let Some(target) = target else { return };
-    acts.push(Act::Write(target.clone(), WriteKind::Write));
+    acts.push(Act::write(&target));
     acts.extend(sources.into_iter().map(|source| Act::Link(source, target.clone())));
 }
 
 pub(super) fn move_files(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let (sources, target) = sources_and_target(given);
     let Some(target) = target else { return };
-    acts.push(Act::Write(target.clone(), WriteKind::Write));
+    acts.push(Act::write(&target));
     for source in sources.into_iter().filter(|source| !source.is_empty()) {
         acts.push(Act::Move(source, target.clone()));
     }
     if target.as_str() == Some("/dev/null") {
-        note(acts, Risk::Blocked, "device", "moves files onto /dev/null");
+        block(acts, "device", "moves files onto /dev/null");
     }
 }
 
 pub(super) fn remove(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     for path in &given.operands {
         acts.push(match given.has("tree") {
-            true => Act::Tree(path.clone(), WriteKind::DeleteTree),
+            true => Act::tree(path),
             false => Act::Write(path.clone(), WriteKind::Delete),
         });
     }
 }
 
 /// Whether a mode makes a program run with its owner's or group's rights.
-pub(super) fn is_setuid(mode: &str) -> bool {
+fn is_setuid(mode: &str) -> bool {
     let digits = mode.trim_start_matches(['=', '+']).trim_start_matches('0');
     if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return digits.len() == 4 && digits.starts_with(['2', '3', '4', '5', '6', '7']);
@@ -300,6 +284,13 @@ pub(super) fn is_setuid(mode: &str) -> bool {
                 .split_once(['+', '='])
                 .is_some_and(|(who, what)| what.contains('s') && (who.is_empty() || !who.chars().all(|c| c == 'o')))
     })
+}
+
+/// Refuses a mode that makes a program run with its owner's rights.
+pub(super) fn setuid(mode: &str, acts: &mut Vec<Act>) {
+    if is_setuid(mode) {
+        block(acts, "setuid", "makes a program that runs with its owner's rights");
+    }
 }
 
 pub(super) fn mode(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
@@ -321,16 +312,13 @@ pub(super) fn mode(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     if by_value && !has_minus && !operands.is_empty() {
         let mode = operands.remove(0);
         if call.name == "chmod" && mode.as_str().is_none() {
-            note(acts, Risk::High, "setuid", "sets a mode that isn't known");
+            high(acts, "setuid", "sets a mode that isn't known");
         }
-        if call.name == "chmod" && is_setuid(mode.lossy()) {
-            note(acts, Risk::Blocked, "setuid", "makes a program that runs with its owner's rights");
+        if call.name == "chmod" {
+            setuid(mode.lossy(), acts);
         }
     } else if call.name == "chmod" && operands.first().is_some_and(is_mode) {
-        let mode = operands.remove(0);
-        if is_setuid(mode.lossy()) {
-            note(acts, Risk::Blocked, "setuid", "makes a program that runs with its owner's rights");
-        }
+        setuid(operands.remove(0).lossy(), acts);
     }
     for path in operands {
         acts.push(match given.has("tree") {
@@ -345,10 +333,10 @@ pub(super) fn dd(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
     for word in call.words {
         if let Some(path) = word.strip_prefix("of=") {
             is_away = true;
-            acts.push(Act::Write(path.clone(), WriteKind::Write));
+            acts.push(Act::write(&path));
             acts.extend(data.clone().map(|data| Act::Store(path, data)));
         } else if let Some(path) = word.strip_prefix("if=") {
-            acts.push(Act::Read(path.clone()));
+            acts.push(Act::read(&path));
             data = Some((call.written)(&path).unwrap_or_else(|| Source::File.into()));
         }
     }
@@ -393,9 +381,7 @@ fn tar_letters(call: &Call<'_>, acts: &mut Vec<Act>) -> (String, Vec<(char, Text
 pub(super) fn tar(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let (mut letters, values, operands) = tar_letters(call, acts);
     letters.extend(["x", "c", "t", "O", "P"].into_iter().filter(|mark| given.has(mark)).flat_map(str::chars));
-    acts.extend(
-        given.values("checkpoint").filter_map(|action| action.strip_prefix("exec=")).map(Act::Code).collect::<Vec<_>>(),
-    );
+    acts.extend(given.values("checkpoint").filter_map(|action| action.strip_prefix("exec=")).map(Act::Code));
     let value = |letter: char, role: &str| {
         let short = values.iter().rfind(|(own, _)| *own == letter).map(|(_, value)| value.clone());
         short.or_else(|| given.values(role).next().cloned())
@@ -410,9 +396,9 @@ pub(super) fn tar(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     if letters.contains('x') && !prints {
         acts.push(Act::Write(below(&directory.clone().unwrap_or_else(|| ".".into())), WriteKind::Write));
         if letters.contains('P') {
-            note(acts, Risk::High, "unknown-path", "unpacks to the paths that the archive names");
+            high(acts, "unknown-path", "unpacks to the paths that the archive names");
             let absolute = operands.iter().filter(|path| path.head().starts_with('/'));
-            acts.extend(absolute.map(|path| Act::Write(path.clone(), WriteKind::Write)));
+            acts.extend(absolute.map(Act::write));
         }
     }
     match value('f', "archive").filter(|archive| archive.as_str() != Some("-")) {
@@ -436,7 +422,7 @@ pub(super) fn archive(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let verb = given.operands.first().map_or("", |verb| verb.lossy());
     let only_lists = given.has_word(&["-l", "-t", "l", "t", "-tf", "-it", "tf"]) || verb == "l" || verb == "t";
     if call.name.starts_with('7') && given.has_word(&["-sdel"]) {
-        acts.extend(given.operands.iter().skip(2).map(|path| Act::Tree(path.clone(), WriteKind::DeleteTree)));
+        acts.extend(given.operands.iter().skip(2).map(Act::tree));
     }
     let attached = call.words.iter().filter_map(|word| word.strip_prefix("-o")).filter(|_| call.name.starts_with('7'));
     let mut targets: Vec<Text> = attached.map(|path| below(&path)).collect();
@@ -462,7 +448,7 @@ pub(super) fn compress(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) 
         || call.name.starts_with("gun")
         || call.name.starts_with("bun");
     for path in &given.operands {
-        acts.push(if to_output { Act::Read(path.clone()) } else { Act::Write(path.clone(), WriteKind::Write) });
+        acts.push(if to_output { Act::read(path) } else { Act::write(path) });
     }
     let is_net = call.input.and_then(Text::source) == Some(Source::Net);
     acts.push(Act::Prints(match decodes {
@@ -497,12 +483,7 @@ impl Search {
             Some(name) if !name.has_pattern() => path.append(name),
             Some(_) => path.push(Piece::Unknown(Source::Name)),
             None if self.is_narrow => path.push(Piece::Unknown(Source::Name)),
-            // All below it, however deep: hardly a line writes it so.
-            None => {
-                path.push(Piece::Star);
-                path.push(Piece::Star);
-                path.push(Piece::Unknown(Source::Name));
-            }
+            None => path.append(&all_below()),
         }
         path
     }
@@ -533,21 +514,11 @@ impl Search {
 
 /// Puts a text in place of a mark in a word.
 fn put_in(word: &Text, mark: &str, with: &Text) -> Text {
-    let mut made = Text::default();
-    for piece in word.pieces() {
-        match piece {
-            Piece::Known(text) => {
-                for (at, part) in text.split(mark).enumerate() {
-                    if at > 0 {
-                        made.append(with);
-                    }
-                    made.push_str(part);
-                }
-            }
-            piece => made.push(piece.clone()),
-        }
-    }
-    made
+    word.changed(|known| {
+        let mut parts = known.split(mark);
+        let first = Text::from(parts.next().unwrap_or_default());
+        parts.fold(first, |made, part| made.then(with).then(&part.into()))
+    })
 }
 
 /// The command after `-exec`, up to its `;` or `+`.
@@ -617,7 +588,7 @@ pub(super) fn find(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
             }
             "-files0-from" => {
                 acts.push(Act::Read(value()));
-                note(acts, Risk::High, "unknown-path", "looks in places that a file names");
+                high(acts, "unknown-path", "looks in places that a file names");
             }
             "-exec" | "-execdir" | "-ok" | "-okdir" => search.commands.push(command_of(&mut words)),
             _ => {}
@@ -657,7 +628,7 @@ pub(super) fn fd(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 
 pub(super) fn xargs(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let from_file = given.values("input").next();
-    acts.extend(from_file.map(|path| Act::Read(path.clone())));
+    acts.extend(from_file.map(Act::read));
     let input = match from_file {
         Some(path) => (call.written)(path).unwrap_or_else(|| Source::File.into()),
         None => call.input.cloned().unwrap_or_else(|| Source::Any.into()),

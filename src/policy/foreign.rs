@@ -2,7 +2,7 @@
 //! else makes it unknown.
 
 use super::piece::Text;
-use super::plan::{Act, Call};
+use super::plan::{Act, Call, block, high};
 use super::programs::{Given, listed};
 use crate::proto::action::{Risk, WriteKind};
 
@@ -71,15 +71,8 @@ fn other_quotes(code: &str) -> Vec<String> {
         for (at, _) in code.match_indices(mark).take(16) {
             let is_word = at > 0 && code.as_bytes()[at - 1].is_ascii_alphanumeric();
             let rest = &code[at + mark.len()..];
-            let close = match rest.chars().next() {
-                Some('(') => ')',
-                Some('{') => '}',
-                Some('[') => ']',
-                Some('/') => '/',
-                Some('|') => '|',
-                Some('<') => '>',
-                _ => continue,
-            };
+            let quotes = [('(', ')'), ('{', '}'), ('[', ']'), ('/', '/'), ('|', '|'), ('<', '>')];
+            let Some((_, close)) = quotes.into_iter().find(|(open, _)| rest.starts_with(*open)) else { continue };
             if let Some(end) = rest[1..].find(close).filter(|_| !is_word) {
                 found.push(rest[1..=end].to_owned());
             }
@@ -122,37 +115,25 @@ fn commands(code: &str, literals: &[Literal], is_list: bool) -> Vec<(usize, Vec<
 }
 
 fn looks_like_path(text: &str) -> bool {
-    (text.starts_with('/')
-        || text.starts_with('~')
-        || text.starts_with("../")
-        || text == "."
-        || text == ".."
-        || text == "*")
-        && text.len() < 1024
-        && !text.contains(['\n', ' ', '$', '|', ';'])
+    let is_path = text.starts_with(['/', '~']) || text.starts_with("../") || matches!(text, "." | ".." | "*");
+    is_path && text.len() < 1024 && !text.contains(['\n', ' ', '$', '|', ';'])
 }
 
 /// Judges code of a language by its literals.
 pub(super) fn code(language: &str, text: &Text, acts: &mut Vec<Act>) {
     if language != "sql" && language != "text" {
-        acts.push(Act::Note(Risk::High, "code", format!("{language} runs code that isn't followed")));
+        high(acts, "code", format!("{language} runs code that isn't followed"));
     }
     if text.is_foreign() && language != "sql" && language != "text" {
-        return acts.push(Act::Note(
-            Risk::Blocked,
-            "fed-code",
-            format!("{language} runs what came over the network or out of a decoder"),
-        ));
+        return block(acts, "fed-code", format!("{language} runs what came over the network or out of a decoder"));
     }
     let mut code = text.code();
-    for home in
-        ["$ENV{HOME}", "#{Dir.home}", "#{ENV[\"HOME\"]}", "#{ENV['HOME']}", "${process.env.HOME}", "${os.homedir()}"]
-    {
+    for home in listed("home-in-text") {
         code = code.replace(home, "$HOME");
     }
     code = code.replace("ENVIRON[\"HOME\"]", "\"$HOME\"");
     if code.len() > CODE_BYTES_MAX {
-        return acts.push(Act::Note(Risk::Blocked, "too-complex", "the code is longer than is looked at".into()));
+        return block(acts, "too-complex", "the code is longer than is looked at");
     }
     let has_hash =
         !matches!(language, "node" | "nodejs" | "deno" | "php" | "java" | "sql" | "vim" | "emacs" | "bun" | "editor");
@@ -244,48 +225,34 @@ fn paths(code: &str, found: &[Literal], acts: &mut Vec<Act>) {
         }
         // Of a copy the first path is read.
         let is_target = has_any(code, &["copy", "Copy", "cp("]) && code.contains(&format!(",\"{text}"))
-            || code.contains(&format!(", \"{text}"))
-            || code.contains(&format!(", '{text}"))
-            || code.contains(&format!(",'{text}"));
+            || [", \"", ", '", ",'"].iter().any(|mark| code.contains(&format!("{mark}{text}")));
         acts.push(Act::SuspectPath(path, deletes || has_any(code, listed("writes")) || is_target));
     }
 }
 
 /// What the whole of the code has signs of.
 fn whole(code: &str, language: &str, acts: &mut Vec<Act>) {
-    let mut block = |rule: &'static str, text: String| acts.push(Act::Note(Risk::Blocked, rule, text));
+    let mut block = |rule: &'static str, text: String| block(acts, rule, text);
     let evaluates = has_any(code, listed("evaluates"));
     if evaluates && has_any(code, listed("fetches")) && language != "text" {
         block("fed-code", format!("{language} runs what it fetches"));
     } else if evaluates && has_any(code, listed("decodes")) && language != "text" {
         block("fed-code", format!("{language} runs what it decodes"));
     }
-    let forks =
-        code.contains("fork") && !code.contains("wait") && !code.contains("fork(\"") && !code.contains("fork('");
-    if forks
-        && (has_any(code, listed("loops")) || code.matches("fork").count() > 2)
-        && language != "text"
-        && language != "sql"
-    {
+    let forks = code.contains("fork") && !has_any(code, &["wait", "fork(\"", "fork('"]);
+    let is_again = has_any(code, listed("loops")) || code.matches("fork").count() > 2;
+    if forks && is_again && !matches!(language, "text" | "sql") {
         block("fork-bomb", format!("{language} starts itself again and again"));
     }
     let connects = has_any(code, &["socket", "Socket", "/inet/tcp", "net.connect", "fsockopen"]);
     if connects && has_any(code, &["dup2", "/bin/sh", "/bin/bash", "sh -i", "\"sh\"", "'sh'", "pty.spawn", "cmd.exe"]) {
         block("network-shell", format!("{language} ties a shell to the network"));
     }
-    let kills = code.contains("kill")
-        && (code.contains("-1,")
-            || code.contains(", -1")
-            || code.contains("-1)")
-            || code.contains("(1,")
-            || code.contains("(-1"));
+    let kills = code.contains("kill") && has_any(code, &["-1,", ", -1", "-1)", "(1,", "(-1"]);
     if kills {
         block("kill-all", format!("{language} sends a signal to every process"));
     }
-    let modes = [
-        "0o4", "0o2", "04755", "04777", "02755", "06755", "S_ISUID", "\"4755\"", "'4755'", "\"u+s\"", "'u+s'", "4755)",
-    ];
-    if code.contains("chmod") && has_any(code, &modes) {
+    if code.contains("chmod") && has_any(code, listed("foreign-modes")) {
         block("setuid", format!("{language} makes a program that runs with its owner's rights"));
     }
     if has_any(code, &["os.reboot", "reboot(", "syscall(169", "syscall(88", "LinuxReboot"]) && language != "text" {
@@ -308,17 +275,17 @@ pub(super) fn interpreter(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act
         .filter_map(|(_, value)| value.as_ref())
         .any(|code| has_any(&code.shown(), listed("evaluates")));
     if evaluates && call.input.is_some_and(Text::is_foreign) {
-        acts.push(Act::Note(Risk::Blocked, "fed-code", format!("{} runs what came over the network", call.name)));
+        block(acts, "fed-code", format!("{} runs what came over the network", call.name));
     }
     if given.has("inplace") {
-        acts.extend(files.iter().map(|path| Act::Write(path.clone(), WriteKind::Write)));
+        acts.extend(files.iter().map(Act::write));
     } else if has_code {
         acts.extend(
             files.iter().filter(|path| path.head().contains('/')).map(|path| Act::SuspectPath(path.clone(), false)),
         );
         // What the code is told by its arguments it may run.
         let words = files.iter().filter(|word| word.head().contains(' '));
-        acts.extend(words.map(|word| Act::Suspect(word.clone())));
+        acts.extend(words.map(Act::suspect));
         return;
     }
     match given.operands.first().filter(|path| path.as_str() != Some("-")) {
@@ -335,19 +302,9 @@ fn module_of(module: &str, given: &Given<'_>, acts: &mut Vec<Act>) {
                 [vec![Text::from(if module == "ensurepip" { "pip" } else { module })], given.operands.clone()].concat(),
             ));
         }
-        "venv" | "virtualenv" => {
-            acts.extend(given.operands.iter().map(|path| Act::Write(path.clone(), WriteKind::Write)))
-        }
-        "zipfile" | "tarfile" => {
-            acts.extend(given.operands.last().map(|path| Act::Write(path.clone(), WriteKind::Write)))
-        }
-        _ => acts.extend(
-            given
-                .operands
-                .iter()
-                .filter(|path| path.head().starts_with(['/', '~', '.']))
-                .map(|path| Act::Read(path.clone())),
-        ),
+        "venv" | "virtualenv" => acts.extend(given.operands.iter().map(Act::write)),
+        "zipfile" | "tarfile" => acts.extend(given.operands.last().map(Act::write)),
+        _ => acts.extend(given.operands.iter().filter(|path| path.head().starts_with(['/', '~', '.'])).map(Act::read)),
     }
 }
 
@@ -374,7 +331,7 @@ pub(super) fn awk(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let is_changed =
         given.options.iter().any(|(_, value)| value.as_ref().is_some_and(|value| value.as_str() == Some("inplace")));
     for path in files.iter().filter(|path| !path.head().contains('=') && path.as_str() != Some("-")) {
-        acts.push(if is_changed { Act::Write(path.clone(), WriteKind::Write) } else { Act::Read(path.clone()) });
+        acts.push(if is_changed { Act::write(path) } else { Act::read(path) });
     }
 }
 
@@ -410,20 +367,19 @@ pub(super) fn sed(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     for script in &scripts {
         match script.as_str() {
             Some(text) => sed_script(text, acts),
-            None => acts.push(Act::Note(Risk::High, "code", "a script of sed that isn't wholly known".into())),
+            None => high(acts, "code", "a script of sed that isn't wholly known"),
         }
     }
     let is_changed = given.has("inplace");
     acts.extend(files.iter().filter(|path| path.as_str() != Some("-")).map(|path| match is_changed {
-        true => Act::Write(path.clone(), WriteKind::Write),
-        false => Act::Read(path.clone()),
+        true => Act::write(path),
+        false => Act::read(path),
     }));
 }
 
 /// Reads a script of sed command by command.
 fn sed_script(script: &str, acts: &mut Vec<Act>) {
-    let unknown =
-        |acts: &mut Vec<Act>| acts.push(Act::Note(Risk::High, "code", "a script of sed that isn't followed".into()));
+    let unknown = |acts: &mut Vec<Act>| high(acts, "code", "a script of sed that isn't followed");
     let mut rest = script;
     for _ in 0..256 {
         rest = rest.trim_start_matches([' ', '\t', '\n', ';', '}', '!', '{']);
@@ -465,7 +421,7 @@ fn sed_script(script: &str, acts: &mut Vec<Act>) {
                     continue;
                 }
                 if letters.contains('e') {
-                    acts.push(Act::Note(Risk::High, "code", "sed runs what it reads".into()));
+                    high(acts, "code", "sed runs what it reads");
                     acts.push(Act::Suspect(with.replace('\\', "").into()));
                 }
                 rest = &rest[flags..];
@@ -479,7 +435,7 @@ fn sed_script(script: &str, acts: &mut Vec<Act>) {
                 rest = &rest[line_end..];
             }
             'e' => {
-                acts.push(Act::Note(Risk::High, "code", "sed runs a command".into()));
+                high(acts, "code", "sed runs a command");
                 acts.push(Act::Code(rest[..line_end].trim().into()));
                 rest = &rest[line_end..];
             }
@@ -523,7 +479,7 @@ pub(super) fn editor(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
         || given.words.iter().any(|word| matches!(word.lossy(), "-es" | "-e" | "-Es" | "-s"));
     if let Some(input) = call.input.filter(|_| is_batch || matches!(call.name, "vim" | "vi")) {
         if input.is_foreign() && is_batch {
-            acts.push(Act::Note(Risk::Blocked, "fed-code", format!("{} runs what came over the network", call.name)));
+            block(acts, "fed-code", format!("{} runs what came over the network", call.name));
         }
         lines.extend(input.split(|c| c == '\n'));
     }
@@ -553,7 +509,7 @@ pub(super) fn editor(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     }
     for path in given.operands.iter().filter(|path| !path.head().starts_with('+')) {
         let reads = matches!(call.name, "view" | "vimdiff");
-        acts.push(if reads { Act::Read(path.clone()) } else { Act::Write(path.clone(), WriteKind::Write) });
+        acts.push(if reads { Act::read(path) } else { Act::write(path) });
     }
 }
 
@@ -564,27 +520,12 @@ pub(super) fn database(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) 
     codes.extend(given.operands.iter().skip(usize::from(is_file)).cloned());
     codes.extend(call.input.cloned());
     for path in given.operands.iter().take(usize::from(is_file)) {
-        acts.push(Act::Read(path.clone()));
+        acts.push(Act::read(path));
     }
     let looks = |text: &str| {
         let text = text.trim_start().to_ascii_lowercase();
-        [".tables", ".schema", ".databases", ".indexes", ".version", ".dbinfo", "select ", "pragma ", "explain "]
-            .iter()
-            .any(|mark| text.starts_with(mark))
-            && !has_any(
-                &text,
-                &[
-                    ".shell",
-                    ".system",
-                    ".output",
-                    ".once",
-                    "readfile",
-                    "writefile",
-                    "load_extension",
-                    "into outfile",
-                    "edit(",
-                ],
-            )
+        listed("sql-looks").iter().any(|mark| text.starts_with(mark))
+            && !has_any(&text, listed("sql-acts"))
             && !text.contains('\n')
     };
     if is_file
@@ -611,18 +552,8 @@ fn database_line(line: &str, acts: &mut Vec<Act>) {
         }
     }
     let lower = line.to_ascii_lowercase();
-    let runs = lower.contains("to program")
-        || lower.contains("from program")
-        || lower.contains("load_extension")
-        || lower.contains("sys_exec")
-        || lower.contains("xp_cmdshell");
-    let writes = lower.contains("outfile")
-        || lower.contains("dumpfile")
-        || lower.contains("copy ")
-        || lower.contains("writefile")
-        || lower.contains("attach database")
-        || lower.contains("attach '")
-        || lower.contains("vacuum into");
+    let runs = has_any(&lower, listed("sql-runs"));
+    let writes = has_any(&lower, listed("sql-writes"));
     for literal in literals(line, false) {
         if runs {
             acts.push(Act::Suspect(literal.text.as_str().into()));
@@ -632,6 +563,6 @@ fn database_line(line: &str, acts: &mut Vec<Act>) {
         }
     }
     if lower.contains("flushall") || lower.contains("dropdatabase") || lower.contains("drop database") {
-        acts.push(Act::Note(Risk::High, "database", "removes a whole database".into()));
+        high(acts, "database", "removes a whole database");
     }
 }

@@ -2,17 +2,9 @@
 
 use super::Elsewhere;
 use super::piece::{Piece, Source, Text};
-use super::plan::{Act, Call, comes_back, host_of};
+use super::plan::{Act, Call, block, comes_back, high, host_of};
 use super::programs::{Given, listed};
 use crate::proto::action::{Risk, WriteKind};
-
-fn note(acts: &mut Vec<Act>, risk: Risk, rule: &'static str, text: impl Into<String>) {
-    acts.push(Act::Note(risk, rule, text.into()));
-}
-
-fn block(acts: &mut Vec<Act>, rule: &'static str, text: impl Into<String>) {
-    note(acts, Risk::Blocked, rule, text);
-}
 
 fn is_power_unit(word: &str) -> bool {
     let name = word.trim_end_matches(".target").trim_end_matches(".service").trim_start_matches("systemd-");
@@ -31,7 +23,7 @@ pub(super) fn ip(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     }
     let changes = ["add", "del", "delete", "set", "flush", "replace", "change", "down", "up", "netns"];
     if words.iter().any(|word| changes.contains(word)) {
-        note(acts, Risk::High, "system", "sets up the machine's network");
+        high(acts, "system", "sets up the machine's network");
         acts.push(Act::Host("the machine's network".into()));
     }
 }
@@ -109,7 +101,7 @@ pub(super) fn disk(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
         if target.head().starts_with("/dev/") {
             block(acts, "disk", format!("{} makes or wipes {}", call.name, target.shown()));
         }
-        acts.push(Act::Write(target.clone(), WriteKind::Write));
+        acts.push(Act::write(target));
     }
 }
 
@@ -154,7 +146,7 @@ pub(super) fn kill_name(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>)
     let vital = ["systemd", "init", "dbus-daemon", "Xorg", "gnome-shell", "systemd-logind"];
     let inverse = call.name == "pkill" && given.words.iter().any(|word| matches!(word.lossy(), "-v" | "--inverse"));
     // `-9` and the like are the signal.
-    let names: Vec<&Text> = given.operands.iter().collect();
+    let names = &given.operands;
     if inverse
         || names.iter().any(|name| is_every(name) || vital.contains(&name.lossy()))
         || names.is_empty() && (by_user || call.name == "xkill" && given.has_word(&["-a", "-all"]))
@@ -174,10 +166,6 @@ pub(super) fn later(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
     acts.extend(call.input.map(|input| Act::Code(input.clone())));
 }
 
-pub(super) fn crontab(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    acts.extend(given.operands.first().filter(|path| path.as_str() != Some("-")).map(|path| Act::Read(path.clone())));
-}
-
 /// `tmux`, `screen`: what comes after the options is a command, or keys that are typed.
 pub(super) fn multiplexer(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     if let Some(at) = given.words.iter().position(|word| matches!(word.lossy(), "send-keys" | "send" | "stuff")) {
@@ -187,9 +175,7 @@ pub(super) fn multiplexer(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) 
     if given.operands.first().is_some_and(|verb| shows.contains(&verb.lossy())) {
         return;
     }
-    for word in given.words.iter().filter(|word| word.head().contains(' ')) {
-        acts.push(Act::Suspect(word.clone()));
-    }
+    acts.extend(given.words.iter().filter(|word| word.head().contains(' ')).map(Act::suspect));
     for at in 0..given.words.len().min(8) {
         if !given.words[at].head().starts_with('-') {
             acts.push(Act::SuspectRun(given.words[at..].to_vec()));
@@ -222,8 +208,8 @@ pub(super) fn fetch(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
         }
     }
     for path in given.values("curl-config") {
-        acts.push(Act::Read(path.clone()));
-        note(acts, Risk::High, "unknown-option", "curl gets options from a file");
+        acts.push(Act::read(path));
+        high(acts, "unknown-option", "curl gets options from a file");
     }
     saved(call, given, &urls, acts);
     if matches!(call.name, "lftp" | "ftp") {
@@ -235,26 +221,16 @@ pub(super) fn fetch(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 
 /// Where what is fetched goes: into files, or to the output.
 fn saved(call: &Call<'_>, given: &Given<'_>, urls: &[&Text], acts: &mut Vec<Act>) {
-    let named = |words: &[&str]| {
-        given
-            .options
-            .iter()
-            .filter(|(option, _)| words.iter().any(|word| option.role == "write" && option.name == *word))
-            .filter_map(|(_, value)| value.clone())
-            .collect::<Vec<_>>()
+    let named = |names: &[&str]| {
+        let written = given.options.iter().filter(|(option, _)| option.role == "write" && names.contains(&option.name));
+        written.filter_map(|(_, value)| value.clone()).collect::<Vec<_>>()
     };
     let mut targets = named(&["-o", "-O", "--output", "--output-document", "--out"]);
     if call.name.starts_with("wget") {
         targets = named(&["-O", "--output-document"]);
     }
-    let letters = |letter: char| {
-        given
-            .words
-            .iter()
-            .any(|word| word.head().starts_with('-') && !word.head().starts_with("--") && word.head().contains(letter))
-    };
     let by_name = call.name.starts_with("curl")
-        && (letters('O') || given.has_word(&["--remote-name", "--remote-name-all"]))
+        && (given.has_letter('O') || given.has_word(&["--remote-name", "--remote-name-all"]))
         || call.name.starts_with("wget") && targets.is_empty() && !given.has_word(&["--spider"])
         || matches!(call.name, "aria2c" | "axel" | "lwp-download") && targets.is_empty();
     let directory = given.values("dir-of-output").chain(given.values("write-below")).next();
@@ -265,17 +241,11 @@ fn saved(call: &Call<'_>, given: &Given<'_>, urls: &[&Text], acts: &mut Vec<Act>
     let mut is_away = by_name;
     if by_name {
         for url in urls {
-            let name = url
-                .shown()
-                .split(['?', '#'])
-                .next()
-                .unwrap_or_default()
-                .rsplit('/')
-                .next()
-                .unwrap_or_default()
-                .to_owned();
+            let shown = url.shown();
+            let address = shown.split(['?', '#']).next().unwrap_or_default();
+            let name = address.rsplit('/').next().unwrap_or_default();
             let path = into(if name.is_empty() { Source::Name.into() } else { name.into() });
-            acts.push(Act::Write(path.clone(), WriteKind::Write));
+            acts.push(Act::write(&path));
             acts.push(Act::Store(path, Source::Net.into()));
         }
     }
@@ -354,9 +324,9 @@ pub(super) fn remote_copy(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act
         if is_remote(source) || call.name == "sftp" {
             acts.push(Act::Net(host_of(source)));
         } else {
-            acts.push(Act::Read(source.clone()));
+            acts.push(Act::read(source));
             if given.has("moves") {
-                acts.push(Act::Tree(source.clone(), WriteKind::DeleteTree));
+                acts.push(Act::tree(source));
             }
         }
     }
@@ -374,7 +344,7 @@ pub(super) fn remote_copy(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act
     } else if given.has("deletes") {
         acts.push(Act::Tree(target, WriteKind::DeleteTree));
     } else {
-        acts.push(Act::Write(target.clone(), WriteKind::Write));
+        acts.push(Act::write(&target));
         for source in operands.iter().filter(|source| is_remote(source)) {
             let name = source.shown().rsplit(['/', ':']).next().unwrap_or_default().to_owned();
             acts.push(Act::Store(target.clone(), Source::Net.into()));
@@ -393,7 +363,7 @@ pub(super) fn copy_id(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 pub(super) fn rclone(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let mut paths = given.operands.iter().filter(|path| !path.head().contains(':'));
     if !given.sub.starts_with("sync") && !given.sub.starts_with("bisync") {
-        acts.extend(paths.next().map(|path| Act::Tree(path.clone(), WriteKind::DeleteTree)));
+        acts.extend(paths.next().map(Act::tree));
     }
 }
 

@@ -212,10 +212,19 @@ impl Text {
 
     /// The text with its pattern characters alive, as a word outside quotes has them.
     pub(super) fn alive(&self) -> Self {
+        self.changed(|known| {
+            let mut made = Self::default();
+            made.push_living(known);
+            made
+        })
+    }
+
+    /// The text with another in place of each known part.
+    pub(super) fn changed(&self, change: impl Fn(&str) -> Self) -> Self {
         let mut made = Self::default();
         for piece in &self.pieces {
             match piece {
-                Piece::Known(text) if text.contains(['*', '?', '[']) => made.push_living(text),
+                Piece::Known(text) => made.append(&change(text)),
                 piece => made.push(piece.clone()),
             }
         }

@@ -2,7 +2,7 @@
 //! are a language of their own. Pure: must not know what a path means, nor the shell that runs the command.
 
 use super::piece::{Source, Text};
-use super::programs::{self, Given, RowNeed};
+use super::programs::{self, Given, RowNeed, listed};
 use super::{Elsewhere, develop, files, foreign, machine};
 use crate::proto::action::{Risk, WriteKind};
 
@@ -11,19 +11,15 @@ use crate::proto::action::{Risk, WriteKind};
 pub(super) enum Act {
     /// A reason that holds whatever else it does.
     Note(Risk, &'static str, String),
-    /// Reads a file's contents.
     Read(Text),
     /// Looks at names, sizes and dates.
     List(Text),
-    /// Changes a file.
     Write(Text, WriteKind),
     /// Changes a directory with all below it.
     Tree(Text, WriteKind),
-    /// Moves a file to another.
     Move(Text, Text),
     /// Gives a file another name.
     Link(Text, Text),
-    /// Copies a file to another.
     Copy(Text, Text),
     /// Puts this text into a file.
     Store(Text, Text),
@@ -31,7 +27,6 @@ pub(super) enum Act {
     Net(String),
     /// Acts on processes, services or devices outside.
     Host(String),
-    /// Sends a signal.
     Signal(String),
     /// The acts that follow happen in this directory.
     In(Text),
@@ -41,9 +36,7 @@ pub(super) enum Act {
     Code(Text),
     /// Runs a line of shell code in this very shell.
     Here(Text),
-    /// Runs a command.
     Run(Vec<Text>),
-    /// Runs a file as a script.
     Script(Text, Vec<Text>),
     /// May run this line: only what is refused counts.
     Suspect(Text),
@@ -55,8 +48,34 @@ pub(super) enum Act {
     There(Elsewhere, Vec<Act>),
     /// Remembers what a subcommand of git means.
     Alias(String, String),
-    /// Prints this.
     Prints(Text),
+}
+
+impl Act {
+    pub(super) fn read(path: &Text) -> Self {
+        Self::Read(path.clone())
+    }
+
+    pub(super) fn write(path: &Text) -> Self {
+        Self::Write(path.clone(), WriteKind::Write)
+    }
+
+    /// Deletes a directory with all below it.
+    pub(super) fn tree(path: &Text) -> Self {
+        Self::Tree(path.clone(), WriteKind::DeleteTree)
+    }
+
+    pub(super) fn suspect(code: &Text) -> Self {
+        Self::Suspect(code.clone())
+    }
+}
+
+pub(super) fn high(acts: &mut Vec<Act>, rule: &'static str, text: impl Into<String>) {
+    acts.push(Act::Note(Risk::High, rule, text.into()));
+}
+
+pub(super) fn block(acts: &mut Vec<Act>, rule: &'static str, text: impl Into<String>) {
+    acts.push(Act::Note(Risk::Blocked, rule, text.into()));
 }
 
 /// A command that is looked at.
@@ -88,10 +107,10 @@ const HANDLERS: &[(&str, Handler)] = handlers! {
         "mode" => mode, "dd" => dd, "tar" => tar, "archive" => archive, "compress" => compress, "find" => find, "fd"
         => fd, "xargs" => xargs, "parallel" => parallel, "settings" => nothing, "shell" => nothing, "command" =>
         nothing, "assign" => nothing;
-    machine: "ip" => ip, "mount" => mount, "systemctl" => systemctl, "service" => service, "bus" => bus, "disk" => disk, "kill" => kill, "kill-name" => kill_name, "fuser" => fuser, "later" => later, "crontab" => crontab,
+    machine: "ip" => ip, "mount" => mount, "systemctl" => systemctl, "service" => service, "bus" => bus, "disk" => disk, "kill" => kill, "kill-name" => kill_name, "fuser" => fuser, "later" => later,
         "multiplexer" => multiplexer, "fetch" => fetch, "netcat" => netcat, "remote-copy" => remote_copy, "copy-id" => copy_id, "rclone" => rclone, "container" => container, "cluster" => cluster, "name" => name, "own" => own;
     develop: "git" => git, "git-names" => git_names, "git-config" => git_config, "git-look" => git_look, "git-change" => git_change, "git-clean"
-        => git_clean, "git-far" => git_far, "make" => make, "go-remote" => go_remote, "npm-run" => npm_run, "npx" => npx, "packages" => packages, "launcher" => launcher;
+        => git_clean, "git-far" => git_far, "make" => make, "go-remote" => go_remote, "npm-run" => npm_run, "packages" => packages, "launcher" => launcher;
     foreign: "interpreter" => interpreter, "awk" => awk, "sed" => sed, "editor" => editor, "database" => database,
         "sqlite" => database;
 };
@@ -152,7 +171,7 @@ fn base_risk(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
         }
         RowNeed::Host if lowered != Some(Risk::Low) => {
             if row.risk.is_some_and(|(risk, _)| risk == Risk::Low) {
-                acts.push(Act::Note(Risk::High, "host", format!("{what} asks services of this machine")));
+                high(acts, "host", format!("{what} asks services of this machine"));
             }
             acts.push(Act::Host(what));
         }
@@ -169,33 +188,28 @@ fn options(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
         }
         let Some(value) = value else { continue };
         match option.role {
-            "write" if value.as_str() != Some("-") => acts.push(Act::Write(value.clone(), WriteKind::Write)),
+            "write" if value.as_str() != Some("-") => acts.push(Act::write(value)),
             "write-below" => acts.push(Act::Write(below(value), WriteKind::Write)),
-            "read" if value.as_str() != Some("-") => acts.push(Act::Read(value.clone())),
+            "read" if value.as_str() != Some("-") => acts.push(Act::read(value)),
             "list" => acts.push(Act::List(value.clone())),
             "dir" => acts.push(Act::In(value.clone())),
             "code" => acts.push(Act::Code(value.clone())),
             "script" => acts.push(Act::Script(value.clone(), Vec::new())),
             "host" if given.row.need != RowNeed::Network => acts.push(Act::Net(host_of(value))),
             "sql" => foreign::code("sql", value, acts),
+            "git-config" => develop::git_option(value, acts),
             "key" if given.options.iter().any(|(option, _)| option.risk.is_some_and(|(.., lowers)| lowers)) => {
-                acts.push(Act::Read(value.clone()));
+                acts.push(Act::read(value));
             }
-            "key" => acts.push(Act::Write(value.clone(), WriteKind::Write)),
+            "key" => acts.push(Act::write(value)),
             "split" => {
                 let words: Vec<Text> = given.rest.iter().map(|word| word.quoted().into()).collect();
                 acts.push(Act::Code(value.clone().then(&" ".into()).then(&Text::join(&words, " "))));
             }
             "width" if value.lossy().parse().is_ok_and(|width: usize| width == 0 || width > 64) => {
-                acts.push(Act::Note(Risk::High, "fork-bomb", "starts very many processes at once".into()));
+                high(acts, "fork-bomb", "starts very many processes at once");
             }
-            "setuid" if files::is_setuid(value.lossy()) => {
-                acts.push(Act::Note(
-                    Risk::Blocked,
-                    "setuid",
-                    "makes a program that runs with its owner's rights".into(),
-                ));
-            }
+            "setuid" => files::setuid(value.lossy(), acts),
             "ssh-option" => {
                 let command =
                     ["ProxyCommand=", "LocalCommand=", "RemoteCommand="].iter().find_map(|it| value.strip_prefix(it));
@@ -216,10 +230,10 @@ pub(super) fn below(directory: &Text) -> Text {
 }
 
 fn operands(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let roles: Vec<&str> = given.row.roles.iter().filter(|role| !role.starts_with('@')).copied().collect();
     // A pattern that an option gives isn't among the operands.
     let has_pattern = given.values("pattern").next().is_some();
-    let roles: Vec<&str> = roles.into_iter().filter(|role| !(has_pattern && *role == "pattern")).collect();
+    let is_passed = |role: &&&str| role.starts_with('@') || has_pattern && **role == "pattern";
+    let roles: Vec<&str> = given.row.roles.iter().filter(|role| !is_passed(role)).copied().collect();
     let Some(last) = roles.last().copied() else { return };
     let takes_cwd = last.ends_with('?') && given.operands.len() < roles.len() && call.input.is_none();
     if takes_cwd {
@@ -236,37 +250,31 @@ fn operands(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
         }
         let rest = || given.operands[at..].to_vec();
         if let Some(code) = operand.strip_prefix("+!") {
-            acts.push(Act::Note(Risk::High, "code", format!("{} runs a command", call.name)));
+            high(acts, "code", format!("{} runs a command", call.name));
             acts.push(Act::Suspect(code));
         }
         match role {
-            "read" => acts.push(Act::Read(operand.clone())),
+            "read" => acts.push(Act::read(operand)),
             "list" => acts.push(Act::List(operand.clone())),
-            "write" => acts.push(Act::Write(operand.clone(), WriteKind::Write)),
-            "output" if !operand.head().contains("://") => acts.push(Act::Write(operand.clone(), WriteKind::Write)),
+            "write" => acts.push(Act::write(operand)),
+            "output" if !operand.head().contains("://") => acts.push(Act::write(operand)),
             "setting" if operand.head().contains('=') => {
-                acts.push(Act::Note(Risk::Blocked, "system-path", "changes settings of the kernel".into()));
+                block(acts, "system-path", "changes settings of the kernel");
             }
             "delete" => acts.push(Act::Write(operand.clone(), WriteKind::Delete)),
-            "tree" => acts.push(Act::Tree(operand.clone(), WriteKind::DeleteTree)),
+            "tree" => acts.push(Act::tree(operand)),
             "script" => acts.push(Act::Script(operand.clone(), Vec::new())),
             "foreign" => foreign::code(call.name, operand, acts),
-            "host" => {
-                acts.push(Act::Net(host_of(operand)));
-            }
-            "run" if given.has("edit") => acts.push(Act::Write(operand.clone(), WriteKind::Write)),
+            "host" => acts.push(Act::Net(host_of(operand))),
+            "suspect" => return acts.push(Act::SuspectRun(rest())),
+            "run" if given.has("edit") => acts.push(Act::write(operand)),
             "run" => return acts.push(Act::Run(rest())),
             "code" if given.has("words") => return acts.push(Act::Run(rest())),
             "code" => return acts.push(Act::Code(Text::join(&rest(), " "))),
             "code-here" => return acts.push(Act::Here(Text::join(&rest(), " "))),
             "remote" => {
-                let code = Act::Code(Text::join(&rest(), " "));
-                let is_here = given.operands.first().is_some_and(|host| comes_back(given, host));
-                return acts.extend(if is_here {
-                    there(call, code)
-                } else {
-                    vec![Act::There(Elsewhere::Machine, vec![code])]
-                });
+                let host = given.operands.first().unwrap_or(operand);
+                return acts.extend(far(call, given, host, Act::Code(Text::join(&rest(), " "))));
             }
             // Each word with a blank is a line; the others together are a command.
             "codes" => {
@@ -285,10 +293,8 @@ fn operands(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 
 /// Without a command a shell waits, here or on another machine.
 fn waits(call: &Call<'_>, given: &Given<'_>, roles: &[&str], acts: &mut Vec<Act>) {
-    if let (true, [_], Some(input)) = (roles.contains(&"remote"), given.operands.as_slice(), call.input) {
-        let is_here = comes_back(given, &given.operands[0]);
-        let code = Act::Code(input.clone());
-        acts.extend(if is_here { there(call, code) } else { vec![Act::There(Elsewhere::Machine, vec![code])] });
+    if let (true, [host], Some(input)) = (roles.contains(&"remote"), given.operands.as_slice(), call.input) {
+        acts.extend(far(call, given, host, Act::Code(input.clone())));
     }
     // A shell that waits for commands.
     if given.operands.is_empty()
@@ -308,9 +314,12 @@ pub(super) fn comes_back(given: &Given<'_>, host: &Text) -> bool {
     super::findings::is_loopback(&host_of(host)) && !given.words.iter().any(names_port)
 }
 
-/// A command that comes back to this machine, into the home.
-fn there(call: &Call<'_>, code: Act) -> Vec<Act> {
-    vec![Act::In(call.home.into()), code]
+/// Code on another machine; what comes back to this one starts in the home.
+fn far(call: &Call<'_>, given: &Given<'_>, host: &Text, code: Act) -> Vec<Act> {
+    match comes_back(given, host) {
+        true => vec![Act::In(call.home.into()), code],
+        false => vec![Act::There(Elsewhere::Machine, vec![code])],
+    }
 }
 
 /// What a program prints: what it was fed with, if that came from elsewhere.
@@ -354,33 +363,6 @@ pub(super) fn host_of(address: &Text) -> String {
 
 /// The reason that a rule of the table gives, in words.
 fn reason(rule: &str, what: &str) -> String {
-    match rule {
-        "power" => format!("{what} ends the system or the session"),
-        "disk" => format!("{what} changes how the machine stores or starts"),
-        "accounts" => format!("{what} changes the system's accounts"),
-        "setuid" => format!("{what} gives programs rights of their own"),
-        "build" => format!("{what} builds, checks or runs what is in the workspace"),
-        "install" => format!("{what} installs or changes packages"),
-        "git" => format!("{what} changes the repository, or isn't known"),
-        "git-config" => format!("{what} changes settings of git"),
-        "network" => format!("{what} uses the network"),
-        "privilege" => format!("{what} runs a command with other rights"),
-        "script" | "code" => format!("{what} runs code that isn't followed"),
-        "database" => format!("{what} works on a database"),
-        "settings" => format!("{what} prints settings for the shell"),
-        "interactive" => format!("{what} waits for a person and can run commands"),
-        "write" => format!("{what} writes files"),
-        "delete" => format!("{what} deletes"),
-        "signal" => format!("{what} sends a signal to processes"),
-        "later" => format!("{what} runs a command later"),
-        "persistence" => format!("{what} adds what starts by itself"),
-        "read-credentials" => format!("{what} gives keys or passwords away"),
-        "system-path" => format!("{what} changes the system"),
-        "history" => format!("{what} changes the shell's history"),
-        "environment" => format!("{what} keeps another setting"),
-        "host" => format!("{what} acts on services of this machine"),
-        "system" => format!("{what} acts on the whole system"),
-        "unknown-option" => format!("{what} may read or run something else"),
-        _ => format!("{what} does more than look"),
-    }
+    let says = listed(&format!("says-{rule}")).first().unwrap_or(&"does more than look");
+    format!("{what} {says}")
 }

@@ -60,7 +60,21 @@ pub(super) struct Given<'a> {
     pub(super) rest: &'a [Text],
 }
 
-impl Given<'_> {
+impl<'a> Given<'a> {
+    fn new(row: &'static Row, words: &'a [Text], sub: &[&str]) -> Self {
+        Self { row, words, sub: sub.join(" "), options: Vec::new(), operands: Vec::new(), rest: &[] }
+    }
+
+    /// The values of the options of these names.
+    pub(super) fn named<'g>(&'g self, names: &'g [&str]) -> impl Iterator<Item = &'g Text> {
+        self.options.iter().filter(|(option, _)| names.contains(&option.name)).filter_map(|(_, value)| value.as_ref())
+    }
+
+    /// Whether an option of one dash has this letter.
+    pub(super) fn has_letter(&self, letter: char) -> bool {
+        self.words.iter().any(|word| word.has_letter(letter))
+    }
+
     /// Whether an option with this mark was given.
     pub(super) fn has(&self, mark: &str) -> bool {
         self.options.iter().any(|(option, _)| option.mark == mark)
@@ -146,30 +160,12 @@ impl Row {
 
     /// Whether the words after the first operand are another command's.
     fn stops_at_operand(&self) -> bool {
-        let leading = |role: &&str| {
-            matches!(
-                *role,
-                "run"
-                    | "skip"
-                    | "codes"
-                    | "remote"
-                    | "@assign"
-                    | "@xargs"
-                    | "@parallel"
-                    | "@shell"
-                    | "@interpreter"
-                    | "@git"
-                    | "@container"
-                    | "@command"
-            )
-        };
-        self.roles.iter().any(leading)
+        self.roles.iter().any(|role| listed("takes-rest").contains(role))
     }
 
     /// Reads words by this row.
     fn read<'a>(&'static self, words: &'a [Text], sub: &[&str]) -> Given<'a> {
-        let mut given =
-            Given { row: self, words, sub: sub.join(" "), options: Vec::new(), operands: Vec::new(), rest: &[] };
+        let mut given = Given::new(self, words, sub);
         let mut at = 0;
         while let Some(word) = words.get(at) {
             at += 1;
@@ -284,14 +280,7 @@ pub(super) fn read<'a>(name: &str, words: &'a [Text]) -> Option<Given<'a>> {
     let base = rows.iter().rfind(|row| row.subs.is_empty()).copied();
     // Options in front of the subcommand are the program's own.
     let mut at = 0;
-    let mut front = base.map(|base| Given {
-        row: base,
-        words,
-        sub: String::new(),
-        options: Vec::new(),
-        operands: Vec::new(),
-        rest: &[],
-    });
+    let mut front = base.map(|base| Given::new(base, words, &[]));
     let matching = |at: usize| {
         let fits = |sub: &&Vec<&'static str>| {
             if *sub == &["."] {
