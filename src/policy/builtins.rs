@@ -116,10 +116,9 @@ impl Walk<'_, '_> {
                     self.suspect(|walk| walk.code(&text.as_str().into()));
                     self.prompt(word);
                 }
-                if let Some(at) = words.iter().position(|word| word.as_str() == Some("-F")) {
-                    let name = words.get(at + 1).cloned();
-                    name.into_iter().for_each(|name| self.suspect(|walk| walk.exec(vec![name])));
-                }
+                let at = words.iter().position(|word| word.as_str() == Some("-F"));
+                let name = at.and_then(|at| words.get(at + 1)).cloned();
+                name.into_iter().for_each(|name| self.suspect(|walk| walk.exec(vec![name])));
             }
             _ => {}
         }
@@ -198,7 +197,6 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Gives a variable a value.
     fn gives(&mut self, name: &str, value: Text, is_environment: bool) {
         self.sets(name, std::slice::from_ref(&value), is_environment);
         self.shell.set(name, vec![value]);

@@ -235,7 +235,6 @@ pub(super) fn npm_run(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     }
 }
 
-/// Package managers of the system.
 pub(super) fn packages(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let vital = listed("develop-vital");
     let verb = given.operands.first().map_or("", |verb| verb.lossy());

@@ -89,12 +89,11 @@ impl Walk<'_, '_> {
         }
         self.found.high("unknown-command", format!("which command runs isn't known: {}", name.shown()));
         let last = name.split(|c| c == '/').pop().unwrap_or_default();
-        let mut names: Vec<&str> = Vec::new();
-        if let Some(known) = last.as_str() {
-            names.push(known);
-        } else if last.has_pattern() && !last.is_open() {
-            names.extend(listed("destroyers").iter().copied().filter(|name| last.may_match(name, false)));
-        }
+        let is_pattern = last.has_pattern() && !last.is_open();
+        let names: Vec<&str> = match last.as_str() {
+            Some(known) => vec![known],
+            None => listed("destroyers").iter().copied().filter(|it| is_pattern && last.may_match(it, false)).collect(),
+        };
         for name in names {
             self.suspect(|walk| walk.exec_program([vec![name.into()], argv[1..].to_vec()].concat()));
         }
@@ -144,7 +143,6 @@ impl Walk<'_, '_> {
         printed
     }
 
-    /// A command that is named by its path.
     fn exec_path(&mut self, written: &str, argv: &[Text]) -> Text {
         let paths = self.absolute(&argv[0]);
         if let Some(text) = self.written(&argv[0]) {
@@ -522,7 +520,6 @@ impl Walk<'_, '_> {
         Source::Program.into()
     }
 
-    /// A file that a program runs.
     fn script_file(&mut self, name: &str, path: &Text, arguments: &[Text]) -> Text {
         self.absolute(path).iter().for_each(|path| self.found.reads(path));
         let text = self.content(path);

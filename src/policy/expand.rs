@@ -12,7 +12,7 @@ const WAYS_MAX: usize = 16;
 /// Longest text that is changed character by character, in bytes.
 const CHANGED_BYTES_MAX: usize = 4096;
 
-/// What a parameter holds.
+#[derive(Clone)]
 enum Held {
     /// One value, in each way that it may turn out.
     One(Vec<Text>),
@@ -54,13 +54,7 @@ impl Build {
 impl Walk<'_, '_> {
     /// Expands words into fields, in each way that they may turn out.
     pub(super) fn fields(&mut self, words: &[Word]) -> Vec<Vec<Text>> {
-        let mut ways = vec![Vec::with_capacity(words.len())];
-        for word in words {
-            let each = self.word_fields(word);
-            ways =
-                product(ways, &each, |fields, more| fields.extend(more.iter().cloned()), || vec![Source::Any.into()]);
-        }
-        ways
+        words.iter().fold(vec![Vec::with_capacity(words.len())], |ways, word| added(ways, &self.word_fields(word)))
     }
 
     fn word_fields(&mut self, word: &Word) -> Vec<Vec<Text>> {
@@ -74,13 +68,7 @@ impl Walk<'_, '_> {
             Some(None) => return vec![vec![Source::Any.into()]],
             None => return self.unbraced_fields(&word.parts),
         };
-        let mut ways = vec![Vec::new()];
-        for parts in &words {
-            let each = self.unbraced_fields(parts);
-            ways =
-                product(ways, &each, |fields, more| fields.extend(more.iter().cloned()), || vec![Source::Any.into()]);
-        }
-        ways
+        words.iter().fold(vec![Vec::new()], |ways, parts| added(ways, &self.unbraced_fields(parts)))
     }
 
     fn unbraced_fields(&mut self, parts: &[Part]) -> Vec<Vec<Text>> {
@@ -160,10 +148,7 @@ impl Walk<'_, '_> {
     }
 
     fn append(&mut self, builds: &mut Vec<Build>, held: Held, quoted: bool, splits: bool, joins: bool) {
-        let separators = match self.shell.variable("IFS") {
-            Some(separators) => separators,
-            None => " \t\n".to_owned(),
-        };
+        let separators = self.shell.variable("IFS").unwrap_or_else(|| " \t\n".to_owned());
         let add = |build: &mut Build, text: &Text| match quoted || !splits {
             true => build.add(text),
             false => build.split(text, &separators),
@@ -264,10 +249,8 @@ impl Walk<'_, '_> {
                 let (pattern, with) = (self.single(pattern), self.single(with));
                 match (pattern.as_str(), with.as_str(), anchor) {
                     (Some(pattern), Some(with), None) if !pattern.is_empty() => {
-                        each(
-                            held,
-                            |text| if *all { text.replace(pattern, with) } else { text.replacen(pattern, with, 1) },
-                        )
+                        let count = if *all { usize::MAX } else { 1 };
+                        each(held, |text| text.replacen(pattern, with, count))
                     }
                     _ => each_text(held, |_| Source::Any.into()),
                 }
@@ -333,19 +316,15 @@ impl Walk<'_, '_> {
             "HOME" => home.as_str().into(),
             "PWD" => self.shell.cwd(),
             "OLDPWD" => Source::Any.into(),
-            "SHELL" | "BASH" => "/bin/bash".into(),
-            "PATH" => "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".into(),
             "USER" | "LOGNAME" => home.rsplit('/').next().unwrap_or("user").into(),
             "IFS" => " \t\n".into(),
-            "TMPDIR" => "/tmp".into(),
-            "XDG_CONFIG_HOME" => format!("{home}/.config").into(),
-            "XDG_DATA_HOME" => format!("{home}/.local/share").into(),
-            "XDG_STATE_HOME" => format!("{home}/.local/state").into(),
-            "XDG_CACHE_HOME" => format!("{home}/.cache").into(),
-            "OSTYPE" => "linux-gnu".into(),
             _ if listed("named-variables").contains(&name) => Source::Name.into(),
             _ if listed("program-variables").contains(&name) => format!("${name}").into(),
-            _ => return Held::Unset,
+            _ => match listed("environment").iter().filter_map(|pair| pair.split_once('=')).find(|pair| pair.0 == name)
+            {
+                Some((_, value)) => value.replace('~', home).into(),
+                None => return Held::Unset,
+            },
         };
         Held::One(vec![value])
     }
@@ -426,7 +405,7 @@ impl Walk<'_, '_> {
                     (_, found) => found,
                 };
                 if letter == '=' {
-                    let value = flat(copied(&ways));
+                    let value = flat(ways.clone());
                     self.sets(&parameter.name, &value, false);
                     self.shell.set(&parameter.name, value);
                 }
@@ -455,7 +434,6 @@ impl Walk<'_, '_> {
         self.calculated(text.as_str()?)
     }
 
-    /// The value of an expression.
     pub(super) fn arithmetic(&mut self, word: &Word) -> Text {
         let text = self.single(word);
         self.subscripts(&text);
@@ -500,14 +478,6 @@ impl Walk<'_, '_> {
     }
 }
 
-fn copied(held: &Held) -> Held {
-    match held {
-        Held::One(ways) => Held::One(ways.clone()),
-        Held::Many(values) => Held::Many(values.clone()),
-        Held::Unset => Held::Unset,
-    }
-}
-
 fn flat(held: Held) -> Vec<Text> {
     match held {
         Held::One(ways) => ways,
@@ -536,6 +506,11 @@ fn is_list(parameter: &Parameter) -> bool {
     parameter.change == Change::None
         && !parameter.length
         && (parameter.name == "@" || parameter.index.as_ref().map(bash::unquoted).as_deref() == Some("@"))
+}
+
+/// The fields of one word after those of the words before.
+fn added(ways: Vec<Vec<Text>>, each: &[Vec<Text>]) -> Vec<Vec<Text>> {
+    product(ways, each, |fields, more| fields.extend(more.iter().cloned()), || vec![Source::Any.into()])
 }
 
 /// Combines each way with each other; beyond the limit what is added is unknown.
@@ -583,7 +558,6 @@ fn slice(held: Held, offset: Option<i64>, length: Option<Option<i64>>, first: us
     }
 }
 
-/// Cuts off what a pattern matches.
 fn trim(text: &Text, pattern: &Text, from_end: bool, longest: bool) -> Text {
     let Some(known) = text.as_str().filter(|known| known.len() <= 256 && !pattern.is_open()) else {
         // `${path%/*}` of what isn't known.

@@ -82,7 +82,6 @@ pub(super) fn printf(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
     acts.push(Act::Prints(made));
 }
 
-/// Prints what it reads.
 pub(super) fn cat(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let mut made = Text::default();
     let mut paths = given.operands.iter().peekable();
@@ -192,9 +191,8 @@ pub(super) fn test(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     if matches!(call.name, "test" | "[") && given.has_word(&compares) {
         return;
     }
-    for word in given.operands.iter().filter(|word| word.head().contains('/') || call.name == "stat") {
-        acts.push(Act::List(word.clone()));
-    }
+    let paths = given.operands.iter().filter(|word| word.head().contains('/') || call.name == "stat");
+    acts.extend(paths.cloned().map(Act::List));
 }
 
 pub(super) fn jq(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
@@ -254,9 +252,8 @@ pub(super) fn move_files(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let (sources, target) = sources_and_target(given);
     let Some(target) = target else { return };
     acts.push(Act::write(&target));
-    for source in sources.into_iter().filter(|source| !source.is_empty()) {
-        acts.push(Act::Move(source, target.clone()));
-    }
+    let sources = sources.into_iter().filter(|source| !source.is_empty());
+    acts.extend(sources.map(|source| Act::Move(source, target.clone())));
     if target.as_str() == Some("/dev/null") {
         block(acts, "device", "moves files onto /dev/null");
     }
@@ -417,7 +414,6 @@ pub(super) fn tar(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     acts.push(Act::Prints(source.into()));
 }
 
-/// Archivers other than tar.
 pub(super) fn archive(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let verb = given.operands.first().map_or("", |verb| verb.lossy());
     let only_lists = given.has_word(&["-l", "-t", "l", "t", "-tf", "-it", "tf"]) || verb == "l" || verb == "t";
@@ -443,19 +439,10 @@ pub(super) fn archive(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 
 pub(super) fn compress(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let to_output = given.has("stdout") || given.operands.is_empty();
-    let decodes = given.has("decodes")
-        || call.name.starts_with("un")
-        || call.name.starts_with("gun")
-        || call.name.starts_with("bun");
-    for path in &given.operands {
-        acts.push(if to_output { Act::read(path) } else { Act::write(path) });
-    }
-    let is_net = call.input.and_then(Text::source) == Some(Source::Net);
-    acts.push(Act::Prints(match decodes {
-        true if is_net => Source::Net.into(),
-        true => Source::Decoded.into(),
-        false => Source::Program.into(),
-    }));
+    let decodes = given.has("decodes") || ["un", "gun", "bun"].iter().any(|it| call.name.starts_with(it));
+    acts.extend(given.operands.iter().map(if to_output { Act::read } else { Act::write }));
+    let fed = call.input.and_then(Text::source).filter(|source| *source == Source::Net);
+    acts.push(Act::Prints(if decodes { fed.unwrap_or(Source::Decoded) } else { Source::Program }.into()));
 }
 
 /// A search for files, read.
@@ -477,26 +464,20 @@ impl Search {
         if self.is_flat {
             return start.clone();
         }
-        let mut path = start.clone();
-        path.push_str("/");
         match &self.name {
-            Some(name) if !name.has_pattern() => path.append(name),
-            Some(_) => path.push(Piece::Unknown(Source::Name)),
-            None if self.is_narrow => path.push(Piece::Unknown(Source::Name)),
-            None => path.append(&all_below()),
+            Some(name) if !name.has_pattern() => start.clone().then(&"/".into()).then(name),
+            None if !self.is_narrow => start.clone().then(&"/".into()).then(&all_below()),
+            _ => below(start),
         }
-        path
     }
 
     fn acts(&self, acts: &mut Vec<Act>) {
-        let whole = |path: Text| Act::Tree(path, WriteKind::DeleteTree);
         for start in &self.starts {
             let found = self.path(start);
             if self.deletes {
-                acts.push(if self.is_narrow || self.name.is_some() {
-                    Act::Write(found.clone(), WriteKind::Delete)
-                } else {
-                    whole(found.clone())
+                acts.push(match self.is_narrow || self.name.is_some() {
+                    true => Act::Write(found.clone(), WriteKind::Delete),
+                    false => Act::tree(&found),
                 });
             }
             for command in &self.commands {
@@ -505,8 +486,7 @@ impl Search {
         }
         let mut printed = Text::default();
         for start in self.starts.iter().take(TURNS_MAX) {
-            printed.append(&self.path(start));
-            printed.push_str("\n");
+            printed = printed.then(&self.path(start)).then(&"\n".into());
         }
         acts.push(Act::Prints(printed));
     }
@@ -634,10 +614,9 @@ pub(super) fn xargs(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
         None => call.input.cloned().unwrap_or_else(|| Source::Any.into()),
     };
     let command = if given.rest.is_empty() { vec!["echo".into()] } else { given.rest.to_vec() };
-    let mark = given.values("replace").next().map(|mark| mark.lossy().to_owned());
-    let mark =
-        mark.or_else(|| given.options.iter().any(|(option, _)| option.role == "replace").then(|| "{}".to_owned()));
-    let mark = mark.or_else(|| given.has("replace").then(|| "{}".to_owned()));
+    let replaces = given.has("replace") || given.options.iter().any(|(option, _)| option.role == "replace");
+    let named = given.values("replace").next().map(|mark| mark.lossy().to_owned());
+    let mark = named.or_else(|| replaces.then(|| "{}".to_owned()));
     let by_null = given.words.iter().any(|word| matches!(word.lossy(), "-0" | "--null" | "-r0" | "-0r"));
     let is_blank = |c: char| c == '\0' || !by_null && (c == '\n' || mark.is_none() && c.is_whitespace());
     // `echo` and `printf` have quotes that xargs takes away.
@@ -650,9 +629,8 @@ pub(super) fn xargs(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     }
     match mark {
         Some(mark) => {
-            for item in &items {
-                acts.push(Act::Run(command.iter().map(|word| put_in(word, &mark, item)).collect()));
-            }
+            let filled = |item: &Text| Act::Run(command.iter().map(|word| put_in(word, &mark, item)).collect());
+            acts.extend(items.iter().map(filled));
         }
         None => acts.push(Act::Run([command, items].concat())),
     }

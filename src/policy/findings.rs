@@ -6,11 +6,8 @@ use super::place::{Map, Place, Zone};
 use super::programs::listed;
 use crate::proto::action::{Effect, Need, Reason, Risk, WriteKind};
 
-/// Effects that are listed.
 const EFFECTS_MAX: usize = 200;
-/// Reasons that are listed.
 const REASONS_MAX: usize = 40;
-/// Needs that are listed.
 const NEEDS_MAX: usize = 40;
 
 /// Reasons, effects and needs, in the order in which they were found.
@@ -28,7 +25,6 @@ impl<'m, 'a> Findings<'m, 'a> {
         Self { map, reasons: Vec::new(), effects: Vec::new(), needs: Vec::new(), elsewhere: Elsewhere::Here }
     }
 
-    /// Notes a reason.
     pub(super) fn note(&mut self, risk: Risk, rule: &'static str, text: impl Into<String>) {
         let text = text.into();
         // What a container holds is the container's; its disk may be this machine's.
@@ -81,46 +77,39 @@ impl<'m, 'a> Findings<'m, 'a> {
 
     /// A file's contents are read; `path` is absolute.
     pub(super) fn reads(&mut self, path: &Text) {
-        let shown = path.shown();
-        if shown.starts_with("/dev/fd/") || !self.is_here() {
-            return;
-        }
-        self.effect(Effect::Read { path: shown.clone() });
-        match self.map.zone(path) {
-            Zone::Credentials => self.block("read-credentials", format!("reads keys or passwords: {shown}")),
-            Zone::Own => self.block("own-files", format!("reads ReedClaw's own files: {shown}")),
-            Zone::Device => self.block("device", format!("reads a device: {shown}")),
-            Zone::Forbidden if !is_public(path) => {
-                self.block("forbidden-path", format!("{shown} is in security.forbidden_paths"));
-            }
-            Zone::System if is_for_all(path) => {}
-            Zone::Sink | Zone::Temporary | Zone::Workspace | Zone::Protected if !path.is_open() => {}
-            Zone::Unknown | Zone::Sink | Zone::Temporary | Zone::Workspace | Zone::Protected => {
-                self.high("unknown-path", format!("reads a path that isn't known: {shown}"));
-            }
-            zone => {
-                self.high("read-outside", format!("reads outside the workspace: {shown}"));
-                self.needs_to_read(zone, path);
-            }
+        if !path.head().starts_with("/dev/fd/") {
+            self.looks(path, true);
         }
     }
 
     /// Names, sizes and dates are looked at; `path` is absolute.
     pub(super) fn lists(&mut self, path: &Text) {
-        let shown = path.shown();
+        self.looks(path, false);
+    }
+
+    fn looks(&mut self, path: &Text, reads: bool) {
         if !self.is_here() {
             return;
         }
+        let shown = path.shown();
         self.effect(Effect::Read { path: shown.clone() });
+        let (verb, at, into) = if reads { ("reads", "", "") } else { ("looks", " at", " into") };
         match self.map.zone(path) {
-            _ if is_for_all(path) || matches!(path.lossy(), "/tmp" | "/var/tmp" | "/") => {}
-            Zone::Own => self.block("own-files", format!("looks into ReedClaw's own files: {shown}")),
-            Zone::Sink | Zone::Temporary | Zone::Workspace | Zone::Protected | Zone::Unknown if !path.is_open() => {}
-            Zone::Unknown | Zone::Sink | Zone::Temporary | Zone::Workspace | Zone::Protected => {
-                self.high("unknown-path", format!("looks at a path that isn't known: {shown}"));
+            _ if !reads && (is_for_all(path) || matches!(path.lossy(), "/tmp" | "/var/tmp" | "/")) => {}
+            Zone::Own => self.block("own-files", format!("{verb}{into} ReedClaw's own files: {shown}")),
+            Zone::Credentials if reads => self.block("read-credentials", format!("reads keys or passwords: {shown}")),
+            Zone::Device if reads => self.block("device", format!("reads a device: {shown}")),
+            Zone::Forbidden if reads && !is_public(path) => {
+                self.block("forbidden-path", format!("{shown} is in security.forbidden_paths"));
+            }
+            Zone::System if reads && is_for_all(path) => {}
+            zone if zone <= Zone::Unknown => {
+                if path.is_open() || reads && zone == Zone::Unknown {
+                    self.high("unknown-path", format!("{verb}{at} a path that isn't known: {shown}"));
+                }
             }
             zone => {
-                self.high("read-outside", format!("looks outside the workspace: {shown}"));
+                self.high("read-outside", format!("{verb} outside the workspace: {shown}"));
                 self.needs_to_read(zone, path);
             }
         }

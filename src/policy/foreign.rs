@@ -6,12 +6,9 @@ use super::plan::{Act, Call, block, high};
 use super::programs::{Given, listed};
 use crate::proto::action::{Risk, WriteKind};
 
-/// Longest code that is looked at, in bytes.
 const CODE_BYTES_MAX: usize = 16 * 1024;
-/// Literals that are looked at.
 const LITERALS_MAX: usize = 64;
 
-/// What a literal of some code is.
 struct Literal {
     text: String,
     /// Where it begins and ends.
@@ -330,9 +327,8 @@ pub(super) fn awk(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     }
     let is_changed =
         given.options.iter().any(|(_, value)| value.as_ref().is_some_and(|value| value.as_str() == Some("inplace")));
-    for path in files.iter().filter(|path| !path.head().contains('=') && path.as_str() != Some("-")) {
-        acts.push(if is_changed { Act::write(path) } else { Act::read(path) });
-    }
+    let files = files.iter().filter(|path| !path.head().contains('=') && path.as_str() != Some("-"));
+    acts.extend(files.map(if is_changed { Act::write } else { Act::read }));
 }
 
 /// The code with each literal empty; `/…/` patterns stay.
@@ -371,10 +367,8 @@ pub(super) fn sed(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
         }
     }
     let is_changed = given.has("inplace");
-    acts.extend(files.iter().filter(|path| path.as_str() != Some("-")).map(|path| match is_changed {
-        true => Act::write(path),
-        false => Act::read(path),
-    }));
+    let files = files.iter().filter(|path| path.as_str() != Some("-"));
+    acts.extend(files.map(if is_changed { Act::write } else { Act::read }));
 }
 
 /// Reads a script of sed command by command.
@@ -401,14 +395,8 @@ fn sed_script(script: &str, acts: &mut Vec<Act>) {
         let line_end = rest.find('\n').unwrap_or(rest.len());
         match first {
             'p' | 'P' | 'd' | 'D' | 'n' | 'N' | 'g' | 'G' | 'h' | 'H' | 'x' | '=' | 'l' | 'z' | 'F' | 'q' | 'Q' => {}
-            '#' | 'a' | 'i' | 'c' | 'b' | 't' | 'T' | ':' => {
-                let end = if matches!(first, 'b' | 't' | 'T') {
-                    rest.find([';', '\n', '}']).unwrap_or(rest.len())
-                } else {
-                    line_end
-                };
-                rest = &rest[end..];
-            }
+            'b' | 't' | 'T' => rest = &rest[rest.find([';', '\n', '}']).unwrap_or(rest.len())..],
+            '#' | 'a' | 'i' | 'c' | ':' => rest = &rest[line_end..],
             's' | 'y' => {
                 let Some((with, after)) = replacement(rest) else { return unknown(acts) };
                 rest = after;
@@ -426,17 +414,16 @@ fn sed_script(script: &str, acts: &mut Vec<Act>) {
                 }
                 rest = &rest[flags..];
             }
-            'w' | 'W' => {
-                acts.push(Act::Write(rest[..line_end].trim().into(), WriteKind::Write));
-                rest = &rest[line_end..];
-            }
-            'r' | 'R' => {
-                acts.push(Act::Read(rest[..line_end].trim().into()));
-                rest = &rest[line_end..];
-            }
-            'e' => {
-                high(acts, "code", "sed runs a command");
-                acts.push(Act::Code(rest[..line_end].trim().into()));
+            'w' | 'W' | 'r' | 'R' | 'e' => {
+                let word = Text::from(rest[..line_end].trim());
+                if first == 'e' {
+                    high(acts, "code", "sed runs a command");
+                }
+                acts.push(match first {
+                    'e' => Act::Code(word),
+                    'r' | 'R' => Act::Read(word),
+                    _ => Act::write(&word),
+                });
                 rest = &rest[line_end..];
             }
             _ => return unknown(acts),
@@ -490,14 +477,12 @@ pub(super) fn editor(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
         let text = line.code();
         let text =
             text.trim().trim_start_matches([':', '%', '.', ',', '$', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']);
-        let marks = ["r !", "w !", "r!", "w!!", "read !", "write !", "terminal ", "term "];
+        let marks = ["!", "r !", "w !", "r!", "w!!", "read !", "write !", "terminal ", "term "];
         let text = ["silent! ", "silent ", "exe ", "execute ", "normal "]
             .iter()
             .find_map(|it| text.strip_prefix(it))
             .unwrap_or(text);
-        if let Some(shell) = text.strip_prefix('!') {
-            acts.push(Act::Suspect(shell.into()));
-        } else if let Some(shell) = marks.iter().find_map(|mark| text.strip_prefix(mark)) {
+        if let Some(shell) = marks.iter().find_map(|mark| text.strip_prefix(mark)) {
             acts.push(Act::Suspect(shell.into()));
         } else if let Some((_, path)) = text.split_once(' ').filter(|(verb, _)| {
             matches!(verb.trim_end_matches('!'), "w" | "wq" | "W" | "x" | "sav" | "saveas" | "write" | "f" | "update")
@@ -507,10 +492,9 @@ pub(super) fn editor(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
             code("editor", &text.into(), acts);
         }
     }
-    for path in given.operands.iter().filter(|path| !path.head().starts_with('+')) {
-        let reads = matches!(call.name, "view" | "vimdiff");
-        acts.push(if reads { Act::read(path) } else { Act::write(path) });
-    }
+    let reads = matches!(call.name, "view" | "vimdiff");
+    let files = given.operands.iter().filter(|path| !path.head().starts_with('+'));
+    acts.extend(files.map(if reads { Act::read } else { Act::write }));
 }
 
 /// Databases: what a client's own commands run or write.
@@ -519,9 +503,7 @@ pub(super) fn database(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) 
     let is_file = matches!(call.name, "sqlite3" | "duckdb" | "sqlite" | "litecli" | "csvsql");
     codes.extend(given.operands.iter().skip(usize::from(is_file)).cloned());
     codes.extend(call.input.cloned());
-    for path in given.operands.iter().take(usize::from(is_file)) {
-        acts.push(Act::read(path));
-    }
+    acts.extend(given.operands.iter().take(usize::from(is_file)).map(Act::read));
     let looks = |text: &str| {
         let text = text.trim_start().to_ascii_lowercase();
         listed("sql-looks").iter().any(|mark| text.starts_with(mark))

@@ -332,35 +332,27 @@ fn file(found: &mut Findings<'_, '_>, context: &Context<'_>, action: &Action, pa
             Zone::Workspace | Zone::Protected if leads_out => Zone::Outside,
             zone => zone,
         };
-        match zone {
-            Zone::Workspace | Zone::Protected if !writes => {
-                found.note(Risk::Low, "reads", format!("reads {path}"));
-            }
+        let is = |risk, rule, says: &str| (risk, rule, format!("{path} {says}"));
+        let (risk, rule, text) = match zone {
+            Zone::Workspace | Zone::Protected if !writes => (Risk::Low, "reads", format!("reads {path}")),
             Zone::Workspace => match action {
-                Action::Delete { .. } if is_keep => {
-                    found.note(Risk::Medium, "delete", format!("deletes {path}"));
-                }
-                Action::Delete { .. } => found.high("delete", format!("deletes {path}")),
-                _ => found.note(Risk::Medium, "write", format!("writes {path}")),
+                Action::Delete { .. } if is_keep => (Risk::Medium, "delete", format!("deletes {path}")),
+                Action::Delete { .. } => (Risk::High, "delete", format!("deletes {path}")),
+                _ => (Risk::Medium, "write", format!("writes {path}")),
             },
-            Zone::Protected => {
-                found.high("protected", format!("{path} makes other programs run things"));
-            }
-            Zone::Own => found.block("own-files", format!("{path} is ReedClaw's own")),
-            Zone::Forbidden => found.block("forbidden-path", format!("{path} is in security.forbidden_paths")),
-            Zone::Credentials => found.block("credentials", format!("{path} holds keys or passwords")),
-            Zone::Startup if writes => {
-                found.block("startup-file", format!("{path} runs when a shell or session starts"));
-            }
-            Zone::Device | Zone::System if writes => {
-                found.block("system-path", format!("{path} is the system's"));
-            }
-            Zone::Device | Zone::Sink => found.block("device", format!("{path} is a device")),
+            Zone::Protected => is(Risk::High, "protected", "makes other programs run things"),
+            Zone::Own => is(Risk::Blocked, "own-files", "is ReedClaw's own"),
+            Zone::Forbidden => is(Risk::Blocked, "forbidden-path", "is in security.forbidden_paths"),
+            Zone::Credentials => is(Risk::Blocked, "credentials", "holds keys or passwords"),
+            Zone::Startup if writes => is(Risk::Blocked, "startup-file", "runs when a shell or session starts"),
+            Zone::Device | Zone::System if writes => is(Risk::Blocked, "system-path", "is the system's"),
+            Zone::Device | Zone::Sink => is(Risk::Blocked, "device", "is a device"),
             _ if context.rules.workspace_only || is_keep => {
-                found.block("outside-workspace", format!("{path} is outside the workspace"));
+                is(Risk::Blocked, "outside-workspace", "is outside the workspace")
             }
-            _ => found.high("outside", format!("{path} is outside the workspace")),
-        }
+            _ => is(Risk::High, "outside", "is outside the workspace"),
+        };
+        found.note(risk, rule, text);
     }
 }
 

@@ -78,11 +78,9 @@ pub(super) fn block(acts: &mut Vec<Act>, rule: &'static str, text: impl Into<Str
     acts.push(Act::Note(Risk::Blocked, rule, text.into()));
 }
 
-/// A command that is looked at.
 pub(super) struct Call<'a> {
     /// The program, without its directory.
     pub(super) name: &'a str,
-    /// The words after it.
     pub(super) words: &'a [Text],
     /// What it can read; `None` if that is the terminal.
     pub(super) input: Option<&'a Text>,
@@ -222,7 +220,6 @@ fn options(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     }
 }
 
-/// A file of a directory.
 pub(super) fn below(directory: &Text) -> Text {
     let mut path = directory.clone();
     path.push_str("/");

@@ -18,7 +18,6 @@ pub(super) enum RowNeed {
     Host,
 }
 
-/// A row of the table.
 #[derive(Debug)]
 pub(super) struct Row {
     names: Vec<&'static str>,
@@ -32,7 +31,6 @@ pub(super) struct Row {
     pub(super) need: RowNeed,
 }
 
-/// An option of a program.
 #[derive(Debug)]
 pub(super) struct Opt {
     pub(super) name: &'static str,
@@ -54,7 +52,6 @@ pub(super) struct Given<'a> {
     pub(super) sub: String,
     /// The options that the table knows, with their values.
     pub(super) options: Vec<(&'static Opt, Option<Text>)>,
-    /// The other words.
     pub(super) operands: Vec<Text>,
     /// The words from the first operand on, options among them.
     pub(super) rest: &'a [Text],
@@ -65,7 +62,6 @@ impl<'a> Given<'a> {
         Self { row, words, sub: sub.join(" "), options: Vec::new(), operands: Vec::new(), rest: &[] }
     }
 
-    /// The values of the options of these names.
     pub(super) fn named<'g>(&'g self, names: &'g [&str]) -> impl Iterator<Item = &'g Text> {
         self.options.iter().filter(|(option, _)| names.contains(&option.name)).filter_map(|(_, value)| value.as_ref())
     }
@@ -75,7 +71,6 @@ impl<'a> Given<'a> {
         self.words.iter().any(|word| word.has_letter(letter))
     }
 
-    /// Whether an option with this mark was given.
     pub(super) fn has(&self, mark: &str) -> bool {
         self.options.iter().any(|(option, _)| option.mark == mark)
     }
@@ -85,12 +80,10 @@ impl<'a> Given<'a> {
         self.options.iter().any(|(option, _)| option.name == name)
     }
 
-    /// The values of the options with this role.
     pub(super) fn values<'g>(&'g self, role: &'g str) -> impl Iterator<Item = &'g Text> {
         self.options.iter().filter(move |(option, _)| option.role == role).filter_map(|(_, value)| value.as_ref())
     }
 
-    /// Whether one of the words is this one.
     pub(super) fn has_word(&self, wanted: &[&str]) -> bool {
         self.words.iter().any(|word| word.as_str().is_some_and(|word| wanted.contains(&word)))
     }
@@ -163,7 +156,6 @@ impl Row {
         self.roles.iter().any(|role| listed("takes-rest").contains(role))
     }
 
-    /// Reads words by this row.
     fn read<'a>(&'static self, words: &'a [Text], sub: &[&str]) -> Given<'a> {
         let mut given = Given::new(self, words, sub);
         let mut at = 0;
@@ -230,7 +222,6 @@ impl Row {
     }
 }
 
-/// The rows by the names of their programs.
 struct Table {
     rows: Vec<Row>,
     by_name: HashMap<&'static str, Vec<usize>>,
@@ -261,7 +252,6 @@ pub(super) fn listed(name: &str) -> &'static [&'static str] {
     lists.get(name).map_or(&[], Vec::as_slice)
 }
 
-/// Whether the table has a program.
 pub(super) fn is_known(name: &str) -> bool {
     table().by_name.contains_key(name)
 }

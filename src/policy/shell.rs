@@ -7,9 +7,7 @@ use std::rc::Rc;
 use super::piece::{Piece, Source, Text};
 use crate::bash::{Command, Script};
 
-/// Ways of one value that are followed.
 const WAYS_MAX: usize = 8;
-/// Working directories that are followed.
 const CWD_WAYS_MAX: usize = 4;
 /// Longest value that is followed, in pieces of text.
 const VALUE_BYTES_MAX: usize = 16 * 1024;
@@ -19,15 +17,12 @@ const STEPS_MAX: usize = 3000;
 const STEP_BYTES: usize = 64;
 /// Constructs, substitutions, calls and scripts inside each other.
 const DEPTH_MAX: usize = 64;
-/// Functions inside each other.
 const CALLS_MAX: usize = 16;
 
-/// A variable.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Var {
     /// One value, in each way that it may turn out.
     Scalar(Vec<Text>),
-    /// Elements by their keys.
     Array(Vec<(String, Text)>),
 }
 
@@ -67,7 +62,6 @@ pub(super) struct Shell {
     pub(super) aliases: Rc<BTreeMap<String, String>>,
     /// `$1` and so on; `None` if they aren't known.
     pub(super) positional: Option<Vec<Text>>,
-    /// `$0`
     pub(super) name: String,
     /// The working directory, in each way that it may turn out.
     pub(super) cwd: Vec<Text>,
@@ -217,7 +211,6 @@ pub(super) fn limited(mut ways: Vec<Text>) -> Vec<Text> {
 #[derive(Default)]
 pub(super) struct Budget {
     steps: usize,
-    /// How deep it is just now.
     pub(super) depth: usize,
     /// Functions that are being called, each with the background jobs and pipelines that stood open at the call.
     pub(super) calls: Vec<(Rc<Command>, usize)>,
@@ -251,7 +244,6 @@ impl Budget {
 /// What this script put where, as far as later commands read or run it.
 #[derive(Default)]
 pub(super) struct Made {
-    /// What files hold.
     pub(super) files: BTreeMap<String, Text>,
     /// Other names of files: what each leads to.
     pub(super) links: BTreeMap<String, Text>,

@@ -18,7 +18,6 @@ const LOOP_TURNS_MAX: usize = 16;
 /// Longest output that is followed, in pieces of text.
 const OUTPUT_PIECES_MAX: usize = 64;
 
-/// One judgement.
 pub(super) struct Walk<'m, 'a> {
     pub(super) context: &'m Context<'a>,
     pub(super) shell: Shell,
@@ -79,7 +78,6 @@ impl<'m, 'a> Walk<'m, 'a> {
         self.script(&script)
     }
 
-    /// Walks one level deeper.
     pub(super) fn deeper(&mut self, walk: impl FnOnce(&mut Self) -> Text) -> Text {
         if self.budget.is_deep() {
             self.found.block("too-deep", "it is nested deeper than is looked at");
@@ -109,7 +107,6 @@ impl<'m, 'a> Walk<'m, 'a> {
         value
     }
 
-    /// Walks with other input.
     pub(super) fn with_input(&mut self, input: Option<Text>, walk: impl FnOnce(&mut Self) -> Text) -> Text {
         let outer = std::mem::replace(&mut self.input, input);
         let value = walk(self);
@@ -535,7 +532,6 @@ impl<'m, 'a> Walk<'m, 'a> {
         self.made.files.get(path.as_str()?).cloned()
     }
 
-    /// Remembers what a file holds.
     pub(super) fn store(&mut self, path: &Text, text: &Text, appends: bool) {
         for path in self.absolute(path) {
             let Some(name) = path.as_str().map(str::to_owned) else { continue };
