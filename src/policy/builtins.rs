@@ -10,6 +10,11 @@ use super::shell::Var;
 use super::walk::Walk;
 use crate::proto::action::{Effect, WriteKind};
 
+/// The words without this one at their beginning.
+fn without<'w>(words: &'w [Text], first: &str) -> &'w [Text] {
+    words.split_first().filter(|(word, _)| word.as_str() == Some(first)).map_or(words, |(_, rest)| rest)
+}
+
 impl Walk<'_, '_> {
     /// Runs a builtin; `None` if it isn't one that needs the shell's state.
     pub(super) fn builtin(&mut self, name: &str, words: &[Text]) -> Option<Text> {
@@ -37,8 +42,7 @@ impl Walk<'_, '_> {
                 return Some(self.which(&words[1..]));
             }
             "command" | "builtin" => {
-                let words =
-                    if words.first().is_some_and(|word| word.as_str() == Some("-p")) { &words[1..] } else { words };
+                let words = without(words, "-p");
                 return Some(if words.is_empty() { nothing() } else { self.exec_program(words.to_vec()) });
             }
             "which" => return Some(self.which(words)),
@@ -52,10 +56,8 @@ impl Walk<'_, '_> {
                 }
             }
             "printf" if words.first().is_some_and(|word| word.as_str() == Some("-v")) => {
-                let printed = self.named(
-                    "printf",
-                    &[vec![Text::from("printf")], words.get(2..).unwrap_or_default().to_vec()].concat(),
-                );
+                let words_after = words.get(2..).unwrap_or_default().to_vec();
+                let printed = self.named("printf", &[vec!["printf".into()], words_after].concat());
                 let name = words.get(1)?;
                 self.subscripts(name);
                 self.gives(name.lossy(), printed, false);
@@ -71,7 +73,7 @@ impl Walk<'_, '_> {
     }
 
     fn source(&mut self, words: &[Text]) -> Option<Text> {
-        let words = if words.first().is_some_and(|word| word.as_str() == Some("--")) { &words[1..] } else { words };
+        let words = without(words, "--");
         let Some(file) = words.first().cloned() else { return Some(nothing()) };
         self.found.high("script", format!("runs the script {}", file.shown()));
         self.absolute(&file).iter().for_each(|path| self.found.reads(path));
@@ -86,7 +88,7 @@ impl Walk<'_, '_> {
     }
 
     fn trap(&mut self, words: &[Text]) {
-        let words = if words.first().is_some_and(|word| word.as_str() == Some("--")) { &words[1..] } else { words };
+        let words = without(words, "--");
         if let [code, _, ..] = words
             && !matches!(code.as_str(), Some("-" | "-p" | "-l" | ""))
         {
@@ -179,10 +181,8 @@ impl Walk<'_, '_> {
         }
         // Another name of a variable, or a change of letters: what it holds isn't followed.
         if flags.contains(['n', 'u', 'l', 'c']) && builtin != "export" {
-            let names: Vec<String> = words
-                .iter()
-                .map(|word| word.split_once('=').map_or_else(|| word.shown(), |(name, _)| name.shown()))
-                .collect();
+            let name_of = |word: &Text| word.split_once('=').map_or_else(|| word.shown(), |(name, _)| name.shown());
+            let names: Vec<String> = words.iter().map(name_of).collect();
             let all: Vec<String> = if flags.contains('n') { self.shell.vars.keys().cloned().collect() } else { names };
             for name in all.into_iter().filter(|name| !name.starts_with('-')) {
                 let ways = self.shell.vars.get(&name).map(Var::ways).unwrap_or_default();
@@ -266,15 +266,11 @@ impl Walk<'_, '_> {
         let mut rest = words.iter();
         while let Some(word) = rest.next() {
             match word.lossy() {
-                "-a" => array = rest.next(),
-                "-d" | "-i" | "-n" | "-N" | "-p" | "-t" | "-u" => _ = rest.next(),
-                option if option.starts_with('-') => {
-                    if option.ends_with(['p', 't', 'n', 'd', 'u', 'N', 'i']) {
-                        rest.next();
-                    } else if option.ends_with('a') {
-                        array = rest.next();
-                    }
-                }
+                option if option.starts_with('-') => match option.chars().last() {
+                    Some('p' | 't' | 'n' | 'd' | 'u' | 'N' | 'i') => _ = rest.next(),
+                    Some('a') => array = rest.next(),
+                    _ => {}
+                },
                 _ => names.push(word),
             }
         }

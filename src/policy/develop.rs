@@ -130,12 +130,8 @@ pub(super) fn git_change(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
             paths().filter(|path| path.head().starts_with("../") || path.head().starts_with('/')).map(Act::List),
         ),
     }
-    if given.sub == "gc"
-        && given
-            .words
-            .iter()
-            .any(|word| word.head().starts_with("--prune=now") || word.as_str() == Some("--aggressive"))
-    {
+    let prunes = |word: &Text| word.head().starts_with("--prune=now") || word.as_str() == Some("--aggressive");
+    if given.sub == "gc" && given.words.iter().any(prunes) {
         high(acts, "git", "git gc removes what nothing refers to");
     }
 }

@@ -178,17 +178,13 @@ impl Walk<'_, '_> {
         if let Some(printed) = self.builtin(name, words) {
             return printed;
         }
-        let (home, workspace) = (self.context.rules.home.clone(), self.context.rules.workspace.clone());
-        let input = self.input.clone();
-        let acts = {
-            let written = |path: &Text| match path.lossy() {
-                "/dev/stdin" | "/dev/fd/0" => self.input.clone(),
-                _ => self.written(path),
-            };
-            let call =
-                Call { name, words, input: input.as_ref(), home: &home, workspace: &workspace, written: &written };
-            plan(&call)
+        let rules = self.context.rules;
+        let written = |path: &Text| match path.lossy() {
+            "/dev/stdin" | "/dev/fd/0" => self.input.clone(),
+            _ => self.written(path),
         };
+        let (input, home, workspace) = (self.input.as_ref(), &rules.home, &rules.workspace);
+        let acts = plan(&Call { name, words, input, home, workspace, written: &written });
         let Some(acts) = acts else { return self.unknown_program(name, words) };
         self.outside(name, &acts);
         match programs::handler_of(name) {
@@ -203,10 +199,8 @@ impl Walk<'_, '_> {
     /// Words that name keys or passwords, whatever they are for.
     fn secrets(&mut self, words: &[Text], acts: &[Act]) {
         let is_build = acts.iter().any(|act| matches!(act, Act::Note(_, "build" | "install", _)));
-        if is_build
-            && (!self.made.files.is_empty()
-                || words.iter().any(|word| matches!(word.lossy(), "-" | "-f-" | "/dev/stdin")))
-        {
+        let is_fed = words.iter().any(|word| matches!(word.lossy(), "-" | "-f-" | "/dev/stdin"));
+        if is_build && (is_fed || !self.made.files.is_empty()) {
             self.found.high("script", "builds or runs what this command has just written");
         }
         let named = |path: &Text| acts.iter().any(|act| matches!(act, Act::List(own) | Act::Read(own) if own == path));
@@ -363,10 +357,8 @@ impl Walk<'_, '_> {
             Act::Script(path, words) => return Some(self.script_file(name, &path, &words)),
             Act::Suspect(code) => self.suspect(|walk| walk.code(&code)),
             Act::SuspectRun(words) => {
-                let is_program = words
-                    .first()
-                    .is_some_and(|name| programs::is_known(base(name.lossy())) || name.head().contains(' '));
-                if is_program {
+                let is_program = |name: &Text| programs::is_known(base(name.lossy())) || name.head().contains(' ');
+                if words.first().is_some_and(is_program) {
                     self.suspect(|walk| walk.exec_program(words));
                 }
             }
@@ -430,13 +422,10 @@ impl Walk<'_, '_> {
                 self.found.reads(&target);
             }
             self.found.lists(&target);
-            for name in [name, &inside] {
-                for name in self.shell.absolute(name) {
-                    if let (Some(name), true) =
-                        (name.as_str(), self.made.links.len() < 64 && name != target && target.as_str().is_some())
-                    {
-                        self.made.links.insert(name.to_owned(), target.clone());
-                    }
+            let names = [name, &inside].into_iter().flat_map(|name| self.shell.absolute(name));
+            for name in names.filter(|name| *name != target && target.as_str().is_some()) {
+                if let (Some(name), true) = (name.as_str(), self.made.links.len() < 64) {
+                    self.made.links.insert(name.to_owned(), target.clone());
                 }
             }
         }

@@ -266,20 +266,16 @@ pub(super) fn interpreter(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act
     if let Some((_, Some(module))) = module {
         return module_of(module.lossy(), given, acts);
     }
-    let evaluates = given
-        .options
-        .iter()
-        .filter_map(|(_, value)| value.as_ref())
-        .any(|code| has_any(&code.shown(), listed("evaluates")));
+    let mut values = given.options.iter().filter_map(|(_, value)| value.as_ref());
+    let evaluates = values.any(|code| has_any(&code.shown(), listed("evaluates")));
     if evaluates && call.input.is_some_and(Text::is_foreign) {
         block(acts, "fed-code", format!("{} runs what came over the network", call.name));
     }
     if given.has("inplace") {
         acts.extend(files.iter().map(Act::write));
     } else if has_code {
-        acts.extend(
-            files.iter().filter(|path| path.head().contains('/')).map(|path| Act::SuspectPath(path.clone(), false)),
-        );
+        let paths = files.iter().filter(|path| path.head().contains('/'));
+        acts.extend(paths.map(|path| Act::SuspectPath(path.clone(), false)));
         // What the code is told by its arguments it may run.
         let words = files.iter().filter(|word| word.head().contains(' '));
         acts.extend(words.map(Act::suspect));
@@ -295,9 +291,8 @@ pub(super) fn interpreter(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act
 fn module_of(module: &str, given: &Given<'_>, acts: &mut Vec<Act>) {
     match module {
         "pip" | "pipx" | "poetry" | "uv" | "ensurepip" => {
-            acts.push(Act::Run(
-                [vec![Text::from(if module == "ensurepip" { "pip" } else { module })], given.operands.clone()].concat(),
-            ));
+            let program = if module == "ensurepip" { "pip" } else { module };
+            acts.push(Act::Run([vec![program.into()], given.operands.clone()].concat()));
         }
         "venv" | "virtualenv" => acts.extend(given.operands.iter().map(Act::write)),
         "zipfile" | "tarfile" => acts.extend(given.operands.last().map(Act::write)),
@@ -305,15 +300,20 @@ fn module_of(module: &str, given: &Given<'_>, acts: &mut Vec<Act>) {
     }
 }
 
+/// The code that options or the first operand hold, and the files that it works on.
+fn codes_and_files<'g>(given: &'g Given<'_>, role: &'g str) -> (Vec<Text>, &'g [Text]) {
+    let codes: Vec<Text> = given.values(role).cloned().collect();
+    match given.operands.split_first() {
+        Some((code, files)) if codes.is_empty() && !given.has_option("-f") && !given.has_option("--file") => {
+            (vec![code.clone()], files)
+        }
+        _ => (codes, &given.operands),
+    }
+}
+
 /// awk: harmless where nothing in the program can run, read or write by itself.
 pub(super) fn awk(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let has_file = given.options.iter().any(|(option, _)| matches!(option.name, "-f" | "--file"));
-    let mut codes: Vec<Text> = given.values("foreign").cloned().collect();
-    let mut files = given.operands.as_slice();
-    if codes.is_empty() && !has_file {
-        codes.extend(files.first().cloned());
-        files = files.get(1..).unwrap_or_default();
-    }
+    let (codes, files) = codes_and_files(given, "foreign");
     for program in &codes {
         let is_plain = program.as_str().is_some_and(|text| {
             let bare = without_literals(text).replace("||", "");
@@ -325,8 +325,8 @@ pub(super) fn awk(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
             code("awk", program, acts);
         }
     }
-    let is_changed =
-        given.options.iter().any(|(_, value)| value.as_ref().is_some_and(|value| value.as_str() == Some("inplace")));
+    let mut values = given.options.iter().filter_map(|(_, value)| value.as_ref());
+    let is_changed = values.any(|value| value.as_str() == Some("inplace"));
     let files = files.iter().filter(|path| !path.head().contains('=') && path.as_str() != Some("-"));
     acts.extend(files.map(if is_changed { Act::write } else { Act::read }));
 }
@@ -354,12 +354,7 @@ fn redirects(code: &str) -> bool {
 
 /// sed: harmless where each command is known and neither runs nor writes.
 pub(super) fn sed(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let mut scripts: Vec<Text> = given.values("sed").cloned().collect();
-    let mut files = given.operands.as_slice();
-    if scripts.is_empty() && !given.has_option("-f") && !given.has_option("--file") {
-        scripts.extend(files.first().cloned());
-        files = files.get(1..).unwrap_or_default();
-    }
+    let (scripts, files) = codes_and_files(given, "sed");
     for script in &scripts {
         match script.as_str() {
             Some(text) => sed_script(text, acts),

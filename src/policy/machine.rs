@@ -38,10 +38,8 @@ pub(super) fn systemctl(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>)
     let words = known(given);
     let verb = words.first().copied().unwrap_or_default();
     let units = words.get(1..).unwrap_or_default();
-    let starts = matches!(
-        verb,
-        "isolate" | "start" | "restart" | "enable" | "set-default" | "try-restart" | "reload-or-restart"
-    );
+    let starting = ["isolate", "start", "restart", "enable", "set-default", "try-restart", "reload-or-restart"];
+    let starts = starting.contains(&verb);
     if starts && units.iter().any(|unit| is_power_unit(unit)) || given.operands.first().is_some_and(Text::is_open) {
         return block(acts, "power", format!("{} {verb} ends the system", call.name));
     }
@@ -79,10 +77,8 @@ pub(super) fn bus(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 }
 
 pub(super) fn disk(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let looks = given
-        .options
-        .iter()
-        .any(|(option, _)| option.risk.is_some_and(|(risk, _, lowers)| lowers && risk == Risk::High));
+    let mut risks = given.options.iter().filter_map(|(option, _)| option.risk);
+    let looks = risks.any(|(risk, _, lowers)| lowers && risk == Risk::High);
     let only_tells = match call.name {
         "wipefs" => !given.has("wipes") && given.values("wipes").next().is_none(),
         "parted" => given.has_word(&["print"]) && !given.has_word(&["rm", "mklabel", "mkpart"]),
@@ -176,20 +172,16 @@ pub(super) fn multiplexer(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) 
         return;
     }
     acts.extend(given.words.iter().filter(|word| word.head().contains(' ')).map(Act::suspect));
-    for at in 0..given.words.len().min(8) {
-        if !given.words[at].head().starts_with('-') {
-            acts.push(Act::SuspectRun(given.words[at..].to_vec()));
-        }
-    }
+    let starts = (0..given.words.len().min(8)).filter(|at| !given.words[*at].head().starts_with('-'));
+    acts.extend(starts.map(|at| Act::SuspectRun(given.words[at..].to_vec())));
 }
 
 /// Programs that fetch: what they print or write came over the network.
 pub(super) fn fetch(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let mut urls: Vec<&Text> = given.operands.iter().chain(given.values("url")).collect();
     if matches!(call.name, "http" | "https" | "xh" | "xhs" | "httpie") {
-        urls.retain(|word| {
-            !word.head().contains('=') && !matches!(word.lossy(), "GET" | "POST" | "PUT" | "DELETE" | "PATCH" | "HEAD")
-        });
+        let methods = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"];
+        urls.retain(|word| !word.head().contains('=') && !methods.contains(&word.lossy()));
     }
     for url in &urls {
         match url.strip_prefix("file://") {

@@ -64,11 +64,9 @@ pub struct Rules {
 /// Where a command runs that another one starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Elsewhere {
-    /// On this machine.
     Here,
     /// On another machine, over the network.
     Machine,
-    /// In a container.
     Container,
 }
 

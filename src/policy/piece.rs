@@ -5,19 +5,14 @@
 pub(super) enum Source {
     /// A number, or part of a name: not empty, without blanks and slashes, neither `.` nor `..`.
     Name,
-    /// The contents of a file.
     File,
-    /// The output of a program.
     Program,
     /// The numbers of all processes.
     Processes,
     /// A variable that the script never sets: perhaps empty.
     Unset,
-    /// Anything.
     Any,
-    /// The output of a decoder.
     Decoded,
-    /// The network.
     Net,
 }
 
@@ -45,7 +40,6 @@ impl Source {
     }
 }
 
-/// A part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     /// Characters, as they are.
@@ -54,7 +48,6 @@ pub(super) enum Piece {
     Star,
     /// A living `?`, or a bracket of which any character may be meant.
     One,
-    /// What isn't known.
     Unknown(Source),
 }
 

@@ -12,15 +12,12 @@ pub(super) enum Zone {
     Sink,
     /// A directory for temporary files.
     Temporary,
-    /// Inside the workspace.
     Workspace,
     /// A name inside the workspace that makes other programs run things, such as `.git/hooks`.
     Protected,
-    /// Not known.
     Unknown,
     /// Outside the workspace, inside a home.
     Home,
-    /// Elsewhere.
     Outside,
     /// A file that is read when a shell or a session starts.
     Startup,
@@ -30,7 +27,6 @@ pub(super) enum Zone {
     Forbidden,
     /// A directory of the system, or something in it, that nothing may write.
     System,
-    /// A device.
     Device,
     /// ReedClaw's own files.
     Own,
@@ -58,7 +54,6 @@ impl Place {
         Self { is_open: path.is_open(), parts }
     }
 
-    /// Writes it.
     pub(super) fn text(&self) -> Text {
         Text::from("/").then(&Text::join(&self.parts, "/"))
     }
@@ -70,8 +65,12 @@ impl Place {
 
     /// Whether it is `base` or below it, patterns counted as what they may match.
     fn is_below(&self, base: &Self) -> bool {
-        self.parts.len() >= base.parts.len()
-            && base.parts.iter().zip(&self.parts).all(|(base, part)| part.may_match(base.lossy(), false))
+        self.parts.len() >= base.parts.len() && self.meets(base)
+    }
+
+    /// Whether the components that both have may be the same.
+    fn meets(&self, base: &Self) -> bool {
+        base.parts.iter().zip(&self.parts).all(|(base, part)| part.may_match(base.lossy(), false))
     }
 
     /// Whether it is `base` or below it for certain.
@@ -204,9 +203,8 @@ impl<'a> Map<'a> {
     fn inside(&self, place: &Place) -> Zone {
         let from = self.workspace.parts.len();
         let relative = place.known_from(from);
-        let is_git = place.parts[from..]
-            .last()
-            .is_some_and(|last| last.as_str().is_some_and(|it| it.eq_ignore_ascii_case(".git")));
+        let last = place.parts[from..].last().map_or("", Text::lossy);
+        let is_git = last.eq_ignore_ascii_case(".git");
         if is_git || known_paths::protected(relative.as_bytes()).is_some() {
             return Zone::Protected;
         }
@@ -259,10 +257,8 @@ impl<'a> Map<'a> {
         let below = place.known_from(from);
         if known_paths::is_credential(below.as_bytes()) {
             // A pattern of which only public keys are matched.
-            return !place
-                .parts
-                .last()
-                .is_some_and(|last| matches!(last.pieces(), [.., Piece::Known(end)] if end.ends_with(".pub")));
+            let is_public = |last: &Text| matches!(last.pieces(), [.., Piece::Known(end)] if end.ends_with(".pub"));
+            return !place.parts.last().is_some_and(is_public);
         }
         place.may_hold(from, known_paths::CREDENTIALS)
     }
@@ -283,18 +279,13 @@ impl<'a> Map<'a> {
             let parent = Place { parts: place.parts[..place.parts.len() - 1].to_vec(), is_open: false };
             return self.is_vital(&parent);
         }
-        let holds = |base: &Place| {
-            place.parts.len() <= base.parts.len()
-                && base.parts.iter().zip(&place.parts).all(|(base, part)| part.may_match(base.lossy(), false))
-        };
+        let holds = |base: &Place| place.parts.len() <= base.parts.len() && place.meets(base);
         if holds(&self.workspace) || holds(&self.home) {
             return true;
         }
         match place.parts.as_slice() {
             [] => true,
-            [top] => {
-                is_one_of(Some(top), listed("system")) || is_one_of(Some(top), listed("tops")) || top.has_pattern()
-            }
+            [top] => ["system", "tops"].iter().any(|name| is_one_of(Some(top), listed(name))) || top.has_pattern(),
             [top, below] => {
                 is_one_of(Some(top), &["var"]) && is_one_of(Some(below), listed("deep-system"))
                     || is_one_of(Some(top), &["home", "Users"])
@@ -303,7 +294,6 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Whether it is the workspace itself.
     pub(super) fn is_workspace_root(&self, place: &Place) -> bool {
         *place == self.workspace
     }
@@ -312,10 +302,7 @@ impl<'a> Map<'a> {
 /// Whether a last component matches everything in its directory: `*`, `.*`, `[a-z]*`, `?*`.
 pub(super) fn is_all(part: &Text) -> bool {
     // All but what it names.
-    if part.head().starts_with("!(") {
-        return true;
-    }
-    if part.pieces().starts_with(&[Piece::Star, Piece::Star]) {
+    if part.head().starts_with("!(") || part.pieces().starts_with(&[Piece::Star, Piece::Star]) {
         return true;
     }
     part.pieces().contains(&Piece::Star)

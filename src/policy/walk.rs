@@ -452,9 +452,8 @@ impl<'m, 'a> Walk<'m, 'a> {
                 }
                 RedirectOp::DuplicateIn | RedirectOp::DuplicateOut => {
                     let target = self.single(&redirect.target);
-                    let is_descriptor = target
-                        .as_str()
-                        .is_some_and(|text| text.trim_end_matches('-').bytes().all(|byte| byte.is_ascii_digit()));
+                    let is_number = |text: &str| text.trim_end_matches('-').bytes().all(|byte| byte.is_ascii_digit());
+                    let is_descriptor = target.as_str().is_some_and(is_number);
                     if is_descriptor {
                         let open = self.made.files.get(&format!("/dev/fd/{}", target.shown())).cloned();
                         if let (RedirectOp::DuplicateIn, Some(text)) = (redirect.op, open) {
