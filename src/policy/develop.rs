@@ -102,10 +102,9 @@ pub(super) fn git_config(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>
         let ends = key.lossy().to_ascii_lowercase();
         let is_path =
             |path: &str| path.starts_with("./") || path.starts_with("/tmp/") || path.starts_with(call.workspace);
-        if given.has_word(&["--global", "--system"])
-            && listed("git-runs").iter().any(|end| ends.ends_with(end))
-            && is_path(value.strip_prefix("!").unwrap_or_else(|| (*value).clone()).head())
-        {
+        let is_run = listed("git-runs").iter().any(|end| ends.ends_with(end));
+        let program = value.strip_prefix("!").unwrap_or_else(|| (*value).clone());
+        if is_run && given.has_word(&["--global", "--system"]) && is_path(program.head()) {
             block(acts, "persistence", "makes git run a file in every repository");
         }
     }
@@ -160,11 +159,10 @@ fn far(given: &Given<'_>, acts: &mut Vec<Act>) {
             }
         }
     }
-    let local = given.operands.first().is_some_and(|path| path.head().starts_with(['.', '/']));
-    if local && !is_named {
-        acts.push(Act::Read(given.operands[0].clone()));
-    } else if !is_named {
-        acts.push(Act::Net(String::new()));
+    match given.operands.first().filter(|path| path.head().starts_with(['.', '/'])) {
+        _ if is_named => {}
+        Some(path) => acts.push(Act::read(path)),
+        None => acts.push(Act::Net(String::new())),
     }
 }
 

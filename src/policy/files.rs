@@ -260,12 +260,10 @@ pub(super) fn move_files(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 }
 
 pub(super) fn remove(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    for path in &given.operands {
-        acts.push(match given.has("tree") {
-            true => Act::tree(path),
-            false => Act::Write(path.clone(), WriteKind::Delete),
-        });
-    }
+    acts.extend(given.operands.iter().map(|path| match given.has("tree") {
+        true => Act::tree(path),
+        false => Act::Write(path.clone(), WriteKind::Delete),
+    }));
 }
 
 /// Whether a mode makes a program run with its owner's or group's rights.
@@ -317,12 +315,10 @@ pub(super) fn mode(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     } else if call.name == "chmod" && operands.first().is_some_and(is_mode) {
         setuid(operands.remove(0).lossy(), acts);
     }
-    for path in operands {
-        acts.push(match given.has("tree") {
-            true => Act::Tree(path, WriteKind::Mode),
-            false => Act::Write(path, WriteKind::Mode),
-        });
-    }
+    acts.extend(operands.into_iter().map(|path| match given.has("tree") {
+        true => Act::Tree(path, WriteKind::Mode),
+        false => Act::Write(path, WriteKind::Mode),
+    }));
 }
 
 pub(super) fn dd(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {

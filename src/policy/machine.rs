@@ -256,18 +256,15 @@ fn saved(call: &Call<'_>, given: &Given<'_>, urls: &[&Text], acts: &mut Vec<Act>
 }
 
 pub(super) fn netcat(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let host = given.operands.first().map_or(String::new(), |word| {
-        let shown = word.shown();
-        match shown.split_once(':') {
-            Some((kind, rest))
-                if call.name == "socat"
-                    && kind.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '-') =>
-            {
-                rest.split([':', ',']).next().unwrap_or_default().to_owned()
-            }
-            _ => shown.split(':').next().unwrap_or_default().to_owned(),
-        }
-    });
+    let shown = given.operands.first().map(Text::shown).unwrap_or_default();
+    let is_kind = |kind: &str| kind.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '-');
+    // socat's addresses have their kind in front: `TCP:host:port`.
+    let address = shown.split_once(':').filter(|(kind, _)| call.name == "socat" && is_kind(kind));
+    let host = match address {
+        Some((_, rest)) => rest.split([':', ',']).next(),
+        None => shown.split(':').next(),
+    };
+    let host = host.unwrap_or_default().to_owned();
     let host = if given.has_option("-l") { "localhost".to_owned() } else { host };
     acts.push(Act::Net(host));
     let ties = given.values("ties").any(|code| !matches!(call.name, "telnet" | "socat") && !code.is_empty());
@@ -288,19 +285,13 @@ pub(super) fn netcat(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 
 /// Whether a path names a place on another machine.
 fn is_remote(path: &Text) -> bool {
-    let head = path.head();
-    match head.split_once(':') {
-        Some((host, _)) => !host.contains('/') && !host.is_empty(),
-        None => false,
-    }
+    path.head().split_once(':').is_some_and(|(host, _)| !host.contains('/') && !host.is_empty())
 }
 
 /// `scp`, `sftp`, `rsync`.
 pub(super) fn remote_copy(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     for code in given.values("rsh").filter(|code| !matches!(code.lossy(), "ssh" | "rsh")) {
-        let mut line = code.clone();
-        line.push_str(" host");
-        acts.push(Act::Suspect(line));
+        acts.push(Act::Suspect(code.clone().then(&" host".into())));
     }
     let mut operands = given.operands.clone();
     // What comes back to this machine is a path in the home.
@@ -322,12 +313,8 @@ pub(super) fn remote_copy(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act
             }
         }
     }
-    if call.name == "sftp"
-        && let Some(input) = call.input
-    {
-        let lines = input.split(|c| c == '\n').into_iter().filter_map(|line| line.strip_prefix("!"));
-        acts.extend(lines.map(Act::Suspect));
-    }
+    let lines = call.input.filter(|_| call.name == "sftp").map(|input| input.split(|c| c == '\n')).unwrap_or_default();
+    acts.extend(lines.iter().filter_map(|line| line.strip_prefix("!")).map(Act::Suspect));
     let Some(target) = target else { return };
     if is_remote(&target) {
         acts.push(Act::Net(host_of(&target)));

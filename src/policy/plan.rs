@@ -221,9 +221,7 @@ fn options(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 }
 
 pub(super) fn below(directory: &Text) -> Text {
-    let mut path = directory.clone();
-    path.push_str("/");
-    path.then(&Source::Name.into())
+    directory.clone().then(&"/".into()).then(&Source::Name.into())
 }
 
 fn operands(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
@@ -330,17 +328,13 @@ fn printed(call: &Call<'_>, given: &Given<'_>) -> Text {
         fed = if chooses { Source::Program } else { fed };
     }
     let speaks = given.row.need == RowNeed::Network || given.row.risk.is_some_and(|(_, rule)| rule == "network");
-    let source = if fed == Source::Net || speaks {
-        Source::Net
-    } else if given.has("decodes")
-        || fed == Source::Decoded
-        || matches!(call.name, "zcat" | "bzcat" | "xzcat" | "zstdcat" | "uudecode")
-    {
-        Source::Decoded
-    } else if fed == Source::Processes {
-        fed
-    } else {
-        Source::Program
+    let decodes = given.has("decodes") || matches!(call.name, "zcat" | "bzcat" | "xzcat" | "zstdcat" | "uudecode");
+    let source = match fed {
+        _ if speaks => Source::Net,
+        Source::Net => fed,
+        _ if decodes => Source::Decoded,
+        Source::Decoded | Source::Processes => fed,
+        _ => Source::Program,
     };
     source.into()
 }

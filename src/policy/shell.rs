@@ -124,9 +124,7 @@ impl Shell {
             return vec![super::place::Place::of(path).text_or(path)];
         }
         let below = |cwd: &Text| {
-            let mut whole = cwd.clone();
-            whole.push_str("/");
-            let whole = whole.then(path);
+            let whole = cwd.clone().then(&"/".into()).then(path);
             super::place::Place::of(&whole).text_or(&whole)
         };
         self.cwd.iter().map(below).collect()
