@@ -46,16 +46,13 @@ impl Walk<'_, '_> {
     fn exec_here(&mut self, mut argv: Vec<Text>, may_be_function: bool) -> Text {
         let Some(first) = argv.first() else { return nothing() };
         // A variable that nothing sets is empty.
-        if first.has_unset() {
-            let name = first.without_unset();
-            match name.is_empty() {
-                true if argv.len() > 1 => {
-                    self.found.high("unknown-command", "which command runs isn't known");
-                    return self.exec_here(argv[1..].to_vec(), true);
-                }
-                true => {}
-                false => argv[0] = name,
-            }
+        let set = first.without_unset();
+        if first.has_unset() && set.is_empty() && argv.len() > 1 {
+            self.found.high("unknown-command", "which command runs isn't known");
+            return self.exec_here(argv[1..].to_vec(), true);
+        }
+        if !set.is_empty() {
+            argv[0] = set;
         }
         for word in &mut argv[1..] {
             if word.has_unset() && word.without_unset().head().starts_with('-') {

@@ -22,8 +22,8 @@ pub(super) fn nothing(_: &Call<'_>, _: &Given<'_>, _: &mut Vec<Act>) {}
 
 pub(super) fn echo(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
     let is_option = |word: &&Text| {
-        word.as_str()
-            .is_some_and(|word| word.len() > 1 && word.starts_with('-') && word[1..].chars().all(|c| "neE".contains(c)))
+        let letters = word.lossy().strip_prefix('-').unwrap_or_default();
+        !letters.is_empty() && letters.chars().all(|c| "neE".contains(c))
     };
     let given: Vec<&str> = call.words.iter().take_while(is_option).map(Text::lossy).collect();
     let mut text = Text::join(&call.words[given.len()..], " ").dead();
@@ -61,10 +61,10 @@ pub(super) fn printf(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
                 Some('%') | None => made.push_str("%"),
                 Some('s') => rest.next().into_iter().for_each(|word| made.append(&word.dead())),
                 Some('b') => rest.next().into_iter().for_each(|word| made.append(&unescaped(word))),
-                Some('c') => {
-                    let first = rest.next().and_then(|word| word.head().chars().next()).map(String::from);
-                    made.append(&first.map_or_else(|| Source::Name.into(), Text::from));
-                }
+                Some('c') => match rest.next().and_then(|word| word.head().chars().next()) {
+                    Some(first) => made.push_str(first.encode_utf8(&mut [0; 4])),
+                    None => made.push(Piece::Unknown(Source::Name)),
+                },
                 Some('d' | 'i' | 'u') => match rest.next() {
                     Some(word) if word.as_str().is_some() => made.append(word),
                     _ => made.push(Piece::Unknown(Source::Name)),
@@ -101,12 +101,12 @@ pub(super) fn cat(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 
 /// Prints names: all of a directory, where nothing in the words chooses among them.
 pub(super) fn ls(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let tells_more =
-        call.words.iter().any(|word| word.head().starts_with('-') && word.head().contains(['l', 's', 'R', 'i']));
+    let is_more = |word: &Text| word.head().starts_with('-') && word.head().contains(['l', 's', 'R', 'i']);
+    let tells_more = call.words.iter().any(is_more);
     if call.name != "ls" || tells_more {
         return;
     }
-    if !given.operands.is_empty() && given.operands.iter().any(Text::has_pattern) {
+    if given.operands.iter().any(Text::has_pattern) {
         return acts.push(Act::Prints(Text::join(&given.operands, "\n")));
     }
     acts.push(Act::Prints(all_below().then(&"\n".into())));
@@ -277,7 +277,7 @@ fn is_setuid(mode: &str) -> bool {
         part.strip_prefix('F').is_some_and(is_setuid)
             || part
                 .split_once(['+', '='])
-                .is_some_and(|(who, what)| what.contains('s') && (who.is_empty() || !who.chars().all(|c| c == 'o')))
+                .is_some_and(|(who, what)| what.contains('s') && (who.is_empty() || who.contains(|c| c != 'o')))
     })
 }
 
@@ -292,11 +292,8 @@ pub(super) fn mode(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let mut operands = given.operands.clone();
     // Of chmod and chattr a mode may look like an option: `-x`, `+i`.
     let is_mode = |word: &Text| {
-        word.as_str().is_some_and(|word| {
-            word.len() > 1
-                && word.starts_with(['-', '+', '='])
-                && word[1..].chars().all(|c| "rwxXstaiAcCdDejmPSTu".contains(c))
-        })
+        let letters = word.lossy().strip_prefix(['-', '+', '=']).unwrap_or_default();
+        !letters.is_empty() && letters.chars().all(|c| "rwxXstaiAcCdDejmPSTu".contains(c))
     };
     let has_minus = matches!(call.name, "chmod" | "chattr")
         && call.words.iter().any(|word| is_mode(word) && !matches!(word.lossy(), "-R" | "-c" | "-v" | "-f"));

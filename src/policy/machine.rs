@@ -351,12 +351,8 @@ pub(super) fn container(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let words = known(given);
     let Some(at) = words.iter().position(|word| matches!(*word, "run" | "exec" | "create")) else {
         if let ["cp", source, target, ..] = words.as_slice() {
-            if !source.contains(':') {
-                acts.push(Act::Read((*source).into()));
-            }
-            if !target.contains(':') {
-                acts.push(Act::Write((*target).into(), WriteKind::Write));
-            }
+            acts.extend(Some(*source).filter(|path| !path.contains(':')).map(|path| Act::Read(path.into())));
+            acts.extend(Some(*target).filter(|path| !path.contains(':')).map(|path| Act::write(&path.into())));
         }
         return;
     };

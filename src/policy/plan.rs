@@ -136,10 +136,8 @@ pub(super) fn plan(call: &Call<'_>) -> Option<Vec<Act>> {
         read(call, &given, &mut acts);
     }
     operands(call, &given, &mut acts);
-    if !acts
-        .iter()
-        .any(|act| matches!(act, Act::Prints(_) | Act::Run(_) | Act::Code(_) | Act::Here(_) | Act::Script(..)))
-    {
+    let says = |act: &Act| matches!(act, Act::Prints(_) | Act::Run(_) | Act::Code(_) | Act::Here(_) | Act::Script(..));
+    if !acts.iter().any(says) {
         acts.push(Act::Prints(printed(call, &given)));
     }
     Some(acts)
@@ -152,11 +150,8 @@ fn base_risk(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let what = if given.sub.is_empty() { call.name.to_owned() } else { format!("{} {}", call.name, given.sub) };
     if let Some((risk, rule)) = row.risk {
         let risk = lowered.map_or(risk, |lowered| risk.min(lowered));
-        let rule = if risk < Risk::Blocked && row.risk.is_some_and(|(risk, _)| risk == Risk::Blocked) {
-            "system"
-        } else {
-            rule
-        };
+        let is_lowered = risk < Risk::Blocked && row.risk.is_some_and(|(risk, _)| risk == Risk::Blocked);
+        let rule = if is_lowered { "system" } else { rule };
         let is_network = rule == "network" && row.need == RowNeed::Network;
         // Functions that read the words themselves say how bad it is.
         if risk > Risk::Low && !is_network {
