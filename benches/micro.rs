@@ -163,7 +163,10 @@ fn sandbox(plan: &Plan) {
     }
     let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
     let grant = Grant { masked: credentials(&home), ..Grant::new(workspace.clone()) };
-    let place = SandboxPlace { state: Some(workspace.join("../reedclaw-wall-bench")), ..SandboxPlace::default() };
+    let place = SandboxPlace {
+        state: Some(std::env::temp_dir().join(format!("reedclaw-wall-bench-{}", std::process::id()))),
+        ..SandboxPlace::default()
+    };
     for tier in [Tier::None, Tier::Landlock, Tier::Bubblewrap, Tier::Overlay] {
         let helper = env!("CARGO_BIN_EXE_reedclaw").into();
         let Ok(sandbox) = Sandbox::of_tier(Mode::Prefer, tier, helper, &place) else { continue };

@@ -207,6 +207,7 @@ fn decide_on_copy(risk: Risk, needs: &[Need], context: &Context<'_>) -> Decision
         (Risk::Blocked, ..) => Decision::Deny,
         (_, true, _) => Decision::Run,
         (_, false, Autonomy::Readonly) => Decision::Deny,
+        (_, false, Autonomy::Supervised) if context.rules.high == High::Deny => Decision::Deny,
         (_, false, _) if context.can_ask => Decision::Ask,
         _ => Decision::Deny,
     }
