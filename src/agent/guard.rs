@@ -1,5 +1,5 @@
-//! Git's own files around a command that worked on the workspace itself: what it changed of config and hooks is told, and put
-//! back unless the person wants it. What other programs run is nobody's but the person's to change.
+//! Compares git's own files around a command that worked on the workspace itself. Changes of config and hooks are reported, and
+//! put back unless the person wants them: only the person decides what other programs run.
 
 use super::hands::Hands;
 use super::person::Person;

@@ -41,7 +41,7 @@ pub struct HandsOptions {
     pub limits: Limits,
     /// Earlier conversations.
     pub memory: Box<dyn Memory + Send>,
-    /// What makes changes real, and keeps what calls change.
+    /// Makes changes real, and stores what calls change.
     pub steps: Option<Steps>,
     /// Whether what calls change can be undone.
     pub has_undo: bool,
@@ -484,7 +484,7 @@ pub(super) enum How {
 }
 
 impl How {
-    /// What the model is told of it.
+    /// A note for the model about it.
     pub(super) fn told(self) -> String {
         match self {
             Self::Taken(told) => format!("\n{told}"),

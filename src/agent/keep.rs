@@ -1,5 +1,5 @@
-//! What becomes of the changes that a command made on its copy of the workspace: they are shown, kept or dropped, and what is
-//! kept is a step that can be undone. A command that was refused the network is offered to run again with it.
+//! Decides about the changes that a command made on its copy of the workspace: they are shown, kept or dropped, and kept
+//! changes are a step that can be undone. A command that was refused the network is offered to run again with it.
 
 use ring::digest::{Context, SHA256};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use crate::tools::{Copied, listed, protection, shown};
 /// Changes of files that one call names; of more, the number.
 const NAMED_MAX: usize = 10_000;
 
-/// Who is asked, and who hears of what happens.
+/// The person to ask, the sink for events, and the cancel flag.
 pub(super) struct Around<'a> {
     pub(super) cancel: &'a Cancel,
     pub(super) person: &'a mut dyn Person,
@@ -204,7 +204,7 @@ fn how_it_ended(outcome: &Outcome) -> String {
     format!("{status}, {}.{} s", tenths / 10, tenths % 10)
 }
 
-/// What the receipt and the fingerprint of a question are about: the command, and each path with what it becomes.
+/// The arguments for the receipt and the fingerprint of the question: the command, and each path with its new content.
 fn arguments(command: &str, group: &[&Change]) -> Value {
     let mut all = Context::new(&SHA256);
     let mut named = Vec::new();

@@ -374,7 +374,7 @@ pub(super) fn launcher(settings: &Settings, env: &Env, workspace: &Path, chosen:
     )
 }
 
-/// What every program of a model is granted: its workspace, no network, no credentials, nothing of ours.
+/// The grant of every program of a model: its workspace, no network, no credentials, none of our directories.
 pub(super) fn grant(settings: &Settings, env: &Env, workspace: &Path) -> Grant {
     let passed = PASSED_ON.iter().filter_map(|name| {
         let name = std::ffi::OsStr::new(name);

@@ -54,7 +54,7 @@ pub struct Call {
     pub changes: Arc<[FileChange]>,
     /// The conversation that it belongs to.
     pub conversation: Option<i64>,
-    /// What an earlier run has shown that it needs beyond its copy of the workspace.
+    /// Needs beyond its copy of the workspace that an earlier run has shown.
     pub needs: Vec<Need>,
 }
 

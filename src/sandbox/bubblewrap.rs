@@ -5,20 +5,11 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
-use super::masks::outermost;
+use super::masks::{KEPT_OF_RUN, outermost};
 use super::wire::{Spec, paths};
 
 /// Where bubblewrap is looked for: not on PATH, which others may have a say in.
 const PLACES: [&str; 4] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap"];
-/// What of `/run` a program needs: the resolver's configuration, and on NixOS the programs. The rest are sockets of
-/// services, some of which would start a program outside for whoever asks.
-const KEPT_OF_RUN: [&str; 5] = [
-    "/run/systemd/resolve/stub-resolv.conf",
-    "/run/systemd/resolve/resolv.conf",
-    "/run/NetworkManager/resolv.conf",
-    "/run/current-system",
-    "/run/opengl-driver",
-];
 /// What a sandbox has for itself, empty.
 const OWN: [&str; 3] = ["/tmp", "/var/tmp", "/run"];
 

@@ -5,6 +5,15 @@ use std::path::{Path, PathBuf};
 
 use crate::proto::known_paths::{self, CREDENTIAL_SUFFIXES, CREDENTIALS, SYSTEM_CREDENTIALS};
 
+/// What of `/run` a program needs: the resolver's configuration, and on NixOS the programs. The rest are sockets of
+/// services, some of which would start a program outside for whoever asks.
+pub(super) const KEPT_OF_RUN: [&str; 5] = [
+    "/run/systemd/resolve/stub-resolv.conf",
+    "/run/systemd/resolve/resolv.conf",
+    "/run/NetworkManager/resolv.conf",
+    "/run/current-system",
+    "/run/opengl-driver",
+];
 /// Where people put files with passwords, below a home; the home itself is the first.
 const USUAL: &[&str] = &["", "Desktop", "Documents", "Downloads", "Dropbox", "Nextcloud", "Sync", ".keepass"];
 /// The most entries of one such directory that are looked at.

@@ -17,7 +17,7 @@ use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::super::enter::Calls;
-use super::super::masks::outermost;
+use super::super::masks::{KEPT_OF_RUN, outermost};
 use super::super::sockets as services;
 use super::super::wire::{PathWire, Spec, ViewWire, paths};
 
@@ -32,14 +32,6 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
     ("stdout", "/proc/self/fd/1"),
     ("stderr", "/proc/self/fd/2"),
     ("ptmx", "pts/ptmx"),
-];
-/// What of `/run` a program needs: the resolver's configuration, on NixOS the programs.
-const KEPT_OF_RUN: [&str; 5] = [
-    "/run/systemd/resolve/stub-resolv.conf",
-    "/run/systemd/resolve/resolv.conf",
-    "/run/NetworkManager/resolv.conf",
-    "/run/current-system",
-    "/run/opengl-driver",
 ];
 /// What of `/proc` nobody may read: the kernel's memory and keys.
 const CLOSED_OF_PROC: [&str; 3] = ["/proc/kcore", "/proc/keys", "/proc/timer_list"];
