@@ -24,6 +24,9 @@ use crate::tools::{Limits, Memory, Place, Registry, Replies, Spill, Work, change
 const EDITS_MAX: usize = 20;
 /// Paths that are remembered as in use.
 const USED_MAX: usize = 50;
+/// How long after a change of ours a copy is made: what changed within a tick of file systems' clocks before the copy, or since,
+/// counts as somebody else's change.
+const OWN_CHANGES: Duration = Duration::from_millis(15);
 /// Files that an intent names.
 const INTENT_PATHS_MAX: usize = 5;
 
@@ -53,6 +56,8 @@ pub struct Hands {
     /// Edits were made since the last check.
     has_edited: bool,
     pub(super) keeper: Keeper,
+    /// When a call last changed the workspace.
+    pub(super) changed_at: Option<Instant>,
     /// The call that runs was refused something and runs again with it.
     pub(super) is_again: bool,
     /// Paths that calls were about, the newest last.
@@ -64,7 +69,7 @@ impl Hands {
     #[must_use]
     pub fn new(mut options: HandsOptions) -> Self {
         let keeper = Keeper::new(options.steps.take(), options.has_undo);
-        Self { options, has_edited: false, keeper, is_again: false, used: Vec::new() }
+        Self { options, has_edited: false, keeper, changed_at: None, is_again: false, used: Vec::new() }
     }
 
     /// The gate.
@@ -348,6 +353,9 @@ impl Hands {
         let has_copy = self.options.gate.has_copy(ticket.call());
         let (ticket, kept) = if has_copy { (ticket, Kept::Nothing) } else { self.kept(ticket, person, sink)? };
         let guard = if has_copy { None } else { self.guard(&ticket.call().action) };
+        if has_copy {
+            wait_until(self.changed_at.map(|at| at + OWN_CHANGES));
+        }
         let HandsOptions { registry, gate, root, spill, limits, memory, .. } = &mut self.options;
         let permit = gate.admit(ticket, approver)?;
         let stop = gate.stop().clone();
@@ -373,6 +381,7 @@ impl Hands {
         if let Some(copied) = copied {
             return Ok(self.conclude(permit, outcome, &copied, &mut Around { cancel, person, sink }));
         }
+        self.changed_at = Some(Instant::now());
         gate.settle(permit, &mut outcome);
         self.has_edited |= is_edit && outcome.success;
         Self::guarded(root, guard, &mut outcome, person, sink);
@@ -560,6 +569,16 @@ struct Judged {
     intent: String,
     /// Why it can't be done, for a model that may know.
     refusal: Option<Outcome>,
+}
+
+/// Waits for a moment that is near, if it hasn't come.
+fn wait_until(moment: Option<Instant>) {
+    while let Some(left) = moment.and_then(|moment| moment.checked_duration_since(Instant::now())) {
+        if left.is_zero() {
+            return;
+        }
+        std::thread::park_timeout(left);
+    }
 }
 
 /// What follows from a verdict, and from the person's word where that was needed.

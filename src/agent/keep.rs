@@ -174,7 +174,9 @@ impl Hands {
                 return dropped(group, "no", &why, *refused, outcome);
             }
         };
-        let mut kept = match self.keeper.adopt(command, incoming) {
+        let adopted = self.keeper.adopt(command, incoming);
+        self.changed_at = Some(std::time::Instant::now());
+        let mut kept = match adopted {
             Ok(adopted) => {
                 let left = adopted.left.iter().map(|(path, why)| format!("{} ({why})", path.display()));
                 let left: Vec<String> = left.collect();

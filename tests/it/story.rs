@@ -219,7 +219,7 @@ fn a_bug_of_a_library_is_mended_and_everything_is_taken_back() {
     session.expect_prompt();
     session.send(b"?why does a backslash before a newline stay in a quoted word, and mend it\r");
     session.expect_text("Searching `fn parse_double` in `src`");
-    session.expect_text("run once [y]");
+    session.expect_text("accept [y]");
     session.send(b"y");
     session.expect_text("failed: it ended with status 101");
     session.expect("the difference", |screen| {
@@ -230,7 +230,7 @@ fn a_bug_of_a_library_is_mended_and_everything_is_taken_back() {
     });
     session.send(b"y");
     session.expect_text("1 file, 2 lines added");
-    session.expect_text("run once [y]");
+    session.expect_text("accept [y]");
     session.send(b"y");
     session.expect_text("and all tests pass.");
     session.expect_prompt();
