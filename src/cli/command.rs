@@ -200,7 +200,7 @@ pub(super) fn autonomy(help: &'static str) -> Arg {
         .help(help)
 }
 
-/// What `--autonomy` says.
+/// The autonomy that `--autonomy` names.
 pub(super) fn autonomy_of(matches: &ArgMatches) -> Option<Autonomy> {
     matches.get_one::<String>("autonomy").and_then(|word| Autonomy::of(word))
 }

@@ -428,7 +428,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What a copied or moved file holds goes with it; a copy of a program is that program.
+    /// The content of a copied or moved file goes with it; a copy of a program is that program.
     fn follow(&mut self, from: &Text, to: &Text) {
         let inside = Text::join(&[to.clone(), base(from.lossy()).into()], "/");
         if let Some(text) = self.written(from) {

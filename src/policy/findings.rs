@@ -1,4 +1,4 @@
-//! What a judgement finds: reasons, effects and needs, and the rules that make them of paths. Must not know bash.
+//! Findings of a judgement: reasons, effects and needs, and the rules that derive them from paths. Must not know bash.
 
 use super::Elsewhere;
 use super::piece::{Piece, Source, Text};

@@ -107,7 +107,7 @@ pub struct Context<'a> {
     pub cwd: &'a str,
     /// Whether a person can be asked; where none can, each question is answered with no.
     pub can_ask: bool,
-    /// What holds a command that starts: it decides what is asked before the run, and what after it.
+    /// The wall around a command that starts. It decides which questions come before the run and which after it.
     pub hold: Hold,
     /// The disk.
     pub files: &'a dyn Files,
@@ -186,13 +186,13 @@ fn finish(mut found: Findings<'_, '_>, context: &Context<'_>, action: &Action) -
     Verdict { risk, decision, reasons: found.reasons, effects: found.effects, needs: found.needs }
 }
 
-/// What follows for a command of which more needs are known than were when it was judged.
+/// Decides again about a command after more of its needs became known.
 #[must_use]
 pub fn decide_again(verdict: &Verdict, context: &Context<'_>) -> Decision {
     decide_command(verdict.risk, &verdict.needs, context)
 }
 
-/// What follows for a command line, by what holds it.
+/// Decides about a command line, by the wall that holds it.
 fn decide_command(risk: Risk, needs: &[Need], context: &Context<'_>) -> Decision {
     match context.hold {
         Hold::Copy => decide_on_copy(risk, needs, context),
