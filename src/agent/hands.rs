@@ -413,7 +413,7 @@ impl Hands {
     }
 
     /// Lets the person's own shell run a command that they were asked about.
-    fn hand_over(
+    pub(super) fn hand_over(
         &mut self,
         ticket: Ticket,
         approver: &Approver,

@@ -75,11 +75,15 @@ impl Hands {
                 self.is_again = false;
                 Ok(outcome.unwrap_or_else(|refused| *refused))
             }
+            Said::InMyShell(approver) => {
+                let done = self.hand_over(ticket, &approver, around.person, around.sink);
+                Ok(done.unwrap_or_else(|refused| *refused))
+            }
             Said::Refused(code, why) => {
                 let _ = self.options.gate.refuse(ticket, code, &why);
                 Err(why)
             }
-            _ => {
+            Said::Instead(_) | Said::Files(..) => {
                 let _ = self.options.gate.refuse(ticket, "no", "the user said no");
                 Err("the user said no".to_owned())
             }

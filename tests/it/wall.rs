@@ -286,3 +286,17 @@ fn always_keeps_the_same_commands_changes_at_the_same_paths() {
     session.expect_text("that was it");
     assert_eq!(read(home.path(), "b.txt"), "(no file)", "another path is asked about");
 }
+
+#[test]
+fn a_refused_command_can_run_in_the_persons_own_shell() {
+    let script = "echo run >> runs; echo 'Could not resolve host: nowhere.example' >&2; exit 6";
+    let home = scene(&["sh fetch.sh"], "");
+    fs::write(work(home.path(), "fetch.sh"), script).expect("a script");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text("It was refused the network: ");
+    session.expect_text("in my shell [s]");
+    session.send(b"s");
+    session.expect_text("that was it");
+    assert_eq!(read(home.path(), "runs"), "run\n", "once, in the shell of the person");
+}
