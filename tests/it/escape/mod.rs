@@ -19,6 +19,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
@@ -122,6 +123,12 @@ fn results() -> PathBuf {
     place
 }
 
+/// A number that no other test has, whether tests are threads of one process or processes.
+fn unique() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    std::process::id() * 32 + NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 /// What is outside as long as the cases of a column run: services, memory, a process, a file in `/tmp`.
 struct Outside {
     top: tempfile::TempDir,
@@ -140,7 +147,7 @@ impl Outside {
         let tcp = TcpListener::bind("0.0.0.0:0").expect("a listener");
         tcp.set_nonblocking(true).expect("not blocking");
         let victim = Command::new("sleep").arg("600").env("VARIABLE", SECRET).spawn().expect("a sleep");
-        let id = std::process::id();
+        let id = unique();
         let own_address = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
             socket.connect("192.0.2.1:53")?;
             socket.local_addr()
@@ -151,7 +158,7 @@ impl Outside {
             ("ABSTRACT", format!("reedclaw-test-{id}").into()),
             ("SOCKET_TMP", in_tmp.join("docker.sock").into()),
             ("HOSTONLY", in_tmp.join("file").into()),
-            ("SHMKEY", (0x5243_0000 + id).to_string().into()),
+            ("SHMKEY", (0x4000_0000 + id).to_string().into()),
             ("MQ", format!("/reedclaw-test-{id}").into()),
             ("DEVSHM", format!("reedclaw-test-{id}").into()),
             ("VICTIM", victim.id().to_string().into()),
