@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 use crate::need::{TEST_PATH, require, require_root};
-use crate::pty::{Session, Spawn, cursor_line, program, status_code};
+use crate::pty::{Session, Spawn, copy_program, cursor_line, program, status_code};
 
 /// Runs a program without a terminal, with a cleared environment.
 pub fn piped(program: &std::path::Path, argv0: &str, args: &[&str], input: &[u8], home: &std::path::Path) -> Output {
@@ -182,7 +182,7 @@ fn where_no_process_can_be_made_it_is_bash() {
     let path = program();
     let copy = tempfile::Builder::new().prefix("rc-nobody-").tempdir().expect("a folder");
     let shell = copy.path().join("reedclaw");
-    std::fs::copy(&path, &shell).expect("the shell is copied");
+    copy_program(&path, &shell);
     for path in [copy.path(), &shell] {
         std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("it is opened");
     }

@@ -43,6 +43,13 @@ pub fn program() -> PathBuf {
     std::env::var_os("REEDCLAW_TEST_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_reedclaw").into(), PathBuf::from)
 }
 
+/// Copies a program by a process of its own. A copy made here would be open for writing in whatever another test starts
+/// meanwhile, and a program that somebody has open for writing can't be started ("Text file busy").
+pub fn copy_program(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("--").args([from, to]).status().expect("cp runs");
+    assert!(status.success(), "{} is copied", from.display());
+}
+
 /// What to start, and in which surroundings.
 pub struct Spawn {
     program: PathBuf,

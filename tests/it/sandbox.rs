@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use reedclaw::sandbox::{Grant, HELPER_FAILED, Limits, Mode, Place, Sandbox, Tier, credentials, end, protected};
 
 use crate::need::{TEST_PATH, require, require_that};
-use crate::pty::program;
+use crate::pty::{copy_program, program};
 
 /// A home outside of `/tmp`, with secrets, a workspace and a directory of ours.
 pub struct World {
@@ -544,7 +544,7 @@ fn a_fork_bomb_meets_its_limit() {
         let place = tempfile::Builder::new().prefix("reedclaw-test").tempdir_in("/tmp").expect("a directory");
         let (work, helper) = (place.path().join("work"), place.path().join("reedclaw"));
         fs::create_dir(&work).expect("a folder");
-        fs::copy(program(), &helper).expect("a copy");
+        copy_program(&program(), &helper);
         open_to_all(place.path());
         open_to_all(&work);
         let sandbox = Sandbox::of_tier(Mode::Require, world.sandbox.tier(), helper, &world.place()).expect("a sandbox");

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::need::{require, require_root};
 use crate::procs;
-use crate::pty::{Session, Spawn};
+use crate::pty::{Session, Spawn, copy_program};
 
 /// The account files have one lock for the whole machine, and its tools fail rather than wait for it.
 static ACCOUNTS: Mutex<u32> = Mutex::new(0);
@@ -45,7 +45,7 @@ impl Sshd {
         open_to_all(root);
         // A copy, because the checkout may lie where another user can't reach it.
         let shell = root.join(login_shell.file_name().expect("a program's name"));
-        fs::copy(login_shell, &shell).expect("the shell is copied");
+        copy_program(login_shell, &shell);
         open_to_all(&shell);
         let home = root.join("home");
         fs::create_dir(&home).expect("a home");

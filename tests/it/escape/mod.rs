@@ -30,7 +30,7 @@ use reedclaw::sandbox::{
 };
 
 use crate::need::{TEST_PATH, find, require, require_that};
-use crate::pty::program;
+use crate::pty::{copy_program, program};
 use cases::{CASES, Case};
 
 /// Where the tests work when they run again as another user: a directory of theirs, with the executable in it.
@@ -81,10 +81,10 @@ fn again_as_other() -> Option<String> {
     let above = if is_open_to_all(&outside_of_tmp()) { outside_of_tmp() } else { "/var/lib".into() };
     let place = tempfile::Builder::new().prefix("reedclaw-test").tempdir_in(above).expect("a directory");
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
-    fs::copy(program(), place.path().join("reedclaw")).expect("a copy");
+    copy_program(&program(), &place.path().join("reedclaw"));
     let this = place.path().join("test");
     let current = std::env::current_exe().expect("this test");
-    fs::hard_link(&current, &this).or_else(|_| fs::copy(&current, &this).map(drop)).expect("a copy");
+    fs::hard_link(&current, &this).unwrap_or_else(|_| copy_program(&current, &this));
     // Files of somebody else, which anyone may write.
     fs::create_dir(place.path().join("foreign")).expect("a folder");
     for (_, _, name) in COLUMNS {
