@@ -6,7 +6,7 @@
 -- Over it comes the nearest .reedclaw.lua from the working directory upwards, once you have trusted it (without a config
 -- of your own and a .reedclaw.lua, ./config.lua of the directory where ReedClaw starts). What lies in a
 -- directory can only tighten: what would grant something (addresses, keys, programs, the shell, where the history
--- goes, abbreviations, commands of hooks) is taken from your own config only. config/reference.md says which is which.
+-- goes, abbreviations, commands of hooks) is taken from your own config only. docs/settings.md says which is which.
 --
 -- A config is a Luau script that returns a table. It has no files, no processes and no network, 32 MiB of memory
 -- and 50 ms; it has os.getenv, os.time, os.date, os.clock and the string, table, math, utf8 and bit32 libraries.
@@ -80,7 +80,7 @@ return {
     --   table of strings, for "router": the model for a task (chat, code, summary, plan, commit), for a hint (long: a
     --   long conversation), or for the rest (default). A hint counts before a task.
     --   rules = { default = "local", code = "cloud" },
-    --   path, for "mock": a file with its answers, JSON lines; the README shows one.
+    --   path, for "mock": a file with its answers, JSON lines; docs/models.md shows one.
     --   script = "~/answers.jsonl",
     -- },
   },

@@ -1,5 +1,5 @@
 -- A project's own config: what holds in this directory and below, once you have trusted it. It can only tighten;
--- config/reference.md says for each key what a project may do with it.
+-- docs/settings.md says for each key what a project may do with it.
 return {
   -- A model that the project's own server answers for, on this machine.
   models = {

@@ -347,7 +347,7 @@ fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
 /// The config: what answered is on, the rest stands there as a comment.
 fn config_text(found: &[Found]) -> String {
     let mut text = String::from(
-        "-- Written by `reedclaw onboard`. Every setting: `reedclaw config show`, config/default.lua and the README.\n\
+        "-- Written by `reedclaw onboard`. Every setting: `reedclaw config show`, docs/settings.md, config/default.lua.\n\
          -- Keys stay in the environment: this file only names the variables.\n\nreturn {\n",
     );
     match found.iter().find(|it| it.answers) {

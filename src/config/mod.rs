@@ -45,7 +45,7 @@ pub use layers::{Effective, Layers, ShownRow};
 pub use prices::{ListedPrice, PriceSettings, listed_prices};
 pub use problem::Problem;
 pub use project::{Change, FILE_NAME as PROJECT_FILE, Look, Overlay, Refused};
-pub use reference::{limits, reference};
+pub use reference::{hooks_tables, limits_table, project_variables, settings_table};
 pub use schema::{Kind, Project, ROWS, Row};
 pub use settings::{
     BudgetSettings, ColorChoice, ConsoleSettings, ContextSettings, EditMode, EditorSettings, Hidden, HistorySettings,

@@ -1,5 +1,5 @@
-//! The reference of everything that a config can hold, made from the tables that the program itself reads:
-//! `config/reference.md`, which a test keeps equal.
+//! The reference of everything that a config can hold, made from the tables that the program itself reads. It fills
+//! `docs/settings.md`, which a test keeps fresh.
 
 use std::fmt::Write as _;
 
@@ -13,8 +13,7 @@ use super::tighten::Own;
 use super::{Env, check, engine};
 
 /// The limits of a config: what is bounded, by how much, and what happens there. The numbers are the code's own.
-#[must_use]
-pub fn limits() -> Vec<(&'static str, String, &'static str)> {
+fn limits() -> Vec<(&'static str, String, &'static str)> {
     let ms = |time: std::time::Duration| format!("{} ms", time.as_millis());
     let kib = |bytes: usize| format!("{} KiB", bytes / 1024);
     let off = "it is stopped, told once, and off until `:config reload`";
@@ -35,73 +34,86 @@ pub fn limits() -> Vec<(&'static str, String, &'static str)> {
     ]
 }
 
-/// Writes the reference.
+/// Defaults that no table holds, because they depend on the machine or on other settings.
+const UNSET: &[(&str, &str)] = &[
+    ("default_model", "the only model, if there is just one"),
+    ("models.NAME.kind", "`\"openai-compatible\"`"),
+    ("models.NAME.endpoint", "the provider's own; required for `\"openai-compatible\"`"),
+    ("models.NAME.model", "NAME"),
+    ("models.NAME.temperature", "`model_defaults.temperature`"),
+    ("models.NAME.context_tokens", "llama.cpp is asked; known for some by `model`"),
+    ("models.NAME.max_output_tokens", "the server's own"),
+    ("models.NAME.thinking", "the server's own"),
+    ("models.NAME.key_env", "none: no key is sent"),
+    ("models.NAME.system_prompt", "`system_prompt`"),
+    ("models.NAME.connect_timeout_ms", "`model_defaults.connect_timeout_ms`"),
+    ("models.NAME.first_byte_timeout_ms", "`model_defaults.first_byte_timeout_ms`"),
+    ("models.NAME.idle_timeout_ms", "`model_defaults.idle_timeout_ms`"),
+    ("models.NAME.retries", "`model_defaults.retries`"),
+    ("models.NAME.allow_remote", "you are asked"),
+    ("model_defaults.temperature", "the server's own"),
+    ("prices.NAME.input", "`config/prices.lua`"),
+    ("prices.NAME.cache_read", "`config/prices.lua`"),
+    ("prices.NAME.cache_write", "`config/prices.lua`"),
+    ("prices.NAME.output", "`config/prices.lua`"),
+    ("system_prompt", "`config/prompts/system.txt`"),
+    ("shell.program", "your bash, else `/bin/sh`"),
+    ("history.dir", "`~/.local/share/reedclaw`"),
+    ("receipts.path", "`receipts.jsonl` in the state directory"),
+    ("workspace_dir", "`~/reedclaw-workspace`"),
+    ("tools_allow.shell", "all tools"),
+    ("tools_allow.agent", "all tools"),
+];
+
+/// The table of settings.
 #[must_use]
-pub fn reference() -> String {
-    let mut text = String::from(
-        "# Every key, hook, default and limit of a config\n\n\
-         This file is made from the program's own tables. Don't edit it: change the tables, then run\n\
-         `REEDCLAW_WRITE_REFERENCE=1 cargo test --lib reference`. `config/default.lua` explains each setting at length.\n\n\
-         A config is a Luau script that returns a table. Another value is told with its file and line, and costs its own\n\
-         key only: `reedclaw config validate` lists all problems, `reedclaw config show --origin` what holds and why.\n\n\
-         ## Settings\n\n\
-         \"Project\" says what a project's file (`.reedclaw.lua`) may do with it.\n\n\
-         | key | value | default | meaning | project |\n|---|---|---|---|---|\n",
-    );
+pub fn settings_table() -> String {
+    let mut text = String::from("| key | value | default | meaning | project |\n|---|---|---|---|---|\n");
     let defaults = defaults();
     for row in ROWS {
+        let unset = UNSET.iter().find(|(key, _)| *key == row.path).map(|(_, words)| (*words).to_owned());
         let shown = defaults.iter().find(|(key, _)| key == row.path).map(|(_, value)| format!("`{value}`"));
-        let default = match row.path {
-            "system_prompt" => "in `config/prompts/system.txt`".to_owned(),
-            "history.dir" => "`~/.local/share/reedclaw`".to_owned(),
-            "workspace_dir" => "`~/reedclaw-workspace`".to_owned(),
-            _ => shown.unwrap_or_else(|| "none".to_owned()),
-        };
-        let project = told(row.project);
-        let _ = writeln!(
-            text,
-            "| `{}` | {} | {default} | {} | {project} |",
-            row.path,
-            cell(&row.kind.to_string()),
-            row.doc
-        );
+        let default = unset.or(shown).unwrap_or_else(|| "none".to_owned());
+        let (kind, project) = (cell(&row.kind.to_string()), project_may(row.project));
+        let _ = writeln!(text, "| `{}` | {kind} | {} | {} | {project} |", row.path, cell(&default), cell(row.doc));
     }
-    text.push_str(
-        "\n## Hooks\n\nA function stands at the top or in `hooks`, as in `hooks = { route = function(line, ctx) … end }`. \
-         A hook that fails or\ntakes too long is told once and is off until `:config reload`.\n\n\
-         | name | written as | gives | meaning | project |\n|---|---|---|---|---|\n",
-    );
+    text
+}
+
+/// The tables of hooks, of the actions they may return and of what they can read.
+#[must_use]
+pub fn hooks_tables() -> String {
+    let mut text = String::from("| name | written as | returns | meaning | project |\n|---|---|---|---|---|\n");
     for row in HOOKS {
-        let usage = cell(row.usage);
-        let _ = writeln!(
-            text,
-            "| `{}` | `{usage}` | {} | {} | {} |",
-            row.name,
-            cell(row.gives),
-            cell(row.doc),
-            told(row.project)
-        );
+        let (usage, gives, project) = (cell(row.usage), cell(row.gives), project_may(row.project));
+        let _ = writeln!(text, "| `{}` | `{usage}` | {gives} | {} | {project} |", row.name, cell(row.doc));
     }
-    text.push_str("\nAn action, from a key's function or a meta command:\n\n| action | what happens |\n|---|---|\n");
+    text.push_str("\nAn action, from a key's function or a meta command:\n\n| action | effect |\n|---|---|\n");
     for (action, meaning) in ACTIONS {
         let _ = writeln!(text, "| `{action}` | {meaning} |");
     }
-    text.push_str("\nWhat `ctx` holds:\n\n| field | value |\n|---|---|\n");
+    text.push_str("\nThe fields of `ctx`:\n\n| field | value |\n|---|---|\n");
     for (field, meaning) in CONTEXT {
         let _ = writeln!(text, "| `{field}` | {meaning} |");
     }
-    text.push_str("\n## Limits\n\n| what | how much | what happens there |\n|---|---|---|\n");
+    text
+}
+
+/// The table of a config's limits.
+#[must_use]
+pub fn limits_table() -> String {
+    let mut text = String::from("| limit | value | when it is reached |\n|---|---|---|\n");
     for (what, limit, happens) in limits() {
         let _ = writeln!(text, "| {what} | {limit} | {happens} |");
     }
-    let variables = lua::PROJECT_VARIABLES.map(|name| format!("`{name}`")).join(", ");
-    let _ = write!(
-        text,
-        "\n## What a script finds\n\n`os.getenv`, `os.time`, `os.date`, `os.clock`, and the libraries `string`, `table`, \
-         `math`, `utf8` and `bit32`. No files,\nno processes, no network, no `require`, `loadstring` or `print`. A \
-         project's file reads these variables only:\n{variables}.\n",
-    );
     text
+}
+
+/// The environment variables that a project's file can read.
+#[must_use]
+pub fn project_variables() -> String {
+    let variables = lua::PROJECT_VARIABLES.map(|name| format!("`{name}`")).join(", ");
+    format!("A project's file can read these environment variables only:\n{variables}.\n")
 }
 
 /// The defaults, as a machine with nothing set has them.
@@ -113,7 +125,8 @@ fn defaults() -> Vec<(String, String)> {
     layers.rows().into_iter().map(|row| (row.key, row.value)).collect()
 }
 
-fn told(project: Project) -> String {
+/// Describes what a project's file may do with a setting.
+fn project_may(project: Project) -> String {
     match project {
         Project::May => "may set it".into(),
         Project::Not(what) => format!("can't {what}"),

@@ -1,25 +1,10 @@
-//! What a user can set, type or pass is in the README, word for word as the program's own tables have it, and nothing else is:
-//! settings with their defaults, flags and subcommands, meta commands, keys. ARCHITECTURE.md has the table of rooms and every
-//! dependency. A missing section is a failure, not an excuse.
+//! The hand-written documents agree with the program: the README has the two commands for a fresh machine, ARCHITECTURE.md
+//! has the table of rooms and every dependency, links lead to files that are there, and tables are whole. What a user can
+//! set, type or pass is generated (see `generated`).
 
 use std::fs;
 
-use clap::{Arg, Command};
-use mlua::{Lua, Table, Value};
-use reedclaw::cli::command::definition;
-use reedclaw::config::{DEFAULT_LUA, ROWS};
-use reedclaw::repl::keys::KEYS;
-use reedclaw::repl::meta::METAS;
-use reedclaw::turn::schema::KEYWORDS;
-
-use super::{ROOMS, root};
-
-/// Settings whose default is too long for a cell, or depends on the machine; the README says where it is.
-const DEFAULTS_ELSEWHERE: &[(&str, &str)] = &[
-    ("system_prompt", "in `config/prompts/system.txt`"),
-    ("history.dir", "`~/.local/share/reedclaw`"),
-    ("tools.http_ports", "`{ 80, 443 }`"),
-];
+use super::{ROOMS, hold, root};
 
 fn readme() -> String {
     fs::read_to_string(root().join("README.md")).expect("README.md")
@@ -49,130 +34,6 @@ fn table(section: &str) -> Vec<Vec<String>> {
 /// The lines of a section's first block of code.
 fn code_block(section: &str) -> Vec<&str> {
     section.lines().skip_while(|line| !line.starts_with("```")).skip(1).take_while(|line| *line != "```").collect()
-}
-
-/// Whether a name stands in the text between backticks, as a whole word.
-fn stands_as_code(name: &str, readme: &str) -> bool {
-    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
-    // A block's fence has three backticks, so that what stands in it is an odd piece too.
-    readme.split('`').skip(1).step_by(2).any(|span| {
-        span.match_indices(name).any(|(at, _)| {
-            !span[..at].chars().next_back().is_some_and(is_part)
-                && !span[at + name.len()..].chars().next().is_some_and(is_part)
-        })
-    })
-}
-
-/// The value that `config/default.lua` gives a setting, as the README writes it; none where it gives none.
-fn default_of(defaults: &Table, path: &str) -> Option<String> {
-    let (parents, key) = path.rsplit_once('.').unwrap_or(("", path));
-    let mut at = defaults.clone();
-    for part in parents.split('.').filter(|part| !part.is_empty()) {
-        at = at.get::<Option<Table>>(part).expect("a table")?;
-    }
-    let text = match at.get::<Value>(key).expect("a value") {
-        Value::Nil => return None,
-        Value::String(text) => format!("\"{}\"", text.to_string_lossy()),
-        Value::Table(table) => {
-            assert_eq!(
-                table.raw_len(),
-                table.pairs::<Value, Value>().count(),
-                "{path}: write down how the README shows it"
-            );
-            let words = table.sequence_values::<String>().map(|word| format!("\"{}\"", word.expect("a word")));
-            let words: Vec<String> = words.collect();
-            if words.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", words.join(", ")) }
-        }
-        other => other.to_string().expect("a plain value"),
-    };
-    Some(format!("`{text}`"))
-}
-
-#[test]
-fn every_setting_is_in_the_readme() {
-    let lua = Lua::new();
-    let defaults: Table =
-        lua.load(format!("os = {{ getenv = function() end }}\n{DEFAULT_LUA}")).eval().expect("the defaults load");
-    let readme = readme();
-    let rows = table(section(&readme, "Config"));
-    let told: Vec<(&str, &str)> = rows.iter().map(|row| (row[0].as_str(), row[2].as_str())).collect();
-    let names: Vec<String> = ROWS.iter().map(|row| format!("`{}`", row.path)).collect();
-    let settings: Vec<(&str, &str)> = names.iter().map(String::as_str).zip(ROWS.iter().map(|row| row.doc)).collect();
-    assert_eq!(told, settings, "the table of settings and the program's");
-    for (row, setting) in rows.iter().zip(ROWS) {
-        let elsewhere = DEFAULTS_ELSEWHERE.iter().find(|(path, _)| *path == setting.path);
-        if let Some((_, words)) = elsewhere {
-            assert_eq!(row[1], *words, "{}", setting.path);
-            continue;
-        }
-        match default_of(&defaults, setting.path) {
-            Some(default) => assert_eq!(row[1], default, "{}", setting.path),
-            None => assert!(!row[1].is_empty(), "{}: what holds without it?", setting.path),
-        }
-    }
-}
-
-#[test]
-fn every_flag_and_subcommand_is_in_the_readme() {
-    let readme = readme();
-    let told = section(&readme, "Command line");
-    let mut missing = Vec::new();
-    let mut need = |words: &str, about: &str| {
-        let row = told.lines().any(|line| stands_as_code(words, line) && line.contains(about));
-        if !row {
-            missing.push(format!("{words}: {about}"));
-        }
-    };
-    each_command(&definition(), "", &mut |path, command| {
-        if command.get_subcommands().next().is_none() {
-            need(path, &command.get_about().map(ToString::to_string).unwrap_or_default());
-        }
-        for argument in command.get_arguments().filter(|argument| !argument.is_positional()) {
-            let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
-            spellings(argument).iter().for_each(|flag| need(flag, &help));
-        }
-    });
-    assert_eq!(missing, Vec::<String>::new(), "flags and subcommands that the README doesn't tell as --help does");
-}
-
-/// Every command below `command`, with its words.
-fn each_command(command: &Command, path: &str, take: &mut dyn FnMut(&str, &Command)) {
-    let mut built = command.clone();
-    built.build();
-    let path = format!("{path} {}", built.get_name()).trim().to_owned();
-    take(&path, &built);
-    built.get_subcommands().for_each(|inner| each_command(inner, &path, take));
-}
-
-fn spellings(argument: &Arg) -> Vec<String> {
-    let long = argument.get_long().map(|long| format!("--{long}"));
-    let short = argument.get_short().map(|short| format!("-{short}"));
-    long.into_iter().chain(short).collect()
-}
-
-#[test]
-fn every_keyword_of_a_schema_is_in_the_readme() {
-    let readme = readme();
-    let told = section(&readme, "Without a terminal");
-    let missing: Vec<&str> = KEYWORDS.into_iter().filter(|keyword| !told.contains(&format!("`{keyword}`"))).collect();
-    assert_eq!(missing, [""; 0]);
-}
-
-#[test]
-fn every_meta_command_is_in_the_readme() {
-    let usage = |names: &[&str], usage: &str| {
-        let names: Vec<String> = names.iter().map(|name| format!(":{name}")).collect();
-        format!("`{}`", format!("{} {usage}", names.join(" ")).trim())
-    };
-    let metas: Vec<Vec<String>> =
-        METAS.iter().map(|meta| vec![usage(meta.names, meta.usage), meta.help.to_owned()]).collect();
-    assert_eq!(table(section(&readme(), "Meta commands")), metas);
-}
-
-#[test]
-fn every_key_is_in_the_readme() {
-    let keys: Vec<Vec<String>> = KEYS.iter().map(|key| vec![format!("`{}`", key.name), key.help.to_owned()]).collect();
-    assert_eq!(table(section(&readme(), "Keys")), keys);
 }
 
 #[test]
@@ -238,6 +99,100 @@ fn the_architecture_says_what_each_dependency_is_for() {
     assert_eq!(told, needed);
 }
 
+/// Every Markdown document of the project, with its path.
+fn documents() -> Vec<(String, String)> {
+    let mut paths = vec![root().join("README.md"), root().join("ARCHITECTURE.md"), root().join("benches/README.md")];
+    super::collect(&root().join("docs"), &mut paths);
+    paths.retain(|path| path.extension().is_some_and(|end| end == "md"));
+    let name = |path: &std::path::Path| path.strip_prefix(root()).expect("a file of the project").display().to_string();
+    paths.iter().map(|path| (name(path), fs::read_to_string(path).expect("a document"))).collect()
+}
+
+/// A document without its blocks of code and its spans of code.
+fn prose(text: &str) -> String {
+    let mut is_code = false;
+    let mut prose = String::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        } else if !is_code {
+            prose.extend(line.split('`').step_by(2));
+            prose.push('\n');
+        }
+    }
+    prose
+}
+
+/// The targets of the links of a document.
+fn links(text: &str) -> Vec<String> {
+    let prose = prose(text);
+    let ends = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    ends.map(|(target, _)| target.to_owned()).collect()
+}
+
+/// The anchors that the headings of a document make.
+fn anchors(text: &str) -> Vec<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let slug = |heading: &str| -> String {
+        let kept = heading
+            .to_lowercase()
+            .chars()
+            .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+            .collect::<String>();
+        kept.replace(' ', "-")
+    };
+    headings.map(slug).collect()
+}
+
+/// Rows of tables that have another number of cells than the table's head, or that stand there twice.
+fn torn_rows(text: &str) -> Vec<String> {
+    let cells = |line: &str| line.replace("\\|", "").trim_end().trim_matches('|').split('|').count();
+    let mut torn = Vec::new();
+    let mut table: Vec<&str> = Vec::new();
+    for line in text.lines() {
+        if !line.starts_with('|') {
+            table.clear();
+        } else {
+            let is_torn = table.first().is_some_and(|head| cells(head) != cells(line));
+            if is_torn || table.iter().skip(2).any(|row| *row == line) {
+                torn.push(line.to_owned());
+            }
+            table.push(line);
+        }
+    }
+    torn
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let documents = documents();
+    let mut broken = Vec::new();
+    for (name, text) in &documents {
+        let folder = root().join(name).parent().expect("a folder").to_owned();
+        for link in links(text).iter().filter(|link| !link.contains("://")) {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let path = if file.is_empty() { root().join(name) } else { folder.join(file) };
+            let Ok(target) = path.canonicalize() else {
+                broken.push(format!("{name}: {link}"));
+                continue;
+            };
+            let found = documents.iter().find(|(other, _)| root().join(other) == target);
+            if !anchor.is_empty() && !found.is_some_and(|(_, text)| anchors(text).iter().any(|it| it == anchor)) {
+                broken.push(format!("{name}: {link}"));
+            }
+        }
+    }
+    hold("links that lead nowhere", &broken);
+}
+
+#[test]
+fn tables_of_the_documents_are_whole() {
+    let documents = documents();
+    let torn =
+        documents.iter().flat_map(|(name, text)| torn_rows(text).into_iter().map(move |row| format!("{name}: {row}")));
+    hold("rows with too few or too many cells, or twice in one table", &torn.collect::<Vec<_>>());
+}
+
 #[test]
 fn the_readers_of_documents_find_what_is_missing() {
     let text = "# T\n\n## One\n\nx\n\n```sh\nfirst\nsecond\n```\n\n| a | b |\n|---|---|\n| `k` | v, w |\n| `:q N` | |\n\n\
@@ -245,14 +200,9 @@ fn the_readers_of_documents_find_what_is_missing() {
     assert_eq!(table(section(text, "One")), [["`k`", "v, w"], ["`:q N`", ""]]);
     assert_eq!(table(section(text, "Two")), [["`z`"]]);
     assert_eq!(code_block(section(text, "One")), ["first", "second"]);
-    assert!(stands_as_code("--config", "| `-c`, `--config PATH` |"));
-    assert!(!stands_as_code("--conf", "| `--config PATH` |"));
-    assert!(!stands_as_code("plain", "a plain word and `code`"));
-    let lua = Lua::new();
-    let defaults: Table = lua.load("return { a = { b = 1, c = 'x', d = {}, e = true } }").eval().expect("a table");
-    let seen = ["a.b", "a.c", "a.d", "a.e", "a.z", "q.r"].map(|path| default_of(&defaults, path));
-    assert_eq!(
-        seen,
-        [Some("`1`"), Some("`\"x\"`"), Some("`{}`"), Some("`true`"), None, None].map(|it| it.map(String::from))
-    );
+    let broken = "[a](docs/none.md) [b](#two) [c](https://example.com) `[d](none.md)`\n\n| a | b |\n|---|---|\n| x |\n";
+    assert_eq!(links(broken), ["docs/none.md", "#two", "https://example.com"]);
+    assert_eq!(anchors("# One `two`, three\n## How to add\n"), ["one-two-three", "how-to-add"]);
+    assert_eq!(torn_rows(broken), ["| x |"]);
+    assert_eq!(torn_rows("| a | b |\n|---|---|\n| `x \\| y` | z |\n| x | y |\n| x | y |\n"), ["| x | y |"]);
 }

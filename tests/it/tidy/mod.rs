@@ -1,6 +1,7 @@
 //! The rules of the house, held over the source files: floors and imports, headers, sizes, `unsafe`, banned words.
 
 mod documented;
+mod generated;
 mod scanners;
 mod source;
 

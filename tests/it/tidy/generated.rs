@@ -1,0 +1,196 @@
+//! The parts of the documents that are made from the program's own tables: settings, hooks, subcommands, keys, meta
+//! commands. Such a part stands between two comments, so that the text around it is written by hand:
+//!
+//! ```text
+//! <!-- BEGIN generated: keys -->
+//! <!-- END generated -->
+//! ```
+//!
+//! A test fails if a part is stale. `REEDCLAW_WRITE_DOCS=1 cargo test --test it generated` writes all of them again.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use clap::{Arg, ArgAction, Command};
+use reedclaw::cli::command::definition;
+use reedclaw::config;
+use reedclaw::repl::keys::KEYS;
+use reedclaw::repl::meta::METAS;
+use reedclaw::turn::schema::KEYWORDS;
+
+use super::{hold, root};
+
+/// A document, the name of a generated part in it, and the function that writes the part.
+type Part = (&'static str, &'static str, fn() -> String);
+
+/// Every generated part.
+const PARTS: &[Part] = &[
+    ("docs/cli.md", "options", options),
+    ("docs/cli.md", "subcommands", subcommands),
+    ("docs/cli.md", "schema keywords", schema_keywords),
+    ("docs/settings.md", "settings", config::settings_table),
+    ("docs/settings.md", "hooks", config::hooks_tables),
+    ("docs/settings.md", "limits", config::limits_table),
+    ("docs/settings.md", "project variables", config::project_variables),
+    ("docs/keys.md", "keys", keys),
+    ("docs/meta-commands.md", "meta commands", meta_commands),
+];
+
+#[test]
+fn generated_documents_are_fresh() {
+    let write = std::env::var_os("REEDCLAW_WRITE_DOCS").is_some();
+    let mut stale = Vec::new();
+    for (file, name, make) in PARTS {
+        let path = root().join(file);
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let fresh = with_part(&text, name, &make()).unwrap_or_else(|| panic!("{file} has no part {name}"));
+        match fresh == text {
+            true => {}
+            false if write => fs::write(&path, fresh).unwrap_or_else(|error| panic!("{file}: {error}")),
+            false => stale.push(format!("{file}: {name}")),
+        }
+    }
+    hold("write these again with `REEDCLAW_WRITE_DOCS=1 cargo test --test it generated`", &stale);
+}
+
+/// A document with another content between the comments of a part; `None` if they are missing.
+fn with_part(text: &str, name: &str, part: &str) -> Option<String> {
+    let begin = format!("<!-- BEGIN generated: {name} -->\n");
+    let (before, rest) = text.split_once(&begin)?;
+    let (_, after) = rest.split_once("<!-- END generated -->")?;
+    Some(format!("{before}{begin}\n{}\n\n<!-- END generated -->{after}", part.trim_end()))
+}
+
+/// Makes text fit for a table's cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+fn keys() -> String {
+    let mut text = String::from("| key | effect |\n|---|---|\n");
+    for key in &KEYS {
+        let _ = writeln!(text, "| `{}` | {} |", key.name, cell(key.help));
+    }
+    text
+}
+
+fn meta_commands() -> String {
+    let mut text = String::from("| command | effect |\n|---|---|\n");
+    for meta in &METAS {
+        let names: Vec<String> = meta.names.iter().map(|name| format!(":{name}")).collect();
+        let usage = format!("{} {}", names.join(" "), meta.usage);
+        let _ = writeln!(text, "| `{}` | {} |", cell(usage.trim()), cell(meta.help));
+    }
+    text
+}
+
+fn schema_keywords() -> String {
+    let words = KEYWORDS.map(|keyword| format!("`{keyword}`"));
+    let lines: Vec<String> = words.chunks(8).map(|line| line.join(", ")).collect();
+    format!("{}.\n", lines.join(",\n"))
+}
+
+fn options() -> String {
+    let mut built = definition();
+    built.build();
+    format!("{OPTIONS_HEAD}{}", rows(&built, ""))
+}
+
+const OPTIONS_HEAD: &str = "| option | meaning |\n|---|---|\n";
+
+/// A section for each subcommand: its own options and arguments, then those of the commands below it.
+fn subcommands() -> String {
+    let mut built = definition();
+    built.build();
+    let mut text = String::new();
+    for command in built.get_subcommands().filter(|command| !command.is_hide_set()) {
+        let _ = write!(text, "### `{}`\n\n{}.\n\n", usage(command), about(command));
+        let mut table = rows(command, "");
+        nested(command, "", &mut table);
+        if !table.is_empty() {
+            let _ = writeln!(text, "{OPTIONS_HEAD}{table}");
+        }
+    }
+    text
+}
+
+/// The rows of the commands below a command.
+fn nested(command: &Command, path: &str, text: &mut String) {
+    for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+        let words = format!("{path}{}", inner.get_name());
+        let _ = writeln!(text, "| **`{}`** | {} |", cell(&usage_after(inner, &words)), cell(&about(inner)));
+        let words = format!("{words} ");
+        text.push_str(&rows(inner, &words));
+        nested(inner, &words, text);
+    }
+}
+
+/// The usage of a command: `reedclaw NAME [OPTIONS] ARGUMENTS`.
+fn usage(command: &Command) -> String {
+    usage_after(command, &format!("reedclaw {}", command.get_name()))
+}
+
+fn usage_after(command: &Command, words: &str) -> String {
+    let mut usage = words.to_owned();
+    for argument in command.get_arguments().filter(|argument| argument.is_positional()) {
+        let name = value(argument).unwrap_or_else(|| argument.get_id().to_string());
+        let _ = if argument.is_required_set() { write!(usage, " {name}") } else { write!(usage, " [{name}]") };
+    }
+    if command.has_subcommands() {
+        usage.push_str(" COMMAND");
+    }
+    usage
+}
+
+fn about(command: &Command) -> String {
+    command.get_about().map(ToString::to_string).unwrap_or_default()
+}
+
+/// A row for each option, and for each argument that has a help text, after the words of their command.
+fn rows(command: &Command, words: &str) -> String {
+    let mut text = String::new();
+    let is_common = |argument: &Arg| {
+        command.get_name() != "reedclaw" && matches!(argument.get_action(), ArgAction::Help | ArgAction::Version)
+    };
+    for argument in command.get_arguments().filter(|argument| !argument.is_hide_set() && !is_common(argument)) {
+        let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+        if !help.is_empty() {
+            let usage = cell(&spelling(argument));
+            let _ = writeln!(text, "| `{words}{usage}` | {} |", cell(&help_with_values(argument, &help)));
+        }
+    }
+    text
+}
+
+/// How an argument is written: `-m MESSAGE`, `--message MESSAGE`; a positional one is its name alone.
+fn spelling(argument: &Arg) -> String {
+    let short = argument.get_short().map(|short| format!("-{short}"));
+    let long = argument.get_long().map(|long| format!("--{long}"));
+    let flags: Vec<String> = short.into_iter().chain(long).collect();
+    let value = value(argument).filter(|_| argument.get_action().takes_values());
+    let words: Vec<String> = (!flags.is_empty()).then(|| flags.join("`, `")).into_iter().chain(value).collect();
+    words.join(" ")
+}
+
+fn value(argument: &Arg) -> Option<String> {
+    argument.get_value_names().map(|names| names.join(" "))
+}
+
+/// The help of an argument, with the values that it can have if the help doesn't name them.
+fn help_with_values(argument: &Arg, help: &str) -> String {
+    let values: Vec<String> = argument.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+    let is_named = values.iter().all(|value| help.contains(value.as_str()));
+    if values.is_empty() || is_named || !argument.get_action().takes_values() {
+        return help.to_owned();
+    }
+    format!("{help}: {}", values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", "))
+}
+
+#[test]
+fn a_part_is_replaced_and_a_missing_one_is_found() {
+    let text = "a\n<!-- BEGIN generated: x -->\nold\n<!-- END generated -->\nb\n";
+    let fresh = "a\n<!-- BEGIN generated: x -->\n\nnew\n\n<!-- END generated -->\nb\n";
+    assert_eq!(with_part(text, "x", "new\n").as_deref(), Some(fresh));
+    assert_eq!(with_part(fresh, "x", "new\n").as_deref(), Some(fresh));
+    assert_eq!(with_part(text, "y", "new\n"), None);
+}
