@@ -232,15 +232,14 @@ fn verify_says_how_the_log_is_by_its_exit_code() {
     assert_eq!(told["missing"], serde_json::json!(["head", "anchors"]));
 }
 
-/// The program of the README verifies a log that begins in the older form and goes on in today's, and so do we.
+/// The program of docs/receipts.md verifies a log that begins in the older form and goes on in today's, and so do we.
 #[test]
-fn the_readmes_python_verifies_a_log_of_both_forms() {
+fn the_documented_python_verifies_a_log_of_both_forms() {
     if !require(&["python3"]) {
         return;
     }
-    let readme = include_str!("../../README.md");
-    let receipts = readme.split_once("\n## Receipts\n").expect("the section").1;
-    let python = receipts.split_once("```python\n").and_then(|(_, rest)| rest.split_once("```")).expect("a program").0;
+    let document = include_str!("../../docs/receipts.md");
+    let python = document.split_once("```python\n").and_then(|(_, rest)| rest.split_once("```")).expect("a program").0;
     let (home, options) = home(3);
     // The same receipts, hashed with a zero byte in front.
     let mut previous = "0".repeat(64);

@@ -45,6 +45,18 @@ fn a_fresh_machine_needs_two_commands() {
     assert!(root().join(picture).is_file(), "{picture}");
 }
 
+/// The documents that a newcomer reads first, each with the most lines that it may have.
+const SHORT: &[(&str, usize)] = &[("README.md", 240)];
+
+#[test]
+fn first_documents_are_short() {
+    let long = SHORT.iter().filter_map(|(name, lines_max)| {
+        let lines = fs::read_to_string(root().join(name)).expect("a document").lines().count();
+        (lines > *lines_max).then(|| format!("{name} has {lines} lines, {lines_max} at most; docs/ has room"))
+    });
+    hold("documents that are too long", &long.collect::<Vec<_>>());
+}
+
 #[test]
 fn the_minimum_rust_is_the_manifests() {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("Cargo.toml");

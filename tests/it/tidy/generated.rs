@@ -1,5 +1,5 @@
 //! The parts of the documents that are made from the program's own tables: settings, hooks, subcommands, keys, meta
-//! commands. Such a part stands between two comments, so that the text around it is written by hand:
+//! commands, tools. Such a part stands between two comments, so that the text around it is written by hand:
 //!
 //! ```text
 //! <!-- BEGIN generated: keys -->
@@ -10,6 +10,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::process;
 
 use clap::{Arg, ArgAction, Command};
 use reedclaw::cli::command::definition;
@@ -17,6 +18,7 @@ use reedclaw::config;
 use reedclaw::repl::keys::KEYS;
 use reedclaw::repl::meta::METAS;
 use reedclaw::turn::schema::KEYWORDS;
+use serde_json::Value;
 
 use super::{hold, root};
 
@@ -34,6 +36,7 @@ const PARTS: &[Part] = &[
     ("docs/settings.md", "project variables", config::project_variables),
     ("docs/keys.md", "keys", keys),
     ("docs/meta-commands.md", "meta commands", meta_commands),
+    ("docs/tools-and-plugins.md", "tools", tools),
 ];
 
 #[test]
@@ -88,6 +91,30 @@ fn schema_keywords() -> String {
     let words = KEYWORDS.map(|keyword| format!("`{keyword}`"));
     let lines: Vec<String> = words.chunks(8).map(|line| line.join(", ")).collect();
     format!("{}.\n", lines.join(",\n"))
+}
+
+/// The tools that a model has without a config, as `reedclaw tool list` prints them.
+fn tools() -> String {
+    let home = tempfile::tempdir().expect("a home");
+    let output = process::Command::new(env!("CARGO_BIN_EXE_reedclaw"))
+        .args(["tool", "list", "--json"])
+        .env_clear()
+        .env("HOME", home.path())
+        .current_dir(home.path())
+        .output()
+        .expect("reedclaw starts");
+    let listed: Vec<Value> = serde_json::from_slice(&output.stdout).expect("a list of tools");
+    let mut text = String::from("| tool | arguments | purpose |\n|---|---|---|\n");
+    for tool in listed {
+        let names = [&tool["name"]].into_iter().chain(tool["aliases"].as_array().into_iter().flatten());
+        let names: Vec<String> = names.map(|name| format!("`{}`", name.as_str().unwrap_or_default())).collect();
+        let arguments = tool["schema"]["properties"].as_object().into_iter().flat_map(|properties| properties.keys());
+        let arguments: Vec<String> = arguments.map(|name| format!("`{name}`")).collect();
+        let description = tool["description"].as_str().unwrap_or_default();
+        let purpose = description.split_inclusive(". ").next().unwrap_or_default().trim();
+        let _ = writeln!(text, "| {} | {} | {} |", names.join(", "), arguments.join(", "), cell(purpose));
+    }
+    text
 }
 
 fn options() -> String {
