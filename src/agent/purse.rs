@@ -239,7 +239,8 @@ impl Sent {
             tools,
             is_estimate,
             estimated_in: self.estimated_in,
-            cost: price.map(|price| price.cost(&usage)),
+            // A server's own word comes first: it knows its prices.
+            cost: usage.cost.or_else(|| price.map(|price| price.cost(&usage))),
             usage,
         }
     }

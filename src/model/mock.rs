@@ -232,6 +232,7 @@ fn step_of(value: &Value) -> Result<Step, String> {
             visible_out: number("out"),
             reasoning_out: number("reasoning"),
             raw: value.to_string(),
+            ..Usage::default()
         }),
         "stop" => {
             let said = text()?;

@@ -180,7 +180,7 @@ mod tests {
 
     fn usage(tokens: [u64; 5]) -> Usage {
         let [uncached_in, cache_read, cache_write, visible_out, reasoning_out] = tokens;
-        Usage { uncached_in, cache_read, cache_write, visible_out, reasoning_out, raw: String::new() }
+        Usage { uncached_in, cache_read, cache_write, visible_out, reasoning_out, ..Usage::default() }
     }
 
     const PRICE: Price = Price { input: 5.0, cache_read: Some(0.5), cache_write: Some(6.25), output: 25.0, long: None };

@@ -15,7 +15,9 @@ pub struct Usage {
     pub visible_out: u64,
     /// Written as thoughts.
     pub reasoning_out: u64,
-    /// What the server said, JSON.
+    /// The cost that the server itself reports.
+    pub cost: Option<Money>,
+    /// The server's own object, JSON.
     pub raw: String,
 }
 

@@ -230,6 +230,7 @@ fn request_of(row: &Row<'_>) -> rusqlite::Result<StoredRequest> {
         visible_out: count(row, 7)?,
         reasoning_out: count(row, 8)?,
         raw: row.get(9)?,
+        ..Usage::default()
     };
     let cost: Option<i64> = row.get(14)?;
     let spent = Spent {

@@ -136,6 +136,20 @@ fn costs_are_summed_up_by_conversation_day_and_month() {
 }
 
 #[test]
+fn a_servers_own_cost_counts_before_any_price() {
+    let server = Server::start();
+    let usage = r#"data: {"choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":10,"cost":0.0123}}"#;
+    let mut steps = answer("ok");
+    steps.insert(2, Step::Raw(format!("{usage}\n\n").into_bytes()));
+    server.reply(steps);
+    let home = home(&server, "", "prices = {tiny = {input = 5, output = 5}}");
+    let (status, _, errors) = run(home.path(), &["agent", "-m", "what?"]);
+    assert_eq!(status, Some(0), "{errors}");
+    let (_, told, _) = run(home.path(), &["cost"]);
+    assert!(told.contains("$0.0123"), "{told}");
+}
+
+#[test]
 fn a_model_without_a_price_is_local_here_and_never_free() {
     let server = Server::start();
     server.reply(priced([100, 0, 10, 0]));

@@ -393,6 +393,7 @@ fn usage_of(usage: &Value) -> Usage {
         cache_write: tokens(usage, "/cache_creation_input_tokens"),
         visible_out: tokens(usage, "/output_tokens").saturating_sub(reasoning_out),
         reasoning_out,
+        cost: None,
         raw: usage.to_string(),
     }
 }

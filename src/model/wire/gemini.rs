@@ -267,6 +267,7 @@ fn usage_of(usage: &Value) -> Usage {
         cache_write: 0,
         visible_out: tokens(usage, "/candidatesTokenCount"),
         reasoning_out: tokens(usage, "/thoughtsTokenCount"),
+        cost: None,
         raw: usage.to_string(),
     }
 }

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use super::endpoint::{Endpoint, Protocol};
 use super::error::one_line;
 use super::request::{Request, State, Stop, StopReason, Tool, ToolCall, Usage};
+use crate::proto::Money;
 
 /// Most text of one answer, in bytes: a hundred times what a person reads; reaching it ends the answer and is said.
 pub(super) const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -185,6 +186,12 @@ const MADE_UP_ID: &str = "reedclaw-";
 /// A number of tokens; nothing where the server gave none.
 fn tokens(usage: &Value, path: &str) -> u64 {
     usage.pointer(path).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// The cost in dollars that a server reports with its tokens, as gateways to several providers do.
+fn cost(usage: &Value) -> Option<Money> {
+    let dollars = usage.get("cost").and_then(Value::as_f64);
+    dollars.filter(|dollars| dollars.is_finite() && *dollars >= 0.0).map(Money::from_usd)
 }
 
 /// The parts that go back as they are: only to the model and protocol that they came from.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Bad, Gathered, Problem, ThinkingForm, Without, tokens};
+use super::{Bad, Gathered, Problem, ThinkingForm, Without, cost, tokens};
 use crate::model::endpoint::Endpoint;
 use crate::model::provider::Reach;
 use crate::model::request::{Item, Request, StopReason, Usage};
@@ -285,6 +285,7 @@ fn usage_of(usage: &Value) -> Usage {
         cache_write,
         visible_out: if is_beside { completion } else { completion.saturating_sub(reasoning_out) },
         reasoning_out,
+        cost: cost(usage),
         raw: usage.to_string(),
     }
 }

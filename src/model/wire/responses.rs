@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Bad, Gathered, Problem, ThinkingForm, Without, own_parts, raw, tokens};
+use super::{Bad, Gathered, Problem, ThinkingForm, Without, cost, own_parts, raw, tokens};
 use crate::model::endpoint::Endpoint;
 use crate::model::request::{Item, Request, StopReason, Usage};
 
@@ -258,6 +258,7 @@ fn usage_of(usage: &Value) -> Usage {
         cache_write,
         visible_out: tokens(usage, "/output_tokens").saturating_sub(reasoning_out),
         reasoning_out,
+        cost: cost(usage),
         raw: usage.to_string(),
     }
 }
