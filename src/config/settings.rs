@@ -11,6 +11,7 @@ use super::schema::usual_endpoint;
 use super::tighten::Own;
 use super::tools::{ToolLimitSettings, ToolSettings, UndoSettings};
 use super::values::Values;
+use crate::proto::Task;
 use crate::proto::action::Autonomy;
 
 /// What a model speaks that doesn't say.
@@ -632,6 +633,27 @@ fn distinct_aliases(models: &mut BTreeMap<String, ModelSettings>, problems: &mut
 
 /// Puts the names of models into `of` and `rules`, for aliases too, and drops what names no model or leads back.
 fn known_models(models: &mut BTreeMap<String, ModelSettings>, problems: &mut Problems) {
+    let is_rule = |word: &str| Task::ALL.iter().any(|task| task.word() == word) || Task::OTHER_RULES.contains(&word);
+    for (name, model) in models.iter_mut() {
+        let lacks = match model.kind.as_str() {
+            "reliable" => model.of.is_empty().then_some("of"),
+            "router" => model.rules.is_empty().then_some("rules"),
+            _ => None,
+        };
+        if let Some(lacks) = lacks {
+            let key = ["models", name, lacks].map(str::to_owned);
+            problems.key(&key, "names no model, so this one can't answer".into());
+        }
+        model.rules.retain(|word, _| {
+            if !is_rule(word) {
+                let known = Task::ALL.map(Task::word).into_iter().chain(Task::OTHER_RULES);
+                let known = known.collect::<Vec<_>>().join(", ");
+                let key = ["models", name, "rules"].map(str::to_owned);
+                problems.key(&key, format!("there is no task or hint {} ({known}); ignored", quoted(word)));
+            }
+            is_rule(word)
+        });
+    }
     let aliases =
         models.iter().flat_map(|(name, model)| model.aliases.iter().map(|alias| (alias.clone(), name.clone())));
     let mut called: BTreeMap<String, String> = aliases.collect();

@@ -246,7 +246,14 @@ fn each_mistake_is_told_with_its_key_the_value_and_what_is_allowed() {
             "{ default_model = 'b', models = { b = { kind = 'gemini' }, a = { kind = 'reliable', of = { 'b', 'c' } } } }",
             r#"models.a.of: "c" is not one of the models; left out"#,
         ),
-        ("{ models = { a = { kind = 'reliable', of = { 'a' } } } }", r#"models.a.of: "a" leads back to "a"; left out"#),
+        (
+            "{ models = { a = { kind = 'reliable', of = {} } } }",
+            "models.a.of: names no model, so this one can't answer",
+        ),
+        (
+            "{ models = { l = { endpoint = 'http://h' }, a = { kind = 'router', rules = { cdoe = 'l', code = 'l' } } }, default_model = 'l' }",
+            r#"models.a.rules: there is no task or hint "cdoe" (chat, code, summary, plan, commit, long, default); ignored"#,
+        ),
         (
             "{ models = { a = { endpoint = 'http://h', idle_timeout_ms = -1 } } }",
             "models.a.idle_timeout_ms: -1 is out of range (1 to 3600000); using 60000",

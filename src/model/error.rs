@@ -172,6 +172,14 @@ pub enum Fault {
         /// What went wrong, ready to be shown.
         Failure,
     ),
+    /// A model that asks others has none to ask.
+    #[error("models.{model}.{key} names no model")]
+    NoneToAsk {
+        /// The name of the model that asks others.
+        model: String,
+        /// The setting that should name them.
+        key: &'static str,
+    },
     /// No model is connected at all.
     #[error("no model is configured")]
     NotConnected,
@@ -206,7 +214,7 @@ impl ModelError {
     pub fn to_failure(&self) -> Failure {
         let message = match &self.fault {
             Fault::Key(failure) | Fault::NotAllowed(failure) => return failure.clone(),
-            fault @ Fault::NotConnected => fault.to_string(),
+            fault @ (Fault::NotConnected | Fault::NoneToAsk { .. }) => fault.to_string(),
             _ => self.to_string(),
         };
         Failure {
@@ -222,6 +230,7 @@ impl ModelError {
             | Fault::BadKey
             | Fault::Key(_)
             | Fault::Script { .. }
+            | Fault::NoneToAsk { .. }
             | Fault::Unauthorized { .. }
             | Fault::NotFound { .. } => FailureKind::Config,
             Fault::NotConnected => FailureKind::NoModel,
@@ -252,7 +261,7 @@ impl ModelError {
                 format!(":models lists what is configured; correct models.{name}.model or models.{name}.endpoint")
             }
             Fault::ContextOverflow { .. } => {
-                ":clear starts afresh; a smaller context.token_budget in the config keeps it from coming back"
+                "ask a shorter question, or begin anew with :new; models.NAME.context_tokens says how much it reads"
                     .to_owned()
             }
             Fault::RateLimited { .. } | Fault::Server { .. } => {
@@ -277,6 +286,7 @@ impl ModelError {
                     .to_owned()
             }
             Fault::Script { .. } => format!("see models.{name}.script in the config"),
+            Fault::NoneToAsk { .. } => "name at least one of your models there".to_owned(),
             Fault::TooLong { .. } => "ask for a shorter answer".to_owned(),
             Fault::Internal { .. } => "ask again; if it stays, restart reedclaw".to_owned(),
         }

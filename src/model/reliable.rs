@@ -53,7 +53,7 @@ impl Provider for Reliable {
 
     fn capabilities(&self) -> Capabilities {
         let all: Vec<Capabilities> = self.of.iter().map(|model| model.capabilities()).collect();
-        let every = |can: fn(&Capabilities) -> bool| !all.is_empty() && all.iter().all(can);
+        let every = |can: fn(&Capabilities) -> bool| all.iter().all(can);
         Capabilities {
             kind: "reliable",
             streaming: every(|it| it.streaming),
@@ -118,10 +118,9 @@ pub(super) fn names(models: &[Arc<dyn Provider>], between: &str) -> String {
 }
 
 /// The error of a model that names no other.
-pub(super) fn empty(name: &str, kind: &'static str, key: &str) -> ModelError {
-    let why = format!("models.{name}.{key} names no model");
-    let place = "no place".to_owned();
-    ModelError { model: name.to_owned(), place, key_env: None, kind, fault: Fault::BadEndpoint { why } }
+pub(super) fn empty(name: &str, kind: &'static str, key: &'static str) -> ModelError {
+    let fault = Fault::NoneToAsk { model: name.to_owned(), key };
+    ModelError { model: name.to_owned(), place: String::new(), key_env: None, kind, fault }
 }
 
 /// Sees whether a part of an answer has been heard.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::endpoint::Secret;
 use crate::proto;
 
-pub use crate::proto::Usage;
+pub use crate::proto::{Task, Usage};
 
 /// One question with all that goes with it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -102,56 +102,6 @@ pub struct Metadata {
     pub task: Task,
     /// Free words; a router's rule for one of them comes before the task's.
     pub hints: BTreeSet<String>,
-}
-
-/// A kind of work.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Task {
-    /// A question.
-    #[default]
-    Chat,
-    /// Source code.
-    Code,
-    /// A summary or a title.
-    Summary,
-    /// A plan.
-    Plan,
-    /// A commit message.
-    Commit,
-}
-
-impl Task {
-    /// Every task.
-    pub const ALL: [Self; 5] = [Self::Chat, Self::Code, Self::Summary, Self::Plan, Self::Commit];
-
-    /// Its word in the rules of a router.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Chat => "chat",
-            Self::Code => "code",
-            Self::Summary => "summary",
-            Self::Plan => "plan",
-            Self::Commit => "commit",
-        }
-    }
-
-    /// Judges a person's question by its plainest signs; in doubt it is chat.
-    #[must_use]
-    pub fn of_question(question: &str) -> Self {
-        let lower = question.to_lowercase();
-        let first = lower.split_whitespace().next().unwrap_or_default().trim_end_matches([':', ',']);
-        let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-        match first {
-            "plan" => Self::Plan,
-            "summarise" | "summarize" | "tl;dr" | "tldr" => Self::Summary,
-            _ if has(&["commit message"]) => Self::Commit,
-            _ if has(&["```", "refactor", "unit test for", "stack trace", "compiler error", "compile error"]) => {
-                Self::Code
-            }
-            _ => Self::Chat,
-        }
-    }
 }
 
 /// A whole answer.
@@ -283,21 +233,6 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_question_shows_its_task_by_plain_signs_only() {
-        for (question, task) in [
-            ("what is a shell?", Task::Chat),
-            ("how do I plan a trip", Task::Chat),
-            ("Plan: move the tests", Task::Plan),
-            ("summarise the output", Task::Summary),
-            ("write a commit message for this", Task::Commit),
-            ("why?\n```\nfn main() {}\n```", Task::Code),
-            ("refactor this function", Task::Code),
-        ] {
-            assert_eq!(Task::of_question(question), task, "{question}");
-        }
-    }
 
     #[test]
     fn a_key_leaves_no_request() {

@@ -29,7 +29,8 @@ pub(super) fn delay(fault: &Fault, tries: u32, random: u64, now_unix_ms: i64) ->
     }
 }
 
-/// Tells whether another model may be asked after this fault: connection, time-out, 429, 5xx, 401.
+/// Tells whether another model may be asked after this fault: no connection, a time-out, a refusal that another server
+/// needn't share (401, 403, 404, 429, 5xx), or an answer that isn't the protocol.
 pub(super) fn is_for_another(fault: &Fault) -> bool {
     matches!(
         fault,
@@ -42,7 +43,11 @@ pub(super) fn is_for_another(fault: &Fault) -> bool {
             | Fault::NeverStarted(_)
             | Fault::RateLimited { .. }
             | Fault::Server { .. }
-            | Fault::Unauthorized { status: 401, .. }
+            | Fault::Unauthorized { .. }
+            | Fault::NotFound { .. }
+            | Fault::Redirected { .. }
+            | Fault::Garbage { .. }
+            | Fault::ErrorInAnswer { .. }
     )
 }
 

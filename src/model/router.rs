@@ -40,7 +40,7 @@ impl Provider for Router {
     fn capabilities(&self) -> Capabilities {
         let models: Vec<Arc<dyn Provider>> = self.rules.values().cloned().collect();
         let all: Vec<Capabilities> = models.iter().map(|model| model.capabilities()).collect();
-        let every = |can: fn(&Capabilities) -> bool| !all.is_empty() && all.iter().all(can);
+        let every = |can: fn(&Capabilities) -> bool| all.iter().all(can);
         Capabilities {
             kind: "router",
             streaming: every(|it| it.streaming),

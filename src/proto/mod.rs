@@ -3,6 +3,7 @@
 pub mod action;
 pub mod known_paths;
 mod names;
+mod task;
 pub mod tool;
 mod usage;
 
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use names::{NameKind, Names};
+pub use task::Task;
 pub use usage::{Money, Spent, Usage};
 
 /// Where a line goes.

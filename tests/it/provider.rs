@@ -116,6 +116,41 @@ fn a_test_says_what_was_asked_how_fast_it_was_and_what_it_can_do() {
     );
 }
 
+#[test]
+fn the_next_model_answers_where_one_refuses_or_does_not_speak_the_protocol() {
+    let page = "<html><title>Sign in</title></html>";
+    let html = format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\n\r\n{page}", page.len());
+    for fault in [
+        refusal("403 Forbidden", "not for you"),
+        refusal("404 Not Found", "no such model"),
+        vec![Step::Raw(html.into_bytes())],
+        vec![Step::Raw(b"HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n".to_vec())],
+    ] {
+        let (first, second) = (Server::start(), Server::start());
+        first.reply(fault.clone());
+        second.reply(answer("from the second"));
+        let config = format!(
+            "return {{ default_model = 'r', models = {{ a = {{ endpoint = '{}', key_env = 'K' }}, \
+             b = {{ endpoint = '{}' }}, r = {{ kind = 'reliable', of = {{ 'a', 'b' }} }} }} }}",
+            first.endpoint(),
+            second.endpoint()
+        );
+        let home = home(&[(CONFIG, &config)]);
+        let (status, told) = run(home.path(), &["agent", "-m", "what?"], &[("K", "sk-planted")]);
+        assert_eq!(status, Some(0), "{fault:?}: {told}");
+        assert!(told.contains("from the second") && told.contains("; asking b"), "{fault:?}: {told}");
+    }
+}
+
+#[test]
+fn a_model_that_has_none_to_ask_says_so() {
+    let home = home(&[(CONFIG, "return { models = { r = { kind = 'reliable', of = {} } } }")]);
+    let (status, told) = run(home.path(), &["agent", "-m", "what?"], &[]);
+    assert_eq!(status, Some(1), "{told}");
+    assert!(told.contains("models.r.of: names no model, so this one can't answer"), "{told}");
+    assert!(told.contains("models.r.of names no model\n") && !told.contains("no place"), "{told}");
+}
+
 /// A port on which a server of models listens, as `onboard` is told to look there.
 fn port(server: &Server) -> String {
     server.endpoint().rsplit(':').next().expect("a port").to_owned()

@@ -131,8 +131,8 @@ fn the_next_model_is_asked_where_one_cannot_be_reached_and_it_is_told() {
         (r#"{"status": 401}"#, true),
         (r#"{"message": "refused"}"#, true),
         (r#"{"status": 400, "message": "bad"}"#, false),
-        (r#"{"status": 404}"#, false),
-        (r#"{"status": 403}"#, false),
+        (r#"{"status": 404}"#, true),
+        (r#"{"status": 403}"#, true),
     ] {
         let bad = format!(r#"{{"steps": [{{"error": {fault}}}]}}"#);
         let mut ear = Ear::new(false);

@@ -1,0 +1,54 @@
+//! The kinds of work that a router of models tells apart.
+
+/// A kind of work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Task {
+    /// A question.
+    #[default]
+    Chat,
+    /// Source code.
+    Code,
+    /// A summary or a title.
+    Summary,
+    /// A plan.
+    Plan,
+    /// A commit message.
+    Commit,
+}
+
+impl Task {
+    /// The words that a rule of a router may have beside a task's: a long conversation, and all that has no rule.
+    pub const OTHER_RULES: [&str; 2] = ["long", "default"];
+
+    /// Every task.
+    pub const ALL: [Self; 5] = [Self::Chat, Self::Code, Self::Summary, Self::Plan, Self::Commit];
+
+    /// Its word in the rules of a router.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Code => "code",
+            Self::Summary => "summary",
+            Self::Plan => "plan",
+            Self::Commit => "commit",
+        }
+    }
+
+    /// Judges a person's question by its plainest signs; in doubt it is chat.
+    #[must_use]
+    pub fn of_question(question: &str) -> Self {
+        let lower = question.to_lowercase();
+        let first = lower.split_whitespace().next().unwrap_or_default().trim_end_matches([':', ',']);
+        let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+        match first {
+            "plan" => Self::Plan,
+            "summarise" | "summarize" | "tl;dr" | "tldr" => Self::Summary,
+            _ if has(&["commit message"]) => Self::Commit,
+            _ if has(&["```", "refactor", "unit test for", "stack trace", "compiler error", "compile error"]) => {
+                Self::Code
+            }
+            _ => Self::Chat,
+        }
+    }
+}
