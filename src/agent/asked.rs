@@ -35,7 +35,7 @@ pub(super) struct Asked<'a> {
     /// How much of the text came of requests that are counted.
     counted_bytes: usize,
     pub(super) secrets: &'a mut Secrets,
-    purse: &'a mut Purse,
+    pub(super) purse: &'a mut Purse,
     pub(super) sink: &'a mut dyn FnMut(Event),
     pub(super) record: Record<'a>,
     pub(super) cancel: &'a Cancel,

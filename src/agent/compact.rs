@@ -1,23 +1,23 @@
 //! The older part of a conversation becomes a summary, written by the small model where there is one. It must not lose a
 //! question: where no summary comes, the conversation goes on without.
 
-use super::purse::{Purse, Settled};
+use super::purse::Purse;
 use super::recorder::Recorder;
-use super::{Agent, Cancel, choose};
-use crate::model::{ChatEvent, Crossing, Fault, Metadata, Provider, Request, Sending, Sink, Task};
+use super::scribe::Scribe;
+use super::{Agent, Cancel, Learnt, choose};
+use crate::model::{ChatEvent, Crossing, Provider, Request, Sending, Sink};
 use crate::proto::{Event, Failure, FailureKind};
-use crate::turn::{Older, Part, estimate_tokens};
+use crate::turn::{self, Older, Part, Scale, estimate_tokens};
 
 /// After so many summaries that failed no more are tried by themselves in this conversation.
-const FAILURES_MAX: u8 = 3;
-/// Most tokens of a summary: some 300 words are asked for, and some models think before they write.
-const SUMMARY_TOKENS_MAX: u64 = 4096;
-
+pub(super) const FAILURES_MAX: u8 = 3;
 /// What the window holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextReport {
     /// The parts that the next question would carry, in order.
     pub parts: Vec<Part>,
+    /// The parts are scaled to what the server counted of the last request.
+    pub is_counted: bool,
     /// The most tokens of a request.
     pub window_tokens: usize,
     /// From how many tokens on the older part is summarised; none where it never is.
@@ -44,15 +44,17 @@ impl Agent {
         let window_tokens = self.window_tokens();
         let provider = choose(&self.models, self.current.as_deref()).ok();
         let percent = self.compact_at_percent;
+        let scale = provider.as_deref().map_or(Scale::UNKNOWN, |provider| self.scale(provider));
         let mut parts = self.conversation.parts();
         let has_tools = provider.as_ref().is_some_and(|provider| self.has_tools(&**provider));
         if let Some(hands) = self.hands.as_ref().filter(|_| has_tools) {
-            let told = |tool: crate::model::Tool| format!("{} {} {}", tool.name, tool.description, tool.schema);
-            let tokens = hands.tools().into_iter().map(|tool| estimate_tokens(&told(tool))).sum();
-            parts.insert(0, Part { name: "tools that the model is told of".into(), tokens });
+            let tokens = hands.tools().iter().map(tool_tokens).sum();
+            parts.insert(0, Part { name: "tool descriptions".into(), tokens });
         }
+        parts.iter_mut().for_each(|part| part.tokens = scale.counted(part.tokens));
         ContextReport {
             parts,
+            is_counted: scale != Scale::UNKNOWN,
             window_tokens,
             compact_at_tokens: (percent > 0 && self.summary_failures < FAILURES_MAX)
                 .then_some(window_tokens * percent / 100),
@@ -120,23 +122,14 @@ impl Agent {
         cancel: &Cancel,
         sink: &mut dyn FnMut(Event),
     ) -> Result<(), Failure> {
-        let small = self.models.for_task(provider, Task::Summary);
-        let writer: &dyn Provider = small.as_deref().unwrap_or(provider);
-        let (turns, tokens) = (older.turns, older.tokens);
-        sink(Event::Notice(format!(
-            "[context] the window is nearly full: {} summarises the oldest {turns} turns, about {tokens} tokens",
-            writer.name()
-        )));
-        let text = self.written(writer, &older.messages, cancel, sink)?;
-        let now = self.conversation.compacted(older, &text);
+        self.learn_keys();
+        let Self { models, secrets, purse, recorder, conversation, .. } = self;
+        Scribe { models, secrets, purse, recorder: &mut **recorder, cancel, sink }.summarise(
+            conversation,
+            provider,
+            older,
+        )?;
         self.summary_failures = 0;
-        let recorded = self.recorder.summarised(Some((&text, self.conversation.first_live())));
-        if let Err(failure) = recorded {
-            sink(Event::Notice(format!("[history] the summary is not being stored: {}", failure.message)));
-        }
-        sink(Event::Notice(format!(
-            "[context] {turns} turns are a summary of about {now} tokens now; :context shows it, :context restore undoes it"
-        )));
         Ok(())
     }
 
@@ -148,32 +141,35 @@ impl Agent {
         cancel: &Cancel,
         sink: &mut dyn FnMut(Event),
     ) -> Result<String, Failure> {
-        let metadata = Metadata { task: Task::Summary, ..Metadata::default() };
-        let mut request = Request { metadata, max_output_tokens: Some(SUMMARY_TOKENS_MAX), ..Request::of(messages) };
         self.learn_keys();
-        self.secrets.hide_in(&mut request);
-        let mut quiet = Quiet { cancel, sink, purse: &mut self.purse, recorder: &mut *self.recorder };
-        let end = writer.chat(&request, &mut quiet);
-        let Quiet { sink, purse, recorder, .. } = quiet;
-        let came = end.as_ref().map_or("", |response| response.text.as_str());
-        let (settled, _) = purse.settle(end.as_ref().map_err(|error| &**error), (came, ""), recorder);
-        if let Some(Settled { spent, notices }) = settled {
-            sink(Event::Usage(Box::new(spent)));
-            notices.into_iter().for_each(|notice| sink(Event::Notice(notice)));
-        }
-        let response = end.map_err(|error| match error.fault {
-            Fault::Cancelled => {
-                Failure { kind: FailureKind::User, message: "it was stopped".into(), hint: String::new() }
-            }
-            _ => error.to_failure(),
-        })?;
-        let text = self.redacted(response.text.trim());
-        if text.is_empty() {
-            let message = format!("{} wrote nothing", writer.name());
-            return Err(Failure { kind: FailureKind::Unavailable, message, hint: String::new() });
-        }
-        Ok(text)
+        let Self { models, secrets, purse, recorder, .. } = self;
+        Scribe { models, secrets, purse, recorder: &mut **recorder, cancel, sink }.written(writer, messages)
     }
+
+    /// Counts as the server does from now on, as far as it has said how.
+    pub(super) fn scale(&self, provider: &dyn Provider) -> Scale {
+        let Some(Learnt { factor: Some(factor), .. }) = self.learnt.get(provider.name()) else {
+            return Scale::UNKNOWN;
+        };
+        let told = |tool: crate::model::Tool| tool_tokens(&tool);
+        let sends_tools = self.has_tools(provider) && !self.roomless.contains(provider.name());
+        let hands = self.hands.as_ref().filter(|_| sends_tools);
+        let tools: usize = hands.map(|hands| hands.tools().into_iter().map(told).sum()).unwrap_or_default();
+        let sent = self.trails.iter().filter(|(question, _)| self.conversation.sends(question));
+        let trails: usize =
+            sent.map(|(_, trail)| estimated(&Request { messages: trail.clone(), ..Request::default() })).sum();
+        Scale { factor: *factor, beside: tools + trails }
+    }
+}
+
+/// The estimated tokens of all that a model reads of a request.
+#[allow(clippy::cast_possible_truncation, reason = "a request's length fits the memory")]
+pub(super) fn estimated(request: &Request) -> usize {
+    (request.length().0 as usize).div_ceil(turn::CHARS_PER_TOKEN)
+}
+
+fn tool_tokens(tool: &crate::model::Tool) -> usize {
+    estimate_tokens(&format!("{} {} {}", tool.name, tool.description, tool.schema))
 }
 
 /// Hears a text that nobody sees come: notices pass, and nothing goes to a farther model for it.

@@ -26,6 +26,7 @@ mod purse;
 mod recorder;
 mod remember;
 mod rounds;
+mod scribe;
 mod secrets;
 #[cfg(test)]
 mod tests;
@@ -42,7 +43,7 @@ use crate::model::{
 use crate::money::{Budget, Prices};
 use crate::proto::{CommandOutcome, Event, Failure, FailureKind};
 use crate::store::ConversationId;
-use crate::turn::{self, Conversation};
+use crate::turn::{self, Conversation, Scale};
 
 pub use crate::model::{Cancel, Count, Crossing};
 pub use crate::turn::{Options as ConversationOptions, Part, PastSummary, PastTurn};
@@ -58,6 +59,7 @@ pub use title::Titler;
 use asked::{Asked, Record};
 use purse::Purse;
 use rounds::{Broken, Turn, Turned};
+use scribe::{Counted, Shorter};
 use secrets::Secrets;
 
 /// Characters of a conversation from which on a request is `long` to a router: some 16,000 tokens.
@@ -144,6 +146,18 @@ pub struct ModelInfo {
     pub is_near: bool,
 }
 
+/// The server's own words about the size of requests to a model.
+#[derive(Clone, Copy, Debug, Default)]
+struct Learnt {
+    /// Tokens that it counted for one that was estimated, in the newest request.
+    factor: Option<f64>,
+    /// Tokens of a request that it refused for its size.
+    refused: Option<usize>,
+}
+
+/// A server that counts otherwise by more than this doesn't count the whole request.
+const FACTORS: std::ops::RangeInclusive<f64> = 0.2..=10.0;
+
 /// Answers questions, one at a time, in one conversation.
 pub struct Agent {
     models: Models,
@@ -168,6 +182,8 @@ pub struct Agent {
     toolless: BTreeSet<String>,
     /// Models of which the person knows that they have no room for tools.
     roomless: BTreeSet<String>,
+    /// How servers count, and what they refused, by the model that was asked.
+    learnt: BTreeMap<String, Learnt>,
     /// Calls and results of earlier questions, by the question as it was sent.
     trails: Vec<(String, Vec<Item>)>,
     compact_at_percent: usize,
@@ -197,6 +213,7 @@ impl Agent {
             hands: None,
             toolless: BTreeSet::new(),
             roomless: BTreeSet::new(),
+            learnt: BTreeMap::new(),
             trails: Vec::new(),
             compact_at_percent: 0,
             summary_failures: 0,
@@ -289,19 +306,7 @@ impl Agent {
     pub fn ask_with(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event), person: &mut dyn Person) {
         self.learn_keys();
         let question = &self.secrets.hide("your question", question);
-        if let Ok(provider) = choose(&self.models, self.current.as_deref()) {
-            let offers_tools = self.hands.as_ref().is_some_and(Hands::has_tools);
-            // A short first question without tools fits every window, and isn't kept waiting for one.
-            if offers_tools || !self.conversation.is_empty() || question.len() > SHORT_BYTES {
-                provider.learn(cancel);
-            }
-            let name = provider.name();
-            if offers_tools && !provider.capabilities().tools && self.toolless.insert(name.to_owned()) {
-                sink(Event::Notice(rounds::proposes_instead(name, "takes no tools")));
-            }
-            self.prepare(&*provider);
-            self.compact_if_due(&*provider, question, cancel, sink);
-        }
+        self.make_ready(question, cancel, sink);
         let has_tools = choose(&self.models, self.current.as_deref()).is_ok_and(|it| self.has_tools(&*it));
         let mut record = Record { recorder: &mut *self.recorder, has_failed: false };
         let model = self.current.as_deref();
@@ -331,8 +336,19 @@ impl Agent {
         let (consents, secrets, purse) = (&mut self.consents, &mut self.secrets, &mut self.purse);
         let bytes_max = self.limits.response_bytes_max;
         let mut asked = Asked::new(asked::Parts { sink, record, cancel, person, consents, secrets, purse, bytes_max });
+        let is_tired = self.summary_failures >= compact::FAILURES_MAX;
+        let compact_at = self.conversation.compact_at_tokens().filter(|_| !is_tired);
+        let mut shorter = Shorter {
+            conversation: &mut self.conversation,
+            models: &self.models,
+            trails: &self.trails,
+            compact_at,
+            has_run: false,
+            refused: None,
+        };
         let turn = Turn {
             provider: &*provider,
+            shorter: &mut shorter,
             asked: &mut asked,
             hands,
             limits: &self.limits,
@@ -341,7 +357,9 @@ impl Agent {
             tool_prompt,
             conversation,
         };
-        let Turned { end, trail, has_no_tools } = turn.run(request);
+        let Turned { end, trail, has_no_tools, counted } = turn.run(request);
+        let learnt = self.learnt.entry(provider.name().to_owned()).or_default();
+        learnt.learn(counted, shorter.refused);
         asked.settle_rest();
         let Asked { text, sink, record, secrets, .. } = asked;
         let kept = secrets.redactor.redact(&text).text.into_owned();
@@ -355,6 +373,22 @@ impl Agent {
         close(&mut self.conversation, end, (text, &kept), sink, record);
     }
 
+    /// Learns what the model that is asked can read, and makes the conversation fit that.
+    fn make_ready(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event)) {
+        let Ok(provider) = choose(&self.models, self.current.as_deref()) else { return };
+        let offers_tools = self.hands.as_ref().is_some_and(Hands::has_tools);
+        // A short first question without tools fits every window, and isn't kept waiting for one.
+        if offers_tools || !self.conversation.is_empty() || question.len() > SHORT_BYTES {
+            provider.learn(cancel);
+        }
+        let name = provider.name();
+        if offers_tools && !provider.capabilities().tools && self.toolless.insert(name.to_owned()) {
+            sink(Event::Notice(rounds::proposes_instead(name, "takes no tools")));
+        }
+        self.prepare(&*provider);
+        self.compact_if_due(&*provider, question, cancel, sink);
+    }
+
     /// Makes the conversation fit the model that is asked.
     fn prepare(&mut self, provider: &dyn Provider) {
         let Prompts { tools, commands } = &self.prompts;
@@ -362,7 +396,10 @@ impl Agent {
         let more = if self.has_tools(provider) { tools } else { commands };
         self.conversation.instruct(&instructions(system, more));
         let window = provider.capabilities().context_tokens.and_then(|tokens| usize::try_from(tokens).ok());
-        self.conversation.fit_window(window);
+        // A server that has refused a request for its size has less room than that, whatever is known of it.
+        let refused = self.learnt.get(provider.name()).and_then(|learnt| learnt.refused);
+        self.conversation.fit_window(window.into_iter().chain(refused.map(|tokens| tokens * 9 / 10)).min());
+        self.conversation.scale(self.scale(provider));
     }
 
     /// Whether a model is given tools.
@@ -469,6 +506,18 @@ impl Agent {
     #[must_use]
     pub fn conversation(&self) -> Option<ConversationId> {
         self.recorder.conversation()
+    }
+}
+
+impl Learnt {
+    /// Learns from a question: the server's count, and the estimate of what it refused.
+    fn learn(&mut self, counted: Option<Counted>, refused: Option<usize>) {
+        let factor = counted.map(|counted| counted.scale().factor).filter(|factor| FACTORS.contains(factor));
+        self.factor = factor.or(self.factor);
+        if let Some(tokens) = refused {
+            let scale = Scale { factor: self.factor.unwrap_or(1.0), beside: 0 };
+            self.refused = Some(scale.counted(tokens)).into_iter().chain(self.refused).min();
+        }
     }
 }
 

@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 
 use super::Limits;
 use super::asked::Asked;
+use super::compact::estimated;
 use super::hands::Hands;
 use super::recorder::PastCall;
+use super::scribe::{Counted, Shorter};
 use crate::model::{Fault, Item, ModelError, Provider, Request, Response, ToolCall, ToolResult};
 use crate::proto::tool::{Outcome, ToolError};
-use crate::proto::{Event, Failure, FailureKind};
+use crate::proto::{Event, Failure, FailureKind, Usage};
 
 /// Calls that one answer may make; a model that makes more has lost its way.
 const CALLS_MAX: usize = 32;
@@ -21,9 +23,10 @@ pub(super) enum Broken {
 }
 
 /// One question on its way.
-pub(super) struct Turn<'t, 'a> {
+pub(super) struct Turn<'t, 'a, 's> {
     pub(super) provider: &'t dyn Provider,
     pub(super) asked: &'t mut Asked<'a>,
+    pub(super) shorter: &'t mut Shorter<'s>,
     pub(super) hands: Option<&'t mut Hands>,
     pub(super) limits: &'t Limits,
     /// Models of which it was said that they have no room for tools.
@@ -41,12 +44,15 @@ pub(super) struct Turned {
     pub(super) trail: Vec<Item>,
     /// The model turned out to have no tools.
     pub(super) has_no_tools: bool,
+    /// The server's count of the newest request, if it gave one.
+    pub(super) counted: Option<Counted>,
 }
 
-impl Turn<'_, '_> {
+impl Turn<'_, '_, '_> {
     /// Asks until the answer is text.
     pub(super) fn run(mut self, mut request: Request) -> Turned {
-        let question_at = request.messages.len();
+        let mut question_at = request.messages.len();
+        let mut counted = None;
         let mut seen: Vec<(String, usize)> = Vec::new();
         let mut rounds = 0;
         let mut has_no_tools = false;
@@ -55,11 +61,30 @@ impl Turn<'_, '_> {
             if let Some(told) = self.asked.secrets.take_told() {
                 (self.asked.sink)(Event::Notice(told));
             }
+            let tokens = estimated(&request);
+            if let Some(counted) = counted
+                && self.shorter.is_due(counted, tokens)
+                && let Some(before) = self.shorter.shorten(self.provider, counted, tokens, self.asked)
+            {
+                question_at = replace_start(&mut request, question_at, before);
+            }
             let end = self.provider.chat(&request, self.asked);
             self.asked.settle(&end);
             let response = match end {
                 _ if self.asked.is_too_long => break Err(too_long(self.limits)),
-                Ok(response) => response,
+                Ok(response) => {
+                    let read = response.usage.as_ref().map(Usage::total_in).filter(|tokens| *tokens > 0);
+                    counted = read.map(|tokens| Counted { tokens, estimated: estimated(&request) }).or(counted);
+                    response
+                }
+                Err(error)
+                    if matches!(error.fault, Fault::ContextOverflow { .. })
+                        && let Some(before) =
+                            self.shorter.shorten_refused(self.provider, estimated(&request), self.asked) =>
+                {
+                    question_at = replace_start(&mut request, question_at, before);
+                    continue;
+                }
                 Err(error) if self.lacks_tools(&request, &error) => {
                     // Where only the room is missing, the next question may have it.
                     let is_full = matches!(error.fault, Fault::ContextOverflow { .. });
@@ -112,7 +137,7 @@ impl Turn<'_, '_> {
             self.asked.is_between_rounds = true;
         };
         let trail = request.messages.split_off(question_at.min(request.messages.len()));
-        Turned { end, trail, has_no_tools }
+        Turned { end, trail, has_no_tools, counted }
     }
 
     /// Whether a server said no because of the tools that went with the question, or may have: they take room.
@@ -124,6 +149,13 @@ impl Turn<'_, '_> {
         };
         !request.tools.is_empty() && self.asked.text.is_empty() && (said.contains("tool") || said.contains("function"))
     }
+}
+
+/// Puts the shorter conversation in front of the question's calls; gives where those begin now.
+fn replace_start(request: &mut Request, question_at: usize, start: Vec<Item>) -> usize {
+    let length = start.len();
+    request.messages.splice(..question_at, start);
+    length
 }
 
 /// The calls of an answer, each once: small models say the same twice, and what is inserted twice is wrong. Where a provider

@@ -69,7 +69,8 @@ impl Repl {
             vec![tokens.to_string(), format!("{} %", (tokens * 100).div_ceil(window)), name.to_owned()]
         };
         let mut rows: Vec<Vec<String>> = report.parts.iter().map(|part| row(&part.name, part.tokens)).collect();
-        rows.push(row("together, estimated", total));
+        let how = if report.is_counted { "total, by the server's count" } else { "total (estimate)" };
+        rows.push(row(how, total));
         self.console.write(&table(&rows, self.console.width_columns()));
         let threshold = match report.compact_at_tokens {
             Some(tokens) => format!("from {tokens} on the older turns are summarised"),

@@ -13,6 +13,8 @@ const END: &str = "[end of the summary]";
 const TAIL_PERCENT: usize = 30;
 /// Parts in a hundred of the window that the newest turn may have and still stay, where it is larger than that.
 const LAST_PERCENT: usize = 50;
+/// Parts in a hundred of the window that the material of a summary may have.
+const MATERIAL_PERCENT: usize = 60;
 /// What the model is told that writes the summary.
 const INSTRUCTIONS: &str = "You summarise the older part of a conversation between a person at a shell and an assistant, \
     so that the assistant can go on without it. Say what the person wants, what was found out, done and decided, and what \
@@ -76,25 +78,53 @@ pub(super) fn material(question: &str, answer: &str, tokens_max: usize) -> Strin
 }
 
 impl Conversation {
+    /// From how many tokens on the older part is summarised; none where it isn't by itself.
+    #[must_use]
+    pub fn compact_at_tokens(&self) -> Option<usize> {
+        let percent = self.options.compact_at_percent;
+        (percent > 0 && self.may_compact).then(|| self.budget() * percent / 100)
+    }
+
     /// The older part, where the next question would pass the threshold and a summary may be made.
     #[must_use]
     pub fn due_for_summary(&self, question: &str) -> Option<Older> {
-        let percent = self.options.compact_at_percent;
-        let held = self.parts().iter().map(|part| part.tokens).sum::<usize>();
-        let tokens = held + estimate_tokens(&self.fresh_notes()) + estimate_tokens(question);
-        let is_due = percent > 0 && self.may_compact && tokens > self.budget() * percent / 100;
+        let tokens = self.estimated_tokens() + estimate_tokens(&self.fresh_notes()) + estimate_tokens(question);
+        let is_due = self.compact_at_tokens().is_some_and(|most| self.scale.request(tokens) > most);
         is_due.then(|| self.older())?
+    }
+
+    /// The estimated tokens of what is sent, the open question included.
+    #[must_use]
+    pub fn estimated_tokens(&self) -> usize {
+        self.parts().iter().map(|part| part.tokens).sum::<usize>() + self.open_tokens()
+    }
+
+    /// The older part of a conversation that the server refused for its size, which is estimated at this: the newest turns
+    /// stay within a part of what was refused, for a server's limit isn't always known.
+    #[must_use]
+    pub fn older_of_refused(&self, request_tokens: usize) -> Option<Older> {
+        self.older_within(self.budget().min(self.scale.counted(request_tokens)))
     }
 
     /// The older part: all but the newest turns, which stay to the letter. None where nothing is left of it.
     #[must_use]
     pub fn older(&self) -> Option<Older> {
-        let live = self.live();
-        let budget = self.budget();
+        self.older_within(self.budget())
+    }
+
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "token counts are far below the limits of a float"
+    )]
+    fn older_within(&self, budget: usize) -> Option<Older> {
+        let (live, scale) = (self.live(), self.scale);
+        let budget = budget.saturating_sub(scale.counted(scale.beside));
         let mut left = budget * TAIL_PERCENT / 100;
         let mut tail = 0;
         for pair in live.iter().rev() {
-            let tokens = pair.tokens();
+            let tokens = scale.counted(pair.tokens());
             if tokens > left && !(tail == 0 && tokens <= budget * LAST_PERCENT / 100) {
                 break;
             }
@@ -105,13 +135,16 @@ impl Conversation {
         if older.is_empty() {
             return None;
         }
+        let tokens = older.iter().map(Pair::tokens).sum::<usize>() + self.summary.as_ref().map_or(0, Summary::tokens);
+        // Whoever writes the summary has a window too.
+        let room = (budget * MATERIAL_PERCENT / 100) as f64 / scale.factor;
+        let each_max = if tokens as f64 > room { (room / older.len() as f64) as usize } else { budget };
         let mut text =
             self.summary.as_ref().map(|summary| format!("Summary so far:\n{}\n\n", summary.text)).unwrap_or_default();
         for Pair { question, answer, .. } in older {
-            text.push_str(&material(question, answer, budget));
+            text.push_str(&material(question, answer, each_max));
         }
         let before = self.summary.as_ref().map_or(0, |summary| summary.pairs);
-        let tokens = older.iter().map(Pair::tokens).sum::<usize>() + self.summary.as_ref().map_or(0, Summary::tokens);
         let instructions = Message { role: Role::System, content: INSTRUCTIONS.to_owned() };
         let material = Message { role: Role::User, content: format!("{text}Write the summary of this conversation.") };
         Some(Older { messages: vec![instructions, material], turns: older.len(), tokens, pairs: before + older.len() })

@@ -4,13 +4,13 @@
 //! Tokens are estimated, not counted: a text of n characters is taken as n/4 tokens, rounded up. Code and languages other
 //! than English take more, so leave room between `token_budget` and the model's real context.
 
-use super::compact::{PastSummary, Summary};
+use super::compact::{Older, PastSummary, Summary};
 use super::exec::Outputs;
 use super::redact::{Hidden, Redactor};
 use crate::proto::{CommandOutcome, Message, Role};
 
 /// Characters that are taken as one token.
-pub(super) const CHARS_PER_TOKEN: usize = 4;
+pub const CHARS_PER_TOKEN: usize = 4;
 /// Marks an answer that the user stopped.
 const STOPPED: &str = "[stopped by the user]";
 /// Marks an answer that broke off.
@@ -59,11 +59,45 @@ pub struct Conversation {
     pub(super) may_compact: bool,
     /// What the model that answers can read, where that is known.
     window_tokens: Option<usize>,
+    /// How the server counts what is estimated here.
+    pub(super) scale: Scale,
     pub(super) outputs: Outputs,
     /// What goes in front of the next question, unless the model has it already.
     notes: Vec<String>,
     open: Option<Open>,
     redactor: Redactor,
+}
+
+/// How a server's own count of a request compares with the estimate of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scale {
+    /// Tokens that the server counts for one that is estimated.
+    pub factor: f64,
+    /// Estimated tokens of each request beside the conversation: tools, and calls of earlier questions.
+    pub beside: usize,
+}
+
+impl Scale {
+    /// Before a server has counted: the estimate is all there is, and the conversation alone is looked at.
+    pub const UNKNOWN: Self = Self { factor: 1.0, beside: 0 };
+
+    /// The tokens of a part as the server counts.
+    #[must_use]
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "token counts are far below the limits of a float"
+    )]
+    pub fn counted(self, estimated: usize) -> usize {
+        (estimated as f64 * self.factor).ceil() as usize
+    }
+
+    /// The tokens of a request as the server counts, whose conversation is estimated at this.
+    #[must_use]
+    pub fn request(self, estimated: usize) -> usize {
+        self.counted(estimated + self.beside)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -109,6 +143,7 @@ impl Conversation {
             summary: None,
             may_compact: true,
             window_tokens: None,
+            scale: Scale::UNKNOWN,
             outputs: Outputs::default(),
             notes: Vec::new(),
             open: None,
@@ -119,6 +154,11 @@ impl Conversation {
     /// Holds itself to what the model that answers can read, where that is known.
     pub fn fit_window(&mut self, window_tokens: Option<usize>) {
         self.window_tokens = window_tokens;
+    }
+
+    /// Counts from now on as the server does.
+    pub fn scale(&mut self, scale: Scale) {
+        self.scale = scale;
     }
 
     /// The most tokens of a request: the budget, or the model's window where that is smaller.
@@ -137,6 +177,12 @@ impl Conversation {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
+    }
+
+    /// Whether a question, as it was sent or recorded, is among those that are sent to the letter.
+    #[must_use]
+    pub fn sends(&self, question: &str) -> bool {
+        self.live().iter().any(|pair| pair.question.ends_with(question) || question.ends_with(&pair.question))
     }
 
     /// The turns that are sent to the letter.
@@ -193,22 +239,33 @@ impl Conversation {
         notes.push_str(&outputs.before(question));
         let content = notes;
         let notices = self.make_room(&content);
+        let messages = self.messages(&content);
+        self.open = Some(Open { content, notes_bytes, outputs });
+        (messages, notices)
+    }
+
+    /// The messages of the open question once more, after the older part became a summary or left.
+    #[must_use]
+    pub fn messages_again(&mut self) -> Vec<Message> {
+        self.open.as_ref().map(|open| self.messages(&open.content)).unwrap_or_default()
+    }
+
+    fn messages(&self, content: &str) -> Vec<Message> {
         let mut messages = Vec::with_capacity(self.pairs.len() * 2 + 2);
         if !self.options.system_prompt.trim().is_empty() {
             messages.push(Message { role: Role::System, content: self.options.system_prompt.clone() });
         }
         let mut summary = self.summary.as_ref();
-        let mut asked = |question: &String| {
-            let content = summary.take().map_or_else(|| question.clone(), |summary| summary.before(question));
+        let mut asked = |question: &str| {
+            let content = summary.take().map_or_else(|| question.to_owned(), |summary| summary.before(question));
             Message { role: Role::User, content }
         };
         for pair in self.live() {
             messages.push(asked(&pair.question));
             messages.push(Message { role: Role::Assistant, content: pair.answer.clone() });
         }
-        messages.push(asked(&content));
-        self.open = Some(Open { content, notes_bytes, outputs });
-        (messages, notices)
+        messages.push(asked(content));
+        messages
     }
 
     /// Closes the open question with its whole answer; a blank one leaves no message.
@@ -286,12 +343,12 @@ impl Conversation {
     fn make_room(&mut self, content: &str) -> Vec<String> {
         let fixed = estimate_tokens(&self.options.system_prompt) + estimate_tokens(content);
         let fixed = fixed + self.summary.as_ref().map_or(0, Summary::tokens);
-        let live = self.live();
+        let (live, scale) = (self.live(), self.scale);
         let mut tokens = fixed + live.iter().map(Pair::tokens).sum::<usize>();
         let pairs_max = self.options.max_turns.max(1) - 1;
         let budget = self.budget();
         let mut evicted = 0;
-        while evicted < live.len() && (live.len() - evicted > pairs_max || tokens > budget) {
+        while evicted < live.len() && (live.len() - evicted > pairs_max || scale.request(tokens) > budget) {
             tokens -= live[evicted].tokens();
             evicted += 1;
         }
@@ -301,10 +358,24 @@ impl Conversation {
         if evicted > 0 {
             notices.push(format!("[context] oldest {} turns evicted", evicted * 2));
         }
+        let tokens = scale.request(tokens);
         if tokens > budget {
             notices.push(format!("[context] the question alone is about {tokens} tokens, over the budget of {budget}"));
         }
         notices
+    }
+
+    /// Drops the older part without a summary; gives the notice of it.
+    #[must_use]
+    pub fn evict(&mut self, older: &Older) -> String {
+        let from = self.summarised();
+        let until = (from + older.turns).min(self.pairs.len());
+        self.pairs.drain(from..until);
+        format!("[context] oldest {} turns evicted", (until - from) * 2)
+    }
+
+    pub(super) fn open_tokens(&self) -> usize {
+        self.open.as_ref().map_or(0, |open| estimate_tokens(&open.content))
     }
 
     fn exec_output_tokens(&self) -> usize {

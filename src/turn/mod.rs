@@ -27,7 +27,7 @@ mod thinking;
 pub use blocks::{CodeBlock, code_blocks};
 pub use commands::{commands_in, proposals};
 pub use compact::{Older, Part, PastSummary};
-pub use conversation::{Conversation, Options, PastTurn, estimate_tokens};
+pub use conversation::{CHARS_PER_TOKEN, Conversation, Options, PastTurn, Scale, estimate_tokens};
 pub use memory::{Asked, Memory, memory_note, memory_request, relevant, wishes_to_remember, written_memory};
 pub use mention::{Mention, mentions};
 pub use plain::plain_text;

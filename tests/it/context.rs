@@ -1,7 +1,7 @@
 //! What a question carries: the older turns as a summary, shown, undone, and there again in another session.
 
 use crate::pty::Session;
-use crate::server::{Server, answer, refusal};
+use crate::server::{Server, Step, answer, end_with, head, piece, refusal, tool_call};
 
 const NARROW: &str = "system_prompt = \"short\", editor = {autosuggest = false}, context = {token_budget = 1000, \
     exec_output_tokens = 100, project = false}";
@@ -34,7 +34,7 @@ fn older_turns_become_a_summary_that_is_shown_undone_and_resumed() {
         let parts = [
             "summary of the first 3 turns",
             "turn: what is number 3?",
-            "together",
+            "total (estimate)",
             "from 800 on",
             "The person counts.",
         ];
@@ -66,6 +66,109 @@ fn older_turns_become_a_summary_that_is_shown_undone_and_resumed() {
     session.expect_text("are a summary of about");
     session.run(":context compact");
     session.expect_text("nothing is old enough");
+}
+
+/// An answer of some 190 tokens by our estimate, of which the server says that it read so many.
+fn counted(text: &str, read: u64) -> Vec<Step> {
+    vec![head(), piece(&format!("{text} {}", "word ".repeat(144))), end_with([read, 0, 300, 0])]
+}
+
+/// A call of a tool, after the server read so many tokens.
+fn counted_call(read: u64) -> Vec<Step> {
+    let usage = format!("data: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":{read},\"completion_tokens\":9}}}}\n\n");
+    let mut steps = tool_call("time", "{}");
+    steps.insert(2, Step::Raw(usage.into_bytes()));
+    steps
+}
+
+const SHORT: &str = "system_prompt = \"short\", editor = {autosuggest = false}, context = {project = false}";
+
+#[test]
+fn the_servers_count_decides_when_older_turns_are_summarised() {
+    let server = Server::start();
+    server.be_llama(2048);
+    let config = format!("{SHORT}, tools_allow = {{shell = {{}}}}");
+    let session = Session::spawn(server.shell("", &config).size(50, 100));
+    session.expect_prompt();
+    for (number, read) in [300, 600, 1900].into_iter().enumerate() {
+        server.reply(counted(&format!("answer {number}"), read));
+        session.run(&format!("what is number {number}?"));
+    }
+    // By the estimate this is a third of the window; the server has read 1900 of 2048.
+    session.run(" clear");
+    session.run(":context");
+    session.expect_text("total, by the server's count");
+    server.reply(answer("The person counts."));
+    session.run("what comes now?");
+    session.expect_text("turns are a summary");
+    assert!(server.request(4).content(0).contains("You summarise"), "{}", server.request(4).raw);
+    assert!(server.request(5).content(1).starts_with("[summary of the conversation before]\nThe person counts."));
+}
+
+#[test]
+fn a_request_refused_for_its_size_is_made_shorter_and_sent_once_more() {
+    let server = Server::start();
+    let config = format!("{SHORT}, tools_allow = {{shell = {{}}}}");
+    let session = Session::spawn(server.shell("", &config).size(50, 100));
+    let too_big = || refusal("400 Bad Request", "the request exceeds the available context size");
+    session.expect_prompt();
+    for number in 0..4 {
+        server.reply(answer(&format!("answer {number} {}", "word ".repeat(144))));
+        session.run(&format!("what is number {number}?"));
+    }
+    session.run(" clear");
+    server.reply(too_big());
+    server.reply(answer("The person counts."));
+    server.reply(answer("It fits."));
+    session.run("what comes now?");
+    session.expect_text("It fits.");
+    let again = server.request(7);
+    again.expect_turns();
+    assert!(again.content(1).starts_with("[summary of the conversation before]\nThe person counts."), "{}", again.raw);
+    assert!(again.content(-1).ends_with("what comes now?"), "{}", again.raw);
+    // Where no summary comes either, the oldest turns leave: the conversation is never stuck.
+    session.run(" clear");
+    for number in 0..2 {
+        server.reply(answer(&format!("answer {number} {}", "word ".repeat(144))));
+        session.run(&format!("what is number {number}?"));
+    }
+    session.run(" clear");
+    let before = server.requests();
+    // It is known by now how much is too much, so that a summary is tried before the question, and after its refusal.
+    (0..3).for_each(|_| server.reply(too_big()));
+    server.reply(answer("It fits again."));
+    session.run("what else comes?");
+    session.expect_text("It fits again.");
+    session.expect_text("turns evicted: the server refused the request for its size");
+    assert_eq!(server.requests(), before + 4);
+    // A question that is too long alone is a failure that says what to do.
+    session.run(":new");
+    server.reply(too_big());
+    session.run("what is too long?");
+    session.expect_text("the conversation is too long for the model's context");
+    session.expect_text("begin anew with :new");
+}
+
+#[test]
+fn calls_of_tools_that_fill_the_window_make_the_older_turns_a_summary() {
+    let server = Server::start();
+    server.be_llama(8000);
+    let session = Session::spawn(server.shell("", SHORT).size(50, 100));
+    session.expect_prompt();
+    for number in 0..8 {
+        server.reply(counted(&format!("answer {number}"), 3000));
+        session.run(&format!("what is number {number}?"));
+    }
+    session.run(" clear");
+    server.reply(counted_call(7900));
+    server.reply(answer("The person counts."));
+    server.reply(answer("It is noon."));
+    session.run("what is the time?");
+    session.expect_text("It is noon.");
+    assert!(server.request(10).content(0).contains("You summarise"), "{}", server.request(10).raw);
+    let last = server.request(11);
+    assert!(last.content(1).starts_with("[summary of the conversation before]"), "{}", last.raw);
+    assert_eq!(last.roles().last().map(String::as_str), Some("tool"), "{}", last.raw);
 }
 
 /// Makes a repository with a file of instructions in it.

@@ -132,6 +132,7 @@ struct State {
     requests: Vec<Request>,
     open_gates: Vec<usize>,
     hang_ups: usize,
+    props: Option<String>,
     over: bool,
 }
 
@@ -184,6 +185,12 @@ impl Server {
             }
         });
         Self { shared, address }
+    }
+
+    /// Makes it say of itself what a llama.cpp server says, with a window of this many tokens.
+    pub fn be_llama(&self, window: u64) {
+        let props = json!({"default_generation_settings": {"n_ctx": window}, "chat_template": ""}).to_string();
+        self.shared.lock().props = Some(props);
     }
 
     /// Scripts the next answer.
@@ -244,8 +251,14 @@ impl Drop for Server {
 fn serve(mut stream: TcpStream, shared: &Shared) {
     let Some(request) = read_request(&mut stream) else { return };
     if request.head.starts_with("GET /props ") {
-        // What is asked beside the protocol: it is no llama.cpp server.
-        drop(stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"));
+        let answer = match &shared.lock().props {
+            Some(props) => {
+                format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{props}", props.len())
+            }
+            // What is asked beside the protocol: it is no llama.cpp server.
+            None => "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned(),
+        };
+        drop(stream.write_all(answer.as_bytes()));
         return;
     }
     let mut state = shared.lock();
