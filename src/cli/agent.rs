@@ -489,9 +489,14 @@ fn exit_code(kind: FailureKind) -> u8 {
 
 /// A hint for here: what a session does with a meta command, an option does.
 fn without_session(failure: Failure) -> Failure {
-    let hint =
-        failure.hint.replace(":model NAME", "--model NAME").replace(":models lists", "reedclaw config show says");
-    Failure { hint: hint.replace(":clear starts", "a question without --conversation starts"), ..failure }
+    const INSTEAD: [(&str, &str); 4] = [
+        (":models lists", "reedclaw config show says"),
+        (":model NAME", "--model NAME"),
+        ("begin anew with :new", "leave out --conversation"),
+        (":onboard", "`reedclaw onboard`"),
+    ];
+    let hint = INSTEAD.iter().fold(failure.hint, |hint, (meta, option)| hint.replace(meta, option));
+    Failure { hint, ..failure }
 }
 
 /// Reads what standard input brings: a pipe, a socket or a file, but no terminal and no device.

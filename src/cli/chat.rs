@@ -8,6 +8,7 @@ use super::agent::{say, tell};
 use super::memory;
 use super::person::AtTty;
 use crate::app::{self, Runtime};
+use crate::console::CLEAR_SCREEN;
 use crate::gate::{AllowedError, Disk};
 use crate::policy::{Context, High, Rules, judge};
 use crate::proto::action::Action;
@@ -29,14 +30,14 @@ struct Row {
 }
 
 /// The commands; `/exit` is the loop's own.
-const COMMANDS: [Row; 8] = [
+const COMMANDS: [Row; 9] = [
     Row { name: "exit", usage: "", help: "ends the chat, as Ctrl-D does", act: |_, _| Ok(()) },
     Row { name: "help", usage: "", help: "lists these commands", act: |_, _| help() },
     Row { name: "tools", usage: "", help: "lists the tools that the model has, and how risky they are", act: tools },
     Row {
         name: "memory",
         usage: "[QUERY]",
-        help: "lists what is remembered, or searches earlier conversations",
+        help: "lists what is remembered, or searches it and all conversations",
         act: search,
     },
     Row { name: "policy", usage: "[explain CMD]", help: "says what the model may do, or what it may not", act: policy },
@@ -46,7 +47,8 @@ const COMMANDS: [Row; 8] = [
         help: "lists what may run in this project without a question, or takes one back",
         act: allowlist,
     },
-    Row { name: "clear", usage: "", help: "begins a new conversation", act: |runtime, _| clear(runtime) },
+    Row { name: "clear", usage: "", help: "clears the screen; the conversation goes on", act: |_, _| clear() },
+    Row { name: "new", usage: "", help: "begins a new conversation", act: |runtime, _| begin_anew(runtime) },
     Row { name: "model", usage: "[NAME]", help: "lets another model answer, or lists them", act: model },
 ];
 
@@ -200,7 +202,13 @@ fn allowlist(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
     }
 }
 
-fn clear(runtime: &mut Runtime) -> Result<(), Failure> {
+fn clear() -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(CLEAR_SCREEN).and_then(|()| out.flush());
+    Ok(())
+}
+
+fn begin_anew(runtime: &mut Runtime) -> Result<(), Failure> {
     runtime.agent.clear();
     say("a new conversation begins; the one before is kept");
     Ok(())

@@ -119,16 +119,21 @@ fn list(store: &Store, limit: usize) -> Result<ExitCode, Failure> {
 }
 
 pub(super) fn search(store: &mut Store, query: &str, limit: usize) -> Result<ExitCode, Failure> {
-    let hits = store.recall(query, limit)?;
-    if hits.is_empty() {
+    let (memories, hits) = (store.find_memories(query)?, store.recall(query, limit)?);
+    if memories.is_empty() && hits.is_empty() {
         eprintln!("reedclaw: nothing was found; word* finds beginnings");
         return Ok(ExitCode::FAILURE);
     }
-    print_lines(hits.into_iter().map(|hit| {
-        let who = if hit.role == Role::Assistant { "answer  " } else { "question" };
-        let words: Vec<&str> = hit.excerpt.split_whitespace().collect();
-        format!("{:>6}  {}  {who}  {}", hit.conversation.0, utc(hit.time), words.join(" "))
-    }))
+    let line = |id: i64, time: i64, kind: &str, text: &str| {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        format!("{id:>6}  {}  {kind}  {}", utc(time), words.join(" "))
+    };
+    let memories = memories.into_iter().take(limit).map(|it| line(it.id, it.time, "memory  ", &it.text));
+    let hits = hits.into_iter().map(|hit| {
+        let kind = if hit.role == Role::Assistant { "answer  " } else { "question" };
+        line(hit.conversation.0, hit.time, kind, &hit.excerpt)
+    });
+    print_lines(memories.chain(hits))
 }
 
 fn show(store: &Store, id: i64) -> Result<ExitCode, Failure> {

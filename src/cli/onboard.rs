@@ -110,6 +110,8 @@ pub(super) fn definition() -> Command {
                 .value_parser(clap::value_parser!(u16).range(1..))
                 .help("Looks at this port of this machine and no other; can be given more than once"),
         )
+        // The shell takes up what was written by itself.
+        .arg(Arg::new("in-session").long("in-session").action(ArgAction::SetTrue).hide(true))
         .arg(Arg::new("print").long("print").action(ArgAction::SetTrue).help("Prints the config and writes nothing"))
         .arg(
             Arg::new("yes")
@@ -137,7 +139,11 @@ struct Found {
 pub(super) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> ExitCode {
     let env = host::environment();
     let given: Vec<u16> = matches.get_many::<u16>("port").unwrap_or_default().copied().collect();
-    let asks = Asks { yes: matches.get_flag("yes"), at_terminal: std::io::stdin().is_terminal() };
+    let asks = Asks {
+        yes: matches.get_flag("yes"),
+        at_terminal: std::io::stdin().is_terminal(),
+        in_session: matches.get_flag("in-session"),
+    };
     let mut found = local_models(&given);
     for known in &KNOWN {
         found.extend(remote_model(known, &env, &asks));
@@ -153,6 +159,7 @@ pub(super) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> ExitCode {
 struct Asks {
     yes: bool,
     at_terminal: bool,
+    in_session: bool,
 }
 
 impl Asks {
@@ -319,7 +326,9 @@ fn finish(found: &[Found], env: &Env, explicit: Option<PathBuf>, print: bool, as
             return Err(fail(FailureKind::Unavailable, message, "see the directory, or use --print"));
         }
     }
-    println!("start `reedclaw`, or in a running one `:config reload`, and ask something");
+    if !asks.in_session {
+        println!("start `reedclaw` and ask something; a running session takes it up with the next question");
+    }
     Ok(())
 }
 

@@ -16,6 +16,9 @@ use crate::render;
 
 pub use waiting::Waiting;
 
+/// Moves to the top left and clears the screen.
+pub const CLEAR_SCREEN: &[u8] = b"\x1b[H\x1b[2J";
+
 /// How the console draws.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -85,6 +88,11 @@ impl Console {
     /// Writes text of our own making.
     pub fn write(&self, text: &str) {
         self.raw(text.replace('\n', "\r\n").as_bytes());
+    }
+
+    /// Clears the screen; what scrolled out of it stays.
+    pub fn clear(&self) {
+        self.raw(CLEAR_SCREEN);
     }
 
     /// Writes bytes as they are.

@@ -181,7 +181,7 @@ pub enum Fault {
         key: &'static str,
     },
     /// No model is connected at all.
-    #[error("no model is configured")]
+    #[error("no model is set up yet")]
     NotConnected,
     /// The script of a mock can't be used.
     #[error("the script can't be used: {why}")]
@@ -280,11 +280,7 @@ impl ModelError {
             }
             Fault::Cancelled => "ask again".to_owned(),
             Fault::Key(failure) | Fault::NotAllowed(failure) => failure.hint.clone(),
-            Fault::NotConnected => {
-                "connect one: put return {models = {mine = {endpoint = \"http://127.0.0.1:8080\"}}} \
-                                    into the config, or let `reedclaw onboard` find what is there"
-                    .to_owned()
-            }
+            Fault::NotConnected => ":onboard finds one on this machine, or a key for one".to_owned(),
             Fault::Script { .. } => format!("see models.{name}.script in the config"),
             Fault::NoneToAsk { .. } => "name at least one of your models there".to_owned(),
             Fault::TooLong { .. } => "ask for a shorter answer".to_owned(),

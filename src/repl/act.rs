@@ -3,11 +3,11 @@
 use nu_ansi_term::Style;
 
 use super::keys::KEYS;
-use super::meta::{self, Action, METAS, MetaError};
+use super::meta::{self, Action, Group, METAS, MetaError};
 use super::run::{Flow, Repl};
 use crate::agent::Agent;
 use crate::proto::{Failure, FailureKind, HumanLine, Verdict};
-use crate::render::text::{described, table};
+use crate::render::text::{described, escape_visible, table};
 
 impl Repl {
     /// Carries out a meta line; a hidden one leaves nothing in the history and, but for a question, nothing for the
@@ -35,14 +35,13 @@ impl Repl {
                 let kept = (!hidden).then(|| format!(":ask {argument}"));
                 return self.ask(kept.as_deref(), argument);
             }
-            Action::Clear => {
-                self.end_conversation(Agent::clear);
-                self.console.notice("the conversation starts empty; its record is kept");
-            }
+            Action::Clear => self.console.clear(),
             Action::Reset => {
                 self.end_conversation(Agent::reset);
-                self.console.notice("the conversation starts over, with the default model");
+                self.console.notice("a new conversation begins, with the default model");
             }
+            Action::Transcript => self.transcript(argument),
+            Action::Onboard => return self.onboard(argument),
             Action::Model => self.switch_model(argument),
             Action::Models => self.list_models(),
             Action::History => self.history_command(argument),
@@ -77,7 +76,7 @@ impl Repl {
             Action::Undo => self.undo(argument),
             Action::Redo => self.redo(argument),
             Action::Steps => self.list_steps(),
-            Action::Help => self.help(),
+            Action::Help => return self.help(argument),
         }
         Flow::Continue
     }
@@ -111,25 +110,45 @@ impl Repl {
         self.console.write(&table(&rows, self.console.width_columns()));
     }
 
-    fn help(&self) {
+    /// Lists the meta commands by group and the keys, a page at a time; with a word those in whose row or heading it is.
+    fn help(&mut self, word: &str) -> Flow {
         let bold = |text: &str| self.console.paint(Style::new().bold(), text);
-        self.console.line(&bold("A command runs in the shell, a sentence goes to the model. At the start of a line:"));
         let row = |name: &str, meaning: &str| (name.to_owned(), meaning.to_owned());
-        let mut rows = vec![
-            row("!LINE, $ LINE", "to the shell, whatever it looks like"),
-            row("?LINE", "to the model, whatever it looks like"),
-        ];
         let usage = |meta: &meta::Meta| {
             let names: Vec<String> = meta.names.iter().map(|name| format!(":{name}")).collect();
             format!("{} {}", names.join(" "), meta.usage).trim().to_owned()
         };
-        rows.extend(METAS.iter().map(|meta| row(&usage(meta), meta.help)));
-        rows.extend(self.hooks.usable_metas().map(|(name, help)| (format!(":{name}"), help)));
-        let columns = self.console.width_columns();
-        self.console.write(&described(&rows, columns));
-        self.console.line(&bold("Keys"));
-        let keys: Vec<_> = KEYS.iter().map(|key| row(key.name, key.help)).collect();
-        self.console.write(&described(&keys, columns));
+        let prefixes = vec![
+            row("!LINE, $ LINE", "to the shell, whatever it looks like"),
+            row("?LINE", "to the model, whatever it looks like"),
+        ];
+        let mut groups =
+            vec![("A command runs in the shell, a sentence goes to the model. To say so yourself:", prefixes)];
+        for group in Group::ALL {
+            let metas = METAS.iter().filter(|meta| meta.group == group);
+            groups.push((group.heading(), metas.map(|meta| row(&usage(meta), meta.help)).collect()));
+        }
+        groups.push(("Your own", self.hooks.usable_metas().map(|(name, help)| (format!(":{name}"), help)).collect()));
+        groups.push(("Keys", KEYS.iter().map(|key| row(key.name, key.help)).collect()));
+        let wanted = word.trim_start_matches(':').to_lowercase();
+        let is_in = |text: &str| text.to_lowercase().contains(&wanted);
+        let mut rows = Vec::new();
+        for (heading, mut entries) in groups {
+            if !is_in(heading) {
+                entries.retain(|(name, meaning)| is_in(name) || is_in(meaning));
+            }
+            if !entries.is_empty() {
+                rows.push(bold(heading));
+                rows.extend(described(&entries, self.console.width_columns()).lines().map(str::to_owned));
+            }
+        }
+        if rows.is_empty() {
+            let message = format!("nothing in the help has {}", escape_visible(word));
+            let hint = ":help lists everything".to_owned();
+            self.console.failure(&Failure { kind: FailureKind::User, message, hint });
+            return Flow::Continue;
+        }
+        self.browse(Vec::new(), rows)
     }
 }
 

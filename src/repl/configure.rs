@@ -1,7 +1,7 @@
 //! The config of a running session: what holds now, read again or with a project's file over it, and `:config`.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::editor::{self, Shape};
 use super::hooks::SharedHooks;
@@ -13,6 +13,7 @@ use super::state::SharedState;
 use crate::app::{self, config_problems};
 use crate::config::{self, Effective, Env, KeyDoes, KeyName, Loaded, PromptStyle, Settings};
 use crate::console::Options;
+use crate::host;
 use crate::proto::{Failure, FailureKind, HumanLine};
 
 /// How long the shell may take to draw its prompt where it is asked for it.
@@ -24,6 +25,8 @@ pub(super) struct Configured {
     pub(super) effective: config::Layers,
     /// The keys and the meta commands of hooks that the editor knows.
     bound: Bound,
+    /// When the config was changed last, as far as it has been read.
+    stamp: Option<SystemTime>,
     /// The project's file, if there is one.
     pub(super) project: ProjectState,
 }
@@ -36,7 +39,8 @@ impl Configured {
     pub(super) fn new(parts: &mut app::ConfigParts, hooks: &SharedHooks) -> Self {
         hooks.set_own(std::mem::take(&mut parts.hooks));
         let bound = (hooks.keys(), hooks.metas());
-        Self { effective: parts.layers.clone(), bound, project: ProjectState::new(&parts.request.env) }
+        let stamp = parts.path.as_deref().and_then(stamp);
+        Self { effective: parts.layers.clone(), bound, stamp, project: ProjectState::new(&parts.request.env) }
     }
 }
 
@@ -53,6 +57,11 @@ pub fn editor_program(env: &Env) -> String {
         value.filter(|value| !value.trim().is_empty()).map(str::to_owned)
     };
     variable("VISUAL").or_else(|| variable("EDITOR")).unwrap_or_else(|| "vi".into())
+}
+
+/// When a file was changed last; nothing where there is none.
+fn stamp(path: &Path) -> Option<SystemTime> {
+    path.metadata().and_then(|data| data.modified()).ok()
 }
 
 impl Repl {
@@ -181,7 +190,7 @@ impl Repl {
             Some(path) if self.runtime.config.path.is_some() => self.console.outside(&format!("{}\n", path.display())),
             Some(path) => {
                 self.console.outside(&format!("{}\n", path.display()));
-                self.console.notice("it isn't there; the defaults hold");
+                self.console.notice("it isn't there; using defaults");
             }
             None => self.console.notice("no HOME says where a config would be"),
         }
@@ -198,6 +207,7 @@ impl Repl {
             }
         };
         let Loaded { problems, path, hooks, layers, is_read, .. } = loaded;
+        self.configured.stamp = path.as_deref().and_then(stamp);
         config_problems(&problems).iter().for_each(|problem| self.console.failure(problem));
         if !is_read {
             return Flow::Continue;
@@ -238,6 +248,38 @@ impl Repl {
             Flow::Continue => self.reload_config(),
             ended => ended,
         }
+    }
+
+    /// `:onboard`: looks for models in the live shell, which has the person's keys, and takes up the config at once.
+    pub(super) fn onboard(&mut self, port: &str) -> Flow {
+        let mut words = vec![host::executable().display().to_string()];
+        if let Some(path) = &self.runtime.config.request.explicit {
+            words.extend(["--config".to_owned(), path.display().to_string()]);
+        }
+        words.extend(["onboard", "--in-session"].map(str::to_owned));
+        if !port.is_empty() {
+            words.extend(["--port".to_owned(), port.to_owned()]);
+        }
+        let Ok(command) = shlex::try_join(words.iter().map(String::as_str)) else { return Flow::Continue };
+        match self.run_command(&HumanLine::typed(command), false) {
+            Flow::Continue if self.config_has_changed() => self.reload_config(),
+            flow => flow,
+        }
+    }
+
+    /// Reads the config again before a question that no model could answer, where somebody has written one meanwhile.
+    pub(super) fn look_for_model(&mut self) -> Flow {
+        if self.runtime.agent.models().is_empty() && self.config_has_changed() {
+            return self.reload_config();
+        }
+        Flow::Continue
+    }
+
+    fn config_has_changed(&self) -> bool {
+        let request = &self.runtime.config.request;
+        let path = self.runtime.config.path.clone().or_else(|| request.explicit.clone());
+        let path = path.or_else(|| config::own_path(&self.runtime.env));
+        path.and_then(|path| stamp(&path)) != self.configured.stamp
     }
 
     /// The command that opens a file in the user's editor; nothing where its path can't be written in a command.

@@ -101,18 +101,33 @@ impl Repl {
                 .map(|(number, turn): (u32, _)| vec![format!("{number}"), one_line(&turn.question)])
                 .collect();
             self.console.write(&table(&rows, self.console.width_columns()));
-            return self.console.notice(":rewind TURN takes back what is behind it, 0 all; :fork TURN keeps both");
+            return self.console.notice(":rewind N drops everything after turn N; 0 drops all; :fork N keeps both");
         };
         let rewound = self.store().rewind(id, u32::try_from(count).unwrap_or(u32::MAX));
         match rewound {
             Err(problem) => self.console.failure(&problem.into()),
             Ok(()) => {
                 if self.go_on_in(id) {
-                    let taken = turns_told(u32::try_from(turns.len() - count).unwrap_or(u32::MAX));
-                    self.console.notice(&format!("back at turn {count}; {taken} taken back, the record keeps them"));
+                    let later = turns.len() - count;
+                    let are = if later == 1 { "later turn is" } else { "later turns are" };
+                    self.console.notice(&format!("Back at turn {count}; {later} {are} set aside."));
                 }
             }
         }
+    }
+
+    /// Prints the conversation's questions and answers, or the last so many.
+    pub(super) fn transcript(&self, argument: &str) {
+        let Some((_, turns)) = self.present_turns() else { return };
+        let count = match argument.parse::<usize>() {
+            _ if argument.is_empty() => turns.len(),
+            Ok(count) if count > 0 => count.min(turns.len()),
+            _ => {
+                let message = format!(":transcript doesn't know {}", sanitise(argument));
+                return self.console.failure(&user(message, ":transcript, or :transcript N for the last N turns"));
+            }
+        };
+        turns[turns.len() - count..].iter().for_each(|turn| self.show_turn(turn));
     }
 
     /// Shows or sets the title.
@@ -136,6 +151,7 @@ impl Repl {
         let (word, rest) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
         let rest = rest.trim();
         match (word, rest.parse::<i64>(), Format::of(Path::new(rest))) {
+            ("turns", _, _) if rest.is_empty() => self.transcript(""),
             ("prune", _, _) if rest.is_empty() => self.prune_history(),
             ("delete", Ok(number), _) => self.delete_line(number),
             ("export", _, Some(format)) => self.export_history(rest, format),

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::conversations::{age, one_line};
+use super::meta::MEMORY_WORDS;
 use super::run::{Flow, Repl};
 use super::state;
 use crate::agent::{Agent, MemoryJob, Written};
@@ -13,13 +14,16 @@ use crate::project::Repository;
 use crate::proto::{Event, Failure, FailureKind, Role};
 use crate::render::sanitise;
 use crate::render::text::table;
-use crate::store::{MemoryOrigin, StoreError, StoredMemory, StoredMessage, ToRemember};
+use crate::store::{Hit, MemoryOrigin, StoreError, StoredMemory, StoredMessage, ToRemember};
 use crate::turn::wishes_to_remember;
 
 /// Turns from which on a conversation is remembered by itself: of a shorter one there is little to say.
 const TURNS_MIN: usize = 3;
 /// Characters of a memory; more is a document.
 const TEXT_CHARS_MAX: usize = 4_000;
+
+/// Places in conversations that a search shows.
+const HITS: usize = 20;
 
 /// What the session knows of memories.
 #[derive(Debug, Default)]
@@ -50,9 +54,10 @@ impl Repl {
             ("drop", Ok(id)) if text.is_empty() => {
                 self.change_memory(id, "dropped", |store| store.forget_memory(id, false))
             }
+            _ if !MEMORY_WORDS.contains(&word) => self.search_memory(argument),
             _ => self.console.failure(&failure(
                 format!(":memory doesn't know {argument}"),
-                "save, add TEXT, edit N [TEXT], show N, forget N, inbox, take N, drop N, or nothing for the list",
+                "save, add TEXT, edit N [TEXT], show N, forget N, inbox, take N, drop N, words to look for, or nothing",
             )),
         }
         Flow::Continue
@@ -84,6 +89,28 @@ impl Repl {
         } else {
             "a model would remember these; :memory take N remembers one, :memory drop N deletes it"
         });
+    }
+
+    /// Looks for words in what is remembered and in all conversations.
+    fn search_memory(&self, query: &str) {
+        let found = self.store().find_memories(query);
+        let (memories, hits) = match found.and_then(|memories| Ok((memories, self.store().recall(query, HITS)?))) {
+            Ok(found) => found,
+            Err(problem) => return self.console.failure(&problem.into()),
+        };
+        let now = host::now_unix_ms();
+        let memory =
+            |it: StoredMemory| vec![format!("memory {}", it.id), age(now - it.time), String::new(), one_line(&it.text)];
+        let hit = |it: Hit| {
+            let said_by = if it.role == Role::Assistant { "answer" } else { "question" };
+            vec![format!("in {}", it.conversation.0), age(now - it.time), said_by.to_owned(), one_line(&it.excerpt)]
+        };
+        let rows: Vec<Vec<String>> = memories.into_iter().map(memory).chain(hits.into_iter().map(hit)).collect();
+        if rows.is_empty() {
+            return self.console.notice("nothing was found; word* finds beginnings");
+        }
+        self.console.write(&table(&rows, self.console.width_columns()));
+        self.console.notice(":memory show N shows a memory, :resume ID goes on with a conversation");
     }
 
     fn show_memory(&self, id: i64) {

@@ -49,6 +49,8 @@ pub enum Argument {
     Redo,
     /// The number of a step.
     Step,
+    /// A word of any kind.
+    Word,
 }
 
 /// What `:config` can be told.
@@ -66,14 +68,49 @@ pub const ALLOW_WORDS: [&str; 4] = ["list", "remove", "export", "import"];
 pub const UNDO_WORDS: [&str; 2] = ["--file", "--force"];
 
 /// What `:history` can be told, beside words to look for.
-pub const HISTORY_WORDS: [&str; 3] = ["prune", "delete", "export"];
+pub const HISTORY_WORDS: [&str; 4] = ["turns", "prune", "delete", "export"];
+
+/// A group of help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// The lines that are typed.
+    Lines,
+    /// The conversation with the model.
+    Conversation,
+    /// The last answer.
+    Answer,
+    /// The model and its price.
+    Model,
+    /// The actions of a model.
+    Tools,
+    /// The session and its settings.
+    Session,
+}
+
+impl Group {
+    /// Every group, in the order of help.
+    pub const ALL: [Self; 6] = [Self::Lines, Self::Conversation, Self::Answer, Self::Model, Self::Tools, Self::Session];
+
+    /// Its heading.
+    #[must_use]
+    pub fn heading(self) -> &'static str {
+        match self {
+            Self::Lines => "Lines",
+            Self::Conversation => "Conversation",
+            Self::Answer => "The last answer",
+            Self::Model => "Model and cost",
+            Self::Tools => "Tools and their changes",
+            Self::Session => "Session and settings",
+        }
+    }
+}
 
 /// What a meta command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Ends the session as `exit` does.
     Quit,
-    /// Forgets questions and answers.
+    /// Clears the screen.
     Clear,
     /// Starts over.
     Reset,
@@ -85,6 +122,10 @@ pub enum Action {
     History,
     /// Begins a new conversation.
     New,
+    /// Prints the conversation.
+    Transcript,
+    /// Finds a model and writes the config for it.
+    Onboard,
     /// Lists the conversations.
     Sessions,
     /// Goes on with one.
@@ -152,6 +193,8 @@ pub enum Action {
 /// One meta command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta {
+    /// Its group in help.
+    pub group: Group,
     /// Its names, without the colon; the first is shown.
     pub names: &'static [&'static str],
     /// Its argument, as help shows it.
@@ -164,28 +207,91 @@ pub struct Meta {
     pub action: Action,
 }
 
-/// The table.
-pub const METAS: [Meta; 38] = [
-    row(&["quit", "q", "exit"], "", Argument::None, "ends the session, as exit does", Action::Quit),
-    row(&["clear"], "", Argument::None, "forgets the conversation's questions and answers", Action::Clear),
+/// The table, in the order of help.
+pub const METAS: [Meta; 40] = [
     row(
+        Group::Lines,
+        &["exec"],
+        "CMD",
+        Argument::Command,
+        "runs CMD in the shell, whatever it looks like",
+        Action::Exec,
+    ),
+    row(Group::Lines, &["ask"], "TEXT", Argument::Text, "asks the model TEXT, whatever it looks like", Action::Ask),
+    row(
+        Group::Lines,
+        &["why"],
+        "",
+        Argument::None,
+        "says why the last line went to the shell or the model; after a failure asks the model about it",
+        Action::Why,
+    ),
+    row(
+        Group::Lines,
+        &["mode"],
+        "[MODE]",
+        Argument::Mode,
+        "auto, shell, ask or shadow: says who decides where lines go, until the session ends",
+        Action::Mode,
+    ),
+    row(
+        Group::Lines,
+        &["route"],
+        "forget",
+        Argument::Forget,
+        "forgets which lines you sent the other way",
+        Action::Route,
+    ),
+    row(
+        Group::Lines,
+        &["history"],
+        "[TEXT]",
+        Argument::History,
+        "lists the newest lines, or those with TEXT; turns prints this conversation; prune, delete N, export FILE.jsonl or .md",
+        Action::History,
+    ),
+    row(
+        Group::Conversation,
+        &["new"],
+        "",
+        Argument::None,
+        "begins a new conversation; the one before stays in :sessions",
+        Action::New,
+    ),
+    row(
+        Group::Conversation,
+        &["clear"],
+        "",
+        Argument::None,
+        "clears the screen; the conversation goes on, :new begins another",
+        Action::Clear,
+    ),
+    row(
+        Group::Conversation,
         &["reset"],
         "",
         Argument::None,
-        "forgets the whole conversation, command output too, and goes back to the default model",
+        "begins anew: another conversation, no command output, the default model",
         Action::Reset,
     ),
     row(
-        &["model"],
-        "NAME",
-        Argument::Model,
-        "lets another model answer; without NAME says which one does",
-        Action::Model,
+        Group::Conversation,
+        &["transcript"],
+        "[N]",
+        Argument::Turn,
+        "prints this conversation's questions and answers, or the last N of them",
+        Action::Transcript,
     ),
-    row(&["models"], "", Argument::None, "lists the configured models", Action::Models),
-    row(&["new"], "", Argument::None, "begins a new conversation; the one before is kept", Action::New),
-    row(&["sessions"], "", Argument::None, "lists the conversations, the last used at the end", Action::Sessions),
     row(
+        Group::Conversation,
+        &["sessions"],
+        "",
+        Argument::None,
+        "lists the conversations, the last used at the end",
+        Action::Sessions,
+    ),
+    row(
+        Group::Conversation,
         &["resume"],
         "[ID or TEXT]",
         Argument::Conversation,
@@ -193,6 +299,7 @@ pub const METAS: [Meta; 38] = [
         Action::Resume,
     ),
     row(
+        Group::Conversation,
         &["fork"],
         "[TURN]",
         Argument::Turn,
@@ -200,13 +307,15 @@ pub const METAS: [Meta; 38] = [
         Action::Fork,
     ),
     row(
+        Group::Conversation,
         &["rewind"],
         "[TURN]",
         Argument::Turn,
-        "takes back what was said behind TURN; without TURN lists the turns",
+        "drops everything after TURN, 0 drops all; without TURN lists the turns",
         Action::Rewind,
     ),
     row(
+        Group::Conversation,
         &["title"],
         "[TEXT]",
         Argument::Title,
@@ -214,61 +323,7 @@ pub const METAS: [Meta; 38] = [
         Action::Title,
     ),
     row(
-        &["history"],
-        "[TEXT]",
-        Argument::History,
-        "lists the newest lines, or those that hold TEXT; prune, delete N or export FILE.jsonl or .md",
-        Action::History,
-    ),
-    row(&["exec"], "CMD", Argument::Command, "runs CMD in the shell, whatever it looks like", Action::Exec),
-    row(&["ask"], "TEXT", Argument::Text, "asks the model TEXT, whatever it looks like", Action::Ask),
-    row(
-        &["copy"],
-        "[N]",
-        Argument::Block,
-        "copies the last answer, or its block of code N, to the clipboard",
-        Action::Copy,
-    ),
-    row(
-        &["run"],
-        "N",
-        Argument::Text,
-        "runs block of code N of the last answer in the shell, if you say so",
-        Action::Run,
-    ),
-    row(&["thoughts"], "", Argument::None, "shows what the model thought before the last answer", Action::Thoughts),
-    row(
-        &["cost"],
-        "[detail]",
-        Argument::Detail,
-        "tells what this conversation, this day and this month cost, by model; detail: each request",
-        Action::Cost,
-    ),
-    row(&["tokens"], "TEXT", Argument::Text, "counts the tokens of TEXT for the model that answers", Action::Tokens),
-    row(
-        &["save"],
-        "[N FILE]",
-        Argument::Save,
-        "writes block of code N of the last answer to a new FILE; alone it remembers the conversation, as :memory save",
-        Action::Save,
-    ),
-    row(&["why"], "", Argument::None, "tells why the last line went where it went", Action::Why),
-    row(
-        &["mode"],
-        "[MODE]",
-        Argument::Mode,
-        "auto, shell, ask or shadow: says who decides where lines go, until the session ends",
-        Action::Mode,
-    ),
-    row(&["route"], "forget", Argument::Forget, "forgets which lines you sent the other way", Action::Route),
-    row(
-        &["config"],
-        "[WHAT]",
-        Argument::Config,
-        "show, reload, edit, path, trust, untrust: what holds and why; a project's file",
-        Action::Config,
-    ),
-    row(
+        Group::Conversation,
         &["context"],
         "[WHAT]",
         Argument::Context,
@@ -276,6 +331,7 @@ pub const METAS: [Meta; 38] = [
         Action::Context,
     ),
     row(
+        Group::Conversation,
         &["card"],
         "",
         Argument::None,
@@ -283,13 +339,15 @@ pub const METAS: [Meta; 38] = [
         Action::Card,
     ),
     row(
+        Group::Conversation,
         &["memory"],
-        "[WHAT]",
+        "[WHAT or QUERY]",
         Argument::Memory,
-        "lists what is remembered; save, add TEXT, edit N, show N, forget N; inbox, take N, drop N for what a model proposes",
+        "lists what is remembered; QUERY searches it and all conversations; save, add TEXT, edit N, show N, forget N; inbox, take N, drop N",
         Action::Memory,
     ),
     row(
+        Group::Conversation,
         &["redact"],
         "[show]",
         Argument::Show,
@@ -297,14 +355,72 @@ pub const METAS: [Meta; 38] = [
         Action::Redact,
     ),
     row(
-        &["estop"],
-        "[clear]",
-        Argument::Clear,
-        "stops every tool of a model, in every session; clear lets them run again",
-        Action::Estop,
+        Group::Answer,
+        &["copy"],
+        "[N]",
+        Argument::Block,
+        "copies the last answer, or its block of code N, to the clipboard",
+        Action::Copy,
     ),
-    row(&["show"], "[N]", Argument::Block, "shows all that a tool gave; the last one without a number", Action::Show),
     row(
+        Group::Answer,
+        &["run"],
+        "N",
+        Argument::Text,
+        "runs block of code N of the last answer in the shell, if you say so",
+        Action::Run,
+    ),
+    row(
+        Group::Answer,
+        &["save"],
+        "[N FILE]",
+        Argument::Save,
+        "writes block of code N of the last answer to a new FILE; alone it remembers the conversation, as :memory save",
+        Action::Save,
+    ),
+    row(
+        Group::Answer,
+        &["thoughts"],
+        "",
+        Argument::None,
+        "shows what the model thought before the last answer",
+        Action::Thoughts,
+    ),
+    row(
+        Group::Model,
+        &["model"],
+        "NAME",
+        Argument::Model,
+        "lets another model answer; without NAME says which one does",
+        Action::Model,
+    ),
+    row(Group::Model, &["models"], "", Argument::None, "lists the configured models", Action::Models),
+    row(
+        Group::Model,
+        &["onboard"],
+        "[PORT]",
+        Argument::Word,
+        "finds a model on this machine or a key, and writes the config for it",
+        Action::Onboard,
+    ),
+    row(
+        Group::Model,
+        &["cost"],
+        "[detail]",
+        Argument::Detail,
+        "tells what this conversation, this day and this month cost, by model; detail: each request",
+        Action::Cost,
+    ),
+    row(
+        Group::Model,
+        &["tokens"],
+        "TEXT",
+        Argument::Text,
+        "counts the tokens of TEXT for the model that answers",
+        Action::Tokens,
+    ),
+    row(
+        Group::Tools,
         &["tools"],
         "",
         Argument::None,
@@ -312,28 +428,15 @@ pub const METAS: [Meta; 38] = [
         Action::Tools,
     ),
     row(
-        &["allow", "allowlist"],
-        "[WHAT]",
-        Argument::Allow,
-        "lists the commands that the model may run in this project without a question; remove N, export FILE, import FILE",
-        Action::Allow,
-    ),
-    row(
-        &["policy"],
-        "[explain CMD]",
-        Argument::Policy,
-        "shows what a model may do and where that is set; says what CMD would be judged, and runs nothing",
-        Action::Policy,
-    ),
-    row(
-        &["undo"],
+        Group::Tools,
+        &["show"],
         "[N]",
-        Argument::Undo,
-        "takes back the last step, or the last N, of what a model's commands and edits changed; --file PATH: one file",
-        Action::Undo,
+        Argument::Block,
+        "shows all that a tool gave; the last one without a number",
+        Action::Show,
     ),
-    row(&["redo"], "[N]", Argument::Redo, "makes steps again that were taken back", Action::Redo),
     row(
+        Group::Tools,
         &["steps"],
         "",
         Argument::None,
@@ -341,23 +444,74 @@ pub const METAS: [Meta; 38] = [
         Action::Steps,
     ),
     row(
+        Group::Tools,
+        &["undo"],
+        "[N]",
+        Argument::Undo,
+        "takes back the last step, or the last N, of what a model's commands and edits changed; --file PATH: one file",
+        Action::Undo,
+    ),
+    row(Group::Tools, &["redo"], "[N]", Argument::Redo, "makes steps again that were taken back", Action::Redo),
+    row(
+        Group::Tools,
         &["diff"],
         "[N]",
         Argument::Step,
         "shows what differs from the last commit; with a number what that step changed",
         Action::Diff,
     ),
-    row(&["help"], "", Argument::None, "lists the meta commands and the keys", Action::Help),
+    row(
+        Group::Tools,
+        &["allow", "allowlist"],
+        "[WHAT]",
+        Argument::Allow,
+        "lists the commands that the model may run in this project without a question; remove N, export FILE, import FILE",
+        Action::Allow,
+    ),
+    row(
+        Group::Tools,
+        &["policy"],
+        "[explain CMD]",
+        Argument::Policy,
+        "shows what a model may do and where that is set; says what CMD would be judged, and runs nothing",
+        Action::Policy,
+    ),
+    row(
+        Group::Tools,
+        &["estop"],
+        "[clear]",
+        Argument::Clear,
+        "stops every tool of a model, in every session; clear lets them run again",
+        Action::Estop,
+    ),
+    row(
+        Group::Session,
+        &["config"],
+        "[WHAT]",
+        Argument::Config,
+        "show, reload, edit, path: the settings and where each comes from; trust, untrust: a project's file",
+        Action::Config,
+    ),
+    row(
+        Group::Session,
+        &["help"],
+        "[WORD]",
+        Argument::Word,
+        "lists the meta commands and the keys, or those about WORD",
+        Action::Help,
+    ),
+    row(Group::Session, &["quit", "q", "exit"], "", Argument::None, "ends the session, as exit does", Action::Quit),
 ];
 
 const fn row(
+    group: Group,
     names: &'static [&'static str],
     usage: &'static str,
     argument: Argument,
     help: &'static str,
     action: Action,
 ) -> Meta {
-    Meta { names, usage, argument, help, action }
+    Meta { group, names, usage, argument, help, action }
 }
 
 /// Why a meta line can't be carried out.

@@ -94,9 +94,7 @@ pub(super) struct Repl {
 }
 
 /// What a person without a model is told, in one line.
-pub(super) const NO_MODEL: &str = "No model is connected; the shell is whole without one. To ask questions, put \
-    return {models = {mine = {endpoint = \"http://127.0.0.1:8080\"}}} into ~/.config/reedclaw/config.lua, or run \
-    reedclaw onboard";
+pub(super) const NO_MODEL: &str = "No model set up yet. Run \":onboard\" to find one; everything else works as usual.";
 
 /// How the line in the shell ended.
 enum Finished {
@@ -458,6 +456,9 @@ impl Repl {
             hands.look_ahead();
         }
         self.pause_memory();
+        if let Flow::End(ending) = self.look_for_model() {
+            return Flow::End(ending);
+        }
         let reply = match self.answer(question) {
             Ok(reply) => reply,
             Err(flow) => return flow,

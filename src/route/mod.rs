@@ -76,8 +76,8 @@ impl<'a> Context<'a> {
 }
 
 /// Meta commands that a slash may stand before, and whether more may follow: those that every assistant has.
-const SLASH_WORDS: [(&str, bool); 5] =
-    [("allowlist", true), ("clear", false), ("help", false), ("memory", true), ("model", true)];
+const SLASH_WORDS: [(&str, bool); 6] =
+    [("allowlist", true), ("clear", false), ("help", false), ("memory", true), ("model", true), ("new", false)];
 
 /// Who sends a line somewhere whatever it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

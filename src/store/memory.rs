@@ -114,6 +114,23 @@ impl Store {
         read().map_err(|problem| self.fail("read", &problem))
     }
 
+    /// The memories, and those that wait in the inbox, that have every word of a query, the newest first.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn find_memories(&self, query: &str) -> Result<Vec<StoredMemory>, StoreError> {
+        let words: Vec<String> =
+            query.split_whitespace().map(|word| word.trim_matches(['"', '*']).to_lowercase()).collect();
+        let has_all = |memory: &StoredMemory| {
+            let text = memory.text.to_lowercase();
+            words.iter().all(|word| text.contains(word))
+        };
+        let mut found: Vec<StoredMemory> = self.memories(true)?.into_iter().chain(self.memories(false)?).collect();
+        found.retain(has_all);
+        found.sort_by_key(|memory| std::cmp::Reverse(memory.time));
+        Ok(found)
+    }
+
     /// Changes what a memory says; it is the user's own then, and may go anywhere. False where there is none.
     ///
     /// # Errors

@@ -145,7 +145,7 @@ fn the_exit_status_says_how_it_ended() {
     let empty = TempDir::new().expect("a home");
     let (code, out, err) = run(empty.path(), &["-m", "x"]);
     assert_eq!((code, out.as_str()), (Some(4), ""));
-    assert!(err.contains("no model is configured"), "{err}");
+    assert!(err.contains("no model is set up yet"), "{err}");
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn on_a_terminal_it_is_drawn_and_plain_is_as_it_came() {
     let text = "# Title\n\nSome **bold** words\n";
     server.reply(answer(text));
     server.reply(answer(text));
-    let session = Session::spawn(server.shell("", ""));
+    let session = Session::spawn(server.shell("", "").size(24, 160));
     let program = program().display().to_string();
     session.run(&format!("{program} agent -m 'draw it'"));
     session.expect("drawn markdown", |screen| screen.contents().contains("Some bold words"));

@@ -83,7 +83,7 @@ fn a_conversation_is_rewound_forked_and_named_and_keeps_its_outputs() {
     session.run(":rewind 7");
     session.expect_text("7 is no turn of this conversation");
     session.run(":rewind 1");
-    session.expect_text("back at turn 1; 2 turns taken back");
+    session.expect_text("Back at turn 1; 2 later turns are set aside.");
     session.run("what is two, again?");
     let sent = contents(&server, 4);
     assert!(sent[0].contains("seen-2") && sent[0].ends_with("what is one here?"), "{sent:?}");

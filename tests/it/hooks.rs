@@ -160,7 +160,7 @@ fn own_meta_commands_run_insert_ask_and_print() {
     session.run(":tell it");
     assert!(server.request(1).content(-1).ends_with("about it"));
     session.run("clear");
-    session.run(":help");
+    session.run(":help own");
     session.expect_text("deploys it");
     assert!(!session.screen_text().contains("your own"), "a command that is never used: {}", session.screen_text());
     session.type_text(":depl\t");

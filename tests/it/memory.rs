@@ -59,12 +59,36 @@ fn what_the_user_writes_goes_in_front_of_conversations() {
     session.run("what is third here?");
     assert!(server.request(3).content(-1).contains("- I like long answers.\n"));
     session.run(":memory nonsense");
-    session.expect_text(":memory doesn't know nonsense");
+    session.expect_text("nothing was found; word* finds beginnings");
     let stored = std::fs::read(home.path().join(".local/share/reedclaw/reedclaw.db")).expect("the database");
     assert!(memchr::memmem::find(&stored, b"hunter2").is_none());
     let out = piped(&program(), "reedclaw", &["memory", "notes"], b"", home.path());
     let out = String::from_utf8_lossy(&out.stdout).into_owned();
     assert!(out.contains("I like long answers."), "{out}");
+}
+
+#[test]
+fn words_are_searched_in_memories_and_in_all_conversations() {
+    let (server, home) = (Server::start(), home());
+    let session = shell(&server, &home, QUIET);
+    session.run(":memory add The printer uses tabs.");
+    server.reply(answer("Makefiles want tabs, not blanks."));
+    session.run("what does a makefile want?");
+    session.run(":new");
+    session.run(":clear");
+    for line in [":memory tabs", "/memory tabs"] {
+        session.run(":clear");
+        session.run(line);
+        session.expect_text("memory 1");
+        session.expect_text("The printer uses tabs.");
+        session.expect_text("Makefiles want tabs");
+        session.expect_text(":resume ID goes on with a conversation");
+    }
+    session.run(":memory nosuchword");
+    session.expect_text("nothing was found");
+    let found = piped(&program(), "reedclaw", &["memory", "search", "tabs"], b"", home.path());
+    let told = String::from_utf8_lossy(&found.stdout).into_owned();
+    assert!(told.contains("memory    The printer uses tabs.") && told.contains("Makefiles want tabs"), "{told}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Meta commands, and where a line goes while it is typed.
 
 use crate::pty::{Key, PROMPT, Session, Spawn};
-use crate::server::Server;
+use crate::server::{Server, Step, answer};
 
 /// Waits until the line of the cursor ends with this glyph, a blank and this text.
 #[track_caller]
@@ -57,11 +57,11 @@ fn each_meta_command_does_what_it_says() {
     assert!(second.content(-1).contains("by-exec-4") && second.content(-1).ends_with("\n\nls"));
 
     session.run("echo kept-$((3+3))");
-    session.run(":clear");
+    session.run(":new");
     session.run("what is third?");
     let third = server.request(3);
     assert_eq!(third.roles(), ["system", "user"]);
-    assert!(third.content(1).contains("kept-6"), "clear forgot a command's output");
+    assert!(third.content(1).contains("kept-6"), "a new conversation forgot a command's output");
 
     session.run("echo gone-$((4+4))");
     session.run(":reset");
@@ -88,6 +88,7 @@ fn each_meta_command_does_what_it_says() {
 fn help_names_every_meta_command_and_key() {
     let server = Server::start();
     let session = session(&server);
+    session.resize(160, 80);
     session.run(":help");
     let names = ["quit", "clear", "reset", "model NAME", "models", "history", "exec CMD", "ask TEXT", "why", "help"];
     for name in names {
@@ -96,6 +97,108 @@ fn help_names_every_meta_command_and_key() {
     for key in ["Ctrl-T", "Ctrl-R", "Alt-Enter"] {
         session.expect_text(key);
     }
+    for heading in ["Lines", "Conversation", "Model and cost", "Tools and their changes", "Keys"] {
+        session.expect_line(heading);
+    }
+}
+
+#[test]
+fn help_is_shown_a_page_at_a_time_or_about_one_word() {
+    let server = Server::start();
+    let session = Session::spawn(server.shell("", "").size(24, 80));
+    session.expect_prompt();
+    session.line(":help");
+    session.expect_text("down [Space, j]");
+    session.expect("the first page", |screen| {
+        screen.contents().contains("!LINE") && !screen.contents().contains("Alt-Enter")
+    });
+    session.send(b"G");
+    session.expect("the last page", |screen| !screen.contents().contains("!LINE"));
+    session.send(b"q");
+    session.expect_prompt();
+    session.run("clear");
+    session.run(":help undo");
+    session.expect_text(":undo [N]");
+    session.expect("nothing else", |screen| !screen.contents().contains(":sessions"));
+    session.run(":help nosuchword");
+    session.expect_text("nothing in the help has nosuchword");
+}
+
+#[test]
+fn clear_empties_the_screen_and_the_conversation_goes_on() {
+    let server = Server::start();
+    let session = session(&server);
+    for (line, asked) in [(":clear", "what is second?"), ("/clear", "what is third?")] {
+        session.run("what is first?");
+        session.run(line);
+        session.expect("an empty screen", |screen| !screen.contents().contains("what is first?"));
+        session.run(asked);
+    }
+    let last = server.request(4);
+    last.expect_turns();
+    assert_eq!(last.roles().len(), 8, "the conversation was cleared: {}", last.raw);
+    session.run("/new");
+    session.run("what is new?");
+    assert_eq!(server.request(5).roles(), ["system", "user"]);
+}
+
+#[test]
+fn the_conversation_is_printed_again_with_its_answers() {
+    let server = Server::start();
+    let session = session(&server);
+    session.run(":transcript");
+    session.expect_text("this conversation holds nothing yet");
+    for word in ["red", "blue"] {
+        server.reply(answer(&format!("An answer about {word}.")));
+        session.run(&format!("what is {word}?"));
+    }
+    for (line, has_both) in [(":transcript", true), (":history turns", true), (":transcript 1", false)] {
+        session.run(":clear");
+        session.run(line);
+        session.expect_line("An answer about blue.");
+        session.expect_text("? what is blue?");
+        assert_eq!(session.screen_text().contains("An answer about red."), has_both, "{line}");
+    }
+    session.run(":transcript x");
+    session.expect_text(":transcript doesn't know x");
+}
+
+#[test]
+fn a_model_that_onboard_finds_answers_at_once() {
+    let found = Server::start();
+    let port = found.endpoint().rsplit(':').next().expect("a port").to_owned();
+    let list = || {
+        let body = r#"{"data":[{"id":"tiny"}]}"#;
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+        vec![Step::Raw((head + body).into_bytes())]
+    };
+    found.reply(list());
+    found.reply(answer("ready"));
+    let session = Session::spawn(Spawn::reedclaw().size(40, 100));
+    session.expect_text("No model set up yet. Run \":onboard\"");
+    session.expect_prompt();
+    session.line(&format!(":onboard {port}"));
+    session.expect_text("Write ~/.config/reedclaw/config.lua? [y/N]");
+    session.line("y");
+    session.expect_text("the config was read again");
+    session.expect_prompt();
+    found.reply(answer("at your service"));
+    session.run("are you there?");
+    session.expect_line("at your service");
+}
+
+#[test]
+fn a_config_that_is_written_meanwhile_counts_with_the_next_question() {
+    let server = Server::start();
+    let session = Session::spawn(Spawn::reedclaw().size(40, 100));
+    session.expect_prompt();
+    let config = session.home().join(".config/reedclaw/config.lua");
+    std::fs::create_dir_all(config.parent().expect("a directory")).expect("made");
+    std::fs::write(&config, format!("return {{models = {{m = {{endpoint = '{}'}}}}}}", server.endpoint()))
+        .expect("written");
+    server.reply(answer("at your service"));
+    session.run("are you there?");
+    session.expect_line("at your service");
 }
 
 #[test]

@@ -108,8 +108,8 @@ fn for_a_screen_reader_nothing_is_drawn_over_and_words_stand_for_colours() {
     session.expect_prompt();
     session.run(":model none");
     session.expect_text("error: no model is called none");
-    session.run(":clear");
-    session.expect_text("note: the conversation starts empty");
+    session.run(":new");
+    session.expect_text("note: a new conversation begins");
     let raw = String::from_utf8_lossy(&session.raw()).into_owned();
     let is_color = |code: &str| matches!(code.parse(), Ok(30..=37 | 90..=97 | 40..=47));
     let sequences = raw.split("\x1b[").skip(1).filter_map(|rest| rest.split_once(|c: char| c.is_ascii_alphabetic()));
