@@ -20,7 +20,7 @@ use reedclaw::repl::meta::METAS;
 use reedclaw::turn::schema::KEYWORDS;
 use serde_json::Value;
 
-use super::{hold, root};
+use super::{ROOMS, hold, root};
 
 /// A document, the name of a generated part in it, and the function that writes the part.
 type Part = (&'static str, &'static str, fn() -> String);
@@ -37,6 +37,7 @@ const PARTS: &[Part] = &[
     ("docs/keys.md", "keys", keys),
     ("docs/meta-commands.md", "meta commands", meta_commands),
     ("docs/tools-and-plugins.md", "tools", tools),
+    ("docs/decisions/README.md", "index", decisions),
 ];
 
 #[test]
@@ -113,6 +114,17 @@ fn tools() -> String {
         let description = tool["description"].as_str().unwrap_or_default();
         let purpose = description.split_inclusive(". ").next().unwrap_or_default().trim();
         let _ = writeln!(text, "| {} | {} | {} |", names.join(", "), arguments.join(", "), cell(purpose));
+    }
+    text
+}
+
+/// The headings of the pages of decisions, in the order of the rooms.
+fn decisions() -> String {
+    let mut text = String::new();
+    for name in ROOMS.iter().map(|room| room.name) {
+        let Ok(page) = fs::read_to_string(root().join("docs/decisions").join(format!("{name}.md"))) else { continue };
+        let headings: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+        let _ = writeln!(text, "- [{name}]({name}.md): {}.", headings.join("; "));
     }
     text
 }
