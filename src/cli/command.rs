@@ -69,6 +69,7 @@ pub fn definition() -> Command {
         .subcommand(super::steps::undo_definition())
         .subcommand(super::steps::redo_definition())
         .subcommand(super::steps::steps_definition())
+        .subcommand(super::completions::definition())
         .subcommand(Command::new("help").about("Prints this help"))
 }
 
@@ -154,6 +155,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         Some(("estop", inner)) => super::estop::run(inner),
         Some((name @ ("undo" | "redo" | "steps"), inner)) => super::steps::run(name, inner, config_of(&matches)),
         Some(("allow", inner)) => super::allow::run(inner, config_of(&matches)),
+        Some(("completions", inner)) => super::completions::run(inner),
         _ => {
             let _ = definition().print_help();
             ExitCode::SUCCESS

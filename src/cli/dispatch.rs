@@ -9,9 +9,30 @@ use std::os::unix::ffi::OsStrExt;
 use crate::sandbox::HELPER_WORD;
 
 /// First words that are ours.
-pub const SUBCOMMANDS: [&str; 22] = [
-    "route", "history", "agent", "card", "config", "memory", "cost", "doctor", "provider", "onboard", "receipt",
-    "estop", "allow", "init", "tool", "plugin", "pdf-text", "policy", "undo", "redo", "steps", "help",
+pub const SUBCOMMANDS: [&str; 23] = [
+    "route",
+    "history",
+    "agent",
+    "card",
+    "config",
+    "memory",
+    "cost",
+    "doctor",
+    "provider",
+    "onboard",
+    "receipt",
+    "estop",
+    "allow",
+    "init",
+    "tool",
+    "plugin",
+    "pdf-text",
+    "policy",
+    "undo",
+    "redo",
+    "steps",
+    "completions",
+    "help",
 ];
 
 /// What is known of the standard streams.

@@ -7,6 +7,7 @@ mod card;
 mod chat;
 mod checkup;
 pub mod command;
+mod completions;
 mod config;
 mod cost;
 mod desk;

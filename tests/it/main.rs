@@ -7,6 +7,7 @@ mod ask;
 mod asking;
 mod changes;
 mod codebase;
+mod completions;
 mod config;
 mod context;
 mod conversations;

@@ -20,7 +20,7 @@ use reedclaw::repl::meta::METAS;
 use reedclaw::turn::schema::KEYWORDS;
 use serde_json::Value;
 
-use super::{ROOMS, hold, root};
+use super::{ROOMS, hold, man, root};
 
 /// A document, the name of a generated part in it, and the function that writes the part.
 type Part = (&'static str, &'static str, fn() -> String);
@@ -52,6 +52,14 @@ fn generated_documents_are_fresh() {
             true => {}
             false if write => fs::write(&path, fresh).unwrap_or_else(|error| panic!("{file}: {error}")),
             false => stale.push(format!("{file}: {name}")),
+        }
+    }
+    let page = root().join("docs/reedclaw.1");
+    if fs::read_to_string(&page).unwrap_or_default() != man::page() {
+        if write {
+            fs::write(&page, man::page()).expect("the man page is written");
+        } else {
+            stale.push("docs/reedclaw.1".to_owned());
         }
     }
     hold("write these again with `REEDCLAW_WRITE_DOCS=1 cargo test --test it generated`", &stale);
@@ -169,7 +177,7 @@ fn usage(command: &Command) -> String {
     usage_after(command, &format!("reedclaw {}", command.get_name()))
 }
 
-fn usage_after(command: &Command, words: &str) -> String {
+pub(super) fn usage_after(command: &Command, words: &str) -> String {
     let mut usage = words.to_owned();
     for argument in command.get_arguments().filter(|argument| argument.is_positional()) {
         let name = value(argument).unwrap_or_else(|| argument.get_id().to_string());
@@ -202,7 +210,7 @@ fn rows(command: &Command, words: &str) -> String {
 }
 
 /// How an argument is written: `-m MESSAGE`, `--message MESSAGE`; a positional one is its name alone.
-fn spelling(argument: &Arg) -> String {
+pub(super) fn spelling(argument: &Arg) -> String {
     let short = argument.get_short().map(|short| format!("-{short}"));
     let long = argument.get_long().map(|long| format!("--{long}"));
     let flags: Vec<String> = short.into_iter().chain(long).collect();
@@ -216,7 +224,7 @@ fn value(argument: &Arg) -> Option<String> {
 }
 
 /// The help of an argument, with the values that it can have if the help doesn't name them.
-fn help_with_values(argument: &Arg, help: &str) -> String {
+pub(super) fn help_with_values(argument: &Arg, help: &str) -> String {
     let values: Vec<String> = argument.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
     let is_named = values.iter().all(|value| help.contains(value.as_str()));
     if values.is_empty() || is_named || !argument.get_action().takes_values() {

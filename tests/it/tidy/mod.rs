@@ -2,6 +2,7 @@
 
 mod documented;
 mod generated;
+mod man;
 mod scanners;
 mod source;
 
