@@ -57,17 +57,7 @@ impl Turn<'_, '_, '_> {
         let mut rounds = 0;
         let mut has_no_tools = false;
         let end = loop {
-            self.asked.secrets.hide_in(&mut request);
-            if let Some(told) = self.asked.secrets.take_told() {
-                (self.asked.sink)(Event::Notice(told));
-            }
-            let tokens = estimated(&request);
-            if let Some(counted) = counted
-                && self.shorter.is_due(counted, tokens)
-                && let Some(before) = self.shorter.shorten(self.provider, counted, tokens, self.asked)
-            {
-                question_at = replace_start(&mut request, question_at, before);
-            }
+            self.make_ready(&mut request, &mut question_at, counted);
             let end = self.provider.chat(&request, self.asked);
             self.asked.settle(&end);
             let response = match end {
@@ -86,17 +76,7 @@ impl Turn<'_, '_, '_> {
                     continue;
                 }
                 Err(error) if self.lacks_tools(&request, &error) => {
-                    // Where only the room is missing, the next question may have it.
-                    let is_full = matches!(error.fault, Fault::ContextOverflow { .. });
-                    let why = if is_full { "has no room for tools" } else { "takes no tools" };
-                    let model = &error.model;
-                    // A small window has no room with each question: to say so once is enough.
-                    if !is_full || self.roomless.insert(model.clone()) {
-                        (self.asked.sink)(Event::Notice(proposes_instead(model, why)));
-                    }
-                    request.tools.clear();
-                    swap_prompt(&mut request, self.tool_prompt, self.command_prompt);
-                    has_no_tools = !is_full;
+                    has_no_tools = self.go_without_tools(&mut request, &error);
                     continue;
                 }
                 Err(error) if error.fault == Fault::Cancelled => break Err(Broken::Cancelled),
@@ -138,6 +118,36 @@ impl Turn<'_, '_, '_> {
         };
         let trail = request.messages.split_off(question_at.min(request.messages.len()));
         Turned { end, trail, has_no_tools, counted }
+    }
+
+    /// Hides secrets in a request, and shortens one that is about to be too long for the model.
+    fn make_ready(&mut self, request: &mut Request, question_at: &mut usize, counted: Option<Counted>) {
+        self.asked.secrets.hide_in(request);
+        if let Some(told) = self.asked.secrets.take_told() {
+            (self.asked.sink)(Event::Notice(told));
+        }
+        let tokens = estimated(request);
+        if let Some(counted) = counted
+            && self.shorter.is_due(counted, tokens)
+            && let Some(before) = self.shorter.shorten(self.provider, counted, tokens, self.asked)
+        {
+            *question_at = replace_start(request, *question_at, before);
+        }
+    }
+
+    /// Takes the tools out of a request that a server refused because of them; returns whether the model takes none at all.
+    fn go_without_tools(&mut self, request: &mut Request, error: &ModelError) -> bool {
+        // If only the room is missing, the next question may have it.
+        let is_full = matches!(error.fault, Fault::ContextOverflow { .. });
+        let why = if is_full { "has no room for tools" } else { "takes no tools" };
+        let model = &error.model;
+        // A small window has no room with each question: one notice is enough.
+        if !is_full || self.roomless.insert(model.clone()) {
+            (self.asked.sink)(Event::Notice(proposes_instead(model, why)));
+        }
+        request.tools.clear();
+        swap_prompt(request, self.tool_prompt, self.command_prompt);
+        !is_full
     }
 
     /// Whether a server said no because of the tools that went with the question, or may have: they take room.
