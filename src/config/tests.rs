@@ -135,10 +135,15 @@ fn allowed(kind: Kind) -> Vec<String> {
 }
 
 #[test]
-fn what_the_readme_writes_as_lua_loads() {
-    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("README.md");
-    let blocks: Vec<&str> = readme.split("```lua\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert!(blocks.len() >= 3, "{}", blocks.len());
+fn lua_of_the_documents_loads() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let docs = fs::read_dir(root.join("docs")).expect("the documents").map(|entry| entry.expect("a document").path());
+    let documents = docs.filter(|path| path.extension().is_some_and(|end| end == "md"));
+    let texts: Vec<String> =
+        documents.chain([root.join("README.md")]).map(|path| fs::read_to_string(path).expect("a document")).collect();
+    let after = texts.iter().flat_map(|text| text.split("```lua\n").skip(1));
+    let blocks: Vec<&str> = after.filter_map(|rest| rest.split("```").next()).collect();
+    assert!(blocks.len() >= 6, "{}", blocks.len());
     for block in blocks {
         assert_eq!(lines(&Home::with(block).load()), Vec::<String>::new(), "{block}");
     }
