@@ -52,7 +52,7 @@ const INTERRUPTED: u8 = 130;
 pub(super) fn definition() -> Command {
     let text = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
     Command::new("agent")
-        .about("Asks a model one question, the answer on standard output, all else on standard error; or a chat")
+        .about("Asks a model one question: the answer on standard output, everything else on standard error; or a chat")
         .after_help(
             "What comes through a pipe or from a file on standard input is attached to the question. Exit status: 0 \
              answered, 1 failed, 2 usage, 3 refused, 4 no provider, 5 budget, 130 interrupted.",
@@ -63,31 +63,31 @@ pub(super) fn definition() -> Command {
                 .allow_hyphen_values(true)
                 .help("The question; without it, at a terminal, a chat"),
         )
-        .arg(text("model", "NAME").help("Another model of the config than the default one"))
+        .arg(text("model", "NAME").help("Uses another model of the config than the default"))
         .arg(
             text("path", "DIR")
                 .value_parser(clap::value_parser!(PathBuf))
-                .help("Works in the repository or project around DIR, in place of the configured workspace"),
+                .help("Works in the repository or project around DIR instead of the configured workspace"),
         )
-        .arg(autonomy("How much the model may do unasked, in place of what the config says"))
+        .arg(autonomy("How much the model may do without asking, instead of the config's setting"))
         .arg(
             text("conversation", "ID")
                 .value_parser(conversation)
-                .help("Goes on with a stored conversation; `last` is the newest"),
+                .help("Continues a stored conversation; `last` is the newest"),
         )
         .arg(
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
                 .requires("message")
-                .help("One JSON object a line: the events of the answer, as config/schema/events.json has them"),
+                .help("Prints the events of the answer as JSON, one a line (see config/schema/events.json)"),
         )
         .arg(
             Arg::new("plain")
                 .long("plain")
                 .action(ArgAction::SetTrue)
                 .conflicts_with("json")
-                .help("The text as it comes, also on a terminal: no markdown is drawn, no colour used"),
+                .help("Prints the text as it comes, on a terminal too: no drawn Markdown, no colour"),
         )
         .arg(
             text("output-schema", "FILE")

@@ -23,19 +23,19 @@ const USAGE: u8 = 2;
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {
     let workspace = || {
-        let help = "The project; where it isn't given, the one around the working directory";
+        let help = "The project; the default is the one around the working directory";
         Arg::new("workspace").long("workspace").value_name("DIR").value_parser(value_parser!(PathBuf)).help(help)
     };
     let file = |help: &'static str| {
         Arg::new("file").value_name("FILE").required(true).value_parser(value_parser!(PathBuf)).help(help)
     };
     Command::new("allow")
-        .about("The commands that a model may run in this project without a question")
+        .about("Manages the commands that a model may run in this project without a question")
         .subcommand_required(true)
         .subcommand(Command::new("list").about("Lists them: number, command, program").arg(workspace()))
         .subcommand(
             Command::new("remove")
-                .about("Takes one back, by its number or by the line; it counts at once, in every session")
+                .about("Withdraws a command by its number or line, at once, in every session")
                 .arg(Arg::new("which").value_name("N").required(true))
                 .arg(workspace()),
         )
@@ -47,7 +47,7 @@ pub(super) fn definition() -> Command {
         )
         .subcommand(
             Command::new("import")
-                .about("Adds those of such a file that may be allowed, by the programs of this machine; asks first")
+                .about("Adds the commands of such a file that may be allowed with the programs of this machine; asks first")
                 .arg(file("What export wrote"))
                 .arg(Arg::new("yes").long("yes").action(ArgAction::SetTrue).help("Adds them without a question"))
                 .arg(workspace()),

@@ -19,12 +19,12 @@ const WAIT: Duration = Duration::from_secs(30);
 
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {
-    Command::new("card").about("Prints what a question in a repository carries of it, and what that costs").arg(
+    Command::new("card").about("Prints the context that a question in a repository carries, and its cost").arg(
         Arg::new("path")
             .long("path")
             .value_name("DIR")
             .value_parser(clap::value_parser!(PathBuf))
-            .help("A directory in it, in place of the working directory"),
+            .help("A directory in the repository, instead of the working directory"),
     )
 }
 

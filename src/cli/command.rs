@@ -31,14 +31,14 @@ pub fn definition() -> Command {
         .args(options())
         .subcommand(super::route::definition())
         .subcommand(
-            Command::new("history").about("The history of lines").subcommand_required(true).subcommand(
+            Command::new("history").about("Imports a shell's history").subcommand_required(true).subcommand(
                 Command::new("import")
-                    .about("Takes over the history of bash, zsh or fish; twice adds nothing twice")
+                    .about("Imports the history of bash, zsh or fish; a second import adds nothing twice")
                     .arg(
                         Arg::new("shell")
                             .value_name("SHELL")
                             .value_parser(["bash", "zsh", "fish"])
-                            .help("Whose history; all that are found where none is named"),
+                            .help("Whose history; without a name, all that are found"),
                     )
                     .arg(
                         Arg::new("file")
@@ -46,7 +46,7 @@ pub fn definition() -> Command {
                             .value_name("FILE")
                             .requires("shell")
                             .value_parser(clap::value_parser!(PathBuf))
-                            .help("The history file, where it isn't the usual one"),
+                            .help("The history file, if it isn't the usual one"),
                     ),
             ),
         )
@@ -83,10 +83,10 @@ fn options() -> [Arg; 5] {
         text("path", "DIR")
             .value_parser(clap::value_parser!(PathBuf))
             .help("Begins in DIR; its repository or project is what the model works on"),
-        text("model", "NAME").help("Lets this model of the config answer"),
+        text("model", "NAME").help("Uses this model of the config"),
         text("log-level", "LEVEL")
             .value_parser(Level::WORDS)
-            .help("Logs error, warn, info or debug, in place of REEDCLAW_LOG_LEVEL"),
+            .help("Logs error, warn, info or debug, instead of REEDCLAW_LOG_LEVEL"),
         Arg::new("login").short('l').long("login").action(ArgAction::SetTrue).help("Starts as a login shell"),
     ]
 }

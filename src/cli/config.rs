@@ -16,25 +16,25 @@ use crate::repl::meta::taken;
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {
     Command::new("config")
-        .about("The configuration")
+        .about("Shows and checks the config")
         .subcommand_required(true)
         .subcommand(
-            Command::new("validate").about("Lists all that is wrong with the config; exits 1 where something is").arg(
+            Command::new("validate").about("Lists all mistakes in the config; exits with 1 if there are any").arg(
                 Arg::new("file")
                     .value_name("FILE")
                     .value_parser(clap::value_parser!(PathBuf))
-                    .help("Another config than the one in use"),
+                    .help("A config other than the one in use"),
             ),
         )
         .subcommand(
-            Command::new("show").about("Prints the settings that hold; secrets are stars").arg(
+            Command::new("show").about("Prints the settings in force; secrets are stars").arg(
                 Arg::new("origin")
                     .long("origin")
                     .action(ArgAction::SetTrue)
-                    .help("With the file and line that each comes from"),
+                    .help("Adds the file and line that each setting comes from"),
             ),
         )
-        .subcommand(Command::new("path").about("Prints where the config is, or where it would be looked for"))
+        .subcommand(Command::new("path").about("Prints the path of the config, or where ReedClaw would look for it"))
 }
 
 /// Carries it out; `explicit` is what `--config` named.

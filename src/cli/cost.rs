@@ -20,11 +20,11 @@ const COLUMNS: usize = 10_000;
 
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {
-    Command::new("cost").about("What today's and this month's questions cost, by model").arg(
+    Command::new("cost").about("Shows the cost of today's and this month's questions, by model").arg(
         Arg::new("json")
             .long("json")
             .action(ArgAction::SetTrue)
-            .help("One JSON object a line, for each model and period"),
+            .help("Prints a JSON object for each model and period, one a line"),
     )
 }
 

@@ -21,12 +21,12 @@ use crate::store::export::{self, Format};
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {
     Command::new("doctor")
-        .about("Checks everything and says what to do; exits 1 where something is wrong")
+        .about("Checks everything and says what to do; exits with 1 if something is wrong")
         .arg(
             Arg::new("repair")
                 .long("repair")
                 .action(ArgAction::SetTrue)
-                .help("Repairs it; a damaged file is replaced by one with all that can be read, and kept beside it"),
+                .help("Repairs; a damaged file is replaced by a new one with everything readable, and stays beside it"),
         )
         .arg(
             Arg::new("export")
@@ -34,7 +34,7 @@ pub(super) fn definition() -> Command {
                 .value_name("FILE")
                 .conflicts_with("repair")
                 .value_parser(value_parser!(PathBuf))
-                .help("Writes all lines and conversations that can be read to a new file (.jsonl or .md)"),
+                .help("Writes all readable lines and conversations to a new file (.jsonl or .md)"),
         )
 }
 

@@ -19,7 +19,11 @@ pub(super) fn definition() -> Command {
     let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
     Command::new("estop")
         .about("Stops every tool of a model, in every session, until it is cleared")
-        .arg(flag("status").conflicts_with("clear").help("Only says whether tools are stopped; exits 1 where they are"))
+        .arg(
+            flag("status")
+                .conflicts_with("clear")
+                .help("Only says whether tools are stopped; exits with 1 if they are"),
+        )
         .arg(flag("clear").help("Lets tools run again; asks, and only at a terminal"))
 }
 

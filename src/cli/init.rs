@@ -21,7 +21,7 @@ const STARTER: &str = include_str!("../../config/starter.lua");
 
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {
-    Command::new("init").about("Makes config, database and workspace where they aren't there; overwrites nothing")
+    Command::new("init").about("Creates config, database and workspace if they are missing; overwrites nothing")
 }
 
 /// Carries it out; `explicit` is what `--config` named.

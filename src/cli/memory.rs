@@ -25,28 +25,31 @@ pub(super) fn definition() -> Command {
         .value_name("N")
         .value_parser(value_parser!(usize))
         .default_value(ROWS)
-        .help("At most so many; 50 where it isn't given");
+        .help("Prints at most N; the default is 50");
     Command::new("memory")
-        .about("The stored conversations")
+        .about("Lists, searches and exports the stored conversations")
         .subcommand_required(true)
-        .subcommand(Command::new("list").about("Lists the conversations, the last used first").arg(limit.clone()))
+        .subcommand(Command::new("list").about("Lists the conversations, the most recent first").arg(limit.clone()))
         .subcommand(
             Command::new("search")
-                .about("Finds what was said: words, beginnings (word*), phrases (\"two words\"); the best first")
+                .about("Finds messages by words, beginnings (word*) or phrases (\"two words\"); the best first")
                 .arg(Arg::new("query").value_name("QUERY").required(true).num_args(1..))
                 .arg(limit),
         )
         .subcommand(
             Command::new("show")
-                .about("Prints a conversation, with what was rewound")
+                .about("Prints a conversation, including rewound turns")
                 .arg(Arg::new("id").value_name("ID").required(true).value_parser(value_parser!(i64))),
         )
+        .subcommand(Command::new("notes").about("Lists the memories, and the proposed ones in the inbox"))
         .subcommand(
-            Command::new("notes").about("Lists what is remembered beyond conversations, and what waits in the inbox"),
+            Command::new("clear").about("Deletes all conversations; the history of lines and the memories stay").arg(
+                Arg::new("yes")
+                    .long("yes")
+                    .action(ArgAction::SetTrue)
+                    .help("Deletes; without it the command only says what it would delete"),
+            ),
         )
-        .subcommand(Command::new("clear").about("Deletes all conversations; lines of the history and notes stay").arg(
-            Arg::new("yes").long("yes").action(ArgAction::SetTrue).help("Without it nothing is deleted, only told"),
-        ))
         .subcommand(
             Command::new("export")
                 .about("Writes all conversations to a new file, or to standard output")
@@ -54,7 +57,7 @@ pub(super) fn definition() -> Command {
                     Arg::new("file")
                         .value_name("FILE")
                         .value_parser(value_parser!(PathBuf))
-                        .help("It ends with .jsonl or .md, and isn't there yet"),
+                        .help("A new file that ends with .jsonl or .md"),
                 )
                 .arg(
                     Arg::new("markdown")

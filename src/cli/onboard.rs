@@ -108,7 +108,7 @@ pub(super) fn definition() -> Command {
                 .value_name("PORT")
                 .action(ArgAction::Append)
                 .value_parser(clap::value_parser!(u16).range(1..))
-                .help("Looks at this port of this machine and no other; can be given more than once"),
+                .help("Looks only at this port of this machine; can be repeated"),
         )
         // The shell takes up what was written by itself.
         .arg(Arg::new("in-session").long("in-session").action(ArgAction::SetTrue).hide(true))

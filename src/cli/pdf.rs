@@ -21,7 +21,7 @@ const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {
     Command::new("pdf-text")
-        .about("Prints the text of a PDF from standard input, a form feed behind each page, within limits")
+        .about("Prints the text of a PDF from standard input, a form feed after each page, within limits")
 }
 
 /// Carries it out.

@@ -20,14 +20,12 @@ use crate::tools::{Registry, Spec};
 pub(super) fn definition() -> Command {
     let name = || Arg::new("name").value_name("NAME").required(true);
     Command::new("plugin")
-        .about("Tools that somebody else made")
+        .about("Manages tools made by others")
         .subcommand_required(true)
-        .subcommand(Command::new("list").about("Lists the plugins, their tools and how they stand"))
+        .subcommand(Command::new("list").about("Lists the plugins, their tools and their state"))
         .subcommand(
             Command::new("install")
-                .about(
-                    "Shows a plugin and, where you say yes at a terminal, installs and allows it; also after a change",
-                )
+                .about("Shows a plugin and, after your yes at a terminal, installs and allows it; also after a change")
                 .arg(
                     Arg::new("path")
                         .value_name("PATH")
@@ -36,7 +34,7 @@ pub(super) fn definition() -> Command {
                         .help("A directory with manifest.toml and programs"),
                 ),
         )
-        .subcommand(Command::new("remove").about("Removes a plugin, and what was allowed of it").arg(name()))
+        .subcommand(Command::new("remove").about("Removes a plugin and its permissions").arg(name()))
 }
 
 /// Carries it out.

@@ -33,17 +33,14 @@ pub(super) fn definition() -> Command {
     };
     let explain =
         Command::new("explain")
-            .about("Says what a command of a model would be judged, and why; runs nothing")
+            .about("Says how the policy would judge a model's command, and why; runs nothing")
             .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Answers with one JSON object"))
             .arg(Arg::new("batch").long("batch").action(ArgAction::SetTrue).conflicts_with("command").help(
                 "Reads objects like {\"command\": \"…\"} from standard input, one a line; one JSON object a line",
             ))
-            .arg(directory(
-                "workspace",
-                "The workspace, in place of the one of the config; it is the working directory too",
-            ))
-            .arg(directory("home", "The home, in place of yours; of the disk nothing is looked at then"))
-            .arg(autonomy("The autonomy, in place of the one of the config"))
+            .arg(directory("workspace", "The workspace and working directory, instead of the configured one"))
+            .arg(directory("home", "The home, instead of yours; nothing on the disk is looked at then"))
+            .arg(autonomy("The autonomy, instead of the configured one"))
             .arg(
                 Arg::new("tier")
                     .long("tier")
@@ -60,7 +57,7 @@ pub(super) fn definition() -> Command {
                     .trailing_var_arg(true)
                     .help("The command; several words are joined by spaces"),
             );
-    Command::new("policy").about("What a model may do").subcommand_required(true).subcommand(explain)
+    Command::new("policy").about("Explains what a model may do").subcommand_required(true).subcommand(explain)
 }
 
 /// Carries it out; `explicit` is what `--config` named.

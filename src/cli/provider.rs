@@ -23,12 +23,12 @@ pub(super) const QUESTION: &str = "Answer with the one word: ready";
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {
     Command::new("provider")
-        .about("The models that are configured")
+        .about("Lists and tests the configured models")
         .subcommand_required(true)
-        .subcommand(Command::new("list").about("Lists the models, where they are and where their keys come from"))
+        .subcommand(Command::new("list").about("Lists the models, their places and the sources of their keys"))
         .subcommand(
             Command::new("test")
-                .about("Puts a short question to a model: does it answer, how fast, what can it do")
+                .about("Asks a model a short question: does it answer, how fast, and what can it do")
                 .arg(Arg::new("name").value_name("NAME").required(true)),
         )
 }

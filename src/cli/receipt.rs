@@ -28,35 +28,35 @@ pub(super) fn definition() -> Command {
         .value_name("N")
         .value_parser(value_parser!(usize))
         .default_value(ROWS)
-        .help("At most so many; 50 where it isn't given");
+        .help("Prints at most N; the default is 50");
     let head = Arg::new("expect-head")
         .long("expect-head")
         .value_name("HASH")
-        .help("A hash that was noted before and must be that of a receipt");
+        .help("A hash noted earlier, which must be that of a receipt");
     let key = Arg::new("key")
         .long("key")
         .value_name("FILE")
         .value_parser(value_parser!(PathBuf))
-        .help("The verification key, where it isn't in the state directory");
+        .help("The verification key, if it isn't in the state directory");
     Command::new("receipt")
-        .about("The receipts of what tools did")
+        .about("Lists and verifies the receipts of tool calls")
         .subcommand_required(true)
         .subcommand(
             Command::new("list")
-                .about("Lists the newest receipts, the last at the end")
+                .about("Lists the newest receipts, the newest at the end")
                 .arg(limit)
-                .arg(json("The receipts as they stand in the log, one JSON object a line")),
+                .arg(json("Prints the receipts as in the log, one JSON object a line")),
         )
         .subcommand(
             Command::new("verify")
-                .about("Checks every receipt; exits 1 where one is broken, 2 at a torn end, 3 where the end is missing or can't be confirmed")
+                .about("Checks every receipt; exits with 1 if one is broken, 2 at a torn end, 3 if the end is missing or can't be confirmed")
                 .arg(head)
                 .arg(key)
                 .arg(json("Answers with one JSON object")),
         )
         .subcommand(
             Command::new("show")
-                .about("Prints a receipt, by its id or its number")
+                .about("Prints a receipt by its id or number")
                 .arg(Arg::new("id").value_name("ID").required(true)),
         )
 }

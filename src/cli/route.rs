@@ -38,8 +38,8 @@ pub(super) fn definition() -> Command {
                 .conflicts_with("line")
                 .help("Reads lines from standard input (\\n, \\t and \\\\ are escapes); one JSON object a line"),
         )
-        .arg(file("names").help("The names that resolve, one a line, in place of those of your shell"))
-        .arg(file("session").help("`alias NAME` and `function NAME` lines, in place of those of your shell"))
+        .arg(file("names").help("The names that resolve, one a line, instead of those of your shell"))
+        .arg(file("session").help("`alias NAME` and `function NAME` lines, instead of those of your shell"))
         .arg(
             Arg::new("line")
                 .value_name("LINE")

@@ -23,7 +23,7 @@ fn workspace_argument() -> Arg {
         .long("workspace")
         .value_name("DIR")
         .value_parser(clap::value_parser!(PathBuf))
-        .help("The workspace, in place of the one around the working directory")
+        .help("The workspace, instead of the one around the working directory")
 }
 
 fn count_argument(help: &'static str) -> Arg {
@@ -34,20 +34,20 @@ fn force_argument() -> Arg {
     Arg::new("force")
         .long("force")
         .action(ArgAction::SetTrue)
-        .help("Overwrites what was changed since, and keeps it as a step of its own")
+        .help("Overwrites later changes, which become a step of their own")
 }
 
 /// `undo`, as clap knows it.
 pub(super) fn undo_definition() -> Command {
     Command::new("undo")
-        .about("Takes back what a model's commands and edits changed")
+        .about("Reverts changes by a model's commands and edits")
         .arg(count_argument("How many steps; one where nothing is said"))
         .arg(
             Arg::new("file")
                 .long("file")
                 .value_name("PATH")
                 .conflicts_with("count")
-                .help("Takes one file back to before the last step that changed it"),
+                .help("Reverts one file to its state before the last step that changed it"),
         )
         .arg(force_argument())
         .arg(workspace_argument())
@@ -56,7 +56,7 @@ pub(super) fn undo_definition() -> Command {
 /// `redo`, as clap knows it.
 pub(super) fn redo_definition() -> Command {
     Command::new("redo")
-        .about("Makes steps again that were taken back")
+        .about("Applies reverted steps again")
         .arg(count_argument("How many steps; one where nothing is said"))
         .arg(force_argument())
         .arg(workspace_argument())
@@ -65,7 +65,7 @@ pub(super) fn redo_definition() -> Command {
 /// `steps`, as clap knows it.
 pub(super) fn steps_definition() -> Command {
     Command::new("steps")
-        .about("Lists what a model's commands and edits changed, step by step")
+        .about("Lists changes by a model's commands and edits, step by step")
         .arg(
             Arg::new("diff")
                 .long("diff")

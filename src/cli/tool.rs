@@ -35,14 +35,19 @@ const COLUMNS: usize = 100;
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {
     Command::new("tool")
-        .about("The model's tools")
+        .about("Lists and runs the model's tools")
         .subcommand_required(true)
-        .subcommand(Command::new("list").about("Lists the tools, with other names and where they may be used").arg(
-            Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON array, with the tools' schemas"),
-        ))
+        .subcommand(
+            Command::new("list").about("Lists the tools, with their other names and where they may be used").arg(
+                Arg::new("json")
+                    .long("json")
+                    .action(ArgAction::SetTrue)
+                    .help("Prints a JSON array with the tools' schemas"),
+            ),
+        )
         .subcommand(
             Command::new("run")
-                .about("Calls a tool as a model would: judged, asked for, written down; its result as JSON")
+                .about("Calls a tool as a model would, with policy, questions and receipts; prints its result as JSON")
                 .after_help("Exit status: 0 done, 1 failed, 2 usage, 3 denied.")
                 .arg(Arg::new("name").value_name("NAME").required(true).help("The tool, by one of its names"))
                 .arg(
@@ -52,21 +57,21 @@ pub(super) fn definition() -> Command {
                         .default_value("{}")
                         .hide_default_value(true)
                         .allow_hyphen_values(true)
-                        .help("Its arguments, a JSON object; {} where it isn't given"),
+                        .help("The tool's arguments, a JSON object; the default is {}"),
                 )
                 .arg(
                     Arg::new("workspace")
                         .long("workspace")
                         .value_name("DIR")
                         .value_parser(clap::value_parser!(PathBuf))
-                        .help("Where it works, in place of the configured workspace"),
+                        .help("Where the tool works, instead of the configured workspace"),
                 )
-                .arg(autonomy("How much is done unasked, in place of what the config says"))
+                .arg(autonomy("How much is done without asking, instead of the config's setting"))
                 .arg(
                     Arg::new("yes")
                         .long("yes")
                         .action(ArgAction::SetTrue)
-                        .help("Says yes, once, to what may be asked; never to what is blocked"),
+                        .help("Answers one question with yes; never allows a blocked call"),
                 ),
         )
 }

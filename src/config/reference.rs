@@ -16,21 +16,25 @@ use super::{Env, check, engine};
 fn limits() -> Vec<(&'static str, String, &'static str)> {
     let ms = |time: std::time::Duration| format!("{} ms", time.as_millis());
     let kib = |bytes: usize| format!("{} KiB", bytes / 1024);
-    let off = "it is stopped, told once, and off until `:config reload`";
-    let busy = "the same, for a machine that is busy";
+    let off = "it is stopped, reported once, and off until `:config reload`";
+    let busy = "the same, on a busy machine";
     vec![
-        ("a config's file", format!("{} KiB", FILE_BYTES_MAX / 1024), "it is not used; the defaults hold, readonly"),
-        ("loading it: processor time", ms(LOAD_TIME.cpu), "it is stopped; the defaults hold, readonly"),
-        ("loading it: time on the wall", ms(LOAD_TIME.wall), busy),
+        (
+            "the config file",
+            format!("{} KiB", FILE_BYTES_MAX / 1024),
+            "it isn't used; the defaults apply, with `readonly`",
+        ),
+        ("loading it: processor time", ms(LOAD_TIME.cpu), "it is stopped; the defaults apply, with `readonly`"),
+        ("loading it: elapsed time", ms(LOAD_TIME.wall), busy),
         ("its memory, hooks included", kib(MEMORY_BYTES_MAX), "the script, or the hook, ends with an error"),
         ("one call of a hook: processor time", ms(HOOK_TIME.cpu), off),
-        ("one call of a hook: time on the wall", ms(HOOK_TIME.wall), busy),
-        ("a text that a hook gives", kib(engine::TEXT_BYTES_MAX), "it is an error of the hook"),
-        ("candidates that a hook gives", engine::CANDIDATES_MAX.to_string(), "the rest is not shown"),
-        ("entries of one table", check::ENTRIES_MAX.to_string(), "the rest is ignored, and told"),
+        ("one call of a hook: elapsed time", ms(HOOK_TIME.wall), busy),
+        ("a text that a hook returns", kib(engine::TEXT_BYTES_MAX), "it counts as an error of the hook"),
+        ("candidates that a hook returns", engine::CANDIDATES_MAX.to_string(), "the rest is not shown"),
+        ("entries of one table", check::ENTRIES_MAX.to_string(), "the rest is ignored and reported"),
         ("a text of a setting", kib(check::TEXT_BYTES_MAX), "it is refused"),
         ("a name or a word", format!("{} bytes", check::WORD_BYTES_MAX), "it is refused"),
-        ("problems that are told", PROBLEMS_MAX.to_string(), "the rest is counted"),
+        ("reported problems", PROBLEMS_MAX.to_string(), "the rest is counted"),
     ]
 }
 

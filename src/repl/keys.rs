@@ -1,4 +1,4 @@
-//! The keys, as one table: what they do in the editor, and what the README says of them.
+//! The keys, as one table: their events in the editor, and their help in `docs/keys.md`.
 
 use reedline::{
     EditCommand, EditMode, Emacs, KeyCode, KeyModifiers, Keybindings, ReedlineEvent, Vi, default_emacs_keybindings,
@@ -15,7 +15,7 @@ pub const FLIP: &str = "flip";
 
 /// One key of ours.
 pub struct Key {
-    /// The key as the README writes it.
+    /// The key as the documents write it.
     pub name: &'static str,
     /// What it does.
     pub help: &'static str,

@@ -1,4 +1,4 @@
-//! The meta commands: one table that gives parsing, help, completion and the README's reference.
+//! The meta commands: one table that gives parsing, help, completion and `docs/meta-commands.md`.
 
 /// What a meta command's first argument may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

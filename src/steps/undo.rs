@@ -238,7 +238,7 @@ impl Steps {
         Ok(TakenBack { steps, files, left, kept_in, unseen })
     }
 
-    /// Caches, other file systems and directories that can't be read. Git's own and credentials are told in the README.
+    /// Caches, other file systems and directories that can't be read. `docs/undo.md` names git's own files and credentials.
     fn unseen(&self) -> Vec<(PathBuf, Why)> {
         let skipped = self.store.table().map(|(table, _)| table.skipped).unwrap_or_default();
         let is_one = |why: Why| matches!(why, Why::Cache | Why::Mount | Why::Closed);

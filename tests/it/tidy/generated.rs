@@ -16,7 +16,7 @@ use clap::{Arg, ArgAction, Command};
 use reedclaw::cli::command::definition;
 use reedclaw::config;
 use reedclaw::repl::keys::KEYS;
-use reedclaw::repl::meta::METAS;
+use reedclaw::repl::meta::{Group, METAS};
 use reedclaw::turn::schema::KEYWORDS;
 use serde_json::Value;
 
@@ -87,11 +87,15 @@ fn keys() -> String {
 }
 
 fn meta_commands() -> String {
-    let mut text = String::from("| command | effect |\n|---|---|\n");
-    for meta in &METAS {
-        let names: Vec<String> = meta.names.iter().map(|name| format!(":{name}")).collect();
-        let usage = format!("{} {}", names.join(" "), meta.usage);
-        let _ = writeln!(text, "| `{}` | {} |", cell(usage.trim()), cell(meta.help));
+    let mut text = String::new();
+    for group in Group::ALL {
+        let _ = write!(text, "## {}\n\n| command | effect |\n|---|---|\n", group.heading());
+        for meta in METAS.iter().filter(|meta| meta.group == group) {
+            let names: Vec<String> = meta.names.iter().map(|name| format!(":{name}")).collect();
+            let usage = format!("{} {}", names.join(" "), meta.usage);
+            let _ = writeln!(text, "| `{}` | {} |", cell(usage.trim()), cell(meta.help));
+        }
+        text.push('\n');
     }
     text
 }
