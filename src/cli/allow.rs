@@ -42,13 +42,13 @@ pub(super) fn definition() -> Command {
         .subcommand(
             Command::new("export")
                 .about("Writes them to a new file: {\"allowedCommands\": […]}")
-                .arg(file("It isn't there yet"))
+                .arg(file("A new file"))
                 .arg(workspace()),
         )
         .subcommand(
             Command::new("import")
                 .about("Adds the commands of such a file that may be allowed with the programs of this machine; asks first")
-                .arg(file("What export wrote"))
+                .arg(file("A file written by `export`"))
                 .arg(Arg::new("yes").long("yes").action(ArgAction::SetTrue).help("Adds them without a question"))
                 .arg(workspace()),
         )

@@ -41,7 +41,7 @@ fn force_argument() -> Arg {
 pub(super) fn undo_definition() -> Command {
     Command::new("undo")
         .about("Reverts changes by a model's commands and edits")
-        .arg(count_argument("How many steps; one where nothing is said"))
+        .arg(count_argument("The number of steps; the default is one"))
         .arg(
             Arg::new("file")
                 .long("file")
@@ -57,7 +57,7 @@ pub(super) fn undo_definition() -> Command {
 pub(super) fn redo_definition() -> Command {
     Command::new("redo")
         .about("Applies reverted steps again")
-        .arg(count_argument("How many steps; one where nothing is said"))
+        .arg(count_argument("The number of steps; the default is one"))
         .arg(force_argument())
         .arg(workspace_argument())
 }

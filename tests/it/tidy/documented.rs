@@ -58,6 +58,24 @@ fn first_documents_are_short() {
 }
 
 #[test]
+fn files_of_the_debian_package_are_there() {
+    let text = fs::read_to_string(root().join("Cargo.toml")).expect("Cargo.toml");
+    let manifest: toml::Table = text.parse().expect("a manifest");
+    let assets = manifest["package"]["metadata"]["deb"]["assets"].as_array().expect("assets");
+    let sources = assets.iter().filter_map(|asset| asset[0].as_str()).filter(|source| !source.starts_with("target/"));
+    let is_there = |source: &str| match source.strip_suffix("*.md") {
+        Some(folder) => root().join(folder).is_dir(),
+        None => root().join(source).is_file(),
+    };
+    let all: Vec<String> = sources.map(str::to_owned).collect();
+    assert!(all.len() >= 8, "{all:?}");
+    hold(
+        "assets of the package that aren't there",
+        &all.into_iter().filter(|source| !is_there(source)).collect::<Vec<_>>(),
+    );
+}
+
+#[test]
 fn the_minimum_rust_is_the_manifests() {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("Cargo.toml");
     let version = manifest.lines().find_map(|line| line.strip_prefix("rust-version = ")).expect("a rust-version");

@@ -183,7 +183,7 @@ fn usage(command: &Command) -> String {
 
 pub(super) fn usage_after(command: &Command, words: &str) -> String {
     let mut usage = words.to_owned();
-    for argument in command.get_arguments().filter(|argument| argument.is_positional()) {
+    for argument in command.get_positionals().filter(|argument| !argument.is_hide_set()) {
         let name = value(argument).unwrap_or_else(|| argument.get_id().to_string());
         let _ = if argument.is_required_set() { write!(usage, " {name}") } else { write!(usage, " [{name}]") };
     }
