@@ -16,7 +16,8 @@ const SERVER_LONGEST: Duration = Duration::from_secs(60);
 pub(super) fn delay(fault: &Fault, tries: u32, random: u64, now_unix_ms: i64) -> Option<Duration> {
     let wish = match fault {
         Fault::RateLimited { retry_after, .. } | Fault::Server { retry_after, .. } => retry_after.as_deref(),
-        Fault::ClosedEarly => None,
+        // Nothing of the answer was shown before it broke off, or it wouldn't be asked for again.
+        Fault::ClosedEarly | Fault::Cut => None,
         _ => return None,
     };
     #[expect(clippy::cast_precision_loss, reason = "a fraction needs no more bits")]
@@ -100,7 +101,7 @@ mod tests {
         assert_eq!(ms(&limited(Some("soon")), 0, 0), Some(250));
         assert_eq!(ms(&Fault::ClosedEarly, 0, 0), Some(250));
         assert_eq!(ms(&Fault::Refused, 0, 0), None);
-        assert_eq!(ms(&Fault::Cut, 0, 0), None);
+        assert_eq!(ms(&Fault::Cut, 0, 0), Some(250));
     }
 
     #[test]

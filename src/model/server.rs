@@ -83,7 +83,7 @@ impl Server {
         *without != before
     }
 
-    /// Asks once. `has_begun` becomes true with the first piece.
+    /// Asks once. `has_begun` becomes true with the first piece of text.
     fn once(
         &self,
         endpoint: &Endpoint,
@@ -113,7 +113,8 @@ impl Server {
                 }
                 Err(error) => break Err(error.fault),
             };
-            (flows, *has_begun) = (true, true);
+            // Thoughts are no part of an answer, and a call that broke off was never made.
+            (flows, *has_begun) = (true, *has_begun || matches!(event, ChatEvent::Text(_)));
             sink.event(event);
         };
         sink.cancel().attach(None);
