@@ -309,6 +309,10 @@ return {
     -- true or false: `http` may reach this machine and private networks. `false`: public addresses only, for what
     -- listens on yours often takes any caller for you.
     http_allow_private = false,
+    -- "auto", "core" or "all": which tools the model is told of. "core": shell, file_read, file_write, edit_replace_exact and
+    -- search_text, and those of plugins. "auto": the core for windows up to 16384 tokens and for models on this machine, which do better with
+    -- few; else all but those that another one replaces. A list in `tools_allow` counts as "all" of it.
+    set = "auto",
   },
 
   -- The only tools that a model has, by channel; names as `reedclaw tool list` has them. Default: all. {} is none.

@@ -9,7 +9,7 @@ use super::recorder::Recorder;
 use super::secrets::{Finding, Secrets};
 use crate::model::{Cancel, ChatEvent, Crossing, ModelError, Response, Sending, Sink};
 use crate::proto::{Event, Failure};
-use crate::turn::{Hidden, Settling};
+use crate::turn::{Hidden, Settling, may_begin_call};
 
 /// What a question needs to be asked.
 pub(super) struct Parts<'a> {
@@ -42,6 +42,10 @@ pub(super) struct Asked<'a> {
     pub(super) person: &'a mut dyn Person,
     consents: &'a mut BTreeMap<String, bool>,
     bytes_max: usize,
+    /// Text that may turn out to be a call, which nobody is shown.
+    held: String,
+    /// Whether calls may be written as text, so that such text is held back.
+    pub(super) holds_calls: bool,
     /// Tools ran since the last piece: the next one begins a paragraph.
     pub(super) is_between_rounds: bool,
     /// The answer was stopped for its length.
@@ -64,6 +68,8 @@ impl<'a> Asked<'a> {
             person,
             consents,
             bytes_max,
+            held: String::new(),
+            holds_calls: false,
             is_between_rounds: false,
             is_too_long: false,
         }
@@ -75,6 +81,36 @@ impl<'a> Asked<'a> {
         let settled = self.settling.push(&self.secrets.redactor, &piece);
         (self.sink)(Event::Text(piece));
         self.keep(settled);
+    }
+
+    /// Takes a piece of the answer as it comes: what may be a call is held back, from the beginning of its line.
+    fn arrived(&mut self, piece: &str) {
+        self.held.push_str(piece);
+        let starts = std::iter::once(0).chain(memchr::memchr_iter(b'\n', self.held.as_bytes()).map(|at| at + 1));
+        let begun = starts.filter(|at| self.holds_calls && may_begin_call(&self.held[*at..])).min();
+        let shown: String = self.held.drain(..begun.unwrap_or(self.held.len())).collect();
+        self.show(shown);
+    }
+
+    /// Shows what was held back: it is no call.
+    pub(super) fn release(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        self.show(held);
+    }
+
+    /// Drops what was held back: it is a call.
+    pub(super) fn drop_held(&mut self) {
+        self.held.clear();
+    }
+
+    fn show(&mut self, piece: String) {
+        if piece.is_empty() {
+            return;
+        }
+        if std::mem::take(&mut self.is_between_rounds) && !self.text.trim_end().is_empty() {
+            self.piece("\n\n".to_owned());
+        }
+        self.piece(piece);
     }
 
     fn keep(&mut self, (piece, hidden): (String, Vec<Hidden>)) {
@@ -110,13 +146,10 @@ impl Sink for Asked<'_> {
     fn event(&mut self, event: ChatEvent) {
         match event {
             ChatEvent::Text(piece) => {
-                if std::mem::take(&mut self.is_between_rounds) && !self.text.trim_end().is_empty() {
-                    self.piece("\n\n".to_owned());
-                }
                 // An answer that comes whole is cut like one that comes in pieces.
-                let room = self.bytes_max.saturating_sub(self.text.len());
+                let room = self.bytes_max.saturating_sub(self.text.len() + self.held.len());
                 let fits = piece.len() <= room;
-                self.piece(if fits { piece } else { piece[..piece.floor_char_boundary(room)].to_owned() });
+                self.arrived(if fits { &piece } else { &piece[..piece.floor_char_boundary(room)] });
                 if !fits && !std::mem::replace(&mut self.is_too_long, true) {
                     self.cancel.cancel();
                 }

@@ -18,7 +18,7 @@ use crate::proto::Event;
 use crate::proto::action::{Action, Decision, Risk};
 use crate::proto::tool::{Answer, Fate, FileChange, Outcome, Overdue, Question, Step, ToolError, ToolEvent};
 use crate::steps::Steps;
-use crate::tools::{Limits, Memory, Place, Registry, Replies, Spill, Work, changed_by_person, taken};
+use crate::tools::{Limits, Memory, Place, Registry, Replies, Spill, ToolSet, Work, changed_by_person, taken};
 
 /// Commands that a person may put in place of a proposed one, one after the other, before it counts as no.
 const EDITS_MAX: usize = 20;
@@ -27,6 +27,8 @@ const USED_MAX: usize = 50;
 /// How long after a change of ours a copy is made: what changed within a tick of file systems' clocks before the copy, or since,
 /// counts as somebody else's change.
 const OWN_CHANGES: Duration = Duration::from_millis(15);
+/// The fact that names arguments which were left out.
+const LEFT_OUT: &str = "unknown_arguments_ignored";
 /// Files that an intent names.
 const INTENT_PATHS_MAX: usize = 5;
 
@@ -48,6 +50,8 @@ pub struct HandsOptions {
     pub steps: Option<Steps>,
     /// Whether what calls change can be undone.
     pub has_undo: bool,
+    /// Which tools a model is told of.
+    pub tool_set: ToolSet,
 }
 
 /// Tools, and the gate in front of them, in one workspace.
@@ -62,6 +66,8 @@ pub struct Hands {
     pub(super) is_again: bool,
     /// Paths that calls were about, the newest last.
     used: Vec<PathBuf>,
+    /// The last call only looked at something.
+    has_only_looked: bool,
 }
 
 impl Hands {
@@ -69,7 +75,15 @@ impl Hands {
     #[must_use]
     pub fn new(mut options: HandsOptions) -> Self {
         let keeper = Keeper::new(options.steps.take(), options.has_undo);
-        Self { options, has_edited: false, keeper, changed_at: None, is_again: false, used: Vec::new() }
+        Self {
+            options,
+            has_edited: false,
+            keeper,
+            changed_at: None,
+            is_again: false,
+            used: Vec::new(),
+            has_only_looked: false,
+        }
     }
 
     /// The gate.
@@ -94,19 +108,24 @@ impl Hands {
         self.keeper.look_ahead();
     }
 
+    /// Whether the last call only looked at something.
+    pub(super) fn has_only_looked(&self) -> bool {
+        self.has_only_looked
+    }
+
     /// Whether there are any; the config may leave none.
     pub fn has_tools(&self) -> bool {
         self.options.registry.specs().next().is_some()
     }
 
     /// The tools as a model is told of them.
-    pub(super) fn tools(&self) -> Vec<Tool> {
+    pub(super) fn tools(&self, is_small: bool, can_ask: bool) -> Vec<Tool> {
         let tool = |spec: &crate::tools::Spec| Tool {
             name: spec.name.clone(),
             description: spec.description.clone(),
             schema: spec.told(),
         };
-        self.options.registry.specs().map(tool).collect()
+        self.options.registry.offered(self.options.tool_set, is_small, can_ask).map(tool).collect()
     }
 
     /// Takes a call from wish to result: judged, asked for where it must be, run, and written down. Each step is told.
@@ -119,6 +138,7 @@ impl Hands {
         sink: &mut dyn FnMut(Event),
     ) -> Outcome {
         let started = Instant::now();
+        self.has_only_looked = true;
         let mut logged = Logged { tool: "?".to_owned(), conversation };
         let mut outcome = self.carried_out(wish, conversation, cancel, person, &mut |event| {
             if let Event::Tool(event) = &event {
@@ -200,10 +220,11 @@ impl Hands {
                 gate.turn_away(&wish.name, &wish.arguments, conversation, &mut outcome);
                 outcome
             };
-            let Judged { ticket, intent, refusal } = match self.judged(wish, &wanted, conversation, person.can_ask()) {
-                Ok(judged) => judged,
-                Err(error) => return turned_away(&self.options.gate, error.into()),
-            };
+            let Judged { ticket, intent, refusal, left_out } =
+                match self.judged(wish, &wanted, conversation, person.can_ask()) {
+                    Ok(judged) => judged,
+                    Err(error) => return turned_away(&self.options.gate, error.into()),
+                };
             let (id, tool) = (wish.id.clone(), ticket.call().tool.clone());
             let tell = |step| Event::Tool(Box::new(ToolEvent { id: id.clone(), tool: tool.clone(), step }));
             if revision.chosen.is_none() {
@@ -244,7 +265,7 @@ impl Hands {
             };
             return match done {
                 Ok(outcome) if wants_terminal(&outcome) => self.offer_own_shell(call, outcome, person, sink),
-                Ok(outcome) => revision.told(outcome, &call.changes),
+                Ok(outcome) => left_out_said(revision.told(outcome, &call.changes), &left_out),
                 Err(refused) => {
                     let why = refused.error.as_ref().map(|it| it.message.clone()).unwrap_or_default();
                     sink(tell(Step::Denied { why }));
@@ -275,7 +296,8 @@ impl Hands {
         let cwd = plan.cwd.unwrap_or_else(|| root.path().to_owned());
         let (action, preview, changes) = (plan.action, plan.preview, plan.changes);
         let call = Call { tool, arguments, action, preview, changes, conversation, needs: Vec::new() };
-        Ok(Judged { ticket: gate.judge(call, &cwd, can_ask), intent, refusal: plan.refusal })
+        let (refusal, left_out) = (plan.refusal, plan.left_out);
+        Ok(Judged { ticket: gate.judge(call, &cwd, can_ask), intent, refusal, left_out })
     }
 
     /// What follows from the verdict; the person is asked where it says so.
@@ -349,6 +371,7 @@ impl Hands {
         sink: &mut dyn FnMut(Event),
     ) -> Result<Outcome, Box<Outcome>> {
         let is_edit = !ticket.call().changes.is_empty();
+        self.has_only_looked = matches!(ticket.call().action, Action::Read { .. } | Action::List { .. });
         // What changes on a copy is looked at there.
         let has_copy = self.options.gate.has_copy(ticket.call());
         let (ticket, kept) = if has_copy { (ticket, Kept::Nothing) } else { self.kept(ticket, person, sink)? };
@@ -424,6 +447,7 @@ impl Hands {
             let why = "only a command can run in the user's shell";
             return Err(Box::new(self.options.gate.refuse(ticket, "no", why)));
         };
+        self.has_only_looked = false;
         let (ticket, kept) = self.kept(ticket, person, sink)?;
         let permit = self.options.gate.admit(ticket, approver)?;
         let mut outcome = person
@@ -569,6 +593,13 @@ struct Judged {
     intent: String,
     /// Why it can't be done, for a model that may know.
     refusal: Option<Outcome>,
+    /// Arguments that its tool doesn't have.
+    left_out: Vec<String>,
+}
+
+/// Names the arguments that were left out.
+fn left_out_said(outcome: Outcome, names: &[String]) -> Outcome {
+    if names.is_empty() { outcome } else { outcome.with(LEFT_OUT, names.join(", ")) }
 }
 
 /// Waits for a moment that is near, if it hasn't come.

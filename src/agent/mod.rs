@@ -25,23 +25,25 @@ mod person;
 mod purse;
 mod recorder;
 mod remember;
+mod repeats;
 mod rounds;
 mod scribe;
 mod secrets;
 #[cfg(test)]
 mod tests;
 mod title;
+mod worded;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::log::{self, Level};
 use crate::model::{
-    Countable, Item, Metadata, Mock, Models, Provider, Reach, Request, Response, Spec, StopReason, Task, ToolCall,
-    ToolResult,
+    Capabilities, Countable, Item, Metadata, Mock, Models, Provider, Reach, Request, Response, Spec, StopReason, Task,
+    ToolCall, ToolResult,
 };
 use crate::money::{Budget, Prices};
-use crate::proto::{CommandOutcome, Event, Failure, FailureKind};
+use crate::proto::{CommandOutcome, Event, Failure, FailureKind, Message};
 use crate::store::ConversationId;
 use crate::turn::{self, Conversation, Scale};
 
@@ -66,6 +68,9 @@ use secrets::Secrets;
 const LONG_CHARS: usize = 64_000;
 /// A first question up to which nobody asks the server how much it reads at once.
 const SHORT_BYTES: usize = 2_000;
+
+/// Tokens that a small window has at most.
+const SMALL_WINDOW: u64 = 16_384;
 
 /// Bytes of tool results of earlier questions that go with the next one; the oldest leave first.
 const TRAIL_BYTES_MAX: usize = 64 * 1024;
@@ -322,14 +327,13 @@ impl Agent {
         let Prompts { tools: tool_prompt, commands: command_prompt } = &self.prompts;
         let (messages, notices) = self.conversation.messages_for(question);
         notices.into_iter().for_each(|notice| sink(Event::Notice(notice)));
-        let length = messages.iter().map(|message| message.content.len()).sum::<usize>();
-        let hints = (length > LONG_CHARS).then(|| "long".to_owned()).into_iter().collect();
-        let metadata = Metadata { task: Task::of_question(question), hints };
+        let metadata = Metadata { task: Task::of_question(question), hints: hints(&messages) };
         let mut request = Request { metadata, ..Request::of(&messages) };
         drop(messages);
         with_trails(&mut request, &self.trails);
         let hands = self.hands.as_mut().filter(|_| has_tools);
-        request.tools = hands.as_ref().map(|hands| hands.tools()).unwrap_or_default();
+        let is_small = is_small(&provider.capabilities());
+        request.tools = hands.as_ref().map(|it| it.tools(is_small, person.can_ask())).unwrap_or_default();
         let sent = request.question().to_owned();
         let conversation = record.recorder.conversation().map(|id| id.0);
         self.purse.begin_turn();
@@ -356,6 +360,7 @@ impl Agent {
             command_prompt,
             tool_prompt,
             conversation,
+            is_small,
         };
         let Turned { end, trail, has_no_tools, counted } = turn.run(request);
         let learnt = self.learnt.entry(provider.name().to_owned()).or_default();
@@ -530,9 +535,16 @@ fn close(
     mut record: Record<'_>,
 ) {
     match end {
+        Ok(response) if text.trim().is_empty() => {
+            let message = shortfall(&response).unwrap_or("the model gave no answer");
+            let hint = "ask in another way, or another model".to_owned();
+            let failure = Failure { kind: FailureKind::Unavailable, message: message.to_owned(), hint };
+            close(conversation, Err(Broken::Failed(failure)), (text, kept), sink, record);
+        }
         Ok(response) => {
             conversation.answered(kept);
-            if let Some(notice) = shortfall(&text, &response) {
+            if let Some(notice) = shortfall(&response) {
+                let notice = format!("[model] {notice}");
                 sink(Event::Notice(notice));
             }
             record.keep(sink, |it| it.finished(Ending::Answered));
@@ -618,13 +630,23 @@ fn keep_trail(trails: &mut Vec<(String, Vec<Item>)>, question: String, mut trail
     }
 }
 
+/// The words by which a router may choose.
+fn hints(messages: &[Message]) -> BTreeSet<String> {
+    let length = messages.iter().map(|message| message.content.len()).sum::<usize>();
+    (length > LONG_CHARS).then(|| "long".to_owned()).into_iter().collect()
+}
+
+/// Whether a model is to be told little: its window is small, or it runs on this machine.
+fn is_small(capabilities: &Capabilities) -> bool {
+    capabilities.reach == Reach::Machine || capabilities.context_tokens.is_some_and(|tokens| tokens <= SMALL_WINDOW)
+}
+
 /// What an answer that ended well still lacks.
-fn shortfall(text: &str, response: &Response) -> Option<String> {
+fn shortfall(response: &Response) -> Option<&'static str> {
     match response.stop.reason {
-        StopReason::Length => Some("[model] the answer stopped at the server's limit of tokens".to_owned()),
-        StopReason::Filtered => Some("[model] the server's content filter stopped the answer".to_owned()),
-        StopReason::ContextFull => Some("[model] the answer stopped because the model's context is full".to_owned()),
-        _ if text.trim().is_empty() => Some("[model] the answer is empty".to_owned()),
+        StopReason::Length => Some("the answer stopped at the server's limit of tokens"),
+        StopReason::Filtered => Some("the server's content filter stopped the answer"),
+        StopReason::ContextFull => Some("the answer stopped because the model's context is full"),
         _ => None,
     }
 }

@@ -8,13 +8,31 @@ use super::asked::Asked;
 use super::compact::estimated;
 use super::hands::Hands;
 use super::recorder::PastCall;
+use super::repeats::Repeats;
 use super::scribe::{Counted, Shorter};
-use crate::model::{Fault, Item, ModelError, Provider, Request, Response, ToolCall, ToolResult};
+use super::worded::worded;
+use crate::model::{Fault, Item, ModelError, Provider, Request, Response, StopReason, ToolCall, ToolResult};
 use crate::proto::tool::{Outcome, ToolError};
 use crate::proto::{Event, Failure, FailureKind, Usage};
+use crate::turn::{Reading, read_calls, whole_files};
 
 /// Calls that one answer may make; a model that makes more has lost its way.
 const CALLS_MAX: usize = 32;
+/// Calls that failed before a model is offered to write whole files as text.
+const FAILED_CALLS: usize = 2;
+
+/// What follows the last message if an answer was empty.
+const ANSWER: &str = "\n\n[Answer the question, or call a tool.]";
+/// The same, for a model that may call none.
+const ANSWER_IN_WORDS: &str = "\n\n[No tools can be called now. Answer the question in words.]";
+/// What follows the last message if an answer looked like a call.
+const UNCLEAR: &str = "\n\n[Your last answer looked like a tool call, but it could not be read. Call the tool with a JSON \
+                       object of its arguments, or answer in words.]";
+/// What follows the result of a last call.
+const NO_MORE: &str = "\n[No more tools can be called for this question. Answer now with what you have.]";
+/// What follows the result of a call that failed again.
+const WHOLE_FILES: &str = "\n[To change a file without a tool call, write its path on a line of its own, and after it the \
+                           whole new file in a block of ``` code.]";
 
 /// Why a turn ended without a whole answer.
 pub(super) enum Broken {
@@ -35,6 +53,8 @@ pub(super) struct Turn<'t, 'a, 's> {
     pub(super) command_prompt: &'t str,
     pub(super) tool_prompt: &'t str,
     pub(super) conversation: Option<i64>,
+    /// Whether the model reads little at once, or is on this machine.
+    pub(super) is_small: bool,
 }
 
 /// What a turn left behind.
@@ -48,106 +68,215 @@ pub(super) struct Turned {
     pub(super) counted: Option<Counted>,
 }
 
+/// How far a turn is.
+#[derive(Default)]
+struct Progress {
+    rounds: usize,
+    repeats: Repeats,
+    /// The model was asked once more, because an answer held nothing.
+    was_asked_again: bool,
+    failed_calls: usize,
+    has_no_tools: bool,
+    /// Where the question's calls begin.
+    question_at: usize,
+    counted: Option<Counted>,
+}
+
 impl Turn<'_, '_, '_> {
     /// Asks until the answer is text.
     pub(super) fn run(mut self, mut request: Request) -> Turned {
-        let mut question_at = request.messages.len();
-        let mut counted = None;
-        let mut seen: Vec<(String, usize)> = Vec::new();
-        let mut rounds = 0;
-        let mut has_no_tools = false;
+        let mut progress = Progress { question_at: request.messages.len(), ..Progress::default() };
         let end = loop {
-            self.make_ready(&mut request, &mut question_at, counted);
+            self.make_ready(&mut request, &mut progress);
             let end = self.provider.chat(&request, self.asked);
+            let wanted = match &end {
+                Ok(response) if !self.asked.is_too_long => self.wanted(&request, response, &progress),
+                _ => Wanted::Nothing,
+            };
+            match wanted {
+                Wanted::Calls(..) => self.asked.drop_held(),
+                _ => self.asked.release(),
+            }
             self.asked.settle(&end);
             let response = match end {
                 _ if self.asked.is_too_long => break Err(too_long(self.limits)),
-                Ok(response) => {
-                    let read = response.usage.as_ref().map(Usage::total_in).filter(|tokens| *tokens > 0);
-                    counted = read.map(|tokens| Counted { tokens, estimated: estimated(&request) }).or(counted);
-                    response
-                }
-                Err(error)
-                    if matches!(error.fault, Fault::ContextOverflow { .. })
-                        && let Some(before) =
-                            self.shorter.shorten_refused(self.provider, estimated(&request), self.asked) =>
-                {
-                    question_at = replace_start(&mut request, question_at, before);
-                    continue;
-                }
-                Err(error) if self.lacks_tools(&request, &error) => {
-                    has_no_tools = self.go_without_tools(&mut request, &error);
-                    continue;
-                }
-                Err(error) if error.fault == Fault::Cancelled => break Err(Broken::Cancelled),
-                Err(error) => break Err(Broken::Failed(error.to_failure())),
+                Ok(response) => response,
+                Err(error) => match self.mended(&error, &mut request, &mut progress) {
+                    Ok(()) => continue,
+                    Err(broken) => break Err(broken),
+                },
             };
-            let Response { text, state, .. } = &response;
-            let calls = &distinct(&response);
-            let Some(hands) = self.hands.as_deref_mut().filter(|_| !calls.is_empty() && !request.tools.is_empty())
-            else {
-                break Ok(response);
-            };
-            let called = Item::Assistant { text: text.clone(), calls: calls.clone(), state: state.clone() };
-            request.messages.push(called);
-            rounds += 1;
-            let is_last = rounds >= self.limits.rounds_max;
-            for (number, call) in calls.iter().enumerate() {
-                let outcome = if number < CALLS_MAX {
-                    carry_out(hands, call, self.conversation, self.asked)
-                } else {
-                    ToolError::new("too-many", format!("more than {CALLS_MAX} calls in one answer"), "").into()
-                };
-                request.messages.push(result(call, &outcome, is_last));
-                note(&mut seen, call, &outcome);
+            let read = response.usage.as_ref().map(Usage::total_in).filter(|tokens| *tokens > 0);
+            let counted = read.map(|tokens| Counted { tokens, estimated: estimated(&request) });
+            progress.counted = counted.or(progress.counted);
+            match wanted {
+                Wanted::Nothing => break Ok(response),
+                Wanted::Again(words) if !std::mem::replace(&mut progress.was_asked_again, true) => {
+                    append(&mut request, words);
+                    self.asked.is_between_rounds = true;
+                }
+                Wanted::Again(_) => break Err(no_answer(&response)),
+                Wanted::Calls(text, calls) => {
+                    // Calls that were written as text are in no state that goes back.
+                    let state = response.state.filter(|_| !response.calls.is_empty());
+                    request.messages.push(Item::Assistant { text, calls: calls.clone(), state });
+                    if let Err(broken) = self.carry_out_all(&calls, &mut request, &mut progress) {
+                        break Err(broken);
+                    }
+                }
             }
-            check(hands, self.conversation, self.asked, &mut request);
-            if self.asked.cancel.is_cancelled() {
-                break Err(Broken::Cancelled);
-            }
-            if seen.iter().any(|(_, times)| *times >= self.limits.repeats_max) {
-                break Err(repeats(self.limits));
-            }
-            if is_last {
-                let notice =
-                    format!("[tools] {rounds} rounds of tools are the limit: the model is asked to answer now");
-                (self.asked.sink)(Event::Notice(notice));
-                request.tools.clear();
-            }
-            self.asked.is_between_rounds = true;
         };
-        let trail = request.messages.split_off(question_at.min(request.messages.len()));
-        Turned { end, trail, has_no_tools, counted }
+        let trail = request.messages.split_off(progress.question_at.min(request.messages.len()));
+        Turned { end, trail, has_no_tools: progress.has_no_tools, counted: progress.counted }
     }
 
-    /// Hides secrets in a request, and shortens one that is about to be too long for the model.
-    fn make_ready(&mut self, request: &mut Request, question_at: &mut usize, counted: Option<Counted>) {
+    /// Gets a request ready to be sent: without secrets, and short enough.
+    fn make_ready(&mut self, request: &mut Request, progress: &mut Progress) {
         self.asked.secrets.hide_in(request);
         if let Some(told) = self.asked.secrets.take_told() {
             (self.asked.sink)(Event::Notice(told));
         }
         let tokens = estimated(request);
-        if let Some(counted) = counted
+        if let Some(counted) = progress.counted
             && self.shorter.is_due(counted, tokens)
             && let Some(before) = self.shorter.shorten(self.provider, counted, tokens, self.asked)
         {
-            *question_at = replace_start(request, *question_at, before);
+            progress.question_at = replace_start(request, progress.question_at, before);
+        }
+        self.asked.holds_calls = !request.tools.is_empty();
+    }
+
+    /// Changes a request that was refused so that it may be sent again.
+    fn mended(&mut self, error: &ModelError, request: &mut Request, progress: &mut Progress) -> Result<(), Broken> {
+        if matches!(error.fault, Fault::ContextOverflow { .. })
+            && let Some(before) = self.shorter.shorten_refused(self.provider, estimated(request), self.asked)
+        {
+            progress.question_at = replace_start(request, progress.question_at, before);
+            return Ok(());
+        }
+        if self.lacks_tools(request, error) {
+            progress.has_no_tools = self.without_tools(request, error);
+            return Ok(());
+        }
+        Err(match error.fault {
+            Fault::Cancelled => Broken::Cancelled,
+            _ => Broken::Failed(error.to_failure()),
+        })
+    }
+
+    /// Goes on without tools; gives whether the model has none at all. If only room is missing, the next question may have it.
+    fn without_tools(&mut self, request: &mut Request, error: &ModelError) -> bool {
+        let is_full = matches!(error.fault, Fault::ContextOverflow { .. });
+        let why = if is_full { "has no room for tools" } else { "takes no tools" };
+        // A small window has no room with each question: to say so once is enough.
+        if !is_full || self.roomless.insert(error.model.clone()) {
+            (self.asked.sink)(Event::Notice(proposes_instead(&error.model, why)));
+        }
+        request.tools.clear();
+        self.hands = None;
+        swap_prompt(request, self.tool_prompt, self.command_prompt);
+        !is_full
+    }
+
+    /// What an answer asks for.
+    fn wanted(&self, request: &Request, response: &Response, progress: &Progress) -> Wanted {
+        let is_last = progress.rounds >= self.limits.rounds_max;
+        // To ask again would end the same.
+        if matches!(response.stop.reason, StopReason::Filtered | StopReason::ContextFull) && response.calls.is_empty() {
+            return Wanted::Nothing;
+        }
+        let Some(hands) = self.hands.as_deref().filter(|_| !is_last) else {
+            let is_silent = response.text.trim().is_empty();
+            return if is_silent { Wanted::Again(ANSWER_IN_WORDS) } else { Wanted::Nothing };
+        };
+        let calls = distinct(response);
+        if !calls.is_empty() {
+            return Wanted::Calls(response.text.clone(), calls);
+        }
+        match read_calls(&response.text, &|name| hands.registry().is_tool(name)) {
+            Reading::Calls(words, written) => {
+                let begun = request.messages.len();
+                let call = |(number, it): (usize, crate::turn::WrittenCall)| ToolCall {
+                    id: format!("text-{begun}-{number}"),
+                    name: it.name,
+                    arguments: it.arguments,
+                };
+                Wanted::Calls(words, written.into_iter().enumerate().map(call).collect())
+            }
+            Reading::Unclear => Wanted::Again(UNCLEAR),
+            Reading::Words if response.text.trim().is_empty() => {
+                Wanted::Again(if request.tools.is_empty() { ANSWER_IN_WORDS } else { ANSWER })
+            }
+            Reading::Words if progress.failed_calls >= FAILED_CALLS => {
+                let begun = request.messages.len();
+                let call = |(number, (path, content)): (usize, (String, String))| ToolCall {
+                    id: format!("file-{begun}-{number}"),
+                    name: "file_write".to_owned(),
+                    arguments: serde_json::json!({"path": path, "content": content}).to_string(),
+                };
+                let files = whole_files(&response.text);
+                if files.is_empty() || !hands.registry().is_tool("file_write") {
+                    return Wanted::Nothing;
+                }
+                Wanted::Calls(response.text.clone(), files.into_iter().enumerate().map(call).collect())
+            }
+            Reading::Words => Wanted::Nothing,
         }
     }
 
-    /// Takes the tools out of a request that a server refused because of them; returns whether the model takes none at all.
-    fn go_without_tools(&mut self, request: &mut Request, error: &ModelError) -> bool {
-        // If only the room is missing, the next question may have it.
-        let is_full = matches!(error.fault, Fault::ContextOverflow { .. });
-        let why = if is_full { "has no room for tools" } else { "takes no tools" };
-        let model = &error.model;
-        // A small window has no room with each question: one notice is enough.
-        if !is_full || self.roomless.insert(model.clone()) {
-            (self.asked.sink)(Event::Notice(proposes_instead(model, why)));
+    /// Carries out the calls of one answer, and gets the request ready for the next.
+    fn carry_out_all(
+        &mut self,
+        calls: &[ToolCall],
+        request: &mut Request,
+        progress: &mut Progress,
+    ) -> Result<(), Broken> {
+        let Some(hands) = self.hands.as_deref_mut() else { return Ok(()) };
+        progress.rounds += 1;
+        let is_last = progress.rounds >= self.limits.rounds_max;
+        let mut is_repeated = true;
+        for (number, call) in calls.iter().enumerate() {
+            if let Some(earlier) = progress.repeats.known(call) {
+                request.messages.push(result(call, earlier, false));
+                continue;
+            }
+            is_repeated = false;
+            let outcome = if number < CALLS_MAX {
+                carry_out(hands, call, self.conversation, self.asked)
+            } else {
+                ToolError::new("too-many", format!("more than {CALLS_MAX} calls in one answer"), "").into()
+            };
+            let mut text = worded(&outcome, &hands.workspace().display().to_string());
+            progress.repeats.note(call, &outcome, &text, hands.has_only_looked());
+            if outcome.error.as_ref().is_some_and(|error| is_misuse(error.code)) {
+                progress.failed_calls += 1;
+                if progress.failed_calls == FAILED_CALLS && hands.registry().is_tool("file_write") {
+                    text.push_str(WHOLE_FILES);
+                }
+            }
+            request.messages.push(result(call, text, !outcome.success));
         }
-        request.tools.clear();
-        swap_prompt(request, self.tool_prompt, self.command_prompt);
-        !is_full
+        check(hands, self.conversation, self.asked, request);
+        if self.asked.cancel.is_cancelled() {
+            return Err(Broken::Cancelled);
+        }
+        let repeats = progress.repeats.most();
+        if repeats > self.limits.repeats_max * 2 {
+            return Err(too_many_repeats(repeats));
+        }
+        let can_ask = self.asked.person.can_ask();
+        request.tools = hands.tools(self.is_small, can_ask);
+        if is_last {
+            let rounds = progress.rounds;
+            let notice = format!("[tools] {rounds} rounds of tools are the limit: the model is asked to answer now");
+            (self.asked.sink)(Event::Notice(notice));
+        }
+        if is_last || is_repeated && repeats >= self.limits.repeats_max {
+            request.tools.clear();
+            append(request, NO_MORE);
+        }
+        self.asked.is_between_rounds = true;
+        Ok(())
     }
 
     /// Whether a server said no because of the tools that went with the question, or may have: they take room.
@@ -166,6 +295,31 @@ fn replace_start(request: &mut Request, question_at: usize, start: Vec<Item>) ->
     let length = start.len();
     request.messages.splice(..question_at, start);
     length
+}
+
+/// What an answer asks for.
+enum Wanted {
+    /// Nothing more: it is the answer.
+    Nothing,
+    /// These calls, and the words that came with them.
+    Calls(String, Vec<ToolCall>),
+    /// It holds nothing; this is said before it is asked for once more.
+    Again(&'static str),
+}
+
+/// Kinds of trouble that come from how a call was written.
+fn is_misuse(code: &str) -> bool {
+    ["bad-arguments", "no-such-tool", "no-match", "bad-range"].contains(&code)
+}
+
+/// Adds words to the last message, which has been sent before: an item of their own would have to be a person's.
+fn append(request: &mut Request, words: &str) {
+    match request.messages.last_mut() {
+        Some(Item::Tool(ToolResult { content: text, .. }) | Item::User(text) | Item::System(text)) => {
+            text.push_str(words)
+        }
+        Some(Item::Assistant { .. }) | None => request.messages.push(Item::User(words.trim().to_owned())),
+    }
 }
 
 /// The calls of an answer, each once: small models say the same twice, and what is inserted twice is wrong. Where a provider
@@ -194,7 +348,7 @@ fn carry_out(hands: &mut Hands, call: &ToolCall, conversation: Option<i64>, aske
         id: call.id.clone(),
         tool: call.name.clone(),
         arguments: hide(&call.arguments),
-        result: hide(&outcome.to_value().to_string()),
+        result: hide(&worded(&outcome, &hands.workspace().display().to_string())),
         is_done: outcome.success,
         receipt: outcome.receipt_id.clone(),
     };
@@ -213,26 +367,8 @@ fn check(hands: &mut Hands, conversation: Option<i64>, asked: &mut Asked<'_>, re
 }
 
 /// What the model reads of a call.
-fn result(call: &ToolCall, outcome: &Outcome, is_last: bool) -> Item {
-    let mut content = match (&outcome.error, outcome.success && outcome.metadata.is_empty()) {
-        (None, true) => outcome.output.clone(),
-        _ => outcome.to_value().to_string(),
-    };
-    if is_last {
-        content.push_str("\n[No more tools can be called for this question. Answer now with what you have.]");
-    }
-    Item::Tool(ToolResult { id: call.id.clone(), name: call.name.clone(), content, is_error: !outcome.success })
-}
-
-/// Counts how often a call gave the same.
-fn note(seen: &mut Vec<(String, usize)>, call: &ToolCall, outcome: &Outcome) {
-    let Outcome { success, output, error, .. } = outcome;
-    let error = error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
-    let key = format!("{}\0{}\0{success}\0{output}\0{error}", call.name, call.arguments);
-    match seen.iter_mut().find(|(known, _)| *known == key) {
-        Some((_, times)) => *times += 1,
-        None => seen.push((key, 1)),
-    }
+fn result(call: &ToolCall, content: String, is_error: bool) -> Item {
+    Item::Tool(ToolResult { id: call.id.clone(), name: call.name.clone(), content, is_error })
 }
 
 fn swap_prompt(request: &mut Request, from: &str, to: &str) {
@@ -241,10 +377,23 @@ fn swap_prompt(request: &mut Request, from: &str, to: &str) {
     }
 }
 
-fn repeats(limits: &Limits) -> Broken {
+fn too_many_repeats(times: usize) -> Broken {
     Broken::Failed(Failure {
         kind: FailureKind::Unavailable,
-        message: format!("the model made the same call {} times with the same result", limits.repeats_max),
+        message: format!("the model made the same call {times} times with the same result"),
+        hint: "ask in another way, or another model".to_owned(),
+    })
+}
+
+fn no_answer(response: &Response) -> Broken {
+    let why = if response.text.trim().is_empty() {
+        "the model gave no answer, though it was asked twice"
+    } else {
+        "the model wrote a tool call that can't be read, though it was asked twice"
+    };
+    Broken::Failed(Failure {
+        kind: FailureKind::Unavailable,
+        message: why.to_owned(),
         hint: "ask in another way, or another model".to_owned(),
     })
 }

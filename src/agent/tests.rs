@@ -265,13 +265,22 @@ fn an_answer_that_lacks_something_says_so() {
     let server = serve(vec![
         vec![response("200 OK", "", &object("length", "long"))],
         vec![response("200 OK", "", &object("stop", ""))],
+        vec![response("200 OK", "", &object("stop", "yes"))],
+        vec![response("200 OK", "", &object("stop", ""))],
+        vec![response("200 OK", "", &object("length", ""))],
     ]);
     let (mut agent, _) = agent_of(&server, 40);
-    for words in ["limit of tokens", "is empty"] {
-        let events = ask(&mut agent, "one?");
-        assert!(events.iter().any(|it| matches!(it, Event::Notice(notice) if notice.contains(words))), "{events:?}");
-        assert!(matches!(events.last(), Some(Event::Answered { .. })));
-    }
+    let events = ask(&mut agent, "one?");
+    assert!(notices(&events).iter().any(|notice| notice.contains("limit of tokens")), "{events:?}");
+    assert!(matches!(events.last(), Some(Event::Answered { .. })));
+    sent(&server);
+    assert_eq!(ask(&mut agent, "two?").last(), Some(&Event::Answered { text: "yes".into() }));
+    assert_eq!(sent(&server).last().map(String::as_str), Some("user:two?"));
+    let again = sent(&server).pop().expect("a message");
+    assert!(again.starts_with("user:two?\n\n[") && again.contains("Answer the question in words"), "{again}");
+    let events = ask(&mut agent, "three?");
+    let Some(Event::Failed { failure, .. }) = events.last() else { panic!("{events:?}") };
+    assert!(failure.message.contains("no answer, though it was asked twice"), "{failure:?}");
 }
 
 #[test]

@@ -6,6 +6,8 @@ use std::sync::PoisonError;
 
 use super::{Around, Attaching, ChannelKind, Remembered, Runtime};
 use crate::agent::{Agent, Cancel, Person};
+use crate::config::Env;
+use crate::host;
 use crate::log::{self, Level};
 use crate::project::{GitOptions, Notes};
 use crate::proto::{Event, Failure};
@@ -102,6 +104,9 @@ impl Runtime {
         };
         let mut told = Vec::new();
         let mut parts = Vec::new();
+        if carries_project && agent.hands().is_some_and(|hands| hands.has_tools()) {
+            parts.push(("the session", session_note(env, cwd)));
+        }
         if agent.is_new() {
             let store = store.lock().unwrap_or_else(PoisonError::into_inner);
             let remembered = Remembered::choose(agent, settings, &store, question, cwd);
@@ -150,6 +155,18 @@ impl Runtime {
     pub fn project_notes(&mut self) -> Option<Notes> {
         self.around.look(&self.settings, &self.env, &self.cwd)
     }
+}
+
+/// When and where a question is asked, for a model that would otherwise have to find out by tools.
+fn session_note(env: &Env, cwd: &Path) -> String {
+    let now = jiff::Timestamp::from_millisecond(host::now_unix_ms()).unwrap_or_default();
+    let date =
+        now.to_zoned(jiff::tz::TimeZone::try_system().unwrap_or(jiff::tz::TimeZone::UTC)).strftime("%Y-%m-%d, %A");
+    let release = host::read_text(Path::new("/etc/os-release")).unwrap_or_default();
+    let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=")).unwrap_or("Linux").trim_matches('"');
+    let shell = env.get(std::ffi::OsStr::new("SHELL")).and_then(|shell| Path::new(shell).file_name()?.to_str());
+    let (shell, machine) = (shell.unwrap_or("bash"), std::env::consts::ARCH);
+    format!("[session] {date}; directory {}; {name}, {machine}; shell {shell}\n", cwd.display())
 }
 
 /// The workspace, where it isn't around the working directory: `agent` without `--path` works in the configured one.

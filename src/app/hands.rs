@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::ChannelKind;
 use super::guard::policy_rules;
 use super::safety::{estop, receipt_options};
-use super::tools::{allowed_tools, tool_limits, tools};
+use super::tools::{allowed_tools, tool_limits, tool_set, tools};
 use crate::agent::{Hands, HandsOptions};
 use crate::config::{Env, SandboxChoice, Settings, config_directory, data_directory, state_directory};
 use crate::gate::{self, Allowed, Gate, Rule};
@@ -22,7 +22,7 @@ use crate::proto::{Failure, FailureKind, Role};
 use crate::receipts;
 use crate::sandbox::{self, Grant, Mode, Sandbox, Tier};
 use crate::store::{ConversationId, Hit, Store};
-use crate::tools::{Found, Launcher, Memory, Spill, Terms};
+use crate::tools::{Found, Launcher, Memory, Registry, Spill, Terms};
 
 /// Files that lie at the top of a project.
 const PROJECT_FILES: [&str; 12] = [
@@ -187,13 +187,7 @@ pub fn hands(
     let (mut registry, lacking) = tools(settings, env, &launcher);
     problems.extend(lacking.into_iter().chain(left.into_iter().map(cut_off)));
     if let Some(names) = channel.and_then(|channel| allowed_tools(settings, channel)) {
-        let is_known = |name: &&String| registry.specs().any(|spec| spec.is_in(std::slice::from_ref(name)));
-        problems.extend(names.iter().filter(|name| !is_known(name)).map(|name| Failure {
-            kind: FailureKind::Config,
-            message: format!("tools_allow names {name}, and there is no such tool"),
-            hint: "reedclaw tool list lists them".into(),
-        }));
-        registry.keep_only(names);
+        keep_allowed(&mut registry, names, &mut problems);
     }
     let steps = super::steps::steps(settings, env, workspace)?;
     let hands = Hands::new(HandsOptions {
@@ -205,8 +199,20 @@ pub fn hands(
         memory: Box::new(StoredMemory { store: Arc::clone(store) }),
         steps: Some(steps),
         has_undo: settings.undo.enabled,
+        tool_set: tool_set(settings, channel),
     });
     Ok(Handed { hands, problems })
+}
+
+/// Leaves the tools that a list names, and tells of names that are no tool's.
+fn keep_allowed(registry: &mut Registry, names: &[String], problems: &mut Vec<Failure>) {
+    let is_known = |name: &&String| registry.specs().any(|spec| spec.is_in(std::slice::from_ref(name)));
+    problems.extend(names.iter().filter(|name| !is_known(name)).map(|name| Failure {
+        kind: FailureKind::Config,
+        message: format!("tools_allow names {name}, and there is no such tool"),
+        hint: "reedclaw tool list lists them".into(),
+    }));
+    registry.keep_only(names);
 }
 
 /// The rules of what is allowed for good; none while their file is damaged, which is a problem. The tools go on and ask.

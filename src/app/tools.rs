@@ -12,10 +12,12 @@ use crate::host::{self, Journals};
 use crate::project;
 use crate::proto::{Failure, FailureKind};
 use crate::tools::plugin::{PluginState, PluginTool, Plugins, Standing};
-use crate::tools::{Check, Http, HttpOptions, Launcher, Limits, Pdf, Registry, Shell, Spec, Symbols, Tool, edit_tools};
+use crate::tools::{
+    Check, Http, HttpOptions, Launcher, Limits, Pdf, Registry, Shell, Spec, Symbols, Tool, ToolSet, edit_tools,
+};
 
 /// Names of tools that need settings, beside those that every registry has.
-pub const OWN_TOOLS: [&str; 10] = [
+pub const OWN_TOOLS: [&str; 11] = [
     "edit_apply_batch",
     "edit_create_file",
     "edit_delete_file",
@@ -25,6 +27,7 @@ pub const OWN_TOOLS: [&str; 10] = [
     "http",
     "pdf_extract",
     "shell",
+    "shell_job",
     "symbols",
 ];
 
@@ -55,10 +58,12 @@ pub fn tools(settings: &Settings, env: &Env, launcher: &Launcher) -> (Registry, 
     let estop = super::estop(env).ok();
     let is_stopped = Arc::new(move || estop.as_ref().is_none_or(|it| it.check().is_err()));
     let reader = vec![host::executable().display().to_string(), "pdf-text".to_owned()];
-    let own: [Box<dyn Tool>; 4] = [
+    let shell = Shell::new(launcher.clone(), is_stopped);
+    let own: [Box<dyn Tool>; 5] = [
         Box::new(Http::new(options)),
         Box::new(Pdf::new(launcher.clone(), reader)),
-        Box::new(Shell::new(launcher.clone(), is_stopped)),
+        Box::new(shell.jobs()),
+        Box::new(shell),
         Box::new(Symbols::new(symbols_directory(env))),
     ];
     // Without a state directory there is no place for the journal of an edit, and there are no hands either.
@@ -132,6 +137,14 @@ pub fn allowed_tools(settings: &Settings, channel: ChannelKind) -> Option<&[Stri
     }
 }
 
+/// The tools that a model is told of: those that a list names, where there is one.
+pub(super) fn tool_set(settings: &Settings, channel: Option<ChannelKind>) -> ToolSet {
+    match ToolSet::of_word(&settings.tools.set) {
+        ToolSet::Auto if channel.and_then(|channel| allowed_tools(settings, channel)).is_some() => ToolSet::All,
+        set => set,
+    }
+}
+
 /// The channels in which a model has a tool.
 #[must_use]
 pub fn tool_channels(settings: &Settings, spec: &Spec) -> Vec<&'static str> {
@@ -156,7 +169,7 @@ pub fn tool_rows(hands: &Hands, settings: &Settings) -> Vec<Vec<String>> {
 /// How risky calls of a tool are as a rule; of each one the policy judges.
 fn risk_class(tool: &str) -> &'static str {
     match tool {
-        "time" | "memory_search" | "ask_user" => "low",
+        "time" | "shell_job" | "memory_search" | "ask_user" => "low",
         "detect_languages" | "hotfiles" | "file_list" | "file_read" | "find_files" | "pdf_extract" | "read_readme"
         | "search_text" | "symbols" => "low in the workspace",
         "edit_delete_file" => "high",

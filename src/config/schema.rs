@@ -395,6 +395,12 @@ pub const ROWS: &[Row] = &[
     row("tools.http_post", Kind::Bool, "the model may send data with `http`: POST beside GET and HEAD", Only(false)),
     row("tools.http_ports", Kind::Ports, "ports that `http` may speak to", Drops),
     row("tools.http_allow_private", Kind::Bool, "`http` may reach this machine and private networks", Only(false)),
+    row(
+        "tools.set",
+        Kind::Choice(&["auto", "core", "all"]),
+        "which tools a model is told of: the core for small windows and this machine's models, the core always, or all",
+        May,
+    ),
     row("tools_allow.shell", Kind::Words, "the only tools that a model has in the shell", Drops),
     row("tools_allow.agent", Kind::Words, "the only tools that a model has in `reedclaw agent`", Drops),
     row("limits.tool_rounds", Kind::Integer(1, ROUNDS_MAX), "maximum rounds of tool calls for one question", Less),

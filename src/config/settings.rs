@@ -471,6 +471,7 @@ fn tools(values: &Values<'_>) -> Result<ToolSettings, String> {
             _ => return Err("tools.http_ports".into()),
         },
         http_allow_private: values.bool(&["tools", "http_allow_private"])?,
+        set: values.text(&["tools", "set"])?,
         allow_shell: words("shell"),
         allow_agent: words("agent"),
     })

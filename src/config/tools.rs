@@ -15,6 +15,8 @@ pub struct ToolSettings {
     pub http_ports: Vec<u16>,
     /// Whether `http` may reach this machine and private networks.
     pub http_allow_private: bool,
+    /// Which tools the model is told of: a word.
+    pub set: String,
     /// The only tools in the shell; all where none are named.
     pub allow_shell: Option<Vec<String>>,
     /// The only tools in `reedclaw agent`; all where none are named.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Place, Plan, Spec, Tool, Work, text};
+use super::{Offer, Place, Plan, Spec, Tool, Work, text};
 use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
@@ -26,6 +26,10 @@ impl Tool for Ask {
                 "additionalProperties": false,
             }),
         }
+    }
+
+    fn offer(&self) -> Offer {
+        Offer::WithPerson
     }
 
     fn plan(&self, _: &Value, _: Place<'_>) -> Result<Plan, ToolError> {

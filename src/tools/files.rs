@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::edit::{is_binary, shown};
-use super::{Place, Plan, Reads, Spec, Spill, Tool, Work, number, text};
+use super::{Offer, Place, Plan, Reads, Spec, Spill, Tool, Work, number, text};
 use crate::gate::Permit;
 use crate::host::{DirEntry, EntryKind, PathError, Root};
 use crate::proto::action::Action;
@@ -147,6 +147,10 @@ impl Tool for Read {
         }
     }
 
+    fn offer(&self) -> Offer {
+        Offer::Core
+    }
+
     fn plan(&self, arguments: &Value, _: Place<'_>) -> Result<Plan, ToolError> {
         let path = text(arguments, "path").to_owned();
         let (from, to) = range(arguments)?;
@@ -253,6 +257,10 @@ impl Tool for Readme {
             description: "Reads the readme of the workspace, whatever its name ends with.".into(),
             schema: json!({"type": "object", "properties": {}, "additionalProperties": false}),
         }
+    }
+
+    fn offer(&self) -> Offer {
+        Offer::Extra
     }
 
     fn plan(&self, _: &Value, place: Place<'_>) -> Result<Plan, ToolError> {

@@ -7,9 +7,11 @@ mod check;
 mod copied;
 mod edit;
 mod files;
+mod fit;
 mod http;
 mod launcher;
 mod memory;
+mod offer;
 mod pdf;
 pub mod plugin;
 mod program;
@@ -42,6 +44,7 @@ pub use copied::{Copied, Refusal, Shown, listed, protection, shown};
 pub use edit::{changed_by_person, edit_tools, taken};
 pub use http::{Http, HttpOptions};
 pub use launcher::{Launcher, Terms};
+pub use offer::{Offer, ToolSet};
 pub use pdf::{PAGE_END, Pdf, pages_of_pdf};
 pub use reads::Reads;
 pub use registry::Registry;
@@ -91,13 +94,23 @@ pub struct Plan {
     pub refusal: Option<Outcome>,
     /// What it is about to do, in a line, where the action alone doesn't say it.
     pub intent: Option<String>,
+    /// Arguments that the tool doesn't have and that were left out.
+    pub left_out: Vec<String>,
 }
 
 impl Plan {
     /// A plan without a preview, in the workspace.
     #[must_use]
     pub fn of(action: Action) -> Self {
-        Self { action, preview: String::new(), changes: [].into(), cwd: None, refusal: None, intent: None }
+        Self {
+            action,
+            preview: String::new(),
+            changes: [].into(),
+            cwd: None,
+            refusal: None,
+            intent: None,
+            left_out: Vec::new(),
+        }
     }
 
     /// The same plan, with a line of its own for what it is about to do.
@@ -120,6 +133,11 @@ pub struct Place<'a> {
 pub trait Tool: Send {
     /// What it is; the same at each call.
     fn spec(&self) -> Spec;
+
+    /// When a model is told of it.
+    fn offer(&self) -> Offer {
+        Offer::Usual
+    }
 
     /// Understands a call whose arguments are valid against the schema. Touches nothing.
     ///

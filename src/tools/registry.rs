@@ -1,8 +1,8 @@
 //! The tools that there are: found by name, their arguments held against their schemas, long outputs shortened.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::{Place, Plan, Reads, Spec, Tool, Work, ask, files, memory, search, survey, time};
+use super::{Place, Plan, Reads, Spec, Tool, ToolSet, Work, ask, files, fit, memory, search, survey, time};
 use crate::gate::Permit;
 use crate::proto::tool::{FileChange, Outcome, ToolError};
 use crate::turn::schema::Schema;
@@ -90,23 +90,28 @@ impl Registry {
         self.tools.iter().filter(|entry| !entry.is_ours).map(|entry| &entry.spec)
     }
 
+    /// The tools that a model is told of.
+    pub fn offered(&self, set: ToolSet, is_small: bool, can_ask: bool) -> impl Iterator<Item = &Spec> {
+        let is_offered = move |entry: &&Entry| !entry.is_ours && set.has(entry.tool.offer(), is_small, can_ask);
+        self.tools.iter().filter(is_offered).map(|entry| &entry.spec)
+    }
+
     /// Understands a call of a model: finds its tool by name or alias, holds the arguments against the schema, and
     /// plans. Gives the tool's own name and the arguments too.
     ///
     /// # Errors
     /// There is no such tool, or the call isn't right; the model reads why and may mend it.
     pub fn plan(&self, name: &str, arguments: &str, place: Place<'_>) -> Result<(String, Value, Plan), ToolError> {
-        let entry = self.find(name).filter(|entry| !entry.is_ours).ok_or_else(|| self.unknown(name))?;
-        let text = if arguments.trim().is_empty() { "{}" } else { arguments };
+        let entry = self.meant(name).ok_or_else(|| self.unknown(name))?;
         let wrong =
             |what: String| ToolError::new("bad-arguments", what, format!("the schema is {}", entry.spec.told()));
-        let value = serde_json::from_str(text).map_err(|error| wrong(format!("the arguments are no JSON: {error}")))?;
-        let value = without_nulls(value);
+        let (value, left_out) = fit::read(arguments, entry.schema.as_value())
+            .map_err(|error| wrong(format!("the arguments are no JSON: {error}")))?;
         let problems = entry.schema.problems(&value);
         if !problems.is_empty() {
             return Err(wrong(problems.join("; ")));
         }
-        let plan = entry.tool.plan(&value, place)?;
+        let plan = Plan { left_out, ..entry.tool.plan(&value, place)? };
         Ok((entry.spec.name.clone(), value, plan))
     }
 
@@ -139,6 +144,26 @@ impl Registry {
         }
     }
 
+    /// The tool that a model means, also by a name in another style or with a prefix such as `functions.`.
+    fn meant(&self, name: &str) -> Option<&Entry> {
+        let mut theirs = self.tools.iter().filter(|entry| !entry.is_ours);
+        let last = name.rsplit(['.', ':', '/']).next().unwrap_or(name);
+        let exact = self.find(name).filter(|entry| !entry.is_ours);
+        exact.or_else(|| {
+            theirs.find(|Entry { spec, .. }| {
+                std::iter::once(spec.name.as_str())
+                    .chain(spec.aliases.iter().copied())
+                    .any(|it| fit::same_name(it, last))
+            })
+        })
+    }
+
+    /// Whether a model may mean a tool by this name.
+    #[must_use]
+    pub fn is_tool(&self, name: &str) -> bool {
+        self.meant(name).is_some()
+    }
+
     fn find(&self, name: &str) -> Option<&Entry> {
         self.tools.iter().find(|entry| entry.spec.name == name || entry.spec.aliases.contains(&name))
     }
@@ -156,17 +181,18 @@ impl Default for Registry {
     }
 }
 
-/// A `null` for an argument that may be absent says the same as its absence; models send both.
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => fields.into_iter().filter(|(_, value)| !value.is_null()).collect::<Map<_, _>>().into(),
-        other => other,
-    }
-}
-
 /// Gives the model head and tail of a long output, and keeps the whole of it where the model can read on.
 fn shortened(mut outcome: Outcome, work: &Work<'_>) -> Outcome {
     let limit = work.limits.output_bytes;
+    for name in ["stdout", "stderr"] {
+        if let Some(serde_json::Value::String(text)) = outcome.metadata.get_mut(name)
+            && text.len() > limit
+        {
+            let left_out = text.len() - text.floor_char_boundary(limit);
+            text.truncate(text.floor_char_boundary(limit));
+            text.push_str(&format!("\n[{left_out} bytes are left out here]"));
+        }
+    }
     if outcome.output.len() <= limit {
         return outcome;
     }

@@ -1,6 +1,7 @@
 //! `shell`: a command in a bash within the sandbox, on a copy of the workspace if the machine has copies. What still runs
 //! when its time is over goes on as a job.
 
+mod job;
 #[cfg(test)]
 mod tests;
 
@@ -16,7 +17,7 @@ use super::bash::{Bash, Output, Ran, Request, State, last_line};
 use super::copied::{Copied, Refusal};
 use super::launcher::{Launcher, Terms};
 use super::spawner::Spawner;
-use super::{Place, Plan, Spec, Tool, Work, number, text};
+use super::{Offer, Place, Plan, Spec, Tool, Work, number, text};
 use crate::gate::Permit;
 use crate::proto::action::{Action, Hold, Risk};
 use crate::proto::tool::{ENDED_BY_USER, Fate, Outcome, Overdue, STILL_RUNNING, ToolError};
@@ -71,6 +72,8 @@ const WANTS_TERMINAL: &[&str] = &[
     "stdin is not a terminal",
     "standard input is not a terminal",
 ];
+
+pub use job::ShellJob;
 
 /// Says whether everything is stopped.
 pub type IsStopped = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -249,37 +252,50 @@ impl Shell {
         if said.is_some() { Note::LetGoOn(number) } else { Note::Job(number) }
     }
 
+    #[cfg(test)]
     fn job(&mut self, number: usize, kill: bool, work: &mut Work<'_>) -> Outcome {
-        let taken = {
-            let jobs = &mut self.left().jobs;
-            let at = jobs.iter().position(|job| job.number == number);
-            at.map(|at| jobs.remove(at)).ok_or_else(|| {
-                let numbers: Vec<String> = jobs.iter().map(|job| format!("{} ({})", job.number, job.command)).collect();
-                if numbers.is_empty() { "none runs".to_owned() } else { numbers.join(", ") }
-            })
-        };
-        let mut job = match taken {
-            Ok(job) => job,
-            Err(there) => return ToolError::new("no-job", format!("there is no job {number}"), there).into(),
-        };
-        if kill {
-            job.bash.kill();
-            return Outcome::of(format!("job {number} was ended"));
+        follow(&self.left, number, kill, work)
+    }
+
+    /// The tool that waits for what goes on, or ends it.
+    #[must_use]
+    pub fn jobs(&self) -> ShellJob {
+        ShellJob(Arc::clone(&self.left))
+    }
+}
+
+/// Waits for a job, or ends it.
+fn follow(left: &Mutex<Left>, number: usize, kill: bool, work: &mut Work<'_>) -> Outcome {
+    let lock = || left.lock().unwrap_or_else(PoisonError::into_inner);
+    let taken = {
+        let jobs = &mut lock().jobs;
+        let at = jobs.iter().position(|job| job.number == number);
+        at.map(|at| jobs.remove(at)).ok_or_else(|| {
+            let numbers: Vec<String> = jobs.iter().map(|job| format!("{} ({})", job.number, job.command)).collect();
+            if numbers.is_empty() { "none runs".to_owned() } else { numbers.join(", ") }
+        })
+    };
+    let mut job = match taken {
+        Ok(job) => job,
+        Err(there) => return ToolError::new("no-job", format!("there is no job {number}"), there).into(),
+    };
+    if kill {
+        job.bash.kill();
+        return Outcome::of(format!("job {number} was ended"));
+    }
+    let started = Instant::now();
+    match job.bash.wait(started + work.limits.shell, work.is_stopped) {
+        Ok(Ran::Done(output)) => {
+            work.copied = copied(&job.command, &job.bash, &output, true);
+            outcome(&output, &Note::None, started.elapsed())
         }
-        let started = Instant::now();
-        match job.bash.wait(started + work.limits.shell, work.is_stopped) {
-            Ok(Ran::Done(output)) => {
-                work.copied = copied(&job.command, &job.bash, &output, true);
-                outcome(&output, &Note::None, started.elapsed())
-            }
-            Ok(Ran::Stopped(output)) => outcome(&output, &Note::Stopped, started.elapsed()),
-            Ok(Ran::Awaited(output)) => outcome(&output, &Note::Awaited, started.elapsed()),
-            Ok(Ran::Running(output)) => {
-                self.left().jobs.push(job);
-                outcome(&output, &Note::Job(number), started.elapsed())
-            }
-            Err(error) => failed(error).into(),
+        Ok(Ran::Stopped(output)) => outcome(&output, &Note::Stopped, started.elapsed()),
+        Ok(Ran::Awaited(output)) => outcome(&output, &Note::Awaited, started.elapsed()),
+        Ok(Ran::Running(output)) => {
+            lock().jobs.push(job);
+            outcome(&output, &Note::Job(number), started.elapsed())
         }
+        Err(error) => failed(error).into(),
     }
 }
 
@@ -337,10 +353,8 @@ fn refused(output: &Output) -> Option<Refusal> {
 
 impl Tool for Shell {
     fn spec(&self) -> Spec {
-        let description = "Runs a command line with bash in the workspace; directory and variables stay for the next \
-                           one. Nobody sits at its terminal: what asks there is ended. What runs longer than its time \
-                           becomes a job: {\"job\": N} waits for more of it, with \"kill\": true ends it. Start \
-                           servers and watchers with \"background\": true; other processes end with their command.";
+        let description = "Runs a command line with bash in the workspace. Directory and variables stay for the next one. \
+                           Nobody can type into it. Start servers with background: true.";
         Spec {
             name: "shell".into(),
             aliases: &["shell_run"],
@@ -349,25 +363,29 @@ impl Tool for Shell {
                 "type": "object",
                 "properties": {
                     "command": {"type": "string", "minLength": 1, "maxLength": 65536},
-                    "cwd": {"type": "string", "description": "where absent, where the last one left it"},
-                    "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 600_000, "deprecated": true},
-                    "timeoutMs": {"type": "integer", "minimum": 1, "maximum": 600_000},
-                    "job": {"type": "integer", "minimum": 1},
-                    "kill": {"type": "boolean"},
+                    "cwd": {"type": "string", "minLength": 1},
+                    "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 600_000},
                     "background": {"type": "boolean"},
+                    // Of models that knew it before `shell_job`.
+                    "job": {"type": "integer", "minimum": 1, "deprecated": true},
+                    "kill": {"type": "boolean", "deprecated": true},
                 },
                 "additionalProperties": false,
             }),
         }
     }
 
+    fn offer(&self) -> Offer {
+        Offer::Core
+    }
+
     fn plan(&self, arguments: &Value, place: Place<'_>) -> Result<Plan, ToolError> {
         let (command, job) = (text(arguments, "command"), number(arguments, "job"));
-        if command.trim().is_empty() == job.is_none() {
-            return Err(ToolError::new("bad-arguments", "either a command or a job is needed", ""));
-        }
-        if job.is_some() {
-            return Ok(Plan::of(Action::Inert { name: "shell".into() }));
+        match (command.trim(), job) {
+            ("", None) => return Err(ToolError::new("bad-arguments", "the command is missing", "")),
+            ("", Some(_)) => return Ok(Plan::of(Action::Inert { name: "shell".into() })),
+            // A model that fills in every argument names a job too.
+            _ => {}
         }
         let cwd = match text(arguments, "cwd") {
             // One that isn't kept becomes the nearest that is.
@@ -380,7 +398,7 @@ impl Tool for Shell {
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
         match (permit.action(), number(permit.arguments(), "job")) {
             (Action::Shell { command }, _) => {
-                let asked = number(permit.arguments(), "timeout_ms").or(number(permit.arguments(), "timeoutMs"));
+                let asked = number(permit.arguments(), "timeout_ms");
                 let most = work.limits.shell.max(Duration::from_secs(600));
                 let limit = asked.map_or(work.limits.shell, |ms| Duration::from_millis(ms as u64).min(most));
                 let in_background = permit.arguments().get("background").and_then(Value::as_bool).unwrap_or(false);
@@ -396,9 +414,9 @@ impl Tool for Shell {
             }
             (_, Some(number)) => {
                 let kill = permit.arguments().get("kill").and_then(Value::as_bool).unwrap_or(false);
-                self.job(number, kill, work)
+                follow(&self.left, number, kill, work)
             }
-            _ => ToolError::new("bad-arguments", "either a command or a job is needed", "").into(),
+            _ => ToolError::new("bad-arguments", "the command is missing", "").into(),
         }
     }
 }
@@ -466,7 +484,8 @@ pub(super) fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
         shown.push_str(&format!("\n[{} bytes were too many to be kept]", output.dropped));
     }
     let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    let mut outcome = Outcome::of(shown).with("durationMs", took_ms);
+    let mut outcome =
+        Outcome::of(shown).with("durationMs", took_ms).with("stdout", out.as_str()).with("stderr", err.as_str());
     if let Some(status) = output.status {
         outcome = outcome.with("exitCode", status);
     }
@@ -480,7 +499,7 @@ pub(super) fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
     let error = match note {
         Note::Stopped => ToolError::new("stopped", "it was stopped, and all that it had started", ""),
         Note::Job(number) | Note::LetGoOn(number) => {
-            let hint = format!("{{\"job\": {number}}} waits for more of it, with \"kill\": true ends it");
+            let hint = format!("shell_job with job: {number} waits for more of it; with kill: true it ends it");
             outcome = outcome.with("job", *number);
             let how = if matches!(note, Note::Job(_)) { "," } else { "; the user lets it go on" };
             let message = format!("it still runs after {} s{how} as job {number}", took.as_secs());

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::search::{End, Walk, limit, limit_schema, note};
-use super::{Place, Plan, Spec, Tool, Work};
+use super::{Offer, Place, Plan, Spec, Tool, Work};
 use crate::gate::Permit;
 use crate::host::{Links, Root};
 use crate::project::languages::{self, FIRST_LINE_BYTES};
@@ -30,6 +30,10 @@ impl Tool for Languages {
             description: description.into(),
             schema: json!({"type": "object", "properties": {}, "additionalProperties": false}),
         }
+    }
+
+    fn offer(&self) -> Offer {
+        Offer::Extra
     }
 
     fn plan(&self, _: &Value, _: Place<'_>) -> Result<Plan, ToolError> {
@@ -112,6 +116,10 @@ impl Tool for HotFiles {
                 "additionalProperties": false,
             }),
         }
+    }
+
+    fn offer(&self) -> Offer {
+        Offer::Extra
     }
 
     fn plan(&self, _: &Value, _: Place<'_>) -> Result<Plan, ToolError> {

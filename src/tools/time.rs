@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::{Place, Plan, Spec, Tool, Work, text};
+use super::{Offer, Place, Plan, Spec, Tool, Work, text};
 use crate::gate::Permit;
 use crate::host::now_unix_ms;
 use crate::proto::action::Action;
@@ -27,6 +27,10 @@ impl Tool for Time {
                 "additionalProperties": false,
             }),
         }
+    }
+
+    fn offer(&self) -> Offer {
+        Offer::Extra
     }
 
     fn plan(&self, arguments: &Value, _: Place<'_>) -> Result<Plan, ToolError> {

@@ -16,14 +16,19 @@ pub struct CodeBlock {
 /// Finds an answer's blocks of code between fences, in order. One that the answer breaks off in is one too.
 #[must_use]
 pub fn code_blocks(answer: &str) -> Vec<CodeBlock> {
-    let mut blocks: Vec<CodeBlock> = Vec::new();
+    code_blocks_with_lines(answer).into_iter().map(|(_, block)| block).collect()
+}
+
+/// As [`code_blocks`], each with the number of the line of its opening fence.
+pub(super) fn code_blocks_with_lines(answer: &str) -> Vec<(usize, CodeBlock)> {
+    let mut blocks: Vec<(usize, CodeBlock)> = Vec::new();
     let mut open: Option<Fence> = None;
-    for line in answer.lines() {
+    for (number, line) in answer.lines().enumerate() {
         match open {
             None => {
                 if let Some((fence, info)) = Fence::opened_by(line).filter(|_| blocks.len() < BLOCKS_MAX) {
                     let language = info.split_whitespace().next().unwrap_or_default().to_owned();
-                    blocks.push(CodeBlock { language, text: String::new() });
+                    blocks.push((number, CodeBlock { language, text: String::new() }));
                     open = Some(fence);
                 }
             }
@@ -31,7 +36,7 @@ pub fn code_blocks(answer: &str) -> Vec<CodeBlock> {
                 let inner = fence.inner(line);
                 if inner.is_none_or(|line| fence.is_closed_by(line)) {
                     open = None;
-                } else if let (Some(block), Some(line)) = (blocks.last_mut(), inner) {
+                } else if let (Some((_, block)), Some(line)) = (blocks.last_mut(), inner) {
                     block.text.push_str(line);
                     block.text.push('\n');
                 }

@@ -12,10 +12,13 @@
 //! ```
 
 mod blocks;
+mod calls;
 mod commands;
 mod compact;
 mod conversation;
 mod exec;
+mod files;
+mod loose;
 mod memory;
 mod mention;
 mod plain;
@@ -25,9 +28,12 @@ pub mod schema;
 mod thinking;
 
 pub use blocks::{CodeBlock, code_blocks};
+pub use calls::{Reading, WrittenCall, may_begin_call, read_calls};
 pub use commands::{commands_in, proposals};
 pub use compact::{Older, Part, PastSummary};
 pub use conversation::{CHARS_PER_TOKEN, Conversation, Options, PastTurn, Scale, estimate_tokens};
+pub use files::whole_files;
+pub use loose::loose_json;
 pub use memory::{Asked, Memory, memory_note, memory_request, relevant, wishes_to_remember, written_memory};
 pub use mention::{Mention, mentions};
 pub use plain::plain_text;

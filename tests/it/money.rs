@@ -271,7 +271,7 @@ fn tokens_are_counted_the_way_that_the_model_has() {
     // It has the name of OpenAI's and is another.
     session.expect_line("about 2 tokens (counted by o200k_base)");
     let session = Session::spawn(server.shell("", ""));
-    server.reply(priced([400, 0, 5, 0]));
+    server.reply(priced([1500, 0, 5, 0]));
     session.run(":tokens 12345678");
     session.expect_text("about 2 tokens (estimated: a token for 4 characters; nothing was learnt");
     session.run("what do you count?");

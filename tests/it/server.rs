@@ -100,8 +100,18 @@ impl Request {
         self.messages().map(|message| message["role"].as_str().expect("a role").to_owned()).collect()
     }
 
-    /// The text of the message at `index`, counted from the end where it is negative.
+    /// The text of the message at `index`, counted from the end where it is negative; without the note of date and place, which
+    /// goes with the first question.
     pub fn content(&self, index: isize) -> String {
+        let text = self.whole_content(index);
+        match text.strip_prefix("[session] ").and_then(|rest| rest.split_once("\n\n")) {
+            Some((_, rest)) => rest.to_owned(),
+            None => text,
+        }
+    }
+
+    /// The text of the message at `index` with all that went in front of it.
+    pub fn whole_content(&self, index: isize) -> String {
         let messages: Vec<&Value> = self.messages().collect();
         let at = if index < 0 { messages.len().checked_add_signed(index) } else { index.try_into().ok() };
         let message = at.and_then(|at| messages.get(at)).expect("so many messages");

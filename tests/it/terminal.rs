@@ -89,6 +89,7 @@ fn hands(world: &World, shell: Duration) -> Hands {
         registry,
         steps: None,
         has_undo: false,
+        tool_set: reedclaw::tools::ToolSet::default(),
         gate,
         root,
         spill: Spill::new(&world.path("state")),

@@ -56,7 +56,7 @@ impl Draft {
         let there = now.ok_or_else(|| missing(path, root));
         let next = match kind {
             Kind::Replace => {
-                let expected = number(arguments, "expectedOccurrences").unwrap_or(1);
+                let expected = number(arguments, "expected_occurrences").unwrap_or(1);
                 Some(bytes::replaced(path, there?, text(arguments, "old"), text(arguments, "new"), expected)?)
             }
             Kind::Insert => {

@@ -10,10 +10,11 @@ mod text;
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::files::{path_error, path_schema};
-use super::{Place, Plan, Reads, Spec, Tool, Work, text as argument};
+use super::fit;
+use super::{Offer, Place, Plan, Reads, Spec, Tool, Work, text as argument};
 use crate::gate::Permit;
 use crate::host::{Journals, Root};
 use crate::proto::action::Action;
@@ -54,8 +55,8 @@ impl Kind {
     fn description(self) -> &'static str {
         match self {
             Self::Replace => {
-                "Replaces a text in a file. `old` must match to the byte, white space included, and occur exactly once, or \
-                 expectedOccurrences times: then all are replaced. Line feeds stand for the file's own line endings."
+                "Replaces a text in a file. old must be in the file exactly as given, spaces included, and only once; \
+                 with expected_occurrences that often, and all are replaced."
             }
             Self::Insert => "Inserts whole lines in front of a line of a file; one more than the file has appends.",
             Self::Create => {
@@ -63,8 +64,7 @@ impl Kind {
             }
             Self::Delete => "Deletes a file.",
             Self::Write => {
-                "Writes a text file as a whole, in place of the old one or as a new one. For a part of a file \
-                 edit_replace_exact is better."
+                "Writes a whole text file, new or over the old one. To change a part use edit_replace_exact."
             }
         }
     }
@@ -78,7 +78,7 @@ impl Kind {
                     "path": path,
                     "old": {"type": "string", "minLength": 1, "description": "what is there"},
                     "new": text("what is to be there"),
-                    "expectedOccurrences": {"type": "integer", "minimum": 1, "description": "1 where absent"},
+                    "expected_occurrences": {"type": "integer", "minimum": 1, "description": "1 where absent"},
                 }),
                 json!(["path", "old", "new"]),
             ),
@@ -125,7 +125,7 @@ impl Tool for Edit {
             None => (
                 "edit_apply_batch",
                 "Makes several edits as one, in order, each over the result of those before: all of them or, where one \
-                 doesn't fit, none. args are those of the tool that toolName names.",
+                 doesn't fit, none. args are those of the tool that tool names.",
                 json!({
                     "type": "object",
                     "properties": {"edits": {
@@ -134,8 +134,12 @@ impl Tool for Edit {
                         "maxItems": EDITS_MAX,
                         "items": {
                             "type": "object",
-                            "properties": {"toolName": {"enum": Kind::ALL.map(Kind::name)}, "args": {"type": "object"}},
-                            "required": ["toolName", "args"],
+                            "properties": {
+                                "tool": {"enum": Kind::ALL.map(Kind::name)},
+                                "args": {"type": "object"},
+                                "tool_name": {"enum": Kind::ALL.map(Kind::name), "deprecated": true},
+                            },
+                            "required": ["args"],
                             "additionalProperties": false,
                         },
                     }},
@@ -145,6 +149,14 @@ impl Tool for Edit {
             ),
         };
         Spec { name: name.into(), aliases: &[], description: description.into(), schema }
+    }
+
+    fn offer(&self) -> Offer {
+        match self.kind {
+            Some(Kind::Replace | Kind::Write) => Offer::Core,
+            Some(Kind::Insert | Kind::Delete) => Offer::Usual,
+            Some(Kind::Create) | None => Offer::Extra,
+        }
     }
 
     fn plan(&self, arguments: &Value, place: Place<'_>) -> Result<Plan, ToolError> {
@@ -201,12 +213,11 @@ impl Edit {
         let schemas = Kind::ALL.map(|kind| Schema::new(kind.schema()));
         let edits = arguments.get("edits").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let one = |(at, edit): (usize, &Value)| {
-            let name = argument(edit, "toolName");
+            let name = [argument(edit, "tool"), argument(edit, "tool_name")].into_iter().max().unwrap_or_default();
             let found = Kind::ALL.iter().zip(&schemas).find(|(kind, _)| kind.name() == name);
             let (kind, schema) = found.ok_or_else(|| wrong(at, format!("there is no edit {name}"), None))?;
             let args = edit.get("args").and_then(Value::as_object).cloned().unwrap_or_default();
-            let args: Map<String, Value> = args.into_iter().filter(|(_, value)| !value.is_null()).collect();
-            let args = Value::from(args);
+            let args = fit::fit(args.into(), &kind.schema(), "", &mut Vec::new());
             let schema = schema.as_ref().map_err(|error| wrong(at, error.clone(), None))?;
             match schema.problems(&args)[..] {
                 [] => Ok((*kind, args)),

@@ -38,7 +38,7 @@ impl Scene {
 
     /// Makes a batch; gives what a person would see.
     fn batch(&self, edits: &[(&str, Value)]) -> Result<String, ToolError> {
-        let edits: Vec<Value> = edits.iter().map(|(name, args)| json!({"toolName": name, "args": args})).collect();
+        let edits: Vec<Value> = edits.iter().map(|(name, args)| json!({"tool": name, "args": args})).collect();
         let tool = Edit { kind: None, journals: self.journals.clone(), reads: Reads::default() };
         let draft = tool.draft(&json!({"edits": edits}), &self.root)?;
         let difference = draft.difference();
@@ -55,7 +55,7 @@ fn a_batch_is_made_in_order_and_shown_by_file() {
     let seen = scene.batch(&[
         (
             "edit_replace_exact",
-            json!({"path": "src/a.rs", "old": "one();", "new": "three();", "expectedOccurrences": null}),
+            json!({"path": "src/a.rs", "old": "one();", "new": "three();", "expected_occurrences": null}),
         ),
         ("edit_replace_exact", json!({"path": "./link/a.rs", "old": "three();\n", "new": "three();\n    four();\n"})),
         ("edit_insert_at_line", json!({"path": "src/b.rs", "line": 2, "content": "    zero();"})),

@@ -184,9 +184,9 @@ fn wrong_count(path: &str, content: &[u8], found: &[Occurrence], expected: usize
     };
     let message = format!("{path} has the text {times}: at {at} {}", lines.join(", "));
     let hint = match found.len() {
-        1 => "leave expectedOccurrences out".to_owned(),
-        count if count < expected => format!("say expectedOccurrences: {count}"),
-        count => format!("take more lines around the one that is meant, or say expectedOccurrences: {count}"),
+        1 => "leave expected_occurrences out".to_owned(),
+        count if count < expected => format!("say expected_occurrences: {count}"),
+        count => format!("take more lines around the one that is meant, or say expected_occurrences: {count}"),
     };
     ToolError::new("count", message, hint)
 }
@@ -302,10 +302,10 @@ mod tests {
         let error = replaced("m.rs", content, "total", "x", 1).expect_err("twice");
         assert_eq!(error.message, "m.rs has the text 2 times, not 1: at lines 2, 3");
         let error = replaced("m.rs", content, "total", "x", 3).expect_err("twice");
-        assert_eq!(error.hint, "say expectedOccurrences: 2");
+        assert_eq!(error.hint, "say expected_occurrences: 2");
         let error = replaced("m.rs", content, "main", "x", 2).expect_err("once");
         assert_eq!(error.message, "m.rs has the text once, not 2 times: at line 1");
-        assert_eq!(error.hint, "leave expectedOccurrences out");
+        assert_eq!(error.hint, "leave expected_occurrences out");
         assert_eq!(code(replaced("f", b"aaa", "aa", "b", 2)), "overlap");
         assert_eq!(code(replaced("f", b"a\0", "a", "b", 1)), "binary");
         assert_eq!(code(replaced("f", b"a\xff", "a", "\u{e4}", 1)), "encoding");

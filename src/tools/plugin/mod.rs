@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::program::{self, Bounds};
-use super::{Launcher, Place, Plan, Spec, Terms, Tool, Work};
+use super::{Launcher, Offer, Place, Plan, Spec, Terms, Tool, Work};
 use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
@@ -61,6 +61,10 @@ impl Tool for PluginTool {
             description: self.entry.told(&self.plugin),
             schema: self.entry.schema.clone(),
         }
+    }
+
+    fn offer(&self) -> Offer {
+        Offer::Core
     }
 
     fn plan(&self, arguments: &Value, _: Place<'_>) -> Result<Plan, ToolError> {

@@ -17,7 +17,7 @@ use crate::host::Links;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
 use crate::tools::files::{path_error, path_schema};
-use crate::tools::{Place, Plan, Spec, Tool, Work, text};
+use crate::tools::{Offer, Place, Plan, Spec, Tool, Work, text};
 
 /// Matches after which a search ends: ten times what is given, so that the first by path are among them as a rule.
 const MATCHES_MAX: usize = 10_000;
@@ -52,6 +52,10 @@ impl Tool for Search {
                 "additionalProperties": false,
             }),
         }
+    }
+
+    fn offer(&self) -> Offer {
+        Offer::Core
     }
 
     fn plan(&self, arguments: &Value, _: Place<'_>) -> Result<Plan, ToolError> {
