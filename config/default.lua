@@ -270,6 +270,8 @@ return {
     highlight = true,
     -- true or false: suggest the rest of the line from the history, dimmed.
     autosuggest = true,
+    -- "blank" or "word": whether Ctrl-W takes everything back to a blank, as bash does, or one word of letters and digits.
+    kill_word = "blank",
     -- milliseconds, 1 to 10000: how long Tab waits for your shell's own completion before ReedClaw's stand alone.
     completion_timeout_ms = 400,
     -- table of strings: a word and what it becomes when a space or Enter follows it, such as { gs = "git status" }.

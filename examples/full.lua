@@ -89,6 +89,7 @@ return {
     mode = "vi",
     highlight = false,
     autosuggest = false,
+    kill_word = "word",
     completion_timeout_ms = 800,
     abbreviations = { gs = "git status", gd = "git diff" },
   },

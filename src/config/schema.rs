@@ -374,6 +374,12 @@ pub const ROWS: &[Row] = &[
     row("editor.mode", Kind::Choice(&["emacs", "vi"]), "key bindings", May),
     row("editor.highlight", Kind::Bool, "colour the line while it is typed", May),
     row("editor.autosuggest", Kind::Bool, "suggest the rest of the line from the history", May),
+    row(
+        "editor.kill_word",
+        Kind::Choice(&["blank", "word"]),
+        "what Ctrl-W takes: to the blank, or a word of letters",
+        May,
+    ),
     row("editor.completion_timeout_ms", Kind::Integer(1, 10_000), "wait for the shell's own completion", May),
     row(
         "editor.abbreviations",

@@ -328,6 +328,8 @@ pub struct EditorSettings {
     pub highlight: bool,
     /// Whether the rest of the line is suggested from the history.
     pub autosuggest: bool,
+    /// What Ctrl-W takes: `blank` or `word`.
+    pub kill_word: String,
     /// Milliseconds that Tab waits for the shell's own completion.
     pub completion_timeout_ms: u64,
     /// Words and what they become.
@@ -425,6 +427,7 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
             },
             highlight: values.bool(&["editor", "highlight"])?,
             autosuggest: values.bool(&["editor", "autosuggest"])?,
+            kill_word: values.text(&["editor", "kill_word"])?,
             completion_timeout_ms: values.integer(&["editor", "completion_timeout_ms"])?,
             abbreviations: match values.get(&["editor", "abbreviations"]) {
                 Some(Setting::WordMap(map)) => map.clone(),

@@ -5,14 +5,15 @@ use std::process::Command;
 use std::time::Duration;
 
 use nu_ansi_term::{Color, Style};
-use reedline::{ColumnarMenu, DefaultHinter, ListMenu, MenuBuilder, Reedline, ReedlineMenu};
+use reedline::{ColumnarMenu, MenuBuilder, Reedline, ReedlineMenu};
 
 use super::complete::{MetaEntry, ShellCompleter};
 use super::conversations;
 use super::highlight::Palette;
 use super::history::HistorySlot;
 use super::hooks::{HookCompleter, SharedHooks};
-use super::keys::{self, COMPLETION_MENU, HISTORY_MENU};
+use super::keys::{self, COMPLETION_MENU};
+use super::line::{Escape, SearchMenu, Searching, Suggester, WordKey, widgets};
 use super::menu::CompletionMenu;
 use super::meta::{ALLOW_WORDS, Argument, CONFIG_WORDS, CONTEXT_WORDS, HISTORY_WORDS, MEMORY_WORDS, METAS, UNDO_WORDS};
 use super::prompt::Heading;
@@ -26,8 +27,6 @@ use crate::shell::Handle;
 
 /// The columns of the completion menu.
 const MENU_COLUMNS: u16 = 4;
-/// Lines of the history that the menu shows at once.
-const HISTORY_PAGE_LINES: usize = 12;
 
 /// What the editor is made by.
 pub(super) struct Shape<'a> {
@@ -82,12 +81,16 @@ pub(super) fn make(
         .with_selected_text_style(if color { Style::new().reverse() } else { Style::new() })
         .with_text_style(Style::new())
         .with_description_text_style(if color { Color::DarkGray.normal() } else { Style::new() });
-    let history_menu =
-        ListMenu::default().with_name(HISTORY_MENU).with_page_size(HISTORY_PAGE_LINES).with_marker("history: ");
+    let (searching, escape) = (Searching::default(), Escape::default());
+    let search = SearchMenu::new(searching.clone(), writer.clone(), SharedState::clone(state), shape.unicode);
+    let word = if settings.kill_word == "blank" { WordKey::Blank } else { WordKey::Word };
+    let session = super::state::read(state).session;
+    let vi = settings.mode == EditMode::Vi;
+    let keys = keys::Wanted { vi, word, hooks: &shape.hooks.keys(), searching: &searching, escape: &escape };
     let mut editor = Reedline::create()
         .use_bracketed_paste(true)
         .with_ansi_colors(color)
-        .with_history(Box::new(HistorySlot::new(writer.clone(), None)))
+        .with_history(Box::new(HistorySlot::new(writer.clone(), session)))
         .with_validator(Box::new(ToldValidator::new(SharedState::clone(state), pump.clone())))
         .with_highlighter(Box::new(ToldHighlighter::new(
             SharedState::clone(state),
@@ -96,15 +99,20 @@ pub(super) fn make(
             pump.clone(),
         )))
         .with_completer(Box::new(completer))
+        .with_visual_selection_style(Style::new().reverse())
         .with_quick_completions(true)
         .with_partial_completions(true)
         .with_menu(ReedlineMenu::EngineCompleter(Box::new(CompletionMenu(completion_menu))))
-        .with_menu(ReedlineMenu::HistoryMenu(Box::new(history_menu)))
+        .with_menu(ReedlineMenu::HistoryMenu(Box::new(search)))
+        // An empty query doesn't end the search; the completion menu closes by itself.
+        .with_persistent_menus(true)
         .with_abbreviations(settings.abbreviations.clone().into_iter().collect())
-        .with_edit_mode(keys::edit_mode(settings.mode == EditMode::Vi, &shape.hooks.keys()));
+        .with_edit_mode(keys::edit_mode(&keys));
+    for widget in widgets(writer, state, &searching, &escape) {
+        editor = editor.with_menu(widget);
+    }
     if settings.autosuggest && color {
-        let hinter = DefaultHinter::default().with_style(Color::DarkGray.normal()).with_min_chars(1);
-        editor = editor.with_hinter(Box::new(hinter));
+        editor = editor.with_hinter(Box::new(Suggester::new(writer.clone(), Color::DarkGray.normal())));
     }
     if let Some(program) = shape.variable("VISUAL").or_else(|| shape.variable("EDITOR")) {
         let mut words = shlex::split(program).unwrap_or_default().into_iter();

@@ -1,4 +1,4 @@
-//! reedline's history slot over the store: Up and Down, Ctrl-R and the hinter read our rows.
+//! reedline's history slot over the store: Up and Down walk through our rows, this session's first.
 //!
 //! It only reads. The loop knows a line's kind and directory and appends it with `Store::append`, so
 //! [`History::save`] and [`History::update`], which reedline calls for each submitted line, write nothing. It must
@@ -13,9 +13,9 @@ use reedline::{
 };
 
 use super::writer::Writer;
-use crate::store::{HistoryId, Row, Search, Store, TextMatch};
+use crate::store::{HistoryId, Row, Search, Store, StoreError, TextMatch};
 
-/// Most hits that one search gives: reedline's history menu asks for all of them at each key press.
+/// Most hits that one search gives.
 const HITS_MAX: usize = 1_000;
 
 /// The store as reedline's history.
@@ -25,14 +25,14 @@ const HITS_MAX: usize = 1_000;
 /// write them to the terminal as they are.
 pub struct HistorySlot {
     writer: Writer,
-    session: Option<HistorySessionId>,
+    session: i64,
 }
 
 impl HistorySlot {
-    /// Makes the slot; with a session, Up, Down and hints show that session's lines only.
+    /// Makes the slot of a session.
     #[must_use]
-    pub fn new(writer: Writer, session: Option<i64>) -> Self {
-        Self { writer, session: session.map(HistorySessionId::new) }
+    pub fn new(writer: Writer, session: i64) -> Self {
+        Self { writer, session }
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
@@ -41,18 +41,37 @@ impl HistorySlot {
 
     fn rows(&self, query: &SearchQuery) -> Vec<Row> {
         let mut store = self.store();
-        let mut search = to_search(query);
-        // reedline steps over a line that is the shown one again, but keeps that wish to itself: a step is a search
-        // for one line after another.
-        if let (Some(after), Some(1)) = (search.after, search.limit) {
-            search.other_than = store.row(after).ok().flatten().map(|row| row.entry.line);
-        }
-        match store.search(&search) {
-            Ok(rows) => rows,
-            Err(problem) => {
-                store.note_read_problem(problem);
-                Vec::new()
-            }
+        let search = to_search(query);
+        // reedline's history cursor asks for one line after another.
+        let found = match search.limit {
+            Some(1) => self.step(&store, search),
+            _ => store.search(&search),
+        };
+        found.unwrap_or_else(|problem| {
+            store.note_read_problem(problem);
+            Vec::new()
+        })
+    }
+
+    /// One step of Up or Down: through this session's lines, and beyond its oldest through those of the others. Up and
+    /// Enter repeat what was typed here, whatever another terminal has run since.
+    fn step(&self, store: &Store, search: Search) -> Result<Vec<Row>, StoreError> {
+        let shown = search.after.and_then(|after| store.row(after).ok().flatten());
+        let in_own = shown.as_ref().is_none_or(|row| row.entry.session == self.session);
+        // reedline steps over a line that is the shown one again, but keeps that wish to itself.
+        let base = Search { other_than: shown.map(|row| row.entry.line), ..search };
+        let own = Search { session: Some(self.session), ..base.clone() };
+        let others = Search { other_session: Some(self.session), ..base.clone() };
+        let (first, second) = match (in_own, base.oldest_first) {
+            (true, false) => (own, Some(others)),
+            (true, true) => (own, None),
+            (false, true) => (others, Some(own)),
+            (false, false) => (others, None),
+        };
+        let found = store.search(&first)?;
+        match second {
+            Some(second) if found.is_empty() => store.search(&Search { after: None, ..second }),
+            _ => Ok(found),
         }
     }
 }
@@ -102,8 +121,9 @@ impl History for HistorySlot {
         Ok(())
     }
 
+    /// None: reedline would leave the other sessions' lines out.
     fn session(&self) -> Option<HistorySessionId> {
-        self.session
+        None
     }
 }
 
@@ -130,8 +150,10 @@ fn to_search(query: &SearchQuery) -> Search {
         cwd_prefix: filter.cwd_prefix.clone(),
         hostname: filter.hostname.clone(),
         session: filter.session.map(i64::from),
+        other_session: None,
         kind: None,
         successful: filter.exit_successful,
+        not_failed: false,
         time_min,
         time_max,
         oldest_first,
@@ -185,7 +207,7 @@ mod tests {
             store.append(&entry(time, line));
         }
         let store = Arc::new(Mutex::new(store));
-        (HistorySlot::new(Writer::new(Arc::clone(&store)), None), store)
+        (HistorySlot::new(Writer::new(Arc::clone(&store)), 1), store)
     }
 
     fn texts(items: Vec<HistoryItem>) -> Vec<String> {
@@ -225,17 +247,6 @@ mod tests {
             assert_eq!(slot.load(HistoryItemId(id.0)).unwrap().start_timestamp, None, "{time}");
         }
         assert!(slot.load(HistoryItemId(99)).is_err());
-    }
-
-    #[test]
-    fn the_hint_is_the_newest_line_with_that_prefix() {
-        let (slot, _) = slot(&["cargo build", "cargo test", "ls"]);
-        let hint = |text: &str| texts(slot.search(SearchQuery::last_with_prefix(text.into(), None)).unwrap());
-        assert_eq!(hint("car"), ["cargo test"]);
-        assert_eq!(hint("cargo b"), ["cargo build"]);
-        assert_eq!(hint("argo"), Vec::<String>::new());
-        let here = SearchQuery::last_with_prefix_and_cwd("car".into(), "/b".into(), None);
-        assert_eq!(slot.search(here).unwrap(), []);
     }
 
     #[test]
@@ -283,16 +294,33 @@ mod tests {
         slot.sync().unwrap();
     }
 
+    /// Up in one terminal recalled the last command of another: Up and Enter ran it.
     #[test]
-    fn a_session_of_its_own_is_what_reedline_asks_for() {
-        let slot = HistorySlot::new(Writer::new(Arc::new(Mutex::new(Store::in_memory().unwrap()))), Some(5));
-        slot.store().append(&entry(1, "mine in 1"));
-        slot.store().append(&Entry { session: 5, ..entry(2, "mine in 5") });
-        let found = slot.search(SearchQuery::everything(SearchDirection::Forward, slot.session())).unwrap();
-        assert_eq!(texts(found), ["mine in 5"]);
+    fn steps_go_through_the_sessions_own_lines_before_the_others() {
+        let (slot, store) = slot(&["own 1"]);
+        for (time, session, line) in
+            [(1, 0, "imported"), (1_800_000_000_000, 7, "theirs"), (1_800_000_000_001, 1, "own 2")]
+        {
+            store.lock().unwrap().append(&Entry { session, ..entry(time, line) });
+        }
+        store.lock().unwrap().append(&Entry { session: 7, ..entry(1_800_000_000_002, "theirs too") });
+        let mut at = None;
+        let mut seen = Vec::new();
+        while let Some(item) = slot.search(step(None, at, SearchDirection::Backward)).unwrap().pop() {
+            at = item.id;
+            seen.push(item.command_line);
+        }
+        assert_eq!(seen, ["own 2", "own 1", "theirs too", "theirs", "imported"]);
+        while let Some(item) = slot.search(step(None, at, SearchDirection::Forward)).unwrap().pop() {
+            at = item.id;
+            assert_eq!(Some(item.command_line), seen.iter().rev().nth(1).cloned());
+            seen.pop();
+        }
+        assert_eq!(seen.len(), 1);
+        let prefixed = slot.search(step(Some("the"), None, SearchDirection::Backward)).unwrap();
+        assert_eq!(texts(prefixed), ["theirs too"]);
     }
 
-    /// The history menu asks for all lines at every key press.
     #[test]
     fn a_search_without_a_limit_has_one() {
         let (slot, _) = slot(&vec!["x"; HITS_MAX + 5]);

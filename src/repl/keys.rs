@@ -6,12 +6,18 @@ use reedline::{
 };
 
 use super::hooks::KEY_COMMAND;
+use super::line::{Edit, Escape, Hands, Searching, WordKey};
 use crate::config::{self, KeyDoes, KeyName};
 
 /// What the loop is asked to do when the editor hands over control.
 pub const WAKE: &str = "wake";
 /// Flips where the line goes.
 pub const FLIP: &str = "flip";
+
+/// Opens the line in the user's editor.
+pub const OPEN: &str = "open";
+/// Changes of one line that Alt-R undoes.
+const REVERTED_MAX: usize = 500;
 
 /// One key of ours.
 pub struct Key {
@@ -54,10 +60,10 @@ pub const KEYS: [Key; 7] = [
     },
     Key {
         name: "Ctrl-R",
-        help: "searches the history of all sessions",
+        help: "searches the history: words in any order; Alt-S says which lines, Esc brings back what was typed",
         modifiers: KeyModifiers::CONTROL,
         code: KeyCode::Char('r'),
-        event: || ReedlineEvent::UntilFound(vec![ReedlineEvent::Menu(HISTORY_MENU.into()), ReedlineEvent::MenuNext]),
+        event: || ReedlineEvent::Multiple(vec![ReedlineEvent::Esc, ReedlineEvent::Menu(HISTORY_MENU.into())]),
     },
     Key {
         name: "Alt-Enter",
@@ -75,10 +81,10 @@ pub const KEYS: [Key; 7] = [
     },
     Key {
         name: "Ctrl-X",
-        help: "opens the line in $VISUAL or $EDITOR",
+        help: "begins two keys: Ctrl-X Ctrl-E opens the line in your editor, Ctrl-X Ctrl-U undoes",
         modifiers: KeyModifiers::CONTROL,
         code: KeyCode::Char('x'),
-        event: || ReedlineEvent::OpenEditor,
+        event: || ReedlineEvent::None,
     },
 ];
 
@@ -143,18 +149,97 @@ fn pressed(key: &KeyName) -> Option<(KeyModifiers, KeyCode)> {
     Some((modifiers, code))
 }
 
+/// Keys that hands know from readline, in both modes of typing.
+fn add_common(bindings: &mut Keybindings) {
+    let undo = || ReedlineEvent::Edit(vec![EditCommand::Undo]);
+    // Ctrl-_ comes as Ctrl-7 from terminals that only know the control character.
+    for (modifiers, code) in [
+        (KeyModifiers::CONTROL, '7'),
+        (KeyModifiers::CONTROL, '_'),
+        (KeyModifiers::CONTROL | KeyModifiers::SHIFT, '_'),
+        (KeyModifiers::CONTROL | KeyModifiers::SHIFT, '-'),
+    ] {
+        bindings.add_binding(modifiers, KeyCode::Char(code), undo());
+    }
+    bindings.add_binding(KeyModifiers::CONTROL, KeyCode::Char('o'), ReedlineEvent::ExecuteHostCommand(OPEN.into()));
+}
+
+/// The rest of readline's emacs keys; those that kill fill the ring of Ctrl-Y and Alt-Y.
+fn add_emacs(bindings: &mut Keybindings, word: WordKey) {
+    let menu = |edit: Edit| ReedlineEvent::Menu(edit.menu_name(false));
+    let back = match word {
+        WordKey::Blank => Edit::KillBlankWordBack,
+        WordKey::Word => Edit::KillWordBack,
+    };
+    let (control, alt) = (KeyModifiers::CONTROL, KeyModifiers::ALT);
+    for (modifiers, code, edit) in [
+        (control, KeyCode::Char('w'), back),
+        (control, KeyCode::Char('u'), Edit::KillToStart),
+        (control, KeyCode::Char('k'), Edit::KillToEnd),
+        (control, KeyCode::Char('y'), Edit::Yank),
+        (alt, KeyCode::Backspace, Edit::KillWordBack),
+        (alt, KeyCode::Char('d'), Edit::KillWordAhead),
+        (alt, KeyCode::Char('y'), Edit::YankPop),
+        (alt, KeyCode::Char('.'), Edit::LastArgument),
+        (alt, KeyCode::Char('_'), Edit::LastArgument),
+        (alt | KeyModifiers::SHIFT, KeyCode::Char('_'), Edit::LastArgument),
+        (alt, KeyCode::Char('t'), Edit::TransposeWords),
+        (alt, KeyCode::Char('*'), Edit::InsertCompletions),
+        (alt | KeyModifiers::SHIFT, KeyCode::Char('*'), Edit::InsertCompletions),
+    ] {
+        bindings.add_binding(modifiers, code, menu(edit));
+    }
+    for modifiers in [alt, alt | KeyModifiers::SHIFT] {
+        let comment = ReedlineEvent::Multiple(vec![ReedlineEvent::Esc, menu(Edit::Comment), ReedlineEvent::Enter]);
+        bindings.add_binding(modifiers, KeyCode::Char('#'), comment);
+    }
+    // As often as a line can have been changed: undoing an unchanged one does nothing.
+    let revert = ReedlineEvent::Edit(vec![EditCommand::Undo; REVERTED_MAX]);
+    bindings.add_binding(alt, KeyCode::Char('r'), revert);
+}
+
+/// What follows Ctrl-X.
+fn prefixed() -> Vec<((KeyModifiers, KeyCode), ReedlineEvent)> {
+    let control = |c| (KeyModifiers::CONTROL, KeyCode::Char(c));
+    vec![
+        (control('e'), ReedlineEvent::ExecuteHostCommand(OPEN.into())),
+        (control('u'), ReedlineEvent::Edit(vec![EditCommand::Undo])),
+    ]
+}
+
+/// How the keys are to be.
+pub(super) struct Wanted<'a> {
+    /// vi's keys instead of emacs'.
+    pub(super) vi: bool,
+    /// What Ctrl-W takes.
+    pub(super) word: WordKey,
+    /// The keys of the config.
+    pub(super) hooks: &'a [(KeyName, KeyDoes)],
+    /// The search of the history.
+    pub(super) searching: &'a Searching,
+    /// Follows vi's Esc.
+    pub(super) escape: &'a Escape,
+}
+
 /// Makes the editor's keys, those of the config among them.
 #[must_use]
-pub fn edit_mode(vi: bool, hooks: &[(KeyName, KeyDoes)]) -> Box<dyn EditMode> {
-    if vi {
+pub(super) fn edit_mode(wanted: &Wanted<'_>) -> Box<dyn EditMode> {
+    let hooks = wanted.hooks;
+    let inner: Box<dyn EditMode> = if wanted.vi {
         let mut tables =
             [default_vi_insert_keybindings(), default_vi_normal_keybindings(), default_vi_visual_keybindings()];
         add(&mut tables[0]);
+        add_common(&mut tables[0]);
+        if wanted.word == WordKey::Blank {
+            let word = ReedlineEvent::Edit(vec![EditCommand::CutBigWordLeft]);
+            tables[0].add_binding(KeyModifiers::CONTROL, KeyCode::Char('w'), word);
+        }
         add_hooks(&mut tables[0], hooks);
         for table in &mut tables[1..] {
             for key in KEYS.iter().filter(|key| key.modifiers == KeyModifiers::CONTROL) {
                 table.add_binding(key.modifiers, key.code, (key.event)());
             }
+            add_common(table);
             add_hooks(table, hooks);
             wake_on_f35(table);
         }
@@ -162,10 +247,14 @@ pub fn edit_mode(vi: bool, hooks: &[(KeyName, KeyDoes)]) -> Box<dyn EditMode> {
         Box::new(Vi::new(insert, normal, visual))
     } else {
         let mut bindings = default_emacs_keybindings();
+        add_emacs(&mut bindings, wanted.word);
         add(&mut bindings);
+        add_common(&mut bindings);
         add_hooks(&mut bindings, hooks);
         Box::new(Emacs::new(bindings))
-    }
+    };
+    let own = hooks.iter().filter_map(|(key, _)| pressed(key)).collect();
+    Box::new(Hands::new(inner, wanted.searching.clone(), prefixed(), own, wanted.escape.clone()))
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ mod hooks;
 mod hunks;
 pub mod keys;
 mod leftover;
+mod line;
 mod memory;
 mod menu;
 pub mod meta;

@@ -68,8 +68,6 @@ pub(super) struct Repl {
     pub(super) hooks: SharedHooks,
     pub(super) memories: Memories,
     pub(super) home: Option<PathBuf>,
-    session_id: i64,
-    host_name: Option<String>,
     status: i32,
     environment: String,
     /// How long the last command took, in milliseconds.
@@ -118,6 +116,8 @@ fn first_state(runtime: &Runtime, hooks: &SharedHooks) -> EditorState {
         first_path: runtime.env.get(std::ffi::OsStr::new("PATH")).cloned(),
         route_hook: hooks.route_hook(),
         mode: runtime.settings.route.mode,
+        session: host::now_unix_ms(),
+        host: host::host_name(),
         ..EditorState::default()
     }
 }
@@ -159,8 +159,6 @@ impl Repl {
             hooks,
             memories: Memories::default(),
             home,
-            session_id: host::now_unix_ms(),
-            host_name: host::host_name(),
             status: 0,
             environment: String::new(),
             duration_ms: 0,
@@ -625,12 +623,14 @@ impl Repl {
         if hidden || line.trim().is_empty() {
             return None;
         }
-        let cwd = state::read(&self.state).cwd.display().to_string();
+        let state = state::read(&self.state);
+        let (cwd, session, hostname) = (state.cwd.display().to_string(), state.session, state.host.clone());
+        drop(state);
         let ticket = self.history.append(Entry {
             time: host::now_unix_ms(),
-            session: self.session_id,
+            session,
             cwd: Some(cwd),
-            hostname: self.host_name.clone(),
+            hostname,
             line: line.to_owned(),
             kind,
             status: None,

@@ -40,6 +40,10 @@ pub struct EditorState {
     pub failed: bool,
     /// What the user's own answers have changed.
     pub learned: Arc<Learned>,
+    /// This session's number in the history.
+    pub session: i64,
+    /// This machine's name.
+    pub host: Option<String>,
 }
 
 /// What the user's own answers have changed: lines that went the other way, and the weights.

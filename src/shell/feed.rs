@@ -224,7 +224,8 @@ impl Feed {
     /// Gives the editor the next piece, of `bytes_max` at most, by `write`, which leaves what it could not write. An
     /// answer of the terminal never goes into a paste, as which it would be read.
     pub(super) fn give_editor(&mut self, bytes_max: usize, write: impl FnOnce(&mut Vec<u8>)) {
-        let answers = !self.reports.is_empty() && self.got.between_keys();
+        // It has read all that it was given, so that an escape at the end was a key to it.
+        let answers = !self.reports.is_empty() && self.got.at_key_end();
         let pending = if answers { &mut self.reports } else { &mut self.to_editor };
         let mut length = if answers { pending.len() } else { pending.len().min(bytes_max) };
         // An escape at the end of a piece would be taken for the key of that name.

@@ -51,6 +51,11 @@ impl Keys {
         self.state == State::Ground && !self.pasting
     }
 
+    /// Whether all that came so far is whole keys, an escape at the end being the key of that name.
+    pub(super) fn at_key_end(&self) -> bool {
+        matches!(self.state, State::Ground | State::Escape) && !self.pasting
+    }
+
     /// Takes one byte; true where it is an Enter that submits.
     pub(super) fn step(&mut self, byte: u8) -> bool {
         match self.state {

@@ -69,6 +69,9 @@ pub enum TextMatch {
     Substring(String),
     /// Is this.
     Exact(String),
+    /// Contains each of these lower-case words, in any order and whatever the line's case; where all of them are shorter
+    /// than three characters, only the first 10,000 rows are looked at.
+    Words(Vec<String>),
 }
 
 /// A search; the default finds everything, newest first.
@@ -88,10 +91,14 @@ pub struct Search {
     pub hostname: Option<String>,
     /// Only from this session.
     pub session: Option<i64>,
+    /// Only from other sessions.
+    pub other_session: Option<i64>,
     /// Only of this kind.
     pub kind: Option<LineKind>,
     /// Only with status 0, or only with another one.
     pub successful: Option<bool>,
+    /// Not with a status by which a program reports a failure: 0, none yet, and ended by a signal are fine.
+    pub not_failed: bool,
     /// Not before this time, Unix milliseconds.
     pub time_min: Option<i64>,
     /// Not after this time, Unix milliseconds.
@@ -320,14 +327,17 @@ pub(super) fn truncate_log(connection: &Connection) {
 
 fn find(connection: &Connection, search: &Search, bounds: &Bounds) -> rusqlite::Result<Vec<Row>> {
     let limit = search.limit.unwrap_or(usize::MAX);
+    let is_short = |text: &String| text.chars().count() < TRIGRAM_CHARS_MIN || text.contains('\0');
     let short = match &search.text {
-        TextMatch::Substring(text) => text.chars().count() < TRIGRAM_CHARS_MIN || text.contains('\0'),
+        TextMatch::Substring(text) => is_short(text),
+        TextMatch::Words(words) => words.iter().all(is_short),
         _ => false,
     };
     if short {
         return find_in_window(connection, search, bounds, SHORT_WINDOW_ROWS);
     }
-    if matches!(search.text, TextMatch::Prefix(_) | TextMatch::Substring(_)) && limit <= WINDOW_ROWS {
+    let windowed = matches!(search.text, TextMatch::Prefix(_) | TextMatch::Substring(_) | TextMatch::Words(_));
+    if windowed && limit <= WINDOW_ROWS {
         let rows = find_in_window(connection, search, bounds, WINDOW_ROWS)?;
         if rows.len() >= limit {
             return Ok(rows);
@@ -341,6 +351,7 @@ fn find(connection: &Connection, search: &Search, bounds: &Bounds) -> rusqlite::
         TextMatch::Substring(_) => {
             (Some("id IN (SELECT rowid FROM history_text WHERE history_text MATCH ?) AND instr(line, ?) > 0"), "")
         }
+        TextMatch::Words(_) => (Some("id IN (SELECT rowid FROM history_text WHERE history_text MATCH ?)"), ""),
     };
     let mut values = match &search.text {
         TextMatch::Any => vec![],
@@ -348,11 +359,21 @@ fn find(connection: &Connection, search: &Search, bounds: &Bounds) -> rusqlite::
         // No text sorts behind the last code point, which is none that anyone types.
         TextMatch::Prefix(text) => vec![Value::Text(text.clone()), Value::Text(format!("{text}\u{10ffff}"))],
         TextMatch::Substring(text) => {
-            vec![Value::Text(format!("\"{}\"", text.replace('"', "\"\""))), Value::Text(text.clone())]
+            vec![Value::Text(quoted(text)), Value::Text(text.clone())]
+        }
+        TextMatch::Words(words) => {
+            let all: Vec<String> = words.iter().filter(|word| !is_short(word)).map(|word| quoted(word)).collect();
+            vec![Value::Text(all.join(" "))]
         }
     };
     let (mut more_clauses, more_values) = clauses(search, bounds);
     values.extend(more_values);
+    if let TextMatch::Words(words) = &search.text {
+        for word in words.iter().filter(|word| is_short(word)) {
+            more_clauses.push("instr(lower(line), ?) > 0");
+            values.push(Value::Text(word.clone()));
+        }
+    }
     if search.plain_only {
         more_clauses.push("line NOT GLOB ?");
         values.push(Value::Text(CONTROL_GLOB.to_owned()));
@@ -366,6 +387,11 @@ fn find(connection: &Connection, search: &Search, bounds: &Bounds) -> rusqlite::
          WHERE id IN (SELECT id FROM history {index} {wheres} {order} LIMIT ?) {order}"
     );
     read(connection, &sql, &values)
+}
+
+/// A phrase of the index's query language.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\"\""))
 }
 
 /// Looks at the first rows in the search's order.
@@ -388,6 +414,10 @@ fn find_in_window(
         let hit = match &search.text {
             TextMatch::Prefix(text) => line.starts_with(text.as_str()),
             TextMatch::Substring(text) => line.contains(text.as_str()),
+            TextMatch::Words(words) => {
+                let line = line.to_lowercase();
+                words.iter().all(|word| line.contains(word.as_str()))
+            }
             TextMatch::Any | TextMatch::Exact(_) => true,
         };
         if hit && (!search.plain_only || is_plain(line)) {
@@ -420,6 +450,13 @@ fn clauses(search: &Search, bounds: &Bounds) -> (Vec<&'static str>, Vec<Value>) 
     }
     if let Some(session) = search.session {
         add("session = ?", Value::Integer(session));
+    }
+    if let Some(session) = search.other_session {
+        add("session <> ?", Value::Integer(session));
+    }
+    if search.not_failed {
+        // A shell gives 128 and the signal's number.
+        add("(status IS NULL OR status = 0 OR status > ?)", Value::Integer(128));
     }
     if let Some(kind) = search.kind {
         add("kind = ?", Value::Text(kind_text(kind).to_owned()));

@@ -26,6 +26,7 @@ mod input;
 mod jobs;
 mod kills;
 mod licences;
+mod line;
 mod llama;
 mod login;
 mod loop_of_tools;

@@ -1,0 +1,321 @@
+//! The keys on their way to reedline's own tables: what needs more than one key (Ctrl-V, Ctrl-X, a second Alt-.), and
+//! other meanings while the history is searched.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossterm::event::{Event, KeyEvent};
+use reedline::{
+    EditCommand, EditMode, KeyCode, KeyModifiers, PromptEditMode, PromptViMode, ReedlineEvent, ReedlineRawEvent,
+};
+
+use super::edits::Edit;
+use super::search::Searching;
+use crate::repl::keys::HISTORY_MENU;
+
+/// How Ctrl-W finds the start of a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::repl) enum WordKey {
+    /// After the blank before it.
+    Blank,
+    /// After the last character that is no letter or digit.
+    Word,
+}
+
+/// A key that the next one depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pending {
+    Nothing,
+    /// Ctrl-V: the next key goes into the line as it is.
+    Quoted,
+    /// Ctrl-X: the next key has another meaning.
+    Prefix,
+}
+
+/// A key with what is held down with it.
+pub(in crate::repl) type Chord = (KeyModifiers, KeyCode);
+
+/// reedline's edit mode, with the keys seen first.
+pub(in crate::repl) struct Hands {
+    inner: Box<dyn EditMode>,
+    searching: Searching,
+    /// What follows Ctrl-X.
+    prefixed: Vec<(Chord, ReedlineEvent)>,
+    /// Keys whose meaning the user has set.
+    own: Vec<Chord>,
+    pending: Pending,
+    /// The edit of the key before.
+    last: Option<Edit>,
+    /// An operator of vi's that waits for a motion.
+    operator: Option<char>,
+    escape: Escape,
+}
+
+/// Whether vi's Esc was read and not carried out yet. reedline reads all keys that have come before it does the first,
+/// and edits by the rules of the mode that the last one leads to: text and Esc in one go came out in the wrong order.
+#[derive(Clone, Default)]
+pub(in crate::repl) struct Escape(Arc<AtomicBool>);
+
+impl Escape {
+    fn set(&self, read: bool) {
+        self.0.store(read, Ordering::Relaxed);
+    }
+
+    fn is_read(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// The keys before it have been carried out.
+    pub(super) fn reached(&self) {
+        self.set(false);
+    }
+}
+
+impl Hands {
+    /// Wraps an edit mode.
+    pub(in crate::repl) fn new(
+        inner: Box<dyn EditMode>,
+        searching: Searching,
+        prefixed: Vec<(Chord, ReedlineEvent)>,
+        own: Vec<Chord>,
+        escape: Escape,
+    ) -> Self {
+        Self { inner, searching, prefixed, own, pending: Pending::Nothing, last: None, operator: None, escape }
+    }
+
+    fn inner(&mut self, event: Event) -> ReedlineEvent {
+        ReedlineRawEvent::try_from(event).map_or(ReedlineEvent::None, |raw| self.inner.parse_event(raw))
+    }
+
+    fn enter_vi_insert(&mut self) {
+        self.escape.set(false);
+        let insert = PromptEditMode::Vi(PromptViMode::Insert);
+        if matches!(self.inner.edit_mode(), PromptEditMode::Vi(_)) {
+            self.inner.handle_mode_specific_event(ReedlineEvent::SwitchMode(insert));
+        }
+    }
+
+    fn key(&mut self, key: KeyEvent) -> ReedlineEvent {
+        let chord = (key.modifiers, key.code);
+        match std::mem::replace(&mut self.pending, Pending::Nothing) {
+            Pending::Quoted => {
+                return literal(key)
+                    .map_or(ReedlineEvent::None, |c| ReedlineEvent::Edit(vec![EditCommand::InsertChar(c)]));
+            }
+            Pending::Prefix => {
+                let found = self.prefixed.iter().find(|(second, _)| *second == chord);
+                return found.map_or(ReedlineEvent::None, |(_, event)| event.clone());
+            }
+            Pending::Nothing => {}
+        }
+        if self.searching.is_open() {
+            return self.in_search(key);
+        }
+        if key.modifiers == KeyModifiers::CONTROL && !self.own.contains(&chord) {
+            match key.code {
+                KeyCode::Char('v') => self.pending = Pending::Quoted,
+                KeyCode::Char('x') => self.pending = Pending::Prefix,
+                // A new prompt isn't in normal mode.
+                KeyCode::Char('c') => self.enter_vi_insert(),
+                _ => {}
+            }
+            if self.pending != Pending::Nothing {
+                return ReedlineEvent::None;
+            }
+        }
+        if let (PromptEditMode::Vi(PromptViMode::Normal), KeyCode::Char(c)) = (self.inner.edit_mode(), key.code)
+            && !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT)
+            && let Some(event) = self.in_vi_normal(c)
+        {
+            return event;
+        }
+        let inserted = self.inner.edit_mode() == PromptEditMode::Vi(PromptViMode::Insert);
+        let event = self.inner(Event::Key(key));
+        if inserted && self.inner.edit_mode() == PromptEditMode::Vi(PromptViMode::Normal) {
+            self.escape.set(true);
+            let reached = ReedlineEvent::Menu(Edit::LeaveInsert.menu_name(false));
+            return ReedlineEvent::Multiple(vec![ReedlineEvent::Esc, reached, with_end(event)]);
+        }
+        let waits = event == ReedlineEvent::None;
+        self.operator = match key.code {
+            KeyCode::Char(c @ ('d' | 'c')) if waits && key.modifiers.is_empty() => Some(c),
+            _ => None,
+        };
+        self.with_edits(event)
+    }
+
+    /// What reedline's vi mode doesn't know.
+    fn in_vi_normal(&mut self, character: char) -> Option<ReedlineEvent> {
+        let edit = |edit: Edit| ReedlineEvent::Menu(edit.menu_name(false));
+        match (character, self.operator.take()) {
+            ('%', None) => Some(edit(Edit::MatchBracket)),
+            ('%', Some(operator)) => {
+                let mode = if operator == 'c' { PromptViMode::Insert } else { PromptViMode::Normal };
+                // It also forgets the operator.
+                self.inner.handle_mode_specific_event(ReedlineEvent::SwitchMode(PromptEditMode::Vi(mode)));
+                Some(edit(Edit::DeleteToBracket))
+            }
+            ('#', None) => {
+                self.enter_vi_insert();
+                Some(ReedlineEvent::Multiple(vec![edit(Edit::Comment), ReedlineEvent::Enter]))
+            }
+            ('/', None) => {
+                self.enter_vi_insert();
+                self.searching.begin();
+                Some(ReedlineEvent::Menu(HISTORY_MENU.into()))
+            }
+            (_, operator) => {
+                self.operator = operator;
+                None
+            }
+        }
+    }
+
+    /// Says which of an edit's two menus is meant, and has Up leave the cursor at the end of what it brings.
+    fn with_edits(&mut self, event: ReedlineEvent) -> ReedlineEvent {
+        let before = self.last.take();
+        match event {
+            ReedlineEvent::Menu(name) => match Edit::of_menu(&name) {
+                Some(edit) => {
+                    let again = before.is_some_and(|before| edit.continues(before));
+                    self.last = Some(edit);
+                    // A menu that is open would keep it from being opened.
+                    ReedlineEvent::Multiple(vec![ReedlineEvent::Esc, ReedlineEvent::Menu(edit.menu_name(again))])
+                }
+                None => ReedlineEvent::Menu(name),
+            },
+            event => {
+                if opens_search(&event) {
+                    self.enter_vi_insert();
+                    self.searching.begin();
+                }
+                with_end(event)
+            }
+        }
+    }
+
+    fn in_search(&mut self, key: KeyEvent) -> ReedlineEvent {
+        use KeyCode::{
+            BackTab, Backspace, Char, Delete, Down, End, Enter, Esc, Home, Left, PageDown, PageUp, Right, Tab, Up,
+        };
+        let edit = |command: EditCommand| ReedlineEvent::Edit(vec![command]);
+        let close =
+            |edit: Edit| ReedlineEvent::Multiple(vec![ReedlineEvent::Esc, ReedlineEvent::Menu(edit.menu_name(false))]);
+        let control = key.modifiers == KeyModifiers::CONTROL;
+        match key.code {
+            Esc => self.closed(close(Edit::RestoreSearched)),
+            Char('g' | 'd') if control => self.closed(close(Edit::RestoreSearched)),
+            Char('c') if control => self.closed(close(Edit::ClearLine)),
+            // Without a hit, Enter must not run what is searched for.
+            Enter | Tab | Right | End => {
+                ReedlineEvent::UntilFound(vec![ReedlineEvent::MenuAccept, ReedlineEvent::Repaint])
+            }
+            Char('j' | 'e' | 'f') if control => {
+                ReedlineEvent::UntilFound(vec![ReedlineEvent::MenuAccept, ReedlineEvent::Repaint])
+            }
+            Down => ReedlineEvent::MenuNext,
+            Char('r' | 'n') if control => ReedlineEvent::MenuNext,
+            Up | BackTab => ReedlineEvent::MenuPrevious,
+            Char('s' | 'p') if control => ReedlineEvent::MenuPrevious,
+            PageDown => ReedlineEvent::MenuPageNext,
+            PageUp => ReedlineEvent::MenuPagePrevious,
+            Char('s') if key.modifiers == KeyModifiers::ALT => {
+                self.searching.next_scope();
+                ReedlineEvent::Repaint
+            }
+            Char('h') if control => edit(EditCommand::Backspace),
+            Backspace if key.modifiers.is_empty() => edit(EditCommand::Backspace),
+            Backspace => edit(EditCommand::BackspaceWord),
+            Char('w') if control => edit(EditCommand::CutBigWordLeft),
+            Char('u') if control => edit(EditCommand::Clear),
+            Char('a') if control => edit(EditCommand::MoveToStart { select: false }),
+            Home => edit(EditCommand::MoveToStart { select: false }),
+            Left => edit(EditCommand::MoveLeft { select: false }),
+            Delete => edit(EditCommand::Delete),
+            Char(_) if control || key.modifiers == KeyModifiers::ALT => ReedlineEvent::None,
+            // Characters, and the pump's own keys.
+            _ => self.inner(Event::Key(key)),
+        }
+    }
+
+    /// What is typed from here on isn't for the search.
+    fn closed(&self, event: ReedlineEvent) -> ReedlineEvent {
+        self.searching.end();
+        event
+    }
+}
+
+impl EditMode for Hands {
+    fn parse_event(&mut self, event: ReedlineRawEvent) -> ReedlineEvent {
+        match Event::from(event) {
+            // The pump's own key isn't the person's.
+            event @ Event::Key(KeyEvent { code: KeyCode::F(34 | 35), .. }) => self.inner(event),
+            Event::Key(key) => self.key(key),
+            event => self.inner(event),
+        }
+    }
+
+    fn edit_mode(&self) -> PromptEditMode {
+        let mode = self.inner.edit_mode();
+        let insert = PromptEditMode::Vi(PromptViMode::Insert);
+        if self.escape.is_read() && matches!(mode, PromptEditMode::Vi(_)) { insert } else { mode }
+    }
+}
+
+/// The character that a key stands for.
+fn literal(key: KeyEvent) -> Option<char> {
+    match key.code {
+        KeyCode::Char(c) if key.modifiers.contains(KeyModifiers::CONTROL) => {
+            let byte = u8::try_from(c.to_ascii_uppercase()).ok()?;
+            // crossterm names 0x1c to 0x1f by the digits 4 to 7.
+            let byte = if byte.is_ascii_digit() { byte.wrapping_sub(b'4') + 0x1c } else { byte & 0x1f };
+            Some(char::from(byte))
+        }
+        KeyCode::Char(c) => Some(c),
+        KeyCode::Tab => Some('\t'),
+        KeyCode::Enter => Some('\n'),
+        KeyCode::Esc => Some('\x1b'),
+        KeyCode::Backspace => Some('\x7f'),
+        _ => None,
+    }
+}
+
+fn opens_search(event: &ReedlineEvent) -> bool {
+    match event {
+        ReedlineEvent::Menu(name) => name == HISTORY_MENU,
+        ReedlineEvent::UntilFound(events) | ReedlineEvent::Multiple(events) => events.iter().any(opens_search),
+        _ => false,
+    }
+}
+
+/// reedline leaves the cursor in the first row of a recalled line; the last character is where one types on.
+fn with_end(event: ReedlineEvent) -> ReedlineEvent {
+    let edit = |edit: Edit| ReedlineEvent::Menu(edit.menu_name(false));
+    match event {
+        ReedlineEvent::Up | ReedlineEvent::PreviousHistory => {
+            ReedlineEvent::Multiple(vec![edit(Edit::NoteLine), event, edit(Edit::EndOfRecalled)])
+        }
+        ReedlineEvent::UntilFound(events) => ReedlineEvent::UntilFound(events.into_iter().map(with_end).collect()),
+        ReedlineEvent::Multiple(events) => ReedlineEvent::Multiple(events.into_iter().map(with_end).collect()),
+        event => event,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quoted_key_is_its_character() {
+        for (code, modifiers, wanted) in [
+            (KeyCode::Char('a'), KeyModifiers::CONTROL, Some('\x01')),
+            (KeyCode::Char('7'), KeyModifiers::CONTROL, Some('\x1f')),
+            (KeyCode::Tab, KeyModifiers::NONE, Some('\t')),
+            (KeyCode::Esc, KeyModifiers::NONE, Some('\x1b')),
+            (KeyCode::Char('é'), KeyModifiers::NONE, Some('é')),
+            (KeyCode::F(1), KeyModifiers::NONE, None),
+        ] {
+            assert_eq!(literal(KeyEvent::new(code, modifiers)), wanted, "{code:?}");
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The line as hands know it from other shells: Up, Ctrl-R, readline's keys, vi's keys.
+
+use crate::pty::{Key, PROMPT, Session, Spawn, cursor_line, left_of_cursor};
+
+fn config(lines: &str) -> Spawn {
+    Spawn::reedclaw().file(".config/reedclaw/config.lua", &format!("return {{\n{lines}\n}}\n"))
+}
+
+/// A session that suggests nothing, so that the line shows what was typed.
+fn plain() -> Spawn {
+    config("editor = {autosuggest = false}")
+}
+
+/// The line behind the prompt's glyph, whatever that says.
+fn line(screen: &vt100::Screen) -> String {
+    let row = cursor_line(screen);
+    let line = ["❯", "❮", " ?", " :", " ~"].iter().find_map(|glyph| row.split_once(glyph));
+    line.map_or(String::from("no prompt"), |(_, line)| line.trim().to_owned())
+}
+
+/// Waits until the line is `typed`.
+#[track_caller]
+fn expect_line_is(session: &Session, typed: &str) {
+    session.expect(&format!("{typed:?} in the line"), |screen| line(screen) == typed);
+}
+
+fn clear(session: &Session) {
+    session.press(Key::Ctrl('u'));
+    session.press(Key::Ctrl('k'));
+    expect_line_is(session, "");
+}
+
+/// Up and Enter repeated what another terminal had run last.
+#[test]
+fn up_gives_this_terminals_lines_first_and_then_the_others() {
+    let home = tempfile::TempDir::new().expect("a home");
+    let first = Session::spawn(plain().home(home.path()));
+    first.run("echo before-A");
+    let second = Session::spawn(Spawn::reedclaw().home(home.path()));
+    first.run("echo A1");
+    second.run("echo B1");
+    second.run("echo B2");
+    // The disk is written a moment behind the prompt.
+    second.expect_outside("the line in the file", || {
+        let database = rusqlite::Connection::open(home.path().join(".local/share/reedclaw/reedclaw.db")).ok()?;
+        database.query_row("SELECT 1 FROM history WHERE line = 'echo B2'", [], |_| Ok(())).ok()
+    });
+    first.press(Key::Up);
+    expect_line_is(&first, "echo A1");
+    first.press(Key::Up);
+    expect_line_is(&first, "echo before-A");
+    first.press(Key::Up);
+    expect_line_is(&first, "echo B2");
+    first.press(Key::Down);
+    expect_line_is(&first, "echo before-A");
+    // The search is over all of them.
+    clear(&first);
+    first.press(Key::Ctrl('r'));
+    first.type_text("B1");
+    first.expect_text("▸ echo B1");
+}
+
+#[test]
+fn up_puts_the_cursor_at_the_end_of_a_command_of_several_rows() {
+    let session = Session::spawn(plain());
+    session.expect_prompt();
+    session.type_text("for i in 1; do\recho n$i");
+    session.expect("the second row", |screen| cursor_line(screen).contains("echo n$i"));
+    session.type_text("\rdone\r");
+    session.expect_line("n1");
+    session.expect_prompt();
+    session.press(Key::Up);
+    session.expect("the last row", |screen| cursor_line(screen).trim_end().ends_with("done"));
+    session.type_text(" > out");
+    session.press(Key::Enter);
+    session.run("cat out");
+    session.expect_line("n1");
+}
+
+fn history() -> Session {
+    let session = Session::spawn(plain().size(30, 100));
+    for line in ["echo needle in haystack", "true docker run 777", "mkdir sub", "cd sub", "false --failed", "cd .."] {
+        session.run(line);
+    }
+    session.run("clear");
+    session
+}
+
+#[test]
+fn the_search_replaces_the_line_and_shows_its_query() {
+    let session = history();
+    session.type_text("foo bar ");
+    session.press(Key::Ctrl('r'));
+    session.expect_text("history: foo bar");
+    session.type_text("needle");
+    session.expect_text("▸ echo needle in haystack");
+    session.expect("the query alone", |screen| screen.contents().contains("history: needle"));
+    assert!(!session.screen_text().contains("Page"), "{}", session.screen_text());
+    session.press(Key::Enter);
+    expect_line_is(&session, "echo needle in haystack");
+    clear(&session);
+    // Words in any order, then letters.
+    session.press(Key::Ctrl('r'));
+    session.type_text("777 DOCK");
+    session.expect_text("▸ true docker run 777");
+    session.press(Key::Ctrl('u'));
+    session.type_text("ndlhay");
+    session.expect_text("▸ echo needle in haystack");
+    session.press(Key::Tab);
+    expect_line_is(&session, "echo needle in haystack");
+}
+
+#[test]
+fn a_search_that_is_given_up_brings_the_line_back() {
+    for key in [Key::Escape, Key::Ctrl('g')] {
+        let session = history();
+        session.type_text("half a line");
+        session.press(Key::Ctrl('r'));
+        session.type_text("needle");
+        session.expect_text("▸ echo needle in haystack");
+        session.press(key);
+        expect_line_is(&session, "half a line");
+        session.expect("no menu", |screen| !screen.contents().contains("haystack"));
+        clear(&session);
+        session.press(Key::Ctrl('r'));
+        session.type_text("nothing like it");
+        session.expect_text("nothing found");
+        // Without a hit, Enter doesn't run what was searched for.
+        session.press(Key::Enter);
+        session.press(Key::Ctrl('c'));
+        expect_line_is(&session, "");
+        session.expect("nothing left", |screen| !screen.contents().contains("history:"));
+        session.run("echo on-$((1+1))");
+        session.expect_line("on-2");
+    }
+}
+
+#[test]
+fn a_hit_says_where_and_when_it_ran_and_how_it_ended() {
+    let session = history();
+    session.press(Key::Ctrl('r'));
+    session.type_text("failed");
+    session.expect("directory, age and status", |screen| {
+        let line = screen.rows(0, 100).find(|row| row.contains("false --failed"));
+        line.is_some_and(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words[words.len() - 3] == "~/sub"
+                && words[words.len() - 2].ends_with(['s', 'm'])
+                && words[words.len() - 1] == "1"
+        })
+    });
+    // From the directory in which nothing like it ran.
+    session.expect_text("all history; Alt-S searches this session");
+    session.press(Key::Alt('s'));
+    session.expect_text("this session; Alt-S");
+    session.press(Key::Alt('s'));
+    session.expect_text("this directory; Alt-S");
+    session.expect_text("nothing found");
+    session.press(Key::Alt('s'));
+    session.expect_text("this machine; Alt-S");
+    session.expect_text("▸ false --failed");
+}
+
+#[test]
+fn what_failed_is_not_suggested() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("true --kept");
+    session.run("false --kept");
+    session.run("(exit 3); sleep 0");
+    session.run("clear");
+    session.type_text("fals");
+    session.expect("the line", |screen| cursor_line(screen).ends_with("fals"));
+    clear(&session);
+    session.type_text("tru");
+    session.expect("the suggestion", |screen| cursor_line(screen).ends_with("true --kept"));
+    clear(&session);
+    session.type_text("fals");
+    session.expect("no suggestion", |screen| cursor_line(screen).ends_with("fals"));
+}
+
+#[test]
+fn the_keys_of_readline_do_what_hands_expect() {
+    let session = Session::spawn(plain());
+    session.run("echo -n /x/one");
+    session.run("echo -n /a/two");
+    session.type_text("echo ");
+    session.press(Key::Alt('.'));
+    expect_line_is(&session, "echo /a/two");
+    session.press(Key::Alt('_'));
+    expect_line_is(&session, "echo /x/one");
+    session.type_text(" y");
+    session.press(Key::Alt('t'));
+    expect_line_is(&session, "echo /x/y one");
+    session.send(b"\x1f");
+    expect_line_is(&session, "echo /x/one y");
+    clear(&session);
+    session.type_text("cp /a/b.c x");
+    session.press(Key::Ctrl('w'));
+    session.press(Key::Ctrl('w'));
+    expect_line_is(&session, "cp");
+    // Two kills without another key between them are one; the one before comes next.
+    session.press(Key::Ctrl('u'));
+    session.press(Key::Ctrl('y'));
+    expect_line_is(&session, "cp /a/b.c x");
+    session.press(Key::Ctrl('a'));
+    session.type_text("echo ");
+    session.press(Key::Ctrl('k'));
+    expect_line_is(&session, "echo");
+    session.type_text("z");
+    session.press(Key::Ctrl('w'));
+    session.press(Key::Ctrl('y'));
+    expect_line_is(&session, "echo z");
+    session.press(Key::Alt('y'));
+    expect_line_is(&session, "echo cp /a/b.c x");
+    session.press(Key::Alt('r'));
+    expect_line_is(&session, "");
+    session.type_text("echo a");
+    session.press(Key::Ctrl('v'));
+    session.press(Key::Ctrl('a'));
+    session.type_text("b | od -An -c\r");
+    session.expect_text("a 001   b");
+    session.expect_prompt();
+    session.type_text("rm something");
+    session.press(Key::Alt('#'));
+    session.expect("a comment that did nothing", |screen| screen.contents().contains("#rm something"));
+    session.expect_prompt();
+    session.run("touch zz-1");
+    session.type_text("echo zz");
+    session.press(Key::Alt('*'));
+    expect_line_is(&session, "echo zz-1");
+}
+
+#[test]
+fn ctrl_w_takes_a_word_where_the_config_says_so() {
+    let session = Session::spawn(config("editor = {autosuggest = false, kill_word = 'word'}"));
+    session.expect_prompt();
+    session.type_text("ls /a/b");
+    session.press(Key::Ctrl('w'));
+    expect_line_is(&session, "ls /a/");
+}
+
+/// Waits until the text before the cursor is `text`.
+#[track_caller]
+fn expect_cursor_at(session: &Session, text: &str) {
+    session.expect("the cursor", |screen| left_of_cursor(screen).ends_with(text));
+}
+
+#[test]
+fn a_new_prompt_is_in_vis_insert_mode_and_its_keys_work() {
+    let session = Session::spawn(config("editor = {mode = 'vi', autosuggest = false}"));
+    session.run("true");
+    session.type_text("echo one two");
+    session.press(Key::Escape);
+    expect_cursor_at(&session, "echo one tw");
+    session.press(Key::Ctrl('c'));
+    session.expect("a new prompt", |screen| cursor_line(screen).trim_end().ends_with(PROMPT));
+    session.run("echo on-$((1+1))");
+    session.expect_line("on-2");
+    session.expect_prompt();
+    session.type_text("f(a(b)c) xx yy");
+    session.press(Key::Escape);
+    expect_cursor_at(&session, "f(a(b)c) xx y");
+    session.type_text("0d%");
+    expect_line_is(&session, "xx yy");
+    session.type_text("fx~.");
+    expect_line_is(&session, "XX yy");
+    session.type_text("0dty");
+    expect_line_is(&session, "yy");
+    session.type_text("GA !");
+    expect_line_is(&session, "yy !");
+}
