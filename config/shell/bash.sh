@@ -153,12 +153,23 @@ __rc_complete() {
   ( builtin trap 'builtin printf "\0" >@REPORT@; builtin exit 0' INT
     builtin local __rc_r __rc_l __rc_p
     { IFS= builtin read -r -d '' __rc_r; IFS= builtin read -r -d '' __rc_l; IFS= builtin read -r -d '' __rc_p; } <@REQUEST@
-    # The letter p in the place of a position asks for the prompt instead.
+    # A letter in the place of a position asks for something else: p the prompt, e a value, u users.
     [[ $__rc_p != p ]] || __rc_prompt "$__rc_s"
     builtin printf 'complete\n%s\n' "$__rc_r"
-    [[ $__rc_p == p ]] || __rc_candidates "$__rc_l" "$__rc_p"
+    case $__rc_p in
+      p) ;;
+      e) __rc_value "$__rc_l" ;;
+      u) builtin compgen -u -- "$__rc_l" ;;
+      *) __rc_candidates "$__rc_l" "$__rc_p" ;;
+    esac
     builtin printf '\0' ) >@REPORT@ 2>/dev/null </dev/null
   builtin return "$__rc_s"
+}
+
+# What $NAME, ${NAME} or ~USER stands for. Nothing else is expanded.
+__rc_value() {
+  if [[ $1 =~ ^~[A-Za-z0-9_.+-]*$ ]]; then builtin eval "builtin printf '%s\n' $1"
+  elif [[ $1 =~ ^\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?$ ]]; then builtin printf '%s\n' "${!BASH_REMATCH[1]-}"; fi
 }
 
 __rc_candidates() {

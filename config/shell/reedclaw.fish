@@ -152,8 +152,8 @@ function __rc_expanded
     printf '%s' $argv[1]
 end
 
-# Completes the line in the request: one candidate a line, a tab and its description, ended by NUL. The letter p in the
-# place of a position asks for the prompt instead.
+# Completes the line in the request: one candidate a line, a tab and its description, ended by NUL. A letter in the
+# place of a position asks for something else: p the prompt, e a variable's value.
 function __rc_complete
     set -l __rc_r (string split0 <@REQUEST@)
     if test "$__rc_r[3]" = p
@@ -163,6 +163,9 @@ function __rc_complete
             printf 'complete\n%s\n\0' $__rc_r[1]
         end >@REPORT@ 2>/dev/null
         __rc_hide
+    else if test "$__rc_r[3]" = e
+        set -l __rc_v (string replace '$' '' -- $__rc_r[2])
+        printf 'complete\n%s\n%s\n\0' $__rc_r[1] "$$__rc_v" >@REPORT@ 2>/dev/null
     else
         begin
             printf 'complete\n%s\n' $__rc_r[1]

@@ -131,12 +131,20 @@ __rc_reads() {
   esac 2>/dev/null
 }
 
-# Answers what the request asks for: the candidates for a line, or, at the letter p in the place of a position, the prompt.
+# Answers what the request asks for: the candidates for a line, or, at a letter in the place of a position, the prompt (p) or
+# a variable's value (e).
 # Not emulated itself, as the prompt is expanded under the person's own options.
 __rc_complete() {
   { builtin local -a __rc_r
     builtin local __rc_what= __rc_number= __rc_p=
     __rc_asked
+    if [[ "$__rc_what" == e ]]; then
+      __rc_p=${__rc_r[2]#\$}
+      builtin printf 'complete\n%s\n%s\n\0' "$__rc_number" "${(P)__rc_p-}" >@REPORT@
+      builtin zle -R
+      builtin printf '\e]633;B;%s\a' "$__rc_n" >/dev/tty
+      builtin return 0
+    fi
     if [[ "$__rc_what" == p ]]; then
       __rc_render $__rc_last "$__rc_ps1"
       builtin printf 'prompt\n%s\0complete\n%s\n\0' "$__rc_p" "$__rc_number" >@REPORT@

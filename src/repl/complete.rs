@@ -33,6 +33,32 @@ pub struct Candidate {
 pub trait LiveCompletion: Send {
     /// Completes the word before `position_bytes` of `line`. An empty answer means that it has none.
     fn complete(&mut self, line: &str, position_bytes: usize) -> Vec<Candidate>;
+
+    /// The value of `$NAME`, `${NAME}` or `~USER`, where it has one.
+    fn value(&mut self, text: &str) -> Option<String>;
+
+    /// The users whose names begin so.
+    fn users(&mut self, typed: &str) -> Vec<String>;
+}
+
+/// How a name fits what was typed; the later ones are tried where the earlier found nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fit {
+    Start,
+    StartInAnyCase,
+    Within,
+}
+
+impl Fit {
+    const ALL: [Self; 3] = [Self::Start, Self::StartInAnyCase, Self::Within];
+
+    fn fits(self, name: &str, typed: &str) -> bool {
+        match self {
+            Self::Start => name.starts_with(typed),
+            Self::StartInAnyCase => name.to_lowercase().starts_with(&typed.to_lowercase()),
+            Self::Within => name.to_lowercase().contains(&typed.to_lowercase()),
+        }
+    }
 }
 
 /// A meta command as completion shows it.
@@ -93,22 +119,38 @@ impl ShellCompleter {
         let verdict = state.verdict(before);
         let shell_start = state::shell_text_start(before, &verdict);
         let start = shell_start + inner_start(&before[shell_start..]);
-        let request = Request::of(before, start);
+        let mut request = Request::of(before, start);
         let span = |from: usize| Span::new(from, position);
         if let Some((from, found)) = variables(&request, &state) {
             return (span(from), bounded(found));
         }
-        let mut found = request.own(&state);
-        if found.is_none() {
-            // What is typed for the model is none of the live shell's business.
-            let live = self.live.as_mut().filter(|_| verdict.route != Route::Ask);
-            let answered =
-                live.map(|live| live.complete(&line[shell_start..], position - shell_start)).unwrap_or_default();
-            if !answered.is_empty() {
-                found = Some(answered);
+        // What is typed for the model is none of the live shell's business.
+        let mut live = self.live.as_mut().filter(|_| verdict.route != Route::Ask);
+        if let Some(live) = live.as_mut().filter(|_| !state.other_grammar) {
+            if let Some(found) = request.users(live.as_mut()) {
+                return (span(request.word_start), bounded(found));
+            }
+            request.anchor = paths::head(request.word).and_then(|head| {
+                let directory = live.value(head)?;
+                directory.starts_with('/').then(|| paths::Anchor { head: head.to_owned(), directory: directory.into() })
+            });
+        }
+        // bash's completions expect one simple command; zsh and fish find it themselves.
+        let live_start = if state.other_grammar { shell_start } else { request.simple_start };
+        let text = &line[live_start..position];
+        let mut found = Vec::new();
+        for fit in Fit::ALL {
+            found = request.own(&state, fit).unwrap_or_else(|| {
+                let by_path =
+                    || paths::complete(request.word, request.anchor.as_ref(), &state, paths::Wanted::Any, fit);
+                let found = if request.anchor.is_some() { by_path() } else { Vec::new() };
+                let found = if found.is_empty() { request.ask(live.as_deref_mut(), text, &state, fit) } else { found };
+                if found.is_empty() { by_path() } else { found }
+            });
+            if !found.is_empty() || request.word.is_empty() {
+                break;
             }
         }
-        let found = found.unwrap_or_else(|| paths::complete(request.word, &state, paths::Wanted::Any));
         (span(request.word_start), bounded(found))
     }
 
@@ -161,9 +203,18 @@ impl ShellCompleter {
 impl Completer for ShellCompleter {
     fn complete(&mut self, line: &str, pos: usize) -> CompletionResult {
         let (span, found) = self.candidates(line, pos);
+        let typed = line.get(span.start..span.end).unwrap_or_default();
+        let folder = typed.rfind('/').map_or("", |slash| &typed[..=slash]);
+        // Of a path, the name alone; a branch with a slash has a description.
+        let name = |candidate: &Candidate| {
+            let path = candidate.description.is_none() && !folder.is_empty();
+            let name = candidate.value.strip_prefix(folder).filter(|name| path && !name.is_empty());
+            name.map(str::to_owned)
+        };
         let suggestions: Vec<Suggestion> = found
             .into_iter()
             .map(|candidate| Suggestion {
+                display_override: name(&candidate),
                 value: candidate.value,
                 description: candidate.description,
                 span,
@@ -183,6 +234,10 @@ struct Request<'a> {
     command: Vec<&'a str>,
     after_redirect: bool,
     in_comment: bool,
+    /// Where the simple command at the cursor starts, without keywords and assignments in front.
+    simple_start: usize,
+    /// What the word begins with, where only the live shell knows its value.
+    anchor: Option<paths::Anchor>,
 }
 
 impl<'a> Request<'a> {
@@ -196,7 +251,12 @@ impl<'a> Request<'a> {
         let from = earlier.iter().rposition(Token::ends_command).map_or(0, |index| index + 1);
         let mut command = Vec::new();
         let mut after_redirect = false;
+        let mut simple_start = None;
         for token in &earlier[from..] {
+            let is_word = matches!(token.kind, TokenKind::Word(_)) && !after_redirect;
+            if is_word && simple_start.is_none() && !is_keyword(token.text) && !is_assignment(token.text) {
+                simple_start = Some(start + token.start);
+            }
             match token.kind {
                 TokenKind::Redirect => after_redirect = true,
                 TokenKind::Word(_) if after_redirect => after_redirect = false,
@@ -206,22 +266,69 @@ impl<'a> Request<'a> {
             }
         }
         let in_comment = at_end.is_some_and(|token| token.kind == TokenKind::Comment);
-        Self { word, word_start, command, after_redirect, in_comment }
+        let simple_start = simple_start.unwrap_or(word_start);
+        Self { word, word_start, command, after_redirect, in_comment, simple_start, anchor: None }
+    }
+
+    /// Users after a tilde.
+    fn users(&self, live: &mut dyn LiveCompletion) -> Option<Vec<Candidate>> {
+        let typed = self.word.strip_prefix('~').filter(|typed| !typed.is_empty())?;
+        let is_name = typed.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-+".contains(&byte));
+        let found = if is_name { live.users(typed) } else { Vec::new() };
+        let make = |name: String| Candidate { append_space: false, ..plain(&format!("~{name}/"), None) };
+        (!found.is_empty()).then(|| found.into_iter().map(make).collect())
+    }
+
+    /// What the live shell gives. Where nothing begins as the word does, it is asked for all and they are looked through.
+    fn ask(
+        &self,
+        live: Option<&mut Box<dyn LiveCompletion>>,
+        text: &str,
+        state: &EditorState,
+        fit: Fit,
+    ) -> Vec<Candidate> {
+        let Some(live) = live else { return Vec::new() };
+        let mut found = if fit == Fit::Start {
+            live.complete(text, text.len())
+        } else {
+            // A second question is worth its time once, and not for a word with quotes.
+            let dashes = self.word.len() - self.word.trim_start_matches('-').len();
+            if fit != Fit::StartInAnyCase
+                && !self.word.contains(['/', '\'', '"', '\\', '$', '='])
+                && !state.other_grammar
+            {
+                let shorter = &text[..text.len() - self.word.len() + dashes];
+                live.complete(shorter, shorter.len())
+            } else {
+                Vec::new()
+            }
+        };
+        if fit != Fit::Start {
+            let any_case = found.iter().any(|one| Fit::StartInAnyCase.fits(&one.value, self.word));
+            let fit = if any_case { Fit::StartInAnyCase } else { fit };
+            found.retain(|one| fit.fits(&one.value, self.word));
+        }
+        found.sort_by(|one, other| one.value.cmp(&other.value));
+        found
     }
 
     /// Our own answer; none where the live shell may know better than a list of paths.
-    fn own(&self, state: &EditorState) -> Option<Vec<Candidate>> {
+    fn own(&self, state: &EditorState, fit: Fit) -> Option<Vec<Candidate>> {
         if self.in_comment {
             return Some(Vec::new());
         }
+        // Another shell's engine knows the values of its variables and users.
+        if state.other_grammar && paths::head(self.word).is_some() {
+            return None;
+        }
         if self.after_redirect {
-            return Some(paths::complete(self.word, state, paths::Wanted::Any));
+            return Some(self.paths(state, paths::Wanted::Any, fit));
         }
         let Some(&name) = self.command.first() else {
-            return Some(self.in_command_position(state));
+            return Some(self.in_command_position(state, fit));
         };
         match name {
-            "cd" | "pushd" | "rmdir" => Some(paths::complete(self.word, state, paths::Wanted::Directories)),
+            "cd" | "pushd" | "rmdir" => Some(self.paths(state, paths::Wanted::Directories, fit)),
             "export" | "unset" | "readonly" | "declare" if !self.word.contains(['=', '-']) => {
                 let names = state.names.variables.iter().filter(|variable| variable.starts_with(self.word));
                 Some(
@@ -238,14 +345,18 @@ impl<'a> Request<'a> {
         }
     }
 
-    fn in_command_position(&self, state: &EditorState) -> Vec<Candidate> {
+    fn paths(&self, state: &EditorState, wanted: paths::Wanted, fit: Fit) -> Vec<Candidate> {
+        paths::complete(self.word, self.anchor.as_ref(), state, wanted, fit)
+    }
+
+    fn in_command_position(&self, state: &EditorState, fit: Fit) -> Vec<Candidate> {
         if self.word.contains(['/', '~', '\'', '"', '\\']) {
-            return paths::complete(self.word, state, paths::Wanted::Runnable);
+            return self.paths(state, paths::Wanted::Runnable, fit);
         }
         let names = &state.names;
         let sets = [&names.functions, &names.builtins, &names.keywords, &*names.programs, &names.known];
         let mut words: Vec<&str> = names.aliases.keys().chain(sets.into_iter().flatten()).map(String::as_str).collect();
-        words.retain(|word| word.starts_with(self.word));
+        words.retain(|word| fit.fits(word, self.word));
         words.sort_unstable();
         words.dedup();
         words.truncate(ENTRIES_MAX);
@@ -258,7 +369,7 @@ impl<'a> Request<'a> {
             })
             .collect();
         if !self.word.is_empty() {
-            found.extend(paths::complete(self.word, state, paths::Wanted::Directories));
+            found.extend(self.paths(state, paths::Wanted::Directories, fit));
         }
         found
     }
@@ -380,33 +491,20 @@ fn inner_start(text: &str) -> usize {
     start
 }
 
+/// Whether a command may follow a word in front of it.
 fn introduces_command(word: &str) -> bool {
-    let assignment = word.split_once('=').is_some_and(|(name, _)| {
+    const RUNNERS: [&str; 9] = ["sudo", "doas", "nohup", "exec", "command", "builtin", "env", "nice", "xargs"];
+    is_assignment(word) || is_keyword(word) || RUNNERS.contains(&word)
+}
+
+fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'+'))
-    });
-    assignment
-        || matches!(
-            word,
-            "sudo"
-                | "doas"
-                | "nohup"
-                | "time"
-                | "exec"
-                | "command"
-                | "builtin"
-                | "env"
-                | "nice"
-                | "xargs"
-                | "if"
-                | "then"
-                | "else"
-                | "elif"
-                | "while"
-                | "until"
-                | "do"
-                | "!"
-                | "{"
-        )
+    })
+}
+
+fn is_keyword(word: &str) -> bool {
+    matches!(word, "if" | "then" | "else" | "elif" | "while" | "until" | "do" | "!" | "{" | "time")
 }
 
 fn plain(value: &str, description: Option<&str>) -> Candidate {
@@ -415,7 +513,8 @@ fn plain(value: &str, description: Option<&str>) -> Candidate {
 
 /// The list as it is shown: bounded, and without what would move the terminal's cursor.
 fn bounded(mut found: Vec<Candidate>) -> Vec<Candidate> {
-    found.retain(|candidate| !candidate.value.chars().any(char::is_control));
+    let mut seen = std::collections::HashSet::new();
+    found.retain(|candidate| !candidate.value.chars().any(char::is_control) && seen.insert(candidate.value.clone()));
     found.truncate(ENTRIES_MAX);
     for candidate in &mut found {
         if let Some(text) = candidate.description.as_mut().filter(|text| text.chars().any(char::is_control)) {

@@ -102,7 +102,7 @@ pub(super) fn make(
         .with_visual_selection_style(Style::new().reverse())
         .with_quick_completions(true)
         .with_partial_completions(true)
-        .with_menu(ReedlineMenu::EngineCompleter(Box::new(CompletionMenu(completion_menu))))
+        .with_menu(ReedlineMenu::EngineCompleter(Box::new(CompletionMenu(completion_menu, 0))))
         .with_menu(ReedlineMenu::HistoryMenu(Box::new(search)))
         // An empty query doesn't end the search; the completion menu closes by itself.
         .with_persistent_menus(true)

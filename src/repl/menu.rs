@@ -3,8 +3,11 @@
 
 use reedline::{ColumnarMenu, Completer, Editor, Menu, MenuEvent, MenuSettings, Painter, Suggestion};
 
-/// The menu.
-pub(super) struct CompletionMenu(pub(super) ColumnarMenu);
+/// Rows that it takes at most: a long list says how much more there is, and leaves the screen as it was.
+const ROWS_MAX: u16 = 12;
+
+/// The menu, and the columns of the screen.
+pub(super) struct CompletionMenu(pub(super) ColumnarMenu, pub(super) u16);
 
 impl Menu for CompletionMenu {
     fn settings(&self) -> &MenuSettings {
@@ -52,6 +55,10 @@ impl Menu for CompletionMenu {
     }
 
     fn update_values(&mut self, editor: &mut Editor, completer: &mut dyn Completer) {
+        // Closed by the key that brought this about, it needs no candidates.
+        if !self.is_active() {
+            return;
+        }
         self.0.update_values(editor, completer);
         self.close_if_empty();
     }
@@ -61,6 +68,7 @@ impl Menu for CompletionMenu {
     }
 
     fn update_working_details(&mut self, editor: &mut Editor, completer: &mut dyn Completer, painter: &Painter) {
+        self.1 = painter.screen_width();
         self.0.update_working_details(editor, completer, painter);
         self.close_if_empty();
     }
@@ -70,15 +78,23 @@ impl Menu for CompletionMenu {
     }
 
     fn menu_required_lines(&self, terminal_columns: u16) -> u16 {
-        if self.get_values().is_empty() { 0 } else { self.0.menu_required_lines(terminal_columns) }
+        let lines = if self.get_values().is_empty() { 0 } else { self.0.menu_required_lines(terminal_columns) };
+        lines.min(ROWS_MAX)
     }
 
     fn menu_string(&self, available_lines: u16, use_ansi_coloring: bool) -> String {
         if self.get_values().is_empty() {
-            String::new()
-        } else {
-            self.0.menu_string(available_lines, use_ansi_coloring)
+            return String::new();
         }
+        let (all, lines) = (self.0.menu_required_lines(self.1), available_lines.min(ROWS_MAX));
+        if all <= lines || lines < 2 {
+            return self.0.menu_string(lines, use_ansi_coloring);
+        }
+        let candidates = self.get_values().len();
+        let shown = candidates.div_ceil(usize::from(all)) * usize::from(lines - 1);
+        let rows = self.0.menu_string(lines - 1, use_ansi_coloring);
+        let more = candidates.saturating_sub(shown);
+        format!("{}\r\n… {more} more", rows.trim_end_matches(['\r', '\n']))
     }
 
     fn min_rows(&self) -> u16 {

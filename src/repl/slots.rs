@@ -10,7 +10,7 @@ use super::prompt::Heading;
 use super::state::{self, EditorState, SharedState};
 use super::validate::ShellValidator;
 use crate::proto::Verdict;
-use crate::shell::Handle;
+use crate::shell::{Asked, Handle};
 
 /// The validator, which tells the pump what became of an Enter.
 pub struct ToldValidator {
@@ -97,8 +97,16 @@ pub struct ShellCompletion {
 
 impl LiveCompletion for ShellCompletion {
     fn complete(&mut self, line: &str, position_bytes: usize) -> Vec<Candidate> {
-        let found = self.pump.complete(line, position_bytes, self.timeout);
+        let found = self.pump.ask(Asked::Completion(line.to_owned(), position_bytes), self.timeout);
         found.into_iter().filter_map(|text| candidate(&text)).collect()
+    }
+
+    fn value(&mut self, text: &str) -> Option<String> {
+        self.pump.ask(Asked::Value(text.to_owned()), self.timeout).into_iter().next()
+    }
+
+    fn users(&mut self, typed: &str) -> Vec<String> {
+        self.pump.ask(Asked::Users(typed.to_owned()), self.timeout)
     }
 }
 

@@ -148,7 +148,7 @@ impl Keyboard {
             Command::Close => self.is_closed = true,
             Command::Submit { .. }
             | Command::EndOfFile
-            | Command::Complete { .. }
+            | Command::Ask { .. }
             | Command::DrawPrompt { .. }
             | Command::AbandonCompletion
             | Command::KeepOutput { .. } => {}

@@ -22,4 +22,5 @@ pub mod survey;
 pub mod sys;
 pub mod terminal;
 
+pub use pump::Asked;
 pub use session::{Event, Handle, Options, Session};

@@ -51,6 +51,29 @@ const REPORT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// would cost both sides more than the report.
 const REPORT_WAIT: Duration = Duration::from_millis(10);
 
+/// What the live shell can be asked without a line being run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// The candidates for the word before a position, in bytes.
+    Completion(String, usize),
+    /// The value of `$NAME`, `${NAME}` or `~USER`.
+    Value(String),
+    /// The names of users that begin so.
+    Users(String),
+}
+
+impl Asked {
+    /// The request's fields, ended by NUL: a text, and a position or a letter.
+    fn fields(&self) -> Option<String> {
+        let (text, what) = match self {
+            Self::Completion(line, position) => (line, position.to_string()),
+            Self::Value(text) => (text, "e".to_owned()),
+            Self::Users(text) => (text, "u".to_owned()),
+        };
+        (!text.contains('\0')).then(|| format!("{text}\0{what}\0"))
+    }
+}
+
 /// What the prompt's loop asks of the pump.
 #[derive(Debug)]
 pub enum Command {
@@ -69,9 +92,8 @@ pub enum Command {
         want_names: bool,
     },
     EndOfFile,
-    Complete {
-        line: String,
-        position_bytes: usize,
+    Ask {
+        what: Asked,
         reply: Sender<Vec<String>>,
     },
     /// The shell's own prompt, as its report.
@@ -400,7 +422,7 @@ impl Pump {
                 _ => self.waiting = Some(command),
             },
             // Where the shell can't be asked, the dropped reply is the answer.
-            Command::Complete { .. } | Command::DrawPrompt { .. } => match self.phase {
+            Command::Ask { .. } | Command::DrawPrompt { .. } => match self.phase {
                 Phase::Reading => self.hand_over(command),
                 // The prompt is drawn a moment before the shell's editor reads, the answer to a completion is there too.
                 Phase::Prompting { .. } | Phase::Completing { answered: true } if self.waiting.is_none() => {
@@ -409,8 +431,7 @@ impl Pump {
                 _ => {}
             },
             Command::AbandonCompletion => {
-                self.waiting
-                    .take_if(|waiting| matches!(waiting, Command::Complete { .. } | Command::DrawPrompt { .. }));
+                self.waiting.take_if(|waiting| matches!(waiting, Command::Ask { .. } | Command::DrawPrompt { .. }));
                 if self.completion.take().is_some() && matches!(self.phase, Phase::Completing { .. }) {
                     self.feed.to_shell.push(3);
                     // Interrupted, zsh and fish draw their prompt again but may owe us the answer.
@@ -446,8 +467,10 @@ impl Pump {
                     self.feed.to_shell.extend_from_slice(self.options.dialect.submit_keys());
                 }
             }
-            Command::Complete { line, position_bytes, reply } if !line.contains('\0') => {
-                self.ask_shell(&format!("{line}\0{position_bytes}\0"), reply);
+            Command::Ask { what, reply } => {
+                if let Some(fields) = what.fields() {
+                    self.ask_shell(&fields, reply);
+                }
             }
             // No completion is asked for at the letter `p`.
             Command::DrawPrompt { reply } => self.ask_shell("\0p\0", reply),

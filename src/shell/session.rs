@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use nix::pty::PtyMaster;
 
 use super::keyboard::Keyboard;
-use super::pump::{Command, Pump};
+use super::pump::{Asked, Command, Pump};
 use super::spawn::{self, Dialect, Start};
 use super::sys;
 use crate::base::hex;
@@ -135,11 +135,11 @@ impl Handle {
         }
     }
 
-    /// Asks the live shell for completions and waits for them, at most `timeout`; then its completion is interrupted.
+    /// Asks the live shell for something and waits for its answer, at most `timeout`; then it is interrupted.
     #[must_use]
-    pub fn complete(&self, line: &str, position_bytes: usize, timeout: Duration) -> Vec<String> {
+    pub fn ask(&self, what: Asked, timeout: Duration) -> Vec<String> {
         let (reply, answer) = channel();
-        self.send(Command::Complete { line: line.to_owned(), position_bytes, reply });
+        self.send(Command::Ask { what, reply });
         answer.recv_timeout(timeout).unwrap_or_else(|_| {
             self.send(Command::AbandonCompletion);
             Vec::new()

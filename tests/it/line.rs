@@ -1,5 +1,6 @@
 //! The line as hands know it from other shells: Up, Ctrl-R, readline's keys, vi's keys.
 
+use crate::need::require;
 use crate::pty::{Key, PROMPT, Session, Spawn, cursor_line, left_of_cursor};
 
 fn config(lines: &str) -> Spawn {
@@ -268,4 +269,85 @@ fn a_new_prompt_is_in_vis_insert_mode_and_its_keys_work() {
     expect_line_is(&session, "yy");
     session.type_text("GA !");
     expect_line_is(&session, "yy !");
+}
+
+const BASH_COMPLETION: &str = "/usr/share/bash-completion/bash_completion";
+
+/// A session with Debian's own completions for bash, in a repository.
+fn completing() -> Session {
+    let rc = format!("PS1='❯ '\n. {BASH_COMPLETION}\n");
+    let spawn = config("editor = {autosuggest = false, completion_timeout_ms = 10000}");
+    let session = Session::spawn(spawn.file(".bashrc", &rc).size(40, 120));
+    session.run("git init -q -b trunk . && touch 'file with space.txt'");
+    session.run("clear");
+    session
+}
+
+/// Each of these completed in bash, and gave nothing here or something that broke the line.
+#[test]
+fn tab_completes_the_simple_command_at_the_cursor() {
+    if !require(&["git"]) || !std::path::Path::new(BASH_COMPLETION).is_file() {
+        return;
+    }
+    let session = completing();
+    for (typed, completed) in [
+        ("ls && git stat", "ls && git status"),
+        ("if true; then git cherry-p", "if true; then git cherry-pick"),
+        ("FOO=1 git cherry-p", "FOO=1 git cherry-pick"),
+        ("FOO=1 BAR=2 git log --onel", "FOO=1 BAR=2 git log --oneline"),
+        ("echo a; ls --so", "echo a; ls --sort"),
+        ("cat x | grep --colo", "cat x | grep --colo"),
+        ("ls | sort --num", "ls | sort --numeric-sort"),
+        ("ls ~roo", "ls ~root/"),
+        ("cd ~roo", "cd ~root/"),
+        ("ls $HOME/fi", "ls $HOME/file\\ with\\ space.txt"),
+        ("echo $(git stat", "echo $(git status"),
+        ("ls FILE", "ls file\\ with\\ space.txt"),
+        ("ls space", "ls file\\ with\\ space.txt"),
+        ("git CHERRY-P", "git cherry-pick"),
+    ] {
+        session.type_text(typed);
+        session.press(Key::Tab);
+        expect_line_is(&session, completed);
+        session.press(Key::Ctrl('c'));
+        session.expect("a new prompt", |screen| line(screen).is_empty());
+        session.run("clear");
+    }
+    for (typed, offered) in [
+        ("cd /tmp && tar --ext", "--extract"),
+        ("ps aux | sort --r", "--reverse"),
+        ("if true; then git che", "cherry-pick"),
+        ("cat x | grep --col", "--colour"),
+    ] {
+        session.type_text(typed);
+        session.press(Key::Tab);
+        session.expect(offered, |screen| screen.contents().contains(offered));
+        session.press(Key::Ctrl('c'));
+        session.expect("a new prompt", |screen| line(screen).is_empty());
+        session.run("clear");
+    }
+}
+
+#[test]
+fn candidates_are_names_sorted_unique_and_say_how_many_more_there_are() {
+    let session = Session::spawn(plain().file("d/z-last", "").file("d/a-first", "").file("d/m-middle", ""));
+    session.run("mkdir many; touch many/file-{100..299}; clear");
+    session.type_text("ls d/");
+    session.press(Key::Tab);
+    session.expect("the names in their order", |screen| {
+        let text = screen.contents();
+        let at = |name: &str| text.find(name);
+        at("a-first") < at("m-middle") && at("m-middle") < at("z-last") && text.contains("z-last")
+    });
+    assert!(!session.screen_text().contains("d/a-first"), "{}", session.screen_text());
+    session.press(Key::Ctrl('c'));
+    session.run("clear");
+    session.type_text("ls many/");
+    session.press(Key::Tab);
+    session.expect("what else there is", |screen| {
+        let more =
+            screen.contents().lines().find_map(|row| row.strip_prefix("… ")?.strip_suffix(" more")?.parse().ok());
+        let shown = screen.contents().matches("file-").count();
+        more.is_some_and(|more: usize| more + shown >= 200 && shown < 60)
+    });
 }

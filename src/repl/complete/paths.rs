@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use super::{Candidate, ENTRIES_MAX};
+use super::{Candidate, ENTRIES_MAX, Fit};
 use crate::repl::state::EditorState;
 use crate::route::lex::unquoted;
 
@@ -27,29 +27,82 @@ enum Quoting {
     Double,
 }
 
+/// The start of a word whose value only the live shell knows, and that value.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Anchor {
+    /// As it was typed: `$HOME`, `${HOME}` or `~root`.
+    pub(super) head: String,
+    /// The directory that it stands for.
+    pub(super) directory: PathBuf,
+}
+
+/// What a word begins with that the live shell has to be asked about: `$NAME`, `${NAME}` or `~USER` before a slash.
+pub(super) fn head(raw: &str) -> Option<&str> {
+    let text = raw.strip_prefix('"').unwrap_or(raw);
+    let head = &text[..text.find('/')?];
+    let is_name = |name: &str, more: &[u8]| {
+        !name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || more.contains(&byte))
+    };
+    let variable = head.strip_prefix('$');
+    let braced = variable.and_then(|name| name.strip_prefix('{')?.strip_suffix('}'));
+    let is_known = match (head.strip_prefix('~'), braced.or(variable)) {
+        (Some(user), _) => text.len() == raw.len() && is_name(user, b".-+"),
+        (None, Some(name)) => is_name(name, b""),
+        (None, None) => false,
+    };
+    is_known.then_some(head)
+}
+
 /// Completes the raw word to paths, sorted by name.
-pub(super) fn complete(raw: &str, state: &EditorState, wanted: Wanted) -> Vec<Candidate> {
+pub(super) fn complete(
+    raw: &str,
+    anchor: Option<&Anchor>,
+    state: &EditorState,
+    wanted: Wanted,
+    fit: Fit,
+) -> Vec<Candidate> {
     let quoting = match raw.chars().next() {
         Some('\'') => Quoting::Single,
         Some('"') => Quoting::Double,
         _ => Quoting::Backslash,
     };
-    // What a variable holds is the live shell's secret; a backslash at the end has nothing to escape yet.
-    if quoting != Quoting::Single && raw.replace("\\$", "").contains(['$', '`']) {
+    let head = anchor.map_or("", |anchor| anchor.head.as_str());
+    let tail = raw.replacen(head, "", usize::from(!head.is_empty()));
+    // Only the live shell knows the value of a variable; a backslash at the end has nothing to escape yet.
+    if quoting != Quoting::Single && tail.replace("\\$", "").contains(['$', '`']) {
         return Vec::new();
     }
-    let word = unquoted(raw);
+    let word = unquoted(&tail);
     let (typed_directory, prefix) = word.rfind('/').map_or(("", word.as_str()), |slash| word.split_at(slash + 1));
     let tilde = quoting == Quoting::Backslash && typed_directory.starts_with('~') && !raw.starts_with('\\');
     if word == "~" && quoting == Quoting::Backslash {
         return vec![Candidate { value: "~/".to_owned(), description: None, append_space: false }];
     }
-    let Some(directory) = directory_of(typed_directory, tilde, state) else { return Vec::new() };
+    let directory = match anchor {
+        Some(anchor) => Some(anchor.directory.join(typed_directory.trim_start_matches('/'))),
+        None => directory_of(typed_directory, tilde, state),
+    };
+    let Some(directory) = directory else { return Vec::new() };
+    let found = entries(&directory, prefix, wanted, fit);
+    let make = |(name, is_directory): (String, bool)| {
+        let value = quoted(typed_directory, &name, is_directory, tilde, quoting);
+        // The head stays as it was typed, after the quote that may open the word.
+        let quote = usize::from(!head.is_empty() && quoting != Quoting::Backslash);
+        let value =
+            if value.is_char_boundary(quote) { [&value[..quote], head, &value[quote..]].concat() } else { value };
+        Candidate { value, description: None, append_space: !is_directory }
+    };
+    found.into_iter().map(make).collect()
+}
+
+/// The names in a directory that fit, sorted, and whether each is a directory.
+fn entries(directory: &std::path::Path, prefix: &str, wanted: Wanted, fit: Fit) -> Vec<(String, bool)> {
     let mut found: Vec<(String, bool)> = Vec::new();
-    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir(directory) else { return found };
     for entry in entries.flatten().take(SCANNED_MAX) {
         let Ok(name) = entry.file_name().into_string() else { continue };
-        if !name.starts_with(prefix) || (name.starts_with('.') && !prefix.starts_with('.')) {
+        if !fit.fits(&name, prefix) || (name.starts_with('.') && !prefix.starts_with('.')) {
             continue;
         }
         let Ok(kind) = entry.file_type() else { continue };
@@ -64,12 +117,7 @@ pub(super) fn complete(raw: &str, state: &EditorState, wanted: Wanted) -> Vec<Ca
     }
     found.sort_unstable();
     found.truncate(ENTRIES_MAX);
-    let make = |(name, is_directory): (String, bool)| Candidate {
-        value: quoted(typed_directory, &name, is_directory, tilde, quoting),
-        description: None,
-        append_space: !is_directory,
-    };
-    found.into_iter().map(make).collect()
+    found
 }
 
 /// The word with every character escaped that bash would read as more than a letter.

@@ -16,6 +16,79 @@ impl LiveCompletion for Scripted {
         assert!(line.is_char_boundary(position_bytes));
         self.0.clone()
     }
+
+    fn value(&mut self, text: &str) -> Option<String> {
+        self.0.iter().find_map(|one| one.value.strip_prefix(&format!("{text}=")).map(str::to_owned))
+    }
+
+    fn users(&mut self, typed: &str) -> Vec<String> {
+        ["root", "rose"].map(str::to_owned).into_iter().filter(|name| name.starts_with(typed)).collect()
+    }
+}
+
+/// A shell that answers with the line that it was asked about.
+struct Echo;
+
+impl LiveCompletion for Echo {
+    fn complete(&mut self, line: &str, _: usize) -> Vec<Candidate> {
+        vec![plain(line, None)]
+    }
+
+    fn value(&mut self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn users(&mut self, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// bash's completions were asked about the whole line, and knew nothing of what follows `;`, a keyword or an assignment.
+#[test]
+fn the_live_shell_is_asked_about_the_simple_command_alone() {
+    for (line, asked) in [
+        ("gzip --fa", "gzip --fa"),
+        ("echo && gzip --fa", "gzip --fa"),
+        ("if true; then gzip --fa", "gzip --fa"),
+        ("A=1 B='2 3' gzip --fa", "gzip --fa"),
+        ("(cd x || gzip -", "gzip -"),
+        ("echo $(gzip -", "gzip -"),
+        ("echo \"$(cd x; gzip -", "gzip -"),
+        ("while ! gzip -", "gzip -"),
+    ] {
+        let place = place();
+        let mut completer = completer(place.path(), None);
+        completer.live = Some(Box::new(Echo));
+        let (_, found) = completer.candidates(line, line.len());
+        assert_eq!(found.iter().map(|one| one.value.as_str()).collect::<Vec<_>>(), [asked], "{line:?}");
+    }
+}
+
+#[test]
+fn variables_and_users_stay_as_they_were_typed() {
+    let place = place();
+    let value = |name: &str| plain(&format!("{name}={}", place.path().display()), None);
+    let live = vec![value("$DIR"), value("${DIR}"), value("~rose")];
+    for (line, expected) in [
+        ("echo $DIR/a", "$DIR/a\\ b.txt"),
+        ("cd $DIR/my", "$DIR/my\\ docs/"),
+        ("echo \"${DIR}/a", "\"${DIR}/a b.txt\""),
+        ("echo ~rose/my\\ docs/o", "~rose/my\\ docs/one"),
+        ("echo ~ros", "~rose/"),
+        ("cd ~roo", "~root/"),
+    ] {
+        let (_, found) = completer(place.path(), Some(live.clone())).candidates(line, line.len());
+        assert_eq!(found.iter().map(|one| one.value.as_str()).collect::<Vec<_>>(), [expected], "{line:?}");
+    }
+}
+
+#[test]
+fn other_case_and_the_middle_of_a_name_count_where_nothing_begins_so() {
+    let place = place();
+    assert_eq!(taken("echo PLA", place.path()), ["echo plain.txt "]);
+    assert_eq!(taken("echo lain", place.path()), ["echo plain.txt "]);
+    assert_eq!(taken("cd DOCS", place.path()), ["cd my\\ docs/"]);
+    assert_eq!(taken("zip", place.path()), ["gzip "]);
 }
 
 fn place() -> tempfile::TempDir {
