@@ -1,6 +1,8 @@
 //! Decides about the changes that a command made on its copy of the workspace: they are shown, kept or dropped, and kept
 //! changes are a step that can be undone. A command that was refused the network is offered to run again with it.
 
+use std::os::unix::fs::MetadataExt;
+
 use ring::digest::{Context, SHA256};
 use serde_json::{Value, json};
 
@@ -8,6 +10,7 @@ use super::hands::{Hands, Said};
 use super::person::Person;
 use crate::base::hex;
 use crate::gate::{Approver, Call, Permit};
+use crate::host::holes;
 use crate::log::{self, Level};
 use crate::model::Cancel;
 use crate::proto::Event;
@@ -19,6 +22,11 @@ use crate::tools::{Copied, listed, protection, shown};
 
 /// Changes of files that one call names; of more, the number.
 const NAMED_MAX: usize = 10_000;
+/// Data of one file that is hashed.
+const HASHED_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Files that one thread hashes before another is worth its start, and threads at most.
+const HASHED_ALONE_MAX: usize = 64;
+const HASHING_THREADS_MAX: usize = 8;
 
 /// The person to ask, the sink for events, and the cancel flag.
 pub(super) struct Around<'a> {
@@ -214,12 +222,12 @@ fn how_it_ended(outcome: &Outcome) -> String {
 fn arguments(command: &str, group: &[&Change]) -> Value {
     let mut all = Context::new(&SHA256);
     let mut named = Vec::new();
-    for change in group {
+    for (change, hash) in group.iter().zip(hashes(group)) {
         let what = match &change.kind {
             ChangeKind::Deleted => "deleted".to_owned(),
             ChangeKind::Directory { mode } => format!("directory {mode:o}"),
             ChangeKind::Link { target } => format!("link {}", target.display()),
-            ChangeKind::File { mode, bytes, source } => format!("file {mode:o} {bytes} {}", hash_of(source)),
+            ChangeKind::File { mode, bytes, .. } => format!("file {mode:o} {bytes} {hash}"),
         };
         let line = format!("{} {what}", change.path.display());
         all.update(line.as_bytes());
@@ -231,10 +239,44 @@ fn arguments(command: &str, group: &[&Change]) -> Value {
     json!({"command": command, "changes": named, "changes_sha256": hex::encode(all.finish().as_ref())})
 }
 
+/// The hash of each change's new content, nothing where it has none; many are read by several threads.
+fn hashes(group: &[&Change]) -> Vec<String> {
+    let hash = |change: &&Change| match &change.kind {
+        ChangeKind::File { source, .. } => hash_of(source),
+        _ => String::new(),
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(HASHING_THREADS_MAX);
+    let share = group.len().div_ceil(threads).max(HASHED_ALONE_MAX);
+    std::thread::scope(|scope| {
+        let part = |part: &[&Change]| part.iter().map(hash).collect::<Vec<_>>();
+        let mut parts = group.chunks(share);
+        let first = parts.next();
+        let others: Vec<_> = parts.map(|it| scope.spawn(move || part(it))).collect();
+        let first = first.map(part).unwrap_or_default();
+        let others = others.into_iter().map(|it| it.join().unwrap_or_default());
+        first.into_iter().chain(others.flatten()).collect()
+    })
+}
+
+/// The hash of a file's data, with the places of the data if it has holes. Of a file with too much of it, what tells it from
+/// another: nobody else writes there.
 fn hash_of(source: &std::path::Path) -> String {
     let mut context = Context::new(&SHA256);
-    let hashed = crate::host::each_piece(source, &mut |piece| context.update(piece));
-    hashed.map_or_else(|_| "unreadable".to_owned(), |()| hex::encode(context.finish().as_ref()))
+    let (mut end, mut left) = (0, HASHED_BYTES_MAX);
+    let hashed = holes::each_piece_at(source, &mut |at, piece| {
+        if at != end {
+            context.update(format!("\0hole {end} {at}\0").as_bytes());
+        }
+        context.update(piece);
+        end = at + piece.len() as u64;
+        left = left.saturating_sub(piece.len() as u64);
+        left > 0
+    });
+    match hashed {
+        Ok(data) if left == 0 => format!("large {} {} {}", data.ino(), data.ctime(), data.ctime_nsec()),
+        Ok(_) => hex::encode(context.finish().as_ref()),
+        Err(_) => "unreadable".to_owned(),
+    }
 }
 
 /// The changes as they are made real: all of them, or only these contents of the files that were shown.

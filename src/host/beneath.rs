@@ -23,7 +23,7 @@ use nix::sys::stat::{FileStat, Mode, fchmod, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
 pub use commit::{Change, CommitError, Journals, Recovery};
-pub use place::Stage;
+pub use place::{Places, Stage};
 pub use survey::{Looked, Seen, Stamp, SurveyEnd, SurveyLimits};
 
 /// Longest path in bytes, as in Linux (`PATH_MAX`, its end included).

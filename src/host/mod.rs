@@ -5,6 +5,7 @@ mod authorities;
 mod beneath;
 mod clipboard;
 mod copy;
+pub mod holes;
 mod keys;
 mod lock;
 
@@ -15,8 +16,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use authorities::{Authorities, certificate_problem};
 pub use beneath::{
-    Change, CommitError, DirEntry, EntryKind, FileContent, Journals, Links, Looked, PathError, Recovery, Root, Seen,
-    Stage, Stamp, SurveyEnd, SurveyLimits,
+    Change, CommitError, DirEntry, EntryKind, FileContent, Journals, Links, Looked, PathError, Places, Recovery, Root,
+    Seen, Stage, Stamp, SurveyEnd, SurveyLimits,
 };
 pub use clipboard::copy_to_clipboard;
 pub use copy::PrivateCopy;
@@ -70,22 +71,6 @@ pub fn executable() -> PathBuf {
 #[must_use]
 pub fn working_directory() -> PathBuf {
     std::env::current_dir().unwrap_or_else(|_| "/".into())
-}
-
-/// Hands a file over piece by piece.
-///
-/// # Errors
-/// It can't be read.
-pub fn each_piece(path: &Path, each: &mut dyn FnMut(&[u8])) -> std::io::Result<()> {
-    use std::io::Read;
-    let mut file = std::fs::File::open(path)?;
-    let mut buffer = vec![0; 64 * 1024];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(()),
-            count => each(&buffer[..count]),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -13,21 +13,18 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::scratch::Layer;
-use crate::host::{PathError, Root, Seen, Stamp, SurveyEnd, SurveyLimits};
+use crate::host::{Links, PathError, Root, Seen, Stamp, SurveyEnd, SurveyLimits, holes};
 
 /// Marks a directory that hides what the workspace has at its place.
 const OPAQUE: &str = "user.overlay.opaque";
 /// Clocks of file systems go in ticks: a change in the same tick as the copy may be older or newer.
 const TICK_NS: i64 = 10_000_000;
-/// Bytes that are compared at once.
-const COMPARED_BYTES: usize = 64 * 1024;
 
 /// How much is collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +125,8 @@ pub fn collect(layer: &Layer, workspace: &Path, limits: &CollectLimits) -> Resul
         |path: &Path| Root::open(path, None).map_err(|error| CollectError::Path { path: path.to_owned(), error });
     let (upper, lower) = (open(&layer.upper)?, open(workspace)?);
     let deadline = Instant::now() + limits.time;
-    let collector = Collector { layer, upper: &upper, lower: &lower, limits, deadline, changes: Mutex::default() };
+    let (links, changes) = (Links::default(), Mutex::default());
+    let collector = Collector { layer, upper: &upper, lower: &lower, limits, deadline, links, changes };
     let mut directories: BTreeMap<PathBuf, Vec<Seen>> = BTreeMap::new();
     let (found, closed) = (Mutex::new(&mut directories), Mutex::new(None));
     let survey = SurveyLimits { entries_max: limits.entries_max, deadline };
@@ -177,6 +175,8 @@ struct Collector<'a> {
     lower: &'a Root,
     limits: &'a CollectLimits,
     deadline: Instant,
+    /// Counted once: a file with several names is looked for under all of them.
+    links: Links,
     changes: Mutex<Changes>,
 }
 
@@ -256,7 +256,7 @@ impl Collector<'_> {
         let mode = stamp.permissions() & 0o1777;
         let is_same = lower
             .is_some_and(|it| it.is_file() && it.size == stamp.size && it.permissions() & 0o1777 == mode)
-            && self.holds_the_same(path, &source);
+            && self.holds_the_same(path, &source)?;
         if is_same { Ok(()) } else { self.note(path, ChangeKind::File { mode, bytes: stamp.size, source }, lower) }
     }
 
@@ -325,28 +325,19 @@ impl Collector<'_> {
         matches!(read, Ok(1)) && value[0] == b'y'
     }
 
-    fn holds_the_same(&self, path: &Path, source: &Path) -> bool {
-        let Ok((before, _)) = self.lower.open_found(path, &crate::host::Links::default()) else { return false };
-        File::open(source).is_ok_and(|after| are_equal(before, after))
+    fn holds_the_same(&self, path: &Path, source: &Path) -> Result<bool, CollectError> {
+        let Ok((before, _)) = self.lower.open_found(path, &self.links) else { return Ok(false) };
+        let Ok(after) = File::open(source) else { return Ok(false) };
+        match holes::are_equal(&before, &after, &|| Instant::now() < self.deadline) {
+            Ok(Some(is_equal)) => Ok(is_equal),
+            Ok(None) => Err(CollectError::Slow(self.limits.time)),
+            Err(_) => Ok(false),
+        }
     }
 
     fn failed(&self, path: &Path, error: &std::io::Error) -> CollectError {
         let errno = nix::errno::Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
         CollectError::Path { path: path.to_owned(), error: errno.into() }
-    }
-}
-
-/// Whether two files of the same size hold the same.
-fn are_equal(mut left: File, mut right: File) -> bool {
-    let (mut one, mut other) = (vec![0; COMPARED_BYTES], vec![0; COMPARED_BYTES]);
-    loop {
-        let Ok(count) = left.read(&mut one) else { return false };
-        if count == 0 {
-            return matches!(right.read(&mut other), Ok(0));
-        }
-        if right.read_exact(&mut other[..count]).is_err() || one[..count] != other[..count] {
-            return false;
-        }
     }
 }
 

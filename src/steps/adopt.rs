@@ -1,19 +1,26 @@
 //! Changes that were made elsewhere, on a copy of the workspace, made real as one: with the same journal as an undo, each
 //! path only if it still is what it was when the changes were collected. The step that results takes them back.
 
+use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use gix::ObjectId;
 
-use super::packs::Packer;
+use super::packs::{Packer, Packs};
 use super::state::{Kind, State, Why};
-use super::store::{Store, name_of};
+use super::store::name_of;
 use super::undo::{Source, Sources};
 use super::{Change, Made, Steps, StepsError, cut};
-use crate::host::Stamp;
+use crate::host::{PathError, Stamp};
 
 /// So many contents go into a pack; fewer get a file each.
 const PACKED_MIN: usize = 64;
+/// Threads that read at most.
+const THREADS_MAX: usize = 8;
 
 /// What a path is to become.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,27 +91,23 @@ impl Steps {
         step: &mut dyn FnMut(),
     ) -> Result<Adopted, StepsError> {
         let _held = self.enter()?;
-        let (mut changes, mut sources, mut left) = (Vec::new(), Sources::new(), Vec::new());
-        let store = self.store.clone();
-        let mut keeping = Keeping(if incoming.len() >= PACKED_MIN { Some(store.packer()) } else { None });
-        for Incoming { path, expected, content } in incoming {
-            let now = self.root.stamp(&path).map_err(|error| StepsError::Path { path: path.clone(), error })?;
-            if !is_as_expected(now, expected) {
-                left.push((path, "somebody else has changed it meanwhile".to_owned()));
+        let Part { ready, mut left, written } = self.read(incoming)?;
+        self.written += written;
+        let (mut changes, mut sources, mut stamps) = (Vec::new(), Sources::new(), Vec::new());
+        for Ready { change, stamp, source } in ready {
+            if change.before == change.after {
                 continue;
             }
-            let before = keeping.state(self, &path)?;
-            let after = self.state_of(&path, content, &mut sources, &mut keeping)?;
-            if before != after {
-                changes.push(Change { path, before, after });
-            }
+            sources.extend(source.map(|source| (change.path.clone(), source)));
+            changes.push(change);
+            stamps.push(stamp);
         }
-        keeping.finish(&self.store)?;
         if changes.is_empty() {
             return Ok(Adopted { made: Made::default(), left });
         }
-        left.extend(self.carry_out(Vec::new(), changes.clone(), &sources, step)?);
-        changes.retain(|change| !left.iter().any(|(path, _)| *path == change.path));
+        left.extend(self.carry_out(Vec::new(), changes.clone(), &sources, Some(stamps), step)?);
+        let stays: BTreeSet<&Path> = left.iter().map(|(path, _)| path.as_path()).collect();
+        changes.retain(|change| !stays.contains(change.path.as_path()));
         for change in &mut changes {
             if change.after.id().is_some_and(|id| id.is_null()) {
                 change.after = State::Unknown(Why::Large);
@@ -118,83 +121,171 @@ impl Steps {
             return Ok(Adopted { made: Made::default(), left });
         }
         let made = self.make(Kind::Command, cut(text), Vec::new(), changes)?;
-        self.written += 1;
         Ok(Adopted { made: Made { pruned: self.make_room()?, ..made }, left })
     }
 
-    /// What a path will be, with the place of its content.
-    fn state_of(
-        &self,
-        path: &Path,
-        content: NewContent,
-        sources: &mut Sources,
-        keeping: &mut Keeping<'_>,
-    ) -> Result<State, StepsError> {
-        Ok(match content {
-            NewContent::Nothing => State::Nothing,
-            NewContent::Directory { mode } => State::Directory { mode },
-            NewContent::Link { target } => {
-                let target = target.into_os_string().into_encoded_bytes();
-                let id = keeping.keep(&self.store, &target)?;
-                sources.insert(path.to_owned(), Source::Bytes(target));
-                State::Link { id }
+    /// Reads what is there and what comes, and keeps both; many by several threads. Gives what has changed meanwhile, too.
+    fn read(&self, incoming: Vec<Incoming>) -> Result<Part, StepsError> {
+        let is_many = incoming.len() >= PACKED_MIN;
+        let threads = if is_many { std::thread::available_parallelism().map_or(1, usize::from) } else { 1 };
+        let share = incoming.len().div_ceil(threads.min(THREADS_MAX)).max(1);
+        let (seen, packs) = (Mutex::default(), self.store.packs());
+        let mut parts: Vec<Vec<Incoming>> = Vec::new();
+        for it in incoming {
+            match parts.last_mut().filter(|part| part.len() < share) {
+                Some(part) => part.push(it),
+                None => parts.push(vec![it]),
             }
-            NewContent::Bytes { mode, bytes } => {
-                let id = keeping.keep(&self.store, &bytes)?;
-                sources.insert(path.to_owned(), Source::Bytes(bytes));
-                State::File { mode, id }
-            }
-            NewContent::File { mode, source } => {
-                let failed = |error| StepsError::io("a change on the copy", &error);
-                let size = std::fs::symlink_metadata(&source).map_err(failed)?.len();
-                // Its name is only needed to compare it later, which isn't done with so large a file.
-                let id = if size > self.limits.file_bytes_max {
-                    ObjectId::null(gix::hash::Kind::Sha1)
-                } else {
-                    keeping.keep(&self.store, &std::fs::read(&source).map_err(failed)?)?
+        }
+        let part = |part: Vec<Incoming>| -> Result<Part, StepsError> {
+            let packer = is_many.then(|| self.store.packer());
+            let mut keeping = Keeping { steps: self, packer, packs: &packs, seen: &seen, written: 0 };
+            let mut done = Part::default();
+            for Incoming { path, expected, content } in part {
+                let Some((before, stamp)) = keeping.before(&path, expected)? else {
+                    done.left.push((path, "somebody else has changed it meanwhile".to_owned()));
+                    continue;
                 };
-                sources.insert(path.to_owned(), Source::File(source));
-                State::File { mode, id }
+                let (after, source) = keeping.after(content)?;
+                done.ready.push(Ready { change: Change { path, before, after }, stamp, source });
             }
-        })
+            done.written = keeping.finish()?;
+            Ok(done)
+        };
+        let gone = || Err(StepsError::Io { what: "the store of steps", why: "a thread ended".to_owned() });
+        let part = &part;
+        let parts: Vec<Result<Part, StepsError>> = std::thread::scope(|scope| {
+            let mut parts = parts.into_iter();
+            let first = parts.next();
+            let others: Vec<_> = parts.map(|it| scope.spawn(move || part(it))).collect();
+            let first = first.map(part);
+            first.into_iter().chain(others.into_iter().map(|it| it.join().unwrap_or_else(|_| gone()))).collect()
+        });
+        let mut all = Part::default();
+        for part in parts {
+            let part = part?;
+            all.ready.extend(part.ready);
+            all.left.extend(part.left);
+            all.written += part.written;
+        }
+        if is_many {
+            self.store.packed();
+        }
+        Ok(all)
     }
 }
 
+/// One change whose contents were read.
+struct Ready {
+    change: Change,
+    /// What was there, unless that is a directory, whose times change with what is put into it.
+    stamp: Option<Stamp>,
+    source: Option<Source>,
+}
+
+/// What was read by one thread, or by all.
+#[derive(Default)]
+struct Part {
+    ready: Vec<Ready>,
+    left: Vec<(PathBuf, String)>,
+    written: u64,
+}
+
 /// Keeps contents: many of them in packs.
-struct Keeping<'a>(Option<Packer<'a>>);
+struct Keeping<'a> {
+    steps: &'a Steps,
+    packer: Option<Packer<'a>>,
+    packs: &'a Packs,
+    /// What was packed just now.
+    seen: &'a Mutex<HashSet<ObjectId>>,
+    written: u64,
+}
 
 impl Keeping<'_> {
-    fn keep(&mut self, store: &Store, bytes: &[u8]) -> Result<ObjectId, StepsError> {
-        let Some(packer) = &mut self.0 else { return Ok(store.keep(bytes)?.0) };
+    fn keep(&mut self, bytes: &[u8]) -> Result<ObjectId, StepsError> {
+        let Some(packer) = &mut self.packer else {
+            let (id, written) = self.steps.store.keep(bytes)?;
+            self.written += written;
+            return Ok(id);
+        };
         let id = name_of(bytes).ok_or(StepsError::Collision)?;
-        if !store.holds(&id) {
+        let is_new = || self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        if !self.packs.hold(&id) && is_new() {
             packer.add(id, bytes).map_err(|error| StepsError::io("the store of steps", &error))?;
         }
         Ok(id)
     }
 
-    /// Keeps what is at a path now, and says what that is.
-    fn state(&mut self, steps: &Steps, path: &Path) -> Result<State, StepsError> {
+    /// Keeps what is at a path now, if that is what was expected.
+    fn before(&mut self, path: &Path, expected: Option<Stamp>) -> Result<Option<(State, Option<Stamp>)>, StepsError> {
         let failed = |error| StepsError::Path { path: path.to_owned(), error };
-        let Some(stamp) = steps.root.stamp(path).map_err(failed)? else { return Ok(State::Nothing) };
-        if self.0.is_none() || stamp.is_directory() {
-            return steps.keep_state(path);
-        }
-        match steps.root.held(path, steps.limits.file_bytes_max) {
-            Ok((stamp, bytes)) => {
-                let (id, mode) = (self.keep(&steps.store, &bytes)?, stamp.permissions());
-                Ok(if stamp.is_link() { State::Link { id } } else { State::File { mode, id } })
+        let root = &self.steps.root;
+        let most = self.steps.limits.file_bytes_max;
+        let held = match expected {
+            Some(stamp) if stamp.is_file() => root.held_file(path, most),
+            Some(stamp) if stamp.is_link() => root.held(path, most),
+            _ => Err(PathError::NotRegular),
+        };
+        if let Ok((stamp, bytes)) = held {
+            if Some(stamp) != expected {
+                return Ok(None);
             }
-            Err(_) => steps.keep_state(path),
+            let (id, mode) = (self.keep(&bytes)?, stamp.permissions());
+            let state = if stamp.is_link() { State::Link { id } } else { State::File { mode, id } };
+            return Ok(Some((state, Some(stamp))));
         }
+        let now = root.stamp(path).map_err(failed)?;
+        if !is_as_expected(now, expected) {
+            return Ok(None);
+        }
+        Ok(Some((self.steps.keep_state(path)?, now.filter(|stamp| !stamp.is_directory()))))
     }
 
-    fn finish(self, store: &Store) -> Result<(), StepsError> {
-        if let Some(mut packer) = self.0 {
-            packer.finish().map_err(|error| StepsError::io("the store of steps", &error))?;
-            store.packed();
+    /// What a path will be, and the place of its content.
+    fn after(&mut self, content: NewContent) -> Result<(State, Option<Source>), StepsError> {
+        Ok(match content {
+            NewContent::Nothing => (State::Nothing, None),
+            NewContent::Directory { mode } => (State::Directory { mode }, None),
+            NewContent::Link { target } => {
+                let target = target.into_os_string().into_encoded_bytes();
+                (State::Link { id: self.keep(&target)? }, Some(Source::Bytes(target)))
+            }
+            NewContent::Bytes { mode, bytes } => {
+                (State::File { mode, id: self.keep(&bytes)? }, Some(Source::Bytes(bytes)))
+            }
+            NewContent::File { mode, source } => {
+                let failed = |error| StepsError::io("a change on the copy", &error);
+                let mut file = open_source(&source).map_err(failed)?;
+                let size = file.metadata().map_err(failed)?.len();
+                // Its name is only needed to compare it later, which isn't done with so large a file.
+                let id = if size > self.steps.limits.file_bytes_max {
+                    ObjectId::null(gix::hash::Kind::Sha1)
+                } else {
+                    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
+                    file.read_to_end(&mut bytes).map_err(failed)?;
+                    self.keep(&bytes)?
+                };
+                (State::File { mode, id }, Some(Source::File(source)))
+            }
+        })
+    }
+
+    fn finish(self) -> Result<u64, StepsError> {
+        let Some(mut packer) = self.packer else { return Ok(self.written) };
+        packer.finish().map_err(|error| StepsError::io("the store of steps", &error))?;
+        Ok(packer.written())
+    }
+}
+
+/// Opens a file of a copy, though its mode lets nobody read it.
+fn open_source(path: &Path) -> std::io::Result<File> {
+    let open = || File::options().read(true).custom_flags(libc::O_NOFOLLOW).open(path);
+    match open() {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+            open()
         }
-        Ok(())
+        opened => opened,
     }
 }
 

@@ -88,7 +88,7 @@ fn killed_at_any_step_all_is_old_or_all_is_new() {
         let scene = Scene { top: tempfile::Builder::new().tempdir_in(&top).expect("a directory") };
         let top = PathBuf::from(top);
         let mut steps = Steps::new(&top.join("state"), &top.join("ws"), LIMITS, &[]).expect("steps");
-        let changes = all(&scene, &steps);
+        let changes = if top.join("ws/many").exists() { many(&scene, &steps) } else { all(&scene, &steps) };
         let mut left: usize = std::env::var(KILLED_AT).expect("a step").parse().expect("a number");
         let adopted = steps.adopt_in_steps("work", changes, true, &mut || {
             left -= 1;
@@ -99,6 +99,30 @@ fn killed_at_any_step_all_is_old_or_all_is_new() {
         assert_eq!(adopted.expect("adopted").left, []);
         return;
     }
+    killed_at_each_step(&start, &all, 1);
+    // Many are replaced by exchange, and what was there is removed afterwards.
+    let starts = || {
+        let names: Vec<String> = (0..MANY).map(|number| format!("many/{number}")).collect();
+        Scene::of(&names.iter().map(|name| (name.as_str(), "old")).collect::<Vec<_>>())
+    };
+    killed_at_each_step(&starts, &many, 11);
+}
+
+/// Files of a change that is large.
+const MANY: usize = 80;
+
+fn many(scene: &Scene, steps: &Steps) -> Vec<Incoming> {
+    let content = |number: usize| match number % 8 {
+        0 => NewContent::Nothing,
+        1 => NewContent::Link { target: "2".into() },
+        _ => file(scene, &format!("new{number}"), "new"),
+    };
+    let all = (0..MANY).map(|number| incoming(steps, &format!("many/{number}"), content(number)));
+    all.chain([incoming(steps, "many/new", file(scene, "new", "new"))]).collect()
+}
+
+/// Kills this test, started as a program of its own, at each of these steps of making changes real.
+fn killed_at_each_step(start: &dyn Fn() -> Scene, all: &dyn Fn(&Scene, &Steps) -> Vec<Incoming>, apart: usize) {
     let name = std::thread::current().name().expect("the test's name").to_owned();
     let whole = start();
     let mut steps = whole.steps();
@@ -106,8 +130,8 @@ fn killed_at_any_step_all_is_old_or_all_is_new() {
     let _ = steps.adopt("work", changes, true).expect("adopted");
     let after = whole.held();
     let (mut news, mut olds) = (0, 0);
-    for at in 1.. {
-        assert!(at < 100, "it never ends by itself");
+    for at in (1..).step_by(apart) {
+        assert!(at < 300, "it never ends by itself");
         let scene = start();
         let before = scene.held();
         let mut program = Command::new(std::env::current_exe().expect("this test"));

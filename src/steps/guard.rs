@@ -142,12 +142,13 @@ impl Changed {
         }
         let name = format!("{STAGE_PREFIX}git-{}", std::process::id());
         let stage = root.staging(&name).map_err(failed)?;
+        let mut places = root.places();
         let placed = match before {
-            Held::File { mode, bytes } => stage.file(0, bytes, mode & 0o7777, &self.path).map(drop),
+            Held::File { mode, bytes } => stage.file(0, bytes, mode & 0o7777, &self.path, &mut places),
             Held::Link(target) => stage.link(0, target),
             Held::Unread(_) => Err(PathError::Long(FILE_BYTES_MAX)),
         };
-        let placed = placed.and_then(|()| stage.place(0, &self.path, self.after.is_none()));
+        let placed = placed.and_then(|()| stage.place(0, &self.path, self.after.is_none(), &mut places));
         root.unstage(&name);
         placed.map_err(failed)
     }

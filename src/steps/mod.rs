@@ -319,6 +319,7 @@ impl Steps {
         if !self.store.is_there() {
             return Ok(Vec::new());
         }
+        self.store.empty_trash();
         let is_needed = self.store.text(undo::INTENT).is_some() || self.others().iter().any(|other| !other.is_alive);
         if !is_needed {
             return Ok(Vec::new());

@@ -27,7 +27,9 @@ pub(super) fn secure(
 ) -> Result<u64, StepsError> {
     let mut seen = HashSet::new();
     let ids = changes.iter().map(|it| it.before).chain(changes.iter().map(|it| it.after)).filter_map(State::id);
-    let missing: Vec<ObjectId> = ids.filter(|id| seen.insert(*id) && !store.holds(id)).collect();
+    let packs = store.packs();
+    let is_held = |id: &ObjectId| packs.hold(id) || store.holds_alone(id);
+    let missing: Vec<ObjectId> = ids.filter(|id| seen.insert(*id) && !is_held(id)).collect();
     if missing.is_empty() {
         return Ok(0);
     }

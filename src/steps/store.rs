@@ -7,6 +7,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -102,6 +103,22 @@ impl Store {
         match path.parent().filter(|_| for_good) {
             Some(parent) => File::open(parent)?.sync_all(),
             None => Ok(()),
+        }
+    }
+
+    /// A new path for something that is to be removed.
+    pub(super) fn trash(&self) -> PathBuf {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let trash = self.folder.join("trash");
+        let _ = DirBuilder::new().recursive(true).mode(0o700).create(&trash);
+        trash.join(format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// Removes what a session that ended has left in the trash.
+    pub(super) fn empty_trash(&self) {
+        let trash = self.folder.join("trash");
+        if trash.exists() {
+            std::thread::spawn(move || drop(std::fs::remove_dir_all(trash)));
         }
     }
 

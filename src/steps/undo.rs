@@ -1,15 +1,14 @@
 //! Steps taken back, and made again: each path is what the step left there, or nothing is touched. All new contents lie ready
 //! on the disk before a note of what is to be done counts; from there a crash is carried on, not taken back.
 
-use std::collections::BTreeMap;
-use std::fs::File;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::state::{Kind, State, Why, change_lines, change_of};
 use super::store::name_of;
 use super::{Change, Record, Steps, StepsError, look};
 use crate::base::hex;
-use crate::host::{PathError, Stage, Stamp};
+use crate::host::{PathError, Places, Stage, Stamp};
 
 /// The note of an undo that counts.
 pub(super) const INTENT: &str = "undoing";
@@ -149,7 +148,7 @@ impl Steps {
             after: State::Directory { mode: 0o755 },
         }));
         let (text, step) = (format!(":undo --file {name}"), step.clone());
-        self.carry_out(Vec::new(), changes.clone(), &Sources::new(), &mut || ())?;
+        self.carry_out(Vec::new(), changes.clone(), &Sources::new(), None, &mut || ())?;
         let made = self.make(Kind::Undo, text, Vec::new(), changes)?;
         Ok(TakenBack { steps: vec![step], files: 1, left: Vec::new(), kept_in: made.step, unseen: Vec::new() })
     }
@@ -224,7 +223,7 @@ impl Steps {
         }
         let files = changes.iter().filter(|it| !super::state::is_of_directories(it)).count();
         let flips = steps.iter().map(|it| (it.number, is_undone)).collect();
-        let more = self.carry_out(flips, changes, &Sources::new(), step)?;
+        let more = self.carry_out(flips, changes, &Sources::new(), None, step)?;
         let kept_in = match &forced[..] {
             [] => None,
             _ => {
@@ -314,27 +313,31 @@ impl Steps {
     }
 
     /// Does what is planned, as one; contents that aren't in the store lie at their sources. Gives what it had to leave.
+    /// `known` are the stamps with which the contents before were read: a path that has another one by now is left. Without
+    /// them nothing is done where one has changed.
     pub(super) fn carry_out(
         &mut self,
         steps: Vec<(u64, bool)>,
         changes: Vec<Change>,
         sources: &Sources,
+        known: Option<Vec<Option<Stamp>>>,
         step: &mut dyn FnMut(),
     ) -> Result<Vec<(PathBuf, String)>, StepsError> {
         let stage = format!("{}{}", look::STAGE_PREFIX, self.session);
         let intent = Intent { stage, steps, changes };
-        let stamps = self.stamps(&intent)?;
+        let is_known = known.is_some();
+        let stamps = known.map_or_else(|| self.stamps(&intent), Ok)?;
         step();
         if let Err(error) = self.prepare(&intent, sources, step) {
-            self.root.unstage(&intent.stage);
+            self.unstage(&intent);
             return Err(error);
         }
-        if self.stamps(&intent)? != stamps {
-            self.root.unstage(&intent.stage);
+        if !is_known && self.stamps(&intent)? != stamps {
+            self.unstage(&intent);
             return Err(StepsError::Nothing("the files have changed just now; nothing was done, try again".into()));
         }
         if let Err(error) = self.store.put_for_good(INTENT, intent.text().as_bytes()) {
-            self.root.unstage(&intent.stage);
+            self.unstage(&intent);
             self.store.remove(INTENT);
             return Err(StepsError::io("the note of what is to be done", &error));
         }
@@ -355,7 +358,7 @@ impl Steps {
         match self.apply(&back, None, &mut || ()) {
             Ok(_) => {
                 self.store.remove(INTENT);
-                self.root.unstage(&intent.stage);
+                self.unstage(intent);
                 error
             }
             // The note stays, and whoever comes next goes on.
@@ -376,60 +379,66 @@ impl Steps {
     /// Lays every new content ready, onto the disk.
     fn prepare(&self, intent: &Intent, sources: &Sources, step: &mut dyn FnMut()) -> Result<(), StepsError> {
         let stage = self.staging(intent)?;
-        let mut files = Vec::new();
+        let (mut laid, mut places) = (Vec::new(), self.root.places());
         for number in 0..intent.changes.len() {
-            files.extend(self.lay_ready(&stage, intent, sources, number)?);
+            if self.lay_ready(&stage, intent, sources, number, &mut places)? {
+                laid.push(number);
+            }
             step();
         }
-        if files.len() > SYNCED_ALONE_MAX {
-            return stage.sync_all().map_err(|error| StepsError::Path { path: intent.stage.clone().into(), error });
+        let failed = |error| StepsError::Path { path: intent.stage.clone().into(), error };
+        if laid.len() > SYNCED_ALONE_MAX {
+            return stage.sync_all().map_err(failed);
         }
-        let share = files.len().div_ceil(SYNCING_THREADS).max(1);
-        let failed = |error: std::io::Error| StepsError::io("a file that is to be put back", &error);
+        let share = laid.len().div_ceil(SYNCING_THREADS).max(1);
         std::thread::scope(|scope| {
-            let sync = |files: &[File]| files.iter().try_for_each(File::sync_all);
-            let threads: Vec<_> = files.chunks(share).map(|files| scope.spawn(move || sync(files))).collect();
+            let sync = |numbers: &[usize]| numbers.iter().try_for_each(|number| stage.sync(*number));
+            let threads: Vec<_> = laid.chunks(share).map(|numbers| scope.spawn(move || sync(numbers))).collect();
             threads.into_iter().try_for_each(|it| it.join().unwrap_or(Ok(())))
         })
         .map_err(failed)
+    }
+
+    /// Removes what still waits. Thousands of old files take a while: they go where nobody has to wait for that.
+    fn unstage(&self, intent: &Intent) {
+        let trash = self.store.trash();
+        if intent.is_large() && self.root.move_stage(&intent.stage, &trash) {
+            std::thread::spawn(move || drop(std::fs::remove_dir_all(trash)));
+        } else {
+            self.root.unstage(&intent.stage);
+        }
     }
 
     fn staging(&self, intent: &Intent) -> Result<Stage<'_>, StepsError> {
         self.root.staging(&intent.stage).map_err(|error| StepsError::Path { path: intent.stage.clone().into(), error })
     }
 
+    /// Lays the new content of a path ready; says whether there is a file to be brought onto the disk.
     fn lay_ready(
         &self,
         stage: &Stage<'_>,
         intent: &Intent,
         sources: &Sources,
         number: usize,
-    ) -> Result<Option<File>, StepsError> {
+        places: &mut Places<'_>,
+    ) -> Result<bool, StepsError> {
         let Change { path, after, .. } = &intent.changes[number];
         let failed = |error| StepsError::Path { path: path.clone(), error };
         match (after, sources.get(path)) {
             (State::File { mode, .. }, Some(Source::File(source))) => {
-                return stage.take(number, source, *mode, path).map(Some).map_err(failed);
+                stage.take(number, source, *mode, path, places).map_err(failed)?;
             }
             (State::File { mode, .. }, Some(Source::Bytes(bytes))) => {
-                return stage.file(number, bytes, *mode, path).map(Some).map_err(failed);
+                stage.file(number, bytes, *mode, path, places).map_err(failed)?;
             }
-            (State::Link { .. }, Some(Source::Bytes(target))) => {
-                return stage.link(number, target).map(|()| None).map_err(failed);
+            (State::File { mode, id }, None) => {
+                stage.file(number, &self.store.content(id)?, *mode, path, places).map_err(failed)?;
             }
+            (State::Link { .. }, Some(Source::Bytes(target))) => stage.link(number, target).map_err(failed)?,
+            (State::Link { id }, _) => stage.link(number, &self.store.content(id)?).map_err(failed)?,
             _ => {}
         }
-        match after {
-            State::File { mode, id } => {
-                let bytes = self.store.content(id)?;
-                stage.file(number, &bytes, *mode, path).map(Some).map_err(failed)
-            }
-            State::Link { id } => {
-                let target = self.store.content(id)?;
-                stage.link(number, &target).map(|()| None).map_err(failed)
-            }
-            _ => Ok(None),
-        }
+        Ok(matches!(after, State::File { .. }))
     }
 
     /// Brings every path to what it is to be; one that is neither that nor what it was is left. It can be done again.
@@ -443,37 +452,59 @@ impl Steps {
         let mut order: Vec<usize> = (0..intent.changes.len()).collect();
         order.sort_by_key(|at| intent.changes[*at].path.components().count());
         let stage = self.staging(intent)?;
+        let stamp_of = |at: usize| stamps.and_then(|stamps| stamps[at]);
         // First what goes, from the deepest; then what comes, from the top.
         let goes = |at: &&usize| {
             let Change { before, after, .. } = &intent.changes[**at];
             *after == State::Nothing || before.is_directory() != after.is_directory() && *before != State::Nothing
         };
+        let mut places = self.root.places();
         for at in order.iter().rev().filter(goes) {
-            if let Some(why) = self.take_away(&intent.changes[*at])? {
+            if let Some(why) = self.take_away(&stage, intent, *at, stamp_of(*at), &mut places)? {
                 left.push((intent.changes[*at].path.clone(), why));
             }
             step();
         }
+        let stays: BTreeSet<PathBuf> = left.iter().map(|(path, _)| path.clone()).collect();
+        let mut places = self.root.places();
         for at in &order {
             let change = &intent.changes[*at];
-            let stamp = stamps.and_then(|stamps| stamps[*at]);
-            if change.after != State::Nothing && !left.iter().any(|(path, _)| *path == change.path) {
-                if let Some(why) = self.bring(&stage, intent, *at, stamp)? {
+            if change.after != State::Nothing && !stays.contains(&change.path) {
+                if let Some(why) = self.bring(&stage, intent, *at, stamp_of(*at), &mut places)? {
                     left.push((change.path.clone(), why));
                 }
                 step();
             }
         }
-        let directories: std::collections::BTreeSet<&Path> =
-            intent.changes.iter().filter_map(|it| it.path.parent()).collect();
+        if intent.is_large() && stage.sync_all().is_ok() {
+            return Ok(left);
+        }
+        let directories: BTreeSet<&Path> = intent.changes.iter().filter_map(|it| it.path.parent()).collect();
         directories.into_iter().for_each(|path| self.root.sync_directory(path));
         Ok(left)
     }
 
+    /// What is at the path of a change now. A stamp that is still the same says as much as the content.
+    fn found(&self, change: &Change, stamp: Option<Stamp>, places: &mut Places<'_>) -> Result<State, StepsError> {
+        match (stamp, places.stamp(&change.path)) {
+            (Some(stamp), Ok(Some(now))) if now == stamp => Ok(change.before),
+            (_, Ok(None)) => Ok(State::Nothing),
+            _ => self.compared(&change.path),
+        }
+    }
+
     /// Takes away what was there; says why where it stays.
-    fn take_away(&self, change: &Change) -> Result<Option<String>, StepsError> {
+    fn take_away(
+        &self,
+        stage: &Stage<'_>,
+        intent: &Intent,
+        at: usize,
+        stamp: Option<Stamp>,
+        places: &mut Places<'_>,
+    ) -> Result<Option<String>, StepsError> {
+        let change = &intent.changes[at];
         let failed = |error| StepsError::Path { path: change.path.clone(), error };
-        let now = self.compared(&change.path)?;
+        let now = self.found(change, stamp, places)?;
         if now == State::Nothing || now == change.after {
             return Ok(None);
         }
@@ -484,7 +515,12 @@ impl Steps {
         if now != change.before {
             return Ok(Some("it has changed meanwhile".to_owned()));
         }
-        self.root.remove(&change.path).map_err(failed).map(|()| None)
+        if intent.is_large() && change.after == State::Nothing {
+            stage.put_away(at, &change.path, places).map_err(failed)?;
+        } else {
+            places.remove(&change.path).map_err(failed)?;
+        }
+        Ok(None)
     }
 
     /// Brings what is to be there; says why where that isn't done.
@@ -494,14 +530,12 @@ impl Steps {
         intent: &Intent,
         at: usize,
         stamp: Option<Stamp>,
+        places: &mut Places<'_>,
     ) -> Result<Option<String>, StepsError> {
-        let Change { path, before, after } = &intent.changes[at];
+        let change = &intent.changes[at];
+        let Change { path, before, after } = change;
         let failed = |error| StepsError::Path { path: path.clone(), error };
-        // A stamp that is still the same says as much as the content.
-        let now = match stamp.filter(|stamp| self.root.stamp(path).ok().flatten() == Some(*stamp)) {
-            Some(_) => *before,
-            None => self.compared(path)?,
-        };
+        let now = self.found(change, stamp, places)?;
         if now == *after {
             return Ok(None);
         }
@@ -517,12 +551,25 @@ impl Steps {
         if now != *before && !is_gone {
             return Ok(Some("it has changed meanwhile".to_owned()));
         }
-        if !stage.holds(at) {
-            let file = self.lay_ready(stage, intent, &Sources::new(), at)?;
-            file.map_or(Ok(()), |file| file.sync_all())
-                .map_err(|error| StepsError::io("a file that is to be put back", &error))?;
+        let is_new = now == State::Nothing;
+        // After a crash what waits may be what was there before.
+        let is_ready = stamp.is_some() || is_new && stage.holds(at) || self.is_ready(stage, at, *after);
+        if is_ready && intent.is_large() && !is_new && stage.exchange(at, path, places).is_ok() {
+            return Ok(None);
         }
-        stage.place(at, path, now == State::Nothing).map_err(failed).map(|()| None)
+        if is_ready && stage.place(at, path, is_new, places) == Ok(()) {
+            return Ok(None);
+        }
+        if !(is_ready && stage.holds(at)) && self.lay_ready(stage, intent, &Sources::new(), at, places)? {
+            stage.sync(at).map_err(failed)?;
+        }
+        stage.place(at, path, is_new, places).map_err(failed).map(|()| None)
+    }
+
+    /// Whether what waits with this number is what is to be there.
+    fn is_ready(&self, stage: &Stage<'_>, at: usize, after: State) -> bool {
+        let held = stage.held(at, COMPARED_BYTES_MAX);
+        after.id().is_some_and(|id| id.is_null() || held.is_ok_and(|(_, bytes)| name_of(&bytes) == Some(id)))
     }
 
     /// Marks the steps, and puts the note away.
@@ -534,7 +581,7 @@ impl Steps {
             }
         }
         self.store.remove(INTENT);
-        self.root.unstage(&intent.stage);
+        self.unstage(intent);
         Ok(())
     }
 }
@@ -553,6 +600,11 @@ fn first(mut steps: Vec<Record>, count: usize, none: &str, what: &str) -> Result
 }
 
 impl Intent {
+    /// Whether it is synced as a whole, and what it replaces is removed afterwards.
+    fn is_large(&self) -> bool {
+        self.changes.len() > SYNCED_ALONE_MAX
+    }
+
     fn text(&self) -> String {
         let mut text = format!("{HEAD}\nstage {}\n", hex::encode(self.stage.as_bytes()));
         for (number, is_undone) in &self.steps {

@@ -95,11 +95,11 @@ pub fn shown(changes: &[&Change], root: &Root) -> Shown {
             }
             continue;
         }
-        let file = difference(change, root).filter(|file| {
-            let size = [&file.old, &file.new].into_iter().flatten().map(|it| it.len() as u64).sum::<u64>();
-            bytes += size;
-            shown.files.len() < FILES_MAX && bytes <= ALL_BYTES_MAX
-        });
+        let has_room = shown.files.len() < FILES_MAX && bytes < ALL_BYTES_MAX;
+        let file = if has_room { difference(change, root) } else { None };
+        let size = file.iter().flat_map(|file| [&file.old, &file.new]).flatten().map(|it| it.len() as u64).sum::<u64>();
+        bytes += size;
+        let file = file.filter(|_| bytes <= ALL_BYTES_MAX);
         // A difference says more than its row.
         if file.is_none() || protection(change).is_some() {
             shown.rows.push(row(change));

@@ -19,7 +19,61 @@ pub struct Stage<'a> {
     dir: OwnedFd,
 }
 
+/// Paths beneath a root, one after the other: the directory of the last one stays open, since many lie in the same one.
+#[derive(Debug)]
+pub struct Places<'a> {
+    root: &'a Root,
+    last: Option<(PathBuf, OwnedFd)>,
+}
+
+impl Places<'_> {
+    /// The directory that an entry lies in, and the entry's name.
+    fn parent<'p>(&mut self, path: &'p Path) -> Result<(&OwnedFd, &'p Path), PathError> {
+        let name = path.file_name().ok_or(PathError::Directory)?;
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let opened = match self.last.take() {
+            Some((last, opened)) if last == parent => opened,
+            _ => self.root.open_walked(parent, OFlag::O_PATH | OFlag::O_DIRECTORY)?,
+        };
+        Ok((&self.last.insert((parent.to_owned(), opened)).1, Path::new(name)))
+    }
+
+    fn data(&mut self, path: &Path) -> Result<Option<FileStat>, PathError> {
+        let device = self.root.device;
+        let (parent, name) = self.parent(path)?;
+        match fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(data) if data.st_dev == device => Ok(Some(data)),
+            Ok(_) => Err(PathError::Outside),
+            Err(Errno::ENOENT) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Looks at one entry; nothing where there is none.
+    ///
+    /// # Errors
+    /// Any [`PathError`]; its directory isn't there.
+    pub fn stamp(&mut self, path: &Path) -> Result<Option<Stamp>, PathError> {
+        Ok(self.data(path)?.map(|data| Stamp::of(&data)))
+    }
+
+    /// Takes a file or a link away.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn remove(&mut self, path: &Path) -> Result<(), PathError> {
+        let (parent, name) = self.parent(path)?;
+        Ok(unlinkat(parent, name, UnlinkatFlags::NoRemoveDir)?)
+    }
+}
+
 impl Root {
+    /// Paths beneath it that are visited one after the other.
+    #[must_use]
+    pub fn places(&self) -> Places<'_> {
+        Places { root: self, last: None }
+    }
+
     /// Makes a directory for contents that wait, or takes the one that is there.
     ///
     /// # Errors
@@ -45,6 +99,12 @@ impl Root {
         if let Ok(parent) = self.dir_for_writing() {
             let _ = unlinkat(&parent, name, UnlinkatFlags::RemoveDir);
         }
+    }
+
+    /// Moves a directory for waiting contents, with what is in it, to a path outside of the root; says whether that was
+    /// possible.
+    pub fn move_stage(&self, name: &str, to: &Path) -> bool {
+        self.dir_for_writing().is_ok_and(|parent| renameat(&parent, name, AT_FDCWD, to).is_ok())
     }
 
     /// Makes a directory.
@@ -119,41 +179,79 @@ impl Stage<'_> {
     ///
     /// # Errors
     /// Any [`PathError`].
-    pub fn file(&self, number: usize, bytes: &[u8], mode: u32, place: &Path) -> Result<File, PathError> {
-        let name = number.to_string();
-        let _ = unlinkat(&self.dir, name.as_str(), UnlinkatFlags::NoRemoveDir);
-        let how = OpenHow::new().flags(NEW | OFlag::O_CLOEXEC).mode(Mode::from_bits_truncate(0o600));
-        let mut file = File::from(openat2(&self.dir, name.as_str(), how)?);
+    pub fn file(
+        &self,
+        number: usize,
+        bytes: &[u8],
+        mode: u32,
+        place: &Path,
+        places: &mut Places<'_>,
+    ) -> Result<(), PathError> {
+        let mut file = self.new_file(number)?;
         file.write_all(bytes).map_err(|error| of_io(&error))?;
-        self.give_to_owner_of(&file, place)?;
-        fchmod(&file, Mode::from_bits_truncate(mode & 0o7777))?;
-        Ok(file)
+        self.finish(number, mode, place, places)
     }
 
     /// Takes over a file that lies at `source`, on whatever file system, as one that waits; else as [`Stage::file`].
     ///
     /// # Errors
     /// Any [`PathError`].
-    pub fn take(&self, number: usize, source: &Path, mode: u32, place: &Path) -> Result<File, PathError> {
+    pub fn take(
+        &self,
+        number: usize,
+        source: &Path,
+        mode: u32,
+        place: &Path,
+        places: &mut Places<'_>,
+    ) -> Result<(), PathError> {
+        match renameat(AT_FDCWD, source, &self.dir, number.to_string().as_str()) {
+            Err(Errno::EXDEV) => {
+                let from = File::open(source).map_err(|error| of_io(&error))?;
+                super::super::holes::copy(&from, &self.new_file(number)?).map_err(|error| of_io(&error))?;
+            }
+            renamed => renamed?,
+        }
+        self.finish(number, mode, place, places)
+    }
+
+    fn new_file(&self, number: usize) -> Result<File, PathError> {
         let name = number.to_string();
         let _ = unlinkat(&self.dir, name.as_str(), UnlinkatFlags::NoRemoveDir);
-        match renameat(AT_FDCWD, source, &self.dir, name.as_str()) {
-            Ok(()) => {
-                let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-                let file = File::from(self.opened_for_owner(&name, flags)?);
-                self.give_to_owner_of(&file, place)?;
-                fchmod(&file, Mode::from_bits_truncate(mode & 0o7777))?;
-                Ok(file)
-            }
-            Err(Errno::EXDEV) => {
-                let how = OpenHow::new().flags(NEW | OFlag::O_CLOEXEC).mode(Mode::from_bits_truncate(0o600));
-                let mut file = File::from(openat2(&self.dir, name.as_str(), how)?);
-                let mut from = File::open(source).map_err(|error| of_io(&error))?;
-                std::io::copy(&mut from, &mut file).map_err(|error| of_io(&error))?;
-                self.give_to_owner_of(&file, place)?;
-                fchmod(&file, Mode::from_bits_truncate(mode & 0o7777))?;
-                Ok(file)
-            }
+        let how = OpenHow::new().flags(NEW | OFlag::O_CLOEXEC).mode(Mode::from_bits_truncate(0o600));
+        Ok(File::from(openat2(&self.dir, name.as_str(), how)?))
+    }
+
+    /// Gives a waiting file its mode and the owner of what is at its place, as far as they differ.
+    fn finish(&self, number: usize, mode: u32, place: &Path, places: &mut Places<'_>) -> Result<(), PathError> {
+        let name = number.to_string();
+        let data = fstatat(&self.dir, name.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW)?;
+        if !Stamp::of(&data).is_file() {
+            return Err(PathError::NotRegular);
+        }
+        let owner = |data: &FileStat| (data.st_uid, data.st_gid);
+        let wanted = places.data(place).ok().flatten().map(|old| owner(&old)).filter(|it| *it != owner(&data));
+        if wanted.is_none() && data.st_mode & 0o7777 == mode & 0o7777 {
+            return Ok(());
+        }
+        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let file = File::from(self.opened_for_owner(&name, flags)?);
+        if let Some((user, group)) = wanted {
+            // Only root may give a file away; the others write as themselves.
+            let _ = fchown(&file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
+        }
+        Ok(fchmod(&file, Mode::from_bits_truncate(mode & 0o7777))?)
+    }
+
+    /// Brings one waiting file onto the disk.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn sync(&self, number: usize) -> Result<(), PathError> {
+        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        match openat2(&self.dir, number.to_string().as_str(), OpenHow::new().flags(flags)) {
+            Ok(file) => File::from(file).sync_all().map_err(|error| of_io(&error)),
+            // Its mode lets nobody read it.
+            Err(Errno::EACCES) => self.sync_all(),
             Err(errno) => Err(errno.into()),
         }
     }
@@ -168,16 +266,6 @@ impl Stage<'_> {
             }
             other => Ok(other?),
         }
-    }
-
-    /// Gives a waiting file the owner of what is at its place.
-    fn give_to_owner_of(&self, file: &File, place: &Path) -> Result<(), PathError> {
-        if let Ok(old) = self.root.open_walked(place, OFlag::O_PATH | OFlag::O_NOFOLLOW) {
-            let old = nix::sys::stat::fstat(&old)?;
-            // Only root may give a file away; the others write as themselves.
-            let _ = fchown(file, Some(Uid::from_raw(old.st_uid)), Some(Gid::from_raw(old.st_gid)));
-        }
-        Ok(())
     }
 
     /// Brings everything of this file system onto the disk.
@@ -208,20 +296,47 @@ impl Stage<'_> {
     ///
     /// # Errors
     /// Any [`PathError`]; [`PathError::Changed`] where something is there and nothing should be.
-    pub fn place(&self, number: usize, path: &Path, is_new: bool) -> Result<(), PathError> {
-        let (parent, name) = self.root.parent(path)?;
+    pub fn place(&self, number: usize, path: &Path, is_new: bool, places: &mut Places<'_>) -> Result<(), PathError> {
+        let (parent, name) = places.parent(path)?;
         let from = number.to_string();
         let renamed = match is_new {
-            true => nix::fcntl::renameat2(&self.dir, from.as_str(), &parent, name, RenameFlags::RENAME_NOREPLACE),
-            false => renameat(&self.dir, from.as_str(), &parent, name),
+            true => nix::fcntl::renameat2(&self.dir, from.as_str(), parent, name, RenameFlags::RENAME_NOREPLACE),
+            false => renameat(&self.dir, from.as_str(), parent, name),
         };
         match renamed {
             // Not every file system can keep what is there.
-            Err(Errno::EINVAL | Errno::ENOSYS) => renameat(&self.dir, from.as_str(), &parent, name)?,
+            Err(Errno::EINVAL | Errno::ENOSYS) if is_new => renameat(&self.dir, from.as_str(), parent, name)?,
             Err(Errno::EEXIST) => return Err(PathError::Changed),
             other => other?,
         }
         Ok(())
+    }
+
+    /// The same, and what was there waits in its stead. Not every file system can do that.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn exchange(&self, number: usize, path: &Path, places: &mut Places<'_>) -> Result<(), PathError> {
+        let (parent, name) = places.parent(path)?;
+        let from = number.to_string();
+        Ok(nix::fcntl::renameat2(&self.dir, from.as_str(), parent, name, RenameFlags::RENAME_EXCHANGE)?)
+    }
+
+    /// Takes a file or a link away from its place; it waits here.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn put_away(&self, number: usize, path: &Path, places: &mut Places<'_>) -> Result<(), PathError> {
+        let (parent, name) = places.parent(path)?;
+        Ok(renameat(parent, name, &self.dir, number.to_string().as_str())?)
+    }
+
+    /// What the waiting file or link with this number holds.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn held(&self, number: usize, bytes_max: u64) -> Result<(Stamp, Vec<u8>), PathError> {
+        self.root.held(&Path::new(&self.name).join(number.to_string()), bytes_max)
     }
 
     /// Its name.

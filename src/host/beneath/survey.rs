@@ -235,6 +235,14 @@ impl Root {
         if !stamp.is_file() {
             return Err(if stamp.is_directory() { PathError::Directory } else { PathError::NotRegular });
         }
+        self.held_file(relative, bytes_max)
+    }
+
+    /// The same, where a regular file is expected: something else is opened, too, but not read.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn held_file(&self, relative: &Path, bytes_max: u64) -> Result<(Stamp, Vec<u8>), PathError> {
         let mut file = File::from(self.open_walked(relative, OFlag::O_RDONLY | OFlag::O_NOFOLLOW)?);
         let stamp = Stamp::of(&nix::sys::stat::fstat(&file)?);
         if !stamp.is_file() {

@@ -1,0 +1,129 @@
+//! Files with holes, read without them: of a file that says it is 10 GiB long there may be nothing on the disk.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::unistd::{Whence, lseek};
+
+/// Bytes that are read at once.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// Where the next bytes are at or after `at` that aren't in a hole; nothing where only a hole is left.
+///
+/// # Errors
+/// It can't be told.
+pub fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
+    let from = i64::try_from(at).map_err(io::Error::other)?;
+    match lseek(file, from, Whence::SeekData) {
+        Ok(found) => Ok(u64::try_from(found).ok()),
+        Err(Errno::ENXIO) => Ok(None),
+        // The file system knows no holes.
+        Err(Errno::EINVAL | Errno::EOPNOTSUPP) => Ok(Some(at)),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Hands over the pieces of a file that aren't in holes, each with its place, until `each` gives false.
+///
+/// # Errors
+/// It can't be read.
+pub fn each_piece(file: &File, each: &mut dyn FnMut(u64, &[u8]) -> bool) -> io::Result<()> {
+    let mut buffer = vec![0; PIECE_BYTES];
+    let mut at = 0;
+    while let Some(data) = next_data(file, at)? {
+        let count = file.read_at(&mut buffer, data)?;
+        if count == 0 || !each(data, &buffer[..count]) {
+            break;
+        }
+        at = data + count as u64;
+    }
+    Ok(())
+}
+
+/// The same of the file at a path; gives what the system says of it.
+///
+/// # Errors
+/// It can't be read.
+pub fn each_piece_at(path: &Path, each: &mut dyn FnMut(u64, &[u8]) -> bool) -> io::Result<Metadata> {
+    let file = File::open(path)?;
+    each_piece(&file, each)?;
+    file.metadata()
+}
+
+/// Whether two files of the same size hold the same; nothing where `may_go_on` said no.
+///
+/// # Errors
+/// One of them can't be read.
+pub fn are_equal(left: &File, right: &File, may_go_on: &dyn Fn() -> bool) -> io::Result<Option<bool>> {
+    let (mut one, mut other) = (vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]);
+    let mut at = 0;
+    // What is a hole in both is the same.
+    while let Some(data) = next_data(left, at)?.into_iter().chain(next_data(right, at)?).min() {
+        if !may_go_on() {
+            return Ok(None);
+        }
+        let count = left.read_at(&mut one, data)?;
+        if count == 0 {
+            return Ok(Some(right.read_at(&mut other, data)? == 0));
+        }
+        match right.read_exact_at(&mut other[..count], data) {
+            Ok(()) if one[..count] == other[..count] => at = data + count as u64,
+            Ok(()) => return Ok(Some(false)),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Some(false)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(true))
+}
+
+/// Copies what a file holds, holes as holes.
+///
+/// # Errors
+/// One of them can't be read or written.
+pub fn copy(from: &File, to: &File) -> io::Result<()> {
+    let mut failure = Ok(());
+    each_piece(from, &mut |at, bytes| {
+        failure = to.write_all_at(bytes, at);
+        failure.is_ok()
+    })?;
+    failure?;
+    to.set_len(from.metadata()?.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    /// A file of 10 GiB with these bytes at these places.
+    fn sparse(written: &[(u64, &[u8])]) -> File {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(10 * GIB).expect("a length");
+        written.iter().for_each(|(at, bytes)| file.write_all_at(bytes, *at).expect("written"));
+        file
+    }
+
+    #[test]
+    fn holes_are_compared_read_and_copied_without_reading_them() {
+        let began = std::time::Instant::now();
+        let equal = |left: &File, right: &File| are_equal(left, right, &|| true).expect("read");
+        let one = sparse(&[(0, b"first"), (7 * GIB, b"last")]);
+        assert_eq!(equal(&one, &sparse(&[(0, b"first"), (7 * GIB, b"last")])), Some(true));
+        // Zeros that were written are the same as a hole.
+        assert_eq!(equal(&one, &sparse(&[(0, b"first"), (3 * GIB, &[0; 9000]), (7 * GIB, b"last")])), Some(true));
+        for other in [(7 * GIB, b"lost"), (6 * GIB, b"last")] {
+            assert_eq!(equal(&one, &sparse(&[(0, b"first"), (other.0, other.1)])), Some(false), "{other:?}");
+        }
+        assert_eq!(are_equal(&one, &one, &|| false).expect("read"), None);
+        let copied = tempfile::tempfile().expect("a file");
+        copy(&one, &copied).expect("copied");
+        assert_eq!(equal(&one, &copied), Some(true));
+        assert_eq!(copied.metadata().expect("it").len(), 10 * GIB);
+        // Ten gibibytes of zeros take seconds to read.
+        assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
+    }
+}
