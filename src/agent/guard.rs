@@ -1,57 +1,75 @@
-//! Compares git's own files around a command that worked on the workspace itself. Changes of config and hooks are reported, and
-//! put back unless the person wants them: only the person decides what other programs run.
+//! Compares the files that other programs run around a command that works on the workspace itself, and as long as a job goes
+//! on there. Changes are reported, and put back unless the person wants them: only the person decides what other programs run.
+
+use std::path::Path;
 
 use super::hands::Hands;
 use super::person::Person;
-use crate::host::Root;
 use crate::proto::Event;
 use crate::proto::action::Action;
 use crate::proto::tool::Outcome;
-use crate::steps::GitGuard;
+use crate::steps::Guard;
 
-/// The answer that leaves a change of git's own files.
+/// The answer that leaves a change of such a file.
 const LEAVE: &str = "leave it";
 
 impl Hands {
-    /// Looks at git's own files before a call that may write them.
-    pub(super) fn guard(&self, action: &Action) -> Option<GitGuard> {
+    /// Looks at protected files before a call that may write them directly. A job that still runs has its guard already.
+    pub(super) fn guard(&mut self, action: &Action) {
         let may_write = matches!(action, Action::Shell { .. } | Action::External { .. });
-        let limits = self.keeper.limits().filter(|_| may_write)?;
-        Some(GitGuard::before(&self.options.root, limits))
+        if let Some(limits) = self.keeper.limits().filter(|_| may_write && self.guard.is_none()) {
+            self.guard = Some(Guard::before(&self.options.root, limits));
+        }
     }
 
-    /// Compares them afterwards, tells what changed, and puts it back unless the person says otherwise.
-    pub(super) fn guarded(
-        root: &Root,
-        guard: Option<GitGuard>,
-        outcome: &mut Outcome,
-        person: &mut dyn Person,
-        sink: &mut dyn FnMut(Event),
-    ) {
-        let Some(guard) = guard else { return };
+    /// Compares them, if that was begun, tells what a program has changed, and puts it back unless the person says otherwise. Gives a line for
+    /// the model.
+    pub(super) fn guarded(&mut self, person: &mut dyn Person, sink: &mut dyn FnMut(Event)) -> Option<String> {
+        let root = &self.options.root;
+        let guard = self.guard.as_mut()?;
         let (changed, is_whole) = guard.changed(root);
         if !is_whole {
-            sink(Event::Notice("[git] not all of git's config and hooks here could be compared".to_owned()));
+            let notice = "[protected] not all files here that other programs run could be compared";
+            sink(Event::Notice(notice.to_owned()));
         }
         if changed.is_empty() {
-            return;
+            return None;
         }
         let names: Vec<String> = changed.iter().map(ToString::to_string).collect();
         let names = names.join(", ");
-        sink(Event::Notice(format!("[git] the command changed what git runs: {names}")));
+        sink(Event::Notice(format!("[protected] the command changed what other programs run: {names}")));
         let choices = ["put it back".to_owned(), LEAVE.to_owned()];
-        let question = format!("The command changed what git runs: {names}. Put it back as it was?");
+        let question = format!("The command changed what other programs run: {names}. Put it back as it was?");
         if person.reply(&question, &choices).as_deref() == Some(LEAVE) {
-            return;
+            guard.accept(root, changed.iter().map(|it| it.path.as_path()));
+            return None;
         }
         let failed: Vec<String> =
             changed.iter().filter_map(|it| it.put_back(root).err().map(|error| format!("{it} ({error})"))).collect();
         let told = if failed.is_empty() {
-            format!("[git's config and hooks were put back as they were: {names}]")
+            format!("[files that other programs run were put back as they were: {names}]")
         } else {
-            format!("[git's config and hooks could not all be put back: {}]", failed.join(", "))
+            format!("[files that other programs run could not all be put back: {}]", failed.join(", "))
         };
         sink(Event::Notice(told.clone()));
-        outcome.output.push_str(&format!("\n{told}"));
+        Some(told)
+    }
+
+    /// What the person has agreed to is no work of a job.
+    pub(super) fn accept<'a>(&mut self, paths: impl Iterator<Item = &'a Path>) {
+        if let Some(guard) = &mut self.guard {
+            let root = &self.options.root;
+            guard.accept(root, paths.map(|path| path.strip_prefix(root.path()).unwrap_or(path)));
+        }
+    }
+
+    /// Lets go of what was there before, unless jobs go on; adds what is to be told to an outcome.
+    pub(super) fn unguarded(&mut self, told: impl IntoIterator<Item = String>, outcome: &mut Outcome) {
+        if !self.has_jobs {
+            self.guard = None;
+        }
+        for line in told {
+            outcome.output.push_str(&format!("\n{line}"));
+        }
     }
 }

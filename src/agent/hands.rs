@@ -17,7 +17,7 @@ use crate::model::{Cancel, Tool, ToolCall};
 use crate::proto::Event;
 use crate::proto::action::{Action, Decision, Risk};
 use crate::proto::tool::{Answer, Fate, FileChange, Outcome, Overdue, Question, Step, ToolError, ToolEvent};
-use crate::steps::Steps;
+use crate::steps::{Guard, Steps};
 use crate::tools::{Limits, Memory, Place, Registry, Replies, Spill, ToolSet, Work, changed_by_person, taken};
 
 /// Commands that a person may put in place of a proposed one, one after the other, before it counts as no.
@@ -68,6 +68,10 @@ pub struct Hands {
     used: Vec<PathBuf>,
     /// The last call only looked at something.
     has_only_looked: bool,
+    /// Protected files as they were before what now works on the workspace itself.
+    pub(super) guard: Option<Guard>,
+    /// Jobs go on that work on the workspace itself.
+    pub(super) has_jobs: bool,
 }
 
 impl Hands {
@@ -83,6 +87,8 @@ impl Hands {
             is_again: false,
             used: Vec::new(),
             has_only_looked: false,
+            guard: None,
+            has_jobs: false,
         }
     }
 
@@ -370,30 +376,52 @@ impl Hands {
         person: &mut dyn Person,
         sink: &mut dyn FnMut(Event),
     ) -> Result<Outcome, Box<Outcome>> {
+        // What jobs have changed by now isn't this call's doing.
+        let told = self.guarded(person, sink);
+        let mut ran = self.run_alone(ticket, approver, &mut Around { cancel, person, sink });
+        let outcome = match &mut ran {
+            Ok(outcome) => outcome,
+            Err(outcome) => outcome,
+        };
+        self.unguarded(told, outcome);
+        ran
+    }
+
+    fn run_alone(
+        &mut self,
+        ticket: Ticket,
+        approver: &Approver,
+        around: &mut Around<'_>,
+    ) -> Result<Outcome, Box<Outcome>> {
+        let Around { cancel, person, sink } = around;
         let is_edit = !ticket.call().changes.is_empty();
         self.has_only_looked = matches!(ticket.call().action, Action::Read { .. } | Action::List { .. });
         // What changes on a copy is looked at there.
         let has_copy = self.options.gate.has_copy(ticket.call());
-        let (ticket, kept) = if has_copy { (ticket, Kept::Nothing) } else { self.kept(ticket, person, sink)? };
-        let guard = if has_copy { None } else { self.guard(&ticket.call().action) };
-        if has_copy {
+        let (ticket, kept) = if has_copy { (ticket, Kept::Nothing) } else { self.kept(ticket, *person, *sink)? };
+        if !has_copy {
+            self.guard(&ticket.call().action);
+        } else {
             wait_until(self.changed_at.map(|at| at + OWN_CHANGES));
         }
         let HandsOptions { registry, gate, root, spill, limits, memory, .. } = &mut self.options;
         let permit = gate.admit(ticket, approver)?;
+        let edited = edited_paths(permit.action());
         let stop = gate.stop().clone();
         let is_stopped = || cancel.is_cancelled() || stop().is_some();
         let mut work = Work {
             place: Place { root, spill },
             limits,
             is_stopped: &is_stopped,
-            person: &mut Asking(person),
+            person: &mut Asking(*person),
             memory: &mut **memory,
             used: &self.used,
             is_again: self.is_again,
             copied: None,
+            has_jobs: self.has_jobs,
         };
         let mut outcome = registry.run(&permit, &mut work);
+        self.has_jobs = work.has_jobs;
         let copied = work.copied.take();
         if let Some(path) = permit.arguments().get("path").and_then(Value::as_str).map(PathBuf::from) {
             self.used.retain(|known| *known != path);
@@ -402,13 +430,15 @@ impl Hands {
             self.used.drain(..most);
         }
         if let Some(copied) = copied {
-            return Ok(self.conclude(permit, outcome, &copied, &mut Around { cancel, person, sink }));
+            return Ok(self.conclude(permit, outcome, &copied, around));
         }
         self.changed_at = Some(Instant::now());
         gate.settle(permit, &mut outcome);
         self.has_edited |= is_edit && outcome.success;
-        Self::guarded(root, guard, &mut outcome, person, sink);
-        self.keeper.after(kept, &mut outcome, sink);
+        self.accept(edited.iter().map(PathBuf::as_path));
+        let told = self.guarded(*person, *sink);
+        self.unguarded(told, &mut outcome);
+        self.keeper.after(kept, &mut outcome, *sink);
         Ok(outcome)
     }
 
@@ -456,6 +486,15 @@ impl Hands {
         self.options.gate.settle(permit, &mut outcome);
         self.keeper.after(kept, &mut outcome, sink);
         Ok(outcome)
+    }
+}
+
+/// The files that an edit changes.
+fn edited_paths(action: &Action) -> Vec<PathBuf> {
+    match action {
+        Action::Write { path } | Action::Delete { path } => vec![path.into()],
+        Action::Edit { writes, deletes } => writes.iter().chain(deletes).map(PathBuf::from).collect(),
+        _ => Vec::new(),
     }
 }
 

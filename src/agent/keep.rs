@@ -190,6 +190,8 @@ impl Hands {
         self.changed_at = Some(std::time::Instant::now());
         let mut kept = match adopted {
             Ok(adopted) => {
+                let is_left = |change: &&&Change| adopted.left.iter().any(|(path, _)| *path == change.path);
+                self.accept(group.iter().filter(|it| !is_left(it)).map(|it| it.path.as_path()));
                 let left = adopted.left.iter().map(|(path, why)| format!("{} ({why})", path.display()));
                 let left: Vec<String> = left.collect();
                 add(outcome, &format!("[kept: {}]{note}", listed(group)));

@@ -366,7 +366,10 @@ impl Agent {
         let learnt = self.learnt.entry(provider.name().to_owned()).or_default();
         learnt.learn(counted, shorter.refused);
         asked.settle_rest();
-        let Asked { text, sink, record, secrets, .. } = asked;
+        let Asked { text, sink, record, secrets, person, .. } = asked;
+        if let Some(hands) = &mut self.hands {
+            let _ = hands.guarded(person, sink);
+        }
         let kept = secrets.redactor.redact(&text).text.into_owned();
         if has_no_tools {
             self.toolless.insert(provider.name().to_owned());

@@ -1,6 +1,6 @@
-//! Git's files that make other programs run what they say: config, hooks, attributes, where its directories are, in every
-//! `.git` below the workspace. They are compared by content around a command, and put back on request; steps leave `.git`
-//! alone. It doesn't know what was run, nor who is asked.
+//! Files that make other programs run what they say: git's config, hooks and attributes in every `.git` below the workspace,
+//! and the files of a project that are protected by name, such as `.envrc`, recipes of CI and tasks of editors. They are
+//! compared by content around a command, and put back on request. It doesn't know what was run, nor who is asked.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,6 +12,7 @@ use std::time::Instant;
 use super::look::STAGE_PREFIX;
 use super::{Limits, StepsError};
 use crate::host::{Looked, PathError, Root, Stamp, SurveyEnd, SurveyLimits};
+use crate::proto::known_paths;
 
 /// Bytes of a file that are compared and can be put back; of a longer one the stamp is compared.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -36,21 +37,31 @@ enum Held {
     Unread(Stamp),
 }
 
-/// The protected files of git's in a workspace, as they were.
+/// The protected files in a workspace, as they were.
 #[derive(Debug)]
-pub struct GitGuard {
+pub struct Guard {
     held: BTreeMap<PathBuf, Held>,
     is_whole: bool,
     limits: Limits,
 }
 
-impl GitGuard {
+impl Guard {
     /// Looks at them before a command.
     #[must_use]
     pub fn before(root: &Root, limits: &Limits) -> Self {
         let (paths, is_whole) = protected(root, limits);
         let held = paths.into_iter().filter_map(|path| Some((path.clone(), look(root, &path)?))).collect();
         Self { held, is_whole, limits: limits.clone() }
+    }
+
+    /// Takes what is at these paths now for what has been there: somebody has agreed to it.
+    pub fn accept<'a>(&mut self, root: &Root, paths: impl Iterator<Item = &'a Path>) {
+        for path in paths {
+            match look(root, path) {
+                Some(held) => drop(self.held.insert(path.to_owned(), held)),
+                None => drop(self.held.remove(path)),
+            }
+        }
     }
 
     /// Whether all of the workspace was looked at, within the limits of entries and time.
@@ -204,7 +215,10 @@ fn visited<'a>(looked: &'a Looked<'_>) -> Visited<'a> {
     let directories = || all().filter(|it| it.stamp.is_directory()).map(|it| &*it.name);
     let others = || all().filter(|it| !it.stamp.is_directory()).map(|it| &*it.name);
     let Some(within) = within else {
-        return Visited { files: others().filter(|name| is_git(name)).collect(), directories: directories().collect() };
+        let path = |name: &[u8]| looked.path.join(std::ffi::OsStr::from_bytes(name));
+        let is_protected =
+            |name: &&[u8]| is_git(name) || known_paths::protected(path(name).as_os_str().as_bytes()).is_some();
+        return Visited { files: others().filter(is_protected).collect(), directories: directories().collect() };
     };
     let is_module = within.first() == Some(&&b"modules"[..]);
     let is_of_git = within.is_empty() || is_module && all().any(|it| &*it.name == b"HEAD");
@@ -272,7 +286,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn changes(guard: &GitGuard, root: &Root) -> Vec<String> {
+    fn changes(guard: &Guard, root: &Root) -> Vec<String> {
         let (changed, is_whole) = guard.changed(root);
         assert!(is_whole);
         changed.iter().map(ToString::to_string).collect()
@@ -282,7 +296,7 @@ mod tests {
     fn each_change_of_a_protected_file_is_found_and_put_back() {
         let (_dir, root) = workspace();
         let at = |path: &str| root.path().join(path);
-        let guard = GitGuard::before(&root, &limits(1000));
+        let guard = Guard::before(&root, &limits(1000));
         assert!(guard.is_whole() && changes(&guard, &root).is_empty());
         // What a command does that is no harm here.
         for path in ["src/config", ".git/HEAD", ".git/objects/ab/more", ".git/info/exclude", ".git/hooks/new.sample"] {
@@ -339,7 +353,7 @@ mod tests {
     fn what_has_changed_once_more_is_left_and_nothing_is_written_through_a_link() {
         let (dir, root) = workspace();
         let at = |path: &str| root.path().join(path);
-        let guard = GitGuard::before(&root, &limits(1000));
+        let guard = Guard::before(&root, &limits(1000));
         put(&root, ".git/config", "evil\n");
         let (changed, _) = guard.changed(&root);
         put(&root, ".git/config", "the user's\n");
@@ -366,13 +380,13 @@ mod tests {
         let (_dir, root) = workspace();
         let long = "x".repeat(usize::try_from(FILE_BYTES_MAX).expect("a size") + 1);
         put(&root, ".git/hooks/long", &long);
-        let guard = GitGuard::before(&root, &limits(1000));
+        let guard = Guard::before(&root, &limits(1000));
         put(&root, ".git/hooks/long", &long.replace('x', "y"));
         let (changed, _) = guard.changed(&root);
         assert_eq!(changed.len(), 1);
         assert!(!changed[0].can_be_put_back() && changed[0].put_back(&root).is_err());
         // Where not all was looked at, that is told, and nothing is said to be new.
-        let cut = GitGuard::before(&root, &limits(3));
+        let cut = Guard::before(&root, &limits(3));
         assert!(!cut.is_whole());
         put(&root, "deep/er/.git/hooks/new", "x\n");
         let (changed, is_whole) = cut.changed(&root);

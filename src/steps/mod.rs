@@ -1,6 +1,6 @@
 //! What a model changed in the workspace, step by step, so that it can be taken back: a look before each command and one
 //! behind it, an edit's own files before and after. Contents lie in a store outside the workspace. It knows nothing of who
-//! ran what, and leaves a repository's own state alone, but for what the guard of git's files is asked to put back.
+//! ran what, and leaves a repository's own state alone, but for what the guard of protected files is asked to put back.
 
 mod adopt;
 #[cfg(test)]
@@ -32,7 +32,7 @@ use crate::base::hex;
 use crate::host::{Locked, PathError, Root, now_unix_ms};
 pub use adopt::{Adopted, Incoming, NewContent};
 use git::{Standing, Theirs};
-pub use guard::{Changed, GitGuard};
+pub use guard::{Changed, Guard};
 use look::Look;
 use secure::secure;
 pub use state::{Kind, Record, State, Why};

@@ -173,6 +173,8 @@ pub struct Work<'a> {
     pub is_again: bool,
     /// The copy that a command has worked on, for whoever decides what becomes of its changes.
     pub copied: Option<Copied>,
+    /// Jobs go on that work on the workspace itself.
+    pub has_jobs: bool,
 }
 
 /// Who answers a model's questions.

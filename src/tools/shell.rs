@@ -396,6 +396,14 @@ impl Tool for Shell {
     }
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
+        let outcome = self.run_permitted(permit, work);
+        work.has_jobs = self.left().jobs.iter().any(|job| job.bash.layer().is_none());
+        outcome
+    }
+}
+
+impl Shell {
+    fn run_permitted(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
         match (permit.action(), number(permit.arguments(), "job")) {
             (Action::Shell { command }, _) => {
                 let asked = number(permit.arguments(), "timeout_ms");

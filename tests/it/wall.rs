@@ -300,3 +300,27 @@ fn a_refused_command_can_run_in_the_persons_own_shell() {
     session.expect_text("that was it");
     assert_eq!(read(home.path(), "runs"), "run\n", "once, in the shell of the person");
 }
+
+#[test]
+fn protected_files_that_a_job_makes_are_put_back() {
+    let job = "until test -e go; do sleep 0.05; done; echo evil > .envrc; mkdir -p .github/workflows sub/.git/hooks; \
+               echo evil > .github/workflows/x.yml; echo evil > sub/.git/hooks/pre-push; echo fine > plain.txt";
+    let calls = [
+        ("shell", json!({"command": job, "background": true})),
+        ("shell", json!({"command": "touch go; echo mine > AGENTS.md"})),
+        ("shell", json!({"job": 1})),
+        ("shell", json!({"command": "cat plain.txt"})),
+    ];
+    let config = "limits = {tool_rounds_once = 30}, security = {autonomy = \"full\", forbidden_commands = {}}";
+    let home = home(&[rounds("please", &calls, "that was it")], config);
+    let results = results(home.path());
+    let told: String = results.iter().map(output).collect();
+    for name in [".envrc: new", ".github/workflows/x.yml: new", "sub/.git/hooks/pre-push: new"] {
+        assert!(told.contains(name) && told.contains("were put back as they were"), "{name}: {results:?}");
+    }
+    for name in [".envrc", ".github/workflows/x.yml", "sub/.git/hooks/pre-push"] {
+        assert!(!work(home.path(), name).exists(), "{name}");
+    }
+    assert_eq!(output(&results[3]), "fine");
+    assert!(!told.contains("AGENTS.md: "), "what was dropped is no change: {told}");
+}

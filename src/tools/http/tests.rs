@@ -66,7 +66,17 @@ fn request(tool: &Http, method: &str, url: &str, is_stopped: &(dyn Fn() -> bool 
     let limits = Limits { http: Duration::from_millis(limit_ms), ..Limits::default() };
     let place = Place { root: &root, spill: &spill };
     let (person, memory) = (&mut Nobody, &mut Nobody);
-    let work = Work { place, limits: &limits, is_stopped, person, memory, used: &[], is_again: false, copied: None };
+    let work = Work {
+        place,
+        limits: &limits,
+        is_stopped,
+        person,
+        memory,
+        used: &[],
+        is_again: false,
+        copied: None,
+        has_jobs: false,
+    };
     let sent = (method == "POST").then(|| ("text/plain".to_owned(), "sent".to_owned()));
     let ask = Ask { method: method.to_owned(), sent, deadline: Instant::now() + limits.http };
     match checked(url, &tool.reach).and_then(|url| tool.ask(&ask, url, &work)) {

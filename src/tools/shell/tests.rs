@@ -76,6 +76,7 @@ impl Scene {
             used: &[],
             is_again: false,
             copied: None,
+            has_jobs: false,
         };
         act(&mut self.shell, self.top.path(), &mut work)
     }
