@@ -105,7 +105,7 @@ pub(super) fn sockets(spec: &Spec) -> Vec<PathBuf> {
     if !is_copy {
         shown.push(workspace.clone());
     }
-    services::seen(|path| {
+    services::seen((!is_copy).then_some(&*workspace), |path| {
         let is_shown = shown.iter().any(|it| path.starts_with(it));
         let is_hidden = hidden.iter().any(|it| path.starts_with(it)) || is_copy && path.starts_with(&workspace);
         is_shown || !is_hidden

@@ -178,3 +178,25 @@ fn the_server_of_a_job_is_reached_by_the_next_command_and_not_from_outside() {
         assert!(is_done && text == "alone\n", "{text}");
     });
 }
+
+#[test]
+fn a_socket_that_was_named_by_a_relative_path_is_covered() {
+    as_both(|| {
+        let Some(mut column) = Column::overlay() else { return };
+        let scene = Scene::new(&mut column.outside);
+        let listens = "import socket, sys, time; s = socket.socket(socket.AF_UNIX); s.bind('deep/own.sock'); s.listen(); \
+                       print('+', end='', flush=True); time.sleep(60)";
+        fs::create_dir(scene.work.join("deep")).expect("a folder");
+        let mut service = Command::new("/usr/bin/python3");
+        service.args(["-IS", "-c", listens]).current_dir(&scene.work).stdout(Stdio::piped());
+        let mut service = service.spawn().expect("a service");
+        let mut byte = [0];
+        service.stdout.as_mut().expect("its output").read_exact(&mut byte).expect("it listens");
+        let connects = "python3 -IS -c \"import socket; socket.socket(socket.AF_UNIX).connect('deep/own.sock')\"";
+        for view in [View::Work, View::Look] {
+            let (is_reached, text) = column.script(&scene, connects, |grant| grant.view = view);
+            assert!(!is_reached, "{text}");
+        }
+        service.kill().and_then(|()| service.wait()).expect("its end");
+    });
+}
