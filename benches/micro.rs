@@ -404,6 +404,7 @@ fn edits(plan: &Plan) {
             used: &[],
             is_again: false,
             copied: None,
+            has_jobs: false,
         };
         let outcome = registry.run(&permit, &mut work);
         assert!(outcome.success, "{outcome:?}");

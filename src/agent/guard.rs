@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::hands::Hands;
 use super::person::Person;
-use crate::proto::Event;
 use crate::proto::action::Action;
 use crate::proto::tool::Outcome;
+use crate::proto::{Event, known_paths};
 use crate::steps::Guard;
 
 /// The answer that leaves a change of such a file.
@@ -18,7 +18,8 @@ impl Hands {
     pub(super) fn guard(&mut self, action: &Action) {
         let may_write = matches!(action, Action::Shell { .. } | Action::External { .. });
         if let Some(limits) = self.keeper.limits().filter(|_| may_write && self.guard.is_none()) {
-            self.guard = Some(Guard::before(&self.options.root, limits));
+            let is_protected = |path: &[u8]| known_paths::protected(path).is_some();
+            self.guard = Some(Guard::before(&self.options.root, limits, is_protected));
         }
     }
 

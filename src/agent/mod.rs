@@ -367,9 +367,7 @@ impl Agent {
         learnt.learn(counted, shorter.refused);
         asked.settle_rest();
         let Asked { text, sink, record, secrets, person, .. } = asked;
-        if let Some(hands) = &mut self.hands {
-            let _ = hands.guarded(person, sink);
-        }
+        let _ = self.hands.as_mut().and_then(|hands| hands.guarded(person, sink));
         let kept = secrets.redactor.redact(&text).text.into_owned();
         if has_no_tools {
             self.toolless.insert(provider.name().to_owned());

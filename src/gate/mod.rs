@@ -59,10 +59,10 @@ pub struct Call {
 }
 
 impl Call {
-    /// Whether it is a model's command that ends: only such a one runs on a copy of the workspace.
+    /// Whether it is a command that ends: only such a one runs on a copy of the workspace.
     fn may_have_copy(&self) -> bool {
         let in_background = self.arguments.get("background") == Some(&Value::Bool(true));
-        matches!(self.action, Action::Shell { .. }) && self.tool != CHECK_TOOL && !in_background
+        matches!(self.action, Action::Shell { .. }) && !in_background
     }
 }
 

@@ -12,7 +12,6 @@ use std::time::Instant;
 use super::look::STAGE_PREFIX;
 use super::{Limits, StepsError};
 use crate::host::{Looked, PathError, Root, Stamp, SurveyEnd, SurveyLimits};
-use crate::proto::known_paths;
 
 /// Bytes of a file that are compared and can be put back; of a longer one the stamp is compared.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -43,15 +42,19 @@ pub struct Guard {
     held: BTreeMap<PathBuf, Held>,
     is_whole: bool,
     limits: Limits,
+    is_protected: IsProtected,
 }
+
+/// Whether a path of the workspace, outside of git's own directories, is protected by its name.
+pub type IsProtected = fn(&[u8]) -> bool;
 
 impl Guard {
     /// Looks at them before a command.
     #[must_use]
-    pub fn before(root: &Root, limits: &Limits) -> Self {
-        let (paths, is_whole) = protected(root, limits);
+    pub fn before(root: &Root, limits: &Limits, is_protected: IsProtected) -> Self {
+        let (paths, is_whole) = protected(root, limits, is_protected);
         let held = paths.into_iter().filter_map(|path| Some((path.clone(), look(root, &path)?))).collect();
-        Self { held, is_whole, limits: limits.clone() }
+        Self { held, is_whole, limits: limits.clone(), is_protected }
     }
 
     /// Takes what is at these paths now for what has been there: somebody has agreed to it.
@@ -74,7 +77,7 @@ impl Guard {
     /// is put back.
     #[must_use]
     pub fn changed(&self, root: &Root) -> (Vec<Changed>, bool) {
-        let (mut paths, is_whole) = protected(root, &self.limits);
+        let (mut paths, is_whole) = protected(root, &self.limits, self.is_protected);
         paths.extend(self.held.keys().cloned());
         paths.sort_unstable();
         paths.dedup();
@@ -177,10 +180,10 @@ fn look(root: &Root, path: &Path) -> Option<Held> {
 }
 
 /// The protected paths of a workspace, and whether these are all.
-fn protected(root: &Root, limits: &Limits) -> (Vec<PathBuf>, bool) {
+fn protected(root: &Root, limits: &Limits, is_protected: IsProtected) -> (Vec<PathBuf>, bool) {
     let found = Mutex::new(Vec::new());
     let visit = |looked: Looked<'_>| {
-        let Visited { files, directories } = visited(&looked);
+        let Visited { files, directories } = visited(&looked, is_protected);
         let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
         found.extend(files.into_iter().map(|name| looked.path.join(std::ffi::OsStr::from_bytes(name))));
         directories.into_iter().map(Box::from).collect()
@@ -205,7 +208,7 @@ fn is_git(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b".git")
 }
 
-fn visited<'a>(looked: &'a Looked<'_>) -> Visited<'a> {
+fn visited<'a>(looked: &'a Looked<'_>, is_protected: IsProtected) -> Visited<'a> {
     let parts = looked.path.components().map(Component::as_os_str).map(OsStrExt::as_bytes);
     let within: Option<Vec<&[u8]>> = {
         let mut parts = parts;
@@ -216,9 +219,8 @@ fn visited<'a>(looked: &'a Looked<'_>) -> Visited<'a> {
     let others = || all().filter(|it| !it.stamp.is_directory()).map(|it| &*it.name);
     let Some(within) = within else {
         let path = |name: &[u8]| looked.path.join(std::ffi::OsStr::from_bytes(name));
-        let is_protected =
-            |name: &&[u8]| is_git(name) || known_paths::protected(path(name).as_os_str().as_bytes()).is_some();
-        return Visited { files: others().filter(is_protected).collect(), directories: directories().collect() };
+        let is_one = |name: &&[u8]| is_git(name) || is_protected(path(name).as_os_str().as_bytes());
+        return Visited { files: others().filter(is_one).collect(), directories: directories().collect() };
     };
     let is_module = within.first() == Some(&&b"modules"[..]);
     let is_of_git = within.is_empty() || is_module && all().any(|it| &*it.name == b"HEAD");
@@ -296,7 +298,7 @@ mod tests {
     fn each_change_of_a_protected_file_is_found_and_put_back() {
         let (_dir, root) = workspace();
         let at = |path: &str| root.path().join(path);
-        let guard = Guard::before(&root, &limits(1000));
+        let guard = Guard::before(&root, &limits(1000), |path| path == b".envrc");
         assert!(guard.is_whole() && changes(&guard, &root).is_empty());
         // What a command does that is no harm here.
         for path in ["src/config", ".git/HEAD", ".git/objects/ab/more", ".git/info/exclude", ".git/hooks/new.sample"] {
@@ -316,8 +318,10 @@ mod tests {
         put(&root, "sub/.git", "gitdir: ../evil\n");
         put(&root, ".git/rebase-merge/git-rebase-todo", "exec evil\n");
         put(&root, "new/.git/config", "evil\n");
+        put(&root, ".envrc", "evil\n");
         symlink("../../src/config", at(".git/config.worktree")).expect("a link");
         let told = [
+            ".envrc: new",
             ".git/config.worktree: new, a link",
             ".git/rebase-merge/git-rebase-todo: new",
             "deep/er/.git/hooks/post-commit: new, executable",
@@ -353,7 +357,7 @@ mod tests {
     fn what_has_changed_once_more_is_left_and_nothing_is_written_through_a_link() {
         let (dir, root) = workspace();
         let at = |path: &str| root.path().join(path);
-        let guard = Guard::before(&root, &limits(1000));
+        let guard = Guard::before(&root, &limits(1000), |path| path == b".envrc");
         put(&root, ".git/config", "evil\n");
         let (changed, _) = guard.changed(&root);
         put(&root, ".git/config", "the user's\n");
@@ -380,13 +384,13 @@ mod tests {
         let (_dir, root) = workspace();
         let long = "x".repeat(usize::try_from(FILE_BYTES_MAX).expect("a size") + 1);
         put(&root, ".git/hooks/long", &long);
-        let guard = Guard::before(&root, &limits(1000));
+        let guard = Guard::before(&root, &limits(1000), |path| path == b".envrc");
         put(&root, ".git/hooks/long", &long.replace('x', "y"));
         let (changed, _) = guard.changed(&root);
         assert_eq!(changed.len(), 1);
         assert!(!changed[0].can_be_put_back() && changed[0].put_back(&root).is_err());
         // Where not all was looked at, that is told, and nothing is said to be new.
-        let cut = Guard::before(&root, &limits(3));
+        let cut = Guard::before(&root, &limits(3), |path| path == b".envrc");
         assert!(!cut.is_whole());
         put(&root, "deep/er/.git/hooks/new", "x\n");
         let (changed, is_whole) = cut.changed(&root);

@@ -32,7 +32,7 @@ use crate::base::hex;
 use crate::host::{Locked, PathError, Root, now_unix_ms};
 pub use adopt::{Adopted, Incoming, NewContent};
 use git::{Standing, Theirs};
-pub use guard::{Changed, Guard};
+pub use guard::{Changed, Guard, IsProtected};
 use look::Look;
 use secure::secure;
 pub use state::{Kind, Record, State, Why};

@@ -11,8 +11,9 @@ use super::shell::{Note, outcome};
 use super::spawner::Spawner;
 use super::{Place, Plan, Spec, Tool, Work};
 use crate::gate::{CHECK_TOOL, Permit};
-use crate::proto::action::Action;
+use crate::proto::action::{Action, Hold};
 use crate::proto::tool::{Outcome, ToolError};
+use crate::sandbox::View;
 
 /// The tool.
 pub struct Check {
@@ -50,7 +51,15 @@ impl Tool for Check {
             return ToolError::new("internal", "it has no command", "").into();
         };
         let failed = |error: std::io::Error| Outcome::from(ToolError::new("shell", format!("bash: {error}"), ""));
-        let terms = Terms { network: permit.has_network(), ..Terms::default() };
+        let view = match self.launcher.hold() {
+            // Only what it says counts; what it writes goes with the copy.
+            Hold::Copy => match self.launcher.layer() {
+                Ok(layer) => View::Copy(layer),
+                Err(why) => return ToolError::new("sandbox", why, "").into(),
+            },
+            Hold::Walls | Hold::Nothing => View::Work,
+        };
+        let terms = Terms { network: permit.has_network(), view, ..Terms::default() };
         let request = Request { command, cwd: permit.cwd(), state: &State::default(), terms };
         let mut bash = match Bash::start(&self.launcher, &self.spawner, &request) {
             Ok(bash) => bash,
