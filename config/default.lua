@@ -1,17 +1,17 @@
 -- ReedClaw's defaults, and the reference of every setting.
 --
--- This file is built into the program: it is run first, then yours is laid over it, so yours holds only what
--- differs. Yours is the first of: `--config PATH`, $REEDCLAW_CONFIG, $XDG_CONFIG_HOME/reedclaw/config.lua (that is
+-- This file is built into the program. It runs first, then yours is laid over it, so yours has only the settings that
+-- differ. Yours is the first of: `--config PATH`, $REEDCLAW_CONFIG, $XDG_CONFIG_HOME/reedclaw/config.lua (that is
 -- ~/.config/reedclaw/config.lua).
 -- Over it comes the nearest .reedclaw.lua from the working directory upwards, once you have trusted it (without a config
--- of your own and a .reedclaw.lua, ./config.lua of the directory where ReedClaw starts). What lies in a
--- directory can only tighten: what would grant something (addresses, keys, programs, the shell, where the history
--- goes, abbreviations, commands of hooks) is taken from your own config only. docs/settings.md says which is which.
+-- of your own and a .reedclaw.lua, ./config.lua of the directory where ReedClaw starts). A file in a
+-- directory can only tighten: settings that grant something (addresses, keys, programs, the shell, the place of the
+-- history, abbreviations, commands of hooks) come from your own config only. docs/settings.md has the right of each key.
 --
 -- A config is a Luau script that returns a table. It has no files, no processes and no network, 32 MiB of memory
 -- and 50 ms; it has os.getenv, os.time, os.date, os.clock and the string, table, math, utf8 and bit32 libraries.
 -- A mistake costs its own key and nothing else: it is reported, and the default stays; in `security` the strictest
--- value holds. Where the whole file can't be read, autonomy is "readonly".
+-- value applies. If the whole file can't be read, autonomy is "readonly".
 --
 -- A key with `--` in front has no default; its line shows an example.
 
@@ -27,28 +27,28 @@ return {
   -- default_model = "local",
 
   -- table: NAME = { … }, one for each model. Any NAME without white space, up to 64 bytes.
-  -- There is none by default: ReedClaw is a whole shell without one.
+  -- There is none by default: ReedClaw is a complete shell without one.
   models = {
     -- ["local"] = {
     --   "openai-compatible" (the default: llama.cpp, vLLM, Ollama, LM Studio, OpenRouter, OpenAI), "openai-responses",
-    --   "anthropic", "gemini": what the server speaks. "mock": answers from a file, for tests. "reliable": asks other
+    --   "anthropic", "gemini": the protocol of the server. "mock": answers from a file, for tests. "reliable": asks other
     --   models in turn. "router": chooses one of them.
     --   kind = "openai-compatible",
     --   string: http:// or https:// address of the server; with or without /v1 or /v1/chat/completions. Required for
     --   "openai-compatible": a model without it is left out. The other three have their provider's own.
     --   endpoint = "http://127.0.0.1:8080",
-    --   string: what the server calls the model. Default: NAME. A llama.cpp server takes anything.
+    --   string: the server's name for the model. Default: NAME. A llama.cpp server accepts anything.
     --   model = "qwen2.5-7b-instruct",
     --   number, 0 to 2: how freely the model words its answers. Default: the server's own.
     --   temperature = 0.2,
-    --   whole number, 1 to 10000000: most tokens of an answer. Default: the server's own; 8192 for "anthropic".
+    --   whole number, 1 to 10000000: maximum tokens of an answer. Default: the server's own; 8192 for "anthropic".
     --   max_output_tokens = 4096,
-    --   whole number, 256 to 10000000: what the model reads at once, request and answer together. Default: what a llama.cpp
-    --   server says (`/props`), known for some models by their names; for others `context.token_budget` alone counts.
+    --   whole number, 256 to 10000000: the model's context window, request and answer together. Default: the value that a
+    --   llama.cpp server reports (`/props`); known for some models by name; for others only `context.token_budget` counts.
     --   context_tokens = 32768,
     --   "off", "low", "medium" or "high", or a whole number of tokens, 1024 to 10000000: how much the model thinks before it
-    --   answers. Default: the server's own. A server that knows efforts only gets the nearest one, and the other way round;
-    --   one that refuses it is asked without. With it the model's thoughts are asked for too, where they can be had.
+    --   answers. Default: the server's own. A server that knows only efforts gets the nearest one, and vice versa;
+    --   a server that refuses it is asked again without. With this setting thoughts are requested too, if available.
     --   thinking = "medium",
     --   string: the NAME of the environment variable that holds the key. Default: no key is sent.
     --   key_env = "OPENAI_API_KEY",
@@ -61,7 +61,7 @@ return {
     --   key = "sk-…",
     --   list of words: other names that :model and default_model know it by.
     --   aliases = { "l", "fast" },
-    --   string: instructions for this model in place of the general `system_prompt`.
+    --   string: instructions for this model instead of the general `system_prompt`.
     --   system_prompt = "Answer in French.",
     --   milliseconds, 1 to 600000: as in `model_defaults`, for this model.
     --   connect_timeout_ms = 5000,
@@ -71,10 +71,10 @@ return {
     --   idle_timeout_ms = 60000,
     --   whole number, 0 to 10: as in `model_defaults`, for this model.
     --   retries = 2,
-    --   list of words, for "reliable": models in the order in which they are asked. The next one is asked where there is
-    --   no connection or no answer in time, on 429, 5xx and 401; each time you are told.
+    --   list of words, for "reliable": models in the order in which they are asked. The next one is asked if there is
+    --   no connection or no answer in time, and on 429, 5xx and 401; a line reports it each time.
     --   of = { "local", "cloud" },
-    --   true or false, for "reliable": whether a question to a model on this machine or your network may go on to one
+    --   true or false, for "reliable": whether a question to a model on this machine or your network may fall back to one
     --   that is farther away. Default: you are asked, once a session.
     --   allow_remote = true,
     --   table of strings, for "router": the model for a task (chat, code, summary, plan, commit), for a hint (long: a
@@ -85,42 +85,42 @@ return {
     -- },
   },
 
-  -- What holds for every model that doesn't say otherwise.
+  -- Values for every model that doesn't set its own.
   model_defaults = {
     -- number, 0 to 2: sent with each question. None by default, since some servers refuse it.
     -- temperature = 0.2,
-    -- milliseconds, 1 to 600000: until the server takes the connection. A server that is there takes it at once.
+    -- milliseconds, 1 to 600000: until the server accepts the connection. A reachable server accepts it at once.
     connect_timeout_ms = 5000,
     -- milliseconds, 1 to 3600000: until the answer starts. Long: a small machine reads a long question slowly.
     first_byte_timeout_ms = 120000,
     -- milliseconds, 1 to 3600000: between two pieces of an answer. A stream that stops for longer is dead.
     idle_timeout_ms = 60000,
-    -- whole number, 0 to 10: how often a request is sent again that was refused (429, 5xx, a connection closed at once)
-    -- before its answer began. The wait grows, and keeps to what the server asks for; you are told each time.
+    -- whole number, 0 to 10: how often a refused request (429, 5xx, a connection closed at once) is sent again
+    -- before its answer began. The wait grows and follows the server's own request; a line reports each one.
     retries = 2,
   },
 
-  -- table: NAME = { … }, dollars for a million tokens, for what the built-in list lacks or has wrong. NAME is one of
+  -- table: NAME = { … }, dollars for a million tokens, for models that the built-in list lacks or has wrong. NAME is one of
   -- `models`, or what a server calls a model. A price needs input and output; a model that costs nothing has 0 for both.
-  -- What has no price is shown as unknown, and a budget in money refuses it, unless it is on this machine or your network.
+  -- A model without a price is shown as unknown, and a budget in money refuses it, unless it is on this machine or your network.
   prices = {
     -- cloud = {
-    --   number, 0 to 1000000: for tokens that are read.
+    --   number, 0 to 1000000: for input tokens.
     --   input = 3,
-    --   number, 0 to 1000000: for those from the provider's cache. Default: as `input`.
+    --   number, 0 to 1000000: for input tokens read from the provider's cache. Default: `input`.
     --   cache_read = 0.3,
-    --   number, 0 to 1000000: for those into the cache. Default: as `input`.
+    --   number, 0 to 1000000: for input tokens written into the cache. Default: `input`.
     --   cache_write = 3.75,
-    --   number, 0 to 1000000: for those that are written, thoughts too.
+    --   number, 0 to 1000000: for output tokens, thoughts included.
     --   output = 15,
     -- },
   },
 
-  -- What may be spent; there is no limit unless you set one. A request that could go over, at the most that it can come
-  -- to, isn't sent. A project's file can only make these smaller.
+  -- Limits on spending; there is none unless you set one. A request whose worst case would exceed a limit isn't
+  -- sent. A project's file can only make these smaller.
   budget = {
     per_turn = {
-      -- number, 0 to 1000000: dollars for one question, with all requests that it takes.
+      -- number, 0 to 1000000: dollars for one question, with all its requests.
       -- usd = 0.5,
       -- whole number, 0 to 1000000000000: tokens for one question, read and written.
       -- tokens = 100000,
@@ -137,12 +137,12 @@ return {
       -- whole number, 0 to 1000000000000: tokens a day, over all sessions.
       -- tokens = 5000000,
     },
-    -- number, 0 to 1: the share of a limit from which on you are told.
+    -- number, 0 to 1: you are warned at this fraction of a limit.
     warn_at = 0.8,
   },
 
-  -- string: the instructions that open each conversation. Behind them the model is told how to use its tools or, where it
-  -- has none, how to propose commands (`CMD:`); a blank text leaves that out too.
+  -- string: the instructions that open each conversation. After them the model learns how to use its tools or, if it
+  -- has none, how to propose commands (`CMD:`); a blank text omits that too.
   -- Default: config/prompts/system.txt.
   -- system_prompt = "Answer in French.",
 
@@ -150,68 +150,68 @@ return {
   shell = {
     -- path: the shell that runs commands; `~`, `$VAR` and `${VAR}` expand; absolute. Default: your bash, else /bin/sh.
     -- program = "/usr/bin/zsh",
-    -- list of strings: first words that are commands though the shell can't find them, so that such a line never
+    -- list of strings: first words that are commands although the shell can't find them, so such a line never
     -- goes to the model. At most 1000.
     known_commands = {},
     -- true or false: keep a copy of each command's output for the next question. `false`: the model sees neither the
     -- output nor the command.
     capture_output = true,
-    -- bytes, 0 to 67108864: kept from the start of a command's output.
+    -- bytes, 0 to 67108864: stored from the start of a command's output.
     capture_head_bytes = 128 * 1024,
-    -- bytes, 0 to 67108864: kept from its end. Larger than the head: errors stand at the end.
+    -- bytes, 0 to 67108864: stored from its end. Larger than the head, because errors come at the end.
     capture_tail_bytes = 1024 * 1024,
     -- true: ask before a model's command runs. `false` is refused at this stage: such a command always needs a yes.
     confirm_cmd = true,
   },
 
-  -- What the model gets to see.
+  -- The context of a question.
   context = {
-    -- whole number, 1 to 1000: turns (a question and its answer) kept in a conversation; then the oldest leave.
+    -- whole number, 1 to 1000: turns (a question and its answer) that a request carries; beyond that the oldest leave.
     max_turns = 40,
     -- tokens, 256 to 10000000: size of a whole request. Keep it below the context length of your model.
     token_budget = 24000,
     -- tokens, 0 to 10000000: how much output of commands goes in front of a question. Less than `token_budget`.
     exec_output_tokens = 4000,
-    -- number, 0 to 1: from which part of the window on the older turns are summarised by a model, your router's for the
-    -- task "summary" if there is one. The window is `token_budget`, or what the model reads where that is less. 0: never.
+    -- number, 0 to 1: at this fraction of the window a model summarises the older turns: your router's model for
+    -- "summary" if there is one. The window is the smaller of `token_budget` and the model's own. 0: never.
     compact_at = 0.8,
     -- true or false: a question asked inside a git repository carries the names of its files, AGENTS.md from the root down,
-    -- a card (readme, languages, commands, files worked on most) and git's state. A project's file can only switch it off.
+    -- a card (readme, languages, commands, files that change most) and git's state. A project's file can only switch it off.
     project = true,
-    -- tokens, 0 to 10000000: most that these may take: AGENTS.md half, the card a quarter, names the rest.
+    -- tokens, 0 to 10000000: maximum of all these: AGENTS.md half, the card a quarter, names the rest.
     project_tokens = 2000,
-    -- milliseconds, 0 to 3600000: how long a question waits for git's state. Where git needs longer, above some 30,000 files,
-    -- the question carries the branch and what git said last, with how long ago that was.
+    -- milliseconds, 0 to 3600000: how long a question waits for git's state. If git needs longer, above some 30,000 files,
+    -- the question carries the branch and git's previous answer with its age.
     git_ms = 50,
   },
 
-  -- What is remembered beyond a conversation, in the same database (see `:memory`).
+  -- Memories: short notes that outlive a conversation, in the same database (see `:memory`).
   memory = {
     -- true or false: when a conversation of three turns or more ends, a model writes a memory of it (120 words, by the
-    -- model for summaries). Nobody waits for it. A project's file can only switch it off.
+    -- model for summaries), in the background. A project's file can only switch it off.
     auto = true,
-    -- tokens, 0 to 10000000: most that memories take in front of a conversation's first question. 0: none goes there.
+    -- tokens, 0 to 10000000: maximum of the memories before a conversation's first question. 0: none.
     tokens = 500,
   },
 
   -- Lines and conversations, in an SQLite database.
   history = {
-    -- path: directory of the database, made if it isn't there; `~`, `$VAR` and `${VAR}` expand; absolute.
+    -- path: directory of the database, created if it is missing; `~`, `$VAR` and `${VAR}` expand; absolute.
     dir = data_home .. "/reedclaw",
-    -- whole number, 0 to 100000000: lines kept; then the oldest leave.
+    -- whole number, 0 to 100000000: maximum number of lines; then the oldest leave.
     entries_max = 100000,
-    -- true or false: a line that starts with a space stays out of the history and out of what the model sees.
+    -- true or false: a line that starts with a space stays out of the history and out of the model's context.
     ignore_space = true,
   },
 
-  -- Receipts: one line for each thing that a tool was asked to do, let do or refused, and how it ended.
+  -- Receipts: a log of each tool call, whether it was allowed or denied, and how it ended.
   receipts = {
-    -- true or false: keep them. Without them nothing tells later what was done on your machine.
+    -- true or false: write them. Without them there is no record of what was done on your machine.
     enabled = true,
     -- path: the file; `~`, `$VAR` and `${VAR}` expand; absolute. Default: receipts.jsonl in the state directory
     -- (~/.local/state/reedclaw, or $XDG_STATE_HOME/reedclaw).
     -- path = "~/receipts/reedclaw.jsonl",
-    -- true or false: seal each with a key that moves on every 64, so that what is older can't be written anew even with
+    -- true or false: seal each with a key that changes every 64 receipts, so that older ones can't be rewritten even with
     -- the key. Take receipts-keys/*.verify.json out of the state directory to another machine; it checks the seals.
     hmac = false,
   },
@@ -219,29 +219,29 @@ return {
   -- path: the directory that a model works in; `~`, `$VAR` and `${VAR}` expand; absolute.
   workspace_dir = "~/reedclaw-workspace",
 
-  -- What a model may do. What you type yourself is never judged. `:policy` shows what holds, `:policy explain CMD` and
-  -- `reedclaw policy explain CMD` say what a command would be judged, and run nothing.
+  -- What a model may do. Commands that you type yourself are never judged. `:policy` shows the rules in force,
+  -- `:policy explain CMD` and `reedclaw policy explain CMD` judge a command and run nothing.
   security = {
-    -- "readonly", "supervised" or "full". "readonly": what only looks runs, nothing else does. "supervised": what only
-    -- looks runs, you are asked for the rest. "full": what stays in the workspace runs too; you are asked for what
-    -- reaches farther. What is blocked is blocked in each of them.
+    -- "readonly", "supervised" or "full". "readonly": only calls that look run. "supervised": calls that only
+    -- look run, you are asked about the rest. "full": calls that stay in the workspace run too; you are asked about
+    -- those that reach farther. Blocked calls are blocked in each of them.
     autonomy = "supervised",
     -- true or false: nothing outside the workspace is written, and file tools don't read there either.
     workspace_only = true,
     -- list of absolute paths, `~` is your home: a model reads and writes nothing below them. At most 1000.
     forbidden_paths = { "/etc", "/sys", "/boot", "~/.ssh" },
-    -- list of strings: commands that a model never runs, whatever for and in whatever disguise. At most 1000.
+    -- list of strings: commands that a model never runs, however they are written. At most 1000.
     forbidden_commands = { "mkfs", "shutdown", "reboot", "poweroff", "halt" },
     -- "ask" or "deny": what "supervised" does with high risk.
     high = "ask",
-    -- list of strings: hosts that a model may ask with GET unasked, such as "docs.rs"; ".rust-lang.org" means all below.
+    -- list of strings: hosts that a model may request with GET without asking, such as "docs.rs"; ".rust-lang.org" includes all subdomains.
     allow_domains = {},
     -- path: a file that gets a line for each decision, beside the receipts. None given: there is none.
     -- audit_log = "~/reedclaw-audit.log",
-    -- "require", "prefer" or "off". "require": commands of a model run in a whole sandbox or not at all. "prefer": in the
-    -- best that there is; without any only what is proved harmless runs unasked. "off": without one.
+    -- "require", "prefer" or "off". "require": commands of a model run in a complete sandbox or not at all. "prefer": in the
+    -- best available; without any, only proven harmless commands run without a question. "off": without one.
     sandbox = "prefer",
-    -- "overlay", "bubblewrap" or "landlock": the strongest sandbox that is tried. "overlay": a command runs at once on a
+    -- "overlay", "bubblewrap" or "landlock": the strongest sandbox to try. "overlay": a command runs at once on a
     -- copy of the workspace, and you are asked about what it changed. With the others you are asked before it runs.
     tier = "overlay",
   },
@@ -252,13 +252,13 @@ return {
 
   -- Where a line goes: a command to the shell, a sentence to the model.
   route = {
-    -- "auto", "shell", "ask" or "shadow". "auto": ReedClaw decides. "shell", "ask": every line goes there, but for those
-    -- with a prefix (`!`, `?`). "shadow": as "shell", and the prompt tells what "auto" would do. `:mode` changes it.
+    -- "auto", "shell", "ask" or "shadow". "auto": ReedClaw decides. "shell", "ask": every line goes there, except those
+    -- with a prefix (`!`, `?`). "shadow": as "shell", and the prompt shows what "auto" would do. `:mode` changes it.
     mode = "auto",
-    -- "glyph" or "words": `❯ ? : ~`, or `shell> model> meta> ask first>`, which a screen reader says better.
+    -- "glyph" or "words": `❯ ? : ~`, or `shell> model> meta> ask first>`, which a screen reader reads better.
     verdict = "glyph",
-    -- true or false: remember the lines that you sent the other way (Ctrl-T, or your answer to the question), and decide
-    -- a little more like that. It stays in the database of the history; `:route forget` empties it.
+    -- true or false: remember the lines that you sent the other way (Ctrl-T, or your answer to the question), and learn
+    -- from them. This stays in the history's database; `:route forget` deletes it.
     learn = true,
   },
 
@@ -272,9 +272,9 @@ return {
     autosuggest = true,
     -- "blank" or "word": whether Ctrl-W takes everything back to a blank, as bash does, or one word of letters and digits.
     kill_word = "blank",
-    -- milliseconds, 1 to 10000: how long Tab waits for your shell's own completion before ReedClaw's stand alone.
+    -- milliseconds, 1 to 10000: how long Tab waits for your shell's own completion before it shows ReedClaw's alone.
     completion_timeout_ms = 400,
-    -- table of strings: a word and what it becomes when a space or Enter follows it, such as { gs = "git status" }.
+    -- table of strings: a word and its expansion when a space or Enter follows it, such as { gs = "git status" }.
     abbreviations = {},
   },
 
@@ -282,38 +282,38 @@ return {
   console = {
     -- "auto" or "never". "auto": colours on a terminal that has them, unless $NO_COLOR is set.
     color = "auto",
-    -- true or false: draw the markdown of answers; `false` prints it as it came.
+    -- true or false: draw the Markdown of answers; `false` prints it unchanged.
     markdown = true,
-    -- true or false: show at the right edge of ReedClaw's own prompt how full the context was with the last answer, and
-    -- what the conversation has cost; nothing before the first answer. A right_prompt hook takes its place.
+    -- true or false: show at the right edge of ReedClaw's own prompt how full the context was at the last answer, and
+    -- the cost of the conversation; nothing before the first answer. A right_prompt hook replaces it.
     usage = true,
-    -- true or false: for screen readers. No spinner, no colours, no dimmed suggestions; words say what a colour would.
+    -- true or false: for screen readers. No spinner, no colours, no dimmed suggestions; words instead of colours.
     accessible = false,
   },
 
-  -- What is done with a project that a model works on.
+  -- The project that a model works on.
   project = {
     -- text: a command of bash that runs after edits you have accepted, once for each round of them, in the sandbox, at the
-    -- top of the project. The model is told how it went, and mends what fails. No project's file can set it.
+    -- top of the project. The model gets the result and can mend failures. No project's file can set it.
     -- Default: none. This one knows several kinds of projects:
     -- check = "if [ -f Cargo.toml ]; then cargo check; elif [ -f go.mod ]; then go vet ./...; fi",
     check = "",
-    -- milliseconds, 1 to 3600000: how long it may take.
+    -- milliseconds, 1 to 3600000: its maximum time.
     check_ms = 120000,
   },
 
   -- The model's tools; `reedclaw tool list` lists them.
   tools = {
-    -- true or false: `http` may send data with POST, beside GET and HEAD. What is sent can't be called back.
+    -- true or false: `http` may send data with POST, beside GET and HEAD. Data that was sent can't be recalled.
     http_post = false,
-    -- list of whole numbers, 1 to 65535: ports that `http` may speak to.
+    -- list of whole numbers, 1 to 65535: ports that `http` may connect to.
     http_ports = { 80, 443 },
-    -- true or false: `http` may reach this machine and private networks. `false`: public addresses only, for what
-    -- listens on yours often takes any caller for you.
+    -- true or false: `http` may reach this machine and private networks. `false`: public addresses only, because
+    -- services on your machine often trust every local caller.
     http_allow_private = false,
-    -- "auto", "core" or "all": which tools the model is told of. "core": shell, file_read, file_write, edit_replace_exact and
-    -- search_text, and those of plugins. "auto": the core for windows up to 16384 tokens and for models on this machine, which do better with
-    -- few; else all but those that another one replaces. A list in `tools_allow` counts as "all" of it.
+    -- "auto", "core" or "all": the tools that the model learns about. "core": shell, file_read, file_write, edit_replace_exact,
+    -- search_text, and those of plugins. "auto": the core for windows up to 16384 tokens and for models on this machine,
+    -- which do better with few; else all except those that another one replaces. A list in `tools_allow` counts as "all" of it.
     set = "auto",
   },
 
@@ -325,44 +325,45 @@ return {
     -- agent = { "time" },
   },
 
-  -- How far a model may go. Reaching a limit is told.
+  -- Limits of a model's work. Reaching one is reported.
   limits = {
     -- whole number, 1 to 1000: rounds of tool calls for one question; then the model must answer.
     tool_rounds = 25,
-    -- whole number, 1 to 1000: the same for `reedclaw agent -m`, which nobody watches.
+    -- whole number, 1 to 1000: the same for `reedclaw agent -m`, which runs unattended.
     tool_rounds_once = 25,
     -- bytes, 1024 to 268435456: of an answer; a longer one is stopped.
     response_bytes = 1024 * 1024,
-    -- milliseconds, 1 to 600000: how long a tool may take that has no limit of its own.
+    -- milliseconds, 1 to 600000: maximum time of a tool without a limit of its own.
     tool_ms = 30000,
-    -- milliseconds, 1 to 3600000: how long a model's command may run until you are asked; else it is a job.
+    -- milliseconds, 1 to 3600000: time after which you are asked about a model's running command; if nobody can be asked it
+    -- becomes a job.
     shell_ms = 15000,
-    -- milliseconds, 1 to 600000: how long a request of `http` may take, redirects included.
+    -- milliseconds, 1 to 600000: maximum time of an `http` request, redirects included.
     http_ms = 20000,
-    -- whole number, 2 to 100: the same call with the same result so many times ends the turn.
+    -- whole number, 2 to 100: a turn ends when the same call has given the same result this often.
     repeats = 3,
-    -- bytes, 1024 to 16777216: of a tool's output that the model is shown; of a longer one it sees head and tail, and
+    -- bytes, 1024 to 16777216: maximum of a tool's output for the model; it gets head and tail of a longer one, and
     -- can read the rest.
     output_bytes = 32 * 1024,
   },
 
-  -- What a model's commands and edits change can be taken back with :undo. Nothing is kept before a model runs something.
+  -- `:undo` reverts changes by a model's commands and edits. Nothing is stored before a model runs something.
   undo = {
-    -- true or false: keep what they change.
+    -- true or false: record these changes.
     enabled = true,
-    -- bytes, 1048576 to 1099511627776: kept for a workspace; the oldest steps leave.
+    -- bytes, 1048576 to 1099511627776: maximum stored for a workspace; then the oldest steps leave.
     bytes_max = 512 * 1024 * 1024,
-    -- bytes, 1024 to 268435456: the largest file that is kept; what a command does to a larger one stays.
+    -- bytes, 1024 to 268435456: the largest file that is stored; changes of a larger one can't be reverted.
     file_bytes_max = 10 * 1024 * 1024,
-    -- whole number, 1 to 10000000: files and folders of a workspace; one with more isn't covered.
+    -- whole number, 1 to 10000000: maximum files and folders of a workspace; a larger one isn't covered.
     files_max = 200000,
   },
 
   -- Hooks: functions that ReedClaw calls, each within 5 ms. They have no files and no processes either. One that fails
-  -- or takes longer is told once and is off until :config reload. They may stand here or in `hooks`. `ctx` holds path,
+  -- or takes longer is reported once and is off until :config reload. They may stand here or in `hooks`. `ctx` holds path,
   -- directory, branch, status, duration_ms, model, columns, and for keys the line.
   -- hooks = {
-  --   text in front of the glyph; nil leaves it to `prompt`.
+  --   text before the glyph; nil: as the setting `prompt`.
   --   prompt = function(ctx) return ctx.directory .. " " end,
   --   text at the right edge; nil for none.
   --   right_prompt = function(ctx) return os.date("%H:%M") end,
@@ -370,18 +371,18 @@ return {
   --   route = function(line, ctx) if string.match(line, "^deploy ") then return "shell" end end,
   --   a list of words or of { value = "…", description = "…" } for the word at `pos`, or nil.
   --   complete = function(line, pos, ctx) if string.match(line, "^deploy ") then return { "staging", "live" } end end,
-  --   told of each command; outcome has status, duration_ms and directory. A string that it gives is shown.
+  --   called after each command; outcome has status, duration_ms and directory. A returned string is shown.
   --   on_command = function(cmd, outcome) if outcome.duration_ms > 60000 then return "that took long" end end,
-  --   told of each new working directory.
+  --   called for each new working directory.
   --   on_directory = function(path) end,
-  --   told of each whole answer.
+  --   called for each complete answer.
   --   on_answer = function(text) end,
   -- },
 
-  -- What keys do: { insert = "text" }, { meta = ":command" } or a function(ctx) that gives an action, which is one of
+  -- What keys do: { insert = "text" }, { meta = ":command" } or a function(ctx) that returns an action, which is one of
   -- { exec = "command" }, { insert = "text" }, { ask = "text" }, { print = "text" }, a string to show, or nil.
   -- keys = { ["ctrl-g"] = { insert = "git " }, ["f5"] = { meta = ":models" } },
 
-  -- Your own meta commands; `run` gets what stands behind the name and gives an action as above.
+  -- Your own meta commands; `run` gets the text after the name and returns an action as above.
   -- meta = { deploy = { help = "deploys", run = function(args) return { exec = "make deploy " .. args } end } },
 }
