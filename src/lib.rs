@@ -35,6 +35,8 @@ pub mod log;
 pub mod config;
 #[allow(clippy::disallowed_methods, reason = "the file of the emergency stop")]
 pub mod estop;
+#[allow(clippy::disallowed_methods, reason = "manual pages, the index of them")]
+pub mod manual;
 pub mod model;
 #[allow(clippy::disallowed_methods, reason = "a repository's names, instructions and references; git for its state")]
 pub mod project;

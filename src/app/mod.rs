@@ -47,7 +47,9 @@ pub use record::{StoreRecorder, past_summary, past_turns};
 pub use safety::{estop, receipt_options, unknown_outcomes};
 pub use steps::{recover, steps, steps_failure};
 pub use title::make_title;
-pub use tools::{OWN_TOOLS, allowed_tools, card_options, plugins, symbols_directory, tool_channels, tool_rows, tools};
+pub use tools::{
+    OWN_TOOLS, allowed_tools, card_options, manual_options, plugins, symbols_directory, tool_channels, tool_rows, tools,
+};
 
 /// Problems of a config that are told before the first prompt, which must stay in sight.
 const PROBLEMS_SHOWN_MAX: usize = 20;

@@ -91,6 +91,16 @@ pub fn symbols_directory(env: &Env) -> Option<PathBuf> {
     config::state_directory(env).map(|state| state.join("symbols"))
 }
 
+/// Answers without a model are made of this.
+#[must_use]
+pub fn manual_options(env: &Env) -> crate::manual::Options {
+    let variable = |name: &str| env.get(std::ffi::OsStr::new(name)).map(std::ffi::OsString::as_os_str);
+    crate::manual::Options {
+        directory: config::state_directory(env).map(|state| state.join("manual")),
+        man_path: crate::manual::man_path(variable("MANPATH"), variable("PATH")),
+    }
+}
+
 /// How a project's card is made.
 #[must_use]
 pub fn card_options(settings: &Settings, env: &Env, jails: &Jails) -> project::Options {

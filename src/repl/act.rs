@@ -76,6 +76,7 @@ impl Repl {
             Action::Undo => self.undo(argument),
             Action::Redo => self.redo(argument),
             Action::Steps => self.list_steps(),
+            Action::Man => return self.man(argument),
             Action::Help => return self.help(argument),
         }
         Flow::Continue

@@ -19,7 +19,7 @@ use crate::app::Channel;
 use crate::console::{Console, Waiting};
 use crate::gate::CHECK_TOOL;
 use crate::proto::tool::{Answer, Fate, Outcome, Overdue, Question, Step, ToolEvent};
-use crate::proto::{Event, Spent};
+use crate::proto::{Event, FailureKind, Spent};
 use crate::render::text::escape_visible;
 use crate::render::{Markdown, Options};
 use crate::shell;
@@ -34,6 +34,8 @@ pub(super) struct Reply {
     pub text: String,
     /// Whether it is whole, so that its commands may be offered.
     pub whole: bool,
+    /// Nobody could be asked, or nobody answered.
+    pub is_unanswered: bool,
     /// What the model thought before it.
     pub thoughts: String,
     /// What its last request came to.
@@ -295,6 +297,8 @@ impl Drawing {
                 console.notice("stopped; what came is kept");
             }
             Event::Failed { text, failure } => {
+                let is_absent = matches!(failure.kind, FailureKind::NoModel | FailureKind::Unavailable);
+                self.reply.is_unanswered = text.is_empty() && is_absent;
                 self.end(text, false);
                 console.failure(&failure);
             }

@@ -186,6 +186,8 @@ pub enum Action {
     Redo,
     /// Lists what it changed.
     Steps,
+    /// Answers from this machine, without a model.
+    Man,
     /// Lists the meta commands.
     Help,
 }
@@ -208,7 +210,7 @@ pub struct Meta {
 }
 
 /// The table, in the order of help.
-pub const METAS: [Meta; 40] = [
+pub const METAS: [Meta; 41] = [
     row(
         Group::Lines,
         &["exec"],
@@ -491,6 +493,14 @@ pub const METAS: [Meta; 40] = [
         Argument::Config,
         "show, reload, edit, path: the settings and where each comes from; trust, untrust: a project's file",
         Action::Config,
+    ),
+    row(
+        Group::Session,
+        &["man"],
+        "QUESTION",
+        Argument::Text,
+        "answers from this machine, without a model: recipes, manual pages, your history; a line can be taken into the editor",
+        Action::Man,
     ),
     row(
         Group::Session,

@@ -27,6 +27,7 @@ mod hunks;
 pub mod keys;
 mod leftover;
 mod line;
+mod manual;
 mod memory;
 mod menu;
 pub mod meta;

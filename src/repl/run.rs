@@ -24,6 +24,7 @@ use crate::app::{Runtime, make_title};
 use crate::config::{HookContext, PromptStyle, Told};
 use crate::console::Console;
 use crate::host;
+use crate::manual::Manual;
 use crate::project::{Head, Repository};
 use crate::proto::{CommandOutcome, Failure, HumanLine, LineKind, ModelCommand, Route, Verdict};
 use crate::route::ends_with_question;
@@ -57,6 +58,8 @@ pub(super) struct Repl {
     /// The last answer, raw, as far as it came.
     pub(super) last_answer: String,
     pub(super) tooling: Tooling,
+    /// Answers where no model does.
+    pub(super) manual: Manual,
     /// What it came to, and what the model thought before it.
     pub(super) spending: Spending,
     pub(super) last: Option<(String, Verdict)>,
@@ -139,6 +142,7 @@ impl Repl {
         let writer = Writer::new(Arc::clone(&runtime.store));
         let editor = editor::make(&Shape::of(&runtime, &hooks), &state, &heading, &session.handle(), &writer);
         super::leftover::look(&runtime, channel.clone(), session.handle());
+        let manual = Manual::new(crate::app::manual_options(&runtime.env));
         let repl = Self {
             runtime,
             channel,
@@ -150,6 +154,7 @@ impl Repl {
             proposals_total: 0,
             last_answer: String::new(),
             tooling: Tooling::default(),
+            manual,
             spending: Spending::default(),
             last: None,
             failed: None,
@@ -461,6 +466,9 @@ impl Repl {
             Ok(reply) => reply,
             Err(flow) => return flow,
         };
+        if reply.is_unanswered {
+            return self.answer_without_model(question);
+        }
         self.state.write().unwrap_or_else(PoisonError::into_inner).model_asked = ends_with_question(&reply.text);
         if reply.whole {
             make_title(&self.runtime.agent, &self.runtime.store);

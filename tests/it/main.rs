@@ -30,6 +30,7 @@ mod line;
 mod llama;
 mod login;
 mod loop_of_tools;
+mod manual;
 mod memory;
 mod meta;
 mod money;

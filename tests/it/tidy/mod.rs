@@ -56,6 +56,7 @@ const ROOMS: &[Room] = &[
     room("log", 3, &["base"], "what happened, whoever says so"),
     room("config", 4, &["base", "proto", "host"], "settings are read through the door; nobody else reads them"),
     room("estop", 4, &["base", "proto", "host"], "a file that stops tools knows no tool"),
+    room("manual", 4, &["base", "proto", "host"], "it finds lines and runs none; the history is handed to it"),
     room(
         "model",
         4,
@@ -86,7 +87,7 @@ const ROOMS: &[Room] = &[
         8,
         &[
             "base", "proto", "syntax", "money", "policy", "turn", "host", "log", "config", "estop", "model", "project",
-            "receipts", "sandbox", "shell", "steps", "store", "gate", "tools", "agent",
+            "receipts", "sandbox", "shell", "steps", "store", "gate", "tools", "agent", "manual",
         ],
         "the composition root: settings become options here and nowhere else",
     ),
@@ -96,7 +97,7 @@ const ROOMS: &[Room] = &[
         10,
         &[
             "base", "bash", "proto", "money", "policy", "route", "turn", "render", "host", "log", "estop", "project",
-            "shell", "steps", "store", "gate", "app", "agent", "console", "config",
+            "shell", "steps", "store", "gate", "app", "agent", "console", "config", "manual",
         ],
         "the prompt brings the rooms together; it asks no provider itself",
     ),
@@ -106,7 +107,7 @@ const ROOMS: &[Room] = &[
         &[
             "base", "bash", "proto", "syntax", "money", "policy", "render", "route", "tokens", "turn", "host", "log",
             "config", "estop", "model", "project", "receipts", "sandbox", "shell", "steps", "store", "gate", "tools",
-            "agent", "app", "console", "repl",
+            "agent", "app", "console", "repl", "manual",
         ],
         "the top: everything below it",
     ),

@@ -1,0 +1,230 @@
+//! Answers from this machine, without a model: recipes that are built in, the manual pages that are installed, and lines of
+//! the person's own history. It gives the three lines that fit a question best; it runs none and changes nothing but its own
+//! index. It must not know how lines are shown, who asked, or where the history is kept.
+
+mod pages;
+mod rank;
+mod recipes;
+mod roff;
+mod words;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread;
+
+use pages::Pages;
+use rank::Ranked;
+
+/// Most hits of a question.
+pub const HITS_MAX: usize = 3;
+/// Where pages are looked for on any machine.
+const COMMON_MAN_PATH: [&str; 2] = ["/usr/local/share/man", "/usr/share/man"];
+
+/// What the answers are made of.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Where the index is kept; without it no manual pages are known.
+    pub directory: Option<PathBuf>,
+    /// Directories of manual pages, each with `man1` and so on in it.
+    pub man_path: Vec<PathBuf>,
+}
+
+/// What is known of the person's machine and shell, for one question.
+pub struct Known<'k> {
+    /// Whether a command can be run here.
+    pub has_command: &'k dyn Fn(&str) -> bool,
+    /// Lines of the person's own that ended well, the newest first.
+    pub lines: &'k [String],
+    /// So many words with a meaning a question must have; of fewer nothing is said.
+    pub words_min: usize,
+}
+
+/// Where a line is from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A recipe that is built in.
+    Recipe,
+    /// A manual page, as `man` is asked for it.
+    Page(String),
+    /// The person's own history.
+    History,
+}
+
+/// A line that may answer a question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hit {
+    /// The line to take. Names in capitals are for the person to fill in.
+    pub line: String,
+    /// What it does.
+    pub about: String,
+    /// Where it is from.
+    pub source: Source,
+    /// The command that isn't there, if it isn't.
+    pub missing: Option<String>,
+}
+
+/// What a question finds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// The best lines, the best one first; three at most.
+    pub hits: Vec<Hit>,
+    /// The manual pages are being read: the same question may find more in a while.
+    pub is_reading: bool,
+    /// Why there is no index of manual pages, told once.
+    pub problem: Option<String>,
+}
+
+/// Answers questions from what this machine has. Nothing is read, and no thread begun, before the first one.
+#[derive(Debug, Default)]
+pub struct Manual {
+    options: Options,
+    recipes: Option<rank::Recipes>,
+    pages: Option<Pages>,
+    reading: Option<Receiver<Result<bool, String>>>,
+    /// What the pages were when an index was last begun, so that one that fails isn't begun with each question.
+    tried: Option<String>,
+}
+
+impl Manual {
+    /// Will answer from these; opens nothing.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self { options, ..Self::default() }
+    }
+
+    /// Finds the lines that fit a question best. Never waits for the manual pages: where they weren't read yet, or are others
+    /// now, they are read in the background.
+    pub fn ask(&mut self, question: &str, known: &Known) -> Answer {
+        let problem = self.refresh();
+        let question = rank::Question::new(question);
+        if question.words() < known.words_min {
+            return Answer { hits: Vec::new(), is_reading: self.reading.is_some(), problem };
+        }
+        let recipes = self.recipes.get_or_insert_with(rank::Recipes::read);
+        let mut ranked = recipes.rank(&question);
+        ranked.extend(self.pages.as_ref().map(|pages| rank::pages(&question, pages)).unwrap_or_default());
+        ranked.extend(recipes.rank_lines(&question, known.lines));
+        Answer { hits: best(ranked, known), is_reading: self.reading.is_some(), problem }
+    }
+
+    /// Waits until the manual pages are read, where they are being read.
+    pub fn finish_reading(&mut self) -> Option<String> {
+        let reading = self.reading.take()?;
+        self.ended(reading.recv().unwrap_or(Ok(false)))
+    }
+
+    /// Opens the index, and has one made where there is none or the pages have changed since.
+    fn refresh(&mut self) -> Option<String> {
+        let directory = self.options.directory.clone()?;
+        let mut problem = None;
+        if let Some(reading) = &self.reading {
+            match reading.try_recv() {
+                Err(TryRecvError::Empty) => return None,
+                Err(TryRecvError::Disconnected) => self.reading = None,
+                Ok(ended) => problem = self.ended(ended),
+            }
+        }
+        let stamp = pages::stamp(&self.options.man_path);
+        if self.pages.as_ref().is_none_or(|pages| !pages.is_of(&stamp)) {
+            self.pages = Pages::open(&directory).or(self.pages.take());
+        }
+        let is_fresh = self.pages.as_ref().is_some_and(|pages| pages.is_of(&stamp));
+        if !is_fresh && self.tried.as_ref() != Some(&stamp) {
+            self.begin(directory, stamp);
+        }
+        problem
+    }
+
+    fn ended(&mut self, ended: Result<bool, String>) -> Option<String> {
+        self.reading = None;
+        match ended {
+            Ok(true) => {
+                self.pages = self.options.directory.as_deref().and_then(Pages::open);
+                None
+            }
+            // Another session reads them: its index is looked for with the next question.
+            Ok(false) => {
+                self.tried = None;
+                None
+            }
+            Err(why) => Some(why),
+        }
+    }
+
+    fn begin(&mut self, directory: PathBuf, stamp: String) {
+        self.tried = Some(stamp);
+        let (to, reading) = channel();
+        let man_path = self.options.man_path.clone();
+        let begun = thread::Builder::new().name("manual".into()).spawn(move || {
+            let _ = to.send(pages::make(&directory, &man_path));
+        });
+        self.reading = begun.is_ok().then_some(reading);
+    }
+}
+
+/// The directories that `man` looks in: those of `MANPATH`, where an empty one means the usual ones, which are those beside
+/// the directories of `PATH`.
+#[must_use]
+pub fn man_path(man_path: Option<&OsStr>, path: Option<&OsStr>) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    let mut add = |directory: PathBuf| {
+        if directory.is_absolute() && !found.contains(&directory) && found.len() < 64 {
+            found.push(directory);
+        }
+    };
+    let usual = || {
+        let beside = |directory: PathBuf| {
+            let top = directory.parent().map(Path::to_owned).unwrap_or_default();
+            [top.join("share/man"), top.join("man")]
+        };
+        let path = path.map(std::env::split_paths).into_iter().flatten();
+        path.flat_map(beside).chain(COMMON_MAN_PATH.map(PathBuf::from)).collect::<Vec<_>>()
+    };
+    match man_path.filter(|it| !it.is_empty()) {
+        None => usual().into_iter().for_each(add),
+        Some(named) => {
+            for directory in std::env::split_paths(named) {
+                if directory.as_os_str().is_empty() {
+                    usual().into_iter().for_each(&mut add);
+                } else {
+                    add(directory);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The best lines, each once, those that can be run here before others that fit as well.
+fn best(mut ranked: Vec<Ranked>, known: &Known) -> Vec<Hit> {
+    for it in &mut ranked {
+        if it.command.split_whitespace().next().is_some_and(|name| !(known.has_command)(name)) {
+            it.score *= rank::MISSING;
+            it.hit.missing = it.command.split_whitespace().next().map(str::to_owned);
+        }
+    }
+    ranked.sort_by(|one, other| other.score.total_cmp(&one.score));
+    let mut hits: Vec<Hit> = Vec::new();
+    for it in ranked {
+        if hits.len() < HITS_MAX && hits.iter().all(|hit| hit.line != it.hit.line) {
+            hits.push(it.hit);
+        }
+    }
+    hits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_search_path_of_man_is_followed() {
+        let beside = man_path(None, Some(OsStr::new("/opt/x/bin:bin:/usr/bin")));
+        let paths: Vec<&str> = beside.iter().filter_map(|it| it.to_str()).collect();
+        assert_eq!(paths, ["/opt/x/share/man", "/opt/x/man", "/usr/share/man", "/usr/man", "/usr/local/share/man"]);
+        let named = man_path(Some(OsStr::new("/m:")), None);
+        assert_eq!(named, ["/m", "/usr/local/share/man", "/usr/share/man"].map(PathBuf::from));
+        assert_eq!(man_path(Some(OsStr::new("/m")), None), [PathBuf::from("/m")]);
+    }
+}

@@ -1,0 +1,263 @@
+//! The index of manual pages: found below the directories that `man` looks in, read in the background when they are first
+//! wanted, kept in a SQLite file of the state directory with a bound on its size. The file is made beside its place and
+//! renamed, so that a question sees a whole index or the one before.
+
+use std::collections::HashMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use flate2::read::GzDecoder;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+
+use super::roff;
+use super::words::{synonyms, terms};
+use crate::host::Locked;
+
+/// Sections whose pages are read: programs, games and administration; then formats and overviews, by their summary alone.
+const SECTIONS: [(&str, bool); 5] = [("1", true), ("8", true), ("6", true), ("5", false), ("7", false)];
+/// Most pages that are read.
+const PAGES_MAX: usize = 30_000;
+/// Bytes of one page that are read, unpacked.
+const PAGE_BYTES_MAX: u64 = 2 * 1024 * 1024;
+/// Bytes of the index at which no more options are taken, and those at which no more pages are.
+const OPTIONS_UNTIL_BYTES: u64 = 18 * 1024 * 1024;
+const PAGES_UNTIL_BYTES: u64 = 24 * 1024 * 1024;
+/// Pages between two looks at the size.
+const PAGES_A_LOOK: usize = 100;
+/// A term that stands in more documents than this says too little to gather them by.
+const COMMON_DOCUMENTS: i64 = 4_000;
+/// Most candidates that are ranked.
+const CANDIDATES_MAX: usize = 60;
+/// Changes when the form of the index does.
+const FORM: &str = "1";
+const FILE_NAME: &str = "pages.db";
+
+/// A page or an option that a question may mean.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Candidate {
+    pub command: String,
+    pub section: String,
+    /// The option, as it is typed; empty for the page as a whole.
+    pub option: String,
+    pub about: String,
+}
+
+/// What is known of the words of a question.
+pub(super) struct Found {
+    pub candidates: Vec<Candidate>,
+    /// How many documents hold each word of the question, or one of the same meaning.
+    pub documents: HashMap<String, i64>,
+    /// All documents.
+    pub total: i64,
+}
+
+/// Says in one text what an index was made of: another one means that it is to be made anew.
+pub(super) fn stamp(man_path: &[PathBuf]) -> String {
+    let mut stamp = format!("{FORM}\n");
+    for directory in sections(man_path).map(|(directory, ..)| directory) {
+        if let Ok(data) = directory.metadata() {
+            stamp.push_str(&format!("{} {}\n", directory.display(), data.mtime()));
+        }
+    }
+    stamp
+}
+
+/// An index that is open for questions.
+#[derive(Debug)]
+pub(super) struct Pages {
+    connection: Connection,
+    stamp: String,
+}
+
+impl Pages {
+    /// Opens the index of a directory, if there is one.
+    pub(super) fn open(directory: &Path) -> Option<Self> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(directory.join(FILE_NAME), flags).ok()?;
+        connection.busy_timeout(Duration::ZERO).ok()?;
+        let stamp = connection.query_row("SELECT stamp FROM made", [], |row| row.get(0)).ok()?;
+        Some(Self { connection, stamp })
+    }
+
+    /// Whether it was made of what is there now.
+    pub(super) fn is_of(&self, stamp: &str) -> bool {
+        self.stamp == stamp
+    }
+
+    /// Finds what the words of a question may mean.
+    pub(super) fn find(&self, question: &[String]) -> rusqlite::Result<Found> {
+        let total = self.connection.query_row("SELECT documents FROM made", [], |row| row.get(0))?;
+        let mut count = self.connection.prepare_cached("SELECT doc FROM term WHERE term = ?1")?;
+        let mut documents_of = |term: &str| -> rusqlite::Result<i64> {
+            Ok(count.query_row([term], |row| row.get(0)).optional()?.unwrap_or(0))
+        };
+        let mut documents = HashMap::new();
+        let mut lists: Vec<(i64, String)> = Vec::new();
+        for term in question {
+            let mut all = 0;
+            for one in std::iter::once(term).chain(synonyms(term)) {
+                let count = documents_of(one)?;
+                all = all.max(count);
+                if count > 0 {
+                    lists.push((count, one.clone()));
+                }
+            }
+            documents.insert(term.clone(), all);
+        }
+        // The rarest word is always looked up, however common it is.
+        lists.sort();
+        let mut scores: HashMap<i64, f32> = HashMap::new();
+        let mut rows = self.connection.prepare_cached("SELECT rowid FROM words WHERE words MATCH ?1 LIMIT ?2")?;
+        for (at, (count, term)) in lists.iter().enumerate() {
+            if at > 0 && *count > COMMON_DOCUMENTS {
+                break;
+            }
+            let weight = weight(*count, total);
+            let quoted = format!("\"{term}\"");
+            for row in rows.query_map(params![quoted, 4 * COMMON_DOCUMENTS], |row| row.get::<_, i64>(0))? {
+                *scores.entry(row?).or_default() += weight;
+            }
+        }
+        let mut best: Vec<(i64, f32)> = scores.into_iter().collect();
+        best.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+        let mut read =
+            self.connection.prepare_cached("SELECT command, section, option, about FROM document WHERE id = ?1")?;
+        let candidate = |row: &rusqlite::Row| {
+            Ok(Candidate { command: row.get(0)?, section: row.get(1)?, option: row.get(2)?, about: row.get(3)? })
+        };
+        let candidates = best
+            .iter()
+            .take(CANDIDATES_MAX)
+            .map(|(id, _)| read.query_row([id], candidate))
+            .collect::<Result<_, _>>()?;
+        Ok(Found { candidates, documents, total })
+    }
+}
+
+/// How much a word says that stands in so many documents of so many.
+pub(super) fn weight(documents: i64, total: i64) -> f32 {
+    let (documents, total) = (documents.max(0) as f32, total.max(1) as f32);
+    ((total + 1.0) / (documents + 0.5)).ln().max(0.1)
+}
+
+/// Makes the index anew, unless another process is about it. Says whether it is made.
+///
+/// # Errors
+/// What can't be written, in words.
+pub(super) fn make(directory: &Path, man_path: &[PathBuf]) -> Result<bool, String> {
+    let told = |what: &str, error: &dyn std::fmt::Display| format!("{what} in {}: {error}", directory.display());
+    let private = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    private.map_err(|error| told("no directory can be made", &error))?;
+    let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(directory.join("lock"));
+    let lock = lock.map_err(|error| told("no file can be made", &error))?;
+    let Ok(_locked) = Locked::take(lock, false, Duration::ZERO) else { return Ok(false) };
+    let draft = directory.join("pages.new");
+    let _ = fs::remove_file(&draft);
+    let made = write(&draft, man_path).map_err(|error| told("the index can't be written", &error));
+    let renamed = made.and_then(|()| {
+        fs::rename(&draft, directory.join(FILE_NAME)).map_err(|error| told("the index can't be kept", &error))
+    });
+    if renamed.is_err() {
+        let _ = fs::remove_file(&draft);
+    }
+    renamed.map(|()| true)
+}
+
+/// Writes an index. Nobody else reads it yet, so that a crash costs nothing but the file.
+fn write(path: &Path, man_path: &[PathBuf]) -> rusqlite::Result<()> {
+    let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path);
+    file.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    let mut connection = Connection::open(path)?;
+    connection.execute_batch(
+        "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;
+         CREATE TABLE made (stamp TEXT, documents INTEGER);
+         CREATE TABLE document (id INTEGER PRIMARY KEY, command TEXT, section TEXT, option TEXT, about TEXT);
+         CREATE VIRTUAL TABLE words USING fts5(stems, content = '', detail = none, columnsize = 0);
+         CREATE VIRTUAL TABLE term USING fts5vocab(words, 'row');",
+    )?;
+    // What is there now counts: a page that is installed meanwhile has it made anew.
+    let stamp = stamp(man_path);
+    let mut documents = 0;
+    let transaction = connection.transaction()?;
+    {
+        let mut add = transaction.prepare("INSERT INTO document VALUES (?1, ?2, ?3, ?4, ?5)")?;
+        let mut index = transaction.prepare("INSERT INTO words (rowid, stems) VALUES (?1, ?2)")?;
+        let mut put = |command: &str, section: &str, option: &str, about: &str| -> rusqlite::Result<()> {
+            documents += 1;
+            add.execute(params![documents, command, section, option, about])?;
+            index.execute(params![documents, terms(&format!("{command} {option} {about}")).join(" ")])?;
+            Ok(())
+        };
+        let mut size = 0;
+        for (at, (file, name, section, has_options)) in files(man_path).into_iter().enumerate() {
+            if at % PAGES_A_LOOK == 0 {
+                size = size_of(&transaction)?;
+            }
+            if size >= PAGES_UNTIL_BYTES {
+                break;
+            }
+            let Some(page) = text_of(&file).and_then(|source| roff::read(&name, &source)) else { continue };
+            put(&page.command, section, "", &page.summary)?;
+            if has_options && size < OPTIONS_UNTIL_BYTES {
+                for (option, about) in &page.options {
+                    put(&page.command, section, option, about)?;
+                }
+            }
+        }
+    }
+    transaction.execute("INSERT INTO made VALUES (?1, ?2)", params![stamp, documents])?;
+    transaction.commit()
+}
+
+fn size_of(connection: &Connection) -> rusqlite::Result<u64> {
+    let pragma = |name: &str| connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0));
+    Ok((pragma("page_count")? * pragma("page_size")?).unsigned_abs())
+}
+
+/// The directories of pages, with their section and whether options are read.
+fn sections(man_path: &[PathBuf]) -> impl Iterator<Item = (PathBuf, &'static str, bool)> {
+    SECTIONS.iter().flat_map(move |(section, has_options)| {
+        man_path.iter().map(move |directory| (directory.join(format!("man{section}")), *section, *has_options))
+    })
+}
+
+/// The files of pages. Short names come first: `git` and `git-log` before what has five parts, for there may not be room for
+/// all. The first directory that has a page counts, as for `man`.
+fn files(man_path: &[PathBuf]) -> Vec<(PathBuf, String, &'static str, bool)> {
+    let mut files: Vec<(PathBuf, String, &'static str, bool)> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    for (directory, section, has_options) in sections(man_path) {
+        let Ok(entries) = fs::read_dir(&directory) else { continue };
+        for entry in entries.flatten() {
+            let file_name = entry.file_name();
+            let Some(name) = file_name.to_str() else { continue };
+            let name = name.strip_suffix(".gz").unwrap_or(name);
+            let Some((name, ending)) = name.rsplit_once('.') else { continue };
+            if ending.starts_with(section) && seen.insert((name.to_owned(), section)) {
+                files.push((entry.path(), name.to_owned(), section, has_options));
+            }
+        }
+    }
+    let parts = |name: &str| name.matches(['-', '_', ':']).count().max(1);
+    files.sort_by(|one, other| (parts(&one.1), &one.1).cmp(&(parts(&other.1), &other.1)));
+    files.truncate(PAGES_MAX);
+    files
+}
+
+fn text_of(path: &Path) -> Option<String> {
+    // A pipe that somebody put there would be waited for.
+    if !path.metadata().ok()?.is_file() {
+        return None;
+    }
+    let file = File::open(path).ok()?;
+    let mut bytes = Vec::new();
+    if path.extension().is_some_and(|it| it == "gz") {
+        GzDecoder::new(file).take(PAGE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    } else {
+        file.take(PAGE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    }
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,211 @@
+//! How well a text answers a question: the share of what the question's words say that the text holds. A word says the more
+//! the fewer texts hold it; one that only means the same counts less, and so does a text that says much else.
+
+use std::collections::{HashMap, HashSet};
+
+use super::pages::{self, Candidate, Pages};
+use super::recipes::{self, Recipe};
+use super::words::{synonyms, terms};
+use super::{Hit, Source};
+
+/// What a word counts that means the same.
+const SAME_MEANING: f32 = 0.7;
+/// What a word of a command's heading counts, against one of the task itself.
+const HEADING: f32 = 0.75;
+/// What a word says that no recipe has.
+const UNKNOWN: f32 = 2.0;
+/// Texts below this share don't answer.
+const SCORE_MIN: f32 = 0.45;
+/// So many words a text and a question must have in common, where the question has as many.
+const WORDS_IN_COMMON_MIN: usize = 2;
+/// What a page, an option and a line of the history count, against a recipe that holds as much.
+const PAGE: f32 = 0.8;
+const OPTION: f32 = 0.7;
+const LINE: f32 = 0.85;
+/// What is added where the question names the command.
+const NAMED: f32 = 0.3;
+/// What is taken for each word of a text that the question doesn't have, and for how many at most.
+const EXTRA_WORD: f32 = 0.012;
+const EXTRA_WORDS_MAX: usize = 12;
+/// What a line counts whose command isn't here.
+pub(super) const MISSING: f32 = 0.85;
+
+/// A hit, with how well it fits.
+pub(super) struct Ranked {
+    pub score: f32,
+    pub command: String,
+    pub hit: Hit,
+}
+
+/// The words of a question.
+pub(super) struct Question {
+    terms: Vec<String>,
+}
+
+impl Question {
+    pub(super) fn new(text: &str) -> Self {
+        let mut seen = HashSet::new();
+        let mut terms = terms(text);
+        terms.retain(|term| seen.insert(term.clone()));
+        Self { terms }
+    }
+
+    pub(super) fn words(&self) -> usize {
+        self.terms.len()
+    }
+
+    /// Whether it has the name of a command's program.
+    fn names(&self, command: &str) -> bool {
+        let name = terms(command.split_whitespace().next().unwrap_or_default());
+        !name.is_empty() && name.iter().all(|term| self.terms.contains(term))
+    }
+
+    /// The share of the question that words hold, each of which counts as it says.
+    fn share(&self, weights: &HashMap<String, f32>, holds: impl Fn(&str) -> f32) -> f32 {
+        let (mut all, mut held, mut words) = (0.0, 0.0, 0);
+        for term in &self.terms {
+            let weight = weights.get(term).copied().unwrap_or(1.0);
+            all += weight;
+            let same = synonyms(term).iter().map(|other| SAME_MEANING * holds(other));
+            let holds = same.fold(holds(term), f32::max);
+            held += weight * holds;
+            words += usize::from(holds > 0.0);
+        }
+        // One word of many is in common by chance.
+        if words < WORDS_IN_COMMON_MIN.min(self.terms.len()) { 0.0 } else { held / all.max(f32::EPSILON) }
+    }
+}
+
+/// The recipes, cut into words.
+#[derive(Debug)]
+pub(super) struct Recipes {
+    all: Vec<(Recipe, Text)>,
+    /// How many recipes hold a word.
+    documents: HashMap<String, i64>,
+}
+
+/// A text's words: those that it is about, and those that stand above it.
+#[derive(Debug)]
+struct Text {
+    own: HashSet<String>,
+    heading: HashSet<String>,
+}
+
+impl Text {
+    fn holds(&self, term: &str) -> f32 {
+        if self.own.contains(term) {
+            1.0
+        } else if self.heading.contains(term) {
+            HEADING
+        } else {
+            0.0
+        }
+    }
+}
+
+impl Recipes {
+    pub(super) fn read() -> Self {
+        let text = |recipe: &Recipe| Text {
+            own: terms(&format!("{} {}", recipe.task, recipe.line)).into_iter().collect(),
+            heading: terms(&format!("{} {}", recipe.command, recipe.words)).into_iter().collect(),
+        };
+        let all: Vec<(Recipe, Text)> = recipes::all().into_iter().map(|recipe| (recipe, text(&recipe))).collect();
+        let mut documents: HashMap<String, i64> = HashMap::new();
+        for (_, text) in &all {
+            for term in text.own.union(&text.heading) {
+                *documents.entry(term.clone()).or_default() += 1;
+            }
+        }
+        Self { all, documents }
+    }
+
+    fn knows(&self, term: &str) -> bool {
+        synonyms(term).iter().any(|it| self.documents.contains_key(it)) || self.documents.contains_key(term)
+    }
+
+    /// What each word of a question says among the recipes.
+    fn weights(&self, question: &Question) -> HashMap<String, f32> {
+        let total = i64::try_from(self.all.len()).unwrap_or(i64::MAX);
+        let documents = |term: &String| {
+            let same = synonyms(term).iter().chain(std::iter::once(term));
+            same.filter_map(|it| self.documents.get(it)).copied().max().unwrap_or(0)
+        };
+        question.terms.iter().map(|term| (term.clone(), pages::weight(documents(term), total))).collect()
+    }
+
+    pub(super) fn rank(&self, question: &Question) -> Vec<Ranked> {
+        let mut weights = self.weights(question);
+        // A word that no recipe has can't tell them apart: it is a name, or only a way to say it.
+        for (_, weight) in weights.iter_mut().filter(|(term, _)| !self.knows(term)) {
+            *weight = UNKNOWN;
+        }
+        let rank = |(recipe, text): &(Recipe, Text)| {
+            let share = question.share(&weights, |term| text.holds(term));
+            let is_named = question.names(recipe.command);
+            let extra = text.own.iter().filter(|term| !question.terms.contains(term)).count();
+            let score = share + if is_named { NAMED } else { 0.0 } - extra_words(extra);
+            let hit = Hit {
+                line: recipe.line.to_owned(),
+                about: recipe.task.to_owned(),
+                source: Source::Recipe,
+                missing: None,
+            };
+            (share >= SCORE_MIN).then(|| Ranked { score, command: command_of(recipe), hit })
+        };
+        self.all.iter().filter_map(rank).collect()
+    }
+
+    /// Lines of the person's own: what they typed says less in words, so most of the question must be in it.
+    pub(super) fn rank_lines(&self, question: &Question, lines: &[String]) -> Vec<Ranked> {
+        let weights = self.weights(question);
+        let rank = |line: &String| {
+            let words: HashSet<String> = terms(line).into_iter().collect();
+            let share = question.share(&weights, |term| if words.contains(term) { 1.0 } else { 0.0 });
+            let extra = words.iter().filter(|term| !question.terms.contains(term)).count();
+            let command = line.split_whitespace().next().unwrap_or_default().to_owned();
+            let hit = Hit { line: line.clone(), about: String::new(), source: Source::History, missing: None };
+            let score = LINE * share - extra_words(extra);
+            (share >= SCORE_MIN && score >= SCORE_MIN).then_some(Ranked { score, command, hit })
+        };
+        lines.iter().filter_map(rank).collect()
+    }
+}
+
+/// Manual pages and their options.
+pub(super) fn pages(question: &Question, pages: &Pages) -> Vec<Ranked> {
+    // An index that can't be read finds nothing; it is made anew when the pages change.
+    let Ok(found) = pages.find(&question.terms) else { return Vec::new() };
+    let weight = |(term, documents): (&String, &i64)| (term.clone(), pages::weight(*documents, found.total));
+    let weights: HashMap<String, f32> = found.documents.iter().map(weight).collect();
+    let rank = |candidate: Candidate| {
+        let command: HashSet<String> = terms(&candidate.command).into_iter().collect();
+        let words: HashSet<String> = terms(&format!("{} {}", candidate.option, candidate.about)).into_iter().collect();
+        let holds = |term: &str| if words.contains(term) || command.contains(term) { 1.0 } else { 0.0 };
+        let share = question.share(&weights, holds);
+        let is_named = question.names(&candidate.command);
+        let extra = words.iter().filter(|term| !question.terms.contains(term)).count();
+        let kind = if candidate.option.is_empty() { PAGE } else { OPTION };
+        let score = kind * share + if is_named { NAMED } else { 0.0 } - extra_words(extra);
+        let Candidate { command, section, option, about } = candidate;
+        let page = format!("{}({section})", command.replace(' ', "-"));
+        let line = match (option.as_str(), section.as_str()) {
+            ("", "5" | "7") => format!("man {section} {command}"),
+            ("", _) => command.clone(),
+            (option, _) => format!("{command} {option}"),
+        };
+        let command = if line.starts_with("man ") { "man".to_owned() } else { command };
+        let hit = Hit { line, about, source: Source::Page(page), missing: None };
+        (share >= SCORE_MIN).then_some(Ranked { score, command, hit })
+    };
+    found.candidates.into_iter().filter_map(rank).collect()
+}
+
+/// The program that has to be here for a recipe: its line begins with it, or with what it is run by.
+fn command_of(recipe: &Recipe) -> String {
+    let own = recipe.line.split_whitespace().find(|word| *word == recipe.command);
+    own.unwrap_or_else(|| recipe.line.split_whitespace().next().unwrap_or_default()).to_owned()
+}
+
+fn extra_words(count: usize) -> f32 {
+    EXTRA_WORD * count.min(EXTRA_WORDS_MAX) as f32
+}

@@ -1,0 +1,213 @@
+//! Answers without a model: how often the line that is wanted is among the three that are shown, and how they are shown.
+
+use std::time::Instant;
+
+use reedclaw::manual::{Answer, Hit, Known, Manual, Options};
+
+use crate::pty::{Key, Session, Spawn, left_of_cursor};
+
+const QUESTIONS: &str = include_str!("../data/manual/questions.tsv");
+
+/// A question, and what the line that answers it holds: one of several lists of words.
+struct Asked {
+    question: &'static str,
+    wanted: Vec<Vec<&'static str>>,
+}
+
+fn questions() -> Vec<Asked> {
+    let lines = QUESTIONS.lines().filter(|line| !line.starts_with('#'));
+    let asked = |line: &'static str| {
+        let (question, wanted) = line.split_once('\t').expect("a tab");
+        Asked { question, wanted: wanted.split(" | ").map(|it| it.split_whitespace().collect()).collect() }
+    };
+    lines.map(asked).collect()
+}
+
+impl Asked {
+    fn is_answered_by(&self, hit: &Hit) -> bool {
+        let line: Vec<&str> = hit.line.split_whitespace().collect();
+        let holds = |(at, word): (usize, &&str)| {
+            let flag = word.strip_prefix('-').filter(|it| it.len() == 1);
+            let is_cluster =
+                |token: &str, flag: &str| token.starts_with('-') && !token.starts_with("--") && token.contains(flag);
+            match flag {
+                // One letter may stand in a cluster of them: `-x` in `-xzf`.
+                Some(flag) => line.iter().any(|token| is_cluster(token, flag)),
+                None if at == 0 => line.contains(word) || word.contains('/') && hit.line.contains(*word),
+                None => line.iter().any(|token| token.contains(*word)),
+            }
+        };
+        self.wanted.iter().any(|words| words.iter().enumerate().all(holds))
+    }
+}
+
+/// How many of every second question are answered, from the first or the second one on; and those that aren't.
+fn recall(manual: &mut Manual, first: usize) -> (usize, Vec<String>) {
+    let known = Known { has_command: &|_| true, lines: &[], words_min: 1 };
+    let mut missed = Vec::new();
+    let mut answered = 0;
+    for asked in questions().iter().skip(first).step_by(2) {
+        let Answer { hits, .. } = manual.ask(asked.question, &known);
+        if hits.iter().any(|hit| asked.is_answered_by(hit)) {
+            answered += 1;
+        } else {
+            let lines: Vec<&str> = hits.iter().map(|hit| hit.line.as_str()).collect();
+            missed.push(format!("{} -> {lines:?}", asked.question));
+        }
+    }
+    (answered, missed)
+}
+
+#[test]
+fn four_of_five_questions_find_their_line_among_three() {
+    let mut manual = Manual::new(Options::default());
+    assert_eq!(questions().len(), 200);
+    for (set, first) in [("tuning", 0), ("held out", 1)] {
+        let (answered, missed) = recall(&mut manual, first);
+        eprintln!("{set}: {answered} of 100");
+        assert!(answered >= 80, "{set}: {answered} of 100\n{}", missed.join("\n"));
+    }
+}
+
+/// Figures of this machine's own manual pages: `REEDCLAW_MEASURE=1 cargo test --test it manual::this_machine -- --nocapture`.
+#[test]
+fn this_machines_pages_take_no_answer_away() {
+    if std::env::var_os("REEDCLAW_MEASURE").is_none() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let man_path = reedclaw::manual::man_path(None, std::env::var_os("PATH").as_deref());
+    let mut manual = Manual::new(Options { directory: Some(directory.path().to_owned()), man_path });
+    let known = Known { has_command: &|_| true, lines: &[], words_min: 1 };
+    let began = Instant::now();
+    assert!(manual.ask("list files", &known).is_reading);
+    let first = began.elapsed();
+    assert_eq!(manual.finish_reading(), None);
+    let made = began.elapsed();
+    let bytes = std::fs::metadata(directory.path().join("pages.db")).expect("an index").len();
+    let mut times: Vec<_> = questions()
+        .iter()
+        .map(|asked| {
+            let began = Instant::now();
+            manual.ask(asked.question, &known);
+            began.elapsed()
+        })
+        .collect();
+    times.sort();
+    eprintln!("first {first:?}, made {made:?}, {bytes} bytes, median {:?}, slowest {:?}", times[100], times[199]);
+    for (set, first) in [("tuning", 0), ("held out", 1)] {
+        let (answered, missed) = recall(&mut manual, first);
+        eprintln!("{set}: {answered} of 100");
+        if first == 0 {
+            eprintln!("{}", missed.join("\n"));
+        }
+        assert!(answered >= 80, "{set}: {answered} of 100");
+    }
+}
+
+/// A home with one manual page of a program that no recipe knows, as the only one.
+fn with_a_page(spawn: Spawn) -> Spawn {
+    let page = ".TH FROBNICATE 1\n.SH NAME\nfrobnicate \\- polish widgets\n.SH OPTIONS\n.TP\n\\-\\-gloss=N\nSet how shiny \
+        widgets become\n";
+    let spawn = spawn.file("man/man1/frobnicate.1", page).file("bin/frobnicate", "");
+    spawn.env("MANPATH", "/nonexistent").size(40, 100)
+}
+
+/// Waits for the keys that take a line.
+#[track_caller]
+fn expect_lines(session: &Session) {
+    session.expect("the keys", |screen| left_of_cursor(screen).trim_end().ends_with("none [n, Esc]"));
+}
+
+#[test]
+fn a_line_that_is_taken_waits_in_the_editor_until_the_person_enters_it() {
+    let session = Session::spawn(with_a_page(Spawn::reedclaw()));
+    session.expect_prompt();
+    let index = session.home().join(".local/state/reedclaw/manual");
+    assert!(!index.exists(), "nothing is made before it is wanted");
+    session.line(":man how do I make nested directories");
+    expect_lines(&session);
+    session.expect_text("mkdir -p PARENT/CHILD");
+    session.expect_text("recipe");
+    session.press(Key::Enter);
+    session.expect("the line in the editor", |screen| left_of_cursor(screen).ends_with("mkdir -p PARENT/CHILD"));
+    assert!(!session.home().join("PARENT").exists(), "it was run before it was entered");
+    session.press(Key::Enter);
+    session.expect_prompt();
+    session.expect_outside("the directory", || session.home().join("PARENT/CHILD").exists().then_some(()));
+}
+
+#[test]
+fn typing_on_takes_no_line_and_loses_no_letter() {
+    let session = Session::spawn(with_a_page(Spawn::reedclaw()));
+    session.expect_prompt();
+    session.line(":man how do I make nested directories");
+    expect_lines(&session);
+    session.type_text("e");
+    session.expect("the first letter", |screen| left_of_cursor(screen).ends_with(" e"));
+    session.line("cho on-$((1+1))");
+    session.expect_line("on-2");
+}
+
+#[test]
+fn manual_pages_and_the_persons_own_lines_answer_too() {
+    let home = tempfile::tempdir().expect("a home");
+    let man_path = home.path().join("man").display().to_string();
+    let session = Session::spawn(with_a_page(Spawn::reedclaw()).home(home.path()).env("MANPATH", &man_path));
+    session.run("echo widgets zanzibar");
+    session.expect_prompt();
+    session.line(":man make nested directories");
+    expect_lines(&session);
+    // The first question doesn't wait for the pages.
+    let index = home.path().join(".local/state/reedclaw/manual/pages.db");
+    session.expect_outside("the index", || index.exists().then_some(()));
+    session.press(Key::Escape);
+    session.expect_prompt();
+    session.line(":man how shiny do widgets become");
+    session.expect_text("frobnicate --gloss=N");
+    session.expect_text("man frobnicate(1)");
+    session.expect_text("frobnicate isn't installed");
+    expect_lines(&session);
+    session.press(Key::Escape);
+    session.expect_prompt();
+    session.line(":man zanzibar widgets");
+    session.expect_text("from your history");
+    expect_lines(&session);
+    session.press(Key::Escape);
+    session.expect_prompt();
+    session.line(":man quux");
+    session.expect_text("nothing on this machine answers that");
+}
+
+#[test]
+fn a_question_that_no_model_answers_is_answered_from_here() {
+    let session = Session::spawn(with_a_page(Spawn::reedclaw()));
+    session.expect_prompt();
+    session.line("how do I make nested directories?");
+    session.expect_text("no model is set up");
+    session.expect_text("from this machine, without a model");
+    session.expect_text("mkdir -p PARENT/CHILD");
+    expect_lines(&session);
+
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address").port();
+    let config = format!("return {{models = {{gone = {{endpoint = \"http://127.0.0.1:{port}\"}}}}}}");
+    let spawn = Spawn::reedclaw().file(".config/reedclaw/config.lua", &config);
+    let session = Session::spawn(with_a_page(spawn));
+    session.expect_prompt();
+    session.line("how do I make nested directories?");
+    session.expect_text("connection refused");
+    session.expect_text("mkdir -p PARENT/CHILD");
+    expect_lines(&session);
+    session.press(Key::Escape);
+    session.run("echo on-$((1+1))");
+    session.expect_line("on-2");
+}
+
+#[test]
+fn every_recipe_is_a_whole_line_of_bash() {
+    let text = include_str!("../../config/manual/recipes.txt");
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (task, command) = line.split_once('\t').unwrap_or_else(|| panic!("no tab: {line}"));
+        assert!(!task.is_empty() && !reedclaw::bash::is_unfinished(command), "{line}");
+    }
+}
