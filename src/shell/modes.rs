@@ -23,8 +23,7 @@ const MODES: [(u16, &str); 12] = [
 const ALTERNATE: u16 = 0b111;
 
 /// Switches off everything that any program may have left on: for the moment after a crash, when nobody watched.
-pub const RESET_ALL: &str =
-    "\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[?1l\x1b[?25h\x1b[<u\x1b[m";
+pub const RESET_ALL: &str = "\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[?1l\x1b[?25h\x1b[<u\x1b[4l\x1b[?7h\x1b7\x1b[r\x1b8\x1b[m";
 
 /// Watches output for mode switches.
 #[derive(Debug, Default)]
@@ -37,6 +36,14 @@ pub struct Modes {
     keyboard_set: bool,
     /// xterm's `modifyOtherKeys` (`CSI > 4 ; n m`).
     other_keys: bool,
+    /// Rows outside a region don't scroll (`CSI top ; bottom r`).
+    scroll_region: bool,
+    /// Rows are counted from the region's top (`CSI ? 6 h`).
+    origin: bool,
+    /// Characters push the rest of the row to the right (`CSI 4 h`).
+    insert: bool,
+    /// Long lines stay in the last column (`CSI ? 7 l`).
+    no_wrap: bool,
     /// An escape sequence that the end of the last piece cut.
     cut: Vec<u8>,
 }
@@ -60,9 +67,13 @@ impl Modes {
         let mut handled_bytes = 0;
         for at in memchr_iter(0x1b, bytes) {
             let sequence = &bytes[at..];
-            // Colours and cursor movements, which are most: only private sequences switch modes.
-            if let [_, b'[', next, ..] = sequence
-                && !matches!(next, b'?' | b'>' | b'<' | b'=')
+            // Colours and cursor movements, which are most: they switch no mode.
+            if let [_, b'[', rest @ ..] = sequence
+                && rest.first().is_some_and(|next| !matches!(next, b'?' | b'>' | b'<' | b'='))
+                && rest
+                    .iter()
+                    .find(|byte| !matches!(byte, b'0'..=b'9' | b';'))
+                    .is_some_and(|last| !matches!(last, b'r' | b'h' | b'l' | b'!'))
             {
                 continue;
             }
@@ -87,7 +98,12 @@ impl Modes {
         match sequence {
             b"\x1b=" => self.application_keypad = true,
             b"\x1b>" => self.application_keypad = false,
-            b"\x1bc" => *self = Self::default(),
+            b"\x1bc" | b"\x1b[!p" => *self = Self::default(),
+            [0x1b, b'[', rows @ .., b'r'] if !rows.starts_with(b"?") => {
+                self.scroll_region = !matches!(rows, b"" | b";")
+            }
+            b"\x1b[4h" => self.insert = true,
+            b"\x1b[4l" => self.insert = false,
             [0x1b, b'[', b'?', numbers @ .., last @ (b'h' | b'l')] => {
                 for number in numbers.split(|byte| *byte == b';') {
                     let number = std::str::from_utf8(number).ok().and_then(|text| text.parse::<u16>().ok());
@@ -105,8 +121,11 @@ impl Modes {
     }
 
     fn switch(&mut self, number: u16, on: bool) {
-        if number == 25 {
-            self.cursor_hidden = !on;
+        match number {
+            6 => self.origin = on,
+            7 => self.no_wrap = !on,
+            25 => self.cursor_hidden = !on,
+            _ => {}
         }
         if let Some(bit) = MODES.iter().position(|(mode, _)| *mode == number) {
             if on {
@@ -146,6 +165,19 @@ impl Modes {
         }
         if self.other_keys {
             text.push_str("\x1b[>4;0m");
+        }
+        if self.insert {
+            text.push_str("\x1b[4l");
+        }
+        if self.no_wrap {
+            text.push_str("\x1b[?7h");
+        }
+        // To end a region, or the counting from its top, moves the cursor. The second can't be saved and restored with it:
+        // a new row at the bottom is drawn over nothing.
+        if self.origin {
+            text.push_str("\x1b[r\x1b[?6l\x1b[999;1H\r\n");
+        } else if self.scroll_region {
+            text.push_str("\x1b7\x1b[r\x1b8");
         }
         *self = Self::default();
         text
@@ -214,6 +246,10 @@ mod tests {
         assert_eq!(left_on("\x1b[=5u"), "\x1b[=0u");
         assert_eq!(left_on("\x1b[?2004h"), "\x1b[?2004l");
         assert_eq!(left_on("\x1b[>4;1m"), "\x1b[>4;0m");
+        assert_eq!(left_on("\x1b[3;6r"), "\x1b7\x1b[r\x1b8");
+        assert_eq!(left_on("\x1b[3;6r\x1b[?6h"), "\x1b[r\x1b[?6l\x1b[999;1H\r\n");
+        assert_eq!(left_on("\x1b[3;6rx\x1b[1;31my\x1b[r\x1b[?7l\x1b[?7h\x1b[4h\x1b[4l"), "");
+        assert_eq!(left_on("\x1b[?7l\x1b[4h"), "\x1b[4l\x1b[?7h");
         assert_eq!(left_on("\x1b[>4;2m\x1b[>4;0m\x1b[>4;2m\x1b[>4m"), "");
     }
 
