@@ -19,64 +19,81 @@ builtin unset __rc_env
 [[ ${HISTFILE-} == */.sh_history ]] && HISTFILE=~/.bash_history
 __rc_n=@NONCE@
 __rc_id=0
-__rc_mark='\[\e]633;B;${__rc_n};$?\a\]'
+__rc_mark='\[\e]633;B;${__rc_n};$?;$-${__rc_plain-}\a\]'
 # Behind the user's own prompt while a command runs: one that takes our hooks away is known to have ended all the same.
 __rc_tail='${__rc_mark@P}'
 __rc_mark2='\[\e]633;F;${__rc_n}\a\]'
 __rc_mark0='\e]633;C;${__rc_n};${__rc_id}\a'
-# What stands in PROMPT_COMMAND: in braces, so that `set -x` doesn't show it.
-__rc_first='{ __rc_done; } 2>/dev/null'
-__rc_last='{ __rc_arm; } 2>/dev/null'
+# The hooks in PROMPT_COMMAND. Their group hides them from `set -x`, and what a DEBUG trap prints about them. They succeed
+# always, so that no ERR trap runs; bash itself puts $? back behind each hook.
+__rc_first='{ __rc_done $?; } >/dev/null 2>&1'
+__rc_last='if __rc_arm $?; then builtin trap -p DEBUG > @REQUEST@; __rc_look; fi >/dev/null 2>&1'
 # Both at once, where nobody else has a hook: half the work for the most frequent case.
-__rc_only='{ __rc_both; } 2>/dev/null'
+__rc_only='if __rc_both $?; then builtin trap -p DEBUG > @REQUEST@; __rc_look; fi >/dev/null 2>&1'
+# In front of the user's DEBUG trap, which runs for the user's commands alone.
+__rc_skip='case ${FUNCNAME-}:$BASH_COMMAND in __rc_*|:__rc_*|":builtin trap -p DEBUG >"*) ;; *) '
 
 # -- hooks ----------------------------------------------------------------------------------------
+# Variables are set by statements of their own: under `set -k` bash takes the assignments of `local` away.
 # First in PROMPT_COMMAND: the status of the command, before any hook of the user's; the virtual environment; the directory.
 __rc_done() {
-  builtin local __rc_s="$?"
-  builtin local -
+  builtin local - __rc_v
   builtin set +aeux
-  builtin local __rc_v="${CONDA_DEFAULT_ENV:-${VIRTUAL_ENV##*/}}"
-  builtin printf '\e]633;D;%s;%s;%s;%s;%s\a' "$__rc_n" "$__rc_id" "$__rc_s" "${__rc_v//[^A-Za-z0-9._-]/_}" \
+  __rc_v=${CONDA_DEFAULT_ENV:-${VIRTUAL_ENV##*/}}
+  builtin printf '\e]633;D;%s;%s;%s;%s;%s\a' "$__rc_n" "$__rc_id" "$1" "${__rc_v//[^A-Za-z0-9._-]/_}" \
     "${PWD@Q}" >/dev/tty
-  builtin return "$__rc_s"
 }
 
 # Last in PROMPT_COMMAND: waits until the keys that the command left unread are fetched, and puts the markers in place.
-# Without `printf` (`enable -n`) nobody would hear, and nobody answer.
+# Without `printf` (`enable -n`) nobody would hear, and nobody answer. Succeeds where the command may have changed names
+# or traps.
 __rc_arm() {
-  builtin local __rc_s="$?" __rc_a=
-  builtin local -
+  builtin local - __rc_a
   builtin set +aeux
-  builtin printf '\e]633;P;%s;%s\a' "$__rc_n" "$__rc_s" >/dev/tty && IFS= builtin read -r __rc_a <@ACK@
-  __rc_answer
-  builtin return "$__rc_s"
+  builtin printf '\e]633;P;%s;%s\a' "$__rc_n" "$1" >/dev/tty && IFS= builtin read -r __rc_a <@ACK@
+  __rc_answer "$1"
 }
 
 __rc_both() {
-  builtin local __rc_s="$?" __rc_a=
-  builtin local -
+  builtin local - __rc_a __rc_v
   builtin set +aeux
-  builtin local __rc_v="${CONDA_DEFAULT_ENV:-${VIRTUAL_ENV##*/}}"
-  builtin printf '\e]633;D;%s;%s;%s;%s;%s\a\e]633;P;%s;%s\a' "$__rc_n" "$__rc_id" "$__rc_s" \
-    "${__rc_v//[^A-Za-z0-9._-]/_}" "${PWD@Q}" "$__rc_n" "$__rc_s" >/dev/tty && IFS= builtin read -r __rc_a <@ACK@
-  __rc_answer
-  builtin return "$__rc_s"
+  __rc_v=${CONDA_DEFAULT_ENV:-${VIRTUAL_ENV##*/}}
+  builtin printf '\e]633;D;%s;%s;%s;%s;%s\a\e]633;P;%s;%s\a' "$__rc_n" "$__rc_id" "$1" \
+    "${__rc_v//[^A-Za-z0-9._-]/_}" "${PWD@Q}" "$__rc_n" "$1" >/dev/tty && IFS= builtin read -r __rc_a <@ACK@
+  __rc_answer "$1"
 }
 
 # Does what the acknowledgement asks for, and makes the prompts ready.
 __rc_answer() {
-  builtin shopt -u histverify
   [[ ${PS1-} == "$__rc_mark" ]] || __rc_ps1=${PS1-}
   __rc_ps1=${__rc_ps1//"$__rc_tail"/}
   case $__rc_a in
-    *n*) __rc_names >@REPORT@ ;;
+    *n*)
+      builtin shopt -u histverify
+      __rc_names >@REPORT@ ;;
   esac
   case $__rc_a in
-    *p*) __rc_prompt "$__rc_s" >@REPORT@ ;;
+    *p*) __rc_prompt "$1" >@REPORT@ ;;
   esac
   __rc_order
   __rc_marks
+  [[ $__rc_a == *n* ]]
+}
+
+# Looks whether bash reads with its line editor, and puts a condition in front of a DEBUG trap, which was printed before.
+__rc_look() {
+  builtin local - __rc_t
+  builtin set +aeux
+  __rc_plain=
+  [[ :$SHELLOPTS: == *:@(emacs|vi):* ]] || __rc_plain=';plain'
+  IFS= builtin read -r -d '' __rc_t <@REQUEST@
+  [[ $__rc_t == 'trap -- '* && $__rc_t != *'__rc_*|:__rc_*'* ]] || builtin return 0
+  builtin eval "builtin set -- ${__rc_t#trap -- }"
+  case $1 in
+    # A comment at its end would go on.
+    *'#'*) builtin trap -- "$__rc_skip$1"$'\n;; esac' DEBUG ;;
+    *) builtin trap -- "$__rc_skip$1 ;; esac" DEBUG ;;
+  esac
 }
 
 # The user's own prompt, drawn; it may ask for the status.
@@ -125,7 +142,6 @@ __rc_names() {
 
 # Fetches the line that the person has entered and puts it where readline will accept it.
 __rc_load() {
-  builtin local __rc_s="$?"
   builtin local -
   builtin set +aeux
   builtin local -a __rc_r
@@ -134,18 +150,17 @@ __rc_load() {
   READLINE_POINT=${#READLINE_LINE}
   # A history expansion that fails leads to a new prompt without PROMPT_COMMAND: the marker must still be in it.
   if [[ $- == *H* && $READLINE_LINE == *[!^]* ]] && [[ $READLINE_LINE == *'!'* || $READLINE_LINE == '^'* ]] \
-    && ! ( builtin history -p -- "$READLINE_LINE" ) >/dev/null 2>&1; then builtin return "$__rc_s"; fi
+    && ! ( builtin history -p -- "$READLINE_LINE" ) >/dev/null 2>&1; then builtin return 0; fi
   # While a command runs, PS1 is the user's own: it may read it, or add to it as a virtual environment does.
   [[ -n $__rc_locked ]] || PS1=$__rc_ps1$__rc_tail
   # A command that has taken the hooks away goes without them; the next one has them again.
   __rc_order
-  builtin return "$__rc_s"
+  builtin return 0
 }
 
 # Completes the line in the request by the programmable completion of this shell, in a subshell: the person's
 # functions run, their side effects stay out. One candidate a line, ended by NUL.
 __rc_complete() {
-  builtin local __rc_s="$?"
   builtin local -
   builtin set +aeux
   # Interrupted, it must end by itself: where a child of `bind -x` dies of SIGINT, bash leaves the terminal in line mode
@@ -154,7 +169,7 @@ __rc_complete() {
     builtin local __rc_r __rc_l __rc_p
     { IFS= builtin read -r -d '' __rc_r; IFS= builtin read -r -d '' __rc_l; IFS= builtin read -r -d '' __rc_p; } <@REQUEST@
     # A letter in the place of a position asks for something else: p the prompt, e a value, u users.
-    [[ $__rc_p != p ]] || __rc_prompt "$__rc_s"
+    [[ $__rc_p != p ]] || __rc_prompt "$1"
     builtin printf 'complete\n%s\n' "$__rc_r"
     case $__rc_p in
       p) ;;
@@ -163,7 +178,7 @@ __rc_complete() {
       *) __rc_candidates "$__rc_l" "$__rc_p" ;;
     esac
     builtin printf '\0' ) >@REPORT@ 2>/dev/null </dev/null
-  builtin return "$__rc_s"
+  builtin return 0
 }
 
 # What $NAME, ${NAME} or ~USER stands for. Nothing else is expanded.
@@ -241,8 +256,8 @@ __rc_keys() {
   builtin bind 'set horizontal-scroll-mode on'
   builtin bind 'set mark-modified-lines off'
   for __rc_m in emacs vi-insert vi-command; do
-    builtin bind -m $__rc_m -x '"\e[9997~": { __rc_load "$_"; } 2>/dev/null'
-    builtin bind -m $__rc_m -x '"\e[9996~": { __rc_complete "$_"; } 2>/dev/null'
+    builtin bind -m $__rc_m -x '"\e[9997~": { __rc_load "$_"; } >/dev/null 2>&1'
+    builtin bind -m $__rc_m -x '"\e[9996~": { __rc_complete "$?" "$_"; } 2>/dev/null'
     builtin bind -m $__rc_m '"\e[9998~": accept-line'
     builtin bind -m $__rc_m '"\e[9999~": "\e[9997~\e[9998~"'
   done
@@ -264,19 +279,20 @@ case @OPTIONS@ in
       elif [[ -r ~/.bashrc ]]; then . ~/.bashrc; fi
     esac ;;
 esac
-__rc_keys
+# One group for all that is left: a DEBUG trap of a start-up file says nothing of it.
 __rc_begin() {
   builtin local -
   builtin set +aeux
+  __rc_keys
   __rc_ps1=${PS1-}
   __rc_locked=
   [[ $(builtin trap -p INT) != *"$__rc_int"* ]] || builtin trap - INT
   builtin unset __rc_int
+  builtin unset -f __rc_begin __rc_keys
   __rc_order && builtin return
   # A start-up file has made PROMPT_COMMAND readonly: the hooks run while the prompt is expanded.
   __rc_locked=1
   __rc_mark="\$($__rc_first; $__rc_last)$__rc_mark"
   __rc_marks
 }
-__rc_begin
-builtin unset -f __rc_begin __rc_keys
+{ __rc_begin; builtin trap -p DEBUG > @REQUEST@; __rc_look; } >/dev/null 2>&1

@@ -121,9 +121,10 @@ function __rc_load
     commandline --is-valid
     switch $status
         case 2
+            # To read its rest here would run the hooks.
             commandline -r ''
-            printf '\e]633;F;%s\a' $__rc_n >/dev/tty 2>/dev/null
-            __rc_show
+            printf '\e]633;F;%s;left\a' $__rc_n >/dev/tty 2>/dev/null
+            return
         case 1
             commandline -r ''
             __rc_show

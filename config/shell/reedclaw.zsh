@@ -12,8 +12,8 @@ case @OPTIONS@ in
   *z*) builtin export ZDOTDIR=@ZDOTDIR@ ;;
   *) builtin unset ZDOTDIR ;;
 esac
-typeset -g __rc_n=@NONCE@ __rc_id=0 __rc_hidden=0 __rc_ps1= __rc_ps2= __rc_rps1= __rc_rps2= __rc_term= __rc_last=0
-typeset -ga __rc_paste
+typeset -g __rc_n=@NONCE@ __rc_id=0 __rc_hidden=0 __rc_ps1= __rc_ps2= __rc_rps1= __rc_rps2= __rc_term= __rc_last=0 __rc_nonce= __rc_line= __rc_set=0
+typeset -ga __rc_paste __rc_on
 
 # -- hooks ----------------------------------------------------------------------------------------
 # First in precmd_functions: the status of the command, before the other hooks.
@@ -47,11 +47,18 @@ __rc_wait() {
   __rc_order
   builtin print -rn -- $'\e]633;P;'"$__rc_n"$'\a' >/dev/tty
   IFS= builtin read -r __rc_a <@ACK@
-  if [[ $__rc_a == *n* ]]; then __rc_names >@REPORT@; fi
+  if [[ $__rc_a == *n* ]]; then
+    __rc_names >@REPORT@
+    # What `print -z` has put onto the next line is the person's to edit.
+    if builtin read -rz -d '' __rc_p && [[ -n $__rc_p ]]; then
+      builtin print -rn -- $'edit\n'"$__rc_p"$'\0' >@REPORT@
+    fi
+  fi
 }
 
 # First in preexec_functions: a command is about to run.
-__rc_start() {
+__rc_start() { { __rc_own_settings } 2>/dev/null; __rc_started }
+__rc_started() {
   { builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn } 2>/dev/null
   __rc_show
   { builtin print -rn -- $'\e]633;C;'"$__rc_n;$__rc_id"$'\a' >/dev/tty } 2>/dev/null
@@ -97,8 +104,21 @@ __rc_show() {
   [[ $TERM == dumb ]] && TERM=$__rc_term
 }
 
-# A half line is marked by the program itself; a line that is handed over is run, not shown once more.
-__rc_settings() { builtin unsetopt promptsp promptcr histverify beep; builtin setopt zle }
+# A half line is marked by the program itself; a line that is handed over is run, not shown once more. A command finds the
+# options as they were, but for the two that zsh looks at before the hooks.
+__rc_settings() {
+  if (( ! __rc_set )); then
+    __rc_set=1 __rc_on=()
+    [[ -o histverify ]] && __rc_on+=(histverify)
+    [[ -o beep ]] && __rc_on+=(beep)
+  fi
+  builtin unsetopt promptsp promptcr histverify beep
+  builtin setopt zle
+}
+__rc_own_settings() {
+  __rc_set=0
+  (( $#__rc_on )) && builtin setopt "${__rc_on[@]}"
+}
 
 # The names that the shell resolves; one record, ended by NUL.
 __rc_names() {
@@ -112,14 +132,36 @@ __rc_names() {
 }
 
 # -- the line editor: only the program types here, by two private sequences -------------------------
-# Fetches the line that the person has entered and accepts it. The underscore in front keeps plugins from wrapping it.
+# Fetches the line that the person has entered and accepts it. The underscore in front keeps plugins from wrapping it. An
+# unfinished one goes back as it is: to read its rest here would run the hooks, and lose the status.
 __rc_load() {
-  { builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn } 2>/dev/null
-  builtin local -a __rc_r
-  { __rc_r=("${(@0)$(<@REQUEST@)}") } 2>/dev/null
-  __rc_id=$__rc_r[1] __rc_n=$__rc_r[2] BUFFER=$__rc_r[3]
+  { builtin local -a __rc_r
+    __rc_asked
+    __rc_id=$__rc_number __rc_n=$__rc_nonce BUFFER=$__rc_line
+    if __rc_unfinished "$BUFFER"; then
+      BUFFER=
+      builtin printf '\e]633;F;%s;left\a' "$__rc_n" >/dev/tty
+      builtin return 0
+    fi } 2>/dev/null
   __rc_order
   builtin zle .accept-line
+}
+
+# Whether a line wants more lines, under the person's own options and aliases: the parser of functions either fails at the
+# line that is put behind it, or makes that a part of something else.
+__rc_unfinished() {
+  builtin local __rc_e __rc_f=$1
+  { functions[__rc_tried]="$1"$'\n__rc_end' } 2>|@REQUEST@
+  __rc_e=$(<@REQUEST@)
+  if [[ -n "$__rc_e" ]]; then
+    # `NAME:LINE: message`
+    __rc_e=${__rc_e#*:}
+    [[ "$__rc_e" != *"near \`\\n'"* ]] && (( ${__rc_e%%:*} > ${#__rc_f//[^$'\n']/} + 1 ))
+    builtin return
+  fi
+  __rc_f=${functions[__rc_tried]-$'\n\t__rc_end'}
+  builtin unset 'functions[__rc_tried]'
+  [[ "$__rc_f" != (|*$'\n')$'\t__rc_end' ]]
 }
 
 # The editor reads: a new line, or one more because the line isn't complete.
@@ -158,7 +200,7 @@ __rc_complete() {
 __rc_asked() {
   builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn
   __rc_r=("${(@0)$(<@REQUEST@)}")
-  __rc_number=$__rc_r[1] __rc_what=$__rc_r[3]
+  __rc_number=$__rc_r[1] __rc_what=$__rc_r[3] __rc_nonce=$__rc_r[2] __rc_line=$__rc_r[3]
 }
 
 # Completes by the person's own completion system, where one is set up; nothing is inserted.
@@ -235,5 +277,5 @@ __rc_keys() {
     *) if [[ -r ${ZDOTDIR:-$HOME}/.zshenv ]]; then . ${ZDOTDIR:-$HOME}/.zshenv; fi ;;
   esac
 } always {
-  if [[ -o interactive ]]; then __rc_order; __rc_settings; fi
+  if [[ -o interactive ]]; then __rc_order; builtin unsetopt promptsp promptcr; fi
 }

@@ -142,14 +142,19 @@ impl ReedPrompt {
     /// How many rows of the drawn line lie below the cursor; `None` where the whole of it is one row.
     #[must_use]
     pub fn rows_below_cursor(&self, buffer: &str, cursor_bytes: usize, columns: usize) -> Option<usize> {
-        let prompt = crate::render::strip_controls(self.left.as_bytes());
-        let rows = |text: &str| -> usize {
-            let whole = format!("{prompt}{} {text}", self.glyph().0);
-            whole.split('\n').map(|line| crate::render::text::width(line) / columns.max(1) + 1).sum()
-        };
-        let all = rows(buffer);
-        let to_cursor = rows(buffer.get(..cursor_bytes).unwrap_or(buffer));
+        let all = self.rows(buffer, columns);
+        let to_cursor = self.rows(buffer.get(..cursor_bytes).unwrap_or(buffer), columns);
         (all > 1).then(|| all.saturating_sub(to_cursor))
+    }
+
+    /// How many rows the prompt and a line take, with the place of the cursor behind it.
+    #[must_use]
+    pub fn rows(&self, buffer: &str, columns: usize) -> usize {
+        use reedline::Prompt;
+        let prompt = crate::render::strip_controls(self.left.as_bytes());
+        let next = format!("\n{}", self.render_prompt_multiline_indicator());
+        let whole = format!("{prompt}{} {}", self.glyph().0, buffer.replace('\n', &next));
+        whole.split('\n').map(|line| crate::render::text::width(line) / columns.max(1) + 1).sum()
     }
 
     /// The glyph and its colour.

@@ -90,6 +90,8 @@ pub(super) struct Repl {
     pub(super) history: WriterThread,
     /// The line in the editor is a proposal that the person edits.
     editing_proposal: bool,
+    /// The rows of the prompt and the line entered last.
+    drawn_rows: Option<usize>,
     /// How the command in the foreground ended.
     finished: Option<Finished>,
 }
@@ -176,6 +178,7 @@ impl Repl {
             programs,
             history: WriterThread::start(writer),
             editing_proposal: false,
+            drawn_rows: None,
             finished: None,
         };
         repl.runtime.problems.iter().for_each(|problem| repl.console.failure(problem));
@@ -229,7 +232,10 @@ impl Repl {
         }
         let signal = self.read_line(&prompt);
         match signal {
-            Ok(Signal::Success(line)) => self.line(&line),
+            Ok(Signal::Success(line)) => {
+                self.drawn_rows = Some(prompt.rows(&line, self.console.width_columns()));
+                self.line(&line)
+            }
             Ok(Signal::CtrlC) => {
                 self.proposals.clear();
                 self.editing_proposal = false;
@@ -390,6 +396,10 @@ impl Repl {
                     if let Some(row) = row {
                         self.history.delete(row);
                     }
+                    // The editor draws it anew, with one more row, where it stands.
+                    if let Some(rows) = self.drawn_rows.take() {
+                        self.console.raw(format!("\x1b[{rows}A\r\x1b[J").as_bytes());
+                    }
                     self.editor.run_edit_commands(&[EditCommand::InsertString(format!("{}\n", line.text()))]);
                     return Flow::Continue;
                 }
@@ -549,6 +559,7 @@ impl Repl {
             }
             Event::Ended(status) => return Flow::End(Ending::mirror(status)),
             Event::Hangup => return Flow::End(Ending::Exit(HUNG_UP)),
+            Event::Edit(text) => self.editor.run_edit_commands(&[EditCommand::InsertString(text)]),
             Event::Nudged => self.tell_beside(editing),
             Event::Cancel | Event::Keys(..) => {}
         }

@@ -9,6 +9,7 @@ use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices};
 
+use super::drawing::{Echo, OwnLines, around_abandoned_line, ends_open, without_drawing};
 use super::modes::without_modes;
 use super::pump::Pump;
 use super::scan::{Mark, Piece, Scanner};
@@ -71,8 +72,10 @@ pub struct Current {
     ended: Option<(Duration, i32)>,
     cwd: Option<PathBuf>,
     environment: String,
-    /// Readline's own drawing of the line hasn't ended yet.
-    echo_open: bool,
+    /// Readline's own drawing of the line.
+    pub(super) echo: Echo,
+    /// The shell prints the lines that it reads, or may from now on.
+    verbose: Option<OwnLines>,
     /// Whether the shell asked for more lines.
     incomplete: bool,
     /// Whether the last byte shown wasn't a line feed.
@@ -85,14 +88,17 @@ impl Current {
         self.incomplete
     }
 
-    fn new(line: String, echo_open: bool) -> Self {
+    fn new(line: String, has_echo: bool, is_verbose: bool) -> Self {
+        // `set -v` counts from the next line that the shell reads, which is one of ours.
+        let verbose = (is_verbose || line.contains("set ")).then(OwnLines::default);
         Self {
             line,
+            verbose,
             started: Instant::now(),
             ended: None,
             cwd: None,
             environment: String::new(),
-            echo_open,
+            echo: Echo::new(has_echo),
             incomplete: false,
             open_line: false,
         }
@@ -141,15 +147,16 @@ impl Pump {
             }
             Phase::Sent { .. } | Phase::Running { .. } => {
                 let mut bytes = bytes;
-                if self.current.as_ref().is_some_and(|current| current.echo_open) {
-                    match memchr::memchr(b'\n', bytes) {
-                        // fish draws a line of several rows in full, and answers what it won't run behind the mark.
-                        _ if self.options.dialect == Dialect::Fish => return,
-                        None => return,
-                        Some(end) => bytes = &bytes[end + 1..],
+                let unseen;
+                if let Some(current) = &mut self.current {
+                    // fish draws a line of several rows in full, and answers what it won't run behind the mark.
+                    if current.echo.is_open() && self.options.dialect == Dialect::Fish {
+                        return;
                     }
-                    if let Some(current) = &mut self.current {
-                        current.echo_open = false;
+                    bytes = current.echo.take(bytes);
+                    if let Some(own) = &mut current.verbose {
+                        unseen = own.without(bytes);
+                        bytes = &unseen;
                     }
                 }
                 if self.options.dialect == Dialect::Fish
@@ -187,7 +194,20 @@ impl Pump {
         self.out.extend_from_slice(bytes);
     }
 
+    /// Shows the start of a line that was held back because it might have been one of ours.
+    pub(super) fn show_held(&mut self) {
+        let own = self.current.as_mut().and_then(|current| current.verbose.as_mut());
+        let held = own.map(OwnLines::release).unwrap_or_default();
+        self.show(&held);
+    }
+
+    /// Whether the start of a line is held back.
+    pub(super) fn holds_line(&self) -> bool {
+        self.current.as_ref().and_then(|current| current.verbose.as_ref()).is_some_and(OwnLines::holds)
+    }
+
     fn mark(&mut self, mark: Mark) {
+        self.show_held();
         match mark {
             Mark::Started => {
                 self.start_marked = true;
@@ -197,7 +217,7 @@ impl Pump {
                 if let Some(current) = &mut self.current
                     && current.ended.is_none()
                 {
-                    current.echo_open = false;
+                    current.echo.close();
                     current.started = Instant::now();
                 }
                 if matches!(self.phase, Phase::Sent { .. }) {
@@ -215,13 +235,17 @@ impl Pump {
                     *look_at = None;
                 }
             }
-            Mark::Incomplete => {
+            // Without its line editor the shell is given all lines at once.
+            Mark::Incomplete { .. } if self.plain => {}
+            Mark::Incomplete { left } => {
                 if let Some(current) = &mut self.current {
                     current.incomplete = true;
                     // A shell that marks this marks starts too; this line will have none.
                     self.start_marked = true;
-                    // fish has already left the line.
-                    if self.options.dialect != Dialect::Fish {
+                    if left {
+                        self.finish();
+                        self.phase = Phase::Reading;
+                    } else {
                         self.feed.to_shell.push(3);
                     }
                 }
@@ -233,7 +257,10 @@ impl Pump {
             Mark::PromptAgain => {
                 let _ = self.shell.channels.acknowledge.write_all(b"\n");
             }
-            Mark::Reading { status } => self.reading(status),
+            Mark::Reading { status, verbose, plain } => {
+                (self.verbose, self.plain) = (verbose, plain);
+                self.reading(status);
+            }
         }
     }
 
@@ -250,7 +277,7 @@ impl Pump {
         if std::mem::take(&mut self.prompt_mark_late) {
             self.prompt_marked = true;
             if let (Phase::Sent { .. }, Some(current)) = (&self.phase, &mut self.current) {
-                current.echo_open = true;
+                current.echo = Echo::new(true);
             }
             return;
         }
@@ -285,14 +312,14 @@ impl Pump {
         self.feed.command_begins();
         let _ = self.recorder.take();
         // Where readline's prompt doesn't reach the terminal (`exec 2>file`), neither does its drawing of the line.
-        self.current = Some(Current::new(line, self.prompt_marked));
+        self.current = Some(Current::new(line, self.prompt_marked && !self.plain, self.verbose));
         self.phase = Phase::Sent { since: Instant::now() };
     }
 
     /// The command runs: the keys are its own from here on.
     pub(super) fn command_started(&mut self) {
         if let Some(current) = &mut self.current {
-            current.echo_open = false;
+            current.echo.close();
         }
         self.phase = Phase::Running { look_at: Some(Instant::now() + REPLACED_LOOK), recording: true };
         if !self.wait_for_hand_over() {
@@ -354,7 +381,7 @@ impl Pump {
     }
 
     fn is_raw(&self) -> bool {
-        let modes = self.open_slave().and_then(termios::tcgetattr);
+        let modes = termios::tcgetattr(&self.shell.master);
         modes.is_ok_and(|modes| !modes.local_flags.contains(LocalFlags::ICANON))
     }
 
@@ -365,6 +392,15 @@ impl Pump {
             self.type_ahead_silently();
         }
         self.feed.keys_to(KeysTo::Shell);
+    }
+
+    /// Types a line for a shell that reads without its line editor.
+    pub(super) fn type_plain_line(&mut self, line: &str) {
+        self.feed.to_shell.extend_from_slice(line.as_bytes());
+        self.feed.to_shell.push(b'\n');
+        if let Some(current) = &mut self.current {
+            current.echo = Echo::of_terminal(line.lines().count());
+        }
     }
 
     fn type_ahead_silently(&mut self) {
@@ -508,125 +544,5 @@ impl Pump {
             let _ = termios::tcsetattr(&slave, SetArg::TCSANOW, &modes);
         }
         unread
-    }
-}
-
-/// What the shell's own line editor draws of its empty line is for nobody: what is left says something. readline draws
-/// when the window changes: the start of the line, cleared. zsh and fish, on a terminal without capabilities, draw more.
-fn without_drawing(bytes: &[u8], dialect: Dialect) -> &[u8] {
-    const PASTE: [&[u8]; 2] = [b"\x1b[?2004h", b"\x1b[?2004l"];
-    const CLEAR: &[u8] = b"\x1b[K";
-    if dialect == Dialect::Bash {
-        let mut rest = bytes;
-        let mut cleared = false;
-        while let Some((first, after)) = rest.split_first() {
-            match rest.strip_prefix(CLEAR) {
-                Some(after) => (rest, cleared) = (after, true),
-                None if matches!(first, b'\r' | b'\n') => rest = after,
-                None => return bytes,
-            }
-        }
-        return if cleared { b"" } else { bytes };
-    }
-    let mut rest = bytes;
-    loop {
-        let trimmed = PASTE.iter().find_map(|mode| rest.strip_prefix(*mode)).unwrap_or(rest);
-        let trimmed = match trimmed {
-            [b'\r' | b'\n' | 7, after @ ..] => after,
-            other => other,
-        };
-        if trimmed.len() == rest.len() {
-            break;
-        }
-        rest = trimmed;
-    }
-    let end = rest.iter().rposition(|byte| !matches!(byte, b'\r' | b' ' | 7)).map_or(0, |last| last + 1);
-    &rest[..end]
-}
-
-/// Cuts out how fish marks a line that a command has left open: the program draws a mark of its own.
-fn around_abandoned_line(bytes: &[u8]) -> (&[u8], &[u8]) {
-    let Some(at) = memchr::memmem::find(bytes, "⏎".as_bytes()) else { return (bytes, b"") };
-    let before = &bytes[..at];
-    let before = before.strip_suffix(b"\x1b[2m").unwrap_or(before);
-    let Some(end) = memchr::memrchr(b'\r', bytes) else { return (before, b"") };
-    let after = &bytes[end + 1..];
-    (before, after.strip_prefix(b"\x1b[K").unwrap_or(after))
-}
-
-/// Whether output leaves the cursor inside a line, judged by its last byte that isn't part of an escape sequence.
-fn ends_open(bytes: &[u8], before: bool) -> bool {
-    let mut open = before;
-    let window = &bytes[bytes.len().saturating_sub(256)..];
-    let mut rest = window;
-    while let Some((first, after)) = rest.split_first() {
-        match first {
-            0x1b => {
-                let length = match after.first() {
-                    Some(b'[') => after[1..].iter().position(|b| (0x40..0x7f).contains(b)).map(|end| end + 2),
-                    Some(b']') => after.iter().position(|b| *b == 7 || *b == b'\\').map(|end| end + 1),
-                    Some(_) => Some(1),
-                    None => None,
-                };
-                match length {
-                    Some(length) => rest = &after[length..],
-                    None => return open,
-                }
-            }
-            b'\n' => {
-                open = false;
-                rest = after;
-            }
-            b'\r' => rest = after,
-            0x20.. => {
-                open = true;
-                rest = after;
-            }
-            _ => rest = after,
-        }
-    }
-    open
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Dialect, around_abandoned_line, ends_open, without_drawing};
-
-    #[test]
-    fn a_drawn_empty_line_is_nothing_and_a_notice_stays() {
-        let table: [(&[u8], &[u8]); 6] = [
-            (b" \r", b""),
-            (b"\x1b[?2004h\r", b""),
-            (b"\r\r\n[1]  + done       sleep 1\r\n \r", b"[1]  + done       sleep 1\r\n"),
-            (b"\r\nfish: Job 1, 'sleep 1 &' has ended\r\n\r", b"fish: Job 1, 'sleep 1 &' has ended\r\n"),
-            (b"  indented\r\n", b"  indented\r\n"),
-            (b"", b""),
-        ];
-        for (drawn, left) in table {
-            assert_eq!(without_drawing(drawn, Dialect::Zsh), left, "{}", String::from_utf8_lossy(drawn));
-            assert_eq!(without_drawing(drawn, Dialect::Bash), drawn);
-        }
-        for (drawn, left) in
-            [(&b"\r\x1b[K\r\r\n"[..], &b""[..]), (b"\r\x1b[K\rjob\r\n", b"\r\x1b[K\rjob\r\n"), (b"\r\n", b"\r\n")]
-        {
-            assert_eq!(without_drawing(drawn, Dialect::Bash), left, "{}", String::from_utf8_lossy(drawn));
-        }
-    }
-
-    #[test]
-    fn fish_s_mark_of_an_open_line_is_cut_out() {
-        let mark = "hook\r\n\x1b[2m⏎\x1b(B\x1b[m     \r⏎ \r\x1b[K".as_bytes();
-        assert_eq!(around_abandoned_line(mark), (&b"hook\r\n"[..], &b""[..]));
-        assert_eq!(around_abandoned_line(b"plain\r\n"), (&b"plain\r\n"[..], &b""[..]));
-    }
-
-    #[test]
-    fn an_open_line_is_known_by_its_last_visible_byte() {
-        assert!(!ends_open(b"", false));
-        assert!(ends_open(b"abc", false));
-        assert!(!ends_open(b"abc\r\n", false));
-        assert!(!ends_open(b"abc\r\n\x1b[0m\x1b]0;title\x07", false));
-        assert!(ends_open(b"abc\n\x1b[1mx\x1b[0m", false));
-        assert!(ends_open(b"\x1b[0m", true));
     }
 }

@@ -6,6 +6,7 @@
 //! of that for a terminal without a shell. Knows nothing of routes, models or settings.
 
 pub mod capture;
+mod drawing;
 mod feed;
 mod flow;
 pub mod input;

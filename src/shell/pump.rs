@@ -162,6 +162,10 @@ pub struct Pump {
     pub(super) prompt_marked: bool,
     /// Whether that mark may still come, now that it was given up.
     pub(super) prompt_mark_late: bool,
+    /// Whether the shell prints the lines that it reads.
+    pub(super) verbose: bool,
+    /// Whether the shell reads lines without its line editor.
+    pub(super) plain: bool,
     /// Whether the last line's start was marked.
     pub(super) start_marked: bool,
     /// When to look whether the editor has overheard keys, and how many looks are left.
@@ -227,6 +231,8 @@ impl Pump {
             replaced: false,
             prompt_marked: true,
             prompt_mark_late: false,
+            verbose: false,
+            plain: false,
             start_marked: true,
             overheard_look: None,
             hand_over_look: None,
@@ -356,6 +362,7 @@ impl Pump {
         if self.scanner_deadline.is_some_and(|at| at <= now) {
             self.scanner_deadline = None;
             self.with_scanner(|scanner, sink| scanner.release(sink));
+            self.show_held();
             self.flush_output();
         }
         match self.phase {
@@ -457,6 +464,13 @@ impl Pump {
 
     fn hand_over(&mut self, command: Command) {
         match command {
+            Command::Submit { line, .. } if self.plain => {
+                // No private key works there, so the nonce stays; and anything may happen to the names.
+                self.want_names = true;
+                self.line_sent(line.clone());
+                self.type_plain_line(&line);
+            }
+            Command::Complete { .. } | Command::DrawPrompt { .. } if self.plain => {}
             Command::Submit { id, nonce, line, want_names } => {
                 self.want_names |= want_names;
                 let record =
@@ -562,7 +576,7 @@ impl Pump {
             self.scanner.expect_nonce(&nonce);
         }
         self.with_scanner(|scanner, sink| scanner.feed(bytes, sink));
-        self.scanner_deadline = self.scanner.holds().then(|| Instant::now() + HELD_OUTPUT);
+        self.scanner_deadline = (self.scanner.holds() || self.holds_line()).then(|| Instant::now() + HELD_OUTPUT);
         self.flush_output();
     }
 
@@ -622,6 +636,7 @@ impl Pump {
                 self.tell(Event::Names(Box::new(names), path));
             }
             b"prompt" => self.tell(Event::Prompt(String::from_utf8_lossy(body).into_owned())),
+            b"edit" => self.tell(Event::Edit(String::from_utf8_lossy(body).into_owned())),
             b"complete" => {
                 let text = String::from_utf8_lossy(body);
                 let mut lines = text.lines();

@@ -29,6 +29,10 @@ pub enum Mark {
     Reading {
         /// As with `P`, for when both hooks are gone.
         status: Option<i32>,
+        /// Whether the shell prints the lines that it reads (`set -v`).
+        verbose: bool,
+        /// Whether it reads without its line editor (bash after `set +o emacs`).
+        plain: bool,
     },
     /// `C`: a command is about to run; its output starts here.
     Started,
@@ -42,7 +46,10 @@ pub enum Mark {
         cwd: Option<PathBuf>,
     },
     /// `F`: the shell wants more lines.
-    Incomplete,
+    Incomplete {
+        /// It has left the line by itself, and reads a new one.
+        left: bool,
+    },
 }
 
 /// A piece of the output, in order.
@@ -203,12 +210,17 @@ fn fits(seen: &[u8], nonce: &[u8]) -> Fit {
 
 fn parse_body(body: &[u8], nonce_bytes: usize) -> Option<Mark> {
     let number = |field: &[u8]| std::str::from_utf8(field).ok()?.parse().ok();
-    let last = || number(body.get(2 + nonce_bytes + 1..)?);
+    let rest = body.get(2 + nonce_bytes + 1..);
+    let mut fields = rest.unwrap_or_default().split(|byte| *byte == b';');
+    let status = fields.next().and_then(number);
     match body[0] {
-        b'P' => Some(Mark::Prompt { status: last() }),
-        b'B' => Some(Mark::Reading { status: last() }),
+        b'P' => Some(Mark::Prompt { status }),
+        b'B' => {
+            let verbose = fields.next().is_some_and(|flags| flags.contains(&b'v'));
+            Some(Mark::Reading { status, verbose, plain: fields.next().is_some() })
+        }
         b'C' => Some(Mark::Started),
-        b'F' => Some(Mark::Incomplete),
+        b'F' => Some(Mark::Incomplete { left: rest == Some(b"left".as_slice()) }),
         b'D' => {
             let fields = body.get(2 + nonce_bytes + 1..)?;
             let mut fields = fields.splitn(4, |byte| *byte == b';');
@@ -337,7 +349,7 @@ mod tests {
             Got::Mark(Mark::Done { status: 130, environment: "venv".into(), cwd: Some("/tmp/a b".into()) }),
             Got::Text("tail".into()),
             Got::Mark(Mark::Prompt { status: Some(3) }),
-            Got::Mark(Mark::Reading { status: None }),
+            Got::Mark(Mark::Reading { status: None, verbose: false, plain: false }),
             Got::Text("\x1b]633;".into()),
         ]
     }
@@ -345,6 +357,17 @@ mod tests {
     #[test]
     fn markers_are_taken_out_and_the_rest_stays() {
         assert_eq!(run(&[SAMPLE]), sample_expected());
+    }
+
+    #[test]
+    fn the_shells_options_say_how_it_reads() {
+        let reading = |verbose, plain| vec![Got::Mark(Mark::Reading { status: Some(0), verbose, plain })];
+        for (options, verbose, plain) in
+            [("himvBHs", true, false), ("himBHs;plain", false, true), ("himBHs", false, false)]
+        {
+            let mark = format!("\x1b]633;B;abc123;0;{options}\x07");
+            assert_eq!(run(&[mark.as_bytes()]), reading(verbose, plain), "{options}");
+        }
     }
 
     #[test]

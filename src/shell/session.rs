@@ -55,6 +55,8 @@ pub enum Event {
     Names(Box<Names>, std::ffi::OsString),
     /// The shell's own prompt, rendered.
     Prompt(String),
+    /// Text that the shell's line editor would begin with (`print -z` of zsh).
+    Edit(String),
     /// The answer to [`Handle::nudge`]: whoever waits for events may look up.
     Nudged,
     /// Ctrl-C while a model answers.

@@ -16,6 +16,8 @@ const CHANGES: &[&str] = &[
     "set +m",
     "set +H",
     "set -o vi",
+    "set +o emacs +o vi",
+    "set -v",
     "set -o posix",
     "unset PROMPT_COMMAND",
     "PROMPT_COMMAND='true'",

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests open what they need; waiting is held by tidy")]
 
 mod agent;
+mod around;
 mod ask;
 mod asking;
 mod changes;

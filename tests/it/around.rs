@@ -1,0 +1,260 @@
+//! What surrounds the line in a live shell: traps, hooks, shell options, unknown terminals, lines that want more lines.
+
+use crate::pty::{Key, PROMPT, Session, Spawn};
+
+/// What a session prints between the Enter of a line and the next prompt.
+#[track_caller]
+fn printed(session: &Session, line: &str) -> String {
+    session.expect_prompt();
+    session.press(Key::Ctrl('l'));
+    session.expect("a cleared screen", |screen| {
+        screen.contents().trim_end().ends_with(PROMPT) && screen.contents().lines().count() == 1
+    });
+    session.type_text(line);
+    session.expect(&format!("`{line}` at the prompt"), |screen| crate::pty::cursor_line(screen).contains(line.trim()));
+    session.press(Key::Enter);
+    session.expect(&format!("a prompt after `{line}`"), |screen| {
+        screen.contents().lines().filter(|row| row.contains(PROMPT)).count() == 2
+            && crate::pty::left_of_cursor(screen).ends_with(PROMPT)
+    });
+    let text = session.screen_text();
+    let rows: Vec<&str> = text.lines().map(str::trim_end).collect();
+    rows[1..rows.len() - 1].join("\n")
+}
+
+/// A table of lines and what each prints, in one session with this start-up file.
+#[track_caller]
+fn prints(rc: &str, lines: &[(&str, &str)]) {
+    let session = Session::spawn(Spawn::reedclaw().file(".bashrc", &format!("PS1='{PROMPT} '\n{rc}\n")));
+    for (line, expected) in lines {
+        assert_eq!(printed(&session, line), *expected, "{line}, after {rc}");
+    }
+}
+
+#[test]
+fn an_err_trap_runs_once_for_each_failure() {
+    prints(
+        r#"trap 'echo "failed $? $LINENO $BASH_COMMAND"' ERR"#,
+        &[("false", "failed 1 1 false"), ("echo next", "next"), ("(exit 3)", "failed 3 3 ( exit 3 )")],
+    );
+}
+
+#[test]
+fn a_debug_trap_sees_the_users_commands_alone() {
+    prints(
+        r#"trap 'echo "before $? $BASH_COMMAND"' DEBUG"#,
+        &[("false", "before 0 false"), ("echo a b", "before 1 echo a b\na b")],
+    );
+    prints(
+        "",
+        &[
+            // The first line is the trap's own; a comment at its end must not swallow what is put around it.
+            (r#"trap 'echo "at $BASH_COMMAND"; count=$((count + 1)) # ' DEBUG; true"#, "at true"),
+            ("count=0", "at count=0"),
+            ("echo $count", "at echo $count\n1"),
+            ("true; echo $count", "at true\nat echo $count\n3"),
+            ("trap - DEBUG", "at trap - DEBUG"),
+            ("echo over", "over"),
+        ],
+    );
+}
+
+#[test]
+fn a_timer_of_traps_and_hooks_stands_still_at_the_prompt() {
+    let rc = "begin() { from=${from:-$SECONDS}; }; end() { unset from; }; trap begin DEBUG; PROMPT_COMMAND=end";
+    prints(rc, &[("true", ""), ("echo ${from+set}", "set"), ("(exit 2)", "")]);
+    let session = Session::spawn(Spawn::reedclaw().file(".bashrc", &format!("{rc}\ntrap 'kept=$from' EXIT\n")));
+    session.run("true");
+    session.run("declare -p from >at-start 2>&1; trap - DEBUG");
+    session.run("echo \"[${from-none}]\"");
+    session.expect_line("[none]");
+}
+
+/// The protocol of bash-preexec, in our own words: a DEBUG trap that calls `preexec` for the first command after a prompt,
+/// unless standard output is no terminal or the command is one of `PROMPT_COMMAND`, and hooks before and after the others.
+const PREEXEC: &str = r#"
+ready=
+seen() {
+  [[ -t 1 && -n $ready && -z ${COMP_LINE-}${READLINE_POINT-} ]] || return 0
+  ready=
+  local each
+  local IFS=$'\n;'
+  for each in ${PROMPT_COMMAND[*]}; do [[ $each != "$BASH_COMMAND" ]] || return 0; done
+  preexec "$BASH_COMMAND"
+}
+first() { status=$?; precmd; }
+last() { ready=on; }
+install() { PROMPT_COMMAND=("${PROMPT_COMMAND[@]/install}"); PROMPT_COMMAND=(first "${PROMPT_COMMAND[@]}" last); trap 'seen "$_"' DEBUG; first; last; }
+PROMPT_COMMAND=install
+preexec() { echo "[run $1]"; }
+precmd() { echo "[end $status]"; }
+"#;
+
+#[test]
+fn preexec_and_precmd_run_once_each_and_in_order() {
+    prints(
+        PREEXEC,
+        &[
+            ("cd /", "[run cd /]\n[end 0]"),
+            ("false", "[run false]\n[end 1]"),
+            ("echo hi", "[run echo hi]\nhi\n[end 0]"),
+            ("(exit 5)", "[end 5]"),
+            ("echo $?", "[run echo $?]\n5\n[end 0]"),
+        ],
+    );
+}
+
+#[test]
+fn options_of_the_shell_show_nothing_of_ours() {
+    prints(
+        "",
+        &[("set -k", ""), ("echo a=1 b", "b"), ("false", ""), ("echo $?", "1"), ("set +k", ""), ("echo on", "on")],
+    );
+    prints(
+        "",
+        &[
+            ("set -v", ""),
+            ("echo a", "echo a\na"),
+            ("false", "false"),
+            ("echo $?", "echo $?\n1"),
+            ("set +v", "set +v"),
+            ("echo b", "b"),
+        ],
+    );
+    prints("set -T; trap 'echo end' RETURN", &[("f() { true; }", ""), ("f", "end"), ("echo c", "c")]);
+}
+
+#[test]
+fn a_shell_without_its_line_editor_runs_lines_all_the_same() {
+    prints(
+        "",
+        &[
+            ("set +o emacs +o vi", ""),
+            ("(exit 3)", ""),
+            ("echo $?", "3"),
+            ("cat <<< \"a b\"", "a b"),
+            ("stty -a | grep -ow -- '-*echo'", "echo"),
+            ("set -o emacs", ""),
+            ("false", ""),
+            ("echo $?", "1"),
+        ],
+    );
+}
+
+#[test]
+fn an_unknown_terminal_shows_a_line_once() {
+    let unknown = Spawn::reedclaw().env("TERM", "xterm-of-nobody");
+    let session = Session::spawn(unknown);
+    assert_eq!(printed(&session, "echo hi"), "hi");
+    assert_eq!(printed(&session, "false"), "");
+    assert_eq!(printed(&session, "echo $? $TERM"), "1 xterm-of-nobody");
+    assert_eq!(printed(&session, "printf 'a\\n\\nb\\n'"), "a\n\nb");
+}
+
+#[test]
+fn modes_that_a_program_leaves_on_are_reset() {
+    let session = Session::spawn(Spawn::reedclaw());
+    for (left_on, reset) in
+        [("\\e[3;6r", "\x1b7\x1b[r\x1b8"), ("\\e[4h", "\x1b[4l"), ("\\e[?7l", "\x1b[?7h"), ("\\e[?6h", "\x1b[?6l")]
+    {
+        session.expect_prompt();
+        let from = session.raw().len();
+        session.line(&format!("printf '{left_on}'"));
+        session.expect_raw(reset.as_bytes(), from);
+    }
+}
+
+/// A session over another shell, with this start-up file.
+fn other(shell: &str, path: &str, rc: &str) -> Option<Session> {
+    if !crate::need::require(&[shell]) {
+        return None;
+    }
+    let program = crate::need::find(shell).expect("just found");
+    let config = format!("return {{ shell = {{ program = \"{}\" }} }}", program.display());
+    let session = Session::spawn(Spawn::reedclaw().file(".config/reedclaw/config.lua", &config).file(path, rc));
+    session.run("echo ready");
+    session.expect_line("ready");
+    Some(session)
+}
+
+/// Enters lines of one command, and checks that the screen shows them once.
+#[track_caller]
+fn enter_in_pieces(session: &Session, lines: &[&str]) {
+    session.expect_prompt();
+    session.press(Key::Ctrl('l'));
+    session.expect("a cleared screen", |screen| screen.contents().trim_end().lines().count() == 1);
+    for line in lines {
+        session.type_text(line);
+        session.expect(&format!("`{line}`"), |screen| crate::pty::cursor_line(screen).ends_with(line));
+        session.press(Key::Enter);
+    }
+}
+
+#[test]
+fn an_unfinished_line_of_zsh_goes_on_without_its_hooks() {
+    let rc = "precmd() { print \"[end $?]\" }\nHISTFILE=~/kept SAVEHIST=99 HISTSIZE=99\nsetopt incappendhistory\n";
+    let Some(session) = other("zsh", ".zshrc", rc) else { return };
+    session.run("false");
+    enter_in_pieces(&session, &["for i in 1; do", "echo \"was $?\"", "done"]);
+    session.expect_line("[end 0]");
+    session.expect_prompt();
+    let text = session.screen_text();
+    let rows: Vec<&str> = text.lines().map(str::trim_end).filter(|row| !row.is_empty()).collect();
+    assert_eq!(rows.len(), 6, "{text}");
+    assert!(rows[0].ends_with("1 ❯ for i in 1; do") && rows[3] == "was 1" && rows[4] == "[end 0]", "{text}");
+    let kept = std::fs::read_to_string(session.home().join("kept")).expect("the history");
+    assert!(kept.contains("for i in 1; do\\\necho \"was $?\"\\\ndone\n"), "{kept}");
+    assert_eq!(kept.matches("for i").count(), 1, "{kept}");
+}
+
+#[test]
+fn zsh_says_itself_which_lines_are_wrong() {
+    let Some(session) = other("zsh", ".zshrc", "alias each='for x in'\n") else { return };
+    for (line, answer) in [("echo )", "parse error near `)'"), ("fi", "parse error near `fi'")] {
+        session.run(line);
+        session.expect_text(answer);
+    }
+    for pieces in [
+        &["echo 'one", "two'"][..],
+        &["cat <<END", "one", "two", "END"],
+        &["each a b; do", "echo $x; done"],
+        &["echo one |", "cat"],
+        &["echo o\\", "ne"],
+    ] {
+        enter_in_pieces(&session, pieces);
+        session.expect_prompt();
+        session.expect("its output", |screen| {
+            screen.contents().lines().any(|row| ["one", "two", "a"].contains(&row.trim_end()))
+        });
+    }
+}
+
+#[test]
+fn print_z_of_zsh_puts_a_line_into_the_editor() {
+    let Some(session) = other("zsh", ".zshrc", "") else { return };
+    session.expect_prompt();
+    session.line("print -z echo pushed");
+    session.expect("the line to edit", |screen| crate::pty::cursor_line(screen).ends_with("❯ echo pushed"));
+    assert!(!session.screen_text().contains('⏎'));
+    session.line(" on");
+    session.expect_line("pushed on");
+}
+
+#[test]
+fn an_unfinished_line_of_fish_goes_on_without_its_hooks() {
+    let rc = "function told --on-event fish_prompt\necho \"[end $status]\"\nend\n";
+    let Some(session) = other("fish", ".config/fish/config.fish", rc) else { return };
+    session.run("false");
+    session.expect_line("[end 1]");
+    enter_in_pieces(&session, &["for i in 1", "echo \"was $status\"", "end"]);
+    session.expect_line("was 1");
+    session.expect_line("[end 0]");
+    assert!(!session.screen_text().contains('⏎'), "an open line is marked");
+}
+
+#[test]
+fn zsh_lists_no_option_of_its_bell_that_nobody_set() {
+    let Some(session) = other("zsh", ".zshrc", "") else { return };
+    session.run("setopt | grep -c -e beep -e histverify");
+    session.expect_line("0");
+}
