@@ -470,7 +470,7 @@ impl Pump {
                 self.line_sent(line.clone());
                 self.type_plain_line(&line);
             }
-            Command::Complete { .. } | Command::DrawPrompt { .. } if self.plain => {}
+            Command::Ask { .. } | Command::DrawPrompt { .. } if self.plain => {}
             Command::Submit { id, nonce, line, want_names } => {
                 self.want_names |= want_names;
                 let record =
