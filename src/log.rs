@@ -1,8 +1,8 @@
 //! The log: what happened, as events with a few plain fields, in a file of the state directory and, without a session, on
 //! standard error. It owns that file. It must not know who logs.
 //!
-//! What goes in is chosen by whoever calls: names, numbers, paths of our own. Never what a person or a model wrote, never
-//! arguments, contents or keys. Nothing is opened before the first event that counts, and nothing at all where [`init`]
+//! What goes in is chosen by whoever calls: names, numbers, paths of our own, and the message of an error, which may hold a
+//! line of a server's own words. Never what a person or a model wrote, never arguments, contents or keys. Nothing is opened before the first event that counts, and nothing at all where [`init`]
 //! wasn't called. A log that can't be written disturbs nobody.
 //!
 //! ```
@@ -65,7 +65,7 @@ pub struct Options {
     pub directory: Option<PathBuf>,
     /// Whether standard error is free for it.
     pub to_stderr: bool,
-    /// What `REEDCLAW_LOG` says: `json` for JSON lines on standard error.
+    /// What `REEDCLAW_LOG` says: `json` for JSON lines on standard error, from `info` on.
     pub form: Option<String>,
     /// What `REEDCLAW_LOG_LEVEL` says: the least that counts, or `off`. Without it the file has `info`, standard error
     /// `warn`.
@@ -119,12 +119,14 @@ impl Log {
     fn new(options: Options) -> Self {
         let Options { directory, to_stderr, form, level, clock } = options;
         let (least, is_off) = (level.as_deref().and_then(Level::of), level.as_deref() == Some("off"));
+        let is_json = form.as_deref() == Some("json");
         let or = |default| (!is_off).then(|| least.unwrap_or(default));
         Self {
             clock,
             file_level: or(Level::Info),
-            stderr_level: or(Level::Warn).filter(|_| to_stderr),
-            is_json: form.as_deref() == Some("json"),
+            // A reader of JSON wants what happened, not the warnings alone.
+            stderr_level: or(if is_json { Level::Info } else { Level::Warn }).filter(|_| to_stderr),
+            is_json,
             is_wanted: form.is_some() || level.is_some(),
             directory,
             file: Mutex::new(None),

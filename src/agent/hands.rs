@@ -9,10 +9,11 @@ use serde_json::{Map, Value};
 
 use super::keep::Around;
 use super::kept::{Keeper, Kept, Refused};
+use super::logged::Logged;
 use super::person::Person;
+use super::person::Timed;
 use crate::gate::{Approver, CHECK_TOOL, Call, Gate, Ticket, reasons};
 use crate::host::Root;
-use crate::log::{self, Level};
 use crate::model::{Cancel, Tool, ToolCall};
 use crate::proto::Event;
 use crate::proto::action::{Action, Decision, Risk};
@@ -145,19 +146,25 @@ impl Hands {
     ) -> Outcome {
         let started = Instant::now();
         self.has_only_looked = true;
-        let mut logged = Logged { tool: "?".to_owned(), conversation };
-        let mut outcome = self.carried_out(wish, conversation, cancel, person, &mut |event| {
+        // Ours, not the model's word for it.
+        let known = self.options.registry.specs().find(|spec| spec.name == wish.name);
+        let tool = known.map_or_else(|| "?".to_owned(), |spec| spec.name.clone());
+        let mut logged = Logged::new(tool, conversation);
+        let mut timed = Timed::new(person);
+        let mut outcome = self.carried_out(wish, conversation, cancel, &mut timed, &mut |event| {
             if let Event::Tool(event) = &event {
                 logged.step(event);
             }
             sink(event);
         });
+        // The time that a person took to answer isn't the tool's.
+        let duration = started.elapsed().saturating_sub(timed.waited);
         if cancel.is_cancelled() && !outcome.success && outcome.error.is_none() {
             outcome.error = Some(ToolError::new("stopped", "the user stopped it", ""));
         }
-        logged.done(&outcome, started.elapsed());
+        logged.done(&outcome, duration);
         let tell = |step| Event::Tool(Box::new(ToolEvent { id: wish.id.clone(), tool: wish.name.clone(), step }));
-        sink(tell(Step::Done { outcome: outcome.clone(), duration: started.elapsed() }));
+        sink(tell(Step::Done { outcome: outcome.clone(), duration }));
         outcome
     }
 
@@ -306,8 +313,17 @@ impl Hands {
         Ok(Judged { ticket: gate.judge(call, &cwd, can_ask), intent, refusal, left_out })
     }
 
-    /// What follows from the verdict; the person is asked where it says so.
+    /// What follows from the verdict; the person is asked where it says so. The log hears of it.
     pub(super) fn decided(&self, ticket: &Ticket, person: &mut dyn Person) -> Said {
+        let said = self.decide(ticket, person);
+        let call = ticket.call();
+        let logged = Logged::new(call.tool.clone(), call.conversation);
+        logged.arguments(&call.arguments);
+        logged.decided(ticket, &said, person.can_ask());
+        said
+    }
+
+    fn decide(&self, ticket: &Ticket, person: &mut dyn Person) -> Said {
         let verdict = ticket.verdict();
         let no = |why: &str| Said::Refused("no", why.to_owned());
         // Nobody is asked about what can't run whatever they say.
@@ -495,47 +511,6 @@ fn edited_paths(action: &Action) -> Vec<PathBuf> {
         Action::Write { path } | Action::Delete { path } => vec![path.into()],
         Action::Edit { writes, deletes } => writes.iter().chain(deletes).map(PathBuf::from).collect(),
         _ => Vec::new(),
-    }
-}
-
-/// What the log hears of a call: which tool and how it went, never what it was about.
-struct Logged {
-    /// Ours, not the model's word for it.
-    tool: String,
-    conversation: Option<i64>,
-}
-
-impl Logged {
-    fn step(&mut self, event: &ToolEvent) {
-        self.tool.clone_from(&event.tool);
-        match &event.step {
-            Step::Requested { .. } => self.note(Level::Info, "tool_requested", &[]),
-            Step::Approved => self.note(Level::Info, "tool_approved", &[]),
-            Step::Denied { .. } | Step::Done { .. } => {}
-        }
-    }
-
-    fn done(&self, outcome: &Outcome, duration: Duration) {
-        let of = |name: &str| outcome.metadata.get(name).cloned().unwrap_or_default();
-        let ms = ("ms", u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).into());
-        match &outcome.error {
-            Some(error) if error.code == "denied" => {
-                self.note(Level::Warn, "tool_denied", &[("risk", of("risk")), ("rule", of("rule")), ms]);
-            }
-            Some(error) => self.note(Level::Warn, "tool_failed", &[("code", error.code.into()), ms]),
-            None if outcome.success => self.note(Level::Info, "tool_completed", &[ms]),
-            None => self.note(Level::Warn, "tool_failed", &[ms]),
-        }
-        if let Some(receipt) = &outcome.receipt_id {
-            self.note(Level::Info, "receipt_written", &[("receipt", receipt.as_str().into())]);
-        }
-    }
-
-    fn note(&self, level: Level, name: &str, fields: &[(&str, Value)]) {
-        let mut all = vec![("tool", self.tool.as_str().into()), ("conversation", self.conversation.into())];
-        all.extend_from_slice(fields);
-        // Whoever shows events tells the person.
-        log::told(level, name, &all);
     }
 }
 

@@ -21,6 +21,7 @@ mod guard;
 mod hands;
 mod keep;
 mod kept;
+mod logged;
 mod person;
 mod purse;
 mod recorder;
@@ -557,7 +558,9 @@ fn close(
             sink(Event::Cancelled { text });
         }
         Err(Broken::Failed(failure)) => {
-            log::told(Level::Warn, "answer_failed", &[("kind", format!("{:?}", failure.kind).into())]);
+            let kind = format!("{:?}", failure.kind);
+            let fields = [("kind", kind.into()), ("message", failure.message.as_str().into())];
+            log::told(Level::Warn, "answer_failed", &fields);
             conversation.broke_off(kept);
             record.keep(sink, |it| it.finished(Ending::Failed(&failure)));
             sink(Event::Failed { text, failure });

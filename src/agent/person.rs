@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use crate::model::Crossing;
 use crate::proto::tool::{Answer, Fate, Outcome, Overdue, Question};
@@ -49,3 +50,53 @@ pub trait Person {
 pub struct Nobody;
 
 impl Person for Nobody {}
+
+/// A person, and how long they were asked.
+pub(super) struct Timed<'a> {
+    person: &'a mut dyn Person,
+    pub(super) waited: Duration,
+}
+
+impl<'a> Timed<'a> {
+    pub(super) fn new(person: &'a mut dyn Person) -> Self {
+        Self { person, waited: Duration::ZERO }
+    }
+
+    fn timed<T>(&mut self, ask: impl FnOnce(&mut dyn Person) -> T) -> T {
+        let began = Instant::now();
+        let said = ask(self.person);
+        self.waited += began.elapsed();
+        said
+    }
+}
+
+impl Person for Timed<'_> {
+    fn can_ask(&self) -> bool {
+        self.person.can_ask()
+    }
+
+    fn consent(&mut self, crossing: &Crossing) -> bool {
+        self.timed(|person| person.consent(crossing))
+    }
+
+    fn approve(&mut self, question: &Question) -> Answer {
+        self.timed(|person| person.approve(question))
+    }
+
+    fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
+        self.timed(|person| person.reply(question, choices))
+    }
+
+    // The command goes on meanwhile.
+    fn fate(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<Fate> {
+        self.person.fate(command, has_ended)
+    }
+
+    fn has_shell(&self) -> bool {
+        self.person.has_shell()
+    }
+
+    fn run_in_own_shell(&mut self, command: &str) -> Option<Outcome> {
+        self.person.run_in_own_shell(command)
+    }
+}

@@ -132,16 +132,16 @@ impl Turn<'_, '_, '_> {
 
     /// Gets a request ready to be sent: without secrets, and short enough.
     fn make_ready(&mut self, request: &mut Request, progress: &mut Progress) {
-        self.asked.secrets.hide_in(request);
-        if let Some(told) = self.asked.secrets.take_told() {
-            (self.asked.sink)(Event::Notice(told));
-        }
         let tokens = estimated(request);
         if let Some(counted) = progress.counted
             && self.shorter.is_due(counted, tokens)
             && let Some(before) = self.shorter.shorten(self.provider, counted, tokens, self.asked)
         {
             progress.question_at = replace_start(request, progress.question_at, before);
+        }
+        self.asked.secrets.hide_in(request);
+        if let Some(told) = self.asked.secrets.take_told() {
+            (self.asked.sink)(Event::Notice(told));
         }
         self.asked.holds_calls = !request.tools.is_empty();
     }

@@ -234,19 +234,30 @@ impl Runtime {
 }
 
 /// Lets the log begin: what the variables of the environment say of it, or `level` where it is given. `to_stderr` is false
-/// where a session draws there.
-pub fn start_log(env: &Env, to_stderr: bool, level: Option<&str>) {
+/// where a session draws there. Returns what of it is unknown, a sentence each.
+#[must_use]
+pub fn start_log(env: &Env, to_stderr: bool, level: Option<&str>) -> Vec<String> {
     let variable = |name: &str| {
         let value = env.get(std::ffi::OsStr::new(name)).and_then(|value| value.to_str());
         value.filter(|value| !value.is_empty()).map(str::to_owned)
     };
+    let level = level.map(str::to_owned).or_else(|| variable("REEDCLAW_LOG_LEVEL"));
+    let form = variable("REEDCLAW_LOG");
+    let mut unknown = Vec::new();
+    if let Some(word) = level.as_ref().filter(|word| *word != "off" && Level::of(word).is_none()) {
+        unknown.push(format!("the log level {word:?} isn't one of {}, off", Level::WORDS.join(", ")));
+    }
+    if let Some(word) = form.as_ref().filter(|word| *word != "json") {
+        unknown.push(format!("REEDCLAW_LOG is {word:?}; only json is known"));
+    }
     log::init(log::Options {
         directory: config::state_directory(env),
         to_stderr,
-        form: variable("REEDCLAW_LOG"),
-        level: level.map(str::to_owned).or_else(|| variable("REEDCLAW_LOG_LEVEL")),
+        form,
+        level,
         clock: Some(host::now_unix_ms),
     });
+    unknown
 }
 
 /// Whether colours are used.

@@ -197,6 +197,26 @@ pub enum Fault {
     },
 }
 
+impl Fault {
+    /// A word for its kind.
+    pub(super) fn word(&self) -> String {
+        format!("{self:?}").chars().take_while(|c| c.is_alphanumeric()).collect()
+    }
+
+    /// The status of HTTP that it came with, if one did.
+    pub(super) fn status(&self) -> Option<u16> {
+        match self {
+            Self::Unauthorized { status, .. }
+            | Self::Server { status, .. }
+            | Self::Rejected { status, .. }
+            | Self::Redirected { status, .. } => Some(*status),
+            Self::NotFound { .. } => Some(404),
+            Self::RateLimited { .. } => Some(429),
+            _ => None,
+        }
+    }
+}
+
 impl ModelError {
     /// Makes the error of a server.
     pub(super) fn of(endpoint: &Endpoint, fault: Fault) -> Self {

@@ -92,12 +92,10 @@ impl Provider for Reliable {
                 Ok(response) => return Ok(response),
                 Err(error) if watched.has_begun || !is_for_another(&error.fault) => return Err(error),
                 Err(error) => {
-                    let fault: String =
-                        format!("{:?}", error.fault).chars().take_while(|c| c.is_alphanumeric()).collect();
                     log::told(
                         Level::Warn,
                         "provider_failed",
-                        &[("provider", model.name().into()), ("fault", fault.into())],
+                        &[("provider", model.name().into()), ("fault", error.fault.word().into())],
                     );
                     last = Some((model, error));
                 }

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::cancel::Cancel;
 use super::count::Counter;
@@ -15,6 +15,7 @@ use super::stream::{Piece, start_without};
 use super::window;
 use super::wire::{self, Without};
 use crate::host;
+use crate::log::{self, Level};
 
 /// Longest single wait for a piece. Nothing is polled: a piece, the end, a time-out and a cancel all end the wait.
 const WAIT: Duration = Duration::from_secs(60 * 60);
@@ -163,7 +164,10 @@ impl Provider for Server {
         let request = limited.as_ref().unwrap_or(request);
         let (mut tries, mut has_begun) = (0, false);
         loop {
-            let fault = match self.once(&endpoint, request, sink, &mut has_begun) {
+            let began = Instant::now();
+            let end = self.once(&endpoint, request, sink, &mut has_begun);
+            note(&endpoint, request, &end, began.elapsed());
+            let fault = match end {
                 Ok(response) => return Ok(response),
                 Err(fault) => fault,
             };
@@ -191,6 +195,38 @@ impl Provider for Server {
     fn count(&self, what: Countable<'_>, cancel: &Cancel) -> Option<Count> {
         self.counter.count(&self.endpoint, what, cancel)
     }
+}
+
+/// Logs one request: its id, the model, its tokens, how it ended and how long it took.
+fn note(endpoint: &Endpoint, request: &Request, end: &Result<Response, Fault>, took: Duration) {
+    let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    let mut fields = vec![
+        ("request", format!("{:016x}", random()).into()),
+        ("model", endpoint.name.as_str().into()),
+        ("served_as", request.model.as_deref().unwrap_or(&endpoint.model).into()),
+        ("ms", ms.into()),
+    ];
+    let level = match end {
+        Ok(Response { usage: Some(usage), .. }) => {
+            let counted = [("tokens_in", usage.total_in().into()), ("tokens_out", usage.total_out().into())];
+            fields.extend([("status", 200.into())].into_iter().chain(counted));
+            Level::Info
+        }
+        Ok(response) => {
+            // The usual rule of thumb, where the server counts nothing.
+            let estimated = (request.length().0 / 4, response.text.chars().count() as u64 / 4);
+            fields.extend([("status", 200.into()), ("estimated_in", estimated.0.into())]);
+            fields.push(("estimated_out", estimated.1.into()));
+            Level::Info
+        }
+        Err(fault) => {
+            fields.extend([("estimated_in", (request.length().0 / 4).into()), ("kind", fault.word().into())]);
+            fields.extend(fault.status().map(|status| ("status", status.into())));
+            fields.push(("message", fault.to_string().into()));
+            if *fault == Fault::Cancelled { Level::Info } else { Level::Warn }
+        }
+    };
+    log::told(level, "model_request", &fields);
 }
 
 /// A random number: each hasher of the standard library begins with a new one.

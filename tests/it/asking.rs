@@ -51,6 +51,28 @@ fn a_key_between_other_keys_answers_nothing_and_the_row_says_so() {
     }
 }
 
+/// A command of a moment was shown as one of five seconds, because the person had read its question for so long.
+#[test]
+fn the_time_of_a_call_is_not_the_time_that_the_person_took() {
+    let home = home(&[rounds("please", &[touch()], "that was it")], ASKED_FIRST);
+    let session = asked(Face::Shell, home.path());
+    let began = std::time::Instant::now();
+    for _ in 0..2 {
+        session.send(b"x");
+        session.expect("a row without keys", |screen| !screen.contents().contains(KEYS));
+        session.expect_text(KEYS);
+    }
+    let waited = began.elapsed().as_millis();
+    assert!(waited > 1000, "the keys rest for 700 ms each");
+    session.send(b"y");
+    done(Face::Shell, &session);
+    let log = fs::read_to_string(home.path().join(".local/state/reedclaw/reedclaw.log")).expect("the log");
+    let events = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+    let completed: Vec<_> = events.filter(|event| event["event"] == "tool_completed").collect();
+    let took = completed[0]["ms"].as_u64().expect("a time");
+    assert!(u128::from(took) < waited, "{took} ms, of which the person took {waited}");
+}
+
 #[test]
 fn ctrl_c_counts_at_any_time() {
     let home = home(&[rounds("please", &[touch()], "that was it")], ASKED_FIRST);

@@ -118,7 +118,7 @@ fn a_script_that_is_none_is_told_with_its_line() {
     }
     let failure = Mock::unconnected().chat(&question("q"), &mut Ear::new(false)).expect_err("nobody").to_failure();
     assert_eq!(failure.message, "no model is set up yet");
-    assert!(failure.hint.contains("reedclaw onboard"), "{}", failure.hint);
+    assert!(failure.hint.contains(":onboard"), "{}", failure.hint);
 }
 
 #[test]
