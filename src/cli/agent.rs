@@ -18,6 +18,7 @@ use signal_hook::iterator::Signals;
 
 use super::chat::{has_terminal, next_question, unreadable};
 use super::command::{autonomy, set_autonomy};
+use super::exit;
 use super::person::AtTty;
 use super::wire::Line;
 use crate::agent::{Cancel, changed_line};
@@ -40,14 +41,6 @@ const SCHEMA_BYTES_MAX: usize = 1024 * 1024;
 /// Milliseconds without a byte on standard input after which the user is told what is waited for.
 const WAIT_TOLD_MS: u16 = 2_000;
 
-const ANSWERED: u8 = 0;
-const FAILED: u8 = 1;
-const USAGE: u8 = 2;
-const REFUSED: u8 = 3;
-const NO_PROVIDER: u8 = 4;
-const BUDGET: u8 = 5;
-const INTERRUPTED: u8 = 130;
-
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {
     let text = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
@@ -55,7 +48,7 @@ pub(super) fn definition() -> Command {
         .about("Asks a model one question: the answer on standard output, everything else on standard error; or a chat")
         .after_help(
             "What comes through a pipe or from a file on standard input is attached to the question. Exit status: 0 \
-             answered, 1 failed, 2 usage, 3 refused, 4 no provider, 5 budget, 130 interrupted.",
+             answered, 1 failed, 2 called wrongly, 3 refused, 4 no model, 5 budget, 130 interrupted.",
         )
         .arg(
             text("message", "MESSAGE")
@@ -122,8 +115,8 @@ pub(super) fn run(
         // Nothing was asked: what was given can't be used.
         Err(failure) => channel.failed(failure),
     };
-    let Ending::Exit(code) = ended else { return ExitCode::from(FAILED) };
-    ExitCode::from(channel.face().finish(u8::try_from(code).unwrap_or(FAILED)))
+    let Ending::Exit(code) = ended else { return ExitCode::from(exit::FAILED) };
+    ExitCode::from(channel.face().finish(u8::try_from(code).unwrap_or(exit::FAILED)))
 }
 
 /// Where it works and who answers, as far as that was said.
@@ -200,14 +193,14 @@ impl AtCli {
 
     /// Tells why nothing was asked.
     fn failed(&self, failure: Failure) -> Ending {
-        let code = if failure.kind == FailureKind::User { USAGE } else { exit_code(failure.kind) };
+        let code = exit::of(&failure);
         self.face().take(Event::Failed { text: String::new(), failure });
         Ending::Exit(i32::from(code))
     }
 
     /// Asks, and gives the exit status.
     fn ask(&self, runtime: &mut Runtime, question: &str, person: &mut AtTty) -> u8 {
-        self.face().code = FAILED;
+        self.face().code = exit::FAILED;
         runtime.answer(self, question, &self.cancel, person);
         self.face().code
     }
@@ -255,10 +248,10 @@ impl AtCli {
             self.cancel.rearm();
             self.ask(runtime, &question, &mut person);
             if self.face().broken.is_some() {
-                return Ok(FAILED);
+                return Ok(exit::FAILED);
             }
         }
-        Ok(ANSWERED)
+        Ok(exit::DONE)
     }
 }
 
@@ -325,7 +318,7 @@ impl Face {
             misfit: None,
             is_second_try: false,
             undo: "reedclaw undo".to_owned(),
-            code: FAILED,
+            code: exit::FAILED,
             drawing: Markdown::new(Options { width_columns: 0, color: false, markdown: false }),
             thinking: Thinking::default(),
             cancel,
@@ -354,9 +347,9 @@ impl Face {
             other => other,
         };
         match &event {
-            Event::Answered { .. } => self.code = ANSWERED,
-            Event::Cancelled { .. } => self.code = INTERRUPTED,
-            Event::Failed { failure, .. } => self.code = exit_code(failure.kind),
+            Event::Answered { .. } => self.code = exit::DONE,
+            Event::Cancelled { .. } => self.code = exit::INTERRUPTED,
+            Event::Failed { failure, .. } => self.code = exit::of_answer(failure.kind),
             _ => {}
         }
         self.take(event);
@@ -469,21 +462,12 @@ impl Face {
         match &self.broken {
             None => code,
             // The reader has gone, as `head` does: it knows why.
-            Some(error) if error.kind() == io::ErrorKind::BrokenPipe => FAILED,
+            Some(error) if error.kind() == io::ErrorKind::BrokenPipe => exit::FAILED,
             Some(error) => {
                 say(&format!("reedclaw: standard output can't be written: {error}"));
-                FAILED
+                exit::FAILED
             }
         }
-    }
-}
-
-fn exit_code(kind: FailureKind) -> u8 {
-    match kind {
-        FailureKind::NoModel => NO_PROVIDER,
-        FailureKind::Refused => REFUSED,
-        FailureKind::Budget => BUDGET,
-        FailureKind::User | FailureKind::Config | FailureKind::Unavailable | FailureKind::Internal => FAILED,
     }
 }
 
@@ -563,7 +547,7 @@ pub(super) fn watch_interrupts(cancel: &Cancel, terminal: Option<RawTerminal>) {
         for _ in signals.forever() {
             if cancel.is_cancelled() {
                 terminal.iter().for_each(RawTerminal::restore);
-                std::process::exit(i32::from(INTERRUPTED));
+                std::process::exit(i32::from(exit::INTERRUPTED));
             }
             cancel.cancel();
         }

@@ -9,6 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use nix::sys::termios::{FlushArg, tcflush};
 
 use super::command::{counted, report};
+use super::exit;
 use crate::app::{self, ListedHere, Request, Runtime};
 use crate::host;
 use crate::proto::{Failure, FailureKind};
@@ -16,10 +17,6 @@ use crate::render::text::{escape_visible, table};
 
 /// Columns of the list where the terminal doesn't say.
 const COLUMNS: usize = 100;
-const DONE: u8 = 0;
-const FAILED: u8 = 1;
-const USAGE: u8 = 2;
-
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {
     let workspace = || {
@@ -61,11 +58,11 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
         Some(("remove", matches)) => remove(matches, config),
         Some(("export", matches)) => export(matches, config),
         Some(("import", matches)) => import(matches, config),
-        _ => Ok(USAGE),
+        _ => Ok(exit::USAGE),
     };
     ExitCode::from(done.unwrap_or_else(|failure| {
         report(&failure);
-        FAILED
+        exit::of(&failure)
     }))
 }
 
@@ -84,7 +81,7 @@ fn list(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     let allowed = app::allowed_commands(&runtime.env, &workspace)?;
     if allowed.rules().is_empty() {
         eprintln!("reedclaw: nothing is allowed for good in {}", escape_visible(&workspace.display().to_string()));
-        return Ok(DONE);
+        return Ok(exit::DONE);
     }
     let escaped = |row: Vec<String>| row.iter().map(|cell| escape_visible(cell)).collect();
     let rows: Vec<Vec<String>> = app::allowed_rows(allowed.rules()).into_iter().map(escaped).collect();
@@ -92,7 +89,7 @@ fn list(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     let mut out = io::stdout().lock();
     // A reader that has seen enough is no failure.
     let _ = out.write_all(table(&rows, columns).as_bytes()).and_then(|()| out.flush());
-    Ok(DONE)
+    Ok(exit::DONE)
 }
 
 fn remove(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
@@ -107,7 +104,7 @@ fn remove(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
         }),
         count => {
             println!("{} taken back", counted(count, "command"));
-            Ok(DONE)
+            Ok(exit::DONE)
         }
     }
 }
@@ -120,7 +117,7 @@ fn export(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
     app::export_allowed(&allowed, &path)
         .map_err(|error| unavailable(format!("{place} can't be written: {error}"), "name a new file"))?;
     println!("{} in {place}", counted(allowed.rules().len(), "command"));
-    Ok(DONE)
+    Ok(exit::DONE)
 }
 
 /// Shows what of a list may be allowed here and what not, asks, and adds the first.
@@ -149,18 +146,18 @@ fn import(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
     }
     if fits.is_empty() {
         println!("nothing to add in {}", escape_visible(&root.display().to_string()));
-        return Ok(if refused > 0 { FAILED } else { DONE });
+        return Ok(if refused > 0 { exit::FAILED } else { exit::DONE });
     }
     let told =
         format!("{} for good in {}", counted(fits.len(), "command"), escape_visible(&root.display().to_string()));
     if !matches.get_flag("yes") && !is_wanted(&told) {
-        return Ok(USAGE);
+        return Ok(exit::USAGE);
     }
     for (command, cwd) in &fits {
         gate.allow(command, cwd).map_err(|why| unavailable(format!("{}: {why}", escape_visible(command)), ""))?;
     }
     println!("allowed: {told}");
-    Ok(if refused > 0 { FAILED } else { DONE })
+    Ok(if refused > 0 { exit::FAILED } else { exit::DONE })
 }
 
 fn is_wanted(told: &str) -> bool {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Arg, ArgMatches, Command};
 
 use super::command::report;
+use super::exit;
 use crate::app::{self, Jails, Request, Runtime};
 use crate::host;
 use crate::project::{self, Surroundings};
@@ -32,10 +33,7 @@ pub(super) fn definition() -> Command {
 pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathBuf>) -> ExitCode {
     match print(matches.get_one::<PathBuf>("path").cloned().or(path), config) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            report(&failure);
-            ExitCode::FAILURE
-        }
+        Err(failure) => exit::failed(&failure),
     }
 }
 

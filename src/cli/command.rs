@@ -1,5 +1,6 @@
 //! The subcommands and flags, as clap knows them, and what each does.
 
+use crate::render::sanitise;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
+use super::exit;
 use super::import;
 use crate::app::{self, Runtime};
 use crate::host;
@@ -123,11 +125,13 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         }
     };
     end_where_nobody_reads();
-    app::start_log(&host::environment(), true, matches.get_one::<String>("log-level").map(String::as_str));
+    let level = matches.get_one::<String>("log-level").map(String::as_str);
+    for unknown in app::start_log(&host::environment(), true, level) {
+        eprintln!("reedclaw: {}", sanitise(&unknown));
+    }
     let (path, model) = (matches.get_one::<PathBuf>("path").cloned(), matches.get_one::<String>("model").cloned());
     if let Some(failure) = out_of_place(matches.subcommand_name(), path.is_some(), model.is_some()) {
-        report(&failure);
-        return ExitCode::from(2);
+        return exit::failed(&failure);
     }
     match matches.subcommand() {
         Some(("route", matches)) => super::route::run(matches),
@@ -136,7 +140,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
                 matches.get_one::<String>("shell").map(String::as_str),
                 matches.get_one::<PathBuf>("file").map(PathBuf::as_path),
             )),
-            _ => ExitCode::from(2),
+            _ => ExitCode::from(exit::USAGE),
         },
         Some(("agent", inner)) => super::agent::run(inner, config_of(&matches), path, model),
         Some(("card", inner)) => super::card::run(inner, config_of(&matches), path),
@@ -177,10 +181,7 @@ fn out_of_place(subcommand: Option<&str>, path: bool, model: bool) -> Option<Fai
 fn finish(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            report(&failure);
-            ExitCode::FAILURE
-        }
+        Err(failure) => exit::failed(&failure),
     }
 }
 

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::command::{counted, report};
+use super::command::counted;
+use super::exit;
 use crate::config::{self, Effective, Env, Layers, LoadRequest, Loaded, Look, Problem, Trust, Verdict};
 use crate::host;
 use crate::proto::Failure;
@@ -49,17 +50,14 @@ pub(super) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> ExitCode {
         }
         Some(("show", matches)) => with_config(&request, |loaded| show(&loaded, &request, matches.get_flag("origin"))),
         Some(("path", _)) => path(&request),
-        _ => ExitCode::from(2),
+        _ => ExitCode::from(exit::USAGE),
     }
 }
 
 fn with_config(request: &LoadRequest, act: impl FnOnce(Loaded) -> ExitCode) -> ExitCode {
     match config::load(request) {
         Ok(loaded) => act(loaded),
-        Err(error) => {
-            report(&Failure::from(error));
-            ExitCode::FAILURE
-        }
+        Err(error) => exit::failed(&Failure::from(error)),
     }
 }
 
@@ -88,7 +86,7 @@ fn validate(loaded: &Loaded, request: &LoadRequest) -> ExitCode {
         (wrong, 0) => println!("{}", counted(wrong, "problem")),
         (wrong, warnings) => println!("{}, {}", counted(wrong, "problem"), counted(warnings, "warning")),
     }
-    if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::from(exit::FAILED) }
 }
 
 /// Own meta commands that ReedClaw's stand in front of.
@@ -130,7 +128,7 @@ fn path(request: &LoadRequest) -> ExitCode {
         }
         None => {
             eprintln!("reedclaw: no HOME says where a config would be");
-            ExitCode::FAILURE
+            ExitCode::from(exit::FAILED)
         }
     }
 }

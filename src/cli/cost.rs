@@ -9,6 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde::Serialize;
 
 use super::command::report;
+use super::exit;
 use crate::app::{Request, Runtime, spent_rows};
 use crate::host;
 use crate::proto::Failure;
@@ -32,10 +33,7 @@ pub(super) fn definition() -> Command {
 pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
     match act(matches.get_flag("json"), config) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            report(&failure);
-            ExitCode::FAILURE
-        }
+        Err(failure) => exit::failed(&failure),
     }
 }
 

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use super::command::{counted, report};
+use super::command::counted;
+use super::exit;
 use super::{checkup, estop, receipt};
 use crate::app;
 use crate::config::{self, LoadRequest};
@@ -42,10 +43,7 @@ pub(super) fn definition() -> Command {
 pub(super) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> ExitCode {
     match act(matches, explicit) {
         Ok(is_well) => ExitCode::from(u8::from(!is_well)),
-        Err(failure) => {
-            report(&failure);
-            ExitCode::FAILURE
-        }
+        Err(failure) => exit::failed(&failure),
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use nix::sys::termios::{FlushArg, tcflush};
 
-use super::command::report;
+use super::exit;
 use crate::app;
 use crate::estop::Estop;
 use crate::host;
@@ -31,10 +31,7 @@ pub(super) fn definition() -> Command {
 pub(super) fn run(matches: &ArgMatches) -> ExitCode {
     match act(matches) {
         Ok(code) => code,
-        Err(failure) => {
-            report(&failure);
-            ExitCode::FAILURE
-        }
+        Err(failure) => exit::failed(&failure),
     }
 }
 
@@ -81,7 +78,7 @@ fn clear(estop: &Estop) -> Result<ExitCode, Failure> {
     let _ = io::stdin().lock().read_line(&mut answer);
     if answer.trim() != "yes" {
         eprintln!("nothing was changed");
-        return Ok(ExitCode::FAILURE);
+        return Ok(ExitCode::from(exit::FAILED));
     }
     estop.clear().map_err(|error| cannot(estop, "removed", &error))?;
     println!("{}", sanitise(&status(estop)));

@@ -1,5 +1,6 @@
 //! An interactive session from start to end: supervised, and a plain shell wherever ours can't be.
 
+use crate::render::sanitise;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -65,7 +66,9 @@ fn front_end(how: &Interactive, ignored: sys::Ignored) -> Ending {
 
 fn start(how: &Interactive, ignored: sys::Ignored) -> Result<Ending, String> {
     let text = |word: &Option<OsString>| word.as_ref().map(|word| word.to_string_lossy().into_owned());
-    app::start_log(&crate::host::environment(), false, text(&how.own.log_level).as_deref());
+    for unknown in app::start_log(&crate::host::environment(), false, text(&how.own.log_level).as_deref()) {
+        eprintln!("reedclaw: {}", sanitise(&unknown));
+    }
     let config = how.own.config.clone().map(PathBuf::from);
     let request = Request { config, model: text(&how.own.model), ..Request::default() };
     let mut runtime = Runtime::start(&request).map_err(|failure| one_line(&failure.message, &failure.hint))?;

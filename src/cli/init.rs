@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::Command;
 
 use super::command::report;
+use super::exit;
 use crate::app;
 use crate::config::{self, Env, LoadRequest};
 use crate::host;
@@ -28,10 +29,7 @@ pub(super) fn definition() -> Command {
 pub(super) fn run(explicit: Option<PathBuf>) -> ExitCode {
     match act(explicit) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            report(&failure);
-            ExitCode::FAILURE
-        }
+        Err(failure) => exit::failed(&failure),
     }
 }
 

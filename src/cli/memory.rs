@@ -8,6 +8,7 @@ use std::sync::{MutexGuard, PoisonError};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::command::{counted, report};
+use super::exit;
 use crate::app::{Request, Runtime};
 use crate::base::time::utc;
 use crate::proto::{Failure, FailureKind, Role};
@@ -73,10 +74,7 @@ pub(super) fn definition() -> Command {
 pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
     match act(matches, config) {
         Ok(code) => code,
-        Err(failure) => {
-            report(&failure);
-            ExitCode::FAILURE
-        }
+        Err(failure) => exit::failed(&failure),
     }
 }
 
@@ -106,7 +104,7 @@ fn act(matches: &ArgMatches, config: Option<PathBuf>) -> Result<ExitCode, Failur
             let on_output = if matches.get_flag("markdown") { Format::Markdown } else { Format::JsonLines };
             export_all(&store, file, on_output)
         }
-        _ => Ok(ExitCode::from(2)),
+        _ => Ok(ExitCode::from(exit::USAGE)),
     }
 }
 
@@ -125,7 +123,7 @@ pub(super) fn search(store: &mut Store, query: &str, limit: usize) -> Result<Exi
     let (memories, hits) = (store.find_memories(query)?, store.recall(query, limit)?);
     if memories.is_empty() && hits.is_empty() {
         eprintln!("reedclaw: nothing was found; word* finds beginnings");
-        return Ok(ExitCode::FAILURE);
+        return Ok(ExitCode::from(exit::FAILED));
     }
     let line = |id: i64, time: i64, kind: &str, text: &str| {
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -177,7 +175,7 @@ fn clear(store: &mut Store, is_sure: bool) -> Result<ExitCode, Failure> {
     let count = store.conversations(usize::MAX)?.len();
     let told = counted(count, "conversation");
     eprintln!("reedclaw: this would delete {told} for good\n  reedclaw memory clear --yes does it");
-    Ok(ExitCode::from(2))
+    Ok(ExitCode::from(exit::USAGE))
 }
 
 fn export_all(store: &Store, file: Option<&PathBuf>, on_output: Format) -> Result<ExitCode, Failure> {

@@ -14,6 +14,7 @@ mod desk;
 pub mod dispatch;
 mod doctor;
 mod estop;
+pub mod exit;
 mod front;
 mod import;
 mod init;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::command::report;
+use super::exit;
 use super::provider::{times, try_out};
 use crate::config::{self, Env};
 use crate::host;
@@ -149,10 +149,7 @@ pub(super) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> ExitCode {
         found.extend(remote_model(known, &env, &asks));
     }
     let result = finish(&found, &env, explicit, matches.get_flag("print"), &asks);
-    result.err().map_or(ExitCode::SUCCESS, |failure| {
-        report(&failure);
-        ExitCode::FAILURE
-    })
+    result.err().map_or(ExitCode::SUCCESS, |failure| exit::failed(&failure))
 }
 
 /// How questions to the person are answered.

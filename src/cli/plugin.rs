@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use clap::{Arg, ArgMatches, Command};
 use nix::sys::termios::{FlushArg, tcflush};
 
-use super::command::{counted, report};
+use super::command::counted;
+use super::exit;
 use crate::app;
 use crate::host;
 use crate::proto::{Failure, FailureKind};
@@ -56,10 +57,7 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            report(&failure);
-            ExitCode::FAILURE
-        }
+        Err(failure) => exit::failed(&failure),
     }
 }
 

@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 
-use super::command::{autonomy, autonomy_of, report};
+use super::command::{autonomy, autonomy_of};
+use super::exit;
 use super::wire::verdict_object;
 use crate::app::policy_rules;
 use crate::config::{self, Effective, LoadRequest, Look, Trust, Verdict};
@@ -62,12 +63,11 @@ pub(super) fn definition() -> Command {
 
 /// Carries it out; `explicit` is what `--config` named.
 pub(super) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> ExitCode {
-    let Some(("explain", matches)) = matches.subcommand() else { return ExitCode::from(2) };
+    let Some(("explain", matches)) = matches.subcommand() else { return ExitCode::from(exit::USAGE) };
     let (rules, is_of_disk) = match rules(matches, explicit) {
         Ok(found) => found,
         Err(failure) => {
-            report(&failure);
-            return ExitCode::FAILURE;
+            return exit::failed(&failure);
         }
     };
     let files: &dyn Files = if is_of_disk { &Disk } else { &NoFiles };
@@ -140,7 +140,7 @@ fn batch(context: &Context<'_>) -> ExitCode {
             Ok(line) => line,
             Err(error) => {
                 eprintln!("reedclaw: standard input can't be read: {error}");
-                return ExitCode::FAILURE;
+                return ExitCode::from(exit::FAILED);
             }
         };
         let answer = match command_of(&line) {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use clap::{Arg, ArgMatches, Command};
 
 use super::command::report;
+use super::exit;
 use crate::app;
 use crate::config::{self, Env, KeySource, LoadRequest, ModelSettings, Settings};
 use crate::host;
@@ -40,8 +41,7 @@ pub(super) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> ExitCode {
     let loaded = match config::load(&request) {
         Ok(loaded) => loaded,
         Err(error) => {
-            report(&Failure::from(error));
-            return ExitCode::FAILURE;
+            return exit::failed(&Failure::from(error));
         }
     };
     app::config_problems(&loaded.problems).iter().for_each(report);
@@ -49,15 +49,9 @@ pub(super) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> ExitCode {
         Some(("list", _)) => list(&loaded.settings, &request.env),
         Some(("test", inner)) => {
             let name = inner.get_one::<String>("name").map_or("", String::as_str);
-            match test(&loaded.settings, &request.env, name) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(failure) => {
-                    report(&failure);
-                    ExitCode::FAILURE
-                }
-            }
+            test(&loaded.settings, &request.env, name).map_or_else(|failure| exit::failed(&failure), ExitCode::from)
         }
-        _ => ExitCode::from(2),
+        _ => ExitCode::from(exit::USAGE),
     }
 }
 
@@ -106,7 +100,7 @@ fn key_words(model: &ModelSettings, env: &Env) -> String {
     }
 }
 
-fn test(settings: &Settings, env: &Env, name: &str) -> Result<(), Failure> {
+fn test(settings: &Settings, env: &Env, name: &str) -> Result<u8, Failure> {
     let models = models_of(settings, env);
     let by_alias = || settings.models.iter().find(|(_, model)| model.aliases.iter().any(|alias| alias == name));
     let found = models.get(name).or_else(|| models.get(by_alias()?.0));
@@ -120,7 +114,14 @@ fn test(settings: &Settings, env: &Env, name: &str) -> Result<(), Failure> {
     let can = model.capabilities();
     println!("{}: {} at {} ({})", sanitise(model.name()), can.kind, sanitise(&can.place), can.reach.words());
     println!("asked: {QUESTION}");
-    let trial = try_out(model.as_ref()).map_err(|error| error.to_failure())?;
+    let trial = match try_out(model.as_ref()) {
+        Ok(trial) => trial,
+        Err(error) => {
+            let failure = error.to_failure();
+            report(&failure);
+            return Ok(exit::of_answer(failure.kind));
+        }
+    };
     println!("answer: {}", sanitise(&shortened(&trial.response.text)));
     if trial.response.model != model.name() {
         println!("answered by: {}", sanitise(&trial.response.model));
@@ -129,7 +130,7 @@ fn test(settings: &Settings, env: &Env, name: &str) -> Result<(), Failure> {
     println!("tokens: {}", token_words(&trial.response));
     println!("can: {}", abilities(&can));
     println!("tools: {}", tool_words(model.as_ref()));
-    Ok(())
+    Ok(exit::DONE)
 }
 
 /// What came of a short question.

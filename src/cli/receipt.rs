@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 
-use super::command::{counted, report};
+use super::command::counted;
+use super::exit;
 use crate::app;
 use crate::config::{self, LoadRequest};
 use crate::host;
@@ -49,7 +50,7 @@ pub(super) fn definition() -> Command {
         )
         .subcommand(
             Command::new("verify")
-                .about("Checks every receipt; exits with 1 if one is broken, 2 at a torn end, 3 if the end is missing or can't be confirmed")
+                .about("Checks every receipt; exits with 1 if one is broken, 8 at a torn end, 9 if the end is missing or can't be confirmed")
                 .arg(head)
                 .arg(key)
                 .arg(json("Answers with one JSON object")),
@@ -65,11 +66,7 @@ pub(super) fn definition() -> Command {
 pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
     match act(matches, config) {
         Ok(code) => code,
-        Err(failure) => {
-            report(&failure);
-            // 1 to 3 say how the log is, which nobody knows then.
-            ExitCode::from(4)
-        }
+        Err(failure) => exit::failed(&failure),
     }
 }
 
@@ -119,7 +116,7 @@ fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<ExitCode, Fail
             }
             Ok(ExitCode::from(report.verdict.exit_code()))
         }
-        _ => Ok(ExitCode::from(2)),
+        _ => Ok(ExitCode::from(exit::USAGE)),
     }
 }
 

@@ -9,6 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::json;
 
 use super::backing;
+use super::exit;
 use crate::config::{HookContext, Hooks, LoadRequest, load};
 use crate::host;
 use crate::proto::{Failure, FailureKind, Names, Route, Verdict};
@@ -56,8 +57,7 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
     let known = match Known::find(path("names"), path("session")) {
         Ok(known) => known,
         Err(failure) => {
-            super::command::report(&failure);
-            return ExitCode::FAILURE;
+            return exit::failed(&failure);
         }
     };
     if matches.get_flag("batch") {
@@ -88,7 +88,7 @@ fn batch(known: &Known) -> ExitCode {
             Ok(line) => line,
             Err(error) => {
                 eprintln!("reedclaw: standard input can't be read: {error}");
-                return ExitCode::FAILURE;
+                return ExitCode::from(exit::FAILED);
             }
         };
         let verdict = known.decide(&unescaped(&String::from_utf8_lossy(&line)));
@@ -97,7 +97,7 @@ fn batch(known: &Known) -> ExitCode {
             return ExitCode::SUCCESS;
         }
     }
-    if output.flush().is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if output.flush().is_err() { ExitCode::from(exit::FAILED) } else { ExitCode::SUCCESS }
 }
 
 fn unescaped(line: &str) -> String {

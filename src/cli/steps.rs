@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::command::report;
+use super::exit;
 use crate::app::{self, Request, Runtime};
 use crate::host;
 use crate::proto::{Failure, FailureKind};
@@ -80,10 +81,7 @@ pub(super) fn steps_definition() -> Command {
 pub(super) fn run(name: &str, matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
     match carried_out(name, matches, config) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            report(&failure);
-            ExitCode::FAILURE
-        }
+        Err(failure) => exit::failed(&failure),
     }
 }
 

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::agent::watch_interrupts;
 use super::command::{autonomy, report, set_autonomy};
+use super::exit;
 use super::person::AtTty;
 use crate::agent::{Cancel, Person};
 use crate::app::{self, ChannelKind, Request, Runtime};
@@ -23,10 +24,6 @@ use crate::render::text::{escape_json, escape_visible, table};
 use crate::tools::{Launcher, Spec};
 
 /// Exit statuses of a call.
-const DONE: u8 = 0;
-const FAILED: u8 = 1;
-const USAGE: u8 = 2;
-const DENIED: u8 = 3;
 /// Bytes of an output that are given: nobody reads the rest later, so all of it comes.
 const OUTPUT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Columns of the list where the terminal doesn't say.
@@ -81,11 +78,11 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
     let done = match matches.subcommand() {
         Some(("list", matches)) => list(matches.get_flag("json"), config),
         Some(("run", matches)) => call(matches, config),
-        _ => Ok(USAGE),
+        _ => Ok(exit::USAGE),
     };
     ExitCode::from(done.unwrap_or_else(|failure| {
         report(&failure);
-        if matches!(failure.kind, FailureKind::User | FailureKind::Config) { USAGE } else { FAILED }
+        exit::of(&failure)
     }))
 }
 
@@ -127,7 +124,7 @@ fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
         table(&registry.specs().map(row).collect::<Vec<_>>(), columns)
     };
     put(&text)?;
-    Ok(DONE)
+    Ok(exit::DONE)
 }
 
 fn call(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
@@ -150,9 +147,9 @@ fn call(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     let outcome = hands.call(&wish, None, &cancel, &mut person, &mut |_| {});
     put(&for_output(&outcome.to_value()))?;
     Ok(match &outcome.error {
-        _ if outcome.success => DONE,
-        Some(error) if error.code == "denied" => DENIED,
-        _ => FAILED,
+        _ if outcome.success => exit::DONE,
+        Some(error) if error.code == "denied" => exit::REFUSED,
+        _ => exit::FAILED,
     })
 }
 

@@ -139,15 +139,15 @@ fn a_log_that_is_cut_at_any_byte_is_told_and_goes_on() {
         let code = verdict(&options).exit_code();
         let expected = match cut {
             _ if cut == whole.len() => 0,
-            _ if cut > last_line => 2,
-            _ => 3,
+            _ if cut > last_line => 8,
+            _ => 9,
         };
         assert_eq!(code, expected, "cut at {cut}: {:?}", verdict(&options));
         // What goes on after a cut says so, and the cut can still be told.
         if cut % 197 == 0 || cut == whole.len() || (cut > last_line && cut % 23 == 0) {
             write(&Log::open(options.clone()).unwrap(), 1);
             let report = verify(&options, &Check::default()).unwrap();
-            assert_eq!(report.verdict.exit_code(), if cut == whole.len() { 0 } else { 3 }, "{cut} {report:?}");
+            assert_eq!(report.verdict.exit_code(), if cut == whole.len() { 0 } else { 9 }, "{cut} {report:?}");
             let text = fs::read_to_string(&options.path).unwrap();
             assert_eq!(text.contains("recovery"), cut != whole.len(), "{cut}");
             let torn = &whole[..cut][memchr::memrchr(b'\n', &whole[..cut]).map_or(0, |at| at + 1)..];
@@ -171,7 +171,7 @@ fn an_older_copy_and_another_log_are_told() {
     let noted = verify(&options, &Check::default()).unwrap().head;
     assert_eq!(lines_of(&newer).len(), 10);
     fs::write(&options.path, &older).unwrap();
-    assert_eq!(verdict(&options).exit_code(), 3);
+    assert_eq!(verdict(&options).exit_code(), 9);
     // Without head file and anchors only who noted the head can tell.
     fs::remove_file(options.head_path()).unwrap();
     let anchors = fs::read(options.anchors_path()).unwrap();
@@ -180,19 +180,19 @@ fn an_older_copy_and_another_log_are_told() {
     assert!(matches!(&blind.verdict, Verdict::Unconfirmed { why } if why.contains("cut off")), "{blind:?}");
     assert_eq!(blind.missing, ["head", "anchors"]);
     let check = Check { expect_head: noted, ..Check::default() };
-    assert_eq!(verify(&options, &check).unwrap().verdict.exit_code(), 3);
+    assert_eq!(verify(&options, &check).unwrap().verdict.exit_code(), 9);
     // Another whole log in the place of this one.
     let elsewhere = tempfile::tempdir().unwrap();
     let forged = closed(&Options::new(elsewhere.path().join("r"), elsewhere.path().into()), 12);
     fs::write(options.anchors_path(), &anchors).unwrap();
     fs::write(&options.path, &forged).unwrap();
-    assert_eq!(verdict(&options).exit_code(), 3);
+    assert_eq!(verdict(&options).exit_code(), 9);
     fs::remove_file(&options.path).unwrap();
-    assert_eq!(verdict(&options).exit_code(), 3);
+    assert_eq!(verdict(&options).exit_code(), 9);
     // The same log with another end: the anchors know better.
     fs::write(&options.path, lines_of(&newer)[..3].concat()).unwrap();
     closed(&options, 20);
-    assert_eq!(verdict(&options).exit_code(), 3);
+    assert_eq!(verdict(&options).exit_code(), 9);
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn a_log_that_is_moved_away_while_it_is_open_goes_on_in_its_place() {
     assert!(text.contains("log-missing") && text.contains("had 6 receipts"), "{text}");
     drop(log);
     // Until the anchors are moved away too, somebody may miss the old log.
-    assert_eq!(verdict(&options).exit_code(), 3);
+    assert_eq!(verdict(&options).exit_code(), 9);
     fs::remove_file(options.anchors_path()).unwrap();
     assert_eq!(verify(&options, &Check::default()).unwrap().missing, ["anchors"]);
     // The next session makes them anew.
@@ -300,7 +300,7 @@ fn a_cut_log_without_head_and_anchors_is_not_called_whole_and_the_next_session_n
         fs::remove_file(path).unwrap();
     }
     let report = verify(&options, &Check::default()).unwrap();
-    assert_eq!((report.verdict.exit_code(), report.receipts), (3, 4), "{report:?}");
+    assert_eq!((report.verdict.exit_code(), report.receipts), (9, 4), "{report:?}");
     closed(&options, 1);
     let report = verify(&options, &Check::default()).unwrap();
     assert!(report.notes.iter().any(|note| note.contains("head-missing: the log has 4 receipts")), "{report:?}");

@@ -50,14 +50,14 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The exit code: 0 whole, 1 broken, 2 a torn end, 3 cut off or unconfirmed.
+    /// The exit status: 0 whole, 1 broken, 8 a torn end, 9 cut off or unconfirmed.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Whole => 0,
             Self::Broken { .. } => 1,
-            Self::Torn { .. } => 2,
-            Self::Cut { .. } | Self::Unconfirmed { .. } => 3,
+            Self::Torn { .. } => 8,
+            Self::Cut { .. } | Self::Unconfirmed { .. } => 9,
         }
     }
 }

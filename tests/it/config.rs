@@ -60,7 +60,7 @@ fn validate_lists_every_problem_with_its_line_and_fails() {
     fs::write(&good, "return { prompt = \"shell\" }").expect("a file");
     let output = run(home.path(), "", &["config", "validate", "good.lua"]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "no problems in ~/good.lua\n".into()));
-    assert_eq!(run(home.path(), "", &["config", "validate", "nope.lua"]).status.code(), Some(1));
+    assert_eq!(run(home.path(), "", &["config", "validate", "nope.lua"]).status.code(), Some(2));
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn without_a_terminal_it_is_set_and_not_cleared() {
     assert!(code == 0 && text.starts_with("tools are stopped by the emergency stop, since "), "{text}");
     assert!(estop(home.path()).check().is_err());
     let (code, text) = reedclaw(home.path(), &["estop", "--clear"]);
-    assert!(code == 1 && text.contains("only a person at a terminal"), "{text}");
+    assert!(code == 3 && text.contains("only a person at a terminal"), "{text}");
     assert_eq!(reedclaw(home.path(), &["estop", "--status"]).0, 1);
     assert!(reedclaw(home.path(), &["doctor"]).1.contains("tools are stopped"));
     let mut without_home = Command::new(program());

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use crate::need::TEST_PATH;
 use crate::pty::{Key, Session, Spawn, program};
+use crate::server::{Server, end_with, head, piece, refusal};
 
 /// A home with a model that plays a script, and a workspace with a file in it.
 fn home(answers: &[Value]) -> TempDir {
@@ -114,7 +115,7 @@ fn what_is_allowed_for_good_is_listed_taken_back_and_passed_on() {
     assert_eq!(value, wanted);
     assert_eq!(allow(&["export", "list.json"]).0, Some(1), "a file that is there stays");
     assert_eq!(allow(&["remove", "1"]).1, "1 command taken back\n");
-    assert_eq!(allow(&["remove", "7"]).0, Some(1));
+    assert_eq!(allow(&["remove", "7"]).0, Some(2));
     assert!(!allow(&["list"]).1.contains("true one"));
     let elsewhere = home.path().join("reedclaw-workspace");
     let (code, out, err) = allow(&["list", "--workspace", elsewhere.to_str().expect("text")]);
@@ -134,7 +135,7 @@ fn a_list_adds_nothing_that_is_asked_about_each_time_nor_leaves_the_project() {
     assert!(out.contains("nothing to add") && out.contains("its directory isn't in the project"), "{out}");
     assert_eq!(run(home.path(), &["allow", "list"]).1, "");
     std::fs::write(home.path().join("list.json"), "{\"allowedCommands\": [1]}").expect("no list");
-    assert_eq!(run(home.path(), &["allow", "import", "list.json"]).0, Some(1));
+    assert_eq!(run(home.path(), &["allow", "import", "list.json"]).0, Some(2));
 }
 
 #[test]
@@ -208,7 +209,7 @@ fn the_log_says_what_happened_and_nothing_that_was_said() {
     agent("write it");
     agent("odd one");
     let events = log_events(home.path());
-    let first: Vec<&str> = names(&events).into_iter().take(12).collect();
+    let first: Vec<&str> = names(&events).into_iter().take(14).collect();
     assert_eq!(
         first,
         [
@@ -219,6 +220,8 @@ fn the_log_says_what_happened_and_nothing_that_was_said() {
             "conversation_started",
             "provider_selected",
             "tool_requested",
+            "tool_arguments",
+            "tool_decided",
             "tool_completed",
             "receipt_written",
             "memory_persisted",
@@ -233,6 +236,14 @@ fn the_log_says_what_happened_and_nothing_that_was_said() {
         (&of("provider_selected")["provider"], &of("memory_persisted")["durable"]),
         (&json!("mine"), &json!(true))
     );
+    assert_eq!(of("tool_arguments")["bytes"], json!({"zone": 3}));
+    let decided = |tool: &str| {
+        let found = events.iter().find(|event| event["event"] == "tool_decided" && event["tool"] == tool);
+        let found = found.unwrap_or_else(|| panic!("no decision on {tool}"));
+        [&found["risk"], &found["decision"], &found["by"]].map(|field| field.as_str().expect("a word").to_owned())
+    };
+    assert_eq!(decided("time"), ["low", "run", "policy"]);
+    assert_eq!(decided("file_write"), ["medium", "deny", "policy"]);
     assert_eq!((&of("tool_denied")["tool"], &of("tool_denied")["level"]), (&json!("file_write"), &json!("warn")));
     assert_eq!((&of("tool_failed")["tool"], &of("tool_failed")["code"]), (&json!("?"), &json!("no-such-tool")));
     let whole = std::fs::read_to_string(home.path().join(".local/state/reedclaw/reedclaw.log")).expect("the log");
@@ -253,12 +264,90 @@ fn standard_error_has_the_log_as_it_was_asked_for() {
     assert!(!plain.contains("reedclaw: ") && plain.contains("[tool] denied"), "{plain}");
     let json = agent(&[("REEDCLAW_LOG", "json")]);
     let lines: Vec<&str> = json.lines().filter(|line| line.starts_with('{')).collect();
-    assert_eq!(lines.len(), 1, "{json}");
-    let value: Value = serde_json::from_str(lines[0]).expect("JSON");
-    assert_eq!((&value["event"], &value["level"]), (&json!("tool_denied"), &json!("warn")));
+    let events: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let denied = events.iter().find(|event| event["event"] == "tool_denied").expect("the denial");
+    assert_eq!(denied["level"], json!("warn"));
+    assert!(events.iter().any(|event| event["event"] == "startup"), "info is among it: {json}");
+    assert!(events.iter().all(|event| event["level"] != "debug"), "{json}");
+    let odd = agent(&[("REEDCLAW_LOG_LEVEL", "loud")]);
+    assert!(odd.contains("the log level \"loud\" isn't one of error, warn, info, debug, off"), "{odd}");
     let before = log_events(home.path()).len();
     assert!(!agent(&[("REEDCLAW_LOG_LEVEL", "off")]).contains("reedclaw: "));
     assert_eq!(log_events(home.path()).len(), before);
+}
+
+#[test]
+fn an_exit_status_means_the_same_in_every_subcommand() {
+    let home = TempDir::new().expect("a home");
+    let status = |args: &[&str]| seen(&command(home.path(), args).output().expect("it runs")).0;
+    // A config that can't be read.
+    for words in [
+        &["agent", "-m", "x"][..],
+        &["tool", "run", "time"],
+        &["receipt", "list"],
+        &["provider", "list"],
+        &["config", "show"],
+        &["cost"],
+        &["memory", "list"],
+        &["allow", "list"],
+        &["steps"],
+        &["card"],
+        &["policy", "explain", "ls"],
+        &["doctor"],
+    ] {
+        assert_eq!(status(&[&["--config", "/none.lua"], words].concat()), Some(2), "{words:?}");
+    }
+    // A name or an option that doesn't exist.
+    for words in [
+        &["receipt", "show", "zz"][..],
+        &["provider", "test", "zz"],
+        &["memory", "show", "99"],
+        &["agent", "-m", "x", "--conversation", "99"],
+        &["tool", "run", "time", "--workspace", "/nonexistent"],
+        &["tool", "run"],
+        &["cost", "--nonsense"],
+    ] {
+        assert_eq!(status(words), Some(2), "{words:?}");
+    }
+    // The answer is no.
+    for words in [&["memory", "search", "nosuchword"][..], &["tool", "run", "nosuchtool"]] {
+        assert_eq!(status(words), Some(1), "{words:?}");
+    }
+    assert_eq!(status(&["agent", "-m", "x"]), Some(4), "no model is set up");
+}
+
+#[test]
+fn each_request_to_a_server_is_logged_with_its_tokens_status_and_time() {
+    let server = Server::start();
+    server.reply(vec![head(), piece("ok"), end_with([30, 0, 5, 0])]);
+    server.reply(refusal("404 Not Found", "no such model here"));
+    let home = TempDir::new().expect("a home");
+    let folder = home.path().join(".config/reedclaw");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let config = format!("return {{models = {{mine = {{endpoint = '{}', model = 'tiny-1'}}}}}}", server.endpoint());
+    std::fs::write(folder.join("config.lua"), config).expect("a config");
+    for _ in 0..2 {
+        seen(&command(home.path(), &["agent", "-m", "question-words"]).output().expect("it runs"));
+    }
+    let events = log_events(home.path());
+    let requests: Vec<&Value> = events.iter().filter(|event| event["event"] == "model_request").collect();
+    assert_eq!(requests.len(), 2, "{events:?}");
+    let [answered, refused] = [requests[0], requests[1]];
+    let of = |event: &Value, names: [&str; 4]| names.map(|name| event[name].clone());
+    assert_eq!(
+        of(answered, ["model", "served_as", "status", "tokens_in"]),
+        [json!("mine"), json!("tiny-1"), json!(200), json!(30)]
+    );
+    assert!(answered["tokens_out"] == 5 && answered["ms"].is_u64(), "{answered}");
+    assert_ne!(answered["request"], refused["request"]);
+    assert_eq!(
+        of(refused, ["level", "kind", "status", "message"]),
+        [json!("warn"), json!("NotFound"), json!(404), json!("not found (HTTP 404): no such model here")]
+    );
+    let failed = events.iter().find(|event| event["event"] == "answer_failed").expect("the failure");
+    assert!(failed["message"].as_str().is_some_and(|text| text.contains("not found (HTTP 404)")), "{failed}");
+    let whole = std::fs::read_to_string(home.path().join(".local/state/reedclaw/reedclaw.log")).expect("the log");
+    assert!(!whole.contains("question-words"), "{whole}");
 }
 
 #[test]

@@ -204,7 +204,7 @@ fn verify_says_how_the_log_is_by_its_exit_code() {
     assert!(code == 0 && out.contains("4 receipts in") && out.contains("all hold"), "{code} {out}");
     let head = out.lines().find_map(|line| line.strip_prefix("head ")).expect("a head").to_owned();
     assert_eq!(verify(&["--expect-head", &head]).0, 0);
-    assert_eq!(verify(&["--expect-head", &head.replace(|_| true, "0")]).0, 3);
+    assert_eq!(verify(&["--expect-head", &head.replace(|_| true, "0")]).0, 9);
     let edited =
         whole.replacen("\"risk\":\"high\"", "\"risk\":\"low\"", 2).replacen("\"risk\":\"low\"", "\"risk\":\"high\"", 1);
     fs::write(&options.path, edited).expect("written");
@@ -216,19 +216,19 @@ fn verify_says_how_the_log_is_by_its_exit_code() {
     assert_eq!(reedclaw(home.path(), &["doctor"]).0, 1);
     fs::write(&options.path, &whole[..whole.len() - 9]).expect("written");
     let (code, out) = verify(&[]);
-    assert!(code == 2 && out.contains("not written to its end"), "{code} {out}");
+    assert!(code == 8 && out.contains("not written to its end"), "{code} {out}");
     let two: String = whole.split_inclusive('\n').take(2).collect();
     fs::write(&options.path, two).expect("written");
     let (code, out) = verify(&[]);
-    assert!(code == 3 && out.contains("it had 4 receipts and has 2"), "{code} {out}");
+    assert!(code == 9 && out.contains("it had 4 receipts and has 2"), "{code} {out}");
     for name in [".local/state/reedclaw/receipts.jsonl.head.json", ".local/state/reedclaw/receipts-anchors.jsonl"] {
         fs::remove_file(home.path().join(name)).expect("removed");
     }
     let (code, out) = verify(&[]);
-    assert!(code == 3 && out.contains("warning: ") && !out.contains("all hold"), "{code} {out}");
+    assert!(code == 9 && out.contains("warning: ") && !out.contains("all hold"), "{code} {out}");
     let (code, out) = verify(&["--json"]);
     let told: serde_json::Value = serde_json::from_str(&out).expect("JSON");
-    assert_eq!((code, &told["verdict"]), (3, &"unconfirmed".into()));
+    assert_eq!((code, &told["verdict"]), (9, &"unconfirmed".into()));
     assert_eq!(told["missing"], serde_json::json!(["head", "anchors"]));
 }
 

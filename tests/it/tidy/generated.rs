@@ -14,6 +14,7 @@ use std::process;
 
 use clap::{Arg, ArgAction, Command};
 use reedclaw::cli::command::definition;
+use reedclaw::cli::exit;
 use reedclaw::config;
 use reedclaw::repl::keys::KEYS;
 use reedclaw::repl::meta::{Group, METAS};
@@ -30,6 +31,7 @@ const PARTS: &[Part] = &[
     ("docs/cli.md", "options", options),
     ("docs/cli.md", "subcommands", subcommands),
     ("docs/cli.md", "schema keywords", schema_keywords),
+    ("docs/cli.md", "exit statuses", exit_statuses),
     ("docs/settings.md", "settings", config::settings_table),
     ("docs/settings.md", "hooks", config::hooks_tables),
     ("docs/settings.md", "limits", config::limits_table),
@@ -96,6 +98,14 @@ fn meta_commands() -> String {
             let _ = writeln!(text, "| `{}` | {} |", cell(usage.trim()), cell(meta.help));
         }
         text.push('\n');
+    }
+    text
+}
+
+fn exit_statuses() -> String {
+    let mut text = "| status | meaning |\n|---|---|\n".to_owned();
+    for (status, meaning) in exit::TABLE {
+        let _ = writeln!(text, "| {status} | {} |", cell(meaning));
     }
     text
 }

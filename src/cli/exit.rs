@@ -1,0 +1,91 @@
+//! Exit statuses: one meaning for each, whichever subcommand ends with it. The table is the documentation, too.
+
+use std::process::ExitCode;
+
+use super::command::report;
+use crate::proto::{Failure, FailureKind};
+
+/// Done.
+pub(super) const DONE: u8 = 0;
+/// Failed, or the answer is no.
+pub(super) const FAILED: u8 = 1;
+/// Called wrongly.
+pub(super) const USAGE: u8 = 2;
+/// Refused.
+pub(super) const REFUSED: u8 = 3;
+/// No model can answer.
+pub(super) const NO_MODEL: u8 = 4;
+/// A budget forbids it.
+pub(super) const BUDGET: u8 = 5;
+/// The receipts hold, but the last line is torn.
+pub(super) const TORN: u8 = 8;
+/// The receipts hold, but their end is missing or can't be confirmed.
+pub(super) const UNCONFIRMED: u8 = 9;
+/// Interrupted: 128 and the number of the signal.
+pub(super) const INTERRUPTED: u8 = 130;
+
+/// Every status with its meaning.
+pub const TABLE: [(u8, &str); 9] = [
+    (DONE, "done"),
+    (
+        FAILED,
+        "failed, or the answer is no: no answer came or none fits the schema, a tool failed, nothing was found, a check \
+         found something wrong, tools are stopped, a receipt is broken, standard output can't be written",
+    ),
+    (USAGE, "called wrongly: an option, name, number or file that doesn't exist, or a config that can't be read"),
+    (REFUSED, "refused: a rule, a person, the emergency stop, or nobody could be asked"),
+    (NO_MODEL, "no model is set up, or none is chosen"),
+    (BUDGET, "the request could exceed a budget"),
+    (TORN, "every receipt holds, but the last line is torn"),
+    (UNCONFIRMED, "every receipt holds, but the end of the log is missing or can't be confirmed"),
+    (INTERRUPTED, "interrupted"),
+];
+
+/// The status of a command that could not be carried out.
+pub(super) fn of(failure: &Failure) -> u8 {
+    match failure.kind {
+        FailureKind::User | FailureKind::Config => USAGE,
+        kind => of_answer(kind),
+    }
+}
+
+/// The status of a question that was not answered: a key that a server refuses, say, is no mistake of the call.
+pub(super) fn of_answer(kind: FailureKind) -> u8 {
+    match kind {
+        FailureKind::NoModel => NO_MODEL,
+        FailureKind::Refused => REFUSED,
+        FailureKind::Budget => BUDGET,
+        FailureKind::User | FailureKind::Config | FailureKind::Unavailable | FailureKind::Internal => FAILED,
+    }
+}
+
+/// Reports a failure and gives its status.
+pub(super) fn failed(failure: &Failure) -> ExitCode {
+    report(failure);
+    ExitCode::from(of(failure))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::receipts::Verdict;
+
+    #[test]
+    fn receipts_end_with_statuses_of_the_table() {
+        let verdicts = [
+            (Verdict::Whole, DONE),
+            (Verdict::Broken { receipt: 1, why: String::new() }, FAILED),
+            (Verdict::Torn { bytes: 1 }, TORN),
+            (Verdict::Cut { why: String::new() }, UNCONFIRMED),
+            (Verdict::Unconfirmed { why: String::new() }, UNCONFIRMED),
+        ];
+        for (verdict, status) in verdicts {
+            assert_eq!(verdict.exit_code(), status, "{verdict:?}");
+        }
+    }
+
+    #[test]
+    fn each_status_has_one_meaning() {
+        assert!(TABLE.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+}
