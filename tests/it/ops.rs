@@ -69,7 +69,8 @@ fn calls_are_kept_shown_exported_and_deleted_with_the_conversation() {
     assert_eq!(calls.len(), 2, "{exported}");
     assert_eq!((&calls[0]["tool"], &calls[0]["success"]), (&json!("time"), &json!(true)));
     assert_eq!((&calls[0]["arguments"]["zone"], &calls[0]["message"]), (&json!("UTC"), &json!(2)));
-    assert_eq!((&calls[1]["success"], &calls[1]["result"]["error"]["code"]), (&json!(false), &json!("denied")));
+    let result = calls[1]["result"].to_string();
+    assert!(calls[1]["success"] == false && result.contains("denied"), "{result}");
     let receipt = calls[1]["receipt"].as_str().expect("a receipt");
     assert_eq!(run(home.path(), &["receipt", "show", receipt]).0, Some(0));
     assert!(run(home.path(), &["doctor"]).1.contains("tool calls: 2"));

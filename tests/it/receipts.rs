@@ -291,7 +291,7 @@ fn receipts_are_listed_and_shown() {
     assert!(code == 0 && by_id.contains("http") && by_id.contains(&id));
     assert_eq!(reedclaw(home.path(), &["receipt", "show", "61"]).1, by_id);
     let (code, _, err) = reedclaw(home.path(), &["receipt", "show", "62"]);
-    assert!(code == 4 && err.contains("no receipt is called 62"), "{err}");
+    assert!(code == 2 && err.contains("no receipt is called 62"), "{err}");
     let (code, out, _) = reedclaw(home.path(), &["doctor"]);
     assert!(code == 0 && out.contains("receipts: 61 receipts in") && out.contains("unknown outcome: http"), "{out}");
     assert!(out.contains("tools may run"), "{out}");
