@@ -70,7 +70,7 @@ fn calls_are_kept_shown_exported_and_deleted_with_the_conversation() {
     assert_eq!((&calls[0]["tool"], &calls[0]["success"]), (&json!("time"), &json!(true)));
     assert_eq!((&calls[0]["arguments"]["zone"], &calls[0]["message"]), (&json!("UTC"), &json!(2)));
     let result = calls[1]["result"].to_string();
-    assert!(calls[1]["success"] == false && result.contains("denied"), "{result}");
+    assert!(calls[1]["success"] == false && result.contains("is in security.forbidden_paths"), "{result}");
     let receipt = calls[1]["receipt"].as_str().expect("a receipt");
     assert_eq!(run(home.path(), &["receipt", "show", receipt]).0, Some(0));
     assert!(run(home.path(), &["doctor"]).1.contains("tool calls: 2"));
