@@ -127,6 +127,8 @@ impl Keeper {
         let Some(steps) = &mut self.steps else { return };
         let made = match kept {
             Kept::Nothing => return,
+            // It changed nothing: what differs now is another session's.
+            Kept::Edit(_) if !outcome.success => return,
             Kept::Command(open) => steps.after(open),
             Kept::Edit(before) => steps.after_edit(before),
         };

@@ -94,8 +94,8 @@ impl Turn<'_, '_, '_> {
                 _ => Wanted::Nothing,
             };
             match wanted {
-                Wanted::Calls(..) => self.asked.drop_held(),
-                _ => self.asked.release(),
+                Wanted::Nothing => self.asked.release(),
+                Wanted::Calls(..) | Wanted::Again(_) => self.asked.drop_held(),
             }
             self.asked.settle(&end);
             let response = match end {

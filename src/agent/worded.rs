@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::proto::tool::{Outcome, ToolError};
 
 /// Facts that the output or the error already tells, or that only machines and receipts need.
-const UNSAID: [&str; 31] = [
+const UNSAID: [&str; 32] = [
     "bytes",
     "by",
     "canApply",
@@ -22,6 +22,7 @@ const UNSAID: [&str; 31] = [
     "exitCode",
     "files",
     "files_changed",
+    "ignored",
     "is_all",
     "job",
     "lines",

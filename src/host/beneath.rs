@@ -52,6 +52,9 @@ pub enum PathError {
     /// `~name`, which only a shell understands.
     #[error("~NAME isn't expanded; give the whole path")]
     Tilde,
+    /// `$NAME` or `${NAME}`, which only a shell understands.
+    #[error("variables aren't expanded in a path; write the path itself, ~/ for the home")]
+    Variable,
     /// It leads out of the directory, by itself or by a link.
     #[error("it leads out of the workspace")]
     Outside,
@@ -177,6 +180,9 @@ impl Root {
         if path.contains('\0') {
             return Err(PathError::Nul);
         }
+        if self.is_variable(path) {
+            return Err(PathError::Variable);
+        }
         // `x/.` is the directory `x`, as `x/` is; `components` would lose the dot.
         let path = if path.ends_with("/.") { &path[..path.len() - 1] } else { path };
         let expanded = match path.strip_prefix('~') {
@@ -206,10 +212,33 @@ impl Root {
                 return Ok(if is_directory { rest.join("") } else { rest.to_owned() });
             }
             match parts.next() {
-                Some(Component::ParentDir) | None => return Err(PathError::Outside),
+                Some(Component::ParentDir) => return Err(PathError::Outside),
+                None => return self.by_another_name(&expanded),
                 Some(part) => prefix.push(part),
             }
         }
+    }
+
+    /// The part of an absolute path that leads beneath through a link from elsewhere.
+    fn by_another_name(&self, path: &Path) -> Result<PathBuf, PathError> {
+        let there = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
+        let (above, real) = there.ok_or(PathError::Outside)?;
+        let rest = path.strip_prefix(above).map_err(|_| PathError::Outside)?;
+        if rest.components().any(|part| !matches!(part, Component::Normal(_))) {
+            return Err(PathError::Outside);
+        }
+        let beneath = real.strip_prefix(&self.path).map_err(|_| PathError::Outside)?;
+        let beneath: PathBuf = beneath.components().chain(rest.components()).collect();
+        Ok(if beneath.as_os_str().is_empty() { PathBuf::from(".") } else { beneath })
+    }
+
+    /// Whether a path begins with a variable that only a shell expands, and nothing has that name here.
+    fn is_variable(&self, path: &str) -> bool {
+        let Some(rest) = path.strip_prefix('$') else { return false };
+        let name = rest.split('/').next().unwrap_or_default();
+        let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+        (rest.starts_with('{') || is_name(name))
+            && self.path.join(path.split('/').next().unwrap_or_default()).symlink_metadata().is_err()
     }
 
     /// Reads a regular file of at most `bytes_max` bytes.

@@ -1,7 +1,9 @@
 //! `file_list`, `file_read` and `read_readme`: files of the workspace, each opened beneath its handle.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
+use ignore::WalkBuilder;
 use serde_json::{Value, json};
 
 use super::edit::{is_binary, shown};
@@ -95,6 +97,7 @@ impl Tool for List {
             Ok(entries) => entries,
             Err(error) => return path_error(path, &error).into(),
         };
+        let (entries, ignored) = not_ignored(entries, path, work.place.root);
         let line = |it: &DirEntry| match it.kind {
             EntryKind::Directory => format!("{}/", it.name),
             EntryKind::File => format!("{}  {} bytes", it.name, it.bytes),
@@ -105,11 +108,40 @@ impl Tool for List {
         if entries.len() > ENTRIES_MAX {
             lines.push(format!("[{} more]", entries.len() - ENTRIES_MAX));
         }
-        if entries.is_empty() {
+        if entries.is_empty() && ignored.is_empty() {
             lines.push("[it is empty]".to_owned());
         }
-        Outcome::of(lines.join("\n")).with("entries", entries.len())
+        if !ignored.is_empty() {
+            let names = ignored.iter().take(NAMES_MAX).cloned().collect::<Vec<_>>().join(", ");
+            let more = if ignored.len() > NAMES_MAX { ", …" } else { "" };
+            lines.push(format!("[{} ignored: {names}{more}]", ignored.len()));
+        }
+        let entries: Vec<Value> = entries.iter().take(ENTRIES_MAX).map(entry_of).collect();
+        Outcome::of(lines.join("\n")).with("entries", entries).with("ignored", ignored.len())
     }
+}
+
+/// An entry as machines read it.
+fn entry_of(entry: &DirEntry) -> Value {
+    let kind = match entry.kind {
+        EntryKind::Directory => "directory",
+        EntryKind::File => "file",
+        EntryKind::Link => "link",
+        EntryKind::Other => "other",
+    };
+    let size = (entry.kind == EntryKind::File).then_some(entry.bytes);
+    json!({"name": entry.name, "type": kind, "size": size})
+}
+
+/// The entries that no ignore file names, and the names of the others; git's own directory is one of those.
+fn not_ignored(entries: Vec<DirEntry>, path: &str, root: &Root) -> (Vec<DirEntry>, Vec<String>) {
+    let Ok(below) = root.look(path) else { return (entries, Vec::new()) };
+    let walk = WalkBuilder::new(root.path().join(below.0)).max_depth(Some(1)).hidden(false).build();
+    let names: BTreeSet<String> =
+        walk.flatten().filter(|it| it.depth() > 0).map(|it| it.file_name().to_string_lossy().into_owned()).collect();
+    let (shown, ignored): (Vec<DirEntry>, Vec<DirEntry>) =
+        entries.into_iter().partition(|it| names.contains(&it.name) && it.name != ".git");
+    (shown, ignored.into_iter().map(|it| it.name).collect())
 }
 
 fn directory(arguments: &Value) -> &str {
@@ -124,8 +156,7 @@ pub(super) struct Read(pub(super) Reads);
 
 impl Tool for Read {
     fn spec(&self) -> Spec {
-        let description = "Reads a text file, whole or some of its lines; also the whole of an output that was \
-                           shortened, by its name (output:NUMBER).";
+        let description = "Reads a text file, or some of its lines.";
         Spec {
             name: "file_read".into(),
             aliases: &["read_file"],
@@ -134,12 +165,10 @@ impl Tool for Read {
                 "type": "object",
                 "properties": {
                     "path": path_schema(""),
-                    "range": {
-                        "type": "string",
-                        "description": "lines such as 10-40, 10- or 10",
-                    },
-                    "start_line": {"type": "integer", "minimum": 1, "deprecated": true},
-                    "end_line": {"type": "integer", "minimum": 1, "deprecated": true},
+                    "start_line": {"type": "integer", "minimum": 1},
+                    "end_line": {"type": "integer", "minimum": 1},
+                    // Another form of the same: "10-40", or {"start": 10, "end": 40}.
+                    "range": {"type": ["string", "object"], "deprecated": true},
                 },
                 "required": ["path"],
                 "additionalProperties": false,
@@ -181,6 +210,20 @@ impl Tool for Read {
 /// The first line that is wanted, and the last one where that isn't the end.
 fn range(arguments: &Value) -> Result<(usize, Option<usize>), ToolError> {
     let (start, end) = (number(arguments, "start_line"), number(arguments, "end_line"));
+    if let Some(Value::Object(range)) = arguments.get("range") {
+        let line = |name: &str| match range.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => value
+                .as_u64()
+                .filter(|line| *line > 0)
+                .and_then(|line| usize::try_from(line).ok())
+                .map(Some)
+                .ok_or_else(|| {
+                    ToolError::new("bad-range", format!("{name} is no line"), "such as {\"start\": 10, \"end\": 40}")
+                }),
+        };
+        return Ok((line("start")?.unwrap_or(1), line("end")?));
+    }
     let range = text(arguments, "range");
     if range.is_empty() {
         return Ok((start.unwrap_or(1), end));

@@ -162,6 +162,29 @@ fn a_search_ends_where_there_is_too_much() {
 }
 
 #[test]
+fn a_directory_is_listed_without_what_is_ignored() {
+    let home = home();
+    let at = |name: &str| home.path().join("ws").join(name);
+    fs::create_dir_all(at(".git")).expect("a directory");
+    fs::create_dir_all(at("target/deep")).expect("a directory");
+    fs::write(at(".gitignore"), "target/\n*.log\n").expect("a file");
+    fs::write(at("x.log"), "x").expect("a file");
+    let (code, result) = call(home.path(), "list_root", &json!({}), &[]);
+    assert_eq!(code, Some(0), "{result}");
+    let entries = result["metadata"]["entries"].as_array().expect("entries");
+    let names: Vec<&str> = entries.iter().filter_map(|entry| entry["name"].as_str()).collect();
+    assert!(names.contains(&"src") && names.contains(&".gitignore"), "{names:?}");
+    assert!(!names.iter().any(|name| ["target", "x.log", ".git"].contains(name)), "{names:?}");
+    assert_eq!(entries[0]["type"], "directory");
+    let file = entries.iter().find(|entry| entry["name"] == ".gitignore").expect("a file");
+    assert_eq!((&file["type"], &file["size"]), (&json!("file"), &json!(14)));
+    let output = result["output"].as_str().expect("text");
+    assert!(output.ends_with("[4 ignored: .git, target, build.log, x.log]"), "{output}");
+    let (_, result) = call(home.path(), "file_list", &json!({"path": "target"}), &[]);
+    assert_eq!(result["output"], "deep/", "a directory that is named is listed");
+}
+
+#[test]
 fn lines_of_a_file_are_read_by_range() {
     let home = home();
     let app = fs::read_to_string(home.path().join("ws/src/app.rs")).expect("a file");
@@ -173,6 +196,9 @@ fn lines_of_a_file_are_read_by_range() {
         (json!({"range": "4"}), 4, 4),
         (json!({"range": "3-900"}), 3, 4),
         (json!({"start_line": 2, "end_line": 2}), 2, 2),
+        (json!({"range": {"start": 2, "end": 3}}), 2, 3),
+        (json!({"range": {"start": 3, "end": null}}), 3, 4),
+        (json!({"range": {}}), 1, 4),
     ] {
         let mut asked = arguments.clone();
         asked["path"] = json!("src/app.rs");
@@ -191,6 +217,8 @@ fn lines_of_a_file_are_read_by_range() {
     assert_eq!(result["error"]["message"], "src/app.rs has 4 lines; 20 to 30 is no range of them");
     let both = json!({"path": "src/app.rs", "range": "2", "end_line": 3});
     assert_eq!(call(home.path(), "file_read", &both, &[]).1["error"]["code"], "bad-range");
+    let wrong = json!({"path": "src/app.rs", "range": {"start": 0}});
+    assert_eq!(call(home.path(), "file_read", &wrong, &[]).1["error"]["code"], "bad-range");
     assert!(lines(home.path(), "list_root", &json!({})).0.contains(&"src/".to_owned()));
 }
 

@@ -25,6 +25,8 @@ const JOURNAL_BYTES_MAX: u64 = 32 * 1024 * 1024;
 const HEAD: &str = "reedclaw-edits 1";
 /// Last line of a journal that is whole.
 const END: &str = "end";
+/// Longest wait for another session's change: it takes some milliseconds, on a slow disk seconds.
+const WAIT: Duration = Duration::from_secs(10);
 /// Threads that wait for the disk at once; it takes many at a time in hardly more than the time of one.
 const SYNCING_THREADS: usize = 8;
 
@@ -64,13 +66,21 @@ pub struct Recovery {
 #[derive(Clone, Debug)]
 pub struct Journals {
     directory: PathBuf,
+    /// Longest wait for another session that changes files in the same directory.
+    wait: Duration,
 }
 
 impl Journals {
     /// Keeps them in `directory`, which is made with the first one.
     #[must_use]
     pub fn new(directory: PathBuf) -> Self {
-        Self { directory }
+        Self { directory, wait: WAIT }
+    }
+
+    /// The same, with another longest wait for other sessions.
+    #[must_use]
+    pub fn waiting(self, wait: Duration) -> Self {
+        Self { wait, ..self }
     }
 
     /// Finishes or takes back what sessions that ended in the middle have left, wherever that is.
@@ -81,19 +91,19 @@ impl Journals {
         let journals = paths.filter(|path| path.extension().is_some_and(|it| it == "prepared" || it == "committed"));
         let recovered = journals.filter_map(|path| {
             let root = Root::open(&Journal::read(&path)?.root, None).ok()?;
-            self.lock(root.path()).ok()?.recover(&root)
+            self.lock(root.path(), Duration::ZERO).ok()?.recover(&root)
         });
         recovered.collect()
     }
 
     /// Takes the lock of a directory; it ends with its process.
-    fn lock(&self, root: &Path) -> Result<Desk, PathError> {
+    fn lock(&self, root: &Path, wait: Duration) -> Result<Desk, PathError> {
         let of = |error: std::io::Error| of_io(&error);
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory).map_err(of)?;
         let name = hex::encode(&digest(&SHA256, root.as_os_str().as_bytes()).as_ref()[..16]);
         let at = |extension: &str| self.directory.join(format!("{name}.{extension}"));
         let lock = File::options().write(true).create(true).truncate(false).mode(0o600).open(at("lock")).map_err(of)?;
-        let lock = Locked::take(lock, false, Duration::ZERO).map_err(|error| match error {
+        let lock = Locked::take(lock, false, wait).map_err(|error| match error {
             TryLockError::WouldBlock => PathError::Busy,
             TryLockError::Error(error) => of(error),
         })?;
@@ -270,7 +280,7 @@ impl Root {
         step: &mut dyn FnMut(),
     ) -> Result<(), CommitError> {
         let of_journal = |error: PathError| CommitError { path: journals.directory.display().to_string(), error };
-        let desk = journals.lock(&self.path).map_err(of_journal)?;
+        let desk = journals.lock(&self.path, journals.wait).map_err(of_journal)?;
         let _ = desk.recover(self);
         let journal = self.journal(changes)?;
         let file = desk.prepare(&journal).map_err(|error| of_journal(of_io(&error)))?;

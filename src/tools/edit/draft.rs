@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ring::digest::{SHA256, digest};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::super::files::{missing, path_error};
 use super::super::{Reads, number, text};
@@ -213,6 +213,7 @@ impl Draft {
             whole.added += added;
             whole.removed += removed;
             whole.diff.push_str(&diff);
+            whole.by_file.insert(file.path.clone(), diff.into());
         }
         let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         let (files, added) = (counted(whole.files, "file"), counted(whole.added, "line"));
@@ -260,6 +261,8 @@ impl Edited {
 pub(super) struct Difference {
     /// The unified form, file by file.
     pub(super) diff: String,
+    /// The same, for each file.
+    pub(super) by_file: Map<String, Value>,
     /// Files and lines, in words: one line, and one for each file.
     pub(super) summary: String,
     /// What it was made from.

@@ -283,10 +283,15 @@ fn done(difference: &Difference, bytes_max: usize) -> Outcome {
     let more = if left_out == 0 { String::new() } else { format!("\n[{left_out} bytes are left out here]\n") };
     Outcome::of(difference.summary.trim_end())
         .with("diff", format!("{cut}{more}"))
+        .with("diffsByFile", if left_out == 0 { difference.by_file.clone() } else { serde_json::Map::new() })
         .with("canApply", true)
         .with("stats", difference.stats())
 }
 
 fn refused(error: ToolError) -> Outcome {
-    Outcome::from(error).with("diff", "").with("canApply", false).with("stats", Difference::default().stats())
+    Outcome::from(error)
+        .with("diff", "")
+        .with("diffsByFile", json!({}))
+        .with("canApply", false)
+        .with("stats", Difference::default().stats())
 }

@@ -33,7 +33,7 @@ fn scene(top: &Path) -> (Root, Journals) {
         std::fs::write(path, text).expect("a file");
     }
     std::fs::set_permissions(ws.join("a.txt"), std::fs::Permissions::from_mode(0o751)).expect("permissions");
-    (Root::open(&ws, None).expect("a root"), Journals::new(top.join("edits")))
+    (Root::open(&ws, None).expect("a root"), Journals::new(top.join("edits")).waiting(Duration::ZERO))
 }
 
 /// Everything below a directory, directories too, temporary files too.

@@ -1,0 +1,259 @@
+//! Odd answers of small models and odd servers: after each of them the question is answered all the same. The model is asked for a
+//! word that only a file holds, so the answer needs a call that really ran.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::need::TEST_PATH;
+use crate::pty::program;
+use crate::server::{Server, Step, answer, head, refusal, tool_call};
+
+const WORD: &str = "marigold";
+const GOOD: &str = r#"{"command": "cat note.txt"}"#;
+
+/// What follows an odd answer.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// It was taken as it was meant.
+    Run,
+    /// The model is asked again, and calls as it should.
+    Again,
+}
+
+fn event(delta: &Value, reason: &Value) -> Step {
+    let chunk = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
+    Step::Raw(format!("data: {chunk}\n\n").into_bytes())
+}
+
+/// An answer of these pieces, with this reason for its end.
+fn stream(pieces: &[Value], reason: &Value) -> Vec<Step> {
+    let mut steps = vec![head()];
+    steps.extend(pieces.iter().map(|piece| event(piece, &Value::Null)));
+    steps.extend([event(&json!({}), reason), Step::Raw(b"data: [DONE]\n\n".to_vec())]);
+    steps
+}
+
+fn call(name: &str, arguments: &Value, index: u64, id: &str) -> Value {
+    let function = json!({"name": name, "arguments": arguments});
+    json!({"index": index, "id": id, "type": "function", "function": function})
+}
+
+/// The answer that calls a tool of this name with these arguments.
+fn named(name: &str, arguments: impl Into<Value>) -> Vec<Step> {
+    stream(&[json!({"tool_calls": [call(name, &arguments.into(), 0, "call_1")]})], &json!("tool_calls"))
+}
+
+fn with(arguments: impl Into<Value>) -> Vec<Step> {
+    named("shell", arguments)
+}
+
+fn text(words: &str) -> Vec<Step> {
+    stream(&[json!({"role": "assistant", "content": words})], &json!("stop"))
+}
+
+fn arguments() -> Vec<(&'static str, Vec<Step>, Next)> {
+    let good: Value = serde_json::from_str(GOOD).expect("JSON");
+    let more = |name: &str, value: Value| {
+        let mut all = good.clone();
+        all[name] = value;
+        all.to_string()
+    };
+    vec![
+        ("as they should be", with(GOOD), Next::Run),
+        ("without the last bracket", with(&GOOD[..GOOD.len() - 1]), Next::Run),
+        ("cut off in a value", with(&GOOD[..GOOD.len() - 4]), Next::Again),
+        ("a trailing comma", with(r#"{"command": "cat note.txt",}"#), Next::Run),
+        ("single quotes", with("{'command': 'cat note.txt'}"), Next::Run),
+        ("raw line ends", with("{\"command\": \"\ncat note.txt\n\"}"), Next::Run),
+        ("a fence", with(format!("```json\n{GOOD}\n```")), Next::Run),
+        ("an object in place of text", with(good.clone()), Next::Run),
+        ("encoded twice", with(json!(GOOD).to_string()), Next::Run),
+        ("an unknown argument", with(more("explanation", json!("I read the file"))), Next::Run),
+        ("a number as text", with(more("timeoutMs", json!("10000"))), Next::Run),
+        (
+            "all optional ones filled in",
+            with(
+                json!({"command": "cat note.txt", "cwd": "", "timeout_ms": 0, "job": 1,
+            "kill": false, "background": null})
+                .to_string(),
+            ),
+            Next::Run,
+        ),
+        ("wrapped", with(json!({"arguments": good}).to_string()), Next::Run),
+    ]
+}
+
+fn names_and_texts() -> Vec<(&'static str, Vec<Step>, Next)> {
+    let object = format!(r#"{{"name": "shell", "arguments": {GOOD}}}"#);
+    vec![
+        ("a name in capitals", named("SHELL", GOOD), Next::Run),
+        ("a name with a prefix", named("functions.shell", GOOD), Next::Run),
+        ("another prefix", named("default_api:shell", GOOD), Next::Run),
+        ("an unknown name", named("run_terminal_cmd", GOOD), Next::Again),
+        ("a call in a fence", text(&format!("```json\n{object}\n```")), Next::Run),
+        ("a bare call", text(&object), Next::Run),
+        ("a call between tags", text(&format!("<tool_call>\n{object}\n</tool_call>")), Next::Run),
+        ("doubled braces", text(&format!("{{{object}}}")), Next::Run),
+        ("words before a call", text(&format!("I read it.\n\n```json\n{object}\n```")), Next::Run),
+        ("a call as text that was cut off", text(r#"{"name": "shell", "arguments": {"command": "cat no"#), Next::Again),
+        ("nothing", text(""), Next::Again),
+        ("nothing, at the limit", stream(&[], &json!("length")), Next::Again),
+    ]
+}
+
+fn protocols() -> Vec<(&'static str, Vec<Step>, Next)> {
+    let one = |change: &dyn Fn(&mut Value)| {
+        let mut call = call("shell", &json!(GOOD), 0, "call_1");
+        change(&mut call);
+        json!({"tool_calls": [call]})
+    };
+    let remove = |name: &'static str| one(&move |call| drop(call.as_object_mut().expect("an object").remove(name)));
+    let pieces: Vec<Value> = GOOD
+        .as_bytes()
+        .chunks(4)
+        .map(|piece| {
+            let piece = String::from_utf8_lossy(piece).into_owned();
+            json!({"tool_calls": [call("shell", &json!(piece), 0, "call_1")]})
+        })
+        .collect();
+    let many = |count: u64, each: &dyn Fn(u64) -> Value| {
+        let calls: Vec<Value> = (0..count).map(each).collect();
+        stream(&[json!({"tool_calls": calls})], &json!("tool_calls"))
+    };
+    let tool_calls = json!("tool_calls");
+    let thought = json!({"content": "<think>I should read the file."});
+    let broken = vec![head(), event(&one(&|_| ()), &Value::Null)];
+    vec![
+        ("thoughts without an end", stream(&[thought, one(&|_| ())], &tool_calls), Next::Run),
+        ("another reason for the end", stream(&[one(&|_| ())], &json!("stop")), Next::Run),
+        ("no reason for the end", stream(&[one(&|_| ())], &Value::Null), Next::Run),
+        ("no id", stream(&[remove("id")], &tool_calls), Next::Run),
+        ("no index", stream(&[remove("index")], &tool_calls), Next::Run),
+        ("the name in each piece", stream(&pieces, &tool_calls), Next::Run),
+        (
+            "the same id twice",
+            many(2, &|at| {
+                let arguments = if at == 0 { GOOD } else { r#"{"command": "ls"}"# };
+                call("shell", &json!(arguments), at, "call_1")
+            }),
+            Next::Run,
+        ),
+        ("the same call twice", many(2, &|at| call("shell", &json!(GOOD), at, &format!("call_{at}"))), Next::Run),
+        (
+            "forty calls",
+            many(40, &|at| {
+                let arguments = json!({"command": format!("echo {at}; cat note.txt")}).to_string();
+                call("shell", &json!(arguments), at, &format!("call_{at}"))
+            }),
+            Next::Run,
+        ),
+        (
+            "a refusal",
+            refusal("500 Internal Server Error", "Failed to parse input at pos 12: <tool_call>"),
+            Next::Again,
+        ),
+        ("a stream that breaks off in a call", broken, Next::Again),
+    ]
+}
+
+fn home(server: &Server) -> TempDir {
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
+    let config = format!(
+        "return {{models = {{m = {{endpoint = \"{}\", retries = 2}}}}, security = {{autonomy = \"full\"}}, memory = {{auto = false}}}}",
+        server.endpoint()
+    );
+    fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
+    fs::create_dir_all(home.path().join("work/.git")).expect("a directory");
+    fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
+    fs::write(home.path().join("work/note.txt"), format!("The code word is {WORD}.\n")).expect("a file");
+    home
+}
+
+/// Asks for the word; gives the exit status, and what was printed.
+fn ask(home: &Path) -> (Option<i32>, String, String) {
+    let mut command = Command::new(program());
+    command.args(["agent", "--path", "work", "-m", "What is the code word in note.txt?"]).env_clear();
+    command.env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8").current_dir(home);
+    let output = command.stdin(Stdio::null()).output().expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[track_caller]
+fn expect_answers(cases: Vec<(&'static str, Vec<Step>, Next)>) {
+    for (name, odd, next) in cases {
+        let server = Server::start();
+        let home = home(&server);
+        server.reply(odd);
+        if matches!(next, Next::Again) {
+            server.reply(tool_call("shell", GOOD));
+        }
+        server.reply(answer(&format!("It is {WORD}.")));
+        let (code, out, err) = ask(home.path());
+        let requests = if matches!(next, Next::Again) { 3 } else { 2 };
+        assert_eq!((code, server.requests()), (Some(0), requests), "{name}: {out}{err}");
+        let last = server.request(requests).raw;
+        assert!(last.contains(&format!("The code word is {WORD}")), "{name}: the call didn't run: {last}");
+        assert!(out.ends_with(&format!("It is {WORD}.\n")), "{name}: {out}");
+        assert!(!out.contains("\"arguments\""), "{name}: a call was shown as text: {out}");
+    }
+}
+
+#[test]
+fn odd_arguments_are_read_as_they_were_meant() {
+    expect_answers(arguments());
+}
+
+#[test]
+fn odd_names_and_calls_in_text_are_taken_or_asked_again() {
+    expect_answers(names_and_texts());
+}
+
+#[test]
+fn odd_protocols_make_no_difference() {
+    expect_answers(protocols());
+}
+
+#[test]
+fn a_call_that_is_repeated_gets_its_earlier_result_and_then_no_tools() {
+    let server = Server::start();
+    let home = home(&server);
+    (0..6).for_each(|_| server.reply(tool_call("shell", r#"{"command": "true"}"#)));
+    server.reply(tool_call("shell", GOOD));
+    server.reply(answer(&format!("It is {WORD}.")));
+    let (code, out, err) = ask(home.path());
+    assert_eq!((code, server.requests()), (Some(0), 8), "{out}{err}");
+    assert!(server.request(3).raw.contains("You made this call before"), "the second time it isn't run");
+    assert!(server.request(4).body["tools"].is_null(), "after the third time it is to answer");
+    assert!(server.request(8).body["tools"].is_array(), "another call is worth running");
+}
+
+#[test]
+fn no_answer_is_a_failure_after_a_second_try() {
+    let unreadable = r#"{"name": "shell", "arguments": {"command": "cat no"#;
+    for (odd, why) in [("", "no answer, though it was asked twice"), (unreadable, "a tool call that can't be read")] {
+        let server = Server::start();
+        let home = home(&server);
+        (0..2).for_each(|_| server.reply(text(odd)));
+        let (code, _, err) = ask(home.path());
+        assert!(code == Some(1) && err.contains(why), "{code:?} {err}");
+        assert_eq!(server.requests(), 2);
+    }
+}
+
+#[test]
+fn a_model_that_fails_at_calls_may_write_whole_files() {
+    let server = Server::start();
+    let home = home(&server);
+    (0..2).for_each(|_| server.reply(named("edit_replace_exact", r#"{"path": "note.txt"}"#)));
+    server.reply(text("Here is the new file.\n\nnote.txt\n```\nThe code word is tulip.\n```"));
+    server.reply(answer("It is changed."));
+    let (code, out, err) = ask(home.path());
+    assert!(code == Some(0) && out.ends_with("It is changed.\n"), "{out}{err}");
+    assert!(server.request(3).raw.contains("in a block of ``` code"), "the model is told how");
+    assert_eq!(fs::read_to_string(home.path().join("work/note.txt")).expect("a file"), "The code word is tulip.\n");
+}

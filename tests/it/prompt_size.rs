@@ -1,0 +1,77 @@
+//! How much a trivial question sends besides itself: instructions and tools, counted with a real vocabulary.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use reedclaw::app;
+use reedclaw::config::{self, Env, LoadRequest};
+use reedclaw::proto::action::Hold;
+use reedclaw::tokens::Encoding;
+use reedclaw::tools::{Launcher, ToolSet};
+use serde_json::{Value, json};
+
+use crate::need::TEST_PATH;
+use crate::pty::program;
+use crate::server::{Server, answer};
+
+/// Tokens of instructions and tools in the form of a chat template: each message, and each tool as JSON.
+fn tokens(texts: &[&str], tools: &[Value]) -> u64 {
+    let count = |text: &str| Encoding::O200k.count(text);
+    texts.iter().map(|text| count(text) + 4).sum::<u64>()
+        + tools.iter().map(|tool| count(&tool.to_string())).sum::<u64>()
+}
+
+#[test]
+fn a_trivial_question_of_a_small_model_takes_at_most_1000_tokens() {
+    let server = Server::start();
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
+    let config =
+        format!("return {{models = {{m = {{endpoint = \"{}\"}}}}, memory = {{auto = false}}}}", server.endpoint());
+    fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
+    fs::create_dir_all(home.path().join("work/.git")).expect("a directory");
+    fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
+    fs::write(home.path().join("work/Makefile"), "all:\n").expect("a file");
+    server.reply(answer("4"));
+    let mut command = Command::new(program());
+    command.args(["agent", "--path", "work", "-m", "What is 2+2?"]).env_clear();
+    command.env("PATH", TEST_PATH).env("HOME", home.path()).current_dir(home.path());
+    assert!(command.stdin(Stdio::null()).output().expect("it runs").status.success());
+    let request = server.request(1);
+    let tools = request.body["tools"].as_array().expect("tools").clone();
+    let names: Vec<&str> = tools.iter().filter_map(|tool| tool["function"]["name"].as_str()).collect();
+    assert_eq!(
+        names,
+        ["edit_replace_exact", "file_read", "file_write", "search_text", "shell"],
+        "and nobody can be asked"
+    );
+    let (system, question) = (request.content(0), request.whole_content(-1));
+    assert!(question.starts_with("[session] 20") && question.contains("; directory "), "{question}");
+    assert!(!system.contains("REMEMBER"));
+    // The card of a project is no instruction, and has a limit of its own.
+    let session = question.lines().next().unwrap_or_default();
+    let tokens = tokens(&[&system, session, "What is 2+2?"], &tools);
+    assert!(tokens <= 1_000, "{tokens} tokens: {system}\n{question}");
+    println!("{tokens} tokens for a small model");
+}
+
+#[test]
+fn a_trivial_question_of_any_model_takes_at_most_2200_tokens() {
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
+    let env: Env = [("HOME".into(), home.path().as_os_str().to_owned())].into();
+    let request = LoadRequest { explicit: None, env: env.clone(), cwd: home.path().to_owned() };
+    let settings = config::load(&request).expect("the defaults").settings;
+    let nothing = || Err("nothing runs here".to_owned());
+    let launcher =
+        Launcher::new(move |_, _, _| nothing().map(|()| Command::new("false")), || Hold::Walls, || Err(String::new()));
+    let (registry, problems) = app::tools(&settings, &env, &launcher);
+    assert_eq!(problems, []);
+    let of = |spec: &reedclaw::tools::Spec| {
+        let parameters: Value = serde_json::from_str(&spec.told()).expect("JSON");
+        json!({"type": "function", "function": {"name": spec.name, "description": spec.description, "parameters": parameters}})
+    };
+    let tools: Vec<Value> = registry.offered(ToolSet::Auto, false, true).map(of).collect();
+    let prompts = app::agent_options(&settings, &env, app::ChannelKind::Shell);
+    let tokens = tokens(&[&prompts.conversation.system_prompt, &prompts.prompts.tools], &tools);
+    assert!(tokens <= 2_200, "{tokens} tokens for {} tools", tools.len());
+    println!("{tokens} tokens for {} tools", tools.len());
+}
