@@ -379,7 +379,8 @@ return {
   --   on_answer = function(text) end,
   -- },
 
-  -- What keys do: { insert = "text" }, { meta = ":command" } or a function(ctx) that returns an action, which is one of
+  -- What keys do: { insert = "text" }, { meta = ":command" }, { shell = "function of your bash" }, which may change
+  -- READLINE_LINE and READLINE_POINT, or a function(ctx) that returns an action, which is one of
   -- { exec = "command" }, { insert = "text" }, { ask = "text" }, { print = "text" }, a string to show, or nil.
   -- keys = { ["ctrl-g"] = { insert = "git " }, ["f5"] = { meta = ":models" } },
 

@@ -137,6 +137,9 @@ __rc_names() {
   builtin printf '[builtin]\n'; builtin compgen -A enabled
   builtin printf '[keyword]\n'; builtin compgen -A keyword
   builtin printf '[variable]\n'; builtin compgen -A variable
+  [[ ! -o vi ]] || builtin printf '[vi]\n'
+  builtin printf '[key]\n'; { builtin bind -X; builtin bind -s; } 2>/dev/null
+  [[ ! -r ${INPUTRC:-$HOME/.inputrc} ]] || { builtin printf '[bind]\n'; builtin bind -p 2>/dev/null; }
   builtin printf '[path]\n%s\n\0' "$PATH"
 }
 
@@ -156,6 +159,34 @@ __rc_load() {
   # A command that has taken the hooks away goes without them; the next one has them again.
   __rc_order
   builtin return 0
+}
+
+# A key that the person has bound, or a function for one: the line in the request is put before readline, and what is bound
+# does its work there. The keys are typed by a macro, because a program that the key starts reads what lies in the terminal.
+__rc_press() {
+  builtin local __rc_s="$?"
+  builtin local -
+  builtin set +aeux
+  builtin local -a __rc_r
+  builtin mapfile -d '' -t __rc_r <@REQUEST@
+  __rc_pressed=${__rc_r[0]}
+  if [[ -n ${__rc_r[4]} ]]; then
+    __rc_r[3]='\e[9993~'
+    builtin bind -x "\"\\e[9993~\": ${__rc_r[4]}"
+  fi
+  builtin bind "\"\\e[9992~\": \"${__rc_r[3]}\\e[9994~\""
+  READLINE_LINE=${__rc_r[1]} READLINE_POINT=${__rc_r[2]}
+  builtin return "$__rc_s"
+}
+
+# Gives back what has become of the line.
+__rc_release() {
+  builtin local __rc_s="$?"
+  builtin local -
+  builtin set +aeux
+  [[ -z ${__rc_pressed-} ]] || builtin printf 'line\n%s\n%s\n%s\0' "$__rc_pressed" "$READLINE_POINT" "$READLINE_LINE" >@REPORT@
+  __rc_pressed= READLINE_LINE= READLINE_POINT=0
+  builtin return "$__rc_s"
 }
 
 # Completes the line in the request by the programmable completion of this shell, in a subshell: the person's
@@ -246,7 +277,7 @@ __rc_file_names() {
   done
 }
 
-# -- keys: only the program types here, by two private sequences -----------------------------------
+# -- keys: only the program types here, by private sequences ---------------------------------------
 # `$_` is given along because the last word of a command is what `$_` is afterwards.
 # The line is drawn once, for nobody: in one row, so that the first line feed ends it.
 __rc_keys() {
@@ -258,6 +289,9 @@ __rc_keys() {
   for __rc_m in emacs vi-insert vi-command; do
     builtin bind -m $__rc_m -x '"\e[9997~": { __rc_load "$_"; } >/dev/null 2>&1'
     builtin bind -m $__rc_m -x '"\e[9996~": { __rc_complete "$?" "$_"; } 2>/dev/null'
+    builtin bind -m $__rc_m -x '"\e[9995~": { __rc_press "$_"; } 2>/dev/null'
+    builtin bind -m $__rc_m -x '"\e[9994~": { __rc_release "$_"; } 2>/dev/null'
+    builtin bind -m $__rc_m '"\e[9991~": "\e[9995~\e[9992~"'
     builtin bind -m $__rc_m '"\e[9998~": accept-line'
     builtin bind -m $__rc_m '"\e[9999~": "\e[9997~\e[9998~"'
   done

@@ -353,10 +353,11 @@ impl Check<'_> {
             _ => None,
         };
         let own = |value: &Value| text(value, &String::new).ok().filter(|text| !text.is_empty());
-        let hook = match (value, field("insert"), field("meta")) {
+        let hook = match (value, field("insert"), field("meta"), field("shell")) {
             (Value::Function(run), ..) => Some(KeyHook::Call(run.clone())),
-            (_, Some(text), None) => own(&text).map(KeyHook::Insert),
-            (_, None, Some(line)) => own(&line).filter(|line| line.starts_with(':')).map(KeyHook::Meta),
+            (_, Some(text), None, None) => own(&text).map(KeyHook::Insert),
+            (_, None, Some(line), None) => own(&line).filter(|line| line.starts_with(':')).map(KeyHook::Meta),
+            (_, None, None, Some(command)) => own(&command).map(KeyHook::Shell),
             _ => None,
         };
         match hook {
@@ -364,7 +365,7 @@ impl Check<'_> {
                 found.keys.insert(parsed, hook);
             }
             None => {
-                let allowed = "{ insert = \"text\" }, { meta = \":command\" } or a function";
+                let allowed = "{ insert = \"text\" }, { meta = \":command\" }, { shell = \"function\" } or a function";
                 self.problems.key(key, format!("{} is not {allowed}; ignored", shown(value)));
             }
         }

@@ -135,6 +135,8 @@ pub enum KeyDoes {
     Insert(String),
     /// Carries out a meta line.
     Meta(String),
+    /// Runs a command of the live shell on the line, with `READLINE_LINE` and `READLINE_POINT`.
+    Shell(String),
     /// Calls a function.
     Call,
 }
@@ -298,6 +300,7 @@ impl<A: Answer> HookSet<A> {
         let does = |hook: &KeyHook| match hook {
             KeyHook::Insert(text) => KeyDoes::Insert(text.clone()),
             KeyHook::Meta(line) => KeyDoes::Meta(line.clone()),
+            KeyHook::Shell(command) => KeyDoes::Shell(command.clone()),
             KeyHook::Call(_) => KeyDoes::Call,
         };
         let keys = self.engine.iter().flat_map(|engine| &engine.found.keys);

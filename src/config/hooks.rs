@@ -278,6 +278,7 @@ impl fmt::Display for KeyName {
 pub(super) enum KeyHook {
     Insert(String),
     Meta(String),
+    Shell(String),
     Call(Function),
 }
 

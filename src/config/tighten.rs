@@ -167,6 +167,7 @@ fn tighten_hooks(mut hooks: FoundHooks, problems: &mut Problems) -> ProjectHooks
     }
     hooks.keys.retain(|key, hook| {
         let what = match hook {
+            KeyHook::Shell(_) => Some("run commands of your shell by a key"),
             KeyHook::Meta(_) => Some("give ReedClaw orders by a key"),
             _ if key.is_own() => Some("take one of ReedClaw's keys"),
             _ => None,

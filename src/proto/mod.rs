@@ -10,7 +10,7 @@ mod usage;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use names::{NameKind, Names};
+pub use names::{NameKind, Names, ShellKeys};
 pub use task::Task;
 pub use usage::{Money, Spent, Usage};
 

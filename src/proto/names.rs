@@ -35,6 +35,19 @@ pub struct Names {
     pub programs: Arc<HashSet<String>>,
     /// Words that the config declares to be commands (`shell.known_commands`).
     pub known: HashSet<String>,
+    /// What the shell's own line editor has been told about keys.
+    pub keys: ShellKeys,
+}
+
+/// The keys of the shell's own line editor, as far as the person has set them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShellKeys {
+    /// It is in vi mode.
+    pub vi: bool,
+    /// Keys that run a shell command or stand for others, as readline writes them (`\C-t`).
+    pub bound: Vec<String>,
+    /// Keys and the editor's functions that they are bound to, where there is an `inputrc`.
+    pub functions: Vec<(String, String)>,
 }
 
 impl Names {

@@ -37,6 +37,9 @@ pub trait LiveCompletion: Send {
     /// The value of `$NAME`, `${NAME}` or `~USER`, where it has one.
     fn value(&mut self, text: &str) -> Option<String>;
 
+    /// Lets the shell's own line editor complete the line, with the terminal.
+    fn hand_over(&mut self);
+
     /// The users whose names begin so.
     fn users(&mut self, typed: &str) -> Vec<String>;
 }
@@ -127,6 +130,11 @@ impl ShellCompleter {
         // What is typed for the model is none of the live shell's business.
         let mut live = self.live.as_mut().filter(|_| verdict.route != Route::Ask);
         if let Some(live) = live.as_mut().filter(|_| !state.other_grammar) {
+            // fzf's completion draws a menu of its own.
+            if request.word.ends_with("**") && state.names.functions.contains("__fzf_generic_path_completion") {
+                live.hand_over();
+                return (span(position), Vec::new());
+            }
             if let Some(found) = request.users(live.as_mut()) {
                 return (span(request.word_start), bounded(found));
             }

@@ -138,7 +138,8 @@ impl Repl {
             hooks: &self.hooks,
         };
         let state = SharedState::clone(&self.state);
-        self.editor = editor::make(&shape, &state, &self.heading, &self.session.handle(), self.history.writer());
+        self.editor =
+            editor::make(&shape, &state, &self.heading, &self.session.handle(), self.history.writer(), &self.links);
         self.insert(&line);
     }
 
@@ -236,9 +237,12 @@ impl Repl {
             self.console.notice("no HOME says where a config would be");
             return Flow::Continue;
         };
-        let Some(command) = self.editor_command(&path) else {
-            self.console.notice("the config's path can't be written as a command");
-            return Flow::Continue;
+        let command = match self.editor_command(&path) {
+            Ok(command) => command,
+            Err(why) => {
+                self.console.notice(why);
+                return Flow::Continue;
+            }
         };
         if let Err(error) = config::make_directory_for(&path) {
             self.console.failure(&config_failure(format!("{}: {error}", path.display()), ""));
@@ -280,13 +284,6 @@ impl Repl {
         let path = self.runtime.config.path.clone().or_else(|| request.explicit.clone());
         let path = path.or_else(|| config::own_path(&self.runtime.env));
         path.and_then(|path| stamp(&path)) != self.configured.stamp
-    }
-
-    /// The command that opens a file in the user's editor; nothing where its path can't be written in a command.
-    pub(super) fn editor_command(&self, path: &Path) -> Option<String> {
-        let program = editor_program(&self.runtime.env);
-        let quoted = path.to_str().and_then(|path| shlex::try_quote(path).ok())?;
-        Some(format!("{program} {quoted}"))
     }
 
     /// Puts text into the line, where the cursor is.

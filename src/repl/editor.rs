@@ -1,7 +1,7 @@
 //! Puts the line editor together from its slots.
 
 use std::path::Path;
-use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nu_ansi_term::{Color, Style};
@@ -13,7 +13,7 @@ use super::highlight::Palette;
 use super::history::HistorySlot;
 use super::hooks::{HookCompleter, SharedHooks};
 use super::keys::{self, COMPLETION_MENU};
-use super::line::{Escape, SearchMenu, Searching, Suggester, WordKey, widgets};
+use super::line::{Links, SearchMenu, Suggester, WordKey, widgets};
 use super::menu::CompletionMenu;
 use super::meta::{ALLOW_WORDS, Argument, CONFIG_WORDS, CONTEXT_WORDS, HISTORY_WORDS, MEMORY_WORDS, METAS, UNDO_WORDS};
 use super::prompt::Heading;
@@ -22,7 +22,8 @@ use super::state::SharedState;
 use super::writer::Writer;
 use crate::agent::Agent;
 use crate::app::{Attaching, Jails, Runtime};
-use crate::config::{EditMode, Env, Settings};
+use crate::config::{EditMode, EditorSettings, Env, Settings};
+use crate::proto::ShellKeys;
 use crate::shell::Handle;
 
 /// The columns of the completion menu.
@@ -50,10 +51,6 @@ impl<'a> Shape<'a> {
         let (color, unicode) = (runtime.color(), runtime.unicode());
         Self { settings: &runtime.settings, env: &runtime.env, color, unicode, agent: &runtime.agent, hooks }
     }
-
-    fn variable(&self, name: &str) -> Option<&str> {
-        self.env.get(std::ffi::OsStr::new(name)).and_then(|value| value.to_str()).filter(|value| !value.is_empty())
-    }
 }
 
 /// Makes the editor.
@@ -63,11 +60,16 @@ pub(super) fn make(
     heading: &Heading,
     pump: &Handle,
     writer: &Writer,
+    links: &Links,
 ) -> Reedline {
     let settings = &shape.settings.editor;
     let color = shape.color;
     let palette = (settings.highlight && color).then(Palette::default);
-    let live = ShellCompletion { pump: pump.clone(), timeout: Duration::from_millis(settings.completion_timeout_ms) };
+    let live = ShellCompletion {
+        pump: pump.clone(),
+        by_itself: Arc::clone(&super::state::read(state).shell_completes),
+        timeout: Duration::from_millis(settings.completion_timeout_ms),
+    };
     let inner = ShellCompleter::new(SharedState::clone(state), meta_entries(shape), Some(Box::new(live)))
         .with_conversations(recent_conversations(writer))
         .with_mentions(mentions(shape));
@@ -81,12 +83,14 @@ pub(super) fn make(
         .with_selected_text_style(if color { Style::new().reverse() } else { Style::new() })
         .with_text_style(Style::new())
         .with_description_text_style(if color { Color::DarkGray.normal() } else { Style::new() });
-    let (searching, escape) = (Searching::default(), Escape::default());
-    let search = SearchMenu::new(searching.clone(), writer.clone(), SharedState::clone(state), shape.unicode);
-    let word = if settings.kill_word == "blank" { WordKey::Blank } else { WordKey::Word };
-    let session = super::state::read(state).session;
-    let vi = settings.mode == EditMode::Vi;
-    let keys = keys::Wanted { vi, word, hooks: &shape.hooks.keys(), searching: &searching, escape: &escape };
+    let search = SearchMenu::new(links.searching.clone(), writer.clone(), SharedState::clone(state), shape.unicode);
+    let (session, shell) = {
+        let state = super::state::read(state);
+        (state.session, state.names.keys.clone())
+    };
+    let hooks = shape.hooks.keys();
+    let (vi, word) = (is_vi(settings, &shell), word_key(settings));
+    let keys = keys::Wanted { vi, word, hooks: &hooks, shell: &shell, links };
     let mut editor = Reedline::create()
         .use_bracketed_paste(true)
         .with_ansi_colors(color)
@@ -108,23 +112,23 @@ pub(super) fn make(
         .with_persistent_menus(true)
         .with_abbreviations(settings.abbreviations.clone().into_iter().collect())
         .with_edit_mode(keys::edit_mode(&keys));
-    for widget in widgets(writer, state, &searching, &escape) {
+    for widget in widgets(writer, state, links) {
         editor = editor.with_menu(widget);
     }
     if settings.autosuggest && color {
         editor = editor.with_hinter(Box::new(Suggester::new(writer.clone(), Color::DarkGray.normal())));
     }
-    if let Some(program) = shape.variable("VISUAL").or_else(|| shape.variable("EDITOR")) {
-        let mut words = shlex::split(program).unwrap_or_default().into_iter();
-        if let Some(first) = words.next() {
-            let mut command = Command::new(first);
-            command.args(words);
-            let name = format!("reedclaw-{}.sh", std::process::id());
-            let dir = shape.variable("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, Into::into);
-            editor = editor.with_buffer_editor(command, dir.join(name));
-        }
-    }
     editor
+}
+
+/// Whether the keys are vi's: the config says so, or the live shell is in that mode.
+pub(super) fn is_vi(settings: &EditorSettings, shell: &ShellKeys) -> bool {
+    settings.mode == EditMode::Vi || shell.vi
+}
+
+/// What Ctrl-W takes.
+pub(super) fn word_key(settings: &EditorSettings) -> WordKey {
+    if settings.kill_word == "blank" { WordKey::Blank } else { WordKey::Word }
 }
 
 /// Asks the store when the list is wanted, for another session may have added to it.

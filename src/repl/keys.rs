@@ -6,8 +6,9 @@ use reedline::{
 };
 
 use super::hooks::KEY_COMMAND;
-use super::line::{Edit, Escape, Hands, Searching, WordKey};
+use super::line::{Edit, Hands, Links, WordKey, chords, function};
 use crate::config::{self, KeyDoes, KeyName};
+use crate::proto::ShellKeys;
 
 /// What the loop is asked to do when the editor hands over control.
 pub const WAKE: &str = "wake";
@@ -16,6 +17,8 @@ pub const FLIP: &str = "flip";
 
 /// Opens the line in the user's editor.
 pub const OPEN: &str = "open";
+/// What the loop is asked to do at a key of the shell's own line editor, in front of the key as readline writes it.
+pub(super) const SHELL_KEY: &str = "shell key ";
 /// Changes of one line that Alt-R undoes.
 const REVERTED_MAX: usize = 500;
 
@@ -109,7 +112,9 @@ fn add_hooks(bindings: &mut Keybindings, hooks: &[(KeyName, KeyDoes)]) {
                 let text = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
                 ReedlineEvent::Edit(vec![EditCommand::InsertString(text)])
             }
-            KeyDoes::Meta(_) | KeyDoes::Call => ReedlineEvent::ExecuteHostCommand(format!("{KEY_COMMAND}{key}")),
+            KeyDoes::Meta(_) | KeyDoes::Shell(_) | KeyDoes::Call => {
+                ReedlineEvent::ExecuteHostCommand(format!("{KEY_COMMAND}{key}"))
+            }
         };
         bindings.add_binding(modifiers, code, event);
     }
@@ -207,6 +212,24 @@ fn prefixed() -> Vec<((KeyModifiers, KeyCode), ReedlineEvent)> {
     ]
 }
 
+/// Adds the keys that the user's start-up files have given to the shell's own line editor; gives those after Ctrl-X.
+fn add_shell(bindings: &mut Keybindings, shell: &ShellKeys) -> Vec<((KeyModifiers, KeyCode), ReedlineEvent)> {
+    // readline's defaults for keys that are ours: only another function is the user's word.
+    const DEFAULTS: [(&str, &str); 2] = [("\\C-t", "transpose-chars"), ("\\C-w", "unix-word-rubout")];
+    let functions = shell.functions.iter().filter(|(key, name)| !DEFAULTS.contains(&(key.as_str(), name.as_str())));
+    let functions = functions.filter_map(|(key, name)| Some((key, function(name)?)));
+    let run = |key: &String| ReedlineEvent::ExecuteHostCommand(format!("{SHELL_KEY}{key}"));
+    let mut after_x = Vec::new();
+    for (key, event) in functions.chain(shell.bound.iter().map(|key| (key, run(key)))) {
+        match chords(key).as_deref() {
+            Some([(modifiers, code)]) => bindings.add_binding(*modifiers, *code, event),
+            Some([_, second]) => after_x.push((*second, event)),
+            _ => {}
+        }
+    }
+    after_x
+}
+
 /// How the keys are to be.
 pub(super) struct Wanted<'a> {
     /// vi's keys instead of emacs'.
@@ -215,16 +238,17 @@ pub(super) struct Wanted<'a> {
     pub(super) word: WordKey,
     /// The keys of the config.
     pub(super) hooks: &'a [(KeyName, KeyDoes)],
-    /// The search of the history.
-    pub(super) searching: &'a Searching,
-    /// Follows vi's Esc.
-    pub(super) escape: &'a Escape,
+    /// The keys of the live shell's own line editor.
+    pub(super) shell: &'a ShellKeys,
+    /// What the menus know too.
+    pub(super) links: &'a Links,
 }
 
 /// Makes the editor's keys, those of the config among them.
 #[must_use]
 pub(super) fn edit_mode(wanted: &Wanted<'_>) -> Box<dyn EditMode> {
     let hooks = wanted.hooks;
+    let mut after_x = prefixed();
     let inner: Box<dyn EditMode> = if wanted.vi {
         let mut tables =
             [default_vi_insert_keybindings(), default_vi_normal_keybindings(), default_vi_visual_keybindings()];
@@ -234,6 +258,7 @@ pub(super) fn edit_mode(wanted: &Wanted<'_>) -> Box<dyn EditMode> {
             let word = ReedlineEvent::Edit(vec![EditCommand::CutBigWordLeft]);
             tables[0].add_binding(KeyModifiers::CONTROL, KeyCode::Char('w'), word);
         }
+        after_x.splice(0..0, add_shell(&mut tables[0], wanted.shell));
         add_hooks(&mut tables[0], hooks);
         for table in &mut tables[1..] {
             for key in KEYS.iter().filter(|key| key.modifiers == KeyModifiers::CONTROL) {
@@ -250,11 +275,12 @@ pub(super) fn edit_mode(wanted: &Wanted<'_>) -> Box<dyn EditMode> {
         add_emacs(&mut bindings, wanted.word);
         add(&mut bindings);
         add_common(&mut bindings);
+        after_x.splice(0..0, add_shell(&mut bindings, wanted.shell));
         add_hooks(&mut bindings, hooks);
         Box::new(Emacs::new(bindings))
     };
     let own = hooks.iter().filter_map(|(key, _)| pressed(key)).collect();
-    Box::new(Hands::new(inner, wanted.searching.clone(), prefixed(), own, wanted.escape.clone()))
+    Box::new(Hands::new(inner, wanted.links, after_x, own))
 }
 
 #[cfg(test)]

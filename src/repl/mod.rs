@@ -16,7 +16,6 @@ mod configure;
 mod context;
 mod conversations;
 mod cost;
-#[allow(clippy::disallowed_methods, reason = "$EDITOR's process, which the line editor starts")]
 mod editor;
 mod estop;
 mod fate;
@@ -32,6 +31,7 @@ mod memory;
 mod menu;
 pub mod meta;
 mod offer;
+mod outside;
 mod pager;
 mod policy;
 mod programs;

@@ -368,9 +368,12 @@ impl Asking for Repl {
 
     /// In the live shell, as if they had typed that.
     fn open_in_editor(&mut self, path: &Path) -> Result<Option<i32>, Flow> {
-        let Some(command) = self.editor_command(path) else {
-            self.console.notice("the copy's path can't be written as a command");
-            return Ok(None);
+        let command = match self.editor_command(path) {
+            Ok(command) => command,
+            Err(why) => {
+                self.console.notice(why);
+                return Ok(None);
+            }
         };
         self.tooling.last_outcome = None;
         let flow = self.run_command(&HumanLine::typed(command), false);

@@ -11,7 +11,8 @@ use super::configure::Configured;
 use super::cost::Spending;
 use super::editor::Shape;
 use super::hooks::{KEY_COMMAND, SharedHooks};
-use super::keys::{FLIP, WAKE};
+use super::keys::{FLIP, OPEN, SHELL_KEY, WAKE};
+use super::line::Links;
 use super::memory::Memories;
 use super::programs::{ProgramsThread, first_names};
 use super::prompt::{Facts, Heading, ReedPrompt, split_titles, with_tilde};
@@ -66,6 +67,8 @@ pub(super) struct Repl {
     /// The last command that failed.
     pub(super) failed: Option<Failed>,
     pub(super) editor: Reedline,
+    /// What the editor's keys and menus know together.
+    pub(super) links: Links,
     pub(super) heading: Heading,
     pub(super) configured: Configured,
     pub(super) hooks: SharedHooks,
@@ -140,9 +143,10 @@ impl Repl {
         let state = SharedState::new(state.into());
         let programs = ProgramsThread::start(SharedState::clone(&state), session.handle());
         programs.refresh(runtime.env.get(std::ffi::OsStr::new("PATH")).cloned());
+        let links = Links::default();
         let heading = Heading::new(runtime.settings.route.words);
         let writer = Writer::new(Arc::clone(&runtime.store));
-        let editor = editor::make(&Shape::of(&runtime, &hooks), &state, &heading, &session.handle(), &writer);
+        let editor = editor::make(&Shape::of(&runtime, &hooks), &state, &heading, &session.handle(), &writer, &links);
         super::leftover::look(&runtime, channel.clone(), session.handle());
         let manual = Manual::new(crate::app::manual_options(&runtime.env));
         let repl = Self {
@@ -161,6 +165,7 @@ impl Repl {
             last: None,
             failed: None,
             editor,
+            links,
             heading,
             configured,
             hooks,
@@ -248,8 +253,15 @@ impl Repl {
                 self.flip();
                 Flow::Continue
             }
+            Ok(Signal::HostCommand(command)) if command == OPEN => self.edit_line(&prompt),
+            Ok(Signal::HostCommand(command)) if command.starts_with(SHELL_KEY) => {
+                self.press_in_shell(&command[SHELL_KEY.len()..], "")
+            }
             Ok(Signal::HostCommand(command)) if command == WAKE => {
                 self.session.woken();
+                if self.shell_completes() {
+                    return self.press_in_shell("\\C-i", "");
+                }
                 if state::read(&self.state).asks_about_failure(self.editor.current_buffer_contents()) {
                     self.editor.run_edit_commands(&[EditCommand::Clear]);
                     return self.ask_about_failure();
@@ -561,7 +573,7 @@ impl Repl {
             Event::Hangup => return Flow::End(Ending::Exit(HUNG_UP)),
             Event::Edit(text) => self.editor.run_edit_commands(&[EditCommand::InsertString(text)]),
             Event::Nudged => self.tell_beside(editing),
-            Event::Cancel | Event::Keys(..) => {}
+            Event::Cancel | Event::Keys(..) | Event::Line { .. } => {}
         }
         Flow::Continue
     }
@@ -573,8 +585,12 @@ impl Repl {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         names.programs = Arc::clone(&state.names.programs);
         names.known.clone_from(&state.names.known);
+        let other_keys = state.names.keys != names.keys;
         state.names = Arc::new(names);
         drop(state);
+        if other_keys {
+            self.set_keys();
+        }
         self.programs.refresh(Some(path));
     }
 

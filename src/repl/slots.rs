@@ -1,5 +1,7 @@
 //! reedline's slots that also tell the pump about the editor: an Enter that was accepted, or not, and each drawing.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use reedline::{Highlighter, StyledText, ValidationResult, Validator};
@@ -92,6 +94,8 @@ fn without_controls(text: &str) -> String {
 /// The live shell's programmable completion, within a time limit.
 pub struct ShellCompletion {
     pub(super) pump: Handle,
+    /// Where the loop looks whether the shell is to complete by itself.
+    pub(super) by_itself: Arc<AtomicBool>,
     pub(super) timeout: Duration,
 }
 
@@ -103,6 +107,11 @@ impl LiveCompletion for ShellCompletion {
 
     fn value(&mut self, text: &str) -> Option<String> {
         self.pump.ask(Asked::Value(text.to_owned()), self.timeout).into_iter().next()
+    }
+
+    fn hand_over(&mut self) {
+        self.by_itself.store(true, Ordering::Relaxed);
+        self.pump.nudge();
     }
 
     fn users(&mut self, typed: &str) -> Vec<String> {

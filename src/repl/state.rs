@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::config::RouteMode;
@@ -44,6 +45,8 @@ pub struct EditorState {
     pub session: i64,
     /// This machine's name.
     pub host: Option<String>,
+    /// The shell's own line editor is to complete the line: its completion draws for itself.
+    pub shell_completes: Arc<AtomicBool>,
 }
 
 /// What the user's own answers have changed: lines that went the other way, and the weights.

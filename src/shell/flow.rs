@@ -11,7 +11,7 @@ use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices};
 
 use super::drawing::{Echo, OwnLines, around_abandoned_line, ends_open, without_drawing};
 use super::modes::without_modes;
-use super::pump::Pump;
+use super::pump::{PRESS_KEYS, Pump, RELEASE_KEYS};
 use super::scan::{Mark, Piece, Scanner};
 use super::session::{Event, KeysTo};
 use super::spawn::Dialect;
@@ -29,6 +29,9 @@ const REPLACED_LOOK: Duration = Duration::from_millis(300);
 const HAND_OVER_LOOK: Duration = Duration::from_millis(2);
 const HAND_OVER_LOOKS_FISH: u32 = 100;
 const HAND_OVER_LOOKS: u32 = 25;
+
+/// How long a key of the shell's own line editor may take before the keys behind it are for what it has started.
+const PRESSED_LOOK: Duration = Duration::from_millis(50);
 
 /// What the shell is doing.
 #[derive(Debug)]
@@ -132,6 +135,8 @@ impl Pump {
     fn plain_of_phase(&mut self, bytes: &[u8]) {
         match self.phase {
             Phase::Completing { .. } => {}
+            // A key that runs a command draws the rest of its line.
+            Phase::Prompting { .. } | Phase::Reading if self.pressed.is_some() => {}
             Phase::Prompting { first: false, .. } if self.current.is_some() => {
                 self.show(without_drawing(bytes, self.options.dialect));
             }
@@ -346,6 +351,9 @@ impl Pump {
     /// Looks whether the shell has handed its terminal over.
     pub(super) fn look_for_hand_over(&mut self, looks_left: u32) {
         self.hand_over_look = None;
+        if self.pressed.is_some() {
+            return self.feed.keys_to(KeysTo::Shell);
+        }
         if !matches!(self.phase, Phase::Running { recording: true, .. }) {
             return;
         }
@@ -467,7 +475,45 @@ impl Pump {
             self.started = Some(Instant::now() + START_WAIT);
             self.tell(Event::Ready);
         }
+        if self.pressed.is_some() {
+            // The key has run a command, or was interrupted: then nothing else gives the line back.
+            self.feed.to_shell.extend_from_slice(RELEASE_KEYS);
+            return;
+        }
         self.hand_over_waiting();
+    }
+
+    /// The shell's own line editor presses a key. What is typed meanwhile is for a program that the key starts, but not
+    /// where it is done in no time.
+    pub(super) fn press(&mut self, id: u64) {
+        self.pressed = Some(id);
+        self.feed.command_begins();
+        self.phase = Phase::Running { look_at: None, recording: false };
+        self.feed.to_shell.extend_from_slice(PRESS_KEYS);
+        self.hand_over_look = Some((Instant::now() + PRESSED_LOOK, 0));
+    }
+
+    /// The shell's own line editor gives back the line of a key: its number, the cursor, the text.
+    pub(super) fn line_released(&mut self, body: &str) {
+        let mut fields = body.splitn(3, '\n');
+        let (id, point) = (fields.next().and_then(|id| id.parse().ok()), fields.next());
+        if id.is_none() || self.pressed != id {
+            return;
+        }
+        self.pressed = None;
+        self.hand_over_look = None;
+        if self.feed.whom() == KeysTo::Shell {
+            self.feed.keys_to(KeysTo::Hold);
+        }
+        self.feed.forwarded = false;
+        // Readline draws its prompt once more, for nobody.
+        self.phase = Phase::Completing { answered: true };
+        let reset = self.modes.reset();
+        self.out.extend_from_slice(reset.as_bytes());
+        self.flush_output();
+        let cwd = std::fs::read_link(format!("/proc/{}/cwd", self.shell.child.id())).ok();
+        let point = point.and_then(|point| point.parse().ok()).unwrap_or(usize::MAX);
+        self.tell(Event::Line { text: fields.next().unwrap_or_default().to_owned(), point, cwd });
     }
 
     /// Tells how the line that was handed over ended.

@@ -149,6 +149,7 @@ impl Keyboard {
             Command::Submit { .. }
             | Command::EndOfFile
             | Command::Ask { .. }
+            | Command::Press { .. }
             | Command::DrawPrompt { .. }
             | Command::AbandonCompletion
             | Command::KeepOutput { .. } => {}

@@ -32,6 +32,9 @@ pub fn parse(report: &[u8]) -> (Names, OsString) {
             "[keyword]" => section = "keyword",
             "[variable]" => section = "variable",
             "[path]" => section = "path",
+            "[vi]" => names.keys.vi = true,
+            "[key]" => section = "key",
+            "[bind]" => section = "bind",
             "" => {}
             word if word.starts_with(OWN) => {}
             word => match section {
@@ -46,12 +49,27 @@ pub fn parse(report: &[u8]) -> (Names, OsString) {
                 "builtin" => drop(names.builtins.insert(word.to_owned())),
                 "keyword" => drop(names.keywords.insert(word.to_owned())),
                 "variable" => names.variables.push(word.to_owned()),
+                "key" => names.keys.bound.extend(bound_key(word).map(|(key, _)| key)),
+                "bind" => names.keys.functions.extend(bound_key(word)),
                 "path" => path = OsString::from_vec(line.to_vec()),
                 _ => {}
             },
         }
     }
     (names, path)
+}
+
+/// Reads a line of `bind`: a key in quotes and what it does. The keys that only the program types are left out.
+fn bound_key(line: &str) -> Option<(String, String)> {
+    let rest = line.strip_prefix('"')?;
+    let mut escaped = false;
+    let end = rest.find(|c: char| {
+        let closes = c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        closes
+    })?;
+    let (key, does) = (&rest[..end], rest[end + 1..].trim_start_matches(':').trim());
+    (!key.starts_with("\\e[999") && !key.is_empty()).then(|| (key.to_owned(), does.to_owned()))
 }
 
 /// Stores a whole alias; gives it back where its quotes are still open.
@@ -81,5 +99,17 @@ mod tests {
         assert!(names.builtins.contains("cd") && names.keywords.contains("if"));
         assert_eq!(names.variables, ["HOME"]);
         assert_eq!(path, "/usr/bin:/bin");
+        assert!(!names.keys.vi);
+    }
+
+    #[test]
+    fn keys_of_the_shell_are_read_but_for_our_own() {
+        let report = b"[vi]\n[key]\n\"\\C-t\": \"fzf-file-widget\"\n\"\\e[9997~\": \"x\"\n\"\\e\\\"\": \" a\"\n\
+            [bind]\n\"\\C-p\": history-search-backward\n[path]\n/bin\n";
+        let (names, path) = parse(report);
+        assert!(names.keys.vi);
+        assert_eq!(names.keys.bound, ["\\C-t", "\\e\\\""]);
+        assert_eq!(names.keys.functions, [("\\C-p".to_owned(), "history-search-backward".to_owned())]);
+        assert_eq!(path, "/bin");
     }
 }

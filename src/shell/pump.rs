@@ -51,6 +51,11 @@ const REPORT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// would cost both sides more than the report.
 const REPORT_WAIT: Duration = Duration::from_millis(10);
 
+/// Has bash press the key in the request, and give back the line.
+pub(super) const PRESS_KEYS: &[u8] = b"\x1b[9991~";
+/// Has it give the line back where the key was interrupted.
+pub(super) const RELEASE_KEYS: &[u8] = b"\x1b[9994~";
+
 /// What the live shell can be asked without a line being run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
@@ -92,6 +97,11 @@ pub enum Command {
         want_names: bool,
     },
     EndOfFile,
+    /// A key for the shell's own line editor, as its request.
+    Press {
+        id: u64,
+        record: String,
+    },
     Ask {
         what: Asked,
         reply: Sender<Vec<String>>,
@@ -146,6 +156,8 @@ pub struct Pump {
     /// The completion that is waited for: its number, and who waits.
     pub(super) completion: Option<(u64, Sender<Vec<String>>)>,
     completions: u64,
+    /// The key that the shell's own line editor is pressing.
+    pub(super) pressed: Option<u64>,
     /// How many events were sent.
     told: u64,
     /// What waits until readline reads.
@@ -222,6 +234,7 @@ impl Pump {
             scanner_deadline: None,
             completion: None,
             completions: 0,
+            pressed: None,
             told: 0,
             waiting: None,
             next_nonce: None,
@@ -423,7 +436,7 @@ impl Pump {
             }
             Command::ReleaseKeys => self.feed.release(),
             Command::EditorDrawn => self.feed.editor_drawn(),
-            Command::Submit { .. } | Command::EndOfFile => match self.phase {
+            Command::Submit { .. } | Command::EndOfFile | Command::Press { .. } => match self.phase {
                 Phase::Reading => self.hand_over(command),
                 // Readline isn't there yet: it gets the line as soon as it is.
                 _ => self.waiting = Some(command),
@@ -488,6 +501,7 @@ impl Pump {
             }
             // No completion is asked for at the letter `p`.
             Command::DrawPrompt { reply } => self.ask_shell("\0p\0", reply),
+            Command::Press { id, record } if self.write_request(record.as_bytes()).is_ok() => self.press(id),
             Command::EndOfFile => {
                 self.line_sent(String::new());
                 self.feed.keys_to(KeysTo::Shell);
@@ -635,6 +649,7 @@ impl Pump {
                 let (names, path) = names::parse(body);
                 self.tell(Event::Names(Box::new(names), path));
             }
+            b"line" => self.line_released(&String::from_utf8_lossy(body)),
             b"prompt" => self.tell(Event::Prompt(String::from_utf8_lossy(body).into_owned())),
             b"edit" => self.tell(Event::Edit(String::from_utf8_lossy(body).into_owned())),
             b"complete" => {

@@ -57,6 +57,15 @@ pub enum Event {
     Prompt(String),
     /// Text that the shell's line editor would begin with (`print -z` of zsh).
     Edit(String),
+    /// A key that [`Session::press`] has had pressed has done its work.
+    Line {
+        /// What has become of the line.
+        text: String,
+        /// Where the cursor is in it, in characters.
+        point: usize,
+        /// Where the shell is now.
+        cwd: Option<std::path::PathBuf>,
+    },
     /// The answer to [`Handle::nudge`]: whoever waits for events may look up.
     Nudged,
     /// Ctrl-C while a model answers.
@@ -300,6 +309,15 @@ impl Session {
         let nonce = make_nonce(&mut self.random)?;
         self.handle.send(Command::Submit { id: self.next_id, nonce, line: line.text().to_owned(), want_names });
         Ok(())
+    }
+
+    /// Has the shell's own line editor press a key on a line, and lends it the terminal until [`Event::Line`]. `key` is as
+    /// readline writes it; where a `function` is given, that runs instead, with `READLINE_LINE` and `READLINE_POINT`.
+    pub fn press(&mut self, line: &str, point: usize, key: &str, function: &str) {
+        self.next_id += 1;
+        let fields = [&self.next_id.to_string(), line, &point.to_string(), key, function];
+        let record = fields.map(|field| field.replace('\0', "") + "\0").concat();
+        self.handle.send(Command::Press { id: self.next_id, record });
     }
 
     /// Sends the shell an end of file, as Ctrl-D on an empty line does: it ends, or says why not.

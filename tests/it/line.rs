@@ -351,3 +351,139 @@ fn candidates_are_names_sorted_unique_and_say_how_many_more_there_are() {
         more.is_some_and(|more: usize| more + shown >= 200 && shown < 60)
     });
 }
+
+/// The editor was that of the environment before the start-up files, and without one the key did nothing.
+#[test]
+fn the_line_opens_in_the_editor_that_the_live_shell_names() {
+    let script =
+        "#!/bin/sh\nprintf 'echo edited-$((1+1)) # ' > \"$1.new\"\ncat \"$1\" >> \"$1.new\"\nmv \"$1.new\" \"$1\"\n";
+    let rc = format!("PS1='{PROMPT} '\nexport EDITOR=\"sh $HOME/edit.sh\"\n");
+    let session = Session::spawn(plain().file(".bashrc", &rc).file("edit.sh", script));
+    session.expect_prompt();
+    session.type_text("half");
+    session.press(Key::Ctrl('x'));
+    session.press(Key::Ctrl('e'));
+    expect_line_is(&session, "echo edited-$((1+1)) # half");
+    session.press(Key::Enter);
+    session.expect_line("edited-2");
+    session.expect_prompt();
+    // Without one it says so.
+    session.run("mkdir bin; PATH=$PWD/bin; unset EDITOR VISUAL");
+    session.press(Key::Ctrl('x'));
+    session.press(Key::Ctrl('e'));
+    session.expect_text("no editor: VISUAL and EDITOR are empty");
+}
+
+#[test]
+fn keys_run_functions_of_the_shell_on_the_line() {
+    let rc = format!(
+        "PS1='{PROMPT} '\nshout() {{ READLINE_LINE=\"é${{READLINE_LINE^^}}\"; READLINE_POINT=2; }}\nbind -x '\"\\C-g\": shout'\n\
+         bind '\"\\eq\": \"echo macro-$((1+1))\\C-m\"'\nquiet() {{ seen=$READLINE_POINT; : > ran; }}\n"
+    );
+    let spawn = config("editor = {autosuggest = false}, keys = {f5 = {shell = 'shout'}, f6 = {shell = 'quiet'}}");
+    let session = Session::spawn(spawn.file(".bashrc", &rc));
+    session.run("true");
+    session.type_text("ab cd");
+    session.send(b"\x1b[15~");
+    expect_line_is(&session, "éAB CD");
+    session.type_text("x");
+    expect_line_is(&session, "éAxB CD");
+    // What `bind -x` has bound, too.
+    session.press(Key::Ctrl('g'));
+    expect_line_is(&session, "éÉAXB CD");
+    clear(&session);
+    session.type_text("é ü");
+    session.send(b"\x1b[17~");
+    session.expect_outside("the function's file", || session.home().join("ran").exists().then_some(()));
+    session.type_text("!");
+    expect_line_is(&session, "é ü!");
+    clear(&session);
+    // A macro that runs a command leaves the line as it was left to readline.
+    session.press(Key::Alt('q'));
+    session.expect_line("macro-2");
+    session.run("echo seen-$seen");
+    session.expect_line("seen-3");
+    session.run("rm ran; false");
+    session.run("false");
+    session.send(b"\x1b[17~");
+    session.expect_outside("the function's file", || session.home().join("ran").exists().then_some(()));
+    session.run("echo status-$?");
+    session.expect_line("status-1");
+}
+
+#[test]
+fn the_shells_vi_mode_and_inputrc_are_read() {
+    let session = Session::spawn(plain().file(".inputrc", "\"\\C-p\": kill-whole-line\n\"\\ez\": backward-word\n"));
+    session.run("true");
+    session.type_text("gone");
+    session.press(Key::Ctrl('p'));
+    expect_line_is(&session, "");
+    session.type_text("one two");
+    session.press(Key::Alt('z'));
+    session.type_text("X");
+    expect_line_is(&session, "one Xtwo");
+    clear(&session);
+    session.run("set -o vi");
+    session.type_text("one two");
+    session.press(Key::Escape);
+    expect_cursor_at(&session, "one tw");
+    session.type_text("0x");
+    expect_line_is(&session, "ne two");
+    session.press(Key::Ctrl('c'));
+    session.run("set -o emacs");
+    session.type_text("one two");
+    session.press(Key::Ctrl('w'));
+    expect_line_is(&session, "one");
+}
+
+/// fzf's own files, as people source them.
+#[test]
+fn fzfs_keys_and_completion_work_from_its_own_files() {
+    let files = ["/usr/share/doc/fzf/examples/key-bindings.bash", "/usr/share/bash-completion/completions/fzf"];
+    if !require(&["fzf"]) || !files.iter().all(|file| std::path::Path::new(file).is_file()) {
+        return;
+    }
+    let sourced = files.map(|file| format!(". {file}\n")).concat();
+    let rc = format!("PS1='{PROMPT} '\n. {BASH_COMPLETION}\n{sourced}");
+    let spawn = plain().file(".bashrc", &rc).file("work/needle.txt", "").file("work/other.txt", "").size(30, 100);
+    let session = Session::spawn(spawn);
+    session.run("cd work; mkdir -p sub/deeper");
+    session.run("clear");
+    session.type_text("cat ");
+    session.press(Key::Ctrl('t'));
+    session.expect_text("other.txt");
+    session.type_text("needl");
+    session.expect("one left", |screen| !screen.contents().contains("other.txt"));
+    session.press(Key::Enter);
+    expect_line_is(&session, "cat needle.txt");
+    clear(&session);
+    session.type_text("ls **");
+    session.press(Key::Tab);
+    session.expect_text("other.txt");
+    session.type_text("needl");
+    session.expect("one left", |screen| !screen.contents().contains("other.txt"));
+    session.press(Key::Enter);
+    expect_line_is(&session, "ls needle.txt");
+    clear(&session);
+    session.press(Key::Ctrl('r'));
+    session.expect_text("cd work");
+    session.type_text("mkdir");
+    session.expect("one left", |screen| screen.contents().contains("1/2"));
+    session.press(Key::Enter);
+    expect_line_is(&session, "cd work; mkdir -p sub/deeper");
+    clear(&session);
+    session.run("clear");
+    session.type_text("half");
+    session.press(Key::Alt('c'));
+    session.expect_text("2/2");
+    session.type_text("deeper");
+    session.expect("one left", |screen| screen.contents().contains("1/2"));
+    session.press(Key::Enter);
+    session.expect("the prompt there, with the line", |screen| {
+        cursor_line(screen).ends_with("deeper ❯ half") || line(screen) == "half"
+    });
+    session.press(Key::Ctrl('u'));
+    session.run("pwd");
+    session
+        .expect("the new directory", |screen| screen.contents().lines().any(|row| row.ends_with("/work/sub/deeper")));
+}

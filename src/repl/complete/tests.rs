@@ -21,6 +21,8 @@ impl LiveCompletion for Scripted {
         self.0.iter().find_map(|one| one.value.strip_prefix(&format!("{text}=")).map(str::to_owned))
     }
 
+    fn hand_over(&mut self) {}
+
     fn users(&mut self, typed: &str) -> Vec<String> {
         ["root", "rose"].map(str::to_owned).into_iter().filter(|name| name.starts_with(typed)).collect()
     }
@@ -37,6 +39,8 @@ impl LiveCompletion for Echo {
     fn value(&mut self, _: &str) -> Option<String> {
         None
     }
+
+    fn hand_over(&mut self) {}
 
     fn users(&mut self, _: &str) -> Vec<String> {
         Vec::new()

@@ -9,6 +9,7 @@ use reedline::{
     EditCommand, EditMode, KeyCode, KeyModifiers, PromptEditMode, PromptViMode, ReedlineEvent, ReedlineRawEvent,
 };
 
+use super::Links;
 use super::edits::Edit;
 use super::search::Searching;
 use crate::repl::keys::HISTORY_MENU;
@@ -75,11 +76,11 @@ impl Hands {
     /// Wraps an edit mode.
     pub(in crate::repl) fn new(
         inner: Box<dyn EditMode>,
-        searching: Searching,
+        links: &Links,
         prefixed: Vec<(Chord, ReedlineEvent)>,
         own: Vec<Chord>,
-        escape: Escape,
     ) -> Self {
+        let (searching, escape) = (links.searching.clone(), links.escape.clone());
         Self { inner, searching, prefixed, own, pending: Pending::Nothing, last: None, operator: None, escape }
     }
 

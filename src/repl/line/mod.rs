@@ -4,11 +4,22 @@
 mod edits;
 mod hands;
 mod hint;
+mod readline;
 mod search;
 mod widget;
 
 pub(super) use edits::Edit;
 pub(super) use hands::{Escape, Hands, WordKey};
 pub(super) use hint::Suggester;
+pub(super) use readline::{chords, function};
 pub(super) use search::{SearchMenu, Searching};
 pub(super) use widget::widgets;
+
+/// What the keys and the editor's menus know together.
+#[derive(Clone, Default)]
+pub(super) struct Links {
+    /// The search of the history.
+    pub(super) searching: Searching,
+    /// vi's Esc.
+    pub(super) escape: Escape,
+}

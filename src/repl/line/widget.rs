@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use reedline::{Completer, Editor, Menu, MenuEvent, MenuSettings, Painter, ReedlineMenu, Suggestion, UndoBehavior};
 
+use super::Links;
 use super::edits::{self, Edit};
-use super::hands::Escape;
-use super::search::Searching;
 use crate::repl::state::{self, SharedState};
 use crate::repl::writer::Writer;
 use crate::store::{Search, StoreError};
@@ -20,12 +19,7 @@ const KILLS_MAX: usize = 10;
 const ARGUMENTS_MAX: usize = 1_000;
 
 /// The menus of all edits.
-pub(in crate::repl) fn widgets(
-    writer: &Writer,
-    state: &SharedState,
-    searching: &Searching,
-    escape: &Escape,
-) -> Vec<ReedlineMenu> {
+pub(in crate::repl) fn widgets(writer: &Writer, state: &SharedState, links: &Links) -> Vec<ReedlineMenu> {
     let memory = Arc::<Mutex<Memory>>::default();
     let make = |(edit, again): (Edit, bool)| {
         let menu = Box::new(Widget {
@@ -34,8 +28,7 @@ pub(in crate::repl) fn widgets(
             memory: Arc::clone(&memory),
             writer: writer.clone(),
             state: SharedState::clone(state),
-            searching: searching.clone(),
-            escape: escape.clone(),
+            links: links.clone(),
             settings: MenuSettings::default().with_name(&edit.menu_name(again)),
             active: false,
         });
@@ -70,8 +63,7 @@ struct Widget {
     memory: Arc<Mutex<Memory>>,
     writer: Writer,
     state: SharedState,
-    searching: Searching,
-    escape: Escape,
+    links: Links,
     settings: MenuSettings,
     active: bool,
 }
@@ -134,12 +126,12 @@ impl Widget {
             }
             Edit::InsertCompletions => insert_completions(editor, &line, cursor, completer),
             Edit::RestoreSearched => {
-                if let Some((line, cursor)) = self.searching.take_line() {
+                if let Some((line, cursor)) = self.links.searching.take_line() {
                     set(editor, line, cursor);
                 }
             }
             Edit::ClearLine => set(editor, String::new(), 0),
-            Edit::LeaveInsert => self.escape.reached(),
+            Edit::LeaveInsert => self.links.escape.reached(),
             kill => {
                 if let Some(range) = kill.killed(&line, cursor) {
                     self.kill(&mut memory, editor, &line, range, cursor);

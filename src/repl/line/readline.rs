@@ -1,0 +1,145 @@
+//! readline's names of keys and of functions, as the live shell reports them, in the editor's own terms. Pure.
+
+use reedline::{EditCommand, KeyCode, KeyModifiers, ReedlineEvent};
+
+use super::edits::Edit;
+use super::hands::Chord;
+
+/// The keys that a sequence stands for, one or two; none where no key of the editor's sends it.
+pub(in crate::repl) fn chords(sequence: &str) -> Option<Vec<Chord>> {
+    let bytes = bytes(sequence)?;
+    let split = if bytes.len() > 1 && bytes[0] == 0x18 { 1 } else { 0 };
+    let (prefix, rest) = bytes.split_at(split);
+    let mut chords: Vec<Chord> = prefix.iter().filter_map(|byte| chord(&[*byte])).collect();
+    chords.push(chord(rest)?);
+    Some(chords)
+}
+
+/// The bytes that readline waits for.
+fn bytes(sequence: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut rest = sequence;
+    while let Some(first) = rest.chars().next() {
+        let (next, byte) = if let Some(tail) = rest.strip_prefix("\\C-") {
+            let (key, tail) = unescaped(tail)?;
+            (tail, if key == b'?' { 0x7f } else { key.to_ascii_uppercase() & 0x1f })
+        } else if let Some(tail) = rest.strip_prefix("\\M-") {
+            out.push(0x1b);
+            (tail, 0)
+        } else if first == '\\' {
+            let (key, tail) = unescaped(rest)?;
+            (tail, key)
+        } else {
+            (&rest[first.len_utf8()..], u8::try_from(first).ok()?)
+        };
+        if !rest.starts_with("\\M-") {
+            out.push(byte);
+        }
+        rest = next;
+    }
+    (!out.is_empty()).then_some(out)
+}
+
+/// The first character, which may be written with a backslash, and the rest.
+fn unescaped(text: &str) -> Option<(u8, &str)> {
+    let escaped = text.strip_prefix('\\');
+    let first = escaped.unwrap_or(text).chars().next()?;
+    let rest = &escaped.unwrap_or(text)[first.len_utf8()..];
+    let byte = match (escaped.is_some(), first) {
+        (true, 'e') => 0x1b,
+        (true, 't') => b'\t',
+        (true, 'n') => b'\n',
+        (true, 'r') => b'\r',
+        (true, 'd') => 0x7f,
+        _ => u8::try_from(first).ok()?,
+    };
+    Some((byte, rest))
+}
+
+/// The key that sends these bytes.
+fn chord(bytes: &[u8]) -> Option<Chord> {
+    let (none, control, alt) = (KeyModifiers::NONE, KeyModifiers::CONTROL, KeyModifiers::ALT);
+    let shifted = |c: u8| if c.is_ascii_uppercase() { alt | KeyModifiers::SHIFT } else { alt };
+    let found = match bytes {
+        [0x1b, b'[' | b'O', b'A'] => (none, KeyCode::Up),
+        [0x1b, b'[' | b'O', b'B'] => (none, KeyCode::Down),
+        [0x1b, b'[' | b'O', b'C'] => (none, KeyCode::Right),
+        [0x1b, b'[' | b'O', b'D'] => (none, KeyCode::Left),
+        b"\x1b[1;5C" => (control, KeyCode::Right),
+        b"\x1b[1;5D" => (control, KeyCode::Left),
+        b"\x1b[3~" => (none, KeyCode::Delete),
+        b"\x1b[5~" => (none, KeyCode::PageUp),
+        b"\x1b[6~" => (none, KeyCode::PageDown),
+        [0x1b, 0x7f] => (alt, KeyCode::Backspace),
+        [0x1b, c @ 0x20..0x7f] => (shifted(*c), KeyCode::Char(char::from(c.to_ascii_lowercase()))),
+        [b'\t'] => (none, KeyCode::Tab),
+        [0] => (control, KeyCode::Char(' ')),
+        // Enter, Ctrl-C, Ctrl-D and Esc have meanings that nothing may take away.
+        [0x03 | 0x04 | b'\r' | b'\n' | 0x1b] => return None,
+        [c @ 1..=26] => (control, KeyCode::Char(char::from(c + b'a' - 1))),
+        // As crossterm names them.
+        [c @ 0x1c..=0x1f] => (control, KeyCode::Char(char::from(c - 0x1c + b'4'))),
+        [0x7f] => (none, KeyCode::Backspace),
+        _ => return None,
+    };
+    Some(found)
+}
+
+/// What a function of readline's does here; none for those that the editor hasn't, or does by the same keys anyway.
+pub(in crate::repl) fn function(name: &str) -> Option<ReedlineEvent> {
+    let command = |command| ReedlineEvent::Edit(vec![command]);
+    let edit = |edit: Edit| ReedlineEvent::Menu(edit.menu_name(false));
+    let event = match name {
+        "history-search-backward" | "history-substring-search-backward" | "previous-history" => {
+            ReedlineEvent::UntilFound(vec![ReedlineEvent::MenuUp, ReedlineEvent::Up])
+        }
+        "history-search-forward" | "history-substring-search-forward" | "next-history" => {
+            ReedlineEvent::UntilFound(vec![ReedlineEvent::MenuDown, ReedlineEvent::Down])
+        }
+        "beginning-of-line" => command(EditCommand::MoveToLineStart { select: false }),
+        "end-of-line" => command(EditCommand::MoveToLineEnd { select: false }),
+        "forward-word" | "shell-forward-word" => command(EditCommand::MoveWordRight { select: false }),
+        "backward-word" | "shell-backward-word" => command(EditCommand::MoveWordLeft { select: false }),
+        "forward-char" => ReedlineEvent::UntilFound(vec![ReedlineEvent::HistoryHintComplete, ReedlineEvent::Right]),
+        "backward-char" => ReedlineEvent::Left,
+        "unix-word-rubout" => edit(Edit::KillBlankWordBack),
+        "backward-kill-word" | "shell-backward-kill-word" => edit(Edit::KillWordBack),
+        "kill-word" | "shell-kill-word" => edit(Edit::KillWordAhead),
+        "unix-line-discard" | "backward-kill-line" => edit(Edit::KillToStart),
+        "kill-line" => edit(Edit::KillToEnd),
+        "kill-whole-line" => ReedlineEvent::Edit(vec![EditCommand::Clear]),
+        "yank" => edit(Edit::Yank),
+        "yank-pop" => edit(Edit::YankPop),
+        "yank-last-arg" | "insert-last-argument" => edit(Edit::LastArgument),
+        "transpose-words" => edit(Edit::TransposeWords),
+        "undo" => command(EditCommand::Undo),
+        "delete-char" => command(EditCommand::Delete),
+        "clear-screen" => ReedlineEvent::ClearScreen,
+        _ => return None,
+    };
+    Some(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequences_are_keys_of_the_editor() {
+        let (control, alt) = (KeyModifiers::CONTROL, KeyModifiers::ALT);
+        let table: [(&str, Option<Vec<Chord>>); 9] = [
+            ("\\C-t", Some(vec![(control, KeyCode::Char('t'))])),
+            ("\\ec", Some(vec![(alt, KeyCode::Char('c'))])),
+            ("\\M-c", Some(vec![(alt, KeyCode::Char('c'))])),
+            ("\\e[A", Some(vec![(KeyModifiers::NONE, KeyCode::Up)])),
+            ("\\C-x\\C-r", Some(vec![(control, KeyCode::Char('x')), (control, KeyCode::Char('r'))])),
+            ("\\C-\\", Some(vec![(control, KeyCode::Char('4'))])),
+            ("\\e\\\"", Some(vec![(alt, KeyCode::Char('"'))])),
+            ("\\C-m", None),
+            ("\\e[0n", None),
+        ];
+        for (sequence, wanted) in table {
+            assert_eq!(chords(sequence), wanted, "{sequence}");
+        }
+    }
+}
