@@ -52,6 +52,8 @@ pub mod sandbox;
     reason = "the shell's process and terminal, programs on PATH, the supervisor's exit"
 )]
 pub mod shell;
+#[allow(clippy::disallowed_methods, reason = "files of skills and prompt templates")]
+pub mod skills;
 #[allow(clippy::disallowed_methods, reason = "the store of steps")]
 pub mod steps;
 #[allow(clippy::disallowed_methods, reason = "the database's file")]

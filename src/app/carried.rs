@@ -102,8 +102,8 @@ impl Around {
         let told = (!is_known).then(|| {
             let files = match notes.instructions {
                 0 => String::new(),
-                1 => ", AGENTS.md".to_owned(),
-                count => format!(", {count} AGENTS.md"),
+                1 => ", 1 file of instructions".to_owned(),
+                count => format!(", {count} files of instructions"),
             };
             let names = if notes.about.is_empty() { "" } else { "its card, the names of its files" };
             let carried = format!("{names}{files}{}git's state", if names.is_empty() { "" } else { " and " });

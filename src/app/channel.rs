@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::PoisonError;
 
-use super::{Around, Attaching, ChannelKind, Remembered, Runtime};
+use super::{Around, Attaching, ChannelKind, Remembered, Runtime, Skills};
 use crate::agent::{Agent, Cancel, Person};
 use crate::config::Env;
 use crate::host;
@@ -97,7 +97,7 @@ impl Runtime {
             return Vec::new();
         }
         let carries_project = self.carries_project();
-        let Self { agent, settings, env, store, config, cwd, around, carried, channel, .. } = self;
+        let Self { agent, settings, env, store, config, cwd, around, carried, channel, skills_told, .. } = self;
         let (marks, leaves_out) = match channel {
             ChannelKind::Shell => ("; :memory marks them", ":context project off"),
             ChannelKind::Agent => ("", "context.project = false in the config"),
@@ -124,6 +124,14 @@ impl Runtime {
                     is_first.then(|| format!("[context] tools work in {workspace}; `--path .` has them work here")),
                 );
             }
+        }
+        let skills = Skills::around(env, cwd);
+        if let Some(it) = skills.told().filter(|_| skills_told.as_ref() != Some(&*cwd)) {
+            told.push(it);
+            *skills_told = Some(cwd.clone());
+        }
+        if agent.hands().is_some_and(|hands| hands.has_tools()) {
+            parts.push(("the list of skills", skills.note()));
         }
         // What the person named with `@` stands next to the question.
         let jails = around.jails();

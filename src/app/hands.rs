@@ -185,6 +185,8 @@ pub fn hands(
     };
     let launcher = launcher(settings, env, root.path(), &chosen);
     let (mut registry, lacking) = tools(settings, env, &launcher);
+    let added = registry.add(Box::new(crate::tools::Skill::new(super::skills::library(env, root.path()))));
+    debug_assert_eq!(added, Ok(()));
     problems.extend(lacking.into_iter().chain(left.into_iter().map(cut_off)));
     if let Some(names) = channel.and_then(|channel| allowed_tools(settings, channel)) {
         keep_allowed(&mut registry, names, &mut problems);

@@ -13,6 +13,7 @@ mod parked;
 mod record;
 mod safety;
 mod secrets;
+mod skills;
 mod steps;
 mod title;
 mod tools;
@@ -45,6 +46,7 @@ use money::money_options;
 pub use money::{cost_told, spent_rows};
 pub use record::{StoreRecorder, past_summary, past_turns};
 pub use safety::{estop, receipt_options, unknown_outcomes};
+pub use skills::{Skills, trust as skills_trust};
 pub use steps::{recover, steps, steps_failure};
 pub use title::make_title;
 pub use tools::{
@@ -75,6 +77,8 @@ pub struct Runtime {
     /// Memories that went in front of this conversation.
     pub carried: Vec<i64>,
     around: Around,
+    /// The project of which it was told that it brings skills that nobody has trusted.
+    skills_told: Option<PathBuf>,
     /// The person's word on what questions carry of the project; else the setting counts.
     project_wanted: Option<bool>,
     tools: parked::Tools,
@@ -193,6 +197,7 @@ impl Runtime {
             cwd: host::working_directory(),
             carried: Vec::new(),
             around: Around::default(),
+            skills_told: None,
             project_wanted: None,
             tools: parked::Tools::default(),
         })

@@ -17,7 +17,7 @@ use crate::tools::{
 };
 
 /// Names of tools that need settings, beside those that every registry has.
-pub const OWN_TOOLS: [&str; 11] = [
+pub const OWN_TOOLS: [&str; 12] = [
     "edit_apply_batch",
     "edit_create_file",
     "edit_delete_file",
@@ -28,6 +28,7 @@ pub const OWN_TOOLS: [&str; 11] = [
     "pdf_extract",
     "shell",
     "shell_job",
+    "skill",
     "symbols",
 ];
 

@@ -162,6 +162,16 @@ fn read(root: &Path, name: &OsStr) -> Result<((u64, u64), String), String> {
 }
 
 impl Overlay {
+    /// A directory and a text about what is in it, to be trusted together. No config is read from it.
+    ///
+    /// # Errors
+    /// The directory can't be looked at.
+    pub fn of_texts(root: &Path, text: String) -> std::io::Result<Self> {
+        let data = root.metadata()?;
+        let file = root.display().to_string();
+        Ok(Self { root: root.to_owned(), root_id: (data.dev(), data.ino()), text, file })
+    }
+
     /// The file, as a user would write it.
     #[must_use]
     pub fn shown(&self) -> &str {

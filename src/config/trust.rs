@@ -113,6 +113,12 @@ impl Trust {
         Self { directory: state_directory(env).map(|state| state.join("trust")), session: Vec::new() }
     }
 
+    /// Finds records that are about something else than config files, in another directory of the state directory.
+    #[must_use]
+    pub fn in_directory(env: &Env, name: &str) -> Self {
+        Self { directory: state_directory(env).map(|state| state.join(name)), session: Vec::new() }
+    }
+
     /// Says whether a file is trusted.
     #[must_use]
     pub fn judge(&self, overlay: Overlay) -> Verdict {

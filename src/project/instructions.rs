@@ -1,4 +1,4 @@
-//! `AGENTS.md`, from the root of a repository down to a directory in it. A link that leads out of the repository or to what
+//! `AGENTS.md`, `CLAUDE.md` and `GEMINI.md`, from the root of a repository down to a directory in it. A link that leads out of the repository or to what
 //! the user's rules close, a pipe and what is no text are passed over: they could be anything of the user's.
 
 use std::fs::File;
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use super::closed::Closed;
 use super::{clean, is_hidden};
 
-/// The name that the file has in every directory.
-const NAME: &str = "AGENTS.md";
+/// The names that the file may have in a directory; the same text under several names counts once.
+const NAMES: [&str; 3] = ["AGENTS.md", "CLAUDE.md", "GEMINI.md"];
 /// Bytes of one file that are read.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 /// Directories between root and working directory that are looked into.
@@ -17,7 +17,7 @@ const DEPTH_MAX: usize = 32;
 
 /// A file of instructions.
 pub(super) struct Instructions {
-    /// The directory below the root, empty for the root.
+    /// Its path below the root.
     place: String,
     text: String,
 }
@@ -26,16 +26,24 @@ pub(super) struct Instructions {
 pub(super) fn places(root: &Path, cwd: &Path) -> Vec<PathBuf> {
     let mut directories: Vec<&Path> = cwd.ancestors().take_while(|directory| directory.starts_with(root)).collect();
     directories.reverse();
-    directories.iter().take(DEPTH_MAX).map(|directory| directory.join(NAME)).collect()
+    directories.iter().take(DEPTH_MAX).flat_map(|directory| NAMES.map(|name| directory.join(name))).collect()
 }
 
 /// Reads them, the root's first.
 pub(super) fn read(root: &Path, cwd: &Path, closed: &Closed) -> Vec<Instructions> {
     let read = |path: PathBuf| {
-        let place = path.parent()?.strip_prefix(root).ok()?.display().to_string();
+        let place = path.strip_prefix(root).ok()?.display().to_string();
         Some(Instructions { place: clean(&place), text: text_inside(root, &path, closed)? })
     };
-    places(root, cwd).into_iter().filter_map(read).collect()
+    let mut found: Vec<Instructions> = Vec::new();
+    for it in places(root, cwd).into_iter().filter_map(read) {
+        // `CLAUDE.md` is often a link to `AGENTS.md`.
+        let directory = |it: &Instructions| Path::new(&it.place).parent().map(Path::to_owned);
+        if !found.iter().any(|other| other.text == it.text && directory(other) == directory(&it)) {
+            found.push(it);
+        }
+    }
+    found
 }
 
 /// Reads a file of text that lies in the repository and isn't closed, without signs that nobody sees.
@@ -56,7 +64,6 @@ pub(super) fn told(found: &[Instructions], chars_max: usize) -> String {
     let mut told = String::new();
     let mut left = chars_max;
     for (at, Instructions { place, text }) in found.iter().enumerate() {
-        let place = if place.is_empty() { NAME.to_owned() } else { format!("{place}/{NAME}") };
         let head = format!("\n{place}:\n");
         let part = (left / (found.len() - at)).saturating_sub(head.chars().count());
         let length = text.chars().count();
@@ -86,23 +93,37 @@ mod tests {
         let root = dir.path().canonicalize().unwrap().join("repo");
         fs::create_dir_all(root.join("a/b/c")).unwrap();
         fs::write(dir.path().join("secret"), "SECRET").unwrap();
-        fs::write(dir.path().join(NAME), "ABOVE").unwrap();
-        std::os::unix::fs::symlink(dir.path().join("secret"), root.join(NAME)).unwrap();
-        nix::unistd::mkfifo(&root.join("a").join(NAME), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        fs::write(dir.path().join("AGENTS.md"), "ABOVE").unwrap();
+        std::os::unix::fs::symlink(dir.path().join("secret"), root.join("AGENTS.md")).unwrap();
+        nix::unistd::mkfifo(&root.join("a").join("AGENTS.md"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         fs::write(root.join("rules"), "RULES").unwrap();
-        std::os::unix::fs::symlink("../../rules", root.join("a/b").join(NAME)).unwrap();
-        fs::create_dir(root.join("a/b/c").join(NAME)).unwrap();
+        std::os::unix::fs::symlink("../../rules", root.join("a/b").join("AGENTS.md")).unwrap();
+        fs::create_dir(root.join("a/b/c").join("AGENTS.md")).unwrap();
         let found = read(&root, &root.join("a/b/c"), &Closed::default());
         let texts: Vec<(&str, &str)> = found.iter().map(|it| (it.place.as_str(), it.text.as_str())).collect();
-        assert_eq!(texts, [("a/b", "RULES")]);
+        assert_eq!(texts, [("a/b/AGENTS.md", "RULES")]);
         let closed = Closed::new(&[root.join("rules")]);
         assert!(read(&root, &root.join("a/b/c"), &closed).is_empty(), "through a link");
     }
 
     #[test]
+    fn the_files_of_other_programs_count_too_and_the_same_text_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        fs::create_dir(root.join("a")).unwrap();
+        fs::write(root.join("AGENTS.md"), "ALL").unwrap();
+        std::os::unix::fs::symlink("AGENTS.md", root.join("CLAUDE.md")).unwrap();
+        fs::write(root.join("a/GEMINI.md"), "NEAR").unwrap();
+        fs::write(root.join("a/CLAUDE.md"), "ALL").unwrap();
+        let found = read(&root, &root.join("a"), &Closed::default());
+        let texts: Vec<(&str, &str)> = found.iter().map(|it| (it.place.as_str(), it.text.as_str())).collect();
+        assert_eq!(texts, [("AGENTS.md", "ALL"), ("a/CLAUDE.md", "ALL"), ("a/GEMINI.md", "NEAR")]);
+    }
+
+    #[test]
     fn long_ones_share_the_room_and_say_that_they_are_cut() {
         let file = |place: &str, length: usize| Instructions { place: place.into(), text: "x".repeat(length) };
-        let text = told(&[file("", 10), file("a", 5000), file("b", 5000)], 1000);
+        let text = told(&[file("AGENTS.md", 10), file("a/AGENTS.md", 5000), file("b/CLAUDE.md", 5000)], 1000);
         assert!(text.starts_with("\nAGENTS.md:\nxxxxxxxxxx\n\na/AGENTS.md:\n"), "{text}");
         assert_eq!(text.matches(" more characters)").count(), 2);
         assert!(text.chars().count() <= 1000, "{}", text.len());

@@ -76,6 +76,8 @@ impl Repl {
             Action::Undo => self.undo(argument),
             Action::Redo => self.redo(argument),
             Action::Steps => self.list_steps(),
+            Action::Skills => return self.skills(argument),
+            Action::Prompt => return self.prompt_template(argument, hidden),
             Action::Man => return self.man(argument),
             Action::Help => return self.help(argument),
         }

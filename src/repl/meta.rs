@@ -49,6 +49,10 @@ pub enum Argument {
     Redo,
     /// The number of a step.
     Step,
+    /// One of `SKILLS_WORDS`; none lists.
+    Skills,
+    /// Words, or none.
+    Words,
     /// A word of any kind.
     Word,
 }
@@ -104,6 +108,9 @@ impl Group {
         }
     }
 }
+
+/// What `:skills` can be told.
+pub const SKILLS_WORDS: [&str; 2] = ["trust", "untrust"];
 
 /// What a meta command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,6 +195,10 @@ pub enum Action {
     Steps,
     /// Answers from this machine, without a model.
     Man,
+    /// Lists skills and prompt templates; trusts a project's.
+    Skills,
+    /// Asks what a prompt template says.
+    Prompt,
     /// Lists the meta commands.
     Help,
 }
@@ -210,7 +221,7 @@ pub struct Meta {
 }
 
 /// The table, in the order of help.
-pub const METAS: [Meta; 41] = [
+pub const METAS: [Meta; 43] = [
     row(
         Group::Lines,
         &["exec"],
@@ -493,6 +504,22 @@ pub const METAS: [Meta; 41] = [
         Argument::Config,
         "show, reload, edit, path: the settings and where each comes from; trust, untrust: a project's file",
         Action::Config,
+    ),
+    row(
+        Group::Tools,
+        &["skills"],
+        "[trust]",
+        Argument::Skills,
+        "lists skills and prompt templates; trust, untrust: those of the project",
+        Action::Skills,
+    ),
+    row(
+        Group::Conversation,
+        &["p"],
+        "[NAME TEXT]",
+        Argument::Words,
+        "asks what the prompt template NAME says, with TEXT in its places",
+        Action::Prompt,
     ),
     row(
         Group::Session,

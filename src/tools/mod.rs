@@ -19,6 +19,7 @@ mod reads;
 mod registry;
 mod search;
 mod shell;
+mod skill;
 mod spawner;
 mod spill;
 mod survey;
@@ -49,6 +50,7 @@ pub use pdf::{PAGE_END, Pdf, pages_of_pdf};
 pub use reads::Reads;
 pub use registry::Registry;
 pub use shell::{IsStopped, Shell};
+pub use skill::{Library, Skill};
 pub use spill::Spill;
 pub use symbols::Symbols;
 

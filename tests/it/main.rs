@@ -56,6 +56,7 @@ mod route;
 mod routing;
 mod sandbox;
 mod server;
+mod skills;
 mod sshd;
 mod state;
 mod story;

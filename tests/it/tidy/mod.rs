@@ -67,6 +67,7 @@ const ROOMS: &[Room] = &[
     room("receipts", 4, &["base", "proto", "host"], "the record of what was let run knows no rule and no tool"),
     room("sandbox", 4, &["base", "proto", "host"], "it holds a program without knowing which, or why"),
     room("shell", 4, &["base", "proto", "host"], "the backing shell sees no model and no history"),
+    room("skills", 4, &["base"], "it reads texts; whether they may speak to a model is another room's question"),
     room("steps", 4, &["base", "host"], "it takes back what was changed, whoever changed it"),
     room("store", 4, &["base", "proto", "host"], "the store keeps nouns, whoever made them"),
     room("gate", 5, &["base", "proto", "policy", "host", "receipts"], "it judges and writes down; it asks nobody"),
@@ -87,7 +88,7 @@ const ROOMS: &[Room] = &[
         8,
         &[
             "base", "proto", "syntax", "money", "policy", "turn", "host", "log", "config", "estop", "model", "project",
-            "receipts", "sandbox", "shell", "steps", "store", "gate", "tools", "agent", "manual",
+            "receipts", "sandbox", "shell", "steps", "store", "gate", "tools", "agent", "manual", "skills",
         ],
         "the composition root: settings become options here and nowhere else",
     ),
@@ -97,7 +98,7 @@ const ROOMS: &[Room] = &[
         10,
         &[
             "base", "bash", "proto", "money", "policy", "route", "turn", "render", "host", "log", "estop", "project",
-            "shell", "steps", "store", "gate", "app", "agent", "console", "config", "manual",
+            "shell", "steps", "store", "gate", "app", "agent", "console", "config", "manual", "skills",
         ],
         "the prompt brings the rooms together; it asks no provider itself",
     ),
@@ -107,7 +108,7 @@ const ROOMS: &[Room] = &[
         &[
             "base", "bash", "proto", "syntax", "money", "policy", "render", "route", "tokens", "turn", "host", "log",
             "config", "estop", "model", "project", "receipts", "sandbox", "shell", "steps", "store", "gate", "tools",
-            "agent", "app", "console", "repl", "manual",
+            "agent", "app", "console", "repl", "manual", "skills",
         ],
         "the top: everything below it",
     ),

@@ -1,0 +1,278 @@
+//! Skills and prompt templates: Markdown files with a head of `name: value` lines, in directories of the user's and of a
+//! project's. It reads them and writes down what a project's are, to the byte, so that a person can trust exactly that. It
+//! must not know who trusts what, nor how a model is told.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use ring::digest::{SHA256, digest};
+
+use crate::base::hex;
+use crate::base::text::is_invisible;
+
+/// Files that are read of one kind of place; more are left out, and said.
+const FILES_MAX: usize = 100;
+/// Bytes of one file: more is no text to send with a question.
+const FILE_BYTES_MAX: u64 = 64 * 1024;
+/// Characters of a description, which every question carries.
+const DESCRIPTION_CHARS_MAX: usize = 500;
+/// Bytes of a name.
+const NAME_BYTES_MAX: usize = 64;
+
+/// Where skills and templates are looked for. The first place that has a name counts.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// Directories with a directory for each skill, which has `SKILL.md` in it.
+    pub skills: Vec<PathBuf>,
+    /// Directories of templates, a Markdown file each.
+    pub templates: Vec<PathBuf>,
+    /// The directory that nothing may lead out of: a project's. The user's own may link anywhere.
+    pub within: Option<PathBuf>,
+}
+
+impl Places {
+    /// The user's own, beside what other programs have.
+    #[must_use]
+    pub fn of_user(config: Option<&Path>, home: Option<&Path>) -> Self {
+        let mut places = Self::default();
+        if let Some(config) = config {
+            places.skills.push(config.join("skills"));
+            places.templates.push(config.join("prompts"));
+        }
+        if let Some(home) = home {
+            places.skills.extend([home.join(".agents/skills"), home.join(".claude/skills")]);
+            places.templates.extend([home.join(".agents/prompts"), home.join(".claude/commands")]);
+        }
+        places
+    }
+
+    /// A project's.
+    #[must_use]
+    pub fn of_project(root: &Path) -> Self {
+        let at = |names: [&str; 3]| names.iter().map(|name| root.join(name)).collect();
+        Self {
+            skills: at([".reedclaw/skills", ".agents/skills", ".claude/skills"]),
+            templates: at([".reedclaw/prompts", ".agents/prompts", ".claude/commands"]),
+            within: Some(root.to_owned()),
+        }
+    }
+}
+
+/// A file that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    /// Its name.
+    pub name: String,
+    /// What it is for, in its author's words.
+    pub description: String,
+    /// The rest of it.
+    pub body: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Hash of its bytes.
+    hash: String,
+}
+
+/// What the places have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Skills, by name.
+    pub skills: Vec<Text>,
+    /// Templates, by name.
+    pub templates: Vec<Text>,
+    /// Files that can't be used, and why.
+    pub problems: Vec<String>,
+}
+
+impl Found {
+    /// Whether there is nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.skills.is_empty() && self.templates.is_empty()
+    }
+
+    /// What there is, to the byte: a line with hash and path for each file. Trust in this text is trust in those files.
+    #[must_use]
+    pub fn manifest(&self) -> String {
+        let all = self.skills.iter().chain(&self.templates);
+        all.map(|it| format!("{}  {}\n", it.hash, it.path.display())).collect()
+    }
+}
+
+/// Reads what the places have.
+#[must_use]
+pub fn read(places: &Places) -> Found {
+    let mut found = Found::default();
+    let skills = files(&places.skills, &mut found.problems, |path| path.is_dir().then(|| path.join("SKILL.md")));
+    let templates = files(&places.templates, &mut found.problems, |path| {
+        path.extension().is_some_and(|it| it == "md").then(|| path.to_owned())
+    });
+    for (into, paths) in [(&mut found.skills, skills), (&mut found.templates, templates)] {
+        for (name, path) in paths {
+            match text_of(&name, &path, places.within.as_deref()) {
+                Ok(text) if into.iter().any(|known| known.name == text.name) => {}
+                Ok(text) => into.push(text),
+                Err(why) => found.problems.push(format!("{}: {why}", path.display())),
+            }
+        }
+        into.sort_by(|one, other| one.name.cmp(&other.name));
+    }
+    found
+}
+
+/// Puts arguments into a template: `$ARGUMENTS` or `$@` are all of them, `$1` to `$9` single ones. Where it names none, they
+/// follow its text.
+#[must_use]
+pub fn filled(body: &str, arguments: &str) -> String {
+    let words: Vec<&str> = arguments.split_whitespace().collect();
+    let mut out = String::with_capacity(body.len() + arguments.len());
+    let mut rest = body;
+    let mut is_filled = false;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        let digit = rest.chars().next().and_then(|c| c.to_digit(10)).filter(|digit| *digit > 0);
+        let (value, length) = match digit {
+            Some(digit) => (words.get(digit as usize - 1).copied().unwrap_or_default(), 1),
+            None if rest.starts_with("ARGUMENTS") => (arguments, "ARGUMENTS".len()),
+            None if rest.starts_with('@') => (arguments, 1),
+            None => {
+                out.push('$');
+                continue;
+            }
+        };
+        is_filled = true;
+        out.push_str(value);
+        rest = &rest[length..];
+    }
+    out.push_str(rest);
+    if !is_filled && !arguments.is_empty() {
+        out.push_str(&format!("\n\n{arguments}"));
+    }
+    out
+}
+
+/// The files of directories, with the names that they have without a head.
+fn files(
+    directories: &[PathBuf],
+    problems: &mut Vec<String>,
+    file_of: impl Fn(&Path) -> Option<PathBuf>,
+) -> Vec<(String, PathBuf)> {
+    let mut files = Vec::new();
+    for directory in directories {
+        let Ok(entries) = std::fs::read_dir(directory) else { continue };
+        let mut here: Vec<(String, PathBuf)> = entries
+            .flatten()
+            .filter_map(|entry| {
+                let path = file_of(&entry.path())?;
+                let name = entry.path().file_stem()?.to_str()?.to_owned();
+                path.symlink_metadata().is_ok().then_some((name, path))
+            })
+            .collect();
+        here.sort();
+        files.append(&mut here);
+    }
+    if files.len() > FILES_MAX {
+        problems.push(format!("{} more files are left out", files.len() - FILES_MAX));
+        files.truncate(FILES_MAX);
+    }
+    files
+}
+
+fn text_of(name: &str, path: &Path, within: Option<&Path>) -> Result<Text, String> {
+    let real = path.canonicalize().map_err(|error| error.to_string())?;
+    let is_inside = within.is_none_or(|root| root.canonicalize().is_ok_and(|root| real.starts_with(root)));
+    if !is_inside {
+        return Err("it leads out of the project".into());
+    }
+    if !real.metadata().is_ok_and(|data| data.is_file()) {
+        return Err("it is no plain file".into());
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(&real).map_err(|error| error.to_string())?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!("it is larger than {} KiB", FILE_BYTES_MAX / 1024));
+    }
+    let hash = hex::encode(digest(&SHA256, &bytes).as_ref());
+    let text = String::from_utf8(bytes).map_err(|_| "it is no text".to_owned())?;
+    let is_hidden = |c: char| (c.is_control() && c != '\n' && c != '\t') || is_invisible(c);
+    let text: String = text.chars().filter(|c| !is_hidden(*c)).collect();
+    let (head, body) = parts(&text);
+    let value = |key: &str| head.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
+    let name = value("name").filter(|name| !name.is_empty()).unwrap_or(name).to_owned();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
+    if name.len() > NAME_BYTES_MAX || !name.chars().all(is_plain) {
+        return Err("its name has other signs than letters, digits, - _ . :".into());
+    }
+    let first = || body.lines().map(|line| line.trim_start_matches('#').trim()).find(|line| !line.is_empty());
+    let description = value("description").or_else(first).unwrap_or_default();
+    let description = description.chars().take(DESCRIPTION_CHARS_MAX).collect();
+    Ok(Text { name, description, body: body.trim().to_owned(), path: path.to_owned(), hash })
+}
+
+/// The head's names and values, and the text below it. A value may be in quotes or go on in indented lines.
+fn parts(text: &str) -> (Vec<(String, String)>, &str) {
+    let Some(rest) = text.strip_prefix("---\n") else { return (Vec::new(), text) };
+    let Some(end) = rest.find("\n---") else { return (Vec::new(), text) };
+    let mut head: Vec<(String, String)> = Vec::new();
+    for line in rest[..end].lines() {
+        let goes_on = line.starts_with([' ', '\t']);
+        match (line.split_once(':'), head.last_mut()) {
+            (_, Some((_, value))) if goes_on => {
+                value.push_str(if value.is_empty() { "" } else { " " });
+                value.push_str(line.trim());
+            }
+            (Some((name, value)), _) if !goes_on => {
+                let value = value.trim().trim_start_matches(['>', '|']);
+                head.push((name.trim().to_owned(), value.trim_matches(['"', '\'']).to_owned()));
+            }
+            _ => {}
+        }
+    }
+    let below = &rest[end + 1..];
+    (head, below.split_once('\n').map_or("", |(_, body)| body))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn skills_and_templates_are_read_with_their_heads() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let put = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+            fs::write(path, text).expect("a file");
+        };
+        put(".claude/skills/pdf/SKILL.md", "---\nname: pdf-forms\ndescription: >\n  Fill in\n  forms\n---\n# Body\n");
+        put(".agents/skills/plain/SKILL.md", "# Just a title\nand a body\n");
+        put(
+            ".claude/commands/fix.md",
+            "---\ndescription: \"fixes\u{202e} it\"\n---\nFix $1 in $2 ($ARGUMENTS) for $5.\n",
+        );
+        put("outside", "SECRET");
+        let root = dir.path().join("project");
+        let found = read(&Places::of_project(dir.path()));
+        let named: Vec<(&str, &str)> = found.skills.iter().map(|it| (&*it.name, &*it.description)).collect();
+        assert_eq!(named, [("pdf-forms", "Fill in forms"), ("plain", "Just a title")]);
+        assert_eq!(found.skills[0].body, "# Body");
+        assert_eq!(found.templates[0].description, "fixes it");
+        assert_eq!(filled(&found.templates[0].body, "a b"), "Fix a in b (a b) for .");
+        assert_eq!(filled("Cost $ and $x", "more"), "Cost $ and $x\n\nmore");
+
+        let before = found.manifest();
+        put(".claude/commands/fix.md", "Fix it all\n");
+        assert_ne!(read(&Places::of_project(dir.path())).manifest(), before);
+
+        fs::create_dir_all(root.join(".claude/skills/evil")).expect("directories");
+        std::os::unix::fs::symlink(dir.path().join("outside"), root.join(".claude/skills/evil/SKILL.md"))
+            .expect("a link");
+        let found = read(&Places::of_project(&root));
+        assert!(found.is_empty() && found.problems[0].contains("leads out of the project"), "{found:?}");
+    }
+}
