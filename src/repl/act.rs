@@ -15,15 +15,7 @@ impl Repl {
     pub(super) fn meta(&mut self, line: &str, hidden: bool, before: Option<&(String, Verdict)>) -> Flow {
         let (meta, argument) = match meta::parse(line) {
             Ok(found) => found,
-            Err(error) => {
-                if matches!(error, MetaError::Unknown { .. })
-                    && let Some(flow) = self.own_meta(line)
-                {
-                    return flow;
-                }
-                self.console.failure(&explain(&error));
-                return Flow::Continue;
-            }
+            Err(error) => return self.no_meta(line, &error),
         };
         match meta.action {
             Action::Quit => return self.run_command(&HumanLine::typed("exit".into()), false),
@@ -81,6 +73,16 @@ impl Repl {
             Action::Man => return self.man(argument),
             Action::Help => return self.help(argument),
         }
+        Flow::Continue
+    }
+
+    /// Carries out a meta command of the config's, where the line isn't one of ours.
+    fn no_meta(&mut self, line: &str, error: &MetaError) -> Flow {
+        let is_unknown = matches!(error, MetaError::Unknown { .. });
+        if let Some(flow) = is_unknown.then(|| self.own_meta(line)).flatten() {
+            return flow;
+        }
+        self.console.failure(&explain(error));
         Flow::Continue
     }
 
