@@ -311,6 +311,11 @@ return {
     -- true or false: `http` may reach this machine and private networks. `false`: public addresses only, because
     -- services on your machine often trust every local caller.
     http_allow_private = false,
+    -- "off", "searxng", "brave" or "tavily": the service that `web_search` asks. The keys are in the environment:
+    -- BRAVE_API_KEY, TAVILY_API_KEY.
+    search = "off",
+    -- text: the address of that service, for SearXNG such as "http://127.0.0.1:8888". Empty: the service's usual address.
+    search_url = "",
     -- "auto", "core" or "all": the tools that the model learns about. "core": shell, file_read, file_write, edit_replace_exact,
     -- search_text, and those of plugins. "auto": the core for windows up to 16384 tokens and for models on this machine,
     -- which do better with few; else all except those that another one replaces. A list in `tools_allow` counts as "all" of it.

@@ -13,11 +13,12 @@ use crate::project;
 use crate::proto::{Failure, FailureKind};
 use crate::tools::plugin::{PluginState, PluginTool, Plugins, Standing};
 use crate::tools::{
-    Check, Http, HttpOptions, Launcher, Limits, Pdf, Registry, Shell, Spec, Symbols, Tool, ToolSet, edit_tools,
+    Check, Http, HttpOptions, Launcher, Limits, Pdf, Registry, SearchOptions, SearchService, Shell, Spec, Symbols,
+    Tool, ToolSet, WebSearch, edit_tools,
 };
 
 /// Names of tools that need settings, beside those that every registry has.
-pub const OWN_TOOLS: [&str; 12] = [
+pub const OWN_TOOLS: [&str; 13] = [
     "edit_apply_batch",
     "edit_create_file",
     "edit_delete_file",
@@ -30,6 +31,7 @@ pub const OWN_TOOLS: [&str; 12] = [
     "shell_job",
     "skill",
     "symbols",
+    "web_search",
 ];
 
 /// Where plugins are.
@@ -60,7 +62,8 @@ pub fn tools(settings: &Settings, env: &Env, launcher: &Launcher) -> (Registry, 
     let is_stopped = Arc::new(move || estop.as_ref().is_none_or(|it| it.check().is_err()));
     let reader = vec![host::executable().display().to_string(), "pdf-text".to_owned()];
     let shell = Shell::new(launcher.clone(), is_stopped);
-    let own: [Box<dyn Tool>; 5] = [
+    let own: [Box<dyn Tool>; 6] = [
+        Box::new(WebSearch::new(search_options(settings, env))),
         Box::new(Http::new(options)),
         Box::new(Pdf::new(launcher.clone(), reader)),
         Box::new(shell.jobs()),
@@ -84,6 +87,18 @@ pub fn tools(settings: &Settings, env: &Env, launcher: &Launcher) -> (Registry, 
     let problems = states.iter().flat_map(|state| add_plugin(&mut registry, state, launcher));
     let problems: Vec<Failure> = problems.collect();
     (registry, problems)
+}
+
+/// The service that searches the web; its key is a variable of the environment, so that no config holds it.
+fn search_options(settings: &Settings, env: &Env) -> SearchOptions {
+    let service = SearchService::of_word(&settings.tools.search);
+    let key = service.key_variable().and_then(|name| env.get(std::ffi::OsStr::new(name))?.to_str().map(str::to_owned));
+    SearchOptions {
+        service,
+        address: settings.tools.search_url.clone(),
+        key: key.filter(|key| !key.is_empty()),
+        authorities: host::Authorities::of(env),
+    }
 }
 
 /// Where what sources define is kept, a file for each workspace.
@@ -187,7 +202,7 @@ fn risk_class(tool: &str) -> &'static str {
         "file_write" | "edit_replace_exact" | "edit_insert_at_line" | "edit_create_file" | "edit_apply_batch" => {
             "medium in the workspace"
         }
-        "http" => "low for allowed domains",
+        "http" | "web_search" => "low for allowed domains",
         "shell" => "by the command",
         _ => "high",
     }

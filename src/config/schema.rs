@@ -402,6 +402,18 @@ pub const ROWS: &[Row] = &[
     row("tools.http_ports", Kind::Ports, "ports that `http` may speak to", Drops),
     row("tools.http_allow_private", Kind::Bool, "`http` may reach this machine and private networks", Only(false)),
     row(
+        "tools.search",
+        Kind::Choice(&["off", "searxng", "brave", "tavily"]),
+        "the service that `web_search` asks; brave and tavily read `BRAVE_API_KEY` and `TAVILY_API_KEY`",
+        Not("choose where searches go"),
+    ),
+    row(
+        "tools.search_url",
+        Kind::Text { empty: true },
+        "the address of that service; SearXNG needs one, the others have theirs",
+        Not("choose where searches go"),
+    ),
+    row(
         "tools.set",
         Kind::Choice(&["auto", "core", "all"]),
         "which tools a model is told of: the core for small windows and this machine's models, the core always, or all",

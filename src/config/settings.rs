@@ -474,6 +474,8 @@ fn tools(values: &Values<'_>) -> Result<ToolSettings, String> {
             _ => return Err("tools.http_ports".into()),
         },
         http_allow_private: values.bool(&["tools", "http_allow_private"])?,
+        search: values.text(&["tools", "search"])?,
+        search_url: values.text(&["tools", "search_url"])?,
         set: values.text(&["tools", "set"])?,
         allow_shell: words("shell"),
         allow_agent: words("agent"),

@@ -15,6 +15,10 @@ pub struct ToolSettings {
     pub http_ports: Vec<u16>,
     /// Whether `http` may reach this machine and private networks.
     pub http_allow_private: bool,
+    /// The service that `web_search` asks: a word.
+    pub search: String,
+    /// Its address, if it isn't the usual one.
+    pub search_url: String,
     /// Which tools the model is told of: a word.
     pub set: String,
     /// The only tools in the shell; all where none are named.

@@ -43,7 +43,7 @@ use crate::proto::tool::{Fate, FileChange, Outcome, Overdue, ToolError};
 pub use check::Check;
 pub use copied::{Copied, Refusal, Shown, listed, protection, shown};
 pub use edit::{changed_by_person, edit_tools, taken};
-pub use http::{Http, HttpOptions};
+pub use http::{Http, HttpOptions, SearchOptions, SearchService, WebSearch};
 pub use launcher::{Launcher, Terms};
 pub use offer::{Offer, ToolSet};
 pub use pdf::{PAGE_END, Pdf, pages_of_pdf};

@@ -67,4 +67,5 @@ mod tui;
 mod unattended;
 mod undo;
 mod wall;
+mod web_search;
 mod zsh;

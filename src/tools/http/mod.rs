@@ -4,6 +4,7 @@
 mod address;
 mod connect;
 mod html;
+mod search;
 #[cfg(test)]
 mod tests;
 mod url;
@@ -27,6 +28,7 @@ use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
 use address::Reach;
 use connect::{Dial, Guard, Lookup, Refused, system_lookup};
+pub use search::{SearchOptions, SearchService, WebSearch};
 use url::{Host, Url};
 
 /// Bytes of an answer's body that are read.
@@ -130,7 +132,7 @@ impl Tool for Http {
         };
         let arguments = permit.arguments();
         let sent = (method == "POST").then(|| (content_type(arguments).to_owned(), text(arguments, "body").to_owned()));
-        let ask = Ask { method: method.clone(), sent, deadline: Instant::now() + work.limits.http };
+        let ask = Ask { method: method.clone(), sent, header: None, deadline: Instant::now() + work.limits.http };
         match checked(url, &self.reach).and_then(|url| self.ask(&ask, url, work)) {
             Ok(answer) => answer.outcome(method),
             Err(error) => error.into(),
@@ -144,6 +146,8 @@ struct Ask {
     method: String,
     /// The type and the body that go with it.
     sent: Option<(String, String)>,
+    /// A header that goes with it: a key, which no redirect gets.
+    header: Option<(header::HeaderName, String)>,
     deadline: Instant,
 }
 
@@ -167,7 +171,7 @@ impl Http {
             let Some(location) = location.filter(|_| matches!(answer.status, 301 | 302 | 303 | 307 | 308)) else {
                 return Ok(Answer { redirects, ..answer });
             };
-            url = self.hop(&url, location.trim(), redirects, ask.sent.is_some())?;
+            url = self.hop(&url, location.trim(), redirects, ask.sent.is_some() || ask.header.is_some())?;
             redirects += 1;
         }
     }
@@ -251,7 +255,10 @@ fn agent(guard: Guard, tls: TlsConfig, deadline: Instant) -> Agent {
 
 fn exchange(agent: &Agent, ask: &Ask, url: Url) -> Result<Answer, ToolError> {
     let failed = |error: ureq::Error| of_ureq(error, &url);
-    let request = Request::builder().method(ask.method.as_str()).uri(url.to_string());
+    let mut request = Request::builder().method(ask.method.as_str()).uri(url.to_string());
+    if let Some((name, value)) = &ask.header {
+        request = request.header(name, value);
+    }
     let response = match &ask.sent {
         Some((content_type, body)) => request
             .header(header::CONTENT_TYPE, content_type)

@@ -78,7 +78,7 @@ fn request(tool: &Http, method: &str, url: &str, is_stopped: &(dyn Fn() -> bool 
         has_jobs: false,
     };
     let sent = (method == "POST").then(|| ("text/plain".to_owned(), "sent".to_owned()));
-    let ask = Ask { method: method.to_owned(), sent, deadline: Instant::now() + limits.http };
+    let ask = Ask { method: method.to_owned(), sent, header: None, deadline: Instant::now() + limits.http };
     match checked(url, &tool.reach).and_then(|url| tool.ask(&ask, url, &work)) {
         Ok(answer) => answer.outcome(method),
         Err(error) => error.into(),

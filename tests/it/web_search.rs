@@ -1,0 +1,84 @@
+//! `web_search`, against a server of our own: what is asked, what comes back, and what is said without a service.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+use std::thread::JoinHandle;
+
+use serde_json::{Value, json};
+
+use crate::need::TEST_PATH;
+use crate::pty::program;
+
+/// Answers one request with a body; gives the request.
+fn serve(body: &'static str) -> (u16, JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its address").port();
+    let served = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a request");
+        let mut request = Vec::new();
+        let mut piece = [0; 4096];
+        while !request.windows(4).any(|it| it == b"\r\n\r\n") {
+            let count = stream.read(&mut piece).expect("a request");
+            request.extend_from_slice(&piece[..count]);
+        }
+        let head =
+            format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
+        stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).expect("an answer");
+        String::from_utf8_lossy(&request).into_owned()
+    });
+    (port, served)
+}
+
+/// The result of a search by the executable, with these settings of tools.
+fn search(tools: &str, key: &str) -> Value {
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
+    let call = json!({"tool_call": {"name": "web_search", "arguments": {"query": "lemon & salt"}}});
+    let script = json!({"when": "find", "rounds": [[call], [{"text": "done"}]]});
+    fs::write(home.path().join("answers.jsonl"), script.to_string()).expect("a script");
+    let config = format!(
+        "return {{ memory = {{auto = false}}, context = {{project = false}}, tools = {{ {tools} }},\n\
+         security = {{ allow_domains = {{ \"127.0.0.1\" }} }},\n\
+         models = {{ m = {{ kind = \"mock\", script = \"{}\" }} }} }}",
+        home.path().join("answers.jsonl").display()
+    );
+    fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
+    fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
+    let mut command = Command::new(program());
+    command.args(["agent", "--json", "-m", "find it"]).env_clear().env("PATH", TEST_PATH).env("LANG", "C.UTF-8");
+    command.env("HOME", home.path()).env("BRAVE_API_KEY", key).current_dir(home.path()).stdin(Stdio::null());
+    let out = command.output().expect("it runs");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let done = lines.find(|line| matches!(line["event"].as_str(), Some("tool_done" | "tool_denied" | "tool_failed")));
+    done.unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&out.stderr)))
+}
+
+#[test]
+fn results_come_as_strangers_words_from_the_chosen_service_alone() {
+    let body = r#"{"results": [{"title": "Lemons\u001b[31m\u202e", "url": "https://a.example/x", "content": "<b>sour</b>\u200b"},
+        {"title": "bad", "url": "javascript:alert(1)", "content": ""}]}"#;
+    let (port, served) = serve(body);
+    let done = search(&format!("search = \"searxng\", search_url = \"http://127.0.0.1:{port}\""), "").to_string();
+    assert!(served.join().expect("a request").starts_with("GET /search?format=json&q=lemon%20%26%20salt HTTP/1.1"));
+    assert!(
+        done.contains("strangers' words") && done.contains("https://a.example/x") && done.contains("sour"),
+        "{done}"
+    );
+    assert!(!done.contains("\\u001b") && !done.contains('\u{202e}') && !done.contains("javascript"), "{done}");
+
+    let (port, served) = serve(r#"{"web": {"results": []}}"#);
+    let done = search(&format!("search = \"brave\", search_url = \"http://127.0.0.1:{port}/s\""), "bk-1").to_string();
+    let request = served.join().expect("a request").to_lowercase();
+    assert!(request.starts_with("get /s?count=5&q=") && request.contains("x-subscription-token: bk-1"), "{request}");
+    assert!(done.contains("nothing was found") && !done.contains("bk-1"), "{done}");
+}
+
+#[test]
+fn without_a_service_or_its_key_the_search_says_so() {
+    let done = search("search = \"off\"", "").to_string();
+    assert!(done.contains("no web search is set up"), "{done}");
+    let done = search("search = \"brave\"", "").to_string();
+    assert!(done.contains("BRAVE_API_KEY isn't set"), "{done}");
+}
