@@ -400,10 +400,10 @@ impl Face {
                 }
                 self.end_drawing();
             }
-            Event::Cancelled { .. } => {
+            Event::Cancelled { text } => {
                 self.end_drawing();
                 if self.broken.is_none() {
-                    say("stopped; what came is kept");
+                    say(crate::repl::stopped(&text));
                 }
             }
             Event::Failed { failure, .. } => {

@@ -108,8 +108,8 @@ fn carried_out(name: &str, matches: &ArgMatches, config: Option<PathBuf>) -> Res
             let path = from_workspace(&steps, &cwd, path);
             (steps.undo_file(&path, by_force), "took one file back to before")
         }
-        ("undo", None) => (steps.undo(count, by_force), "took back"),
-        _ => (steps.redo(count, by_force), "made again"),
+        ("undo", None) => (steps.undo(count, by_force), "Undid"),
+        _ => (steps.redo(count, by_force), "Redid"),
     };
     match done {
         Ok(done) => {

@@ -293,8 +293,9 @@ impl Drawing {
             }
             Event::Answered { text } => self.end(text, true),
             Event::Cancelled { text } => {
+                let told = stopped(&text);
                 self.end(text, false);
-                console.notice("stopped; what came is kept");
+                console.notice(told);
             }
             Event::Failed { text, failure } => {
                 let is_absent = matches!(failure.kind, FailureKind::NoModel | FailureKind::Unavailable);
@@ -411,4 +412,10 @@ fn whole(outcome: &Outcome) -> Given {
     };
     let diff = outcome.metadata.get("diff").and_then(Value::as_str).unwrap_or_default().to_owned();
     Given { text, diff }
+}
+
+/// Tells that the person stopped an answer, and whether something of it had come.
+#[must_use]
+pub fn stopped(text: &str) -> &'static str {
+    if text.trim().is_empty() { "Stopped." } else { "Stopped. The partial answer is kept." }
 }

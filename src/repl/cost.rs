@@ -81,13 +81,13 @@ impl Repl {
     fn detail_row(&self, StoredRequest { time, spent, .. }: &StoredRequest, now: i64) -> Vec<String> {
         let read = spent.usage.total_in();
         let read = match (spent.is_estimate, spent.estimated_in) {
-            (true, _) => format!("about {read} read"),
-            (false, 0) => format!("{read} read"),
-            (false, estimated) => format!("{read} read, {estimated} estimated ({})", off(estimated, read)),
+            (true, _) => format!("about {read} tokens in"),
+            (false, 0) => format!("{read} tokens in"),
+            (false, estimated) => format!("{read} tokens in (estimated {estimated})"),
         };
         let written = match (spent.usage.total_out(), spent.usage.reasoning_out) {
-            (all, 0) => format!("{all} written"),
-            (all, thoughts) => format!("{all} written, {thoughts} thoughts"),
+            (all, 0) => format!("{all} out"),
+            (all, thoughts) => format!("{all} out, {thoughts} of them thoughts"),
         };
         let cached = match spent.usage.cache_read {
             0 => String::new(),
@@ -154,11 +154,4 @@ impl Repl {
         let (conversation, text) = self.spending.edge.as_ref()?;
         (Some(*conversation) == self.runtime.agent.conversation()).then(|| text.clone())
     }
-}
-
-/// By how much an estimate was off, in words.
-fn off(estimated: u64, actual: u64) -> String {
-    #[allow(clippy::cast_precision_loss, reason = "it is shown as a whole number")]
-    let percent = (estimated as f64 / (actual as f64).max(1.0) - 1.0) * 100.0;
-    if percent.abs() < 0.5 { "right".to_owned() } else { format!("{percent:+.0} %") }
 }

@@ -50,6 +50,7 @@ mod tooling;
 pub mod validate;
 mod writer;
 
+pub use answer::stopped;
 pub use approve::{approve, crossing_question, words};
 pub use channel::Shell;
 pub use configure::editor_program;

@@ -213,7 +213,8 @@ impl Repl {
         match forgotten {
             Ok(lines) => {
                 self.state.write().unwrap_or_else(PoisonError::into_inner).learned = Arc::default();
-                self.console.notice(&format!("forgotten: {lines} lines and what they taught"));
+                let noun = if lines == 1 { "line" } else { "lines" };
+                self.console.notice(&format!("Forgot {lines} {noun} and what was learned from it."));
             }
             Err(problem) => self.console.failure(&problem.into()),
         }

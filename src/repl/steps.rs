@@ -279,9 +279,9 @@ impl Repl {
                 let event = if is_undo { "steps_undone" } else { "steps_redone" };
                 log::event(Level::Info, event, &[("steps", done.steps.len().into()), ("files", done.files.into())]);
                 let verb = match (&wish, is_undo) {
-                    (Wish::File(_), _) => "took one file back to before",
-                    (_, true) => "took back",
-                    (_, false) => "made again",
+                    (Wish::File(_), _) => "Restored one file to before",
+                    (_, true) => "Undid",
+                    (_, false) => "Redid",
                 };
                 taken_back_lines(&done, verb, ":").iter().for_each(|line| self.console.notice(line));
             }
@@ -306,7 +306,7 @@ impl Repl {
         let Some(steps) = self.steps() else { return };
         let list = steps.list();
         if list.is_empty() {
-            return self.console.notice("no command or edit of a model has changed anything in this workspace");
+            return self.console.notice("Nothing to undo.");
         }
         let newest = &list[list.len().saturating_sub(SHOWN_MAX)..];
         if newest.len() < list.len() {
@@ -327,7 +327,7 @@ impl Repl {
                 (Some(first), Some(last)) => {
                     format!("there are {} to {}; :steps lists them", first.number, last.number)
                 }
-                _ => "no command or edit of a model has changed anything in this workspace".to_owned(),
+                _ => "Nothing to undo.".to_owned(),
             };
             let message = format!("there is no step {argument}");
             self.console.failure(&Failure { kind: FailureKind::User, message, hint });

@@ -111,6 +111,10 @@ impl Registry {
         if !problems.is_empty() {
             return Err(wrong(problems.join("; ")));
         }
+        if let Some(path) = unexpanded(&value) {
+            let hint = "write the path itself, relative to the workspace; variables aren't expanded here".to_owned();
+            return Err(ToolError::new("bad-arguments", format!("{path} begins with a variable of the shell"), hint));
+        }
         let plan = Plan { left_out, ..entry.tool.plan(&value, place)? };
         Ok((entry.spec.name.clone(), value, plan))
     }
@@ -210,4 +214,22 @@ fn shortened(mut outcome: Outcome, work: &Work<'_>) -> Outcome {
         outcome.metadata.insert("whole_output".into(), name.into());
     }
     outcome
+}
+
+/// A path among the arguments that begins with a variable of the shell: taken literally it would name a directory that
+/// nobody meant.
+fn unexpanded(arguments: &Value) -> Option<&str> {
+    // A file may be called so; a directory of that name is a slip.
+    let is_variable = |path: &&str| {
+        let first = path.split_once('/').and_then(|(first, _)| first.strip_prefix('$'));
+        first.is_some_and(|name| name.starts_with(|c: char| c == '{' || c.is_ascii_uppercase()))
+    };
+    match arguments {
+        Value::Object(fields) => fields.iter().find_map(|(name, value)| match value {
+            Value::String(path) if name == "path" => Some(path.as_str()).filter(is_variable),
+            _ => unexpanded(value),
+        }),
+        Value::Array(items) => items.iter().find_map(unexpanded),
+        _ => None,
+    }
 }

@@ -283,7 +283,7 @@ fn a_question_goes_on_to_the_next_model_but_no_farther_without_a_yes() {
     session.line("what is a shell?");
     session.expect_text("yes [y]  no [n, Enter]");
     session.press(Key::Ctrl('c'));
-    session.expect_text("stopped; what came is kept");
+    session.expect_text("Stopped.");
     session.expect_prompt();
     session.run("clear");
     session.line("what is a shell?");

@@ -80,7 +80,7 @@ fn ctrl_c_counts_at_any_time() {
     session.send(b"x");
     session.expect("a row without keys", |screen| !screen.contents().contains(KEYS));
     session.press(Key::Ctrl('c'));
-    session.expect_text("stopped; what came is kept");
+    session.expect_text("Stopped.");
     assert!(!work(home.path(), "typed").exists());
 }
 

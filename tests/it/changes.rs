@@ -145,7 +145,7 @@ fn keys_typed_ahead_pasted_or_in_a_burst_accept_nothing() {
     session.send(b"hyyy");
     session.send(b"\x1b[200~y\x1b[201~");
     session.press(Key::Ctrl('c'));
-    session.expect_text("stopped; what came is kept");
+    session.expect_text("Stopped.");
     assert_eq!((read(home.path(), "a.txt"), read(home.path(), "b.txt")), (numbered(30), "old\n".to_owned()));
 }
 
@@ -437,7 +437,7 @@ fn ctrl_c_stops_the_check() {
     session.send(b"y");
     session.expect_outside("the check runs", || session.descendants().into_iter().find(|it| it.name == "sleep"));
     session.press(Key::Ctrl('c'));
-    session.expect_text("stopped; what came is kept");
+    session.expect_text("Stopped.");
     session.expect_prompt();
     assert_eq!(read(home.path(), "a.txt"), "new\n");
 }

@@ -199,7 +199,7 @@ fn keys_from_before_a_question_of_the_chat_are_for_the_next_line() {
     session.send(b"yy");
     session.send(b"\x1b[200~y\x1b[201~");
     session.press(Key::Ctrl('c'));
-    session.expect_text("stopped; what came is kept");
+    session.expect_text("Stopped.");
     session.expect("what was typed before, at the prompt", |screen| cursor_line(screen).trim_end() == "> yyhy");
     assert_eq!((read(home.path(), "a.txt"), read(home.path(), "b.txt")), (numbered(30), "old\n".to_owned()));
 }

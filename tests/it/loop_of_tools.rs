@@ -192,7 +192,7 @@ fn keys_from_before_the_question_do_not_answer_it() {
     session.send(b"yy");
     session.send(b"\x1b[200~y\x1b[201~");
     session.press(Key::Ctrl('c'));
-    session.expect_text("stopped; what came is kept");
+    session.expect_text("Stopped.");
     assert!(!home.path().join("reedclaw-workspace/a.txt").exists());
 }
 
@@ -254,7 +254,7 @@ fn ctrl_c_and_the_emergency_stop_end_what_runs() {
     let started = || fs::read_to_string(&pid).ok().filter(|text| text.ends_with('\n'));
     session.expect_outside("the command runs", started);
     session.press(Key::Ctrl('c'));
-    session.expect_text("stopped; what came is kept");
+    session.expect_text("Stopped.");
     session.expect_prompt();
     assert!(told(home.path()).contains(&"outcome failed shell".to_owned()), "{:?}", told(home.path()));
 

@@ -118,8 +118,8 @@ fn costs_are_summed_up_by_conversation_day_and_month() {
     session.run(":cost detail");
     session.expect("the request", |screen| {
         let text = screen.contents();
-        text.contains("2000 read, ")
-            && text.contains(" estimated (-")
+        text.contains("2000 tokens in (estimated ")
+            && text.contains(" 0 out")
             && text.contains("$2.00")
             && !text.contains("1200")
     });

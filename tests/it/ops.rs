@@ -505,7 +505,7 @@ fn a_chat_asks_before_it_writes_and_ctrl_c_stops_one_answer_only() {
     session.line("slow one");
     session.expect_text("begun");
     session.press(Key::Ctrl('c'));
-    session.expect_text("stopped; what came is kept");
+    session.expect_text("Stopped.");
     session.line("slow once more");
     session.expect("it is asked again", |screen| screen.contents().matches("begun").count() == 2);
     session.press(Key::Ctrl('c'));

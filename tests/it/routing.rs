@@ -141,7 +141,7 @@ fn what_was_said_outlives_the_session_until_it_is_forgotten() {
     ask(&second, &lines[1]);
     second.press(Key::Escape);
     second.run(":route forget");
-    second.expect_text("forgotten: 1 lines");
+    second.expect_text("Forgot 1 line and what was learned from it.");
     second.run(":route remember");
     second.expect_text(":route remember is unknown");
     second.run(":why");

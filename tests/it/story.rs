@@ -139,7 +139,7 @@ fn a_bug_is_mended_from_the_question_to_the_test_that_passes() {
     session.expect_line("failed=0");
     session.run("clear");
     session.run(":undo");
-    session.expect_text("took back step");
+    session.expect_text("Undid step");
     session.run("clear");
     session.run("bash tests/run.sh");
     session.expect_text("FAIL no-newline: wanted 11, found 3");

@@ -820,3 +820,14 @@ fn the_config_says_how_far_a_question_goes_and_with_which_tools() {
     assert!(err.contains("there is no tool called time"), "{err}");
     assert!(err.contains("tools_allow names no_such, and there is no such tool"), "{err}");
 }
+
+#[test]
+fn a_path_that_begins_with_a_variable_is_refused_and_makes_no_directory() {
+    let home = home();
+    for path in ["${HOME}/x", "$HOME/x"] {
+        let (_, result) = call(home.path(), "file_write", &json!({"path": path, "content": "x"}), &["--yes"]);
+        let message = result["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains("begins with a variable of the shell"), "{result}");
+    }
+    assert!(!home.path().join("ws/${HOME}").exists() && home.path().join("ws/$HOME").is_file());
+}

@@ -242,7 +242,7 @@ fn a_session_takes_back_and_leaves_alone_what_the_person_changed() {
     session.run("clear; cat a.txt b.txt");
     session.expect("all is old", |screen| screen.contents().contains("old\nold"));
     session.run(":undo");
-    session.expect_text("took back step 3");
+    session.expect_text("Undid step 3");
     session.run("clear; cat a.txt");
     session.expect_line("mine");
 }
@@ -281,7 +281,7 @@ fn a_command_of_an_answer_that_the_person_runs_is_a_step_too() {
     session.expect_prompt();
     session.run("clear");
     session.run(":undo");
-    session.expect_text("took back step 1");
+    session.expect_text("Undid step 1");
     session.run("clear; cat a.txt");
     session.expect_line("old");
 }

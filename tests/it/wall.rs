@@ -147,7 +147,7 @@ fn changes_are_asked_about_with_their_differences() {
     assert!(!work(home.path(), "old").exists());
     session.expect_prompt();
     session.run(":undo");
-    session.expect_text("took back step 1");
+    session.expect_text("Undid step 1");
     assert_eq!((read(home.path(), "a.txt"), read(home.path(), "old/x")), (numbered(30), "x\n".to_owned()));
 }
 
