@@ -66,7 +66,7 @@ return {
     --   milliseconds, 1 to 600000: as in `model_defaults`, for this model.
     --   connect_timeout_ms = 5000,
     --   milliseconds, 1 to 3600000: as in `model_defaults`, for this model.
-    --   first_byte_timeout_ms = 120000,
+    --   first_byte_timeout_ms = 600000,
     --   milliseconds, 1 to 3600000: as in `model_defaults`, for this model.
     --   idle_timeout_ms = 60000,
     --   whole number, 0 to 10: as in `model_defaults`, for this model.
@@ -92,7 +92,7 @@ return {
     -- milliseconds, 1 to 600000: until the server accepts the connection. A reachable server accepts it at once.
     connect_timeout_ms = 5000,
     -- milliseconds, 1 to 3600000: until the answer starts. Long: a small machine reads a long question slowly.
-    first_byte_timeout_ms = 120000,
+    first_byte_timeout_ms = 300000,
     -- milliseconds, 1 to 3600000: between two pieces of an answer. A stream that stops for longer is dead.
     idle_timeout_ms = 60000,
     -- whole number, 0 to 10: how often a refused request (429, 5xx, a connection closed at once) is sent again

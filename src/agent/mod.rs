@@ -193,6 +193,8 @@ pub struct Agent {
     /// Calls and results of earlier questions, by the question as it was sent.
     trails: Vec<(String, Vec<Item>)>,
     compact_at_percent: usize,
+    /// The JSON schema that answers are to fit.
+    answer_schema: Option<String>,
     /// Summaries that failed in this conversation, one after the other.
     summary_failures: u8,
     purse: Purse,
@@ -222,6 +224,7 @@ impl Agent {
             learnt: BTreeMap::new(),
             trails: Vec::new(),
             compact_at_percent: 0,
+            answer_schema: None,
             summary_failures: 0,
             purse: Purse::default(),
         };
@@ -292,6 +295,11 @@ impl Agent {
         count.unwrap_or_else(|| self.purse.estimate(text, &name, &mut *self.recorder))
     }
 
+    /// Has answers fit a JSON schema from now on, without tools; servers that can hold the model to it do.
+    pub fn answer_as(&mut self, schema: Option<String>) {
+        self.answer_schema = schema;
+    }
+
     /// Gives it tools, or takes them away; gives back those that it had.
     pub fn take_up(&mut self, hands: Option<Hands>) -> Option<Hands> {
         std::mem::replace(&mut self.hands, hands)
@@ -328,11 +336,12 @@ impl Agent {
         let Prompts { tools: tool_prompt, commands: command_prompt } = &self.prompts;
         let (messages, notices) = self.conversation.messages_for(question);
         notices.into_iter().for_each(|notice| sink(Event::Notice(notice)));
+        let answer_schema = self.answer_schema.clone();
         let metadata = Metadata { task: Task::of_question(question), hints: hints(&messages) };
-        let mut request = Request { metadata, ..Request::of(&messages) };
+        let mut request = Request { metadata, answer_schema, ..Request::of(&messages) };
         drop(messages);
         with_trails(&mut request, &self.trails);
-        let hands = self.hands.as_mut().filter(|_| has_tools);
+        let hands = self.hands.as_mut().filter(|_| has_tools && request.answer_schema.is_none());
         let is_small = is_small(&provider.capabilities());
         request.tools = hands.as_ref().map(|it| it.tools(is_small, person.can_ask())).unwrap_or_default();
         let sent = request.question().to_owned();
@@ -364,8 +373,7 @@ impl Agent {
             is_small,
         };
         let Turned { end, trail, has_no_tools, counted } = turn.run(request);
-        let learnt = self.learnt.entry(provider.name().to_owned()).or_default();
-        learnt.learn(counted, shorter.refused);
+        self.learnt.entry(provider.name().to_owned()).or_default().learn(counted, shorter.refused);
         asked.settle_rest();
         let Asked { text, sink, record, secrets, person, .. } = asked;
         let _ = self.hands.as_mut().and_then(|hands| hands.guarded(person, sink));

@@ -26,7 +26,7 @@ use crate::agent::{self, Agent};
 use crate::config::{self, ColorChoice, Env, KeySource, ModelSettings, Settings, ThinkingSettings};
 use crate::host;
 use crate::log::{self, Level};
-use crate::model::{Endpoint, KeyReader, Protocol, Secret, Spec, Thinking};
+use crate::model::{Endpoint, KeyReader, Protocol, Reach, Secret, Spec, Thinking};
 use crate::proto::{Failure, FailureKind};
 use crate::shell;
 use crate::shell::spawn::{Dialect, Start};
@@ -55,6 +55,9 @@ pub use tools::{
 
 /// Problems of a config that are told before the first prompt, which must stay in sight.
 const PROBLEMS_SHOWN_MAX: usize = 20;
+
+/// Longest wait for the first word of a model on this machine, unless the config sets another.
+const LOCAL_FIRST_BYTE: Duration = Duration::from_secs(600);
 
 /// What has messages answered, for whichever channel they come from.
 pub struct Runtime {
@@ -395,6 +398,12 @@ pub fn spec_of(name: &str, model: &ModelSettings, env: &Env) -> Spec {
         Some(KeySource::Variable(variable)) => Some(variable.clone()),
         _ => None,
     };
+    let mut endpoint = Endpoint::new(name, &model.endpoint, &model.model);
+    let limit = Duration::from_millis(model.first_byte_timeout_ms);
+    // A model on this machine may read a long prompt for minutes before its first word.
+    let is_default = limit == endpoint.first_byte_timeout;
+    endpoint.first_byte_timeout =
+        if is_default && endpoint.reach() == Reach::Machine { limit.max(LOCAL_FIRST_BYTE) } else { limit };
     Spec::Server(Endpoint {
         protocol,
         temperature: model.temperature,
@@ -410,10 +419,9 @@ pub fn spec_of(name: &str, model: &ModelSettings, env: &Env) -> Spec {
         key_env,
         authorities: host::Authorities::of(env),
         connect_timeout: Duration::from_millis(model.connect_timeout_ms),
-        first_byte_timeout: Duration::from_millis(model.first_byte_timeout_ms),
         idle_timeout: Duration::from_millis(model.idle_timeout_ms),
         retries: model.retries,
-        ..Endpoint::new(name, &model.endpoint, &model.model)
+        ..endpoint
     })
 }
 

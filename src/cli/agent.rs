@@ -229,6 +229,8 @@ impl AtCli {
         self.face().is_second_try = true;
         let again =
             format!("That doesn't fit the schema: {problems}. Answer with the corrected JSON value and nothing else.");
+        // This time the server holds the model to it, if it can.
+        runtime.agent.answer_as(self.face().schema.as_ref().map(|schema| schema.as_value().to_string()));
         Ok(self.ask(runtime, &again, &mut person))
     }
 

@@ -24,6 +24,8 @@ pub struct Request {
     pub max_output_tokens: Option<u64>,
     /// What a router chooses by; never sent.
     pub metadata: Metadata,
+    /// The JSON schema that the answer is to fit, as text; servers that can hold the model to it do.
+    pub answer_schema: Option<String>,
     /// Whether the answer comes in one piece.
     pub whole: bool,
 }

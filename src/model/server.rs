@@ -71,7 +71,11 @@ impl Server {
         let before = *without;
         let said = said.to_ascii_lowercase();
         match self.endpoint.protocol {
-            Protocol::OpenAi => without.stream_options |= said.contains("stream_options"),
+            Protocol::OpenAi => {
+                without.stream_options |= said.contains("stream_options");
+                let words = ["response_format", "json_schema", "grammar"];
+                without.response_format |= words.iter().any(|word| said.contains(word));
+            }
             Protocol::Responses => {
                 without.encrypted_reasoning |= said.contains("encrypted") || said.contains("include");
             }

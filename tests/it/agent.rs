@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::need::{TEST_PATH, require};
 use crate::pty::{Key, Session, Spawn, program};
-use crate::server::{Server, Step, answer, end, head, piece};
+use crate::server::{Server, Step, answer, end, head, piece, refusal};
 
 fn home(server: &Server, rest: &str) -> TempDir {
     let home = TempDir::new().expect("a home");
@@ -250,6 +250,19 @@ fn an_answer_is_held_against_its_schema() {
     let repair = server.request(3);
     repair.expect_turns();
     assert!(repair.content(-2) == "It is 22." && repair.content(-1).contains("it is no JSON"), "{}", repair.raw);
+    // The second time the server is to hold the model to it, and is asked without if it can't.
+    assert!(server.request(2).body["response_format"].is_null());
+    let wanted = &repair.body["response_format"];
+    assert_eq!(
+        (&wanted["type"], &wanted["json_schema"]["schema"]["required"][0]),
+        (&"json_schema".into(), &"port".into())
+    );
+    let before = server.requests();
+    server.reply(answer("It is 22."));
+    server.reply(refusal("400 Bad Request", "unknown field: response_format"));
+    server.reply(answer("{\"port\": 24}"));
+    assert_eq!(run(home.path(), &args).1, "{\"port\": 24}\n");
+    assert!(server.request(before + 3).body["response_format"].is_null());
     // Twice is a failure, and no wrong answer is given away.
     server.reply(answer("{}"));
     server.reply(answer("{\"port\": \"a\"}"));

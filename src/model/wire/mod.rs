@@ -24,6 +24,8 @@ pub(super) const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub(super) struct Without {
     /// `stream_options`.
     pub stream_options: bool,
+    /// `response_format`.
+    pub response_format: bool,
     /// `include` of encrypted reasoning.
     pub encrypted_reasoning: bool,
     /// How much it is to think, in a form that it didn't take.

@@ -27,6 +27,8 @@ struct Body<'a> {
     reasoning_effort: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     chat_template_kwargs: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
 }
@@ -59,6 +61,8 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
         Some(effort) => json!({"enable_thinking": true, "reasoning_effort": effort}),
         None => json!({"enable_thinking": false}),
     });
+    let answer_schema = request.answer_schema.as_ref().filter(|_| !without.response_format);
+    let answer_schema = answer_schema.and_then(|schema| serde_json::from_str::<Value>(schema).ok());
     let tools = request.tools_in_order().into_iter().map(|tool| {
         let parameters = super::schema(tool)?;
         let function = Function { name: &tool.name, description: &tool.description, parameters };
@@ -78,6 +82,8 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
         max_completion_tokens,
         reasoning_effort: thinking.map(|thinking| thinking.effort().unwrap_or("none")),
         chat_template_kwargs: switch,
+        response_format: answer_schema
+            .map(|schema| json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}})),
         tools: tools.collect::<serde_json::Result<_>>()?,
     })
 }
