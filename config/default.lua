@@ -226,12 +226,16 @@ return {
     -- look run, you are asked about the rest. "full": calls that stay in the workspace run too; you are asked about
     -- those that reach farther. Blocked calls are blocked in each of them.
     autonomy = "supervised",
-    -- true or false: nothing outside the workspace is written, and file tools don't read there either.
+    -- true or false: file tools neither read nor write outside the workspace. A command that would write a file there is
+    -- asked about each time, and one that would delete there is refused, whatever stands here.
     workspace_only = true,
     -- list of absolute paths, `~` is your home: a model reads and writes nothing below them. At most 1000.
     forbidden_paths = { "/etc", "/sys", "/boot", "~/.ssh" },
     -- list of strings: commands that a model never runs, however they are written. At most 1000.
-    forbidden_commands = { "mkfs", "shutdown", "reboot", "poweroff", "halt" },
+    forbidden_commands = { "shutdown", "reboot", "poweroff", "halt" },
+    -- list of rules "PROGRAM WORD…: ask", ": deny", ": network" or ": host": commands of a model with this program and these
+    -- words need more than ReedClaw's own table of programs says. Nothing becomes less strict by it. At most 1000.
+    programs = {},
     -- "ask" or "deny": what "supervised" does with high risk.
     high = "ask",
     -- list of strings: hosts that a model may request with GET without asking, such as "docs.rs"; ".rust-lang.org" includes all subdomains.

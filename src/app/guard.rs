@@ -34,6 +34,7 @@ pub fn policy_rules(settings: &Settings, env: &Env, config: Option<&Path>) -> Ru
         workspace_only: security.workspace_only,
         forbidden_paths: security.forbidden_paths.clone(),
         forbidden_commands: security.forbidden_commands.clone(),
+        programs: security.programs.clone(),
         high: if security.denies_high { High::Deny } else { High::Ask },
         allow_domains: security.allow_domains.clone(),
         own_paths: own_paths.iter().map(|path| text(path)).collect(),

@@ -64,6 +64,29 @@ pub(crate) fn unescaped(text: &str, ansi: bool) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// Cuts `${name:offset:length}` out of a known value.
+pub(crate) fn sliced(text: &str, offset: i64, length: Option<i64>) -> String {
+    let total = i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
+    let from = (if offset < 0 { total.saturating_add(offset) } else { offset }).clamp(0, total);
+    let to = match length {
+        None => total,
+        Some(length) if length < 0 => total.saturating_add(length),
+        Some(length) => from.saturating_add(length).min(total),
+    };
+    let taken = usize::try_from(to.saturating_sub(from)).unwrap_or(0);
+    text.chars().skip(usize::try_from(from).unwrap_or(0)).take(taken).collect()
+}
+
+/// Changes the letters of a known value as `${name^}`, `${name,,}` do.
+pub(crate) fn cased(text: &str, letter: char, all: bool) -> String {
+    let change = |text: &str| if letter == '^' { text.to_uppercase() } else { text.to_lowercase() };
+    if all {
+        return change(text);
+    }
+    let first = text.chars().next().map_or(0, char::len_utf8);
+    format!("{}{}", change(&text[..first]), &text[first..])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,7 +16,7 @@ mod word;
 
 pub(crate) use arithmetic::calculate;
 pub(crate) use braces::braces;
-pub(crate) use escape::unescaped;
+pub(crate) use escape::{cased, sliced, unescaped};
 pub use parse::is_unfinished;
 pub(crate) use parse::{parse, quoted};
 pub(crate) use syntax::{

@@ -12,6 +12,7 @@ use super::hooks::{self, FoundHooks, KeyHook, KeyName, MetaHook};
 use super::problem::{Problems, quoted, shorten};
 use super::schema::{self, Kind, Place, Row};
 use super::settings::Hidden;
+use crate::proto::program_rule::ProgramRule;
 
 /// Most entries of one table that are looked at; more is a script gone wrong.
 pub(super) const ENTRIES_MAX: usize = 1000;
@@ -107,9 +108,10 @@ impl Check<'_> {
                     }
                     Err(why) => {
                         let outcome = match schema::strictest(key) {
-                            Some((_, strict)) => {
-                                let outcome = format!("using {}, the strictest", strict.in_words());
-                                checked.tree.insert(key.clone(), strict);
+                            Some((meant, strict)) => {
+                                let other = if meant == *key { String::new() } else { format!("{} ", meant.join(".")) };
+                                let outcome = format!("using {other}{}, the strictest", strict.in_words());
+                                checked.tree.insert(meant, strict);
                                 outcome
                             }
                             None => self.outcome(row, key),
@@ -140,7 +142,7 @@ impl Check<'_> {
                     });
                     if let Some((meant, strict)) = meant.and_then(|meant| schema::strictest(&meant)) {
                         self.problems.key(&meant, format!("using {}, the strictest, until then", strict.in_words()));
-                        checked.tree.entry(meant).or_insert(strict);
+                        checked.tree.insert(meant, strict);
                     }
                 }
             }
@@ -289,6 +291,7 @@ impl Check<'_> {
                 _ => Err(wrong()),
             },
             Kind::Words => self.words(value, key).ok_or_else(wrong).map(Setting::Words),
+            Kind::Programs => self.programs(value, key).ok_or_else(wrong).map(Setting::Words),
             Kind::Paths => self.paths(value, key).ok_or_else(wrong).map(Setting::Words),
             Kind::WordMap => self.word_map(value, key).ok_or_else(wrong).map(Setting::WordMap),
             Kind::Argv => argv(value).ok_or_else(|| format!("the value is not {allowed}")).map(Setting::Argv),
@@ -401,6 +404,24 @@ impl Check<'_> {
         self.list(value, key, "a word", word)
     }
 
+    /// Reads a list of rules about programs. Of a wrong one the program that it names never runs.
+    fn programs(&mut self, value: &Value, key: &[String]) -> Option<Vec<String>> {
+        let lines = self.list(value, key, "a rule such as \"deploy: ask\"", |value| text(value, &String::new).ok())?;
+        let mut rules = Vec::new();
+        for line in lines {
+            match (line.parse::<ProgramRule>(), ProgramRule::strictest(&line)) {
+                (Ok(rule), _) => rules.push(rule.to_string()),
+                (Err(()), strictest) => {
+                    let outcome = strictest.as_ref().map_or("ignored".into(), |rule| format!("using \"{rule}\""));
+                    let shown = quoted(&line);
+                    self.problems.key(key, format!("{shown} is not a rule such as \"deploy: ask\"; {outcome}"));
+                    rules.extend(strictest.map(|rule| rule.to_string()));
+                }
+            }
+        }
+        Some(rules)
+    }
+
     /// Reads a list of absolute paths.
     fn paths(&mut self, value: &Value, key: &[String]) -> Option<Vec<String>> {
         self.list(value, key, "an absolute path", path)
@@ -416,7 +437,8 @@ impl Check<'_> {
     ) -> Option<Vec<String>> {
         let Value::Table(table) = value else {
             // What is forbidden alone was meant to be forbidden.
-            let only = read(value).filter(|_| key.last().is_some_and(|name| name.starts_with("forbidden_")))?;
+            let only = read(value)
+                .filter(|_| key.last().is_some_and(|name| name.starts_with("forbidden_") || name == "programs"))?;
             self.problems.key(key, format!("{} is not a list; taken for its one entry", shown(value)));
             return Some(vec![only]);
         };

@@ -38,6 +38,8 @@ pub enum Kind {
     Words,
     /// A list of absolute paths; a leading `~` is the home.
     Paths,
+    /// A list of rules about programs: [`crate::proto::program_rule`].
+    Programs,
     /// A table from words to strings.
     WordMap,
     /// A key itself, never echoed; it holds, with a warning.
@@ -334,9 +336,15 @@ pub const ROWS: &[Row] = &[
         "how much a model may do without asking",
         Stricter(Autonomy::WORDS),
     ),
-    row("security.workspace_only", Kind::Bool, "keep models out of everything outside the workspace", Only(true)),
+    row("security.workspace_only", Kind::Bool, "keep file tools inside the workspace", Only(true)),
     row("security.forbidden_paths", Kind::Paths, "paths below which a model reads and writes nothing", Adds),
     row("security.forbidden_commands", Kind::Words, "commands that a model never runs, however they are written", Adds),
+    row(
+        "security.programs",
+        Kind::Programs,
+        "rules that make commands stricter: `ask`, `deny`, `network` or `host`",
+        Not("change what is known of programs"),
+    ),
     row("security.high", Kind::Choice(HIGH), "what `supervised` does with high risk", Stricter(HIGH)),
     row(
         "security.allow_domains",
@@ -495,6 +503,10 @@ pub(super) fn place(key: &[String]) -> Place {
 pub(super) fn strictest<S: AsRef<str>>(key: &[S]) -> Option<(Vec<String>, Setting)> {
     let key: Vec<String> = key.iter().map(|part| part.as_ref().to_owned()).collect();
     let Place::Leaf(row) = place(&key) else { return None };
+    if key[0] == "security" && (row.project == Adds || row.kind == Kind::Programs) {
+        // What a list was to forbid isn't known.
+        return strictest(&["security", "autonomy"]);
+    }
     let value = match row.project {
         Stricter(words) => Setting::Text((*words.first()?).to_owned()),
         Only(value) => Setting::Bool(value),
@@ -579,6 +591,7 @@ impl fmt::Display for Kind {
             Self::Bool => f.write_str("true or false"),
             Self::AlwaysTrue(_) => f.write_str("true"),
             Self::Words => f.write_str("a list of words such as { \"deploy\", \"vpn\" }"),
+            Self::Programs => f.write_str("a list of rules such as { \"deploy: ask\", \"terraform apply: deny\" }"),
             Self::Paths => f.write_str("a list of absolute paths such as { \"/srv\", \"~/.ssh\" }"),
             Self::WordMap => f.write_str("a table of strings such as { gs = \"git status\" }"),
             Self::Secret => f.write_str("a key"),

@@ -13,6 +13,7 @@ use super::tools::{ToolLimitSettings, ToolSettings, UndoSettings};
 use super::values::Values;
 use crate::proto::Task;
 use crate::proto::action::Autonomy;
+use crate::proto::program_rule::ProgramRule;
 
 /// What a model speaks that doesn't say.
 const DEFAULT_KIND: &str = "openai-compatible";
@@ -248,6 +249,8 @@ pub struct SecuritySettings {
     pub forbidden_paths: Vec<String>,
     /// Commands that it never runs.
     pub forbidden_commands: Vec<String>,
+    /// Programs that need more care than the policy's own table takes.
+    pub programs: Vec<ProgramRule>,
     /// Whether high risk is denied under `supervised`, in place of asked.
     pub denies_high: bool,
     /// Hosts that it may ask with GET.
@@ -743,6 +746,7 @@ fn security(values: &Values<'_>) -> Result<SecuritySettings, String> {
         workspace_only: values.bool(&["security", "workspace_only"])?,
         forbidden_paths: values.words(&["security", "forbidden_paths"])?,
         forbidden_commands: values.words(&["security", "forbidden_commands"])?,
+        programs: values.words(&["security", "programs"])?.iter().filter_map(|rule| rule.parse().ok()).collect(),
         denies_high: values.text(&["security", "high"])? == "deny",
         allow_domains: values.words(&["security", "allow_domains"])?,
         audit_log: values.path(&["security", "audit_log"]),

@@ -502,6 +502,14 @@ fn mistakes_in_security_fail_closed() {
         ("sandbox = 'requried'", Supervised, SandboxChoice::Require, "using \"require\", the strictest"),
         ("autonmy = 'readonly'", Readonly, SandboxChoice::Prefer, "using \"readonly\", the strictest, until then"),
         ("high = 'deyn'", Supervised, SandboxChoice::Prefer, "using \"deny\", the strictest"),
+        (
+            "autonomy = 'full', programs = 7",
+            Readonly,
+            SandboxChoice::Prefer,
+            "security.autonomy \"readonly\", the strictest",
+        ),
+        ("forbidden_paths = 7", Readonly, SandboxChoice::Prefer, "security.autonomy \"readonly\", the strictest"),
+        ("autonomy = 'full', program = {}", Readonly, SandboxChoice::Prefer, "the strictest, until then"),
         ("workspace_only = 0", Supervised, SandboxChoice::Prefer, "using true, the strictest"),
     ] {
         let loaded = Home::with(format!("return {{ security = {{ {config} }} }}")).load();
@@ -531,6 +539,26 @@ fn mistakes_in_security_fail_closed() {
     ] {
         assert!(told.contains(entry), "{told}");
     }
+}
+
+#[test]
+fn a_wrong_rule_about_a_program_denies_it_and_the_others_hold() {
+    let rules = |config: &str| {
+        let loaded = Home::with(format!("return {{ security = {{ programs = {config} }} }}")).load();
+        let rules = loaded.settings.security.programs.iter().map(ToString::to_string).collect::<Vec<_>>();
+        (rules, lines(&loaded).join("\n"))
+    };
+    assert_eq!(rules("{ 'deploy: ask', 'terraform  apply : deny' }").0, ["deploy: ask", "terraform apply: deny"]);
+    let (found, told) = rules("{ 'deploy: ask', 'kubectl delete: maybe', 7, ': x', 'a b: network' }");
+    assert_eq!(found, ["deploy: ask", "kubectl: deny", "x: deny", "a b: network"]);
+    for part in ["\"kubectl delete: maybe\" is not a rule", "using \"kubectl: deny\"", "7 is not a rule"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let (found, told) = rules("'deploy: deny'");
+    assert_eq!((found.as_slice(), told.contains("taken for its one entry")), (&["deploy: deny".to_owned()][..], true));
+    let home = Home::with("return { security = { programs = { 'deploy: deny' } } }");
+    let effective = with_project(&home, "return { security = { programs = {} } }");
+    assert_eq!(effective.settings.security.programs.len(), 1, "a project can't touch them");
 }
 
 #[test]
@@ -570,6 +598,7 @@ fn some_value(kind: Kind) -> String {
         Kind::AlwaysTrue(_) => "true".into(),
         Kind::Words | Kind::Argv => "{ 'evil' }".into(),
         Kind::Paths => "{ '/evil' }".into(),
+        Kind::Programs => "{ 'evil: ask' }".into(),
         Kind::WordMap => "{ ls = 'evil' }".into(),
         Kind::Ports => "{ 22 }".into(),
     }

@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use super::exec::nothing;
-use super::piece::{Piece, Source, Text};
+use super::piece::{Source, Text};
 use super::place::Zone;
-use super::programs::listed;
+use super::programs::{self, listed};
 use super::shell::Var;
 use super::walk::Walk;
 use crate::proto::action::{Effect, WriteKind};
@@ -118,9 +118,6 @@ impl Walk<'_, '_> {
                     self.suspect(|walk| walk.code(&text.as_str().into()));
                     self.prompt(word);
                 }
-                let at = words.iter().position(|word| word.as_str() == Some("-F"));
-                let name = at.and_then(|at| words.get(at + 1)).cloned();
-                name.into_iter().for_each(|name| self.suspect(|walk| walk.exec(vec![name])));
             }
             _ => {}
         }
@@ -261,28 +258,15 @@ impl Walk<'_, '_> {
     }
 
     fn read(&mut self, words: &[Text]) {
-        let mut names: Vec<&Text> = Vec::new();
-        let mut array = None;
-        let mut rest = words.iter();
-        while let Some(word) = rest.next() {
-            match word.lossy() {
-                option if option.starts_with('-') => match option.chars().last() {
-                    Some('p' | 't' | 'n' | 'd' | 'u' | 'N' | 'i') => _ = rest.next(),
-                    Some('a') => array = rest.next(),
-                    _ => {}
-                },
-                _ => names.push(word),
-            }
-        }
-        names.iter().for_each(|name| self.subscripts(name));
+        let Some(given) = programs::read("read", words) else { return };
+        given.operands.iter().for_each(|name| self.subscripts(name));
         let line = self.take_line();
         let fields: Vec<Text> = line.split(char::is_whitespace).into_iter().filter(|field| !field.is_empty()).collect();
-        if let Some(array) = array {
+        if let Some(array) = given.values("array").next() {
             let items = fields.into_iter().enumerate().map(|(at, field)| (at.to_string(), field)).collect();
             return self.shell.put(&array.shown(), Some(Var::Array(items)));
         }
-        let reply = Text::from("REPLY");
-        let names = if names.is_empty() { vec![&reply] } else { names };
+        let names = if given.operands.is_empty() { vec!["REPLY".into()] } else { given.operands };
         for (at, name) in names.iter().enumerate() {
             let value = match at + 1 == names.len() {
                 true => Text::join(fields.get(at..).unwrap_or_default(), " "),
@@ -309,9 +293,7 @@ impl Walk<'_, '_> {
     /// `which`, `command -v`: the name itself stands for the path.
     fn which(&self, words: &[Text]) -> Text {
         match words {
-            [one] if one.pieces().iter().all(|piece| matches!(piece, Piece::Known(_))) => {
-                one.clone().then(&"\n".into())
-            }
+            [one] if one.as_str().is_some() => one.clone().then(&"\n".into()),
             _ => Source::Program.into(),
         }
     }

@@ -53,6 +53,9 @@ pub(super) fn git_look(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) 
             }
         }
     }
+    if given.sub == "ls-files" {
+        return acts.push(Act::Prints(below(&".".into()).then(&"\n".into())));
+    }
     if given.sub == "rev-parse" && given.has_word(&["--show-toplevel"]) {
         return acts.push(Act::Prints(Text::from(format!("{}\n", call.workspace))));
     }
@@ -63,48 +66,34 @@ pub(super) fn git_look(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) 
 }
 
 pub(super) fn git_config(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let lists = listed("develop-lists");
-    let mut words: Vec<&Text> = Vec::new();
-    let mut given_words = given.words.iter();
-    let mut file = None;
-    while let Some(word) = given_words.next() {
-        match word.lossy() {
-            "-f" | "--file" => file = given_words.next(),
-            "--type" | "--default" | "--comment" => _ = given_words.next(),
-            "set" | "unset" | "get" | "list" => {}
-            option if option.starts_with('-') => {}
-            _ => words.push(word),
-        }
-    }
+    let is_verb = |word: &&Text| !matches!(word.lossy(), "set" | "unset" | "get" | "list");
+    let words: Vec<&Text> = given.operands.iter().filter(is_verb).collect();
+    let file = given.values("config-file").next();
     let changes = given.words.iter().any(|word| {
         word.head().starts_with("--unset")
             || word.head().starts_with("--remove")
             || matches!(word.lossy(), "-e" | "--edit" | "--add" | "--replace-all" | "--rename-section")
     });
-    let looks = given.has_word(lists) || words.len() < 2 && !changes;
+    let looks = given.has_word(listed("develop-lists")) || words.len() < 2 && !changes;
     if !looks || file.is_some() {
         high(acts, "git-config", "changes settings of git");
     }
-    if let Some(file) = file {
-        acts.push(if looks { Act::read(file) } else { Act::write(file) });
-    }
+    acts.extend(file.map(if looks { Act::read } else { Act::write }));
     if looks {
         return;
     }
+    let is_wide = given.has_word(&["--global", "--system"]);
     if given.has_word(&["--system"]) {
-        acts.push(Act::Write("/etc/gitconfig".into(), WriteKind::Write));
-    }
-    if given.has_word(&["--global"]) {
+        acts.push(Act::write(&"/etc/gitconfig".into()));
+    } else if is_wide {
         acts.push(Act::Host("your git's settings".into()));
     }
     if let [key, value, ..] = words.as_slice() {
         git_setting(key.lossy(), value, acts);
-        let ends = key.lossy().to_ascii_lowercase();
-        let is_path =
-            |path: &str| path.starts_with("./") || path.starts_with("/tmp/") || path.starts_with(call.workspace);
-        let is_run = listed("git-runs").iter().any(|end| ends.ends_with(end));
+        let key = key.lossy().to_ascii_lowercase();
         let program = value.strip_prefix("!").unwrap_or_else(|| (*value).clone());
-        if is_run && given.has_word(&["--global", "--system"]) && is_path(program.head()) {
+        let is_path = ["./", "/tmp/", call.workspace].iter().any(|start| program.head().starts_with(start));
+        if is_wide && is_path && listed("git-runs").iter().any(|end| key.ends_with(end)) {
             block(acts, "persistence", "makes git run a file in every repository");
         }
     }
@@ -145,7 +134,7 @@ pub(super) fn git_clean(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 }
 
 /// Speaks to the repository that the operands name.
-fn far(given: &Given<'_>, acts: &mut Vec<Act>) {
+pub(super) fn git_far(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let mut is_named = false;
     for word in &given.operands {
         if let Some(code) = word.strip_prefix("ext::") {
@@ -164,10 +153,6 @@ fn far(given: &Given<'_>, acts: &mut Vec<Act>) {
         Some(path) => acts.push(Act::read(path)),
         None => acts.push(Act::Net(String::new())),
     }
-}
-
-pub(super) fn git_far(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    far(given, acts);
     if given.sub == "clone" {
         acts.extend(given.named(&["-u"]).map(Act::suspect));
         acts.extend(given.operands.get(1).map(Act::write));
@@ -183,8 +168,7 @@ pub(super) fn make(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
                 high(acts, "script", format!("sets {} for {}", name.shown(), call.name));
                 acts.push(Act::suspect(&value));
             }
-            let has_stage =
-                given.operands.iter().any(|word| word.head().starts_with("DESTDIR=") && word.head().len() > 8);
+            let has_stage = given.words.iter().any(|word| word.head().len() > 8 && word.head().starts_with("DESTDIR="));
             if name.as_str() == Some("DESTDIR") || matches!(name.lossy(), "PREFIX" | "prefix") && !has_stage {
                 acts.push(Act::Write(below(&value), WriteKind::Write));
             }
@@ -203,11 +187,8 @@ pub(super) fn make(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
         if text.is_foreign() {
             block(acts, "fed-code", format!("{} runs what came over the network", call.name));
         }
-        let lines = text
-            .split(|c| c == '\n')
-            .into_iter()
-            .filter(|line| line.head().starts_with(['\t', ' ']) || line.head().contains("$(shell"));
-        for line in lines.take(32) {
+        let is_recipe = |line: &&Text| line.head().starts_with(['\t', ' ']) || line.head().contains("$(shell");
+        for line in text.split(|c| c == '\n').iter().filter(is_recipe).take(32) {
             let code = line.code().replace("$(shell ", "$(").replace("$(HOME)", "$HOME").replace("$$", "$");
             acts.push(Act::Suspect(code.trim_start_matches(['\t', ' ', '@', '-', '+']).into()));
         }
@@ -222,13 +203,6 @@ pub(super) fn go_remote(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     }
 }
 
-/// The command after `npm exec`, `yarn dlx`.
-pub(super) fn npm_run(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    if matches!(given.sub.as_str(), "exec" | "x" | "dlx") && !given.operands.is_empty() {
-        acts.push(Act::SuspectRun(given.operands.clone()));
-    }
-}
-
 pub(super) fn packages(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let vital = listed("develop-vital");
     let verb = given.operands.first().map_or("", |verb| verb.lossy());
@@ -239,29 +213,26 @@ pub(super) fn packages(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) 
         });
     let is_vital =
         |word: &Text| vital.contains(&word.lossy()) || word.head().starts_with("linux-image") || word.has_pattern();
-    if removes && given.words.iter().any(is_vital) {
+    let pretends = given.has_word(&["-s", "--simulate", "--dry-run", "--just-print", "--recon", "--assumeno"]);
+    if removes && !(pretends && call.name.starts_with("apt")) && given.words.iter().any(is_vital) {
         block(acts, "system-path", format!("{} removes what the system needs", call.name));
-    }
-    // `nix-shell --run`, `apt -o DPkg::Pre-Invoke=`.
-    for (at, word) in given.words.iter().enumerate() {
-        if matches!(word.lossy(), "--run" | "--command" | "-c") {
-            acts.extend(given.words.get(at + 1).map(Act::suspect));
-        }
-        if word.head().contains("Invoke") {
-            acts.extend(word.split_once('=').map(|(_, code)| Act::Suspect(code)));
-        }
     }
 }
 
-/// `NAME exec [OPTIONS] [WHAT] [--] COMMAND`: each word in front may be the command's first.
+/// `NAME exec [OPTIONS] [WHAT] [--] COMMAND`, `tmux`: each word in front may be the command's first, and each with a blank a
+/// line; keys that are sent are typed together.
 pub(super) fn launcher(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    for at in 0..given.words.len().min(8) {
-        match given.words[at].lossy() {
-            "-c" | "--call" | "--command" => acts.extend(given.words.get(at + 1).map(Act::suspect)),
-            word if word.starts_with('-') => {}
-            _ => acts.push(Act::SuspectRun(given.words[at..].to_vec())),
-        }
+    if let Some(at) = given.words.iter().position(|word| matches!(word.lossy(), "send-keys" | "send" | "stuff")) {
+        acts.push(Act::Suspect(Text::join(&given.words[at + 1..], "").then(&"\n".into())));
     }
+    let shows = ["display-message", "display", "set", "set-option", "rename-window"];
+    if given.operands.first().is_some_and(|verb| shows.contains(&verb.lossy())) {
+        return;
+    }
+    let is_line = |word: &&Text| word.head().contains(' ');
+    acts.extend(given.words.iter().filter(is_line).map(Act::suspect));
+    let starts = (0..given.words.len().min(8)).filter(|at| !given.words[*at].head().starts_with('-'));
+    acts.extend(starts.map(|at| Act::SuspectRun(given.words[at..].to_vec())));
 }
 
 /// `git branch`, `git tag`, `git remote`: with a name they make something.

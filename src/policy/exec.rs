@@ -12,6 +12,7 @@ use super::programs::listed;
 use super::shell::Var;
 use super::walk::Walk;
 use crate::proto::action::{Effect, Need, Risk, WriteKind};
+use crate::proto::program_rule::Wants;
 
 pub(super) fn nothing() -> Text {
     Text::default()
@@ -148,7 +149,7 @@ impl Walk<'_, '_> {
         let name = paths.first().map_or(written, |path| base(path.lossy())).to_owned();
         let zone = paths.iter().map(|path| self.found.map.zone(path)).max().unwrap_or(Zone::Unknown);
         if !matches!(zone, Zone::System) || name.is_empty() {
-            self.forbidden_command(&name);
+            self.forbidden_command(&name, &argv[1..]);
             self.found.high("local-program", format!("runs a program whose contents aren't known: {written}"));
             paths.iter().filter(|_| zone > Zone::Unknown).for_each(|path| self.found.reads(path));
             // A copy of a program is that program.
@@ -160,7 +161,22 @@ impl Walk<'_, '_> {
         self.named(&name, argv)
     }
 
-    fn forbidden_command(&mut self, name: &str) {
+    /// Takes the user's own rules about a command.
+    fn own_rules(&mut self, name: &str, words: &[Text]) {
+        let known: Vec<Option<&str>> = words.iter().map(Text::as_str).collect();
+        for rule in self.context.rules.programs.iter().filter(|rule| rule.holds_for(name, &known)) {
+            match rule.wants {
+                Wants::Deny => self.found.block("programs", format!("security.programs has \"{rule}\"")),
+                Wants::Network => self.found.net(""),
+                Wants::Host => self.found.host(rule.to_string()),
+                Wants::Ask => {}
+            }
+            self.found.high(super::ASKED, format!("security.programs has \"{rule}\""));
+        }
+    }
+
+    fn forbidden_command(&mut self, name: &str, words: &[Text]) {
+        self.own_rules(name, words);
         let is_forbidden =
             |own: &String| name == own || name.strip_prefix(own.as_str()).is_some_and(|rest| rest.starts_with('.'));
         if self.context.rules.forbidden_commands.iter().any(is_forbidden) {
@@ -170,8 +186,10 @@ impl Walk<'_, '_> {
 
     /// Runs the builtin or program of this name.
     pub(super) fn named(&mut self, name: &str, argv: &[Text]) -> Text {
-        self.forbidden_command(name);
         let words = &argv[1..];
+        if !only_tells(words) {
+            self.forbidden_command(name, words);
+        }
         if let Some(printed) = self.builtin(name, words) {
             return printed;
         }
@@ -403,9 +421,6 @@ impl Walk<'_, '_> {
             [option, code] if matches!(option.lossy(), "-c" | "--command") => self.subshell(|walk| walk.code(code)),
             [option, rest @ ..] if matches!(option.lossy(), "-e" | "-x") => self.run(name, rest.to_vec()),
             [code] if code.head().contains(' ') && !is_shell(name) => self.subshell(|walk| walk.code(code)),
-            [first, ..] if matches!(name, "busybox" | "toybox") && first.as_str() == Some("sh") => {
-                self.exec_program([vec!["bash".into()], words[1..].to_vec()].concat())
-            }
             _ => self.exec_program(words.to_vec()),
         }
     }

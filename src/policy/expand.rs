@@ -255,7 +255,7 @@ impl Walk<'_, '_> {
                     _ => each_text(held, |_| Source::Any.into()),
                 }
             }
-            Change::Case { letter, all, .. } => each(held, |text| case(text, *letter, *all)),
+            Change::Case { letter, all, .. } => each(held, |text| bash::cased(text, *letter, *all)),
         }
     }
 
@@ -544,21 +544,14 @@ fn slice(held: Held, offset: Option<i64>, length: Option<Option<i64>>, first: us
             let taken = values.into_iter().skip(usize::try_from(offset).unwrap_or(0).saturating_sub(first));
             Held::Many(taken.take(length.map_or(usize::MAX, |length| usize::try_from(length).unwrap_or(0))).collect())
         }
-        held => each(held, |text| {
-            let total = i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
-            let from = (if offset < 0 { total.saturating_add(offset) } else { offset }).clamp(0, total);
-            let to = match length {
-                None => total,
-                Some(length) if length < 0 => total.saturating_add(length),
-                Some(length) => from.saturating_add(length).min(total),
-            };
-            let taken = usize::try_from(to.saturating_sub(from)).unwrap_or(0);
-            text.chars().skip(usize::try_from(from).unwrap_or(0)).take(taken).collect()
-        }),
+        held => each(held, |text| bash::sliced(text, offset, length)),
     }
 }
 
 fn trim(text: &Text, pattern: &Text, from_end: bool, longest: bool) -> Text {
+    if let Some(rest) = pattern.as_str().filter(|_| !from_end).and_then(|pattern| text.strip_prefix(pattern)) {
+        return rest;
+    }
     let Some(known) = text.as_str().filter(|known| known.len() <= 256 && !pattern.is_open()) else {
         // `${path%/*}` of what isn't known.
         return text.source().unwrap_or(Source::Any).into();
@@ -569,15 +562,9 @@ fn trim(text: &Text, pattern: &Text, from_end: bool, longest: bool) -> Text {
         cuts.reverse();
     }
     // A pattern's star matches a dot here.
-    let matches = |part: &str| {
-        let mut anchored = Text::from("x");
-        anchored.append(pattern);
-        if matches!(pattern.pieces().last(), Some(Piece::Unknown(_))) {
-            false
-        } else {
-            anchored.may_match(&format!("x{part}"), false)
-        }
-    };
+    let is_closed = !matches!(pattern.pieces().last(), Some(Piece::Unknown(_)));
+    let anchored = Text::from("x").then(pattern);
+    let matches = |part: &str| is_closed && anchored.may_match(&format!("x{part}"), false);
     for at in cuts {
         let (head, tail) = known.split_at(at);
         let (matched, kept) = if from_end { (tail, head) } else { (head, tail) };
@@ -586,13 +573,4 @@ fn trim(text: &Text, pattern: &Text, from_end: bool, longest: bool) -> Text {
         }
     }
     known.into()
-}
-
-fn case(text: &str, letter: char, all: bool) -> String {
-    let change = |text: &str| if letter == '^' { text.to_uppercase() } else { text.to_lowercase() };
-    if all {
-        return change(text);
-    }
-    let first = text.chars().next().map_or(0, char::len_utf8);
-    format!("{}{}", change(&text[..first]), &text[first..])
 }

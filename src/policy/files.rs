@@ -2,7 +2,7 @@
 
 use super::piece::{Piece, Source, Text};
 use super::plan::{Act, Call, below, block, high};
-use super::programs::Given;
+use super::programs::{self, Given, listed};
 use crate::proto::action::WriteKind;
 
 /// Turns of a count or a list that are followed.
@@ -32,6 +32,10 @@ pub(super) fn echo(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
     }
     if !given.iter().any(|word| word.contains('n')) {
         text.push_str("\n");
+    }
+    if call.name == "yes" {
+        // And so on, without an end.
+        text.push(Piece::Unknown(Source::Program));
     }
     acts.push(Act::Prints(text));
 }
@@ -65,10 +69,7 @@ pub(super) fn printf(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
                     Some(first) => made.push_str(first.encode_utf8(&mut [0; 4])),
                     None => made.push(Piece::Unknown(Source::Name)),
                 },
-                Some('d' | 'i' | 'u') => match rest.next() {
-                    Some(word) if word.as_str().is_some() => made.append(word),
-                    _ => made.push(Piece::Unknown(Source::Name)),
-                },
+                Some('d' | 'i' | 'u') => made.append(rest.next().copied().unwrap_or(&Source::Name.into())),
                 Some(_) => {
                     rest.next();
                     made.push(Piece::Unknown(Source::Name));
@@ -101,31 +102,17 @@ pub(super) fn cat(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 
 /// Prints names: all of a directory, where nothing in the words chooses among them.
 pub(super) fn ls(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let is_more = |word: &Text| word.head().starts_with('-') && word.head().contains(['l', 's', 'R', 'i']);
-    let tells_more = call.words.iter().any(is_more);
-    if call.name != "ls" || tells_more {
-        return;
+    let tells_more = ['l', 's', 'R', 'i'].iter().any(|letter| given.has_letter(*letter));
+    if call.name == "ls" && !tells_more {
+        let is_chosen = given.operands.iter().any(Text::has_pattern);
+        let names = if is_chosen { Text::join(&given.operands, "\n") } else { all_below().then(&"\n".into()) };
+        acts.push(Act::Prints(names));
     }
-    if given.operands.iter().any(Text::has_pattern) {
-        return acts.push(Act::Prints(Text::join(&given.operands, "\n")));
-    }
-    acts.push(Act::Prints(all_below().then(&"\n".into())));
 }
 
-pub(super) fn whoami(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
-    acts.push(line(call.home.rsplit('/').next().unwrap_or("user")));
-}
-
-pub(super) fn seq(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let numbers: Option<Vec<i64>> = given.operands.iter().map(|word| word.as_str()?.parse().ok()).collect();
-    let (from, to) = match numbers.as_deref() {
-        Some([to]) => (1, *to),
-        Some([from, to]) => (*from, *to),
-        _ => (1, i64::MAX),
-    };
-    let is_short = given.options.is_empty() && to.saturating_sub(from) < TURNS_MAX as i64;
-    let text: String = if is_short { (from..=to).map(|at| format!("{at}\n")).collect() } else { String::new() };
-    acts.push(Act::Prints(if is_short { text.into() } else { Source::Name.into() }));
+/// Prints a name or a number.
+pub(super) fn name(_: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
+    acts.push(Act::Prints(Source::Name.into()));
 }
 
 /// `basename`, `dirname`.
@@ -135,14 +122,9 @@ pub(super) fn path_part(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>)
         let source = if call.name == "basename" { Source::Name } else { Source::Any };
         return acts.push(Act::Prints(source.into()));
     };
-    let known = if known.len() > 1 { known.trim_end_matches('/') } else { known };
-    acts.push(line(match (call.name, known.rsplit_once('/')) {
-        ("basename", Some((_, name))) => name,
-        ("basename", None) => known,
-        (_, Some(("", _))) => "/",
-        (_, Some((directory, _))) => directory,
-        (_, None) => ".",
-    }));
+    let (directory, name) = known.trim_end_matches('/').rsplit_once('/').unwrap_or((".", known));
+    let directory = if directory.is_empty() { "/" } else { directory };
+    acts.push(line(if call.name == "basename" { name } else { directory }));
 }
 
 pub(super) fn mktemp(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
@@ -150,20 +132,12 @@ pub(super) fn mktemp(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     acts.push(line("/tmp/tmp.made"));
 }
 
-pub(super) fn yes(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
-    let mut text = if call.words.is_empty() { Text::from("y") } else { Text::join(call.words, " ") };
-    text.push_str("\n");
-    // And so on, without an end.
-    text.push(Piece::Unknown(Source::Program));
-    acts.push(Act::Prints(text));
-}
-
 pub(super) fn date(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     for word in given.operands.iter().filter(|word| !word.head().starts_with('+')) {
         high(acts, "system", format!("sets the clock to {}", word.shown()));
     }
-    let plain = |c: char| !c.is_ascii_alphanumeric() && !"%_-.:+/ ".contains(c);
-    if given.operands.iter().all(|word| word.as_str().is_some_and(|word| !word.contains(plain) && !word.contains("%n")))
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "%_-.:+/ ".contains(c);
+    if given.operands.iter().all(|word| word.as_str().is_some_and(|it| it.chars().all(is_plain) && !it.contains("%n")))
     {
         acts.push(Act::Prints(Source::Name.into()));
     }
@@ -196,11 +170,10 @@ pub(super) fn test(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 }
 
 pub(super) fn jq(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let has_file = given.values("pattern").next().is_some();
-    let filter = if has_file { None } else { given.operands.first() };
-    acts.extend(given.operands.iter().skip(usize::from(!has_file)).map(Act::read));
+    let own = usize::from(given.values("pattern").next().is_none());
+    acts.extend(given.operands.iter().skip(own).map(Act::read));
     let reads = |filter: &str| ["import", "include", "load"].iter().any(|word| filter.contains(word));
-    if filter.is_some_and(|filter| filter.as_str().is_none_or(reads)) {
+    if given.operands.iter().take(own).any(|filter| filter.as_str().is_none_or(reads)) {
         high(acts, "code", "a filter that may read other files");
     }
 }
@@ -289,28 +262,24 @@ pub(super) fn setuid(mode: &str, acts: &mut Vec<Act>) {
 }
 
 pub(super) fn mode(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let mut operands = given.operands.clone();
     // Of chmod and chattr a mode may look like an option: `-x`, `+i`.
     let is_mode = |word: &Text| {
         let letters = word.lossy().strip_prefix(['-', '+', '=']).unwrap_or_default();
         !letters.is_empty() && letters.chars().all(|c| "rwxXstaiAcCdDejmPSTu".contains(c))
     };
-    let has_minus = matches!(call.name, "chmod" | "chattr")
+    let has_sign = matches!(call.name, "chmod" | "chattr")
         && call.words.iter().any(|word| is_mode(word) && !matches!(word.lossy(), "-R" | "-c" | "-v" | "-f"));
-    if call.name == "chattr" {
-        operands.retain(|word| !is_mode(word));
-    }
-    let by_value = matches!(call.name, "chmod" | "chown" | "chgrp" | "chcon") && !given.has_option("--reference");
-    if by_value && !has_minus && !operands.is_empty() {
-        let mode = operands.remove(0);
-        if call.name == "chmod" && mode.as_str().is_none() {
+    let takes_mode = matches!(call.name, "chmod" | "chown" | "chgrp" | "chcon") && !given.has_option("--reference");
+    let at = given.operands.len().min(usize::from(takes_mode));
+    let (modes, operands): (Vec<Text>, Vec<Text>) = match has_sign {
+        true => given.operands.iter().cloned().partition(is_mode),
+        false => (given.operands[..at].to_vec(), given.operands[at..].to_vec()),
+    };
+    for mode in modes.iter().filter(|_| call.name == "chmod") {
+        if mode.as_str().is_none() {
             high(acts, "setuid", "sets a mode that isn't known");
         }
-        if call.name == "chmod" {
-            setuid(mode.lossy(), acts);
-        }
-    } else if call.name == "chmod" && operands.first().is_some_and(is_mode) {
-        setuid(operands.remove(0).lossy(), acts);
+        setuid(mode.lossy(), acts);
     }
     acts.extend(operands.into_iter().map(|path| match given.has("tree") {
         true => Act::Tree(path, WriteKind::Mode),
@@ -333,83 +302,64 @@ pub(super) fn dd(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
     acts.push(Act::Prints(if is_away { Text::default() } else { data.unwrap_or_else(|| Source::Program.into()) }));
 }
 
-/// The letters that tar was given, the values of those that take one, and the other words.
-fn tar_letters(call: &Call<'_>, acts: &mut Vec<Act>) -> (String, Vec<(char, Text)>, Vec<Text>) {
-    const VALUES: &str = "fCTXIFbgHLNKV";
-    let (mut letters, mut values, mut operands) = (String::new(), Vec::new(), Vec::new());
-    let mut words = call.words.iter().enumerate().filter(|(_, word)| !word.head().starts_with("--"));
-    while let Some((at, word)) = words.next() {
-        let head = word.head();
-        // The first word may be letters without a dash: each takes the next of the following words.
-        let is_old = at == 0 && !head.starts_with('-') && !head.is_empty();
-        if !is_old && (!head.starts_with('-') || head.len() < 2) {
-            operands.push(word.clone());
-            continue;
-        }
-        let known = head.strip_prefix('-').unwrap_or(head);
-        for (at, letter) in known.char_indices() {
-            letters.push(letter);
-            if VALUES.contains(letter) {
-                let rest = &known[at + letter.len_utf8()..];
-                let is_apart = is_old || rest.is_empty();
-                let value =
-                    if is_apart { words.next().map(|(_, word)| word.clone()).unwrap_or_default() } else { rest.into() };
-                match letter {
-                    'I' | 'F' => acts.push(Act::Code(value)),
-                    'T' | 'X' => acts.push(Act::Read(value)),
-                    _ => values.push((letter, value)),
-                }
-                if !is_apart {
-                    break;
-                }
-            }
-        }
+/// Writes tar's letters without a dash as options: each that takes a value takes the next of the words after them.
+fn dashed(words: &[Text]) -> Vec<Text> {
+    let Some((letters, rest)) = words.split_first() else { return Vec::new() };
+    let mut rest = rest.iter().cloned();
+    let mut made = Vec::new();
+    for letter in letters.head().chars() {
+        made.push(format!("-{letter}").into());
+        made.extend(if "fCTXIFbgHLNKV".contains(letter) { rest.next() } else { None });
     }
-    (letters, values, operands)
+    made.extend(rest);
+    made
 }
 
 pub(super) fn tar(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let (mut letters, values, operands) = tar_letters(call, acts);
-    letters.extend(["x", "c", "t", "O", "P"].into_iter().filter(|mark| given.has(mark)).flat_map(str::chars));
+    let has_dash = call.words.first().is_none_or(|first| first.is_empty() || first.head().starts_with('-'));
+    let words = if has_dash { Vec::new() } else { dashed(call.words) };
+    match programs::read(call.name, &words).filter(|_| !has_dash) {
+        Some(given) => {
+            super::plan::options(call, &given, acts);
+            unpack(call, &given, acts);
+        }
+        None => unpack(call, given, acts),
+    }
+}
+
+fn unpack(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     acts.extend(given.values("checkpoint").filter_map(|action| action.strip_prefix("exec=")).map(Act::Code));
-    let value = |letter: char, role: &str| {
-        let short = values.iter().rfind(|(own, _)| *own == letter).map(|(_, value)| value.clone());
-        short.or_else(|| given.values(role).next().cloned())
-    };
-    let directory = value('C', "place").or_else(|| given.values("attached").next().cloned());
-    let prints = letters.contains('O');
-    let creates = letters.contains(['c', 'r', 'u', 'A']);
-    let at = |path: &Text| match &directory {
+    let directory = given.values("place").chain(given.values("attached")).last();
+    let (prints, creates) = (given.has("O"), given.has("c"));
+    let at = |path: &Text| match directory {
         Some(directory) if !path.head().starts_with('/') => Text::join(&[directory.clone(), path.clone()], "/"),
         _ => path.clone(),
     };
-    if letters.contains('x') && !prints {
-        acts.push(Act::Write(below(&directory.clone().unwrap_or_else(|| ".".into())), WriteKind::Write));
-        if letters.contains('P') {
+    if given.has("x") && !prints {
+        acts.push(Act::write(&below(directory.unwrap_or(&".".into()))));
+        if given.has("P") {
             high(acts, "unknown-path", "unpacks to the paths that the archive names");
-            let absolute = operands.iter().filter(|path| path.head().starts_with('/'));
-            acts.extend(absolute.map(Act::write));
+            acts.extend(given.operands.iter().filter(|path| path.head().starts_with('/')).map(Act::write));
         }
     }
-    match value('f', "archive").filter(|archive| archive.as_str() != Some("-")) {
-        Some(archive) if archive.head().contains(':') => acts.push(Act::Net(super::plan::host_of(&archive))),
-        Some(archive) if creates => acts.push(Act::Write(archive, WriteKind::Write)),
-        Some(archive) => acts.push(Act::Read(archive)),
+    match given.values("archive").last().filter(|archive| archive.as_str() != Some("-")) {
+        Some(archive) if archive.head().contains(':') => acts.push(Act::Net(super::plan::host_of(archive))),
+        Some(archive) if creates => acts.push(Act::write(archive)),
+        Some(archive) => acts.push(Act::read(archive)),
         None => {}
     }
     if creates {
-        acts.extend(operands.iter().map(|path| Act::Read(at(path))));
-        let removed = operands.iter().filter(|_| given.has("removes"));
-        acts.extend(removed.map(|path| Act::Tree(at(path), WriteKind::DeleteTree)));
+        acts.extend(given.operands.iter().map(|path| Act::Read(at(path))));
+        acts.extend(given.operands.iter().filter(|_| given.has("removes")).map(|path| Act::tree(&at(path))));
     }
     let fed = call.input.and_then(Text::source).filter(|source| *source == Source::Net);
-    let source = if prints && !letters.contains('t') { fed.unwrap_or(Source::Decoded) } else { Source::Program };
+    let source = if prints && !given.has("t") { fed.unwrap_or(Source::Decoded) } else { Source::Program };
     acts.push(Act::Prints(source.into()));
 }
 
 pub(super) fn archive(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let verb = given.operands.first().map_or("", |verb| verb.lossy());
-    let only_lists = given.has_word(&["-l", "-t", "l", "t", "-tf", "-it", "tf"]) || verb == "l" || verb == "t";
+    let only_lists = given.has_word(&["-l", "-t", "l", "t", "-tf", "-it", "tf"]);
     if call.name.starts_with('7') && given.has_word(&["-sdel"]) {
         acts.extend(given.operands.iter().skip(2).map(Act::tree));
     }
@@ -422,9 +372,7 @@ pub(super) fn archive(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     if targets.is_empty() {
         targets.push(below(&".".into()));
     }
-    if !only_lists {
-        acts.extend(targets.into_iter().map(|path| Act::Write(path, WriteKind::Write)));
-    }
+    acts.extend(targets.iter().filter(|_| !only_lists).map(Act::write));
     if given.has_word(&["-so", "p", "-p", "--to-stdout"]) {
         acts.push(Act::Prints(Source::Decoded.into()));
     }
@@ -449,6 +397,7 @@ struct Search {
     is_flat: bool,
     commands: Vec<Vec<Text>>,
     deletes: bool,
+    seeks_keys: bool,
 }
 
 impl Search {
@@ -458,7 +407,15 @@ impl Search {
             return start.clone();
         }
         match &self.name {
-            Some(name) if !name.has_pattern() => start.clone().then(&"/".into()).then(name),
+            // Where they usually are: whose home it is doesn't matter.
+            _ if self.seeks_keys && start.head().starts_with('/') => {
+                let is_above = matches!(start.lossy().trim_end_matches('/'), "" | "/home");
+                let home = if is_above { Text::from("/root") } else { start.clone() };
+                home.then(&"/.ssh/id_rsa".into())
+            }
+            Some(name) if !name.has_pattern() && start.as_str() != Some("/") => {
+                start.clone().then(&"/".into()).then(name)
+            }
             None if !self.is_narrow => start.clone().then(&"/".into()).then(&all_below()),
             _ => below(start),
         }
@@ -508,86 +465,51 @@ fn command_of<'t>(words: &mut impl Iterator<Item = &'t Text>) -> Vec<Text> {
 }
 
 pub(super) fn find(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
-    let mut search = Search::default();
-    let mut words = call.words.iter().peekable();
-    while let Some(word) = words.peek() {
-        let head = word.head();
-        if matches!(head, "(" | "!")
-            || head.starts_with('-') && !matches!(head, "-H" | "-L" | "-P") && !head.starts_with("-O")
-        {
-            break;
+    let (mut search, mut own) = (Search::default(), Vec::new());
+    let mut words = call.words.iter();
+    while let Some(word) = words.next() {
+        match word.lossy() {
+            "-exec" | "-execdir" | "-ok" | "-okdir" => search.commands.push(command_of(&mut words)),
+            _ => own.push(word.clone()),
         }
-        search.starts.extend(words.next().filter(|word| !word.head().starts_with('-')).cloned());
     }
+    let Some(given) = programs::read(call.name, &own) else { return };
+    let is_option = |word: &Text| matches!(word.head(), "-H" | "-L" | "-P") || word.head().starts_with("-O");
+    let is_test = |word: &Text| matches!(word.head(), "(" | "!") || word.head().starts_with('-') && !is_option(word);
+    search.starts = own.iter().take_while(|word| !is_test(word)).filter(|word| !is_option(word)).cloned().collect();
     if search.starts.is_empty() {
         search.starts.push(".".into());
     }
-    let (mut is_negated, mut has_or) = (false, false);
-    while let Some(word) = words.next() {
-        let Some(word) = word.as_str() else { continue };
-        let mut value = || words.next().cloned().unwrap_or_default();
-        match word {
-            "!" | "-not" => {
-                is_negated = true;
-                continue;
-            }
-            "-o" | "-or" => has_or = true,
-            "-name" | "-iname" => {
-                let name = value().alive();
-                if super::place::is_all(&name) || is_negated {
-                    search.is_narrow |= is_negated;
-                } else {
-                    search.name = Some(name);
-                }
-            }
-            "-path" | "-ipath" | "-wholename" | "-regex" | "-iregex" => {
-                let pattern = value();
-                search.is_narrow |= !pattern.lossy().trim_start_matches(['/', '.', '*']).is_empty();
-            }
-            "-empty" | "-executable" | "-nouser" | "-nogroup" => search.is_narrow = true,
-            "-mtime" | "-mmin" | "-newer" | "-size" | "-atime" | "-ctime" | "-amin" | "-cmin" | "-user" | "-group"
-            | "-perm" | "-links" | "-inum" | "-newermt" => {
-                let value = value();
-                search.is_narrow |= !matches!(value.lossy(), "+0" | "-0" | "+0c" | "-1");
-            }
-            "-type" | "-xtype" => search.is_narrow |= !matches!(value().lossy(), "f" | "d" | "f,d" | "d,f"),
-            "-maxdepth" => search.is_flat |= value().as_str() == Some("0"),
-            "-mindepth" | "-printf" | "-fstype" | "-D" => _ = value(),
-            "-delete" => search.deletes = true,
-            "-fprint" | "-fprint0" | "-fls" => acts.push(Act::Write(value(), WriteKind::Write)),
-            "-fprintf" => {
-                acts.push(Act::Write(value(), WriteKind::Write));
-                words.next();
-            }
-            "-files0-from" => {
-                acts.push(Act::Read(value()));
-                high(acts, "unknown-path", "looks in places that a file names");
-            }
-            "-exec" | "-execdir" | "-ok" | "-okdir" => search.commands.push(command_of(&mut words)),
-            _ => {}
-        }
-        is_negated = false;
-    }
-    if has_or && search.name.is_some() {
-        (search.name, search.is_narrow) = (None, true);
-    }
+    search.deletes = call.words.iter().any(|word| word.as_str() == Some("-delete"));
+    search.is_flat = given.values("depth").any(|depth| depth.as_str() == Some("0"));
+    let names: Vec<Text> = given.values("name").map(Text::alive).filter(|name| !super::place::is_all(name)).collect();
+    // With `-o` and `!` a name says little of what is found.
+    let is_loose = given.has_word(&["-o", "-or", "!", "-not"]);
+    search.is_narrow = given.has("narrows")
+        || given.values("narrows").any(|value| !matches!(value.lossy(), "+0" | "-0" | "+0c" | "-1"))
+        || given.values("path").any(|path| !path.lossy().trim_start_matches(['/', '.', '*']).is_empty())
+        || given.values("type").any(|kind| !matches!(kind.lossy(), "f" | "d" | "f,d" | "d,f"))
+        || is_loose && given.values("name").next().is_some();
+    search.name = names.last().filter(|_| !is_loose).cloned();
+    search.seeks_keys = given.values("name").chain(given.values("path")).any(names_keys);
     acts.extend(search.starts.iter().map(|start| Act::List(start.clone())));
     search.acts(acts);
 }
 
-pub(super) fn fd(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let mut search = Search::default();
+/// Whether a search is for keys or passwords by their usual names.
+fn names_keys(pattern: &Text) -> bool {
+    listed("key-names").iter().any(|name| pattern.lossy().contains(name))
+}
+
+pub(super) fn fd(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
     let at = call.words.iter().position(|word| matches!(word.lossy(), "-x" | "-X" | "--exec" | "--exec-batch"));
     let own = at.unwrap_or(call.words.len());
-    let operands: Vec<&Text> = given.operands.iter().filter(|operand| call.words[..own].contains(operand)).collect();
-    search.is_narrow = given.has_option("-e")
-        || given.has_option("--extension")
-        || given.has_option("-S")
-        || operands.first().is_some_and(|pattern| !matches!(pattern.lossy(), "." | "" | ".*"));
-    search.starts = operands.iter().skip(1).map(|start| (*start).clone()).collect();
-    if search.starts.is_empty() {
-        search.starts.push(".".into());
-    }
+    let Some(given) = programs::read(call.name, &call.words[..own]) else { return };
+    let is_pattern = |pattern: &Text| !matches!(pattern.lossy(), "." | "" | ".*");
+    let is_narrow = given.values("narrows").next().is_some() || given.operands.first().is_some_and(is_pattern);
+    let starts = given.operands.get(1..).filter(|starts| !starts.is_empty());
+    let starts = starts.map_or_else(|| vec![".".into()], <[Text]>::to_vec);
+    let mut search = Search { is_narrow, starts, ..Search::default() };
     if at.is_some() {
         let mut command = call.words[own + 1..].to_vec();
         if !command.iter().any(|word| word.head().contains("{}")) {
@@ -613,8 +535,8 @@ pub(super) fn xargs(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let by_null = given.words.iter().any(|word| matches!(word.lossy(), "-0" | "--null" | "-r0" | "-0r"));
     let is_blank = |c: char| c == '\0' || !by_null && (c == '\n' || mark.is_none() && c.is_whitespace());
     // `echo` and `printf` have quotes that xargs takes away.
-    let mut items: Vec<Text> =
-        input.split(is_blank).into_iter().filter(|item| !item.is_empty()).map(|item| unquoted(&item)).collect();
+    let bare = |item: Text| item.as_str().map(|text| text.trim_matches(['"', '\'']).into()).unwrap_or(item.clone());
+    let mut items: Vec<Text> = input.split(is_blank).into_iter().filter(|item| !item.is_empty()).map(bare).collect();
     let is_long = items.len() > TURNS_MAX;
     items.truncate(TURNS_MAX);
     if is_long {
@@ -626,13 +548,6 @@ pub(super) fn xargs(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
             acts.extend(items.iter().map(filled));
         }
         None => acts.push(Act::Run([command, items].concat())),
-    }
-}
-
-fn unquoted(item: &Text) -> Text {
-    match item.as_str() {
-        Some(text) => text.trim_matches(['"', '\'']).into(),
-        None => item.clone(),
     }
 }
 
@@ -648,9 +563,8 @@ pub(super) fn parallel(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) 
         }
     };
     for item in items {
-        let has_mark = command.iter().any(|word| word.head().contains("{}"));
         let mut words: Vec<Text> = command.iter().map(|word| put_in(word, "{}", &item)).collect();
-        if !has_mark {
+        if words == command {
             words.push(item);
         }
         acts.push(Act::Code(Text::join(&words, " ")));

@@ -102,7 +102,7 @@ impl<'m, 'a> Findings<'m, 'a> {
             Zone::Forbidden if reads && !is_public(path) => {
                 self.block("forbidden-path", format!("{shown} is in security.forbidden_paths"));
             }
-            Zone::System if reads && is_for_all(path) => {}
+            Zone::System | Zone::Forbidden if reads && (is_for_all(path) || self.map.is_fact(path)) => {}
             zone if zone <= Zone::Unknown => {
                 if path.is_open() || reads && zone == Zone::Unknown {
                     self.high("unknown-path", format!("{verb}{at} a path that isn't known: {shown}"));
@@ -165,16 +165,19 @@ impl<'m, 'a> Findings<'m, 'a> {
             Zone::Own => self.block("own-files", format!("{text}, ReedClaw's own")),
             Zone::System => self.block("system-path", format!("{text}, a path of the system")),
             Zone::Forbidden => self.block("forbidden-path", format!("{text}, which is in security.forbidden_paths")),
+            Zone::Startup if !is_gone(how) && self.map.may_be_asked(&path) => {
+                self.high("startup-file", format!("{text}, which other programs run"));
+                self.need(Need::Write { path: shown });
+            }
             Zone::Startup => self.block("startup-file", format!("{text}, which runs when a shell or session starts")),
             Zone::Credentials => self.block("credentials", format!("{text}, which holds keys or passwords")),
             Zone::Device => self.block("device", format!("{text}, a device")),
             Zone::Home | Zone::Outside => {
-                // What is gone outside can't be taken back by a question's answer.
-                let is_gone = matches!(how, WriteKind::Delete | WriteKind::DeleteTree | WriteKind::Move);
-                if self.map.rules.workspace_only || is_gone {
+                // What isn't wholly known may be everything there.
+                if is_gone(how) || path.as_str().is_none() {
                     self.block("outside-workspace", format!("{text}, outside the workspace"));
                 } else {
-                    self.high("outside", format!("{text}, outside the workspace"));
+                    self.high("outside-workspace", format!("{text}, outside the workspace"));
                 }
                 self.need(Need::Write { path: shown });
             }
@@ -247,6 +250,11 @@ impl<'m, 'a> Findings<'m, 'a> {
             self.need(Need::Host { what });
         }
     }
+}
+
+/// Whether something isn't at its place afterwards: outside a question's answer can't take that back.
+fn is_gone(how: WriteKind) -> bool {
+    matches!(how, WriteKind::Delete | WriteKind::DeleteTree | WriteKind::Move)
 }
 
 /// Whether a host is this machine.

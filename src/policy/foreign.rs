@@ -4,7 +4,7 @@
 use super::piece::Text;
 use super::plan::{Act, Call, block, high};
 use super::programs::{Given, listed};
-use crate::proto::action::{Risk, WriteKind};
+use crate::proto::action::Risk;
 
 const CODE_BYTES_MAX: usize = 16 * 1024;
 const LITERALS_MAX: usize = 64;
@@ -181,17 +181,24 @@ pub(super) fn code(language: &str, text: &Text, acts: &mut Vec<Act>) {
 fn lines_of_words(code: &str, language: &str, acts: &mut Vec<Act>) {
     if matches!(language, "tclsh" | "wish" | "expect" | "gdb" | "lldb" | "cgdb" | "dc" | "m4") {
         for line in code.split(['\n', ';']).map(str::trim) {
-            let marks = ["exec ", "spawn ", "shell ", "platform shell ", "system ", "!"];
-            acts.extend(marks.iter().find_map(|mark| line.strip_prefix(mark)).map(|line| Act::Suspect(line.into())));
+            own_command(line, "", acts);
             if let Some(paths) = line.strip_prefix("file delete ") {
                 acts.push(Act::Suspect(format!("rm -r {}", paths.replace("-force", "-f")).into()));
             }
         }
-        for (at, mark) in code.match_indices("syscmd(") {
-            let line = code[at + mark.len()..].split(')').next().unwrap_or_default().replace(['`', '\''], "");
-            acts.push(Act::Suspect(line.into()));
-        }
     }
+}
+
+/// A line of an editor or a client of a database: its own command that runs a line of a shell, or writes a file. `writes`
+/// is the list of those that write; gives whether it is one of these commands.
+fn own_command(line: &str, writes: &str, acts: &mut Vec<Act>) -> bool {
+    let after = |list: &str| listed(list).iter().find_map(|mark| line.strip_prefix(mark));
+    if let Some(code) = after("line-runs").or_else(|| after(writes)?.trim().strip_prefix('|')) {
+        acts.push(Act::Suspect(code.into()));
+    } else if let Some(target) = after(writes) {
+        acts.push(Act::write(&target.trim_matches(['\'', '"', '>', ' ']).into()));
+    }
+    after("line-runs").or_else(|| after(writes)).is_some()
 }
 
 /// The paths among the literals, by what the code has signs of.
@@ -262,10 +269,6 @@ pub(super) fn interpreter(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act
     let has_code = given.values("foreign").next().is_some()
         || given.options.iter().any(|(option, _)| option.role.starts_with("foreign:"));
     let files = if has_code { given.operands.as_slice() } else { given.operands.get(1..).unwrap_or_default() };
-    let module = given.options.iter().find(|(option, _)| option.role == "module");
-    if let Some((_, Some(module))) = module {
-        return module_of(module.lossy(), given, acts);
-    }
     let mut values = given.options.iter().filter_map(|(_, value)| value.as_ref());
     let evaluates = values.any(|code| has_any(&code.shown(), listed("evaluates")));
     if evaluates && call.input.is_some_and(Text::is_foreign) {
@@ -284,19 +287,6 @@ pub(super) fn interpreter(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act
     match given.operands.first().filter(|path| path.as_str() != Some("-")) {
         Some(script) => acts.push(Act::Script(script.clone(), given.operands[1..].to_vec())),
         None => call.input.into_iter().for_each(|text| code(call.name, text, acts)),
-    }
-}
-
-/// `python -m MODULE`.
-fn module_of(module: &str, given: &Given<'_>, acts: &mut Vec<Act>) {
-    match module {
-        "pip" | "pipx" | "poetry" | "uv" | "ensurepip" => {
-            let program = if module == "ensurepip" { "pip" } else { module };
-            acts.push(Act::Run([vec![program.into()], given.operands.clone()].concat()));
-        }
-        "venv" | "virtualenv" => acts.extend(given.operands.iter().map(Act::write)),
-        "zipfile" | "tarfile" => acts.extend(given.operands.last().map(Act::write)),
-        _ => acts.extend(given.operands.iter().filter(|path| path.head().starts_with(['/', '~', '.'])).map(Act::read)),
     }
 }
 
@@ -343,13 +333,10 @@ fn without_literals(code: &str) -> String {
     made + code.get(end..).unwrap_or_default()
 }
 
-/// Whether awk's `>` may be a redirection: a comparison has a number or a name on its right and isn't after `print`.
+/// Whether awk's `>` may be a redirection: it is after `print`, or a name of a file is after it.
 fn redirects(code: &str) -> bool {
-    code.match_indices('>').any(|(at, _)| {
-        let before = code[..at].rsplit(['{', ';', '\n']).next().unwrap_or_default();
-        let after = code[at + 1..].trim_start_matches(['>', '=']).trim_start();
-        before.contains("print") || after.starts_with('"')
-    })
+    let prints = |part: &str| part.split_once("print").is_some_and(|(_, rest)| rest.contains('>'));
+    code.replace(' ', "").contains(">\"") || code.split(['{', ';', '\n']).any(prints)
 }
 
 /// sed: harmless where each command is known and neither runs nor writes.
@@ -371,43 +358,29 @@ fn sed_script(script: &str, acts: &mut Vec<Act>) {
     let unknown = |acts: &mut Vec<Act>| high(acts, "code", "a script of sed that isn't followed");
     let mut rest = script;
     for _ in 0..256 {
-        rest = rest.trim_start_matches([' ', '\t', '\n', ';', '}', '!', '{']);
+        // Blanks, braces, and addresses by number.
+        let is_before = |c: char| c.is_whitespace() || c.is_ascii_digit() || ";}{!$,+~".contains(c);
+        rest = rest.trim_start_matches(is_before);
         let Some(first) = rest.chars().next() else { return };
-        // Addresses.
-        if first.is_ascii_digit() || matches!(first, '$' | ',' | '+' | '~') {
-            rest = &rest[1..];
-            continue;
-        }
-        if first == '/' || first == '\\' {
-            let skip = usize::from(first == '\\');
-            let Some(mark) = rest[skip..].chars().next() else { return unknown(acts) };
-            let start = skip + mark.len_utf8();
-            let Some(length) = delimited(&rest[start..], mark) else { return unknown(acts) };
-            rest = rest[start + length + mark.len_utf8()..].trim_start_matches(['I', 'M']);
-            continue;
-        }
         rest = &rest[first.len_utf8()..];
         let line_end = rest.find('\n').unwrap_or(rest.len());
         match first {
+            '/' => {
+                let Some(length) = delimited(rest, '/') else { return unknown(acts) };
+                rest = rest[length + 1..].trim_start_matches(['I', 'M']);
+            }
             'p' | 'P' | 'd' | 'D' | 'n' | 'N' | 'g' | 'G' | 'h' | 'H' | 'x' | '=' | 'l' | 'z' | 'F' | 'q' | 'Q' => {}
             'b' | 't' | 'T' => rest = &rest[rest.find([';', '\n', '}']).unwrap_or(rest.len())..],
             '#' | 'a' | 'i' | 'c' | ':' => rest = &rest[line_end..],
             's' | 'y' => {
                 let Some((with, after)) = replacement(rest) else { return unknown(acts) };
-                rest = after;
-                let flags = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
-                let letters = &rest[..flags];
-                if let Some(at) = letters.find('w') {
-                    let end = rest.find('\n').unwrap_or(rest.len());
-                    acts.push(Act::Write(rest[at + 1..end].trim().into(), WriteKind::Write));
-                    rest = &rest[end..];
-                    continue;
-                }
-                if letters.contains('e') {
-                    high(acts, "code", "sed runs what it reads");
+                let flags = after.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(after.len());
+                // These flags do what the commands of their letters do.
+                let acting = after[..flags].find(['w', 'e']);
+                if acting.is_some() {
                     acts.push(Act::Suspect(with.replace('\\', "").into()));
                 }
-                rest = &rest[flags..];
+                rest = &after[acting.unwrap_or(flags)..];
             }
             'w' | 'W' | 'r' | 'R' | 'e' => {
                 let word = Text::from(rest[..line_end].trim());
@@ -470,20 +443,10 @@ pub(super) fn editor(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     }
     for line in lines.iter().take(64) {
         let text = line.code();
-        let text =
-            text.trim().trim_start_matches([':', '%', '.', ',', '$', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']);
-        let marks = ["!", "r !", "w !", "r!", "w!!", "read !", "write !", "terminal ", "term "];
-        let text = ["silent! ", "silent ", "exe ", "execute ", "normal "]
-            .iter()
-            .find_map(|it| text.strip_prefix(it))
-            .unwrap_or(text);
-        if let Some(shell) = marks.iter().find_map(|mark| text.strip_prefix(mark)) {
-            acts.push(Act::Suspect(shell.into()));
-        } else if let Some((_, path)) = text.split_once(' ').filter(|(verb, _)| {
-            matches!(verb.trim_end_matches('!'), "w" | "wq" | "W" | "x" | "sav" | "saveas" | "write" | "f" | "update")
-        }) {
-            acts.push(Act::Write(path.trim_start_matches(['>', ' ']).into(), WriteKind::Write));
-        } else {
+        let text = text.trim().trim_start_matches(|c: char| c.is_ascii_digit() || ":%.,$".contains(c));
+        let before = ["silent! ", "silent ", "exe ", "execute ", "normal "];
+        let text = before.iter().find_map(|it| text.strip_prefix(it)).unwrap_or(text);
+        if !own_command(text, "editor-writes", acts) {
             code("editor", &text.into(), acts);
         }
     }
@@ -517,17 +480,7 @@ pub(super) fn database(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) 
 
 /// A line of a database's client: what its own commands and its SQL run or write.
 fn database_line(line: &str, acts: &mut Vec<Act>) {
-    let shell = [".shell ", ".system ", "\\! ", "\\!", "system ", "! "].iter().find_map(|mark| line.strip_prefix(mark));
-    acts.extend(shell.map(|code| Act::Suspect(code.into())));
-    let target = [".output ", ".once ", "\\o ", ".backup ", ".save ", ".clone ", ".log ", "\\w "]
-        .iter()
-        .find_map(|mark| line.strip_prefix(mark));
-    if let Some(target) = target {
-        match target.trim().strip_prefix('|') {
-            Some(code) => acts.push(Act::Suspect(code.into())),
-            None => acts.push(Act::Write(target.trim().trim_matches(['\'', '"']).into(), WriteKind::Write)),
-        }
-    }
+    own_command(line, "client-writes", acts);
     let lower = line.to_ascii_lowercase();
     let runs = has_any(&lower, listed("sql-runs"));
     let writes = has_any(&lower, listed("sql-writes"));

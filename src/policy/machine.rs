@@ -1,8 +1,8 @@
 //! Programs that act on the whole machine, and programs that speak to others: their words → acts.
 
 use super::Elsewhere;
-use super::piece::{Piece, Source, Text};
-use super::plan::{Act, Call, block, comes_back, high, host_of};
+use super::piece::{Source, Text};
+use super::plan::{Act, Call, block, comes_back, host_of};
 use super::programs::{Given, listed};
 use crate::proto::action::{Risk, WriteKind};
 
@@ -23,14 +23,10 @@ pub(super) fn ip(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     }
     let changes = ["add", "del", "delete", "set", "flush", "replace", "change", "down", "up", "netns"];
     if words.iter().any(|word| changes.contains(word)) {
-        high(acts, "system", "sets up the machine's network");
+        let cuts_off = words.contains(&"down") || words.contains(&"flush");
+        let risk = if cuts_off { Risk::Blocked } else { Risk::High };
+        acts.push(Act::Note(risk, "system", "sets up the machine's network".into()));
         acts.push(Act::Host("the machine's network".into()));
-    }
-}
-
-pub(super) fn mount(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    if let [_, target] = given.operands.as_slice() {
-        acts.push(Act::SuspectPath(target.clone(), true));
     }
 }
 
@@ -42,6 +38,10 @@ pub(super) fn systemctl(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>)
     let starts = starting.contains(&verb);
     if starts && units.iter().any(|unit| is_power_unit(unit)) || given.operands.first().is_some_and(Text::is_open) {
         return block(acts, "power", format!("{} {verb} ends the system", call.name));
+    }
+    let is_vital = |unit: &&str| listed("vital-units").contains(&unit.trim_end_matches(".service"));
+    if matches!(verb, "stop" | "disable" | "mask") && units.iter().any(is_vital) {
+        return block(acts, "power", format!("{} {verb} cuts this machine off", call.name));
     }
     let vital = ["init.scope", "user.slice", "system.slice", "-.slice"];
     if matches!(verb, "kill" | "stop") && units.iter().any(|unit| vital.contains(unit)) {
@@ -66,12 +66,10 @@ pub(super) fn service(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 
 pub(super) fn bus(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let words: Vec<&str> = given.words.iter().map(Text::lossy).collect();
-    let line = words.join(" ");
-    let starts =
-        ["StartUnit", "RestartUnit", "StartTransientUnit", "SetDefaultTarget"].iter().any(|call| line.contains(call));
+    let has = |names: &[&str]| names.iter().any(|name| words.iter().any(|word| word.contains(name)));
+    let starts = has(&["StartUnit", "RestartUnit", "StartTransientUnit", "SetDefaultTarget"]);
     let unit = |word: &&str| is_power_unit(word.rsplit(':').next().unwrap_or_default().trim_matches(['"', '\'']));
-    let asks_first = line.contains("CanReboot") || line.contains("CanPowerOff");
-    if listed("bus-ends").iter().any(|word| line.contains(word)) && !asks_first || starts && words.iter().any(unit) {
+    if has(listed("bus-ends")) && !has(&["CanReboot", "CanPowerOff"]) || starts && words.iter().any(unit) {
         block(acts, "power", "asks over D-Bus to end the system or the session");
     }
 }
@@ -131,13 +129,7 @@ pub(super) fn kill(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 }
 
 pub(super) fn kill_name(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let is_every = |word: &Text| {
-        word.pieces().iter().all(|piece| match piece {
-            Piece::Known(text) => text.chars().all(|c| ".*^$+?".contains(c)),
-            Piece::Star | Piece::One => true,
-            Piece::Unknown(_) => false,
-        })
-    };
+    let is_every = |word: &Text| word.dead().as_str().is_some_and(|text| text.chars().all(|c| ".*^$+?".contains(c)));
     let by_user = ["-u", "-U", "--user", "--euid", "--uid"].iter().any(|name| given.has_option(name));
     let vital = ["systemd", "init", "dbus-daemon", "Xorg", "gnome-shell", "systemd-logind"];
     let inverse = call.name == "pkill" && given.words.iter().any(|word| matches!(word.lossy(), "-v" | "--inverse"));
@@ -160,20 +152,6 @@ pub(super) fn fuser(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 
 pub(super) fn later(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
     acts.extend(call.input.map(|input| Act::Code(input.clone())));
-}
-
-/// `tmux`, `screen`: what comes after the options is a command, or keys that are typed.
-pub(super) fn multiplexer(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    if let Some(at) = given.words.iter().position(|word| matches!(word.lossy(), "send-keys" | "send" | "stuff")) {
-        acts.push(Act::Suspect(Text::join(&given.words[at + 1..], "").then(&"\n".into())));
-    }
-    let shows = ["display-message", "display", "set", "set-option", "rename-window"];
-    if given.operands.first().is_some_and(|verb| shows.contains(&verb.lossy())) {
-        return;
-    }
-    acts.extend(given.words.iter().filter(|word| word.head().contains(' ')).map(Act::suspect));
-    let starts = (0..given.words.len().min(8)).filter(|at| !given.words[*at].head().starts_with('-'));
-    acts.extend(starts.map(|at| Act::SuspectRun(given.words[at..].to_vec())));
 }
 
 /// Programs that fetch: what they print or write came over the network.
@@ -199,10 +177,6 @@ pub(super) fn fetch(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
             acts.push(Act::Read(file.split(';').next().unwrap_or_default().into()));
         }
     }
-    for path in given.values("curl-config") {
-        acts.push(Act::read(path));
-        high(acts, "unknown-option", "curl gets options from a file");
-    }
     saved(call, given, &urls, acts);
     if matches!(call.name, "lftp" | "ftp") {
         let lines = given.words.iter().chain(call.input).flat_map(|word| word.split(|c| c == ';' || c == '\n'));
@@ -213,60 +187,39 @@ pub(super) fn fetch(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 
 /// Where what is fetched goes: into files, or to the output.
 fn saved(call: &Call<'_>, given: &Given<'_>, urls: &[&Text], acts: &mut Vec<Act>) {
-    let named = |names: &[&str]| {
-        let written = given.options.iter().filter(|(option, _)| option.role == "write" && names.contains(&option.name));
-        written.filter_map(|(_, value)| value.clone()).collect::<Vec<_>>()
-    };
-    let mut targets = named(&["-o", "-O", "--output", "--output-document", "--out"]);
-    if call.name.starts_with("wget") {
-        targets = named(&["-O", "--output-document"]);
-    }
-    let by_name = call.name.starts_with("curl")
-        && (given.has_letter('O') || given.has_word(&["--remote-name", "--remote-name-all"]))
-        || call.name.starts_with("wget") && targets.is_empty() && !given.has_word(&["--spider"])
-        || matches!(call.name, "aria2c" | "axel" | "lwp-download") && targets.is_empty();
-    let directory = given.values("dir-of-output").chain(given.values("write-below")).next();
-    let into = |path: Text| match directory {
-        Some(directory) => Text::join(&[directory.clone(), path], "/"),
-        None => path,
-    };
-    let mut is_away = by_name;
-    if by_name {
-        for url in urls {
+    let is_wget = call.name.starts_with("wget");
+    let names = ["-O", "--output-document", "-o", "--output", "--out"];
+    let mut targets: Vec<Text> = given.named(&names[..if is_wget { 2 } else { 5 }]).cloned().collect();
+    let takes_name =
+        matches!(call.name, "aria2c" | "axel" | "lwp-download") || is_wget && !given.has_word(&["--spider"]);
+    let by_letter = given.has_letter('O') || given.has_word(&["--remote-name", "--remote-name-all"]);
+    if takes_name && targets.is_empty() || call.name.starts_with("curl") && by_letter {
+        targets.extend(urls.iter().map(|url| {
             let shown = url.shown();
             let address = shown.split(['?', '#']).next().unwrap_or_default();
             let name = address.rsplit('/').next().unwrap_or_default();
-            let path = into(if name.is_empty() { Source::Name.into() } else { name.into() });
-            acts.push(Act::write(&path));
-            acts.push(Act::Store(path, Source::Net.into()));
-        }
+            if name.is_empty() { Source::Name.into() } else { name.into() }
+        }));
     }
+    let directory = given.values("dir-of-output").chain(given.values("write-below")).next();
+    targets.retain(|path| !matches!(path.lossy(), "-" | "/dev/stdout"));
+    acts.push(Act::Prints(if targets.is_empty() { Source::Net.into() } else { Text::default() }));
     for path in targets {
-        if matches!(path.lossy(), "-" | "/dev/stdout") {
-            is_away = false;
-            continue;
-        }
-        is_away = true;
-        if directory.is_some() {
-            acts.push(Act::Write(into(path.clone()), WriteKind::Write));
-        }
-        acts.push(Act::Store(into(path), Source::Net.into()));
+        let path = match directory {
+            Some(directory) => Text::join(&[directory.clone(), path], "/"),
+            None => path,
+        };
+        acts.push(Act::write(&path));
+        acts.push(Act::Store(path, Source::Net.into()));
     }
-    acts.push(Act::Prints(if is_away { Text::default() } else { Source::Net.into() }));
 }
 
 pub(super) fn netcat(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let shown = given.operands.first().map(Text::shown).unwrap_or_default();
-    let is_kind = |kind: &str| kind.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '-');
     // socat's addresses have their kind in front: `TCP:host:port`.
-    let address = shown.split_once(':').filter(|(kind, _)| call.name == "socat" && is_kind(kind));
-    let host = match address {
-        Some((_, rest)) => rest.split([':', ',']).next(),
-        None => shown.split(':').next(),
-    };
-    let host = host.unwrap_or_default().to_owned();
-    let host = if given.has_option("-l") { "localhost".to_owned() } else { host };
-    acts.push(Act::Net(host));
+    let address = shown.split_once(':').filter(|_| call.name == "socat").map_or(shown.as_str(), |(_, rest)| rest);
+    let host = address.split([':', ',']).next().unwrap_or_default();
+    acts.push(Act::Net(if given.has_option("-l") { "localhost".into() } else { host.into() }));
     let ties = given.values("ties").any(|code| !matches!(call.name, "telnet" | "socat") && !code.is_empty());
     let executes = given.words.iter().any(|word| {
         let word = word.shown().to_ascii_uppercase();
@@ -307,10 +260,7 @@ pub(super) fn remote_copy(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act
         if is_remote(source) || call.name == "sftp" {
             acts.push(Act::Net(host_of(source)));
         } else {
-            acts.push(Act::read(source));
-            if given.has("moves") {
-                acts.push(Act::tree(source));
-            }
+            acts.push(if given.has("moves") { Act::tree(source) } else { Act::read(source) });
         }
     }
     let lines = call.input.filter(|_| call.name == "sftp").map(|input| input.split(|c| c == '\n')).unwrap_or_default();
@@ -335,40 +285,33 @@ pub(super) fn remote_copy(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act
 /// `ssh-copy-id` to this machine lets a key in.
 pub(super) fn copy_id(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     if given.operands.iter().any(|host| comes_back(given, host)) {
-        acts.push(Act::Write(format!("{}/.ssh/authorized_keys", call.home).into(), WriteKind::Append));
+        acts.push(Act::write(&format!("{}/.ssh/authorized_keys", call.home).into()));
     }
 }
 
-pub(super) fn rclone(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let mut paths = given.operands.iter().filter(|path| !path.head().contains(':'));
-    if !given.sub.starts_with("sync") && !given.sub.starts_with("bisync") {
-        acts.extend(paths.next().map(Act::tree));
-    }
-}
-
-/// `docker run`, `docker exec`: the command runs in a container, what is mounted is this machine's.
+/// `docker run`, `kubectl exec`: the command runs in a container, what is mounted is this machine's.
 pub(super) fn container(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let words = known(given);
-    let Some(at) = words.iter().position(|word| matches!(*word, "run" | "exec" | "create")) else {
-        if let ["cp", source, target, ..] = words.as_slice() {
-            acts.extend(Some(*source).filter(|path| !path.contains(':')).map(|path| Act::Read(path.into())));
-            acts.extend(Some(*target).filter(|path| !path.contains(':')).map(|path| Act::write(&path.into())));
-        }
-        return;
-    };
-    // With the whole machine inside, it isn't another machine.
+    let verbs = ["run", "exec", "create", "shell", "ssh"];
+    let Some(at) = words.iter().position(|word| verbs.contains(word)) else { return };
+    // With the whole machine inside, it isn't another machine; with its devices a command is one of this machine.
     let is_whole = words.iter().any(|word| {
         word.starts_with("/:") || word.contains("source=/,") || word.contains("src=/,") || *word == "-v/:/host"
     });
+    let has_devices = given.words.iter().any(|word| ["--privileged", "--device"].contains(&word.head()));
+    let place = match (has_devices, is_whole) {
+        (true, _) => Elsewhere::Here,
+        (_, true) => Elsewhere::Machine,
+        _ => Elsewhere::Container,
+    };
     for start in (at + 1..given.operands.len().min(at + 24)).filter(|start| !words[*start].starts_with('-')) {
-        let command = Act::SuspectRun(given.operands[start..].to_vec());
-        let place = if is_whole { Elsewhere::Machine } else { Elsewhere::Container };
-        acts.push(Act::There(place, vec![command]));
+        acts.push(Act::There(place, vec![Act::SuspectRun(given.operands[start..].to_vec())]));
     }
     // What is mounted is this machine's.
     let removes = words.iter().any(|word| word.contains("rm -") || *word == "rm");
     for (source, target) in words.iter().filter_map(|word| word.trim_start_matches("-v").split_once(':')) {
         let target = target.split(':').next().unwrap_or_default();
+        acts.push(Act::SuspectPath(source.into(), false));
         if removes
             && source.starts_with('/')
             && target.len() > 1
@@ -384,14 +327,6 @@ pub(super) fn container(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     }
 }
 
-/// `kubectl exec`, `vagrant ssh -c`: the command runs elsewhere.
-pub(super) fn cluster(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    if let Some(at) = given.words.iter().position(|word| word.as_str() == Some("--")) {
-        let command = Act::SuspectRun(given.words[at + 1..].to_vec());
-        acts.push(Act::There(Elsewhere::Container, vec![command]));
-    }
-}
-
 /// ReedClaw itself: without a subcommand it is a shell.
 pub(super) fn own(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     if given.operands.first().is_some_and(Text::is_open) {
@@ -399,9 +334,4 @@ pub(super) fn own(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     }
     acts.extend(call.input.map(|input| Act::Code(input.clone())));
     acts.push(Act::Run([vec!["bash".into()], given.words.to_vec()].concat()));
-}
-
-/// Prints a name or a number.
-pub(super) fn name(_: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
-    acts.push(Act::Prints(Source::Name.into()));
 }

@@ -31,7 +31,8 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
-use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, Need, Risk, Verdict, WriteKind};
+use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, Need, Reason, Risk, Verdict, WriteKind};
+use crate::proto::program_rule::ProgramRule;
 use findings::Findings;
 use place::{Map, Zone};
 use walk::Walk;
@@ -39,7 +40,7 @@ use walk::Walk;
 pub use crate::bash::SCRIPT_BYTES_MAX;
 
 /// What holds for a session: the user's settings and where things are. Paths are absolute and without `.` and `..`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// The directory that a model may work in.
     pub workspace: String,
@@ -53,6 +54,8 @@ pub struct Rules {
     pub forbidden_paths: Vec<String>,
     /// Commands that never run, by the last part of their path.
     pub forbidden_commands: Vec<String>,
+    /// Programs of which the user wants more care than the table of programs takes.
+    pub programs: Vec<ProgramRule>,
     /// What happens with high risk under `supervised`.
     pub high: High,
     /// Hosts that may be asked with GET; one that begins with a dot means all below it.
@@ -60,6 +63,9 @@ pub struct Rules {
     /// ReedClaw's own directories and files: config, state, data. Never written by a model.
     pub own_paths: Vec<String>,
 }
+
+/// The rule of a reason by which a command is asked about, whatever holds it.
+const ASKED: &str = "asked-program";
 
 /// Where a command runs that another one starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,17 +90,8 @@ impl Rules {
     /// Rules with nothing but the two directories: supervised, inside the workspace only.
     #[must_use]
     pub fn new(workspace: &str, home: &str) -> Self {
-        Self {
-            workspace: workspace.to_owned(),
-            home: home.to_owned(),
-            autonomy: Autonomy::default(),
-            workspace_only: true,
-            forbidden_paths: Vec::new(),
-            forbidden_commands: Vec::new(),
-            high: High::default(),
-            allow_domains: Vec::new(),
-            own_paths: Vec::new(),
-        }
+        let (workspace, home) = (workspace.to_owned(), home.to_owned());
+        Self { workspace, home, workspace_only: true, ..Self::default() }
     }
 }
 
@@ -174,7 +171,8 @@ fn finish(mut found: Findings<'_, '_>, context: &Context<'_>, action: &Action) -
     }
     // What a stranger made is asked about where it works on the workspace itself.
     let is_held = is_line || is_command && context.hold == Hold::Copy;
-    let decision = if is_held { decide_command(risk, &found.needs, context) } else { decide(risk, context) };
+    let decision =
+        if is_held { decide_command(risk, &found.reasons, &found.needs, context) } else { decide(risk, context) };
     if is_line && context.hold == Hold::Nothing && risk == Risk::High {
         let text = "no sandbox works here, and this isn't proved harmless; install bubblewrap";
         found.high("no-sandbox", text);
@@ -189,15 +187,19 @@ fn finish(mut found: Findings<'_, '_>, context: &Context<'_>, action: &Action) -
 /// Decides again about a command after more of its needs became known.
 #[must_use]
 pub fn decide_again(verdict: &Verdict, context: &Context<'_>) -> Decision {
-    decide_command(verdict.risk, &verdict.needs, context)
+    decide_command(verdict.risk, &verdict.reasons, &verdict.needs, context)
 }
 
-/// Decides about a command line, by the wall that holds it.
-fn decide_command(risk: Risk, needs: &[Need], context: &Context<'_>) -> Decision {
-    match context.hold {
+/// Decides about a command line, by the wall that holds it; what the user wants to be asked about is, in every one.
+fn decide_command(risk: Risk, reasons: &[Reason], needs: &[Need], context: &Context<'_>) -> Decision {
+    let decision = match context.hold {
         Hold::Copy => decide_on_copy(risk, needs, context),
         Hold::Walls => decide_in_walls(risk, needs, context),
         Hold::Nothing => decide_unheld(risk, context),
+    };
+    match decision {
+        Decision::Run if reasons.iter().any(|reason| reason.rule == ASKED) => decide(Risk::High, context),
+        decision => decision,
     }
 }
 
@@ -245,14 +247,12 @@ fn shell<'m, 'a>(map: &'m Map<'a>, context: &'m Context<'a>, command: &str) -> F
     walk.found
 }
 
-/// Characters that no command needs and that hide what it is: controls, marks of direction, ones without width, and those
-/// that stand for something here.
+/// Characters that no command needs and that hide what it is: controls, marks of direction, ones without width.
 fn is_odd(c: char) -> bool {
     matches!(c,
         '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{7f}'..='\u{9f}'
         | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-        || ('\u{fdd0}'..='\u{fdef}').contains(&c)
 }
 
 fn http(found: &mut Findings<'_, '_>, method: &str, url: &str) {
@@ -277,17 +277,11 @@ fn host_of(url: &str) -> String {
     }
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     // A name and a password in front are a disguise.
-    if authority.contains('@')
-        || url.contains('\\')
-        || authority.contains(|c: char| c.is_whitespace() || c.is_control())
-    {
+    let is_odd = |c: char| c == '@' || c.is_whitespace() || c.is_control();
+    if authority.contains(is_odd) || url.contains('\\') {
         return String::new();
     }
-    let host = match authority.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => authority.split(':').next().unwrap_or_default(),
-    };
-    host.trim_end_matches('.').to_ascii_lowercase()
+    plan::host_of(&url.into()).trim_end_matches('.').to_ascii_lowercase()
 }
 
 /// Whether a host is one of the config's: the same, or below one that begins with a dot or `*.`.

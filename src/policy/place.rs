@@ -263,6 +263,23 @@ impl<'a> Map<'a> {
         place.may_hold(from, known_paths::CREDENTIALS)
     }
 
+    /// Whether a file tells of the machine and nothing else, unless the user forbids it by its own name.
+    pub(super) fn is_fact(&self, path: &Text) -> bool {
+        path.as_str().is_some_and(|path| listed("facts").contains(&path)) && !self.forbidden.contains(&Place::of(path))
+    }
+
+    /// Whether a file that other programs run is one that a person may let a command write.
+    pub(super) fn may_be_asked(&self, path: &Text) -> bool {
+        let place = Place::of(path);
+        let Some(from) = self.home_length(&place) else { return false };
+        let below = place.known_from(from);
+        let is_below =
+            |name: &&str| below.strip_prefix(*name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let name = place.parts.last().map_or("", Text::lossy);
+        let hides = ["destroyers", "everyday"].iter().any(|list| listed(list).contains(&name));
+        path.as_str().is_some() && !hides && listed("asked-startup").iter().any(is_below)
+    }
+
     fn is_startup(&self, place: &Place) -> bool {
         let Some(from) = self.home_length(place) else { return false };
         let below = place.known_from(from);

@@ -99,16 +99,15 @@ macro_rules! handlers {
 
 #[rustfmt::skip]
 const HANDLERS: &[(&str, Handler)] = handlers! {
-    files: "cat" => cat, "ls" => ls, "echo" => echo, "printf" => printf, "pwd" => nothing, "whoami" => whoami, "seq"
-        => seq, "path-part" => path_part, "mktemp" => mktemp, "yes" => yes, "date" => date, "ps" => ps, "test" =>
+    files: "cat" => cat, "ls" => ls, "echo" => echo, "printf" => printf, "pwd" => nothing, "name" => name, "path-part" => path_part, "mktemp" => mktemp, "date" => date, "ps" => ps, "test" =>
         test, "jq" => jq, "tee" => tee, "copy" => copy, "link" => link, "move" => move_files, "remove" => remove,
         "mode" => mode, "dd" => dd, "tar" => tar, "archive" => archive, "compress" => compress, "find" => find, "fd"
         => fd, "xargs" => xargs, "parallel" => parallel, "settings" => nothing, "shell" => nothing, "command" =>
         nothing, "assign" => nothing;
-    machine: "ip" => ip, "mount" => mount, "systemctl" => systemctl, "service" => service, "bus" => bus, "disk" => disk, "kill" => kill, "kill-name" => kill_name, "fuser" => fuser, "later" => later,
-        "multiplexer" => multiplexer, "fetch" => fetch, "netcat" => netcat, "remote-copy" => remote_copy, "copy-id" => copy_id, "rclone" => rclone, "container" => container, "cluster" => cluster, "name" => name, "own" => own;
+    machine: "ip" => ip, "systemctl" => systemctl, "service" => service, "bus" => bus, "disk" => disk, "kill" => kill, "kill-name" => kill_name, "fuser" => fuser, "later" => later,
+        "fetch" => fetch, "netcat" => netcat, "remote-copy" => remote_copy, "copy-id" => copy_id, "container" => container, "own" => own;
     develop: "git" => git, "git-names" => git_names, "git-config" => git_config, "git-look" => git_look, "git-change" => git_change, "git-clean"
-        => git_clean, "git-far" => git_far, "make" => make, "go-remote" => go_remote, "npm-run" => npm_run, "packages" => packages, "launcher" => launcher;
+        => git_clean, "git-far" => git_far, "make" => make, "go-remote" => go_remote, "packages" => packages, "launcher" => launcher;
     foreign: "interpreter" => interpreter, "awk" => awk, "sed" => sed, "editor" => editor, "database" => database,
         "sqlite" => database;
 };
@@ -172,7 +171,7 @@ fn base_risk(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     }
 }
 
-fn options(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
+pub(super) fn options(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     for (option, value) in &given.options {
         if let Some((risk, rule, false)) = option.risk
             && risk > Risk::Low
@@ -183,7 +182,7 @@ fn options(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
         match option.role {
             "write" if value.as_str() != Some("-") => acts.push(Act::write(value)),
             "write-below" => acts.push(Act::Write(below(value), WriteKind::Write)),
-            "read" if value.as_str() != Some("-") => acts.push(Act::read(value)),
+            "read" | "pattern-file" if value.as_str() != Some("-") => acts.push(Act::read(value)),
             "list" => acts.push(Act::List(value.clone())),
             "dir" => acts.push(Act::In(value.clone())),
             "code" => acts.push(Act::Code(value.clone())),
@@ -191,10 +190,10 @@ fn options(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
             "host" if given.row.need != RowNeed::Network => acts.push(Act::Net(host_of(value))),
             "sql" => foreign::code("sql", value, acts),
             "git-config" => develop::git_option(value, acts),
-            "key" if given.options.iter().any(|(option, _)| option.risk.is_some_and(|(.., lowers)| lowers)) => {
-                acts.push(Act::read(value));
+            "key" => {
+                let looks = given.options.iter().any(|(option, _)| option.risk.is_some_and(|(.., lowers)| lowers));
+                acts.push(if looks { Act::read(value) } else { Act::write(value) });
             }
-            "key" => acts.push(Act::write(value)),
             "split" => {
                 let words: Vec<Text> = given.rest.iter().map(|word| word.quoted().into()).collect();
                 acts.push(Act::Code(value.clone().then(&" ".into()).then(&Text::join(&words, " "))));
@@ -203,10 +202,9 @@ fn options(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
                 high(acts, "fork-bomb", "starts very many processes at once");
             }
             "setuid" => files::setuid(value.lossy(), acts),
-            "ssh-option" => {
-                let command =
-                    ["ProxyCommand=", "LocalCommand=", "RemoteCommand="].iter().find_map(|it| value.strip_prefix(it));
-                acts.extend(command.map(Act::Suspect));
+            "option" => {
+                let runs = |name: &Text| listed("option-runs").iter().any(|end| name.head().ends_with(end));
+                acts.extend(value.split_once('=').filter(|(name, _)| runs(name)).map(|(_, code)| Act::Suspect(code)));
             }
             "foreign" => foreign::code(call.name, value, acts),
             role if role.starts_with("foreign:") => foreign::code(&role["foreign:".len()..], value, acts),
@@ -221,7 +219,7 @@ pub(super) fn below(directory: &Text) -> Text {
 
 fn operands(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     // A pattern that an option gives isn't among the operands.
-    let has_pattern = given.values("pattern").next().is_some();
+    let has_pattern = given.values("pattern").chain(given.values("pattern-file")).next().is_some();
     let is_passed = |role: &&&str| role.starts_with('@') || has_pattern && **role == "pattern";
     let roles: Vec<&str> = given.row.roles.iter().filter(|role| !is_passed(role)).copied().collect();
     let Some(last) = roles.last().copied() else { return };
@@ -244,6 +242,7 @@ fn operands(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
             acts.push(Act::Suspect(code));
         }
         match role {
+            "read" if given.has("moves") => acts.push(Act::tree(operand)),
             "read" => acts.push(Act::read(operand)),
             "list" => acts.push(Act::List(operand.clone())),
             "write" => acts.push(Act::write(operand)),

@@ -540,6 +540,11 @@ fn is_public_ssh(path: &[u8], directory: &[u8]) -> bool {
 /// Whether components begin with those of a name. `$` at its end means that nothing comes after them.
 fn begins_with(parts: &[&[u8]], name: &str) -> bool {
     let (name, is_last) = name.strip_suffix('$').map_or((name, false), |name| (name, true));
+    // Most differ in their first letter.
+    let first = |text: &[u8]| text.first().map(u8::to_ascii_lowercase);
+    if !name.starts_with('*') && parts.first().is_none_or(|part| first(part) != first(name.as_bytes())) {
+        return false;
+    }
     let mut count = 0;
     let is_same = name.split('/').enumerate().all(|(at, wanted)| {
         count = at + 1;

@@ -3,6 +3,7 @@
 pub mod action;
 pub mod known_paths;
 mod names;
+pub mod program_rule;
 mod task;
 pub mod tool;
 mod usage;

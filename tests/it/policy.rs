@@ -69,7 +69,8 @@ fn autonomy_and_forbidden_commands_come_from_the_config_and_the_command_line() {
     assert_eq!(decision(full, &["--tier", "none"], "rm notes.txt"), "high deny");
     assert_eq!(decision(full, &["--autonomy", "readonly"], "rm notes.txt"), "high run");
     assert_eq!(decision(full, &[], "npm install"), "high ask");
-    assert_eq!(decision(&[], &[], "sudo /sbin/m''kfs x.img"), "blocked deny");
+    assert_eq!(decision(&[], &[], "sudo /sbin/h''alt"), "blocked deny");
+    assert_eq!(decision(&[], &[], "mkfs.ext4 x.img"), "high run");
     assert_eq!(decision(&[], &[], "rm notes.txt"), "high run");
     assert_eq!(decision(&[], &[], "echo rm"), "low run");
     let (success, _, errors) = reedclaw(home.path(), &["policy", "explain", "--autonomy", "godmode", "ls"], "");
