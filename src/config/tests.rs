@@ -509,7 +509,7 @@ fn mistakes_in_security_fail_closed() {
             "security.autonomy \"readonly\", the strictest",
         ),
         ("forbidden_paths = 7", Readonly, SandboxChoice::Prefer, "security.autonomy \"readonly\", the strictest"),
-        ("autonomy = 'full', program = {}", Readonly, SandboxChoice::Prefer, "the strictest, until then"),
+        ("autonomy = 'full', programms = {}", Readonly, SandboxChoice::Prefer, "the strictest, until then"),
         ("workspace_only = 0", Supervised, SandboxChoice::Prefer, "using true, the strictest"),
     ] {
         let loaded = Home::with(format!("return {{ security = {{ {config} }} }}")).load();
