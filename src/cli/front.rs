@@ -11,7 +11,7 @@ use crate::app::{self, Request, Runtime};
 use crate::proto::{Failure, FailureKind};
 use crate::repl::Shell;
 use crate::shell::spawn::{Dialect, Start};
-use crate::shell::supervise::{Ending, end_by_signal, supervise};
+use crate::shell::supervise::{Ending, Front, end_by_signal, supervise};
 use crate::shell::sys;
 
 /// Terminals on which no line can be edited.
@@ -33,7 +33,7 @@ pub fn interactive(how: &Interactive) -> ExitCode {
     let session = how.clone();
     let ignored = sys::Ignored::now();
     match supervise(ignored, move |last_word| {
-        let ending = front_end(&session, ignored);
+        let ending = front_end(&session, ignored, last_word.front());
         last_word.end(&ending);
     }) {
         Ok(Ending::Exit(code)) => ExitCode::from(u8::try_from(code & 255).unwrap_or(1)),
@@ -60,11 +60,11 @@ fn plain(how: &Interactive, reason: &str) -> ExitCode {
 }
 
 /// The session itself, in the supervised process.
-fn front_end(how: &Interactive, ignored: sys::Ignored) -> Ending {
-    start(how, ignored).unwrap_or_else(Ending::NotStarted)
+fn front_end(how: &Interactive, ignored: sys::Ignored, front: Option<Front>) -> Ending {
+    start(how, ignored, front).unwrap_or_else(Ending::NotStarted)
 }
 
-fn start(how: &Interactive, ignored: sys::Ignored) -> Result<Ending, String> {
+fn start(how: &Interactive, ignored: sys::Ignored, front: Option<Front>) -> Result<Ending, String> {
     let text = |word: &Option<OsString>| word.as_ref().map(|word| word.to_string_lossy().into_owned());
     for unknown in app::start_log(&crate::host::environment(), false, text(&how.own.log_level).as_deref()) {
         eprintln!("reedclaw: {}", sanitise(&unknown));
@@ -79,7 +79,7 @@ fn start(how: &Interactive, ignored: sys::Ignored) -> Result<Ending, String> {
     let dialect = dialect_of(&program)?;
     install_panic_hook();
     let size = sys::WindowSize::default();
-    let start = Start { program, login: how.login, arguments: how.shell_arguments.clone(), size, ignored };
+    let start = Start { program, login: how.login, arguments: how.shell_arguments.clone(), size, ignored, front };
     Ok(runtime.run(&Shell::new(start, dialect)))
 }
 

@@ -148,7 +148,8 @@ mod tests {
             Options { color: false, markdown: false, unicode: true, accessible: false, keyboard_protocol: false };
         let console = Console::on(options, Arc::new(File::create(&path).expect("a file")));
         let (ignored, size) = (sys::Ignored::default(), sys::WindowSize::default());
-        let start = Start { program: "/bin/bash".into(), login: false, arguments: Vec::new(), size, ignored };
+        let start =
+            Start { program: "/bin/bash".into(), login: false, arguments: Vec::new(), size, ignored, front: None };
         let shell = Shell::new(start, Dialect::Bash);
         let drawn = || std::fs::read_to_string(&path).expect("what was drawn");
         let awaited = Some(ConversationId(1));

@@ -226,10 +226,16 @@ impl Pump {
                     current.started = Instant::now();
                 }
                 if matches!(self.phase, Phase::Sent { .. }) {
+                    if let Some(current) = &self.current {
+                        self.out.extend_from_slice(self.around.started(&current.line).as_bytes());
+                    }
                     self.command_started();
                 }
             }
             Mark::Done { status, environment, cwd } => {
+                if let Some(cwd) = &cwd {
+                    self.around.at(cwd);
+                }
                 if let Some(current) = &mut self.current {
                     current.environment = environment;
                     current.ended = Some((current.started.elapsed(), status));
@@ -380,6 +386,16 @@ impl Pump {
         }
     }
 
+    /// Looks which program has the terminal.
+    pub(super) fn look_at_foreground(&mut self, now: Instant) {
+        let (master, shell) = (&self.shell.master, self.shell.child.id());
+        self.around.look(now, || {
+            let leader = nix::unistd::tcgetpgrp(master).ok()?.as_raw();
+            (i64::from(leader) != i64::from(shell) || self.replaced)
+                .then(|| std::fs::read(format!("/proc/{leader}/cmdline")).ok())?
+        });
+    }
+
     /// Whether the terminal still belongs to the shell, or to its copy that hasn't become the program yet: both swallow
     /// Ctrl-C. A builtin, and a subshell, stay so.
     fn is_shell_in_front(&self) -> bool {
@@ -471,6 +487,8 @@ impl Pump {
         self.phase = Phase::Reading;
         self.finish();
         if first {
+            self.out.extend_from_slice(self.around.ended(None).as_bytes());
+            self.flush_output();
             self.remember_command_line();
             self.started = Some(Instant::now() + START_WAIT);
             self.tell(Event::Ready);
@@ -530,6 +548,8 @@ impl Pump {
         if current.open_line {
             self.close_open_line();
         }
+        let status = current.ended.map_or(0, |(_, status)| status);
+        self.out.extend_from_slice(self.around.ended(Some(status)).as_bytes());
         self.flush_output();
         let (duration, status) = current.ended.unwrap_or((current.started.elapsed(), 0));
         let cwd = current.cwd.or_else(|| std::fs::read_link(format!("/proc/{}/cwd", self.shell.child.id())).ok());

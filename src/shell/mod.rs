@@ -5,6 +5,7 @@
 //! (`pump`) carries bytes between the person's terminal, the line editor's own PTY and the shell's; `keyboard` is the part
 //! of that for a terminal without a shell. Knows nothing of routes, models or settings.
 
+mod around;
 pub mod capture;
 mod drawing;
 mod feed;

@@ -15,6 +15,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::PtyMaster;
 
+use super::around::Around;
 use super::capture::Recorder;
 use super::feed::{Feed, NUDGE_KEY};
 use super::flow::{Current, Phase};
@@ -174,6 +175,8 @@ pub struct Pump {
     pub(super) prompt_marked: bool,
     /// Whether that mark may still come, now that it was given up.
     pub(super) prompt_mark_late: bool,
+    /// What the terminal is told of the session.
+    pub(super) around: Around,
     /// Whether the shell prints the lines that it reads.
     pub(super) verbose: bool,
     /// Whether the shell reads lines without its line editor.
@@ -244,6 +247,7 @@ impl Pump {
             replaced: false,
             prompt_marked: true,
             prompt_mark_late: false,
+            around: Around::new(options.start.front.clone()),
             verbose: false,
             plain: false,
             start_marked: true,
@@ -344,6 +348,7 @@ impl Pump {
             self.replaced_deadline(),
             self.report_after,
             self.started,
+            self.around.next_look(),
             editor,
         ]
         .into_iter()
@@ -405,6 +410,7 @@ impl Pump {
         if self.replaced_deadline().is_some_and(|at| at <= now) {
             self.check_replaced();
         }
+        self.look_at_foreground(now);
         if self.report_after.is_some_and(|at| at <= now) {
             self.report_after = None;
         }

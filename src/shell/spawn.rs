@@ -70,6 +70,8 @@ pub struct Start {
     pub size: WindowSize,
     /// The signals that were ignored when we were started, as under `nohup`: they stay so.
     pub ignored: Ignored,
+    /// The way to the supervisor, where there is one.
+    pub front: Option<super::supervise::Front>,
 }
 
 /// The private ways between us and the running shell.

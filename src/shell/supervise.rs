@@ -4,11 +4,16 @@
 //! (panic, SIGSEGV, `kill -9`) leaves its person with a restored terminal and a plain shell. It has one thread and
 //! knows nothing else.
 
+use std::ffi::OsStr;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -29,6 +34,37 @@ const DROPPED_BYTES_MAX: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct LastWord {
     pipe: PipeWriter,
+}
+
+/// A way to the supervisor: the process that multiplexers and terminals look at.
+#[derive(Clone, Debug)]
+pub struct Front {
+    pipe: Arc<PipeWriter>,
+    shows_program: bool,
+}
+
+impl Front {
+    /// Whether the supervisor shows the name of the program in the foreground: under tmux, which asks for it by the command
+    /// line. Elsewhere the name would only mislead those that look for the program.
+    #[must_use]
+    pub(super) fn shows_program(&self) -> bool {
+        self.shows_program
+    }
+
+    /// Has the supervisor go to the shell's directory.
+    pub(super) fn go_to(&self, cwd: &Path) {
+        self.say(b"cwd ", cwd.as_os_str().as_bytes());
+    }
+
+    /// Has it show a program's name, or its own again.
+    pub(super) fn name_program(&self, name: &str) {
+        self.say(b"program ", name.as_bytes());
+    }
+
+    fn say(&self, what: &[u8], value: &[u8]) {
+        // A supervisor that has gone takes this process with it.
+        let _ = (&*self.pipe).write_all(&[what, value, b"\0"].concat());
+    }
 }
 
 /// How a session ended.
@@ -57,6 +93,13 @@ impl Ending {
 }
 
 impl LastWord {
+    /// The way to the supervisor until then.
+    #[must_use]
+    pub fn front(&self) -> Option<Front> {
+        let shows_program = std::env::var_os("TMUX").is_some();
+        Some(Front { pipe: Arc::new(self.pipe.try_clone().ok()?), shows_program })
+    }
+
     /// Leaves the front-end's last word and ends the process.
     pub fn end(mut self, ending: &Ending) -> ! {
         let word = match ending {
@@ -106,6 +149,12 @@ fn watch(child: Pid, reader: &mut PipeReader, before: Ignored) -> io::Result<End
     for signal in [SIGHUP, SIGTERM] {
         signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
     }
+    let terminate = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGTERM, Arc::clone(&terminate))?;
+    let hang_up = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGHUP, Arc::clone(&hang_up))?;
+    let mut title = std::env::var_os("TMUX").and_then(|_| sys::CommandLine::own());
+    let mut named = false;
     // From here on this process only waits.
     sys::release_program_pages();
     let mut word = Vec::new();
@@ -119,7 +168,10 @@ fn watch(child: Pid, reader: &mut PipeReader, before: Ignored) -> io::Result<End
         if signalled {
             let mut drain = [0; 16];
             let _ = signals.read(&mut drain);
-            let _ = kill(child, Signal::SIGHUP);
+            // What ends programs by the name that is shown doesn't mean the session; nor would bash end.
+            if hang_up.load(Ordering::Acquire) || (terminate.swap(false, Ordering::AcqRel) && !named) {
+                let _ = kill(child, Signal::SIGHUP);
+            }
         }
         if spoke {
             let mut buffer = [0; 512];
@@ -127,7 +179,11 @@ fn watch(child: Pid, reader: &mut PipeReader, before: Ignored) -> io::Result<End
                 Ok(0) | Err(_) => break,
                 Ok(count) => word.extend_from_slice(&buffer[..count]),
             }
+            follow(&mut word, &mut title, &mut named);
         }
+    }
+    if let Some(title) = &mut title {
+        title.show(b"");
     }
     let status = loop {
         match waitpid(child, None) {
@@ -145,6 +201,21 @@ fn watch(child: Pid, reader: &mut PipeReader, before: Ignored) -> io::Result<End
             _ => "ended".into(),
         })
     }))
+}
+
+/// Does what the front-end has asked for: goes to a directory, shows a program's name.
+fn follow(word: &mut Vec<u8>, title: &mut Option<sys::CommandLine>, named: &mut bool) {
+    while let Some(end) = word.iter().position(|byte| *byte == 0) {
+        let record: Vec<u8> = word.drain(..=end).collect();
+        if let Some(cwd) = record[..end].strip_prefix(b"cwd ") {
+            let _ = nix::unistd::chdir(Path::new(OsStr::from_bytes(cwd)));
+        } else if let Some(name) = record[..end].strip_prefix(b"program ")
+            && let Some(title) = title
+        {
+            *named = !name.is_empty();
+            title.show(name);
+        }
+    }
 }
 
 fn read_word(word: &str) -> Option<Ending> {

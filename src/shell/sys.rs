@@ -134,6 +134,59 @@ pub fn leave_terminal(command: &mut Command) {
     unsafe { command.pre_exec(prepare) };
 }
 
+/// The command line of this process, as `/proc/PID/cmdline` shows it.
+#[derive(Debug)]
+pub struct CommandLine {
+    start: *mut u8,
+    /// What is there at first.
+    own: Vec<u8>,
+}
+
+/// Bytes behind the arguments, of the environment, that a long name may take for a while.
+const COMMAND_LINE_MORE_BYTES: usize = 32;
+
+impl CommandLine {
+    /// Finds it; `None` where the system doesn't say where it lies.
+    #[must_use]
+    #[allow(clippy::disallowed_methods, reason = "/proc/self/stat")]
+    pub fn own() -> Option<Self> {
+        let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+        // Fields 48 to 51 of proc_pid_stat(5): the bounds of the arguments and of the environment behind them.
+        let fields: Vec<usize> = stat
+            .rsplit_once(") ")?
+            .1
+            .split(' ')
+            .skip(45)
+            .take(4)
+            .map_while(|field| field.trim().parse().ok())
+            .collect();
+        let [start, end, environment, environment_end] = fields[..] else { return None };
+        if start == 0 || end <= start || environment != end || environment_end < end {
+            return None;
+        }
+        let length = (end + COMMAND_LINE_MORE_BYTES).min(environment_end) - start;
+        let start = start as *mut u8;
+        // SAFETY: the kernel says that `length` bytes from `start` on are this process's arguments and environment, which
+        // are writable memory of its stack and live as long as it does.
+        let own = unsafe { std::slice::from_raw_parts(start, length) }.to_vec();
+        Some(Self { start, own })
+    }
+
+    /// Shows a program's name, marked as a name that is shown here; the process's own again where it is empty.
+    pub fn show(&mut self, name: &[u8]) {
+        let mut bytes = self.own.clone();
+        if !name.is_empty() {
+            let text = [name, b" (reedclaw)"].concat();
+            bytes.fill(0);
+            let length = text.len().min(bytes.len() - 1);
+            bytes[..length].copy_from_slice(&text[..length]);
+        }
+        // SAFETY: as above; the process has one thread, which reads neither arguments nor environment until its own bytes
+        // are back.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start, bytes.len()) };
+    }
+}
+
 /// Which side of a fork this is.
 pub enum Side {
     /// The process that forked, with the child's process id.

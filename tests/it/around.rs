@@ -258,3 +258,59 @@ fn zsh_lists_no_option_of_its_bell_that_nobody_set() {
     session.run("setopt | grep -c -e beep -e histverify");
     session.expect_line("0");
 }
+
+#[test]
+fn the_terminal_is_told_of_directories_commands_and_titles() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("mkdir 'a b'");
+    let from = session.raw().len();
+    session.run("cd 'a b'; (exit 3)");
+    let started = session.expect_raw(b"\x1b]0;cd 'a b'; (exit 3)\x07\x1b]133;C\x07", from);
+    let ended = session.expect_raw(b"\x1b]133;D;3\x07\x1b]7;file://", started);
+    session.expect_raw(b"/a%20b\x07\x1b]0;~/a b\x07", ended);
+    let linux = Session::spawn(Spawn::reedclaw().env("TERM", "linux"));
+    linux.run("cd /");
+    assert!(!String::from_utf8_lossy(&linux.raw()).contains("\x1b]"), "a terminal that may print it");
+}
+
+#[test]
+fn tmux_knows_the_directory_and_the_program_in_front() {
+    if !crate::need::require(&["tmux"]) {
+        return;
+    }
+    let tmux = |home: &std::path::Path, args: &[&str]| {
+        let socket = home.join("socket");
+        let mut command = std::process::Command::new("tmux");
+        command.env_clear().env("PATH", crate::need::TEST_PATH).env("HOME", home).env("TERM", "xterm-256color");
+        command.env("LANG", "C.UTF-8").args(["-f", "/dev/null", "-S"]).arg(&socket).args(args);
+        String::from_utf8_lossy(&command.output().expect("tmux runs").stdout).trim().to_owned()
+    };
+    let home = tempfile::TempDir::new().expect("a home");
+    let home = home.path().canonicalize().expect("its path");
+    let pane = || tmux(&home, &["display-message", "-p", "#{pane_current_command} #{pane_current_path}"]);
+    let until = |wanted: &str| {
+        let from = std::time::Instant::now();
+        while pane() != wanted {
+            assert!(from.elapsed() < crate::pty::DEADLINE, "no {wanted:?} but {:?}", pane());
+            std::thread::yield_now();
+        }
+    };
+    let start = format!("cd {} && exec {}", home.display(), crate::pty::program().display());
+    tmux(&home, &["new-session", "-d", "-x", "80", "-y", "24", &start]);
+    let name = crate::pty::program().file_name().expect("a name").to_string_lossy().into_owned();
+    let ended = std::panic::catch_unwind(|| {
+        until(&format!("{name} {}", home.display()));
+        tmux(&home, &["send-keys", "cd /usr/share", "Enter"]);
+        until(&format!("{name} /usr/share"));
+        tmux(&home, &["send-keys", "sleep 600 | cat", "Enter"]);
+        until("sleep /usr/share");
+        let shown = tmux(&home, &["display-message", "-p", "#{pane_pid}"]);
+        // What ends programs by that name leaves the session alone.
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(shown.parse().expect("a pid")), nix::sys::signal::SIGTERM)
+            .expect("the signal is sent");
+        tmux(&home, &["send-keys", "C-c"]);
+        until(&format!("{name} /usr/share"));
+    });
+    tmux(&home, &["kill-server"]);
+    assert!(ended.is_ok(), "see above");
+}
