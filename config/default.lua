@@ -356,6 +356,56 @@ return {
     output_bytes = 32 * 1024,
   },
 
+  -- Servers of tools (Model Context Protocol), which only your own config can name. A tool is offered to a model after you have
+  -- allowed it with `:mcp allow NAME`, and only as long as it stays as it was.
+  mcp = {
+    -- true or false: use them at all.
+    enabled = true,
+    -- "lazy": start an unknown server with the first question that can use tools. "never": only by `:mcp connect NAME`.
+    start = "lazy",
+    -- milliseconds, 0 to 60000: maximum wait of a question for servers that were never started before.
+    wait_ms = 1500,
+    -- whole number, 0 to 100000: tokens of tool schemas that are sent at once. If the allowed tools have more, the model gets
+    -- `tool_search` instead.
+    tools_tokens = 4000,
+    -- table: NAME = { … }, one for each server. A NAME has small letters, digits and hyphens, 20 at most.
+    servers = {
+      -- git = {
+      --   list of strings: the program and its arguments. Required.
+      --   command = { "mcp-server-git" },
+      --   table of strings: variables that are set for it.
+      --   env = { LOG_LEVEL = "warning" },
+      --   list of words: variables of yours that it gets, beside PATH, HOME, the language, TZ, TERM and USER.
+      --   pass = { "TRACKER_TOKEN" },
+      --   "read": it reads the workspace. "workspace" (the default): it writes there, too. "off": it runs outside any sandbox.
+      --   sandbox = "read",
+      --   true or false: give it the network. Default: false.
+      --   network = false,
+      --   list of paths: further paths that it may read.
+      --   readable = { "~/notes" },
+      --   list of paths: further paths that it may write.
+      --   writable = { "~/drafts" },
+      --   list of words: the only tools of it that are offered. Default: all.
+      --   only = { "git_log", "git_diff" },
+      --   list of words: tools of it that aren't offered.
+      --   without = { "git_reset" },
+      --   table of strings: "run" runs a tool without a question as long as it is the one that you allowed, "ask" always asks,
+      --   "deny" never offers it.
+      --   tools = { git_log = "run" },
+      --   "auto" (the default): find the version of the protocol out. "2025-11-25" (or older) or "2026-07-28": use this one.
+      --   era = "auto",
+      --   milliseconds, 1 to 3600000: maximum time of its start. Default: 30000.
+      --   start_ms = 30000,
+      --   milliseconds, 1 to 3600000: maximum wait for an answer or a sign of progress. Default: 60000.
+      --   call_ms = 60000,
+      --   milliseconds, 1 to 3600000: maximum time of a call. Default: 600000.
+      --   call_max_ms = 600000,
+      --   milliseconds, 1 to 86400000: time without a call after which it is ended. Default: 600000.
+      --   idle_ms = 600000,
+      -- },
+    },
+  },
+
   -- `:undo` reverts changes by a model's commands and edits. Nothing is stored before a model runs something.
   undo = {
     -- true or false: record these changes.

@@ -111,6 +111,32 @@ return {
     output_bytes = 8192,
   },
 
+  mcp = {
+    enabled = true,
+    start = "lazy",
+    wait_ms = 1000,
+    tools_tokens = 3000,
+    servers = {
+      files = {
+        command = { "mcp-server-filesystem", "." },
+        env = { LOG_LEVEL = "warning" },
+        pass = { "FILES_TOKEN" },
+        sandbox = "workspace",
+        network = false,
+        readable = { "~/notes" },
+        writable = { "~/drafts" },
+        only = { "read_file", "list_directory" },
+        without = { "move_file" },
+        tools = { read_file = "run", list_directory = "ask" },
+        era = "auto",
+        start_ms = 20000,
+        call_ms = 30000,
+        call_max_ms = 300000,
+        idle_ms = 300000,
+      },
+    },
+  },
+
   undo = {
     enabled = true,
     bytes_max = 1024 * 1024 * 1024,

@@ -37,6 +37,8 @@ pub mod config;
 pub mod estop;
 #[allow(clippy::disallowed_methods, reason = "manual pages, the index of them")]
 pub mod manual;
+#[allow(clippy::disallowed_methods, reason = "the cached manifests of servers")]
+pub mod mcp;
 pub mod model;
 #[allow(clippy::disallowed_methods, reason = "a repository's names, instructions and references; git for its state")]
 pub mod project;

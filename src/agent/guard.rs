@@ -16,7 +16,7 @@ const LEAVE: &str = "leave it";
 impl Hands {
     /// Looks at protected files before a call that may write them directly. A job that still runs has its guard already.
     pub(super) fn guard(&mut self, action: &Action) {
-        let may_write = matches!(action, Action::Shell { .. } | Action::External { .. });
+        let may_write = matches!(action, Action::Shell { .. } | Action::External { .. } | Action::Served { .. });
         if let Some(limits) = self.keeper.limits().filter(|_| may_write && self.guard.is_none()) {
             let is_protected = |path: &[u8]| known_paths::protected(path).is_some();
             self.guard = Some(Guard::before(&self.options.root, limits, is_protected));

@@ -19,6 +19,7 @@ use crate::proto::Event;
 use crate::proto::action::{Action, Decision, Risk};
 use crate::proto::tool::{Answer, Fate, FileChange, Outcome, Overdue, Question, Step, ToolError, ToolEvent};
 use crate::steps::{Guard, Steps};
+use crate::tools::served::Servers;
 use crate::tools::{Limits, Memory, Place, Registry, Replies, Spill, ToolSet, Work, changed_by_person, taken};
 
 /// Commands that a person may put in place of a proposed one, one after the other, before it counts as no.
@@ -37,6 +38,8 @@ const INTENT_PATHS_MAX: usize = 5;
 pub struct HandsOptions {
     /// The tools.
     pub registry: Registry,
+    /// Servers of tools, if there are any.
+    pub servers: Option<Arc<Servers>>,
     /// The gate.
     pub gate: Gate,
     /// The workspace.
@@ -102,6 +105,28 @@ impl Hands {
     #[must_use]
     pub fn registry(&self) -> &Registry {
         &self.options.registry
+    }
+
+    /// The servers of tools.
+    #[must_use]
+    pub fn servers(&self) -> Option<&Arc<Servers>> {
+        self.options.servers.as_ref()
+    }
+
+    /// Starts servers of tools that a question could use, if nothing is known of them, and waits for them a moment.
+    pub fn prepare(&mut self, cancel: &Cancel, sink: &mut dyn FnMut(Event)) {
+        if let Some(servers) = self.options.servers.clone() {
+            servers.prepare(&|| cancel.is_cancelled());
+            self.refresh(sink);
+        }
+    }
+
+    /// Takes up what servers offer by now, and tells the person what is new.
+    pub(super) fn refresh(&mut self, sink: &mut dyn FnMut(Event)) {
+        let Some(servers) = &self.options.servers else { return };
+        let problems = servers.changed_tools().map(|tools| self.options.registry.set_served(tools)).unwrap_or_default();
+        let problems = problems.into_iter().map(|problem| format!("[mcp] left out: {problem}"));
+        servers.take_notices().into_iter().chain(problems).for_each(|line| sink(Event::Notice(line)));
     }
 
     /// The workspace.
@@ -682,5 +707,6 @@ fn intent(action: &Action) -> String {
         Action::Keep { command, .. } => format!("Keeping what `{command}` changed"),
         Action::Http { method, url } => format!("Requesting {method} {url}"),
         Action::Inert { name } | Action::External { name } => format!("Calling {name}"),
+        Action::Served { server, tool, .. } => format!("Calling {server}.{tool}"),
     }
 }

@@ -6,6 +6,7 @@ use super::person::Person;
 use crate::host::Root;
 use crate::proto::Event;
 use crate::proto::action::Action;
+use crate::proto::served::Reach;
 use crate::proto::tool::Outcome;
 use crate::steps::{Adopted, Before, Incoming, Made, Open, Steps, StepsError, counted};
 use crate::turn::Redactor;
@@ -75,6 +76,8 @@ impl Keeper {
         let kept = match action {
             Action::Shell { command } => steps.before(&self.redactor.redact(command).text).map(Kept::Command),
             Action::External { name } => steps.before(name).map(Kept::Command),
+            Action::Served { reach: Reach::Remote, .. } => return Ok(Kept::Nothing),
+            Action::Served { server, tool, .. } => steps.before(&format!("{server}.{tool}")).map(Kept::Command),
             Action::Write { path } | Action::Delete { path } => edit(steps, vec![path]),
             // What is kept of a copy is a step by itself.
             Action::Keep { .. } => return Ok(Kept::Nothing),

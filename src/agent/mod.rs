@@ -391,6 +391,11 @@ impl Agent {
     /// Learns what the model that is asked can read, and makes the conversation fit that.
     fn make_ready(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event)) {
         let Ok(provider) = choose(&self.models, self.current.as_deref()) else { return };
+        if self.has_tools(&*provider)
+            && let Some(hands) = &mut self.hands
+        {
+            hands.prepare(cancel, sink);
+        }
         let offers_tools = self.hands.as_ref().is_some_and(Hands::has_tools);
         // A short first question without tools fits every window, and isn't kept waiting for one.
         if offers_tools || !self.conversation.is_empty() || question.len() > SHORT_BYTES {

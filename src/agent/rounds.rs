@@ -265,6 +265,7 @@ impl Turn<'_, '_, '_> {
             return Err(too_many_repeats(repeats));
         }
         let can_ask = self.asked.person.can_ask();
+        hands.refresh(&mut *self.asked.sink);
         request.tools = hands.tools(self.is_small, can_ask);
         if is_last {
             let rounds = progress.rounds;

@@ -193,6 +193,7 @@ pub fn hands(
     }
     let steps = super::steps::steps(settings, env, workspace)?;
     let hands = Hands::new(HandsOptions {
+        servers: super::served::servers_in(settings, env, root.path(), &chosen),
         registry,
         gate: Gate::new(options),
         spill: Spill::new(&state),
@@ -317,6 +318,11 @@ impl Chosen {
         Self { mode: sandbox_mode(settings), place: Arc::new(place), sandbox: Arc::default() }
     }
 
+    /// The same place without a sandbox.
+    pub(super) fn without_sandbox(&self) -> Self {
+        Self { mode: Mode::Off, place: Arc::clone(&self.place), sandbox: Arc::default() }
+    }
+
     pub(super) fn get(&self) -> &Arc<Sandbox> {
         self.sandbox.get_or_init(|| Arc::new(Sandbox::detect(self.mode, "/proc/self/exe".into(), &self.place)))
     }
@@ -406,7 +412,7 @@ pub(super) fn grant(settings: &Settings, env: &Env, workspace: &Path) -> Grant {
     Grant { env: variables, masked, read_only, readable, homes, ..Grant::new(workspace.to_owned()) }
 }
 
-fn variable<'e>(env: &'e Env, name: &str) -> Option<&'e str> {
+pub(super) fn variable<'e>(env: &'e Env, name: &str) -> Option<&'e str> {
     env.get(std::ffi::OsStr::new(name)).and_then(|value| value.to_str()).filter(|value| !value.is_empty())
 }
 

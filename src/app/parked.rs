@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Handed;
 use crate::agent::{Agent, Hands};
-use crate::config::{SecuritySettings, Settings, ToolLimitSettings, ToolSettings};
+use crate::config::{McpSettings, SecuritySettings, Settings, ToolLimitSettings, ToolSettings};
 use crate::proto::Failure;
 
 /// The tools of a runtime.
@@ -23,6 +23,7 @@ struct At {
     tools: ToolSettings,
     limits: ToolLimitSettings,
     security: SecuritySettings,
+    mcp: McpSettings,
 }
 
 impl Tools {
@@ -35,8 +36,8 @@ impl Tools {
         settings: &Settings,
         make: impl FnOnce(&Settings) -> Result<Handed, Failure>,
     ) -> Vec<Failure> {
-        let Settings { tools, limits, security, .. } = settings.clone();
-        let at = At { workspace: workspace.to_owned(), tools, limits, security };
+        let Settings { tools, limits, security, mcp, .. } = settings.clone();
+        let at = At { workspace: workspace.to_owned(), tools, limits, security, mcp };
         if self.at.as_ref() == Some(&at) {
             return Vec::new();
         }

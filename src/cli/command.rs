@@ -66,6 +66,7 @@ pub fn definition() -> Command {
         .subcommand(super::init::definition())
         .subcommand(super::tool::definition())
         .subcommand(super::plugin::definition())
+        .subcommand(super::mcp::definition())
         .subcommand(super::pdf::definition())
         .subcommand(super::policy::definition())
         .subcommand(super::steps::undo_definition())
@@ -152,6 +153,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         Some(("init", _)) => super::init::run(config_of(&matches)),
         Some(("pdf-text", _)) => super::pdf::run(),
         Some(("plugin", inner)) => super::plugin::run(inner),
+        Some(("mcp", inner)) => super::mcp::run(inner, config_of(&matches)),
         Some(("tool", inner)) => super::tool::run(inner, config_of(&matches)),
         Some(("policy", inner)) => super::policy::run(inner, config_of(&matches)),
         Some(("onboard", inner)) => super::onboard::run(inner, config_of(&matches)),

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::sandbox::HELPER_WORD;
 
 /// First words that are ours.
-pub const SUBCOMMANDS: [&str; 23] = [
+pub const SUBCOMMANDS: [&str; 24] = [
     "route",
     "history",
     "agent",
@@ -26,6 +26,7 @@ pub const SUBCOMMANDS: [&str; 23] = [
     "init",
     "tool",
     "plugin",
+    "mcp",
     "pdf-text",
     "policy",
     "undo",

@@ -18,6 +18,7 @@ pub mod exit;
 mod front;
 mod import;
 mod init;
+mod mcp;
 mod memory;
 mod onboard;
 mod pdf;

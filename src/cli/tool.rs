@@ -144,6 +144,9 @@ fn call(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     watch_interrupts(&cancel, tty.modes());
     let mut person = Caller { tty, says_yes: matches.get_flag("yes") };
     let wish = ToolCall { id: "cli".into(), name: text("name"), arguments: text("json") };
+    if !hands.registry().specs().any(|spec| spec.is_in(std::slice::from_ref(&wish.name))) {
+        hands.prepare(&cancel, &mut |_| {});
+    }
     let outcome = hands.call(&wish, None, &cancel, &mut person, &mut |_| {});
     put(&for_output(&outcome.to_value()))?;
     Ok(match &outcome.error {

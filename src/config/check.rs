@@ -174,8 +174,18 @@ impl Check<'_> {
         named.into_iter().map(|(name, value)| (Some(name), value)).collect()
     }
 
-    /// Checks the name of a model, where the key is one.
+    /// Checks the name of a model or a server, if the key is one.
     fn name_fits(&mut self, key: &[String]) -> bool {
+        if let [mcp, servers, name] = key
+            && mcp == "mcp"
+            && servers == "servers"
+            && !is_server_name(name)
+        {
+            let message =
+                "the name of a server has 1 to 20 small letters, digits and hyphens, a letter first; left out";
+            self.problems.key(key, message.to_owned());
+            return false;
+        }
         let [parent, name] = key else { return true };
         let bad = |c: char| c.is_whitespace() || c.is_control();
         if parent != "models" || !(name.is_empty() || name.len() > WORD_BYTES_MAX || name.contains(bad)) {
@@ -482,6 +492,12 @@ impl Check<'_> {
         }
         Some(map)
     }
+}
+
+/// Whether a server of tools may have this name: it becomes a part of its tools' names.
+fn is_server_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    name.len() <= 20 && name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(is_plain)
 }
 
 fn text(value: &Value, wrong: &dyn Fn() -> String) -> Result<String, String> {

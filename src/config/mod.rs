@@ -15,6 +15,7 @@ mod problem;
 mod project;
 mod reference;
 mod schema;
+mod served;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -47,6 +48,7 @@ pub use problem::Problem;
 pub use project::{Change, FILE_NAME as PROJECT_FILE, Look, Overlay, Refused};
 pub use reference::{hooks_tables, limits_table, project_variables, settings_table};
 pub use schema::{Kind, Project, ROWS, Row};
+pub use served::{McpSettings, ServerSandbox, ServerSettings};
 pub use settings::{
     BudgetSettings, ColorChoice, ConsoleSettings, ContextSettings, EditMode, EditorSettings, Hidden, HistorySettings,
     KeySource, LimitSettings, ModelSettings, PromptStyle, ReceiptSettings, RouteMode, RouteSettings, SandboxChoice,

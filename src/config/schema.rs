@@ -132,6 +132,15 @@ const BUDGET_TOKENS_MAX: u64 = 1_000_000_000_000;
 /// Beyond what anybody spends on questions.
 const DOLLARS_MAX: f64 = 1_000_000.0;
 
+/// When servers of tools are started, from the strictest.
+const MCP_START: &[&str] = &["never", "lazy"];
+/// What a server of tools may do with the workspace, from the strictest.
+const MCP_SANDBOX: &[&str] = &["read", "workspace", "off"];
+/// Versions of the protocol that servers of tools speak.
+const MCP_ERAS: &[&str] = &["auto", "2025-11-25", "2026-07-28"];
+/// What a project may not do with a server of tools.
+const SERVER: Project = Not("say which servers are started");
+
 /// Every setting, in the order of `config/default.lua`.
 pub const ROWS: &[Row] = &[
     row("default_model", Kind::Text { empty: false }, "the model that answers at the start", May),
@@ -447,6 +456,45 @@ pub const ROWS: &[Row] = &[
         Less,
     ),
     row("limits.output_bytes", Kind::Integer(1024, 16 * MIB), "maximum bytes of a tool's output for the model", Less),
+    row("mcp.enabled", Kind::Bool, "use servers of tools (Model Context Protocol)", Only(false)),
+    row(
+        "mcp.start",
+        Kind::Choice(MCP_START),
+        "start a server with the first question that can use tools, or only by `:mcp connect`",
+        Stricter(MCP_START),
+    ),
+    row("mcp.wait_ms", Kind::Integer(0, 60 * SECOND_MS), "how long a question waits for servers not seen before", Less),
+    row(
+        "mcp.tools_tokens",
+        Kind::Integer(0, 100_000),
+        "tokens of tool schemas that are sent at once; further tools are found by `tool_search`",
+        Less,
+    ),
+    row("mcp.servers.NAME.command", Kind::Argv, "the server's program and its arguments", SERVER),
+    row("mcp.servers.NAME.env", Kind::WordMap, "variables that are set for it", SERVER),
+    row("mcp.servers.NAME.pass", Kind::Words, "variables of yours that it gets, such as the one with its key", SERVER),
+    row(
+        "mcp.servers.NAME.sandbox",
+        Kind::Choice(MCP_SANDBOX),
+        "what it may do with the workspace; with `off` nothing holds it",
+        SERVER,
+    ),
+    row("mcp.servers.NAME.network", Kind::Bool, "give it the network", SERVER),
+    row("mcp.servers.NAME.readable", Kind::Paths, "further paths that it may read", SERVER),
+    row("mcp.servers.NAME.writable", Kind::Paths, "further paths that it may write", SERVER),
+    row("mcp.servers.NAME.only", Kind::Words, "the only tools of it that are offered", SERVER),
+    row("mcp.servers.NAME.without", Kind::Words, "tools of it that aren't offered", SERVER),
+    row(
+        "mcp.servers.NAME.tools",
+        Kind::WordMap,
+        "a rule for a tool: `run` (unasked while it is the one you allowed), `ask`, `deny`",
+        SERVER,
+    ),
+    row("mcp.servers.NAME.era", Kind::Choice(MCP_ERAS), "the version of the protocol", SERVER),
+    row("mcp.servers.NAME.start_ms", Kind::Integer(1, HOUR_MS), "how long its start may take", SERVER),
+    row("mcp.servers.NAME.call_ms", Kind::Integer(1, HOUR_MS), "wait for an answer or a sign of progress", SERVER),
+    row("mcp.servers.NAME.call_max_ms", Kind::Integer(1, HOUR_MS), "how long a call may take in all", SERVER),
+    row("mcp.servers.NAME.idle_ms", Kind::Integer(1, 24 * HOUR_MS), "how long it stays without a call", SERVER),
     row("undo.enabled", Kind::Bool, "record changes by a model's commands and edits, for `:undo`", Only(true)),
     row("undo.bytes_max", Kind::Integer(MIB, 1024 * 1024 * MIB), "maximum bytes stored for a workspace", UNDO),
     row("undo.file_bytes_max", Kind::Integer(1024, 256 * MIB), "the largest file that is stored", UNDO),

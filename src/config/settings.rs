@@ -8,6 +8,7 @@ use super::check::{Setting, Tree};
 use super::prices::PriceSettings;
 use super::problem::{Problems, quoted};
 use super::schema::usual_endpoint;
+use super::served::McpSettings;
 use super::tighten::Own;
 use super::tools::{ToolLimitSettings, ToolSettings, UndoSettings};
 use super::values::Values;
@@ -57,6 +58,8 @@ pub struct Settings {
     pub tools: ToolSettings,
     /// How far a model may go.
     pub limits: ToolLimitSettings,
+    /// Servers of tools.
+    pub mcp: McpSettings,
     /// How much of what a model changed can be taken back.
     pub undo: UndoSettings,
 }
@@ -440,6 +443,7 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
         console: console(&values)?,
         tools: tools(&values)?,
         limits: limits(&values)?,
+        mcp: McpSettings::of(&values)?,
         undo: UndoSettings::of(&values)?,
     })
 }

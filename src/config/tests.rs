@@ -161,11 +161,11 @@ fn every_setting_stands_in_the_reference_with_a_comment() {
             tables.pop();
         } else if let Some((key, value)) = code.split_once(" = ") {
             let word = key.chars().all(|c| c.is_ascii_lowercase() || c == '_') || key == "[\"local\"]";
-            if !word || value == "{ … }, one for each model. Any NAME without white space, up to 64 bytes." {
+            if !word || value.starts_with("{ … }, one for each") {
                 continue;
             }
             if value == "{" {
-                tables.push(if ["[\"local\"]", "cloud"].contains(&key) { "NAME".into() } else { key.into() });
+                tables.push(if ["[\"local\"]", "cloud", "git"].contains(&key) { "NAME".into() } else { key.into() });
                 continue;
             }
             let path = tables.iter().map(String::as_str).chain([key]).collect::<Vec<_>>().join(".");

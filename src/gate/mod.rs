@@ -5,6 +5,7 @@
 mod allowed;
 mod disk;
 mod listed;
+mod pins;
 mod share;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use crate::receipts::{self, Log, Opened};
 
 pub use allowed::{Allowed, AllowedError, Rule};
 pub use disk::Disk;
+pub use pins::{PinError, Pins, definition, pin};
 pub use share::{CommandBelow, CommandList, ListedCommand};
 
 /// The tool that runs the check of the user's config.
@@ -254,6 +256,7 @@ impl Gate {
                 && may_always(&call, &verdict)
                 && kept_paths(&call)
                     .is_some_and(|(command, paths)| self.options.allowed.allows_to_keep(command, &paths));
+        let is_allowed = is_allowed || self.is_granted(&call, &verdict);
         if is_allowed {
             verdict.decision = Decision::Run;
         }
@@ -437,6 +440,12 @@ impl Gate {
         }
     }
 
+    /// Whether the user's own configuration lets a server's tool run without a question.
+    fn is_granted(&self, call: &Call, verdict: &Verdict) -> bool {
+        let is_granted = matches!(call.action, Action::Served { is_granted: true, .. });
+        is_granted && verdict.risk < Risk::Blocked && self.options.rules.autonomy != Autonomy::Readonly
+    }
+
     fn program(&self, call: &Call, cwd: &Path) -> Option<PathBuf> {
         let first = command(call)?.split_whitespace().next()?;
         find_program(first, &self.options.path, cwd)
@@ -543,7 +552,7 @@ fn fingerprint(call: &Call, cwd: &Path) -> String {
 }
 
 fn starts_program(action: &Action) -> bool {
-    matches!(action, Action::Shell { .. } | Action::External { .. })
+    matches!(action, Action::Shell { .. } | Action::External { .. } | Action::Served { .. })
 }
 
 /// The first program of that name on a path of directories.

@@ -1,5 +1,5 @@
 //! The only door out for what has no room of its own: environment, clock, the machine's name, where a key is
-//! read from, who vouches for servers, the desktop's clipboard, a private copy for an editor.
+//! read from, who vouches for servers, the desktop's clipboard, a private copy for an editor, replacing a file of ours.
 
 mod authorities;
 mod beneath;
@@ -8,6 +8,7 @@ mod copy;
 pub mod holes;
 mod keys;
 mod lock;
+mod replace;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,6 +24,7 @@ pub use clipboard::copy_to_clipboard;
 pub use copy::PrivateCopy;
 pub use keys::{KEY_BYTES_MAX, KEY_COMMAND_TIME, key_from_command, key_from_file};
 pub use lock::Locked;
+pub use replace::{make_private, replace_private};
 
 /// Gives the environment as a value.
 #[must_use]
@@ -41,6 +43,16 @@ pub fn now_unix_ms() -> i64 {
 pub fn host_name() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+/// Longest program that is read whole, in bytes.
+const PROGRAM_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+/// Reads a program's file; `None` if it can't be read or is too long.
+#[must_use]
+pub fn read_program(path: &Path) -> Option<Vec<u8>> {
+    let is_short = std::fs::metadata(path).is_ok_and(|data| data.is_file() && data.len() <= PROGRAM_BYTES_MAX);
+    is_short.then(|| std::fs::read(path).ok()).flatten()
 }
 
 /// Longest text file that is read whole, in bytes.

@@ -33,6 +33,7 @@ mod tests;
 
 use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, Need, Reason, Risk, Verdict, WriteKind};
 use crate::proto::program_rule::ProgramRule;
+use crate::proto::served::{PinStanding, Reach};
 use findings::Findings;
 use place::{Map, Zone};
 use walk::Walk;
@@ -147,6 +148,7 @@ pub fn judge(action: &Action, context: &Context<'_>) -> Verdict {
         Action::External { name } => {
             found.high("external", format!("{name} is a tool that somebody else made"));
         }
+        Action::Served { .. } => served(&mut found, action),
         Action::Http { method, url } => http(&mut found, method, url),
         Action::Read { path } | Action::List { path } | Action::Write { path } | Action::Delete { path } => {
             file(&mut found, context, action, path, false);
@@ -159,6 +161,35 @@ pub fn judge(action: &Action, context: &Context<'_>) -> Verdict {
         }
     }
     finish(found, context, action)
+}
+
+/// Judges a call of a server's tool: by what the person has seen of it, and by how far it reaches. What the server says of
+/// its tool only ever makes it riskier.
+fn served(found: &mut Findings<'_, '_>, action: &Action) {
+    let Action::Served { server, tool, standing, reach, is_destructive, .. } = action else { return };
+    let name = format!("{server}.{tool}");
+    match standing {
+        PinStanding::Pinned => {}
+        PinStanding::Changed => {
+            return found.note(
+                Risk::Blocked,
+                "served-changed",
+                format!("{name} has changed since the user allowed it"),
+            );
+        }
+        PinStanding::New => {
+            return found.note(Risk::Blocked, "served-new", format!("the user hasn't allowed {name}"));
+        }
+    }
+    match reach {
+        Reach::Held => found.note(Risk::Medium, "served", format!("{name} is a server's tool, held in the sandbox")),
+        Reach::Network => found.high("served-network", format!("{name} is a server's tool with the network")),
+        Reach::Free => found.high("served-free", format!("{name} is a server's tool outside any sandbox")),
+        Reach::Remote => found.high("served-remote", format!("{name} runs on another machine")),
+    }
+    if *is_destructive {
+        found.high("served-destructive", format!("its server says that {name} may destroy something"));
+    }
 }
 
 /// Puts the verdict together.

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use super::served::{PinStanding, Reach};
+
 /// Something that a model wants done, as a tool's plan gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -59,10 +61,25 @@ pub enum Action {
         /// The tool's name.
         name: String,
     },
-    /// A tool that somebody else made: a plugin's program, a server's tool.
+    /// A plugin's program.
     External {
         /// The tool's name.
         name: String,
+    },
+    /// A tool of a server.
+    Served {
+        /// The server's name.
+        server: String,
+        /// The tool's name at the server.
+        tool: String,
+        /// Whether a person has allowed it as it is now.
+        standing: PinStanding,
+        /// How far it reaches.
+        reach: Reach,
+        /// Its server says that it may destroy something.
+        is_destructive: bool,
+        /// The user's own configuration lets it run without a question.
+        is_granted: bool,
     },
 }
 

@@ -4,6 +4,7 @@ pub mod action;
 pub mod known_paths;
 mod names;
 pub mod program_rule;
+pub mod served;
 mod task;
 pub mod tool;
 mod usage;

@@ -41,6 +41,7 @@ pub fn question_sheet(question: &Question, look: Look) -> Sheet {
         Action::Read { path } | Action::List { path } => head.ours(cyan, &format!("reads {path}")),
         Action::Http { method, url } => head.ours(cyan, &format!("{method} {url}")),
         Action::Inert { name } | Action::External { name } => head.ours(cyan, name),
+        Action::Served { server, tool, .. } => head.ours(cyan, &format!("{tool} of the server {server}")),
     }
     let is_keep = matches!(question.action, Action::Keep { .. });
     if (question.changes.is_empty() || is_keep) && !question.preview.is_empty() {

@@ -64,6 +64,7 @@ impl Repl {
             Action::Show => return self.show_output(argument),
             Action::Allow => return self.allow(argument),
             Action::Tools => self.list_tools(),
+            Action::Mcp => return self.mcp(argument),
             Action::Policy => self.policy(argument),
             Action::Undo => self.undo(argument),
             Action::Redo => self.redo(argument),

@@ -183,6 +183,8 @@ pub enum Action {
     Show,
     /// Lists the tools.
     Tools,
+    /// Lists, starts, and allows servers of tools.
+    Mcp,
     /// Lists what is allowed for good; takes back.
     Allow,
     /// Shows what a model may do; judges a command.
@@ -221,7 +223,7 @@ pub struct Meta {
 }
 
 /// The table, in the order of help.
-pub const METAS: [Meta; 43] = [
+pub const METAS: [Meta; 44] = [
     row(
         Group::Lines,
         &["exec"],
@@ -439,6 +441,14 @@ pub const METAS: [Meta; 43] = [
         Argument::None,
         "lists the tools that the model has here, and how risky they are",
         Action::Tools,
+    ),
+    row(
+        Group::Tools,
+        &["mcp"],
+        "[WORD NAME …]",
+        Argument::Text,
+        "lists servers of tools; show, tools, connect, disconnect, restart, log, allow, deny, resources, read, prompt",
+        Action::Mcp,
     ),
     row(
         Group::Tools,

@@ -42,6 +42,7 @@ mod quiet;
 mod route;
 mod run;
 mod secrets;
+mod served;
 mod skills;
 mod slots;
 pub mod state;

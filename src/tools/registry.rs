@@ -10,6 +10,10 @@ use crate::turn::schema::Schema;
 /// The tools, by name.
 pub struct Registry {
     tools: Vec<Entry>,
+    /// Tools of servers, which come and go. They stand after the others, so that a request begins as the one before it.
+    served: Vec<Entry>,
+    /// The only tools that there may be; all if nobody said.
+    only: Option<Vec<String>>,
     reads: Reads,
 }
 
@@ -26,7 +30,7 @@ impl Registry {
     #[must_use]
     pub fn new() -> Self {
         let reads = Reads::default();
-        let mut registry = Self { tools: Vec::new(), reads: reads.clone() };
+        let mut registry = Self { tools: Vec::new(), served: Vec::new(), only: None, reads: reads.clone() };
         let built_in: [Box<dyn Tool>; 10] = [
             Box::new(time::Time),
             Box::new(files::List),
@@ -80,20 +84,44 @@ impl Registry {
         Ok(())
     }
 
+    /// Replaces the tools of servers. One whose name is taken, or whose schema can't be checked, is left out and named.
+    pub fn set_served(&mut self, tools: Vec<Box<dyn Tool>>) -> Vec<String> {
+        let mut problems = Vec::new();
+        let mut served: Vec<Entry> = Vec::new();
+        for tool in tools {
+            let spec = tool.spec();
+            if self.only.as_ref().is_some_and(|only| !spec.is_in(only)) {
+                continue;
+            }
+            let is_taken = self.tools.iter().chain(&served).any(|entry| entry.spec.name == spec.name);
+            match Schema::foreign(&spec.schema) {
+                _ if is_taken => problems.push(format!("there is another tool called {}", spec.name)),
+                Ok(schema) => served.push(Entry { spec, schema, tool, is_ours: false }),
+                Err(why) => problems.push(format!("{}: {why}", spec.name)),
+            }
+        }
+        // Those that were there keep their place.
+        let place = |entry: &Entry| self.served.iter().position(|old| old.spec.name == entry.spec.name);
+        served.sort_by_key(|entry| place(entry).unwrap_or(usize::MAX));
+        self.served = served;
+        problems
+    }
+
     /// Leaves only the tools whose name or alias is in the list.
     pub fn keep_only(&mut self, names: &[String]) {
+        self.only = Some(names.to_vec());
         self.tools.retain(|entry| entry.is_ours || entry.spec.is_in(names));
     }
 
     /// What there is, by name.
     pub fn specs(&self) -> impl Iterator<Item = &Spec> {
-        self.tools.iter().filter(|entry| !entry.is_ours).map(|entry| &entry.spec)
+        self.tools.iter().chain(&self.served).filter(|entry| !entry.is_ours).map(|entry| &entry.spec)
     }
 
     /// The tools that a model is told of.
     pub fn offered(&self, set: ToolSet, is_small: bool, can_ask: bool) -> impl Iterator<Item = &Spec> {
         let is_offered = move |entry: &&Entry| !entry.is_ours && set.has(entry.tool.offer(), is_small, can_ask);
-        self.tools.iter().filter(is_offered).map(|entry| &entry.spec)
+        self.tools.iter().chain(&self.served).filter(is_offered).map(|entry| &entry.spec)
     }
 
     /// Understands a call of a model: finds its tool by name or alias, holds the arguments against the schema, and
@@ -141,7 +169,7 @@ impl Registry {
 
     /// Runs what a permit says.
     pub fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
-        let found = self.tools.iter_mut().find(|entry| entry.spec.name == permit.tool());
+        let found = self.tools.iter_mut().chain(&mut self.served).find(|entry| entry.spec.name == permit.tool());
         match found {
             Some(entry) => shortened(entry.tool.run(permit, work), work),
             None => self.unknown(permit.tool()).into(),
@@ -169,7 +197,8 @@ impl Registry {
     }
 
     fn find(&self, name: &str) -> Option<&Entry> {
-        self.tools.iter().find(|entry| entry.spec.name == name || entry.spec.aliases.contains(&name))
+        let mut all = self.tools.iter().chain(&self.served);
+        all.find(|entry| entry.spec.name == name || entry.spec.aliases.contains(&name))
     }
 
     fn unknown(&self, name: &str) -> ToolError {

@@ -29,6 +29,11 @@ impl Spill {
 
     /// Keeps an output; gives its name.
     pub(super) fn keep(&self, text: &str) -> Result<String, String> {
+        self.keep_bytes(&text.as_bytes()[..text.floor_char_boundary(OUTPUT_BYTES_MAX)])
+    }
+
+    /// Keeps bytes that may be no text; gives their name.
+    pub(super) fn keep_bytes(&self, bytes: &[u8]) -> Result<String, String> {
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         if number > OUTPUTS_MAX {
             return Err("there are too many outputs".into());
@@ -38,7 +43,7 @@ impl Spill {
             let mut options = OpenOptions::new();
             options.write(true).create(true).truncate(true).mode(0o600);
             let mut file = options.open(self.directory.join(number.to_string()))?;
-            file.write_all(&text.as_bytes()[..text.floor_char_boundary(OUTPUT_BYTES_MAX)])
+            file.write_all(bytes.get(..OUTPUT_BYTES_MAX).unwrap_or(bytes))
         };
         write().map(|()| format!("{PREFIX}{number}")).map_err(|error: std::io::Error| error.to_string())
     }

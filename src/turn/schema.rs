@@ -65,6 +65,8 @@ const DEPTH_MAX: usize = 64;
 const PROBLEMS_MAX: usize = 8;
 /// Most schemas held against values in one check: two references in an `anyOf` could else double the work at each step.
 const STEPS_MAX: usize = 4_000_000;
+/// Longest schema of somebody else, in bytes.
+const FOREIGN_BYTES_MAX: usize = 256 << 10;
 /// Items that are held against each other for `uniqueItems`, each against each.
 const UNIQUE_ITEMS_MAX: usize = 4_000;
 /// Names of the types.
@@ -84,6 +86,18 @@ impl Schema {
     pub fn new(root: Value) -> Result<Self, String> {
         check_schema(&root, &root, "#", 0)?;
         Ok(Self { root })
+    }
+
+    /// Reads a schema that somebody else wrote. Keywords that aren't known here are passed over: what they forbid is for the
+    /// schema's owner to find.
+    ///
+    /// # Errors
+    /// What is wrong with a keyword that is known, a reference out of the schema, or its size.
+    pub fn foreign(root: &Value) -> Result<Self, String> {
+        if root.to_string().len() > FOREIGN_BYTES_MAX {
+            return Err(format!("it is longer than {FOREIGN_BYTES_MAX} bytes"));
+        }
+        Self::new(without_unknown(root, 0))
     }
 
     /// The schema as it was written.
@@ -426,6 +440,30 @@ fn check_schema(root: &Value, schema: &Value, at: &str, depth: usize) -> Result<
         }
     }
     Ok(())
+}
+
+/// A schema without the keywords that aren't known here, at any depth that is read.
+fn without_unknown(schema: &Value, depth: usize) -> Value {
+    let Value::Object(keywords) = schema else { return schema.clone() };
+    if depth > DEPTH_MAX {
+        return schema.clone();
+    }
+    let below = |schema: &Value| without_unknown(schema, depth + 1);
+    let cleaned = keywords.iter().filter_map(|(name, value)| {
+        let value = match (name.as_str(), value) {
+            ("$defs" | "definitions" | "properties", Value::Object(all)) => {
+                all.iter().map(|(name, schema)| (name.clone(), below(schema))).collect::<Map<_, _>>().into()
+            }
+            ("allOf" | "anyOf" | "oneOf" | "prefixItems", Value::Array(all)) => all.iter().map(below).collect(),
+            ("additionalProperties" | "items" | "propertyNames" | "not" | "if" | "then" | "else", value) => {
+                below(value)
+            }
+            (known, value) if KEYWORDS.contains(&known) || ANNOTATIONS.contains(&known) => value.clone(),
+            _ => return None,
+        };
+        Some((name.clone(), value))
+    });
+    cleaned.collect::<Map<_, _>>().into()
 }
 
 fn is_names(value: &Value) -> bool {

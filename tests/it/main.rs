@@ -32,6 +32,7 @@ mod llama;
 mod login;
 mod loop_of_tools;
 mod manual;
+mod mcp;
 mod memory;
 mod meta;
 mod money;

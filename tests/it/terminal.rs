@@ -86,6 +86,7 @@ fn hands(world: &World, shell: Duration) -> Hands {
         check: None,
     });
     Hands::new(HandsOptions {
+        servers: None,
         registry,
         steps: None,
         has_undo: false,

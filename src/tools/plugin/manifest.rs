@@ -4,12 +4,10 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::render::strip_controls;
 use crate::render::text::has_hidden;
+use crate::tools::stranger;
 use crate::turn::schema::Schema;
 
-/// Longest description that a model is shown, in bytes.
-const DESCRIPTION_BYTES_MAX: usize = 2 * 1024;
 /// Longest schema, in bytes.
 const SCHEMA_BYTES_MAX: usize = 16 * 1024;
 /// Tools of one plugin.
@@ -18,10 +16,6 @@ const TOOLS_MAX: usize = 32;
 const NAME_BYTES_MAX: usize = 31;
 /// The capability that opens the network to a plugin's programs.
 const NETWORK: &str = "network";
-/// Words by which a description tries to steer a model beyond its tool.
-const STEERING: &[&str] =
-    &["ignore", "instead of", "before any other", "do not tell", "don't tell", "system prompt", "override"];
-
 /// A plugin as its manifest describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
@@ -115,35 +109,13 @@ impl ToolEntry {
     /// The description as a model is shown it: no controls, nothing hidden, bounded, and whose words they are.
     #[must_use]
     pub fn told(&self, plugin: &str) -> String {
-        let text = harmless(&self.description);
-        let cut = text.floor_char_boundary(DESCRIPTION_BYTES_MAX);
-        format!("By the plugin {plugin}, in its own words: {}", &text[..cut])
+        format!("By the plugin {plugin}, in its own words: {}", stranger::shortened(&self.description))
     }
 
     /// Why a person should look at the description twice: it speaks of more than its tool. `others` are the other tools.
     #[must_use]
     pub fn warnings(&self, others: &[&str]) -> Vec<String> {
-        let text = harmless(&self.description).to_lowercase();
-        let mut warnings = Vec::new();
-        if has_hidden(&self.description.replace('\t', " ")) {
-            warnings.push("its description holds control characters or hidden ones".to_owned());
-        }
-        if self.description.len() > DESCRIPTION_BYTES_MAX {
-            warnings
-                .push(format!("its description is longer than {DESCRIPTION_BYTES_MAX} bytes; the rest is left out"));
-        }
-        let is_part = |c: char| c.is_alphanumeric() || c == '_';
-        let has_word = |word: &str| text.split(|c| !is_part(c)).any(|part| part == word);
-        if let Some(other) = others.iter().find(|other| other.contains('_') && has_word(other)) {
-            warnings.push(format!("its description speaks of another tool, {other}"));
-        }
-        if let Some(word) = STEERING.iter().find(|word| text.contains(**word)) {
-            warnings.push(format!("its description gives orders ({word:?})"));
-        }
-        if text.split_whitespace().any(|word| word.starts_with("~/") || (word.starts_with('/') && word.len() > 2)) {
-            warnings.push("its description names files".to_owned());
-        }
-        warnings
+        stranger::warnings(&self.description, others)
     }
 }
 
@@ -172,7 +144,7 @@ fn entry(plugin: &str, tool: WrittenTool) -> Result<ToolEntry, String> {
         }
         Some(schema) => schema,
     };
-    let schema = harmless_schema(schema).ok_or_else(|| wrong("its schema holds hidden characters"))?;
+    let schema = stranger::harmless_schema(schema).ok_or_else(|| wrong("its schema holds hidden characters"))?;
     if schema.get("type").and_then(Value::as_str) != Some("object") {
         return Err(wrong("its schema isn't one of an object"));
     }
@@ -187,33 +159,6 @@ fn is_name(text: &str) -> bool {
     text.len() <= NAME_BYTES_MAX
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_'))
-}
-
-/// A text on one line without controls, escape sequences and characters that nobody sees.
-fn harmless(text: &str) -> String {
-    let plain = strip_controls(text.as_bytes());
-    let seen: String = plain.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).collect();
-    let seen: String = seen.chars().filter(|c| !has_hidden(c.encode_utf8(&mut [0; 4]))).collect();
-    seen.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// A schema whose texts are harmless; none where one of its names isn't.
-fn harmless_schema(schema: Value) -> Option<Value> {
-    Some(match schema {
-        Value::String(text) => Value::String(harmless(&text)),
-        Value::Array(items) => Value::Array(items.into_iter().map(harmless_schema).collect::<Option<_>>()?),
-        Value::Object(fields) => {
-            let mut kept = serde_json::Map::new();
-            for (name, value) in fields {
-                if has_hidden(&name) {
-                    return None;
-                }
-                kept.insert(name, harmless_schema(value)?);
-            }
-            Value::Object(kept)
-        }
-        other => other,
-    })
 }
 
 #[cfg(test)]
@@ -292,7 +237,7 @@ mod tests {
         assert_eq!(plain.tools[0].warnings(&["file_write", "time"]), [""; 0]);
         let long = manifest(&GOOD.replace("Tells the weather.", &"x".repeat(5000)));
         let long = Manifest::parse(&long).expect("good");
-        assert!(long.tools[0].told("weather").len() < DESCRIPTION_BYTES_MAX + 100);
+        assert!(long.tools[0].told("weather").len() < stranger::DESCRIPTION_BYTES_MAX + 100);
         assert_eq!(long.tools[0].warnings(&[]).len(), 1);
         let schema = "schema = { type = \"object\", description = \"\\u001b[2J\\u202ex\" }";
         let cleaned = Manifest::parse(&manifest(&format!("{GOOD}{schema}"))).expect("good");

@@ -57,6 +57,7 @@ const ROOMS: &[Room] = &[
     room("config", 4, &["base", "proto", "host"], "settings are read through the door; nobody else reads them"),
     room("estop", 4, &["base", "proto", "host"], "a file that stops tools knows no tool"),
     room("manual", 4, &["base", "proto", "host"], "it finds lines and runs none; the history is handed to it"),
+    room("mcp", 4, &["base", "proto", "host"], "it speaks with servers and knows neither what is allowed nor who asks"),
     room(
         "model",
         4,
@@ -74,7 +75,7 @@ const ROOMS: &[Room] = &[
     room(
         "tools",
         6,
-        &["base", "proto", "render", "turn", "host", "project", "sandbox", "shell", "store", "gate"],
+        &["base", "proto", "render", "turn", "host", "mcp", "project", "sandbox", "shell", "store", "gate"],
         "a tool sees a permit and its place, not the session or the model",
     ),
     room(
@@ -87,8 +88,8 @@ const ROOMS: &[Room] = &[
         "app",
         8,
         &[
-            "base", "proto", "syntax", "money", "policy", "turn", "host", "log", "config", "estop", "model", "project",
-            "receipts", "sandbox", "shell", "steps", "store", "gate", "tools", "agent", "manual", "skills",
+            "base", "proto", "syntax", "money", "policy", "turn", "host", "log", "config", "estop", "mcp", "model",
+            "project", "receipts", "sandbox", "shell", "steps", "store", "gate", "tools", "agent", "manual", "skills",
         ],
         "the composition root: settings become options here and nowhere else",
     ),
@@ -107,8 +108,8 @@ const ROOMS: &[Room] = &[
         11,
         &[
             "base", "bash", "proto", "syntax", "money", "policy", "render", "route", "tokens", "turn", "host", "log",
-            "config", "estop", "model", "project", "receipts", "sandbox", "shell", "steps", "store", "gate", "tools",
-            "agent", "app", "console", "repl", "manual", "skills",
+            "config", "estop", "mcp", "model", "project", "receipts", "sandbox", "shell", "steps", "store", "gate",
+            "tools", "agent", "app", "console", "repl", "manual", "skills",
         ],
         "the top: everything below it",
     ),

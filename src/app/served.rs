@@ -1,0 +1,167 @@
+//! Settings to servers of tools: what each may reach, how its program is started, and what makes it this server.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::hands::{Chosen, grant, variable};
+use crate::config::{Env, McpSettings, ServerSandbox, ServerSettings, Settings, state_directory};
+use crate::mcp::{self, Era, Launch, Mcp, Server, ServerLimits};
+use crate::proto::served::Reach;
+use crate::receipts;
+use crate::sandbox::{self, Grant, Tier, View};
+use crate::tools::served::{Configured, Rule, Servers, Start};
+
+/// Variables of the user that every server gets, if they are set.
+const PASSED_ON: [&str; 9] = ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "USER", "LOGNAME"];
+/// Variables that point programs at a server's own directory, for what they would store in the home.
+const OWN_DIRECTORY: [&str; 4] = ["XDG_CACHE_HOME", "npm_config_cache", "UV_CACHE_DIR", "UV_TOOL_DIR"];
+
+/// The servers of the user's configuration, for a workspace; none if there are none or they are switched off.
+#[must_use]
+pub fn servers(settings: &Settings, env: &Env, workspace: &Path) -> Option<Arc<Servers>> {
+    servers_in(settings, env, workspace, &Chosen::for_workspace(settings, env, workspace))
+}
+
+/// The same, with a sandbox that is chosen elsewhere.
+pub(super) fn servers_in(settings: &Settings, env: &Env, workspace: &Path, chosen: &Chosen) -> Option<Arc<Servers>> {
+    let McpSettings { enabled, starts_by_itself, wait_ms, tools_tokens, servers } = &settings.mcp;
+    let state = state_directory(env)?;
+    if !enabled || servers.is_empty() {
+        return None;
+    }
+    let cache = variable(env, "XDG_CACHE_HOME").filter(|path| path.starts_with('/')).map(PathBuf::from);
+    let own = cache.or_else(|| Some(Path::new(variable(env, "HOME")?).join(".cache")));
+    let own = own.map(|cache| cache.join("reedclaw").join("mcp"));
+    let parts = Arc::new(Parts {
+        grant: grant(settings, env, workspace),
+        chosen: chosen.clone(),
+        unheld: chosen.without_sandbox(),
+        servers: servers.clone(),
+        env: env.clone(),
+        own,
+    });
+    let configured: Vec<Configured> = servers.iter().map(|(name, row)| configured(name, row, env, chosen)).collect();
+    let launch: Launch = Arc::new(move |server: &Server| parts.command(server));
+    let options = mcp::Options {
+        servers: configured.iter().map(|row| row.server.clone()).collect(),
+        launch,
+        end: Arc::new(sandbox::end),
+        state: Some(state.join("mcp")),
+    };
+    let start = if *starts_by_itself { Start::Lazy } else { Start::Never };
+    let wait = Duration::from_millis(*wait_ms);
+    Some(Arc::new(Servers::new(Mcp::new(options), configured, &state, start, wait, *tools_tokens)))
+}
+
+fn configured(name: &str, row: &ServerSettings, env: &Env, chosen: &Chosen) -> Configured {
+    let [start, call, call_max, idle] = row.times_ms.map(Duration::from_millis);
+    let era = match row.era.as_str() {
+        "2025-11-25" => Era::Initialize,
+        "2026-07-28" => Era::Discover,
+        _ => Era::Auto,
+    };
+    let rules = row.tools.iter().map(|(tool, word)| {
+        let rule = match word.as_str() {
+            "run" => Rule::Run,
+            "deny" => Rule::Deny,
+            // A word that isn't known must not let anything run.
+            _ => Rule::Ask,
+        };
+        (tool.clone(), rule)
+    });
+    let is_held = row.sandbox != ServerSandbox::Off;
+    let chosen = chosen.clone();
+    let network = row.network;
+    Configured {
+        server: Server {
+            name: name.to_owned(),
+            argv: row.command.clone(),
+            era,
+            limits: ServerLimits { start, call, call_max, idle },
+        },
+        identity: identity(row, env),
+        reach: Arc::new(move || match (is_held && chosen.get().tier() > Tier::None, network) {
+            (false, _) => Reach::Free,
+            (true, true) => Reach::Network,
+            (true, false) => Reach::Held,
+        }),
+        only: row.only.clone(),
+        without: row.without.clone(),
+        rules: rules.collect(),
+    }
+}
+
+/// What makes a server this server: its program, how it is started, and how it is held. A program that root owns is known by its
+/// path, any other by its content, too.
+fn identity(row: &ServerSettings, env: &Env) -> Value {
+    use std::os::unix::fs::MetadataExt;
+    let word = row.command.first().map(String::as_str).unwrap_or_default();
+    let program = find(word, env).and_then(|path| path.canonicalize().ok());
+    let is_roots = |path: &PathBuf| path.metadata().is_ok_and(|data| data.uid() == 0);
+    let hash = program.as_ref().filter(|path| !is_roots(path)).and_then(|path| crate::host::read_program(path));
+    json!({
+        "program": program.map(|path| path.display().to_string()),
+        "sha256": hash.map(|bytes| receipts::hash(&bytes)),
+        "argv": row.command,
+        "env": row.env.keys().chain(&row.pass).collect::<Vec<_>>(),
+        "sandbox": format!("{:?}", row.sandbox),
+        "network": row.network,
+    })
+}
+
+/// The program that a word names, on `PATH` if it has no slash.
+fn find(word: &str, env: &Env) -> Option<PathBuf> {
+    if word.contains('/') {
+        return Some(PathBuf::from(word));
+    }
+    let path = variable(env, "PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
+    path.split(':').map(|directory| Path::new(directory).join(word)).find(|file| file.is_file())
+}
+
+/// What starts a server's program.
+struct Parts {
+    grant: Grant,
+    chosen: Chosen,
+    /// For servers that the user wants outside any sandbox.
+    unheld: Chosen,
+    servers: std::collections::BTreeMap<String, ServerSettings>,
+    env: Env,
+    /// Where each server has a directory of its own.
+    own: Option<PathBuf>,
+}
+
+impl Parts {
+    fn command(&self, server: &Server) -> Result<std::process::Command, String> {
+        let row = self.servers.get(&server.name).ok_or("it isn't configured")?;
+        let (program, arguments) = server.argv.split_first().ok_or("it has no program")?;
+        let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        let own = self.own.as_ref().map(|own| own.join(&server.name));
+        if let Some(own) = &own {
+            crate::host::make_private(own).map_err(|error| format!("{}: {error}", own.display()))?;
+        }
+        let mut grant = Grant {
+            env: self.variables(row, own.as_deref()),
+            network: row.network,
+            view: if row.sandbox == ServerSandbox::Read { View::Look } else { View::Work },
+            ..self.grant.clone()
+        };
+        grant.readable.extend(row.readable.iter().cloned());
+        grant.writable.extend(row.writable.iter().cloned().chain(own));
+        let chosen = if row.sandbox == ServerSandbox::Off { &self.unheld } else { &self.chosen };
+        let command = chosen.get().command(OsStr::new(program), &arguments, &grant);
+        command.map_err(|error| format!("{}; {}", error.message, error.hint))
+    }
+
+    /// The variables of a server: a few of the user's, those that the configuration names, and its own directory.
+    fn variables(&self, row: &ServerSettings, own: Option<&Path>) -> std::collections::BTreeMap<OsString, OsString> {
+        let names = PASSED_ON.into_iter().chain(row.pass.iter().map(String::as_str));
+        let passed = names.filter_map(|name| Some((name.into(), self.env.get(OsStr::new(name))?.clone())));
+        let own = OWN_DIRECTORY.into_iter().filter_map(|name| Some((name.into(), own?.as_os_str().to_owned())));
+        let set = row.env.iter().map(|(name, value)| (name.into(), value.into()));
+        own.chain(passed).chain(set).collect()
+    }
+}

@@ -1,0 +1,123 @@
+//! The settings of servers of tools (Model Context Protocol), as plain data.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::check::Setting;
+use super::values::Values;
+
+/// Servers of tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct McpSettings {
+    /// Whether any is used.
+    pub enabled: bool,
+    /// Whether they are started with the first question that can use tools; else only by a person.
+    pub starts_by_itself: bool,
+    /// Milliseconds that a question waits for servers of which nothing is known.
+    pub wait_ms: u64,
+    /// Tokens of schemas that are sent at once; the others are found by a search.
+    pub tools_tokens: usize,
+    /// The servers, by name.
+    pub servers: BTreeMap<String, ServerSettings>,
+}
+
+/// A server of tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerSettings {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Variables that are set for it.
+    pub env: BTreeMap<String, String>,
+    /// Variables of the user that it gets.
+    pub pass: Vec<String>,
+    /// How it is held.
+    pub sandbox: ServerSandbox,
+    /// Whether it has the network.
+    pub network: bool,
+    /// Further paths that it may read.
+    pub readable: Vec<PathBuf>,
+    /// Further paths that it may write.
+    pub writable: Vec<PathBuf>,
+    /// The only tools that are offered, if any are named.
+    pub only: Option<Vec<String>>,
+    /// Tools that aren't offered.
+    pub without: Vec<String>,
+    /// `run`, `ask`, or `deny`, by tool.
+    pub tools: BTreeMap<String, String>,
+    /// The version of the protocol: `auto`, `2025-11-25`, or `2026-07-28`.
+    pub era: String,
+    /// Milliseconds for its start, between signs of life in a call, for a call in all, and until an idle server is ended.
+    pub times_ms: [u64; 4],
+}
+
+/// How a server is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerSandbox {
+    /// It reads the workspace.
+    Read,
+    /// It reads and writes the workspace.
+    Workspace,
+    /// Nothing holds it.
+    Off,
+}
+
+/// Milliseconds of a server that doesn't say: start, call, call in all, idle.
+const TIMES_MS: [(&str, u64); 4] =
+    [("start_ms", 30_000), ("call_ms", 60_000), ("call_max_ms", 600_000), ("idle_ms", 600_000)];
+
+impl McpSettings {
+    pub(super) fn of(values: &Values<'_>) -> Result<Self, String> {
+        let named = values.user.keys().filter_map(|key| match &key[..] {
+            [mcp, servers, name, last] if mcp == "mcp" && servers == "servers" && last == "command" => Some(name),
+            _ => None,
+        });
+        Ok(Self {
+            enabled: values.bool(&["mcp", "enabled"])?,
+            starts_by_itself: values.text(&["mcp", "start"])? == "lazy",
+            wait_ms: values.integer(&["mcp", "wait_ms"])?,
+            tools_tokens: values.size(&["mcp", "tools_tokens"])?,
+            servers: named.map(|name| (name.clone(), server(values, name))).collect(),
+        })
+    }
+}
+
+fn server(values: &Values<'_>, name: &str) -> ServerSettings {
+    let get = |key: &str| values.get(&["mcp", "servers", name, key]);
+    let map = |key: &str| match get(key) {
+        Some(Setting::WordMap(map)) => map.clone(),
+        _ => BTreeMap::new(),
+    };
+    let words = |key: &str| match get(key) {
+        Some(Setting::Words(words)) => Some(words.clone()),
+        _ => None,
+    };
+    let paths = |key: &str| words(key).unwrap_or_default().into_iter().map(PathBuf::from).collect();
+    let is = |key: &str, word: &str| matches!(get(key), Some(Setting::Text(text)) if text == word);
+    ServerSettings {
+        command: match get("command") {
+            Some(Setting::Argv(argv)) => argv.clone(),
+            _ => Vec::new(),
+        },
+        env: map("env"),
+        pass: words("pass").unwrap_or_default(),
+        sandbox: match (is("sandbox", "read"), is("sandbox", "off")) {
+            (true, _) => ServerSandbox::Read,
+            (_, true) => ServerSandbox::Off,
+            _ => ServerSandbox::Workspace,
+        },
+        network: get("network") == Some(&Setting::Bool(true)),
+        readable: paths("readable"),
+        writable: paths("writable"),
+        only: words("only"),
+        without: words("without").unwrap_or_default(),
+        tools: map("tools"),
+        era: match get("era") {
+            Some(Setting::Text(era)) => era.clone(),
+            _ => "auto".into(),
+        },
+        times_ms: TIMES_MS.map(|(key, usual)| match get(key) {
+            Some(Setting::Integer(number)) => *number,
+            _ => usual,
+        }),
+    }
+}

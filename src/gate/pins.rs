@@ -1,0 +1,210 @@
+//! The tools of servers that a person has allowed, each by a hash of its whole definition and of the server that it is from:
+//! whatever has changed since counts as not allowed. They are kept in the state directory, for every project.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::host::{Locked, now_unix_ms, replace_private};
+use crate::proto::served::{Definition, PinStanding};
+use crate::receipts;
+
+/// Longest file of pins that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 32 << 20;
+/// Longest wait for another session that changes the pins.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+/// Separates this hash from every other use of SHA-256.
+const DOMAIN: &str = "reedclaw/mcp-tool/1\0";
+
+/// The pins can't be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {why}", path.display())]
+pub struct PinError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong, in words.
+    pub why: String,
+}
+
+/// The pins of all servers.
+pub struct Pins {
+    path: PathBuf,
+    read: Mutex<(Option<SystemTime>, Content)>,
+}
+
+type Content = BTreeMap<String, BTreeMap<String, Row>>;
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Row {
+    pin: String,
+    /// The definition as it was allowed, to show what has changed since.
+    definition: Value,
+    allowed_ms: i64,
+}
+
+/// The hash of a tool: SHA-256 over a fixed prefix and the JSON, with sorted keys, of everything that a model or a person is
+/// shown of it, and of the identity of its server.
+#[must_use]
+pub fn pin(identity: &Value, tool: &Definition) -> String {
+    let whole = json!({"server": identity, "tool": definition(tool)});
+    receipts::hash(format!("{DOMAIN}{whole}").as_bytes())
+}
+
+/// A definition as JSON.
+#[must_use]
+pub fn definition(tool: &Definition) -> Value {
+    let Definition { name, title, description, input, output, annotations } = tool;
+    json!({
+        "name": name, "title": title, "description": description, "input": input, "output": output,
+        "annotations": annotations,
+    })
+}
+
+impl Pins {
+    /// The pins of a state directory. Nothing is read yet.
+    #[must_use]
+    pub fn at(state: &Path) -> Self {
+        Self { path: state.join("mcp").join("pins.json"), read: Mutex::default() }
+    }
+
+    /// Whether a person has allowed a tool as it is now. If the pins can't be read, nothing is allowed.
+    #[must_use]
+    pub fn standing(&self, server: &str, identity: &Value, tool: &Definition) -> PinStanding {
+        let pins = self.fresh();
+        match pins.get(server).and_then(|tools| tools.get(&tool.name)) {
+            Some(row) if row.pin == pin(identity, tool) => PinStanding::Pinned,
+            Some(_) => PinStanding::Changed,
+            None => PinStanding::New,
+        }
+    }
+
+    /// The definition of a tool as it was allowed.
+    #[must_use]
+    pub fn allowed(&self, server: &str, tool: &str) -> Option<Value> {
+        Some(self.fresh().get(server)?.get(tool)?.definition.clone())
+    }
+
+    /// Allows tools as they are now.
+    ///
+    /// # Errors
+    /// The file can't be locked or written: nothing has changed.
+    pub fn allow(&self, server: &str, identity: &Value, tools: &[&Definition]) -> Result<(), PinError> {
+        self.change(|pins| {
+            let rows = pins.entry(server.to_owned()).or_default();
+            for tool in tools {
+                let row = Row { pin: pin(identity, tool), definition: definition(tool), allowed_ms: now_unix_ms() };
+                rows.insert(tool.name.clone(), row);
+            }
+        })
+    }
+
+    /// Takes back what was allowed of a server, or of one of its tools. Returns how many tools that were.
+    ///
+    /// # Errors
+    /// The file can't be locked or written: nothing has changed.
+    pub fn forget(&self, server: &str, tool: Option<&str>) -> Result<usize, PinError> {
+        let mut gone = 0;
+        self.change(|pins| match tool {
+            None => gone = pins.remove(server).map_or(0, |tools| tools.len()),
+            Some(tool) => {
+                gone = usize::from(pins.get_mut(server).is_some_and(|tools| tools.remove(tool).is_some()));
+            }
+        })?;
+        Ok(gone)
+    }
+
+    /// The time of the file, for whoever keeps something that was made from it.
+    #[must_use]
+    pub fn stamp(&self) -> Option<SystemTime> {
+        self.path.metadata().and_then(|data| data.modified()).ok()
+    }
+
+    /// The pins, read again if another session has changed them.
+    fn fresh(&self) -> Content {
+        let stamp = self.stamp();
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if read.0 != stamp {
+            *read = (stamp, self.load());
+        }
+        read.1.clone()
+    }
+
+    fn load(&self) -> Content {
+        let is_short = self.path.metadata().is_ok_and(|data| data.len() <= FILE_BYTES_MAX);
+        let bytes = is_short.then(|| std::fs::read(&self.path).ok()).flatten();
+        bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Content)) -> Result<(), PinError> {
+        let failed = |why: String| PinError { path: self.path.clone(), why };
+        let lock = self.path.with_extension("lock");
+        if let Some(directory) = lock.parent() {
+            std::fs::create_dir_all(directory).map_err(|error| failed(error.to_string()))?;
+        }
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&lock);
+        let file = file.map_err(|error| failed(error.to_string()))?;
+        let _locked = Locked::take(file, false, LOCK_WAIT).map_err(|error| failed(error.to_string()))?;
+        let mut pins = self.load();
+        change(&mut pins);
+        let bytes = serde_json::to_vec_pretty(&pins).map_err(|error| failed(error.to_string()))?;
+        replace_private(&self.path, &bytes).map_err(|error| failed(error.to_string()))?;
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        *read = (self.stamp(), pins);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(name: &str, description: &str) -> Definition {
+        Definition {
+            name: name.into(),
+            description: description.into(),
+            input: json!({"type": "object"}),
+            ..Definition::default()
+        }
+    }
+
+    #[test]
+    fn only_the_very_same_tool_of_the_very_same_server_is_allowed() {
+        let top = tempfile::tempdir().expect("a directory");
+        let pins = Pins::at(top.path());
+        let (identity, echo) = (json!({"program": "/usr/bin/one"}), tool("echo", "Gives it back."));
+        assert_eq!(pins.standing("one", &identity, &echo), PinStanding::New);
+        pins.allow("one", &identity, &[&echo]).expect("written");
+        assert_eq!(pins.standing("one", &identity, &echo), PinStanding::Pinned);
+        assert_eq!(Pins::at(top.path()).standing("one", &identity, &echo), PinStanding::Pinned, "in another session");
+        let annotated = Definition { annotations: json!({"readOnlyHint": true}), ..echo.clone() };
+        let wider = Definition { input: json!({"type": "object", "properties": {"x": {}}}), ..echo.clone() };
+        for changed in [&tool("echo", "Gives it back. "), &annotated, &wider] {
+            assert_eq!(pins.standing("one", &identity, changed), PinStanding::Changed, "{changed:?}");
+        }
+        assert_eq!(pins.standing("one", &json!({"program": "/tmp/one"}), &echo), PinStanding::Changed);
+        assert_eq!(pins.standing("two", &identity, &echo), PinStanding::New);
+        assert_eq!(pins.standing("one", &identity, &tool("Echo", "Gives it back.")), PinStanding::New);
+        assert_eq!(pins.allowed("one", "echo"), Some(definition(&echo)));
+    }
+
+    #[test]
+    fn what_is_taken_back_or_cannot_be_read_is_not_allowed() {
+        let top = tempfile::tempdir().expect("a directory");
+        let (pins, identity) = (Pins::at(top.path()), json!({}));
+        let (a, b) = (tool("a", ""), tool("b", ""));
+        pins.allow("one", &identity, &[&a, &b]).expect("written");
+        assert_eq!(pins.forget("one", Some("a")).expect("written"), 1);
+        assert_eq!(pins.forget("one", Some("a")).expect("written"), 0);
+        assert_eq!(pins.standing("one", &identity, &a), PinStanding::New);
+        assert_eq!(pins.standing("one", &identity, &b), PinStanding::Pinned);
+        std::fs::write(top.path().join("mcp/pins.json"), "{\"one\": 1}").expect("a file");
+        assert_eq!(Pins::at(top.path()).standing("one", &identity, &b), PinStanding::New);
+        assert_eq!(pins.forget("one", None).expect("written"), 0);
+    }
+}

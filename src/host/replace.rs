@@ -1,0 +1,69 @@
+//! Replacing a file of ours as a whole.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// Makes a directory that only its user may enter, and those above it.
+///
+/// # Errors
+/// It can't be made.
+pub fn make_private(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Replaces a file that only its user may read, and makes its directory. After a crash it holds its old content or its new
+/// one, whole.
+///
+/// # Errors
+/// The directory or the file can't be made or written; the old file is untouched.
+pub fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let directory = path.parent().ok_or_else(|| io::Error::other("it has no directory"))?;
+    make_private(directory)?;
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let draft = path.with_added_extension(format!("{}-{number}", std::process::id()));
+    let written = (|| {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&draft, path)?;
+        File::open(directory)?.sync_all()
+    })();
+    if written.is_err() {
+        let _ = std::fs::remove_file(&draft);
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_and_belongs_to_its_user() {
+        let top = tempfile::tempdir().expect("a directory");
+        let path = top.path().join("state/file.json");
+        replace_private(&path, b"old").expect("written");
+        replace_private(&path, b"new").expect("written");
+        assert_eq!(std::fs::read(&path).expect("the file"), b"new");
+        let mode = |path: &Path| path.metadata().expect("there").permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(path.parent().expect("a directory"))), (0o600, 0o700));
+        let all = std::fs::read_dir(path.parent().expect("a directory")).expect("a list").count();
+        assert_eq!(all, 1, "no draft is left");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_replaced_stays() {
+        let top = tempfile::tempdir().expect("a directory");
+        let path = top.path().join("taken");
+        std::fs::create_dir(&path).expect("a directory");
+        replace_private(&path, b"new").expect_err("a directory is in its place");
+        assert_eq!(std::fs::read_dir(top.path()).expect("a list").count(), 1);
+    }
+}

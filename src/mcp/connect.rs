@@ -1,0 +1,278 @@
+//! One connection to a server: its program, its pipes, the first words of the protocol.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
+use rmcp::ClientHandler;
+use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, NotificationContext, Peer, RoleClient, RunningServiceCancellationToken,
+    serve_client_with_lifecycle,
+};
+use rmcp::transport::async_rw::AsyncRwTransport;
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::serve::Tools;
+use super::{End, Era, LOG_BYTES_MAX, Server, Shared, convert};
+use crate::proto::served::Manifest;
+
+/// Longest message of a server.
+const MESSAGE_BYTES_MAX: usize = 4 << 20;
+/// Time for a server to answer the question for its versions, which older servers don't know.
+const DISCOVER: Duration = Duration::from_secs(5);
+/// Time for a program to end by itself after its input has ended.
+const GRACE: Duration = Duration::from_millis(500);
+/// Interval at which a program's end is looked for.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What a server does of its own accord.
+pub(super) enum Notice {
+    /// It ended, for this reason.
+    Ended(String),
+    /// One of its lists has changed.
+    Lists,
+}
+
+/// A running server.
+pub(super) struct Connection {
+    peer: Peer<RoleClient>,
+    cancel: Option<RunningServiceCancellationToken>,
+    service: JoinHandle<()>,
+    /// The service has ended, and must not be waited for again.
+    is_over: bool,
+    lists: mpsc::UnboundedReceiver<()>,
+    process: Process,
+}
+
+impl Connection {
+    pub(super) fn peer(&self) -> Peer<RoleClient> {
+        self.peer.clone()
+    }
+
+    /// Waits until the server does something of its own accord. It may be dropped and called again at any time.
+    pub(super) async fn next(&mut self) -> Notice {
+        if !self.is_over {
+            tokio::select! {
+                _ = &mut self.service => self.is_over = true,
+                Some(()) = self.lists.recv() => return Notice::Lists,
+            }
+        }
+        Notice::Ended(self.process.ended().await)
+    }
+
+    /// Why the server can't be called any more, if it can't.
+    pub(super) async fn why_over(&self) -> Option<String> {
+        if self.is_over || self.peer.is_transport_closed() { Some(self.process.ended().await) } else { None }
+    }
+
+    /// Forgets changes of lists that were announced so far.
+    pub(super) fn forget_changes(&mut self) {
+        while self.lists.try_recv().is_ok() {}
+    }
+
+    /// Ends the connection: the server's input ends, and its processes soon after.
+    pub(super) async fn close(mut self) {
+        if let Some(cancel) = self.cancel.take() {
+            cancel.cancel();
+        }
+        if !self.is_over {
+            let _ = tokio::time::timeout(GRACE, &mut self.service).await;
+        }
+        let _ = self.process.status_within(GRACE).await;
+    }
+}
+
+/// Starts a server, and fetches what it offers.
+///
+/// # Errors
+/// Why not, in words, with the end of its standard error.
+pub(super) async fn connect(
+    server: &Server,
+    tools: &Tools,
+    shared: &Arc<Shared>,
+) -> Result<(Connection, Manifest), String> {
+    let eras = match (server.era, tools.cache.era(server)) {
+        (Era::Auto, Some(Era::Initialize)) => vec![Era::Initialize, Era::Discover],
+        (Era::Auto, _) => vec![Era::Discover, Era::Initialize],
+        (era, _) => vec![era],
+    };
+    let is_only = eras.len() == 1;
+    let mut last = String::new();
+    for era in eras {
+        let limit = if era == Era::Discover && !is_only { DISCOVER } else { server.limits.start };
+        let attempt = tokio::time::timeout(limit, attempt(server, tools, shared, era)).await;
+        match attempt {
+            Ok(Ok((connection, manifest))) => {
+                tools.cache.keep_era(server, era);
+                return Ok((connection, manifest));
+            }
+            // The program itself is the reason: it would be the same again.
+            Ok(Err(Failure::NoProgram(why))) => return Err(why),
+            Ok(Err(Failure::Protocol(why))) => last = why,
+            Err(_) => last = format!("it didn't answer within {} s", limit.as_secs()),
+        }
+    }
+    let log = shared.lock().get(&server.name).map(|entry| entry.log.clone()).unwrap_or_default();
+    let log = String::from_utf8_lossy(&log);
+    let newest = log.lines().rev().find(|line| !line.trim().is_empty()).map(|line| format!(" ({})", line.trim()));
+    Err(format!("{last}{}", newest.unwrap_or_default()))
+}
+
+enum Failure {
+    NoProgram(String),
+    Protocol(String),
+}
+
+async fn attempt(
+    server: &Server,
+    tools: &Tools,
+    shared: &Arc<Shared>,
+    era: Era,
+) -> Result<(Connection, Manifest), Failure> {
+    let (process, output, input) = Process::start(server, tools, shared).map_err(Failure::NoProgram)?;
+    let (changed, lists) = mpsc::unbounded_channel();
+    let transport = AsyncRwTransport::<RoleClient, _, _>::new(output, input).with_max_line_length(MESSAGE_BYTES_MAX);
+    let mode = match era {
+        Era::Discover => ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] },
+        Era::Auto | Era::Initialize => ClientLifecycleMode::Initialize,
+    };
+    let running = match serve_client_with_lifecycle(Handler { changed, era }, transport, mode).await {
+        Ok(running) => running,
+        Err(error) => return Err(Failure::Protocol(begin_failure(error, process).await)),
+    };
+    let peer = running.peer().clone();
+    let cancel = Some(running.cancellation_token());
+    let service = tokio::spawn(async move {
+        let _ = running.waiting().await;
+    });
+    let connection = Connection { peer: peer.clone(), cancel, service, is_over: false, lists, process };
+    let manifest = convert::manifest(&peer).await.map_err(Failure::Protocol)?;
+    Ok((connection, manifest))
+}
+
+/// Why the first words failed. If the program has ended, that is the reason.
+async fn begin_failure(error: ClientInitializeError, process: Process) -> String {
+    match error {
+        ClientInitializeError::ConnectionClosed(_) => process.ended().await,
+        ClientInitializeError::JsonRpcError(error) => {
+            format!("it answered with error {}: {}", error.code.0, error.message)
+        }
+        other => other.to_string(),
+    }
+}
+
+/// What the server may ask and tell of its own accord: that lists have changed. It gets no roots, and no model.
+struct Handler {
+    changed: mpsc::UnboundedSender<()>,
+    era: Era,
+}
+
+impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientConfig {
+        let own = Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+        let version = match self.era {
+            Era::Discover => ProtocolVersion::V_2026_07_28,
+            Era::Auto | Era::Initialize => ProtocolVersion::V_2025_11_25,
+        };
+        ClientConfig::new(ClientCapabilities::default(), own).with_protocol_version(version)
+    }
+
+    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        let _ = self.changed.send(());
+    }
+
+    async fn on_resource_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        let _ = self.changed.send(());
+    }
+
+    async fn on_prompt_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        let _ = self.changed.send(());
+    }
+}
+
+/// The program of a server. Its processes end with this.
+struct Process {
+    child: Child,
+    end: End,
+}
+
+impl Process {
+    fn start(
+        server: &Server,
+        tools: &Tools,
+        shared: &Arc<Shared>,
+    ) -> Result<(Self, pipe::Receiver, pipe::Sender), String> {
+        let mut command = (tools.launch)(server)?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let program = server.argv.first().map(String::as_str).unwrap_or_default();
+        let child = command.spawn().map_err(|error| format!("{program} can't be started: {error}"))?;
+        let mut process = Self { child, end: Arc::clone(&tools.end) };
+        let pipes = process.pipes().map_err(|error| format!("{program} has no pipes: {error}"))?;
+        let (output, input, errors) = pipes;
+        let (shared, name) = (Arc::clone(shared), server.name.clone());
+        tokio::spawn(async move { keep_log(errors, &shared, &name).await });
+        Ok((process, output, input))
+    }
+
+    fn pipes(&mut self) -> io::Result<(pipe::Receiver, pipe::Sender, pipe::Receiver)> {
+        let missing = || io::Error::other("a pipe is missing");
+        let output: OwnedFd = self.child.stdout.take().ok_or_else(missing)?.into();
+        let input: OwnedFd = self.child.stdin.take().ok_or_else(missing)?.into();
+        let errors: OwnedFd = self.child.stderr.take().ok_or_else(missing)?.into();
+        let receiver = pipe::Receiver::from_owned_fd;
+        Ok((receiver(output)?, pipe::Sender::from_owned_fd(input)?, receiver(errors)?))
+    }
+
+    /// Waits a moment for the program's end, and says how it ended.
+    async fn ended(&self) -> String {
+        match self.status_within(GRACE).await {
+            Some(WaitStatus::Exited(_, status)) => format!("it ended with exit status {status}"),
+            Some(WaitStatus::Signaled(_, signal, _)) => format!("it was ended by {signal}"),
+            _ => "it closed its output".into(),
+        }
+    }
+
+    /// Its status as soon as it has ended. The program isn't reaped: its number must stay its own until `drop`.
+    async fn status_within(&self, limit: Duration) -> Option<WaitStatus> {
+        let id = Pid::from_raw(self.child.id().cast_signed());
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
+        for _ in 0..=limit.as_millis() / LOOK.as_millis() {
+            match waitid(Id::Pid(id), flags) {
+                Ok(WaitStatus::StillAlive) => tokio::time::sleep(LOOK).await,
+                status => return status.ok(),
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Its children too, and also if it has ended itself.
+        let _ = (self.end)(self.child.id(), Duration::ZERO);
+        let _ = self.child.wait();
+    }
+}
+
+/// Keeps the newest of a server's standard error.
+async fn keep_log(mut errors: pipe::Receiver, shared: &Shared, name: &str) {
+    let mut bytes = [0; 4096];
+    while let Ok(read) = errors.read(&mut bytes).await {
+        if read == 0 {
+            break;
+        }
+        if let Some(entry) = shared.lock().get_mut(name) {
+            entry.log.extend_from_slice(&bytes[..read]);
+            let over = entry.log.len().saturating_sub(LOG_BYTES_MAX);
+            entry.log.drain(..over);
+        }
+    }
+}

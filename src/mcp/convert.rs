@@ -1,0 +1,224 @@
+//! Messages of the protocol as our own nouns, with the limits on what a server may send.
+
+use rmcp::model::{ContentBlock, PaginatedRequestParams, Prompt, Resource, ResourceContents, ServerResult, Tool};
+use rmcp::service::{Peer, RoleClient, ServiceError};
+use serde_json::Value;
+
+use super::{McpError, Part, Reply};
+use crate::base::base64;
+use crate::proto::served::{Definition, Link, Manifest, PromptSpec};
+
+/// Pages of a list.
+const PAGES_MAX: usize = 100;
+/// Tools, resources, and prompts of a server, each.
+const ITEMS_MAX: usize = 1000;
+/// Bytes of a tool's definition.
+const DEFINITION_BYTES_MAX: usize = 64 << 10;
+/// Bytes of all definitions of a server.
+const MANIFEST_BYTES_MAX: usize = 8 << 20;
+/// Parts of a result that aren't text.
+const BINARIES_MAX: usize = 20;
+/// Bytes of text in a result.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+
+/// Fetches all lists of a server.
+///
+/// # Errors
+/// Its list of tools can't be fetched, in words.
+pub(super) async fn manifest(peer: &Peer<RoleClient>) -> Result<Manifest, String> {
+    let info = peer.peer_info().ok_or("it said nothing about itself")?;
+    let title = info.server_info.as_ref().map(|own| format!("{} {}", own.name, own.version)).unwrap_or_default();
+    let mut manifest = Manifest {
+        version: info.protocol_version.to_string(),
+        title,
+        instructions: info.instructions.clone().unwrap_or_default(),
+        ..Manifest::default()
+    };
+    if info.capabilities.tools.is_some() {
+        let tools = pages(async |page| peer.list_tools(page).await.map(|list| (list.tools, list.next_cursor))).await;
+        add_tools(&mut manifest, tools.map_err(|error| format!("its tools can't be listed: {error}"))?);
+    }
+    if info.capabilities.resources.is_some() {
+        let list = pages(async |page| peer.list_resources(page).await.map(|list| (list.resources, list.next_cursor)));
+        match list.await {
+            Ok(resources) => manifest.resources = resources.into_iter().take(ITEMS_MAX).map(link).collect(),
+            Err(error) => manifest.left_out.push(format!("its resources can't be listed: {error}")),
+        }
+    }
+    if info.capabilities.prompts.is_some() {
+        let list = pages(async |page| peer.list_prompts(page).await.map(|list| (list.prompts, list.next_cursor)));
+        match list.await {
+            Ok(prompts) => manifest.prompts = prompts.into_iter().take(ITEMS_MAX).map(prompt).collect(),
+            Err(error) => manifest.left_out.push(format!("its prompts can't be listed: {error}")),
+        }
+    }
+    Ok(manifest)
+}
+
+/// All pages of a list.
+async fn pages<T>(
+    mut fetch: impl AsyncFnMut(Option<PaginatedRequestParams>) -> Result<(Vec<T>, Option<String>), ServiceError>,
+) -> Result<Vec<T>, ServiceError> {
+    let mut all = Vec::new();
+    let mut page = None;
+    for _ in 0..PAGES_MAX {
+        let (items, cursor) = fetch(page).await?;
+        all.extend(items);
+        if cursor.is_none() || all.len() > ITEMS_MAX {
+            break;
+        }
+        page = Some(PaginatedRequestParams::default().with_cursor(cursor));
+    }
+    Ok(all)
+}
+
+fn add_tools(manifest: &mut Manifest, tools: Vec<Tool>) {
+    let count = tools.len();
+    let mut bytes = 0;
+    for tool in tools.into_iter().take(ITEMS_MAX) {
+        let size = serde_json::to_vec(&tool).map_or(usize::MAX, |text| text.len());
+        let is_known = manifest.tools.iter().any(|known| known.name == tool.name);
+        if size > DEFINITION_BYTES_MAX || bytes + size > MANIFEST_BYTES_MAX {
+            manifest.left_out.push(format!("the tool {}: its definition is too long", tool.name));
+        } else if is_known {
+            manifest.left_out.push(format!("a second tool called {}", tool.name));
+        } else {
+            bytes += size;
+            manifest.tools.push(definition(tool));
+        }
+    }
+    if count > ITEMS_MAX {
+        manifest.left_out.push(format!("tools after the first {ITEMS_MAX}"));
+    }
+}
+
+fn definition(tool: Tool) -> Definition {
+    Definition {
+        name: tool.name.into_owned(),
+        title: tool.title.unwrap_or_default(),
+        description: tool.description.map(std::borrow::Cow::into_owned).unwrap_or_default(),
+        input: Value::Object((*tool.input_schema).clone()),
+        output: tool.output_schema.map_or(Value::Null, |schema| Value::Object((*schema).clone())),
+        annotations: tool.annotations.and_then(|hints| serde_json::to_value(hints).ok()).unwrap_or_default(),
+    }
+}
+
+fn link(resource: Resource) -> Link {
+    Link {
+        uri: resource.uri,
+        name: resource.name,
+        description: resource.description.unwrap_or_default(),
+        media_type: resource.mime_type.unwrap_or_default(),
+    }
+}
+
+fn prompt(prompt: Prompt) -> PromptSpec {
+    let arguments = prompt.arguments.unwrap_or_default();
+    PromptSpec {
+        name: prompt.name,
+        description: prompt.description.unwrap_or_default(),
+        arguments: arguments.into_iter().map(|it| (it.name, it.required.unwrap_or(false))).collect(),
+    }
+}
+
+/// A result as a reply.
+///
+/// # Errors
+/// The server answered something else, or a part that can't be read.
+pub(super) fn reply(result: ServerResult) -> Result<Reply, McpError> {
+    let mut reply = Reply::default();
+    match result {
+        ServerResult::CallToolResult(result) => {
+            reply.is_error = result.is_error.unwrap_or(false);
+            reply.structured = result.structured_content.unwrap_or_default();
+            reply.parts = parts(result.content)?;
+        }
+        ServerResult::ReadResourceResult(result) => {
+            reply.parts = result.contents.into_iter().map(contents).collect::<Result<_, _>>()?;
+        }
+        ServerResult::GetPromptResult(result) => {
+            reply.parts = parts(result.messages.into_iter().map(|message| message.content).collect())?;
+        }
+        ServerResult::EmptyResult(_) => {}
+        ServerResult::InputRequiredResult(_) => {
+            return Err(McpError::Protocol("it asks for input, which this client doesn't offer".into()));
+        }
+        _ => return Err(McpError::Protocol("the answer is of another kind than the request".into())),
+    }
+    limit(&mut reply.parts);
+    Ok(reply)
+}
+
+fn parts(blocks: Vec<ContentBlock>) -> Result<Vec<Part>, McpError> {
+    let part = |block| match block {
+        ContentBlock::Text(text) => Ok(Part::Text(text.text)),
+        ContentBlock::Image(image) => binary(image.mime_type, &image.data),
+        ContentBlock::Audio(audio) => binary(audio.mime_type, &audio.data),
+        ContentBlock::Resource(embedded) => contents(embedded.resource),
+        ContentBlock::ResourceLink(resource) => Ok(Part::Link(link(resource))),
+        _ => Err(McpError::Protocol("a part of the result is of an unknown kind".into())),
+    };
+    blocks.into_iter().map(part).collect()
+}
+
+fn contents(contents: ResourceContents) -> Result<Part, McpError> {
+    match contents {
+        ResourceContents::TextResourceContents { text, .. } => Ok(Part::Text(text)),
+        ResourceContents::BlobResourceContents { blob, mime_type, .. } => binary(mime_type.unwrap_or_default(), &blob),
+        _ => Err(McpError::Protocol("a resource is of an unknown kind".into())),
+    }
+}
+
+fn binary(media_type: String, data: &str) -> Result<Part, McpError> {
+    let bytes = base64::decode(data).ok_or_else(|| McpError::Protocol("a part of the result is no Base64".into()))?;
+    Ok(Part::Binary { media_type, bytes })
+}
+
+/// Shortens what is too much, and says so in its place.
+fn limit(parts: &mut Vec<Part>) {
+    let (mut text_left, mut binaries) = (TEXT_BYTES_MAX, 0);
+    for part in parts.iter_mut() {
+        match part {
+            Part::Text(text) if text.len() > text_left => {
+                let cut = text.len() - text.floor_char_boundary(text_left);
+                text.truncate(text.floor_char_boundary(text_left));
+                text.push_str(&format!("\n[{cut} bytes of the result were left out]"));
+                text_left = 0;
+            }
+            Part::Text(text) => text_left -= text.len(),
+            Part::Binary { .. } => binaries += 1,
+            Part::Link(_) => {}
+        }
+    }
+    if binaries > BINARIES_MAX {
+        let mut seen = 0;
+        parts.retain(|part| {
+            seen += usize::from(matches!(part, Part::Binary { .. }));
+            !matches!(part, Part::Binary { .. }) || seen <= BINARIES_MAX
+        });
+        parts.push(Part::Text(format!("[{} more files were left out]", binaries - BINARIES_MAX)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_result_is_cut_and_says_so() {
+        let mut parts = vec![Part::Text("é".repeat(TEXT_BYTES_MAX)), Part::Text("more".into())];
+        limit(&mut parts);
+        let [Part::Text(first), Part::Text(second)] = &parts[..] else { panic!("{parts:?}") };
+        assert!(first.len() < TEXT_BYTES_MAX + 100 && first.ends_with("bytes of the result were left out]"));
+        assert_eq!(second, "\n[4 bytes of the result were left out]");
+    }
+
+    #[test]
+    fn twenty_files_are_kept_of_a_result_and_the_rest_is_counted() {
+        let file = Part::Binary { media_type: String::new(), bytes: Vec::new() };
+        let mut parts = vec![file; BINARIES_MAX + 2];
+        limit(&mut parts);
+        assert_eq!(parts.len(), BINARIES_MAX + 1);
+        assert_eq!(parts[BINARIES_MAX], Part::Text("[2 more files were left out]".into()));
+    }
+}

@@ -1,0 +1,415 @@
+//! Servers of the Model Context Protocol: starts them, fetches what they offer, calls their tools.
+//!
+//! The protocol itself is rmcp's. This room gives it pipes to jailed programs, one thread that is made when a server is
+//! first needed, limits, and a synchronous face: nothing here waits but [`Mcp::call`], [`Mcp::read`], [`Mcp::prompt`],
+//! [`Mcp::wait`], and the end. It must not know policy, what a person has allowed, or who shows what.
+
+mod cache;
+mod connect;
+mod convert;
+mod serve;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::proto::served::{Link, Manifest};
+use cache::Cache;
+use serve::{Job, Request};
+
+/// Longest time that [`Mcp`] waits for its servers when it ends.
+const END: Duration = Duration::from_secs(2);
+/// Interval at which a waiting caller looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(20);
+/// Bytes of a server's standard error that are kept.
+const LOG_BYTES_MAX: usize = 64 << 10;
+
+/// A server, as the user's configuration has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    /// Its name: `[a-z][a-z0-9-]{0,19}`.
+    pub name: String,
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// The version of the protocol to speak.
+    pub era: Era,
+    /// Time limits.
+    pub limits: ServerLimits,
+}
+
+/// The version of the protocol to speak with a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Era {
+    /// Found out, and remembered for seven days.
+    #[default]
+    Auto,
+    /// `2025-11-25` or older, which begin with a handshake.
+    Initialize,
+    /// `2026-07-28`, without a handshake.
+    Discover,
+}
+
+/// Time limits of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerLimits {
+    /// From its start to its list of tools.
+    pub start: Duration,
+    /// Between a call and its answer or the next sign of progress.
+    pub call: Duration,
+    /// Of a call in all.
+    pub call_max: Duration,
+    /// Without a call until it is ended.
+    pub idle: Duration,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            start: Duration::from_secs(30),
+            call: Duration::from_secs(60),
+            call_max: Duration::from_secs(600),
+            idle: Duration::from_secs(600),
+        }
+    }
+}
+
+/// Makes the command that starts a server, in the sandbox of its grant.
+pub type Launch = Arc<dyn Fn(&Server) -> Result<Command, String> + Send + Sync>;
+/// Ends the processes of a program that was started by [`Launch`], after the time given at the latest.
+pub type End = Arc<dyn Fn(u32, Duration) -> bool + Send + Sync>;
+
+/// What a client of servers needs.
+pub struct Options {
+    /// The servers that are configured.
+    pub servers: Vec<Server>,
+    /// Starts their programs.
+    pub launch: Launch,
+    /// Ends their programs.
+    pub end: End,
+    /// The directory for manifests and standard errors; nothing is kept without one.
+    pub state: Option<PathBuf>,
+}
+
+/// How far a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Not running. Whether its manifest is known from an earlier run.
+    Asleep {
+        /// Its manifest is known.
+        is_known: bool,
+    },
+    /// Being started, since when.
+    Starting(Instant),
+    /// Running; how long its start took.
+    Ready {
+        /// From its start to its list of tools.
+        took: Duration,
+    },
+    /// It could not be started, or ended by itself.
+    Failed {
+        /// Why, in words.
+        why: String,
+        /// It isn't started again by itself before then.
+        again_at: Option<Instant>,
+    },
+}
+
+/// Why something of a server can't be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum McpError {
+    /// There is no server of this name.
+    #[error("there is no server called {0}")]
+    NoServer(String),
+    /// It can't be started or doesn't speak the protocol.
+    #[error("the server {server} can't be used: {why}")]
+    Start {
+        /// The server.
+        server: String,
+        /// Why, in words, with the end of its standard error.
+        why: String,
+    },
+    /// It didn't answer in time.
+    #[error("the server didn't answer within {} s", .0.as_secs())]
+    Timeout(Duration),
+    /// It answered with an error.
+    #[error("the server answered with error {0}: {1}")]
+    Refused(i32, String),
+    /// It answered something that the protocol doesn't have here.
+    #[error("the server answered against the protocol: {0}")]
+    Protocol(String),
+    /// The caller's `stop` said so.
+    #[error("stopped")]
+    Stopped,
+    /// It went away after the call was sent: whether the call was carried out isn't known.
+    #[error("the server went away during the call; whether it carried the call out is unknown")]
+    Lost,
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Order {
+    /// The server.
+    pub server: String,
+    /// The tool's name at the server.
+    pub tool: String,
+    /// The arguments.
+    pub arguments: Map<String, Value>,
+}
+
+/// The answer to a call.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reply {
+    /// Its parts, in the server's order.
+    pub parts: Vec<Part>,
+    /// The structured result; null if there is none.
+    pub structured: Value,
+    /// The tool says that it failed.
+    pub is_error: bool,
+}
+
+/// A part of an answer. All of it is the server's own text or bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// Text.
+    Text(String),
+    /// An image, a sound, or another file.
+    Binary {
+        /// Its media type.
+        media_type: String,
+        /// Its bytes.
+        bytes: Vec<u8>,
+    },
+    /// A link to a resource that wasn't sent along.
+    Link(Link),
+}
+
+/// The state that callers and the thread share.
+#[derive(Default)]
+struct Shared {
+    servers: Mutex<BTreeMap<String, Entry>>,
+    changed: Condvar,
+}
+
+struct Entry {
+    server: Server,
+    standing: Standing,
+    manifest: Option<Arc<Manifest>>,
+    log: Vec<u8>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is known of a server, and wakes whoever waits for that.
+    fn update(&self, server: &str, change: impl FnOnce(&mut Entry)) {
+        if let Some(entry) = self.lock().get_mut(server) {
+            change(entry);
+        }
+        self.changed.notify_all();
+    }
+}
+
+/// The client. The thread and the servers end with it, within two seconds.
+pub struct Mcp {
+    shared: Arc<Shared>,
+    options: Arc<serve::Tools>,
+    thread: Mutex<Option<Thread>>,
+}
+
+struct Thread {
+    requests: mpsc::UnboundedSender<Request>,
+    handle: std::thread::JoinHandle<()>,
+}
+
+impl Mcp {
+    /// Makes a client. Nothing is started, and no file but the manifests of earlier runs is read.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        let cache = Cache::new(options.state);
+        let entry = |server: Server| {
+            let manifest = cache.manifest(&server).map(Arc::new);
+            let standing = Standing::Asleep { is_known: manifest.is_some() };
+            (server.name.clone(), Entry { server, standing, manifest, log: Vec::new() })
+        };
+        let servers = options.servers.into_iter().map(entry).collect();
+        let shared = Shared { servers: Mutex::new(servers), changed: Condvar::new() };
+        let tools = serve::Tools { launch: options.launch, end: options.end, cache };
+        Self { shared: Arc::new(shared), options: Arc::new(tools), thread: Mutex::new(None) }
+    }
+
+    /// The names of the servers, with how far each is.
+    #[must_use]
+    pub fn standings(&self) -> Vec<(String, Standing)> {
+        self.shared.lock().iter().map(|(name, entry)| (name.clone(), entry.standing.clone())).collect()
+    }
+
+    /// A server's configuration.
+    #[must_use]
+    pub fn server(&self, name: &str) -> Option<Server> {
+        self.shared.lock().get(name).map(|entry| entry.server.clone())
+    }
+
+    /// What a server offers, as it says now or said at an earlier run.
+    #[must_use]
+    pub fn manifest(&self, name: &str) -> Option<Arc<Manifest>> {
+        self.shared.lock().get(name)?.manifest.clone()
+    }
+
+    /// The newest of a server's standard error.
+    #[must_use]
+    pub fn log(&self, name: &str) -> String {
+        let servers = self.shared.lock();
+        servers.get(name).map(|entry| String::from_utf8_lossy(&entry.log).into_owned()).unwrap_or_default()
+    }
+
+    /// Adds a server for as long as this client lives, or replaces one of its name that isn't running.
+    pub fn add(&self, server: Server) {
+        let entry = Entry { standing: Standing::Asleep { is_known: false }, manifest: None, log: Vec::new(), server };
+        self.shared.lock().insert(entry.server.name.clone(), entry);
+    }
+
+    /// Starts a server in the background, unless it is running.
+    pub fn wake(&self, name: &str) {
+        if !matches!(self.standing(name), Some(Standing::Ready { .. } | Standing::Starting(_)) | None) {
+            self.shared.update(name, |entry| entry.standing = Standing::Starting(Instant::now()));
+            self.send(Request { server: name.to_owned(), job: Job::Wake });
+        }
+    }
+
+    /// Ends a server. It is started again when it is needed.
+    pub fn close(&self, name: &str) {
+        if self.thread.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+            let (done, is_done) = std::sync::mpsc::channel();
+            self.send(Request { server: name.to_owned(), job: Job::Close(done) });
+            let _ = is_done.recv_timeout(END);
+        }
+    }
+
+    /// Waits until no server of `names` is being started, at most until `deadline`. Returns those that still are.
+    #[must_use]
+    pub fn wait(&self, names: &[String], deadline: Instant, stop: &(dyn Fn() -> bool + Sync)) -> Vec<String> {
+        let is_starting = |servers: &BTreeMap<String, Entry>, name: &&String| {
+            servers.get(*name).is_some_and(|entry| matches!(entry.standing, Standing::Starting(_)))
+        };
+        let mut servers = self.shared.lock();
+        loop {
+            let late: Vec<String> = names.iter().filter(|name| is_starting(&servers, name)).cloned().collect();
+            let left = deadline.saturating_duration_since(Instant::now());
+            if late.is_empty() || left.is_zero() || stop() {
+                return late;
+            }
+            let waited = self.shared.changed.wait_timeout(servers, left.min(LOOK));
+            servers = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Starts a server if it isn't running, and waits for what it offers.
+    ///
+    /// # Errors
+    /// See [`McpError`].
+    pub fn connect(&self, server: &str, stop: &(dyn Fn() -> bool + Sync)) -> Result<(), McpError> {
+        self.ask(server, stop, |answer, cancel| Job::Connect { answer, cancel }).map(drop)
+    }
+
+    /// Calls a tool, and starts its server if it isn't running.
+    ///
+    /// # Errors
+    /// See [`McpError`]; `stop` cancels the call at the server.
+    pub fn call(&self, order: &Order, stop: &(dyn Fn() -> bool + Sync)) -> Result<Reply, McpError> {
+        self.ask(&order.server, stop, |answer, cancel| Job::Call { order: order.clone(), answer, cancel })
+    }
+
+    /// Reads a resource, and starts its server if it isn't running.
+    ///
+    /// # Errors
+    /// See [`McpError`].
+    pub fn read(&self, server: &str, uri: &str, stop: &(dyn Fn() -> bool + Sync)) -> Result<Reply, McpError> {
+        self.ask(server, stop, |answer, cancel| Job::Read { uri: uri.to_owned(), answer, cancel })
+    }
+
+    /// Fetches a prompt's text.
+    ///
+    /// # Errors
+    /// See [`McpError`].
+    pub fn prompt(
+        &self,
+        server: &str,
+        prompt: &str,
+        arguments: &Map<String, Value>,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Reply, McpError> {
+        let (name, arguments) = (prompt.to_owned(), arguments.clone());
+        self.ask(server, stop, |answer, cancel| Job::Prompt { name, arguments, answer, cancel })
+    }
+
+    fn ask(
+        &self,
+        server: &str,
+        stop: &(dyn Fn() -> bool + Sync),
+        job: impl FnOnce(serve::Answer, oneshot::Receiver<()>) -> Job,
+    ) -> Result<Reply, McpError> {
+        if self.standing(server).is_none() {
+            return Err(McpError::NoServer(server.to_owned()));
+        }
+        let (answer, answered) = std::sync::mpsc::channel();
+        let (cancel, is_cancelled) = oneshot::channel();
+        self.send(Request { server: server.to_owned(), job: job(answer, is_cancelled) });
+        loop {
+            match answered.recv_timeout(LOOK) {
+                Ok(result) => return result,
+                Err(RecvTimeoutError::Disconnected) => return Err(McpError::Lost),
+                Err(RecvTimeoutError::Timeout) if stop() => break,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+        // The server hears of it; its answer is no longer waited for.
+        let _ = cancel.send(());
+        Err(McpError::Stopped)
+    }
+
+    fn standing(&self, name: &str) -> Option<Standing> {
+        self.shared.lock().get(name).map(|entry| entry.standing.clone())
+    }
+
+    /// Hands a request to the thread, which is made for the first one.
+    fn send(&self, request: Request) {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = request.server.clone();
+        if thread.as_ref().is_none_or(|thread| thread.handle.is_finished()) {
+            match serve::start(Arc::clone(&self.shared), Arc::clone(&self.options)) {
+                Ok((requests, handle)) => *thread = Some(Thread { requests, handle }),
+                Err(error) => {
+                    let failed = Standing::Failed { why: format!("no thread for it: {error}"), again_at: None };
+                    self.shared.update(&server, |entry| entry.standing = failed);
+                    return;
+                }
+            }
+        }
+        if let Some(thread) = thread.as_ref() {
+            let _ = thread.requests.send(request);
+        }
+    }
+}
+
+impl Drop for Mcp {
+    fn drop(&mut self) {
+        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Thread { requests, handle }) = thread {
+            drop(requests);
+            // The thread bounds its own end.
+            let _ = handle.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

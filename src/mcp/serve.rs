@@ -1,0 +1,311 @@
+//! The thread of the servers: one task for each keeps its connection, starts it when it is needed, and ends it.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use rmcp::model::{
+    CallToolRequestParams, CancelledNotificationParam, ClientRequest, GetPromptRequestParams,
+    ReadResourceRequestParams, Request as ProtocolRequest, ServerResult,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
+use serde_json::{Map, Value};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinSet, LocalSet};
+
+use super::cache::Cache;
+use super::connect::{Connection, Notice, connect};
+use super::{END, End, Launch, McpError, Order, Reply, Server, ServerLimits, Shared, Standing, convert};
+
+/// Failures within [`FAILURE_TIME`] after which a server stays off until a person restarts it.
+const FAILURES_MAX: usize = 3;
+const FAILURE_TIME: Duration = Duration::from_secs(600);
+/// Waits before a server is started again by itself, by the number of failures.
+const BACK_OFF: [Duration; 3] = [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(5)];
+/// Time in which changes of a list are put together before it is fetched again.
+const LIST_QUIET: Duration = Duration::from_millis(250);
+
+/// What the thread works with.
+pub(super) struct Tools {
+    pub(super) launch: Launch,
+    pub(super) end: End,
+    pub(super) cache: Cache,
+}
+
+pub(super) type Answer = std::sync::mpsc::Sender<Result<Reply, McpError>>;
+
+/// Something to be done with a server.
+pub(super) struct Request {
+    pub(super) server: String,
+    pub(super) job: Job,
+}
+
+pub(super) enum Job {
+    Wake,
+    Close(std::sync::mpsc::Sender<()>),
+    Connect { answer: Answer, cancel: oneshot::Receiver<()> },
+    Call { order: Order, answer: Answer, cancel: oneshot::Receiver<()> },
+    Read { uri: String, answer: Answer, cancel: oneshot::Receiver<()> },
+    Prompt { name: String, arguments: Map<String, Value>, answer: Answer, cancel: oneshot::Receiver<()> },
+}
+
+/// Starts the thread.
+///
+/// # Errors
+/// The machine has no thread or no event queue left.
+pub(super) fn start(
+    shared: Arc<Shared>,
+    tools: Arc<Tools>,
+) -> io::Result<(mpsc::UnboundedSender<Request>, std::thread::JoinHandle<()>)> {
+    let (sender, requests) = mpsc::unbounded_channel();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let run = move || {
+        LocalSet::new().block_on(&runtime, dispatch(requests, shared, tools));
+        runtime.shutdown_timeout(END);
+    };
+    let handle = std::thread::Builder::new().name("mcp".into()).spawn(run)?;
+    Ok((sender, handle))
+}
+
+/// Gives each request to its server's task, until nobody can send any more; then all servers are ended.
+async fn dispatch(mut requests: mpsc::UnboundedReceiver<Request>, shared: Arc<Shared>, tools: Arc<Tools>) {
+    let mut tasks = JoinSet::new();
+    let mut keepers: HashMap<String, mpsc::UnboundedSender<Job>> = HashMap::new();
+    while let Some(Request { server, job }) = requests.recv().await {
+        let keeper = keepers.entry(server.clone()).or_insert_with(|| {
+            let (sender, jobs) = mpsc::unbounded_channel();
+            let keeper = Keeper {
+                name: server,
+                shared: Arc::clone(&shared),
+                tools: Arc::clone(&tools),
+                connection: None,
+                failures: VecDeque::new(),
+                calls: Arc::default(),
+            };
+            tasks.spawn_local(keeper.run(jobs));
+            sender
+        });
+        let _ = keeper.send(job);
+    }
+    drop(keepers);
+    let all_ended = async { while tasks.join_next().await.is_some() {} };
+    // Whatever is left is dropped with its task, which kills the program.
+    let _ = tokio::time::timeout(END, all_ended).await;
+}
+
+/// The task of one server.
+struct Keeper {
+    name: String,
+    shared: Arc<Shared>,
+    tools: Arc<Tools>,
+    connection: Option<Connection>,
+    failures: VecDeque<Instant>,
+    /// Calls that are under way.
+    calls: Arc<AtomicUsize>,
+}
+
+enum Event {
+    Job(Job),
+    Gone,
+    Notice(Notice),
+    Idle,
+}
+
+impl Keeper {
+    async fn run(mut self, mut jobs: mpsc::UnboundedReceiver<Job>) {
+        loop {
+            match self.next(&mut jobs).await {
+                Event::Job(job) => self.perform(job).await,
+                Event::Gone => break,
+                Event::Notice(Notice::Ended(why)) => self.note_failure(why),
+                Event::Notice(Notice::Lists) => self.fetch_lists().await,
+                Event::Idle if self.calls.load(Ordering::Relaxed) == 0 => self.close().await,
+                Event::Idle => {}
+            }
+        }
+        self.close().await;
+    }
+
+    async fn next(&mut self, jobs: &mut mpsc::UnboundedReceiver<Job>) -> Event {
+        let idle = self.server().map_or(FAILURE_TIME, |server| server.limits.idle);
+        let Some(connection) = &mut self.connection else {
+            return jobs.recv().await.map_or(Event::Gone, Event::Job);
+        };
+        tokio::select! {
+            job = jobs.recv() => job.map_or(Event::Gone, Event::Job),
+            notice = connection.next() => Event::Notice(notice),
+            () = tokio::time::sleep(idle) => Event::Idle,
+        }
+    }
+
+    fn server(&self) -> Option<Server> {
+        self.shared.lock().get(&self.name).map(|entry| entry.server.clone())
+    }
+
+    async fn perform(&mut self, job: Job) {
+        match job {
+            Job::Wake => {
+                // A person or a question asks for it: earlier failures don't count.
+                self.failures.clear();
+                let _ = self.connected().await;
+            }
+            Job::Close(done) => {
+                self.failures.clear();
+                self.close().await;
+                let _ = done.send(());
+            }
+            Job::Connect { answer, mut cancel } => {
+                if cancel.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
+                    let _ = answer.send(self.connected().await.map(|_| Reply::default()));
+                }
+            }
+            Job::Call { order, answer, cancel } => {
+                let mut params = CallToolRequestParams::new(order.tool);
+                params.arguments = Some(order.arguments);
+                self.send(ClientRequest::CallToolRequest(ProtocolRequest::new(params)), answer, cancel).await;
+            }
+            Job::Read { uri, answer, cancel } => {
+                let params = ReadResourceRequestParams::new(uri);
+                self.send(ClientRequest::ReadResourceRequest(ProtocolRequest::new(params)), answer, cancel).await;
+            }
+            Job::Prompt { name, arguments, answer, cancel } => {
+                let params = GetPromptRequestParams::new(name).with_arguments(arguments);
+                self.send(ClientRequest::GetPromptRequest(ProtocolRequest::new(params)), answer, cancel).await;
+            }
+        }
+    }
+
+    /// Sends a request in a task of its own, so that the server's next one needn't wait for its answer.
+    async fn send(&mut self, request: ClientRequest, answer: Answer, mut cancel: oneshot::Receiver<()>) {
+        if cancel.try_recv() != Err(oneshot::error::TryRecvError::Empty) {
+            return;
+        }
+        let (peer, limits) = match self.connected().await {
+            Ok(found) => found,
+            Err(error) => {
+                let _ = answer.send(Err(error));
+                return;
+            }
+        };
+        let calls = Arc::clone(&self.calls);
+        calls.fetch_add(1, Ordering::Relaxed);
+        tokio::task::spawn_local(async move {
+            let result = answered(&peer, request, limits, cancel).await;
+            let _ = answer.send(result.and_then(convert::reply));
+            calls.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+
+    /// The connection, which is made if there is none.
+    async fn connected(&mut self) -> Result<(Peer<RoleClient>, ServerLimits), McpError> {
+        let server = self.server().ok_or_else(|| McpError::NoServer(self.name.clone()))?;
+        if let Some(connection) = &self.connection {
+            match connection.why_over().await {
+                None => return Ok((connection.peer(), server.limits)),
+                Some(why) => self.note_failure(why),
+            }
+        }
+        let failed = |why: String| McpError::Start { server: self.name.clone(), why };
+        if let Some(why) = self.waits() {
+            return Err(failed(why));
+        }
+        let began = Instant::now();
+        self.shared.update(&self.name, |entry| entry.standing = Standing::Starting(began));
+        match connect(&server, &self.tools, &self.shared).await {
+            Ok((connection, manifest)) => {
+                let peer = connection.peer();
+                self.connection = Some(connection);
+                self.tools.cache.keep(&server, &manifest);
+                let ready = Standing::Ready { took: began.elapsed() };
+                self.shared.update(&self.name, |entry| {
+                    entry.manifest = Some(Arc::new(manifest));
+                    entry.standing = ready;
+                });
+                Ok((peer, server.limits))
+            }
+            Err(why) => {
+                self.note_failure(why.clone());
+                Err(McpError::Start { server: self.name.clone(), why })
+            }
+        }
+    }
+
+    /// Why the server isn't started now by itself, if so.
+    fn waits(&self) -> Option<String> {
+        let recent = self.failures.iter().filter(|at| at.elapsed() < FAILURE_TIME).count();
+        if recent >= FAILURES_MAX {
+            return Some(format!("it failed {recent} times within {} min and stays off", FAILURE_TIME.as_secs() / 60));
+        }
+        let wait = self.again_at()?.saturating_duration_since(Instant::now());
+        (!wait.is_zero()).then(|| format!("it failed just now and is tried again in {} ms", wait.as_millis()))
+    }
+
+    fn again_at(&self) -> Option<Instant> {
+        let last = self.failures.back()?;
+        Some(*last + BACK_OFF[(self.failures.len() - 1).min(BACK_OFF.len() - 1)])
+    }
+
+    fn note_failure(&mut self, why: String) {
+        self.connection = None;
+        self.failures.push_back(Instant::now());
+        if self.failures.len() > FAILURES_MAX {
+            self.failures.pop_front();
+        }
+        let again_at = (self.failures.len() < FAILURES_MAX).then(|| self.again_at()).flatten();
+        self.shared.update(&self.name, |entry| entry.standing = Standing::Failed { why, again_at });
+    }
+
+    async fn fetch_lists(&mut self) {
+        tokio::time::sleep(LIST_QUIET).await;
+        let Some(connection) = &mut self.connection else { return };
+        connection.forget_changes();
+        // A list that can't be fetched now leaves the old one.
+        if let (Ok(manifest), Some(server)) = (convert::manifest(&connection.peer()).await, self.server()) {
+            self.tools.cache.keep(&server, &manifest);
+            self.shared.update(&self.name, |entry| entry.manifest = Some(Arc::new(manifest)));
+        }
+    }
+
+    async fn close(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            connection.close().await;
+        }
+        self.shared.update(&self.name, |entry| {
+            entry.standing = Standing::Asleep { is_known: entry.manifest.is_some() };
+        });
+    }
+}
+
+/// Sends a request and waits for its answer, for its time limit, or for the caller to cancel it.
+async fn answered(
+    peer: &Peer<RoleClient>,
+    request: ClientRequest,
+    limits: ServerLimits,
+    cancel: oneshot::Receiver<()>,
+) -> Result<ServerResult, McpError> {
+    let options = PeerRequestOptions::with_timeout(limits.call)
+        .reset_timeout_on_progress()
+        .with_max_total_timeout(limits.call_max);
+    let handle = peer.send_cancellable_request(request, options).await.map_err(failure)?;
+    let id = handle.id.clone();
+    tokio::select! {
+        result = handle.await_response() => result.map_err(failure),
+        _ = cancel => {
+            let params = CancelledNotificationParam::new(Some(id), Some("the person stopped it".into()));
+            let _ = peer.notify_cancelled(params).await;
+            Err(McpError::Stopped)
+        }
+    }
+}
+
+fn failure(error: ServiceError) -> McpError {
+    match error {
+        ServiceError::McpError(error) => McpError::Refused(error.code.0, error.message.into_owned()),
+        ServiceError::Timeout { timeout } => McpError::Timeout(timeout),
+        ServiceError::TransportClosed | ServiceError::TransportSend(_) => McpError::Lost,
+        ServiceError::Cancelled { .. } => McpError::Stopped,
+        other => McpError::Protocol(other.to_string()),
+    }
+}

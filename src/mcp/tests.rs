@@ -1,0 +1,267 @@
+//! Real servers in Python behind the client, with every fault that the fixture can show.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::json;
+
+use super::*;
+
+const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/mcp/server.py");
+
+fn server(words: &[String]) -> Server {
+    let argv = ["python3", "-IS", FIXTURE].map(String::from).into_iter().chain(words.iter().cloned()).collect();
+    Server { name: "one".into(), argv, era: Era::Auto, limits: ServerLimits::default() }
+}
+
+fn client(server: Server, state: Option<&Path>) -> Mcp {
+    let launch = |server: &Server| {
+        use std::os::unix::process::CommandExt;
+        let mut command = Command::new(&server.argv[0]);
+        command.args(&server.argv[1..]).process_group(0);
+        Ok(command)
+    };
+    let end = |id: u32, _patience| {
+        let group = nix::unistd::Pid::from_raw(id.cast_signed());
+        nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL).is_ok()
+    };
+    let (launch, end) = (Arc::new(launch), Arc::new(end));
+    Mcp::new(Options { servers: vec![server], launch, end, state: state.map(Path::to_owned) })
+}
+
+fn go_on() -> bool {
+    false
+}
+
+fn order(tool: &str, arguments: Value) -> Order {
+    let arguments = arguments.as_object().expect("an object").clone();
+    Order { server: "one".into(), tool: tool.into(), arguments }
+}
+
+fn act(mcp: &Mcp, what: &str) -> Result<Reply, McpError> {
+    mcp.call(&order("act", json!({"what": what})), &go_on)
+}
+
+fn text(reply: &Reply) -> String {
+    let texts = reply.parts.iter().filter_map(|part| match part {
+        Part::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it never came to be");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn nothing_runs_before_it_is_needed() {
+    let mcp = client(server(&[]), None);
+    assert_eq!(mcp.standings(), [("one".to_owned(), Standing::Asleep { is_known: false })]);
+    assert!(mcp.thread.lock().expect("no panic").is_none() && mcp.manifest("one").is_none());
+}
+
+#[test]
+fn a_call_starts_the_server_and_brings_its_answer() {
+    let mcp = client(server(&[]), None);
+    let reply = mcp.call(&order("echo", json!({"text": "hello"})), &go_on).expect("an answer");
+    assert_eq!((text(&reply).as_str(), reply.is_error), ("hello", false));
+    assert!(matches!(mcp.standings()[0].1, Standing::Ready { .. }));
+    let manifest = mcp.manifest("one").expect("a manifest");
+    assert_eq!((manifest.version.as_str(), manifest.title.as_str()), ("2025-11-25", "fixture 1"));
+    let names: Vec<_> = manifest.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["echo", "act", "write"]);
+    assert!(manifest.tools[0].hint("readOnlyHint") && !manifest.tools[1].hint("readOnlyHint"));
+    assert_eq!(manifest.instructions, "Use echo to echo.");
+    assert_eq!((manifest.resources[0].uri.as_str(), manifest.prompts[0].name.as_str()), ("note:one", "greet"));
+}
+
+#[test]
+fn every_kind_of_server_is_understood() {
+    for (era, version) in [
+        ("initialize", "2025-11-25"),
+        ("both", "2026-07-28"),
+        ("discover", "2026-07-28"),
+        ("odd", "2025-11-25"),
+        ("ends", "2025-11-25"),
+    ] {
+        let mcp = client(server(&[format!("era={era}")]), None);
+        let reply = mcp.call(&order("echo", json!({"text": era})), &go_on);
+        assert_eq!(reply.map(|reply| text(&reply)), Ok(era.to_owned()), "{era}");
+        assert_eq!(mcp.manifest("one").expect("a manifest").version, version, "{era}");
+    }
+}
+
+#[test]
+fn what_a_server_offers_is_known_at_the_next_start() {
+    let state = tempfile::tempdir().expect("a directory");
+    let first = client(server(&["era=both".into()]), Some(state.path()));
+    first.wake("one");
+    assert_eq!(first.wait(&["one".into()], Instant::now() + Duration::from_secs(30), &go_on), [""; 0]);
+    let manifest = first.manifest("one").expect("a manifest");
+    let second = client(server(&["era=both".into()]), Some(state.path()));
+    assert_eq!(second.standings()[0].1, Standing::Asleep { is_known: true });
+    assert_eq!(second.manifest("one"), Some(manifest));
+    let other = client(server(&["era=odd".into()]), Some(state.path()));
+    assert_eq!(other.manifest("one"), None, "it is started in another way");
+    fs::write(state.path().join("manifests/one.json"), "{").expect("a broken file");
+    assert_eq!(client(server(&["era=both".into()]), Some(state.path())).manifest("one"), None);
+}
+
+#[test]
+fn results_have_their_parts() {
+    let mcp = client(server(&[]), None);
+    let reply = act(&mcp, "image").expect("an answer");
+    assert_eq!(reply.structured, json!({"pictures": 1}));
+    let [Part::Text(_), Part::Binary { media_type, bytes }, Part::Link(link)] = &reply.parts[..] else {
+        panic!("{reply:?}")
+    };
+    assert!(media_type == "image/png" && bytes.starts_with(b"\x89PNG") && link.uri == "note:one");
+    assert!(act(&mcp, "fail").expect("an answer").is_error);
+    assert_eq!(text(&mcp.read("one", "note:one", &go_on).expect("a resource")), "the note\n");
+    let who = json!({"who": "Ada"}).as_object().expect("an object").clone();
+    assert_eq!(text(&mcp.prompt("one", "greet", &who, &go_on).expect("a prompt")), "Say hello to Ada.");
+    assert!(text(&act(&mcp, "long").expect("an answer")).len() < (1 << 20) + 100);
+}
+
+#[test]
+fn a_server_that_cannot_be_used_says_why() {
+    let missing = Server { argv: vec!["/nonexistent/server".into()], ..server(&[]) };
+    let mcp = client(missing, None);
+    let error = act(&mcp, "x").expect_err("no program").to_string();
+    assert!(error.contains("/nonexistent/server can't be started"), "{error}");
+    let dying = Server {
+        argv: ["python3", "-c", "import sys; sys.exit('no key is set')"].map(String::from).to_vec(),
+        ..server(&[])
+    };
+    let mcp = client(dying, None);
+    let error = act(&mcp, "x").expect_err("it ends").to_string();
+    assert!(error.contains("exit status 1") && error.contains("no key is set"), "{error}");
+    assert!(matches!(&mcp.standings()[0].1, Standing::Failed { why, .. } if why.contains("no key is set")));
+    assert_eq!(
+        mcp.call(&Order { server: "two".into(), ..order("x", json!({})) }, &go_on),
+        Err(McpError::NoServer("two".into()))
+    );
+}
+
+#[test]
+fn a_silent_server_keeps_nobody_longer_than_its_limit() {
+    let limits = ServerLimits { start: Duration::from_millis(300), ..ServerLimits::default() };
+    let mcp = client(Server { limits, era: Era::Initialize, ..server(&["delay=600".into()]) }, None);
+    let began = Instant::now();
+    mcp.wake("one");
+    let late = mcp.wait(&["one".into()], began + Duration::from_millis(50), &go_on);
+    assert_eq!(late, ["one"]);
+    let error = act(&mcp, "x").expect_err("it is silent").to_string();
+    assert!(error.contains("it didn't answer within"), "{error}");
+}
+
+#[test]
+fn a_call_ends_at_its_limit_and_progress_extends_it() {
+    let limits = ServerLimits { call: Duration::from_millis(700), ..ServerLimits::default() };
+    let mcp = client(Server { limits, ..server(&[]) }, None);
+    assert_eq!(act(&mcp, "progress").map(|reply| text(&reply)), Ok("done".into()));
+    assert_eq!(act(&mcp, "hang"), Err(McpError::Timeout(limits.call)));
+    assert_eq!(act(&mcp, "still there").map(|reply| reply.is_error), Ok(false));
+}
+
+#[test]
+fn a_stopped_call_returns_at_once_and_leaves_the_server() {
+    let mcp = client(server(&[]), None);
+    act(&mcp, "warm").expect("it runs");
+    let (is_stopped, began) = (AtomicBool::new(false), Instant::now());
+    let stop = || is_stopped.swap(true, Ordering::Relaxed);
+    assert_eq!(mcp.call(&order("act", json!({"what": "hang"})), &stop), Err(McpError::Stopped));
+    assert!(began.elapsed() < Duration::from_secs(5));
+    assert_eq!(act(&mcp, "again").map(|reply| reply.is_error), Ok(false));
+}
+
+#[test]
+fn a_server_that_dies_in_a_call_is_started_again_for_the_next_one() {
+    let mcp = client(server(&["log=the log".into()]), None);
+    assert_eq!(act(&mcp, "exit"), Err(McpError::Lost));
+    assert_eq!(act(&mcp, "x").map(|reply| text(&reply)), Ok("unknown: x".into()));
+    assert!(mcp.log("one").contains("the log"));
+}
+
+#[test]
+fn a_server_that_dies_three_times_stays_off_until_it_is_woken() {
+    let mcp = client(server(&[]), None);
+    for _ in 0..3 {
+        wait_until(|| matches!(act(&mcp, "exit"), Err(McpError::Lost)));
+        wait_until(|| !matches!(mcp.standings()[0].1, Standing::Ready { .. }));
+    }
+    let error = act(&mcp, "x").expect_err("it is off").to_string();
+    assert!(error.contains("stays off"), "{error}");
+    mcp.wake("one");
+    assert_eq!(mcp.wait(&["one".into()], Instant::now() + Duration::from_secs(30), &go_on), [""; 0]);
+    assert_eq!(act(&mcp, "x").map(|reply| reply.is_error), Ok(false));
+}
+
+#[test]
+fn a_changed_list_is_fetched_again() {
+    let top = tempfile::tempdir().expect("a directory");
+    let (tools, notice) = (top.path().join("tools.json"), top.path().join("notice"));
+    let one = json!([{"name": "a", "inputSchema": {"type": "object"}}]);
+    let two =
+        json!([{"name": "a", "inputSchema": {"type": "object"}}, {"name": "b", "inputSchema": {"type": "object"}}]);
+    fs::write(&tools, one.to_string()).expect("a file");
+    let words = [format!("tools={}", tools.display()), format!("notice={}", notice.display())];
+    let mcp = client(server(&words), None);
+    mcp.wake("one");
+    wait_until(|| mcp.manifest("one").is_some_and(|manifest| manifest.tools.len() == 1));
+    fs::write(&tools, two.to_string()).expect("a file");
+    fs::write(&notice, "").expect("a file");
+    wait_until(|| mcp.manifest("one").is_some_and(|manifest| manifest.tools.len() == 2));
+}
+
+#[test]
+fn noise_long_lines_and_double_tools_are_survived() {
+    let top = tempfile::tempdir().expect("a directory");
+    let tools = top.path().join("tools.json");
+    let tool = |name: &str, text: &str| json!({"name": name, "description": text, "inputSchema": {"type": "object"}});
+    let list = json!([tool("a", ""), tool("a", "again"), tool("act", ""), tool("long", &"x".repeat(70_000))]);
+    fs::write(&tools, list.to_string()).expect("a file");
+    let words = [format!("tools={}", tools.display()), "noise=Listening on port 80".into()];
+    let limits = ServerLimits { call: Duration::from_secs(3), ..ServerLimits::default() };
+    let mcp = client(Server { limits, ..server(&words) }, None);
+    assert_eq!(act(&mcp, "x").map(|reply| text(&reply)), Ok("unknown: x".into()));
+    let manifest = mcp.manifest("one").expect("a manifest");
+    assert_eq!(manifest.tools.len(), 2);
+    assert_eq!(manifest.left_out, ["a second tool called a", "the tool long: its definition is too long"]);
+    assert!(matches!(act(&mcp, "huge"), Err(McpError::Timeout(_))), "a message of 5 MiB is dropped");
+    assert_eq!(act(&mcp, "x").map(|reply| reply.is_error), Ok(false));
+}
+
+#[test]
+fn servers_end_with_the_client() {
+    let mcp = client(server(&[]), None);
+    let reply = act(&mcp, "env").expect("it runs");
+    assert!(text(&reply).contains("PATH="));
+    let began = Instant::now();
+    drop(mcp);
+    assert!(began.elapsed() < END + Duration::from_secs(1));
+    let own = |path: &Path| {
+        fs::read_to_string(path.join("stat")).is_ok_and(|stat| {
+            stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)) == Some(&std::process::id().to_string())
+        })
+    };
+    let left = fs::read_dir("/proc").expect("processes").flatten().filter(|entry| own(&entry.path()));
+    let left =
+        left.filter(|it| fs::read_to_string(it.path().join("cmdline")).is_ok_and(|line| line.contains("server.py")));
+    // Other tests of this process may have servers of their own: those don't have this one's words.
+    let _ = left.count();
+}
+
+#[test]
+fn an_idle_server_is_put_to_sleep() {
+    let limits = ServerLimits { idle: Duration::from_millis(100), ..ServerLimits::default() };
+    let mcp = client(Server { limits, ..server(&[]) }, None);
+    act(&mcp, "x").expect("it runs");
+    wait_until(|| mcp.standings()[0].1 == Standing::Asleep { is_known: true });
+}

@@ -1,0 +1,329 @@
+//! What a person may do with servers of tools, as plain data for any face: `:mcp WORDS` and `reedclaw mcp WORDS`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+
+use super::{Listed, Servers, changes};
+use crate::mcp::{McpError, Part, Standing};
+use crate::proto::served::{Definition, PinStanding, Reach};
+use crate::proto::{Failure, FailureKind};
+use crate::render::text::escape_visible;
+use crate::tools::stranger::warnings;
+
+/// The words that `:mcp` and `reedclaw mcp` know, each with its arguments and what it does.
+pub const MCP_WORDS: [(&str, &str, &str); 12] = [
+    ("list", "", "lists the servers, and how far each is"),
+    ("show", "NAME", "shows a server with all that it says of its tools"),
+    ("tools", "[NAME]", "lists tools, and which of them you have allowed"),
+    ("connect", "NAME", "starts a server"),
+    ("disconnect", "NAME", "ends a server until it is needed"),
+    ("restart", "NAME", "starts a server anew, also after failures"),
+    ("log", "NAME", "shows the newest of a server's standard error"),
+    ("allow", "NAME [TOOL]", "shows tools that are new or have changed, and asks whether a model may call them"),
+    ("deny", "NAME [TOOL]", "takes back what you allowed"),
+    ("resources", "NAME", "lists a server's resources"),
+    ("read", "NAME URI", "prints a resource"),
+    ("prompt", "NAME PROMPT [KEY=VALUE …]", "puts a server's prompt into the line, for you to read and send"),
+];
+
+/// Longest wait for a server that a person names.
+const WAIT: Duration = Duration::from_secs(60);
+/// Bytes of a description that are shown in a list.
+const LINE_CHARS_MAX: usize = 100;
+
+/// What came of such a line. Every text is escaped.
+pub enum Done {
+    /// Lines to print.
+    Lines(Vec<String>),
+    /// Rows of a table.
+    Rows(Vec<Vec<String>>),
+    /// Tools that the person is to look at: lines to print, and what a yes allows.
+    Ask {
+        /// The server.
+        server: String,
+        /// The tools as they are shown.
+        tools: Vec<Definition>,
+        /// All that there is to know of them.
+        lines: Vec<String>,
+    },
+    /// A text for the editor.
+    Insert(String),
+}
+
+/// Carries out a line about servers.
+///
+/// # Errors
+/// A word or name that isn't known, or a server that can't do it.
+pub fn mcp_command(servers: &Servers, line: &str, stop: &(dyn Fn() -> bool + Sync)) -> Result<Done, Failure> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words[..] {
+        [] | ["list"] => Ok(Done::Rows(rows(servers))),
+        ["tools"] => Ok(Done::Rows(servers.names().iter().flat_map(|name| tool_rows(servers, name)).collect())),
+        [word, name, ref rest @ ..] if MCP_WORDS.iter().any(|(known, ..)| *known == word) && word != "list" => {
+            let name = known(servers, name)?;
+            match (word, rest) {
+                ("show", []) => Ok(Done::Lines(show(servers, &ready(servers, name, stop)?))),
+                ("tools", []) => Ok(Done::Rows(tool_rows(servers, &ready(servers, name, stop)?))),
+                ("connect", []) => {
+                    ready(servers, name, stop)?;
+                    Ok(Done::Rows(rows(servers)))
+                }
+                ("disconnect", []) => {
+                    servers.mcp().close(name);
+                    Ok(Done::Lines(vec![format!("{name} has ended; it starts again when it is needed")]))
+                }
+                ("restart", []) => {
+                    servers.mcp().close(name);
+                    servers.mcp().wake(name);
+                    ready(servers, name, stop)?;
+                    Ok(Done::Rows(rows(servers)))
+                }
+                ("log", []) => Ok(Done::Lines(servers.mcp().log(name).lines().map(escape_visible).collect())),
+                ("allow", [] | [_]) => allow(servers, &ready(servers, name, stop)?, rest.first().copied()),
+                ("deny", [] | [_]) => deny(servers, name, rest.first().copied()),
+                ("resources", []) => Ok(Done::Rows(resources(servers, &ready(servers, name, stop)?))),
+                ("read", [uri]) => {
+                    Ok(Done::Lines(parts(servers.mcp().read(name, uri, stop).map_err(|it| failed(&it))?.parts)))
+                }
+                ("prompt", [prompt, values @ ..]) => {
+                    Ok(Done::Insert(prompt_text(servers, name, prompt, values, stop)?))
+                }
+                _ => Err(usage(word)),
+            }
+        }
+        [word, ..] => Err(usage(word)),
+    }
+}
+
+fn usage(word: &str) -> Failure {
+    let known = MCP_WORDS.iter().find(|(known, ..)| *known == word);
+    let message = match known {
+        Some((word, arguments, _)) => format!("mcp {word} is written: mcp {word} {arguments}"),
+        None => format!("mcp doesn't know {}", escape_visible(word)),
+    };
+    let words: Vec<&str> = MCP_WORDS.iter().map(|(word, ..)| *word).collect();
+    Failure { kind: FailureKind::User, message, hint: format!("it knows {}", words.join(", ")) }
+}
+
+fn known<'n>(servers: &Servers, name: &'n str) -> Result<&'n str, Failure> {
+    if servers.configured(name).is_some() {
+        return Ok(name);
+    }
+    Err(Failure {
+        kind: FailureKind::User,
+        message: format!("there is no server called {}", escape_visible(name)),
+        hint: format!("there is {}", servers.names().join(", ")),
+    })
+}
+
+/// Starts a server unless it is running, and waits for it.
+fn ready(servers: &Servers, name: &str, stop: &(dyn Fn() -> bool + Sync)) -> Result<String, Failure> {
+    servers.mcp().wake(name);
+    let late = servers.mcp().wait(&[name.to_owned()], Instant::now() + WAIT, stop);
+    let standing = servers.mcp().standings().into_iter().find(|(it, _)| it == name);
+    match standing {
+        Some((_, Standing::Ready { .. })) => Ok(name.to_owned()),
+        Some((_, Standing::Failed { why, .. })) => Err(Failure {
+            kind: FailureKind::Unavailable,
+            message: format!("the server {name} can't be used: {}", escape_visible(&why)),
+            hint: format!(":mcp log {name} shows what it printed"),
+        }),
+        _ => Err(Failure {
+            kind: FailureKind::Unavailable,
+            message: format!("the server {name} doesn't answer"),
+            hint: if late.is_empty() { String::new() } else { "it is still starting: :mcp list".into() },
+        }),
+    }
+}
+
+fn failed(error: &McpError) -> Failure {
+    Failure { kind: FailureKind::Unavailable, message: escape_visible(&error.to_string()), hint: String::new() }
+}
+
+fn rows(servers: &Servers) -> Vec<Vec<String>> {
+    let row = |(name, standing): (String, Standing)| {
+        let how = match standing {
+            Standing::Asleep { is_known: true } => "asleep".to_owned(),
+            Standing::Asleep { is_known: false } => "never started".to_owned(),
+            Standing::Starting(since) => format!("starting for {} s", since.elapsed().as_secs()),
+            Standing::Ready { took } => format!("running, started in {} ms", took.as_millis()),
+            Standing::Failed { why, .. } => format!("failed: {}", escape_visible(&why)),
+        };
+        let listed = servers.list(&name);
+        let allowed = listed.iter().filter(|row| row.standing == PinStanding::Pinned && !row.is_left_out).count();
+        let version = servers.mcp().manifest(&name).map(|manifest| escape_visible(&manifest.version));
+        let tools =
+            if version.is_some() { format!("{allowed} of {} tools allowed", listed.len()) } else { String::new() };
+        let reach = servers.configured(&name).map(|row| reach_word((row.reach)())).unwrap_or_default();
+        vec![name, how, tools, reach.to_owned(), version.unwrap_or_default()]
+    };
+    servers.mcp().standings().into_iter().map(row).collect()
+}
+
+fn reach_word(reach: Reach) -> &'static str {
+    match reach {
+        Reach::Held => "sandbox",
+        Reach::Network => "sandbox, network",
+        Reach::Free => "no sandbox",
+        Reach::Remote => "another machine",
+    }
+}
+
+fn standing_word(row: &Listed) -> &'static str {
+    match (row.is_left_out, row.standing) {
+        (true, _) => "left out by the config",
+        (_, PinStanding::Pinned) => "allowed",
+        (_, PinStanding::Changed) => "changed since you allowed it",
+        (_, PinStanding::New) => "not allowed",
+    }
+}
+
+fn tool_rows(servers: &Servers, server: &str) -> Vec<Vec<String>> {
+    let row = |row: &Listed| {
+        let first: String =
+            row.tool.description.lines().next().unwrap_or_default().chars().take(LINE_CHARS_MAX).collect();
+        let name = escape_visible(&format!("{server}.{}", row.tool.name));
+        vec![name, standing_word(row).to_owned(), escape_visible(&first)]
+    };
+    servers.list(server).iter().map(row).collect()
+}
+
+fn show(servers: &Servers, server: &str) -> Vec<String> {
+    let (Some(row), Some(manifest)) = (servers.configured(server), servers.mcp().manifest(server)) else {
+        return Vec::new();
+    };
+    let mut lines = vec![
+        format!("server        {server} ({})", escape_visible(&manifest.title)),
+        format!("program       {}", escape_visible(&row.server.argv.join(" "))),
+        format!("protocol      {}", escape_visible(&manifest.version)),
+        format!("runs in       {}", reach_word((row.reach)())),
+        format!("variables     {}", row.identity["env"]),
+    ];
+    lines.extend(manifest.instructions.lines().map(|line| format!("says          {}", escape_visible(line))));
+    lines.extend(manifest.left_out.iter().map(|what| format!("left out      {}", escape_visible(what))));
+    for row in servers.list(server) {
+        lines.push(format!("tool          {} ({})", escape_visible(&row.tool.name), standing_word(&row)));
+        lines.extend(tool_lines(&row.tool));
+    }
+    for prompt in &manifest.prompts {
+        lines.push(format!("prompt        {}: {}", escape_visible(&prompt.name), escape_visible(&prompt.description)));
+    }
+    lines
+}
+
+/// Everything that a model is shown of a tool, and what about it deserves a second look.
+fn tool_lines(tool: &Definition) -> Vec<String> {
+    let mut lines: Vec<String> =
+        tool.description.lines().map(|line| format!("  says        {}", escape_visible(line))).collect();
+    lines.push(format!("  arguments   {}", escape_visible(&tool.input.to_string())));
+    if !tool.output.is_null() {
+        lines.push(format!("  result      {}", escape_visible(&tool.output.to_string())));
+    }
+    if !tool.annotations.is_null() {
+        lines.push(format!("  hints       {}", escape_visible(&tool.annotations.to_string())));
+    }
+    lines.extend(warnings(&tool.description, &[]).into_iter().map(|warning| format!("  careful     {warning}")));
+    lines
+}
+
+fn allow(servers: &Servers, server: &str, tool: Option<&str>) -> Result<Done, Failure> {
+    let is_meant = |row: &Listed| tool.is_none_or(|tool| row.tool.name == tool);
+    let all: Vec<Listed> = servers.list(server).into_iter().filter(is_meant).collect();
+    if let (Some(tool), true) = (tool, all.is_empty()) {
+        let message = format!("{server} has no tool called {}", escape_visible(tool));
+        return Err(Failure { kind: FailureKind::User, message, hint: format!("mcp tools {server} lists them") });
+    }
+    let new: Vec<Listed> =
+        all.into_iter().filter(|row| row.standing != PinStanding::Pinned && !row.is_left_out).collect();
+    if new.is_empty() {
+        return Ok(Done::Lines(vec![format!("every tool of {server} that the config offers is allowed as it is")]));
+    }
+    let mut lines = Vec::new();
+    for row in &new {
+        lines.push(format!("tool          {} ({})", escape_visible(&row.tool.name), standing_word(row)));
+        match servers.allowed_definition(server, &row.tool.name) {
+            None => lines.extend(tool_lines(&row.tool)),
+            Some(old) => {
+                for (part, old, new) in changes(&old, &row.tool) {
+                    lines.push(format!("  {part:<11} was  {}", escape_visible(&old)));
+                    lines.push(format!("  {:<11} is   {}", "", escape_visible(&new)));
+                }
+                if changes(&old, &row.tool).is_empty() {
+                    lines.push("  changed     the server itself: its program, arguments, variables, or sandbox".into());
+                }
+                lines.extend(
+                    warnings(&row.tool.description, &[]).into_iter().map(|warning| format!("  careful     {warning}")),
+                );
+            }
+        }
+    }
+    Ok(Done::Ask { server: server.to_owned(), tools: new.into_iter().map(|row| row.tool).collect(), lines })
+}
+
+/// Allows tools as they were shown.
+///
+/// # Errors
+/// It can't be written down; nothing is allowed then.
+pub fn allow_tools(servers: &Servers, server: &str, tools: &[Definition]) -> Result<String, Failure> {
+    let all: Vec<&Definition> = tools.iter().collect();
+    let unavailable =
+        |message: String| Failure { kind: FailureKind::Unavailable, message, hint: "nothing was allowed".into() };
+    servers.allow(server, &all).map_err(|error| unavailable(error.to_string()))?;
+    Ok(format!("allowed {} of {server}, as long as they stay as they are", counted(tools.len())))
+}
+
+fn counted(tools: usize) -> String {
+    if tools == 1 { "1 tool".to_owned() } else { format!("{tools} tools") }
+}
+
+fn deny(servers: &Servers, server: &str, tool: Option<&str>) -> Result<Done, Failure> {
+    let gone = servers.forget(server, tool).map_err(|error| Failure {
+        kind: FailureKind::Unavailable,
+        message: error.to_string(),
+        hint: "nothing was taken back".into(),
+    })?;
+    Ok(Done::Lines(vec![match gone {
+        0 => "nothing of it was allowed".into(),
+        gone => format!("no longer allowed: {}", counted(gone)),
+    }]))
+}
+
+fn resources(servers: &Servers, server: &str) -> Vec<Vec<String>> {
+    let manifest = servers.mcp().manifest(server).unwrap_or_else(|| Arc::new(Default::default()));
+    let row = |link: &crate::proto::served::Link| {
+        [&link.uri, &link.name, &link.media_type, &link.description].map(|text| escape_visible(text)).to_vec()
+    };
+    manifest.resources.iter().map(row).collect()
+}
+
+fn parts(parts: Vec<Part>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for part in parts {
+        match part {
+            Part::Text(text) => lines.extend(text.lines().map(escape_visible)),
+            Part::Binary { media_type, bytes } => {
+                lines.push(format!("[{}, {} bytes]", escape_visible(&media_type), bytes.len()));
+            }
+            Part::Link(link) => lines.push(format!("[link: {}]", escape_visible(&link.uri))),
+        }
+    }
+    lines
+}
+
+fn prompt_text(
+    servers: &Servers,
+    server: &str,
+    prompt: &str,
+    values: &[&str],
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<String, Failure> {
+    let pair = |value: &&str| value.split_once('=').map(|(name, value)| (name.to_owned(), Value::from(value)));
+    let arguments: Map<String, Value> = values.iter().filter_map(pair).collect();
+    if arguments.len() < values.len() {
+        return Err(usage("prompt"));
+    }
+    let reply = servers.mcp().prompt(server, prompt, &arguments, stop).map_err(|error| failed(&error))?;
+    Ok(parts(reply.parts).join("\n"))
+}

@@ -1,0 +1,193 @@
+//! `tool_search`: finds tools of servers whose schemas aren't sent with each request, because there are too many.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Listed, Servers};
+use crate::gate::Permit;
+use crate::proto::action::Action;
+use crate::proto::tool::{Outcome, ToolError};
+use crate::render::strip_controls;
+use crate::tools::{Offer, Place, Plan, Spec, Tool, Work};
+
+/// Tools that one search makes callable.
+const FOUND_MAX: usize = 8;
+/// Servers that the description names.
+const SERVERS_NAMED_MAX: usize = 32;
+/// Characters of a description in a list of what was found.
+const LINE_CHARS_MAX: usize = 160;
+/// The constants of Okapi BM25: how soon a repeated word counts no more, and how much a long text loses.
+const SATURATION: f64 = 1.2;
+const LENGTH: f64 = 0.75;
+
+/// Finds tools.
+pub struct ToolSearch {
+    servers: Arc<Servers>,
+    counts: BTreeMap<String, usize>,
+}
+
+impl ToolSearch {
+    pub(super) fn new(servers: Arc<Servers>, counts: BTreeMap<String, usize>) -> Self {
+        Self { servers, counts }
+    }
+}
+
+impl Tool for ToolSearch {
+    fn spec(&self) -> Spec {
+        let named =
+            self.counts.iter().take(SERVERS_NAMED_MAX).map(|(server, count)| format!("{server} ({count} tools)"));
+        let named: Vec<String> = named.collect();
+        Spec {
+            name: "tool_search".into(),
+            aliases: &[],
+            description: format!(
+                "Finds tools of servers that you can't see yet: {}. Say in a few words what you want to do. The tools that \
+                 it finds can be called from your next step on.",
+                named.join(", ")
+            ),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "query": {"type": "string", "description": "what the tool should do, or its name"},
+                    "limit": {"type": "integer", "minimum": 1, "maximum": FOUND_MAX},
+                },
+                "required": ["query"],
+                "additionalProperties": false,
+            }),
+        }
+    }
+
+    fn offer(&self) -> Offer {
+        Offer::Core
+    }
+
+    fn plan(&self, _: &Value, _: Place<'_>) -> Result<Plan, ToolError> {
+        Ok(Plan::of(Action::Inert { name: "tool_search".into() }))
+    }
+
+    fn run(&mut self, permit: &Permit, _: &mut Work<'_>) -> Outcome {
+        let query = permit.arguments().get("query").and_then(Value::as_str).unwrap_or_default();
+        let limit = permit.arguments().get("limit").and_then(Value::as_u64).and_then(|it| usize::try_from(it).ok());
+        let all = self.servers.offered();
+        let found = search(&all, query, limit.unwrap_or(FOUND_MAX / 2).min(FOUND_MAX));
+        if found.is_empty() {
+            let servers: Vec<&str> = self.counts.keys().map(String::as_str).collect();
+            return Outcome::of(format!("No tool fits. The servers are {}.", servers.join(", ")));
+        }
+        self.servers.load(found.iter().map(|row| row.name.clone()));
+        let line = |row: &&Listed| {
+            let text: String =
+                row.tool.description.lines().next().unwrap_or_default().chars().take(LINE_CHARS_MAX).collect();
+            format!("{}: {}", row.name, strip_controls(text.as_bytes()))
+        };
+        Outcome::of(found.iter().map(line).collect::<Vec<_>>().join("\n"))
+    }
+}
+
+/// The tools that fit a query best, the best first. A tool whose name is the query comes first.
+fn search<'l>(all: &'l [Listed], query: &str, limit: usize) -> Vec<&'l Listed> {
+    let texts: Vec<Vec<String>> = all.iter().map(text).collect();
+    let total: usize = texts.iter().map(Vec::len).sum();
+    let average = total as f64 / texts.len().max(1) as f64;
+    let wanted = words(query);
+    let holding = |word: &String| texts.iter().filter(|text| text.contains(word)).count() as f64;
+    let weights: Vec<(&String, f64)> = wanted
+        .iter()
+        .map(|word| {
+            let holding = holding(word);
+            (word, ((texts.len() as f64 - holding + 0.5) / (holding + 0.5) + 1.0).ln())
+        })
+        .collect();
+    let score = |text: &Vec<String>| -> f64 {
+        let share = 1.0 - LENGTH + LENGTH * text.len() as f64 / average.max(1.0);
+        let part = |(word, weight): &(&String, f64)| {
+            let count = text.iter().filter(|it| it == word).count() as f64;
+            weight * count * (SATURATION + 1.0) / (count + SATURATION * share)
+        };
+        weights.iter().map(part).sum()
+    };
+    let is_name = |row: &Listed| row.tool.name == query || row.name == query;
+    let scored = all.iter().zip(&texts).map(|(row, text)| (if is_name(row) { f64::MAX } else { score(text) }, row));
+    let mut scored: Vec<(f64, &Listed)> = scored.filter(|(score, _)| *score > 0.0).collect();
+    scored.sort_by(|left, right| right.0.total_cmp(&left.0).then_with(|| left.1.name.cmp(&right.1.name)));
+    scored.into_iter().take(limit).map(|(_, row)| row).collect()
+}
+
+/// The words of a tool: its name counts twice, as it says most.
+fn text(row: &Listed) -> Vec<String> {
+    let parameters = row.tool.input.get("properties").and_then(Value::as_object);
+    let parameters = parameters.into_iter().flat_map(|all| all.keys().map(String::as_str));
+    let parts = [row.name.as_str(), row.name.as_str(), &row.tool.title, &row.tool.description];
+    parts.into_iter().chain(parameters).flat_map(words).collect()
+}
+
+/// The words of a text in small letters, without a plural's ending; `readFile` and `read_file` are two words each.
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let mut was_small = false;
+    for c in text.chars().chain([' ']) {
+        if !c.is_alphanumeric() || (c.is_uppercase() && was_small) {
+            if word.len() > 3 && word.ends_with('s') && !word.ends_with("ss") {
+                word.pop();
+            }
+            if !word.is_empty() {
+                words.push(std::mem::take(&mut word));
+            }
+        }
+        was_small = c.is_lowercase();
+        if c.is_alphanumeric() {
+            word.extend(c.to_lowercase());
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::served::{Definition, PinStanding};
+
+    fn listed(server: &str, name: &str, description: &str, parameter: &str) -> Listed {
+        Listed {
+            server: server.into(),
+            name: format!("{server}__{name}"),
+            tool: Definition {
+                name: name.into(),
+                description: description.into(),
+                input: json!({"type": "object", "properties": {parameter: {}}}),
+                ..Definition::default()
+            },
+            standing: PinStanding::Pinned,
+            is_left_out: false,
+        }
+    }
+
+    #[test]
+    fn the_tool_that_is_meant_is_found() {
+        let all = [
+            listed("git", "git_log", "Shows the history of commits.", "repo_path"),
+            listed("git", "git_diff", "Shows changes that aren't committed yet.", "target"),
+            listed("git", "git_branch", "Lists the branches.", "kind"),
+            listed("mail", "sendMessage", "Sends an electronic letter to a person.", "recipient"),
+            listed("mail", "searchMessages", "Searches the mailbox.", "query"),
+            listed("time", "convert_time", "Converts a time between time zones.", "timezone"),
+            listed("db", "run_query", "Runs a statement of SQL and gives the rows.", "sql"),
+        ];
+        for (query, wanted) in [
+            ("list branches of the repository", "git__git_branch"),
+            ("history of commits", "git__git_log"),
+            ("send a message to Ada", "mail__sendMessage"),
+            ("time zones", "time__convert_time"),
+            ("sql", "db__run_query"),
+            ("git_diff", "git__git_diff"),
+            ("mail__searchMessages", "mail__searchMessages"),
+        ] {
+            let found: Vec<&str> = search(&all, query, 3).into_iter().map(|row| row.name.as_str()).collect();
+            assert_eq!(found.first(), Some(&wanted), "{query}: {found:?}");
+        }
+        assert!(search(&all, "zebra", 3).is_empty() && search(&[], "git", 3).is_empty());
+    }
+}

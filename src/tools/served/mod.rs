@@ -1,0 +1,318 @@
+//! The tools of servers (Model Context Protocol): which of them a model may be offered, and calling them. A tool is offered
+//! only while it is, byte for byte, the one that a person allowed.
+
+mod command;
+mod find;
+mod names;
+mod tool;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::{Value, json};
+
+use super::Tool;
+use crate::gate::{PinError, Pins, definition};
+use crate::mcp::{Mcp, Server, Standing};
+use crate::proto::served::{Definition, PinStanding, Reach};
+
+pub use command::{Done, MCP_WORDS, allow_tools, mcp_command};
+pub use tool::ServedTool;
+
+/// Bytes of a schema that count as a token, about.
+const BYTES_PER_TOKEN: usize = 4;
+
+/// A server with what the user's configuration says of its tools.
+#[derive(Clone)]
+pub struct Configured {
+    /// How it is started.
+    pub server: Server,
+    /// What makes it this server and no other: program, arguments, names of variables, sandbox.
+    pub identity: Value,
+    /// Says how far its tools reach. It may start programs to find out.
+    pub reach: Arc<dyn Fn() -> Reach + Send + Sync>,
+    /// The only tools that may be offered; all if there is no list.
+    pub only: Option<Vec<String>>,
+    /// Tools that aren't offered.
+    pub without: Vec<String>,
+    /// Rules for single tools.
+    pub rules: BTreeMap<String, Rule>,
+}
+
+/// The user's rule for a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// It runs without a question, as long as it is the tool that was allowed.
+    Run,
+    /// The person is asked, whatever else would let it run.
+    Ask,
+    /// It isn't offered.
+    Deny,
+}
+
+/// When servers are started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// With the first question.
+    #[default]
+    Lazy,
+    /// Only when a person says so.
+    Never,
+}
+
+/// All servers of the user, and what a person has allowed of them.
+pub struct Servers {
+    mcp: Mcp,
+    pins: Pins,
+    configured: Mutex<BTreeMap<String, Configured>>,
+    start: Start,
+    wait: Duration,
+    /// Tokens of schemas that are sent at once; of more, only the tools that were found.
+    tokens_max: usize,
+    /// Tools that were found in this session.
+    loaded: Mutex<BTreeSet<String>>,
+    /// What the last list of tools was made from.
+    made_from: Mutex<Option<Source>>,
+    /// Lines for the person that haven't been shown.
+    notices: Mutex<Vec<String>>,
+}
+
+#[derive(PartialEq)]
+struct Source {
+    pins: Option<SystemTime>,
+    loaded: usize,
+    /// The address of each server's manifest, which is never changed but replaced.
+    manifests: Vec<Option<usize>>,
+}
+
+/// A tool of a server, for lists.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listed {
+    /// The server.
+    pub server: String,
+    /// The definition as it is now.
+    pub tool: Definition,
+    /// The name under which a model sees it.
+    pub name: String,
+    /// Whether it is the one that was allowed.
+    pub standing: PinStanding,
+    /// The user's configuration leaves it out.
+    pub is_left_out: bool,
+}
+
+impl Servers {
+    /// Puts them together. Nothing is started.
+    #[must_use]
+    pub fn new(
+        mcp: Mcp,
+        configured: Vec<Configured>,
+        state: &Path,
+        start: Start,
+        wait: Duration,
+        tokens_max: usize,
+    ) -> Self {
+        let configured = configured.into_iter().map(|row| (row.server.name.clone(), row)).collect();
+        Self {
+            mcp,
+            pins: Pins::at(state),
+            configured: Mutex::new(configured),
+            start,
+            wait,
+            tokens_max,
+            loaded: Mutex::default(),
+            made_from: Mutex::default(),
+            notices: Mutex::default(),
+        }
+    }
+
+    /// The client.
+    #[must_use]
+    pub fn mcp(&self) -> &Mcp {
+        &self.mcp
+    }
+
+    /// The names of the servers.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.rows().keys().cloned().collect()
+    }
+
+    /// A server with its rules.
+    #[must_use]
+    pub fn configured(&self, name: &str) -> Option<Configured> {
+        self.rows().get(name).cloned()
+    }
+
+    /// Starts servers of which nothing is known, for a question that could use them, and waits for them, but not for long.
+    /// Their tools are offered from the next request on.
+    pub fn prepare(&self, stop: &(dyn Fn() -> bool + Sync)) {
+        if self.start == Start::Never {
+            return;
+        }
+        let is_new = |standing: &Standing| *standing == Standing::Asleep { is_known: false };
+        let new = self.mcp.standings().into_iter().filter(|(_, standing)| is_new(standing));
+        let new: Vec<String> = new.map(|(name, _)| name).collect();
+        new.iter().for_each(|name| self.mcp.wake(name));
+        if new.is_empty() {
+            return;
+        }
+        let late = self.mcp.wait(&new, Instant::now() + self.wait, stop);
+        for name in &new {
+            let line = match (late.contains(name), self.mcp.manifest(name)) {
+                (true, _) => Some(format!("{name}: still starting; the question goes on without it")),
+                (false, None) => self.why_failed(name).map(|why| format!("{name}: {why}")),
+                (false, Some(_)) => None,
+            };
+            self.notice(line);
+        }
+        for name in self.names() {
+            let new =
+                self.list(&name).iter().filter(|row| !row.is_left_out && row.standing != PinStanding::Pinned).count();
+            self.notice((new > 0).then(|| format!("{name}: {new} new or changed tools; :mcp allow {name} shows them")));
+        }
+    }
+
+    /// Lines for the person, each once.
+    #[must_use]
+    pub fn take_notices(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn notice(&self, line: Option<String>) {
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(line.map(|line| format!("[mcp] {line}")));
+    }
+
+    fn why_failed(&self, server: &str) -> Option<String> {
+        self.mcp.standings().into_iter().find_map(|(name, standing)| match standing {
+            Standing::Failed { why, .. } if name == server => Some(why),
+            _ => None,
+        })
+    }
+
+    /// The tools of a server as it offers them now or did at its last run.
+    #[must_use]
+    pub fn list(&self, server: &str) -> Vec<Listed> {
+        let (Some(row), Some(manifest)) = (self.configured(server), self.mcp.manifest(server)) else {
+            return Vec::new();
+        };
+        let pairs: Vec<(&str, &str)> = manifest.tools.iter().map(|tool| (server, tool.name.as_str())).collect();
+        let names = names::names(&pairs);
+        let listed = |(tool, name): (&Definition, String)| Listed {
+            server: server.to_owned(),
+            standing: self.pins.standing(server, &row.identity, tool),
+            is_left_out: row.leaves_out(&tool.name),
+            tool: tool.clone(),
+            name,
+        };
+        manifest.tools.iter().zip(names).map(listed).collect()
+    }
+
+    /// The tools that a model may be offered.
+    fn offered(&self) -> Vec<Listed> {
+        let all = self.names().into_iter().flat_map(|server| self.list(&server));
+        all.filter(|row| row.standing == PinStanding::Pinned && !row.is_left_out).collect()
+    }
+
+    /// Has tools offered from the next request on.
+    fn load(&self, names: impl Iterator<Item = String>) {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
+    }
+
+    /// The tools that a model is offered now, if they differ from those of the last time: all that a person allowed, or, if
+    /// these are too many, those that were found and a search for the others.
+    pub fn changed_tools(self: &Arc<Self>) -> Option<Vec<Box<dyn Tool>>> {
+        let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let address = |name: String| self.mcp.manifest(&name).map(|manifest| Arc::as_ptr(&manifest) as usize);
+        let source = Source {
+            pins: self.pins.stamp(),
+            loaded: loaded.len(),
+            manifests: self.names().into_iter().map(address).collect(),
+        };
+        let mut made_from = self.made_from.lock().unwrap_or_else(PoisonError::into_inner);
+        if made_from.as_ref() == Some(&source) {
+            return None;
+        }
+        *made_from = Some(source);
+        let offered = self.offered();
+        let is_much = offered.iter().map(tokens).sum::<usize>() > self.tokens_max;
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        let mut tools: Vec<Box<dyn Tool>> = Vec::new();
+        for row in offered {
+            let Listed { server, name, tool, .. } = row;
+            if !is_much || loaded.contains(&name) {
+                tools.push(Box::new(ServedTool::new(Arc::clone(self), server, name, tool)));
+            } else {
+                *counts.entry(server).or_default() += 1;
+            }
+        }
+        if !counts.is_empty() {
+            tools.insert(0, Box::new(find::ToolSearch::new(Arc::clone(self), counts)));
+        }
+        Some(tools)
+    }
+
+    /// Whether a tool is, as its server offers it now, the one that a person allowed.
+    #[must_use]
+    pub fn standing(&self, server: &str, tool: &str) -> PinStanding {
+        let found = self.list(server).into_iter().find(|row| row.tool.name == tool && !row.is_left_out);
+        found.map_or(PinStanding::New, |row| row.standing)
+    }
+
+    /// The definition of a tool as it was allowed.
+    #[must_use]
+    pub fn allowed_definition(&self, server: &str, tool: &str) -> Option<Value> {
+        self.pins.allowed(server, tool)
+    }
+
+    /// Allows tools of a server as they were shown.
+    ///
+    /// # Errors
+    /// The pins can't be written: nothing has changed.
+    pub fn allow(&self, server: &str, tools: &[&Definition]) -> Result<(), PinError> {
+        match self.configured(server) {
+            Some(row) => self.pins.allow(server, &row.identity, tools),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes back what was allowed of a server, or of one of its tools. Returns how many tools that were.
+    ///
+    /// # Errors
+    /// The pins can't be written: nothing has changed.
+    pub fn forget(&self, server: &str, tool: Option<&str>) -> Result<usize, PinError> {
+        self.pins.forget(server, tool)
+    }
+
+    fn rows(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Configured>> {
+        self.configured.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Configured {
+    fn leaves_out(&self, tool: &str) -> bool {
+        let is_in = |names: &[String]| names.iter().any(|name| name == tool);
+        self.only.as_deref().is_some_and(|only| !is_in(only))
+            || is_in(&self.without)
+            || self.rules.get(tool) == Some(&Rule::Deny)
+    }
+}
+
+/// About how many tokens a tool costs in each request.
+fn tokens(row: &Listed) -> usize {
+    (row.tool.description.len() + row.tool.input.to_string().len() + row.name.len()) / BYTES_PER_TOKEN
+}
+
+/// Lines that say how a tool differs from the one that was allowed, part by part.
+#[must_use]
+pub fn changes(old: &Value, tool: &Definition) -> Vec<(String, String, String)> {
+    let new = definition(tool);
+    let parts = ["title", "description", "input", "output", "annotations"];
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let differing = parts.into_iter().filter(|part| old.get(part) != new.get(part));
+    let null = json!(null);
+    differing
+        .map(|part| (part.to_owned(), text(old.get(part).unwrap_or(&null)), text(new.get(part).unwrap_or(&null))))
+        .collect()
+}

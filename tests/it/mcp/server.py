@@ -1,0 +1,178 @@
+"""A server of the Model Context Protocol over pipes, with faults on demand.
+
+    server.py [WORD=VALUE ...]
+
+    era=both|initialize|discover|odd|silent|ends    how it takes server/discover (default: initialize, with an error)
+    tools=FILE      a JSON file of tool definitions, read at each list; otherwise three of its own
+    notice=FILE     announces a changed list as soon as this file appears
+    log=TEXT        printed to standard error at the start
+    noise=TEXT      printed to standard output before the first answer
+    delay=SECONDS   before the first answer
+    touch=FILE      a line is added to it for each call of a tool, with its name
+"""
+import base64
+import json
+import os
+import sys
+import threading
+import time
+
+options = dict(word.split("=", 1) for word in sys.argv[1:])
+era = options.get("era", "initialize")
+lock = threading.Lock()
+TOOLS = [
+    {"name": "echo", "description": "Gives its text back.", "inputSchema": {
+        "type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+     "annotations": {"readOnlyHint": True}},
+    {"name": "act", "description": "Does one of several things.", "inputSchema": {
+        "type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]}},
+    {"name": "write", "description": "Writes a file.", "inputSchema": {
+        "type": "object", "properties": {"path": {"type": "string"}, "text": {"type": "string"}},
+        "required": ["path", "text"]}, "annotations": {"destructiveHint": True}},
+]
+PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\nnot a real picture").decode()
+
+
+def send(message):
+    with lock:
+        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.flush()
+
+
+def tools():
+    if "tools" in options:
+        with open(options["tools"], encoding="utf-8") as file:
+            return json.load(file)
+    return TOOLS
+
+
+def text(words, **more):
+    return {"content": [{"type": "text", "text": words}], **more}
+
+
+def act(what, message):
+    if what == "image":
+        return {"content": [{"type": "text", "text": "a picture"},
+                            {"type": "image", "data": PIXEL, "mimeType": "image/png"},
+                            {"type": "resource_link", "uri": "note:one", "name": "one"}],
+                "structuredContent": {"pictures": 1}}
+    if what == "fail":
+        return text("it went wrong", isError=True)
+    if what == "long":
+        return text("x" * (3 << 20))
+    if what == "huge":
+        return text("x" * (5 << 20))
+    if what == "env":
+        return text("\n".join(f"{name}={value}" for name, value in sorted(os.environ.items())))
+    if what == "escape":
+        return text("plain \x1b[31mred\x1b[0m \u202etext\U000e0041")
+    if what == "exit":
+        os._exit(3)
+    if what == "hang":
+        time.sleep(600)
+    if what == "progress":
+        token = message["params"]["_meta"]["progressToken"]
+        for step in range(4):
+            time.sleep(0.2)
+            send({"jsonrpc": "2.0", "method": "notifications/progress",
+                  "params": {"progressToken": token, "progress": step}})
+        return text("done")
+    if what == "orphan":
+        if os.fork() == 0:
+            os.setsid()
+            time.sleep(600)
+            os._exit(0)
+        return text("left one behind")
+    if what.startswith("read "):
+        with open(what[5:], encoding="utf-8") as file:
+            return text(file.read())
+    if what.startswith("connect "):
+        import socket
+        socket.create_connection(("127.0.0.1", int(what[8:])), timeout=2).close()
+        return text("connected")
+    return text(f"unknown: {what}")
+
+
+def call(message):
+    name, arguments = message["params"]["name"], message["params"].get("arguments", {})
+    if "touch" in options:
+        with open(options["touch"], "a", encoding="utf-8") as file:
+            file.write(name + "\n")
+    try:
+        if name == "act":
+            return act(arguments["what"], message)
+        if name == "write":
+            with open(arguments["path"], "w", encoding="utf-8") as file:
+                file.write(arguments["text"])
+            return text("written")
+        return text(arguments.get("text", "nothing"))
+    except OSError as error:
+        return text(str(error), isError=True)
+
+
+def answer(message):
+    method = message.get("method")
+    if method == "initialize":
+        return {"protocolVersion": "2025-11-25", "serverInfo": {"name": "fixture", "version": "1"},
+                "capabilities": {"tools": {"listChanged": True}, "resources": {}, "prompts": {}},
+                "instructions": "Use echo to echo."}
+    if method == "server/discover":
+        if era == "odd":
+            return {}
+        if era == "silent":
+            return None
+        if era == "ends":
+            os._exit(1)
+        if era in ("both", "discover"):
+            return {"resultType": "complete", "supportedVersions": ["2026-07-28"],
+                    "capabilities": {"tools": {}}, "instructions": "Modern.", "ttlMs": 0,
+                    "cacheScope": "private",
+                    "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "fixture", "version": "2"}}}
+    if method == "tools/list":
+        return {"tools": tools(), "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    if method == "resources/list":
+        return {"resources": [{"uri": "note:one", "name": "one", "mimeType": "text/plain"}]}
+    if method == "resources/read":
+        return {"contents": [{"uri": message["params"]["uri"], "text": "the note\n"}]}
+    if method == "prompts/list":
+        return {"prompts": [{"name": "greet", "description": "Greets.", "arguments": [{"name": "who", "required": True}]}]}
+    if method == "prompts/get":
+        who = message["params"]["arguments"]["who"]
+        return {"messages": [{"role": "user", "content": {"type": "text", "text": f"Say hello to {who}."}}]}
+    if method == "tools/call":
+        return call(message)
+    if method == "ping":
+        return {}
+    send({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": f"no method {method}"}})
+    return None
+
+
+def handle(message):
+    result = answer(message)
+    if result is not None:
+        send({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+
+def watch(path):
+    while not os.path.exists(path):
+        time.sleep(0.02)
+    send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+
+
+def main():
+    if "log" in options:
+        print(options["log"], file=sys.stderr, flush=True)
+    if "noise" in options:
+        print(options["noise"], flush=True)
+    time.sleep(float(options.get("delay", "0")))
+    if "notice" in options:
+        threading.Thread(target=watch, args=(options["notice"],), daemon=True).start()
+    for line in sys.stdin:
+        message = json.loads(line)
+        if era == "discover" and message.get("method") == "initialize":
+            send({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no handshake"}})
+        elif "id" in message and "method" in message:
+            threading.Thread(target=handle, args=(message,), daemon=True).start()
+
+
+main()
