@@ -1,5 +1,5 @@
 //! Decides about the changes that a command made on its copy of the workspace: they are shown, kept or dropped, and kept
-//! changes are a step that can be undone. A command that was refused the network is offered to run again with it.
+//! changes are a step that can be undone. A command that was refused the network or a path is offered to run again with it.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -18,10 +18,12 @@ use crate::proto::action::{Action, Autonomy, Need};
 use crate::proto::tool::{FileChange, Outcome, Step, ToolError, ToolEvent};
 use crate::sandbox::{Change, ChangeKind, Changes, CollectLimits, collect};
 use crate::steps::{Incoming, NewContent, counted};
-use crate::tools::{Copied, listed, protection, shown};
+use crate::tools::{Copied, Refusal, is_plain_config, listed, protection, shown};
 
 /// Changes of files that one call names; of more, the number.
 const NAMED_MAX: usize = 10_000;
+/// Things that one command is offered, one after the other.
+const OFFERS_MAX: usize = 5;
 /// Data of one file that is hashed.
 const HASHED_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Files that one thread hashes before another is worth its start, and threads at most.
@@ -52,10 +54,14 @@ impl Hands {
             outcome.metadata.insert("changes".into(), changes.items.len().into());
         }
         self.options.gate.settle(permit, &mut outcome);
-        if let Some(refused) = &copied.refused {
-            match self.offer_network(&call, &refused.line, around) {
+        if let Some(Refusal { line, need }) = &copied.refused
+            && call.needs.len() < OFFERS_MAX
+            && !call.needs.contains(need)
+            && self.options.gate.may_offer(need, &root)
+        {
+            match self.offer(&call, line, need, around) {
                 Ok(again) => return again,
-                Err(why) => add(&mut outcome, &format!("[the network was refused: {why}]")),
+                Err(why) => add(&mut outcome, &format!("[{} was refused: {why}]", what_of(need))),
             }
         }
         match changes {
@@ -69,12 +75,14 @@ impl Hands {
         outcome
     }
 
-    /// Offers to run a command again, from its beginning, with the network that it was refused.
-    fn offer_network(&mut self, call: &Call, line: &str, around: &mut Around<'_>) -> Result<Outcome, String> {
+    /// Offers to run a command again, from its beginning, with what it was refused.
+    fn offer(&mut self, call: &Call, line: &str, need: &Need, around: &mut Around<'_>) -> Result<Outcome, String> {
+        let what = what_of(need);
         let preview = format!(
-            "It was refused the network: {line}\nWhat it did so far is dropped; with yes it runs again with the network."
+            "It was refused {what}: {line}\nWhat it did so far is dropped; with yes it runs again with {what}."
         );
-        let again = Call { needs: vec![Need::Network { host: String::new() }], preview, ..call.clone() };
+        let needs = call.needs.iter().chain([need]).cloned().collect();
+        let again = Call { needs, preview, ..call.clone() };
         let ticket = self.options.gate.judge(again, &self.cwd_of(call), around.person.can_ask());
         match self.decided(&ticket, around.person) {
             Said::Run(approver) => {
@@ -130,7 +138,12 @@ impl Hands {
         let action = Action::Keep {
             command: command.to_owned(),
             // A directory by itself runs nothing; what is in it is named.
-            writes: group.iter().filter(|it| !is_gone(it) && !is_directory(it)).map(|it| path(&it)).collect(),
+            // Neither does the config of a new repository that has nothing but what git writes there.
+            writes: group
+                .iter()
+                .filter(|it| !is_gone(it) && !is_directory(it) && !is_plain_config(it))
+                .map(|it| path(&it))
+                .collect(),
             deletes: group.iter().filter(is_gone).map(|it| path(&it)).collect(),
         };
         Call {
@@ -209,6 +222,16 @@ impl Hands {
         };
         self.options.gate.settle(permit, &mut kept);
         log::event(Level::Info, "changes_kept", &[("count", group.len().into())]);
+    }
+}
+
+/// A need as it is named in a question.
+fn what_of(need: &Need) -> String {
+    match need {
+        Need::Network { .. } => "the network".to_owned(),
+        Need::Read { path } => format!("reading {path}"),
+        Need::Write { path } => format!("writing {path} directly"),
+        Need::Host { what } => what.clone(),
     }
 }
 

@@ -365,7 +365,8 @@ pub fn sandbox_name(settings: &Settings, env: &Env, workspace: &Path) -> &'stati
 
 /// How a model's programs are started.
 pub(super) fn launcher(settings: &Settings, env: &Env, workspace: &Path, chosen: &Chosen) -> Launcher {
-    let grant = grant(settings, env, workspace);
+    let grant = Arc::new(grant(settings, env, workspace));
+    let seen = Arc::clone(&grant);
     let (start, hold, layer) = (chosen.clone(), chosen.clone(), chosen.clone());
     let failed = |error: sandbox::SandboxError| format!("{}; {}", error.message, error.hint);
     let workspace = workspace.to_owned();
@@ -376,7 +377,7 @@ pub(super) fn launcher(settings: &Settings, env: &Env, workspace: &Path, chosen:
                 network: terms.network,
                 view: terms.view.clone(),
                 network_of: terms.network_of,
-                ..grant.clone()
+                ..Grant::clone(&grant)
             };
             grant.readable.extend(terms.readable.iter().cloned());
             grant.writable.extend(terms.writable.iter().cloned());
@@ -386,6 +387,7 @@ pub(super) fn launcher(settings: &Settings, env: &Env, workspace: &Path, chosen:
         move || hold.hold(),
         move || layer.get().layer(&workspace).map_err(failed),
     )
+    .with_outside(move |path| sandbox::outside(&seen, path))
 }
 
 /// The grant of every program of a model: its workspace, no network, no credentials, none of our directories.

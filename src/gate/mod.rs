@@ -232,6 +232,22 @@ impl Gate {
         call.may_have_copy() && (self.options.sandbox)().1 == Hold::Copy
     }
 
+    /// Whether a person may be asked for what a command was refused: never for a path that no tool may have.
+    #[must_use]
+    pub fn may_offer(&self, need: &Need, cwd: &Path) -> bool {
+        // What the policy says of the plainest command that does no more.
+        let quoted = |path: &str| format!("'{}'", path.replace('\'', r"'\''"));
+        let command = match need {
+            Need::Read { path } => format!("cat {}", quoted(path)),
+            Need::Write { path } => format!("touch {}", quoted(path)),
+            Need::Network { .. } | Need::Host { .. } => return true,
+        };
+        let action = Action::Shell { command };
+        let cwd = cwd.to_str().unwrap_or("/");
+        let context = Context { rules: &self.options.rules, cwd, can_ask: true, hold: Hold::Copy, files: &Disk };
+        policy::judge(&action, &context).risk < Risk::Blocked
+    }
+
     /// Says why everything is stopped, where it is.
     #[must_use]
     pub fn stop(&self) -> &Stop {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::Grant;
 use crate::proto::known_paths::{self, CREDENTIAL_SUFFIXES, CREDENTIALS, SYSTEM_CREDENTIALS};
 
 /// What of `/run` a program needs: the resolver's configuration, and on NixOS the programs. The rest are sockets of
@@ -72,6 +73,43 @@ pub(super) fn resolve(path: &Path) -> PathBuf {
         }
     }
 }
+
+/// How the jail of the overlay tier shows a path outside of the workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// Something private stands in its place.
+    Hidden,
+    /// It can be read, if its owner lets it be.
+    ReadOnly,
+}
+
+/// How the jail of a grant shows an absolute path outside of the workspace; nothing for what may never be opened to a
+/// program, and for what holds something of that kind or a whole home.
+#[must_use]
+pub fn outside(grant: &Grant, path: &Path) -> Option<Outside> {
+    /// The kernel's own, and devices.
+    const CLOSED: [&str; 3] = ["/dev", "/proc", "/sys"];
+    let homes: Vec<PathBuf> = grant.homes.iter().map(|home| resolve(home)).collect();
+    let masked: Vec<PathBuf> = grant.masked.iter().map(|path| resolve(path)).collect();
+    let workspace = resolve(&grant.workspace);
+    let found = resolve(path);
+    for path in [path, &found] {
+        let is_closed = CLOSED.iter().any(|closed| path.starts_with(closed))
+            || masked.iter().chain(&grant.masked).any(|masked| path.starts_with(masked) || masked.starts_with(path))
+            || homes.iter().any(|home| home.starts_with(path));
+        if is_closed || path.starts_with(&workspace) || path.parent().is_none() {
+            return None;
+        }
+    }
+    let kept = tools_of(&homes, grant.env.get(std::ffi::OsStr::new("PATH")).map(|path| &**path));
+    let hidden = homes.iter().map(PathBuf::as_path).chain(PRIVATE.map(Path::new));
+    let is_hidden = hidden.into_iter().any(|hidden| found.starts_with(hidden) && found != hidden)
+        && !kept.iter().chain(&grant.readable).any(|kept| found.starts_with(kept));
+    Some(if is_hidden { Outside::Hidden } else { Outside::ReadOnly })
+}
+
+/// Directories for which a jail has its own.
+const PRIVATE: [&str; 3] = ["/tmp", "/var/tmp", "/run"];
 
 /// The paths of which none lies in another one.
 pub(super) fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {

@@ -49,7 +49,7 @@ use std::time::{Duration, Instant};
 pub use changes::{Change, ChangeKind, Changes, CollectError, CollectLimits, collect};
 pub use end::end;
 pub use enter::{Calls, enter};
-pub use masks::{credentials, home_of_user, protected};
+pub use masks::{Outside, credentials, home_of_user, outside, protected};
 pub use scratch::Layer;
 pub use waiting::{AtTerminal, at_terminal};
 

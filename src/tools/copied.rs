@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::refused::Refusal;
 use crate::host::{Root, Stamp};
 use crate::proto::known_paths;
 use crate::proto::tool::FileChange;
@@ -19,6 +20,8 @@ const FILES_MAX: usize = 200;
 const ALL_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Rows of one list.
 const ROWS_MAX: usize = 400;
+/// Longest config of a new repository.
+const CONFIG_BYTES_MAX: u64 = 4096;
 /// Directories that tools fill by themselves: they are shown as one row.
 const DERIVED: [&str; 18] = [
     ".cache",
@@ -52,13 +55,6 @@ pub struct Copied {
     pub refused: Option<Refusal>,
 }
 
-/// Something that a command wanted and the jail doesn't have: the network.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// The line in which the program said so; text from outside.
-    pub line: String,
-}
-
 /// Changes as they are shown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shown {
@@ -71,10 +67,43 @@ pub struct Shown {
 /// Why a changed path is protected; `None` if it isn't. A directory by itself runs nothing.
 #[must_use]
 pub fn protection(change: &Change) -> Option<&'static str> {
-    if matches!(change.kind, ChangeKind::Directory { .. }) {
+    if matches!(change.kind, ChangeKind::Directory { .. }) || is_plain_config(change) {
         return None;
     }
     known_paths::protected(change.path.as_os_str().as_bytes())
+}
+
+/// Whether a change is the config of a new repository, with nothing in it but what git writes there by itself.
+#[must_use]
+pub fn is_plain_config(change: &Change) -> bool {
+    /// Keys of `[core]` and `[extensions]` that git sets by itself for a new repository, and that start no program.
+    const KEYS: [&str; 9] = [
+        "bare",
+        "filemode",
+        "ignorecase",
+        "logallrefupdates",
+        "objectformat",
+        "precomposeunicode",
+        "refstorage",
+        "repositoryformatversion",
+        "symlinks",
+    ];
+    const VALUES: [&str; 8] = ["true", "false", "0", "1", "sha1", "sha256", "files", "reftable"];
+    let ChangeKind::File { bytes, source, mode } = &change.kind else { return false };
+    if !change.path.ends_with(".git/config")
+        || change.before.is_some()
+        || *bytes > CONFIG_BYTES_MAX
+        || mode & 0o111 != 0
+    {
+        return false;
+    }
+    let Ok(text) = std::fs::read_to_string(source) else { return false };
+    text.lines().map(str::trim).all(|line| match line.split_once('=') {
+        None => matches!(line, "" | "[core]" | "[extensions]"),
+        Some((key, value)) => {
+            KEYS.iter().any(|known| known.eq_ignore_ascii_case(key.trim())) && VALUES.contains(&value.trim())
+        }
+    })
 }
 
 /// Puts changes into rows and differences.

@@ -1,12 +1,12 @@
 //! How tools start programs: held by the sandbox, on the terms that the gate's permit allows. Knows no tool.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
 use crate::proto::action::Hold;
-use crate::sandbox::{Layer, View};
+use crate::sandbox::{Layer, Outside, View};
 
 /// On which terms a program starts.
 #[derive(Clone, Debug, Default)]
@@ -38,12 +38,16 @@ type Start = dyn Fn(&str, &[&str], &Terms) -> Result<Command, String> + Send + S
 /// Makes the layers of a copy of the workspace.
 type MakeLayer = dyn Fn() -> Result<Arc<Layer>, String> + Send + Sync;
 
+/// How a jail shows a path outside of the workspace.
+type LookOutside = dyn Fn(&Path) -> Option<Outside> + Send + Sync;
+
 /// Starts programs for a model.
 #[derive(Clone)]
 pub struct Launcher {
     start: Arc<Start>,
     hold: Arc<dyn Fn() -> Hold + Send + Sync>,
     layer: Arc<MakeLayer>,
+    outside: Arc<LookOutside>,
 }
 
 impl Launcher {
@@ -54,7 +58,13 @@ impl Launcher {
         hold: impl Fn() -> Hold + Send + Sync + 'static,
         layer: impl Fn() -> Result<Arc<Layer>, String> + Send + Sync + 'static,
     ) -> Self {
-        Self { start: Arc::new(start), hold: Arc::new(hold), layer: Arc::new(layer) }
+        Self { start: Arc::new(start), hold: Arc::new(hold), layer: Arc::new(layer), outside: Arc::new(|_| None) }
+    }
+
+    /// The same, with what says how a jail shows a path outside of the workspace.
+    #[must_use]
+    pub fn with_outside(self, outside: impl Fn(&Path) -> Option<Outside> + Send + Sync + 'static) -> Self {
+        Self { outside: Arc::new(outside), ..self }
     }
 
     /// One that holds nothing.
@@ -80,6 +90,12 @@ impl Launcher {
     /// Why it can't be held as it must be.
     pub fn command(&self, program: &str, arguments: &[&str], terms: &Terms) -> Result<Command, String> {
         (self.start)(program, arguments, terms)
+    }
+
+    /// How a jail shows a path outside of the workspace; nothing if it may not be opened to a program.
+    #[must_use]
+    pub fn outside(&self, path: &Path) -> Option<Outside> {
+        (self.outside)(path)
     }
 
     /// Layers for a copy of the workspace.

@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::bash::{Bash, Output, Ran, Request, State, last_line};
-use super::copied::{Copied, Refusal};
+use super::copied::Copied;
 use super::launcher::{Launcher, Terms};
+use super::refused::refused;
 use super::spawner::Spawner;
 use super::{Offer, Place, Plan, Spec, Tool, Work, number, text};
 use crate::gate::Permit;
@@ -30,25 +31,6 @@ const JOBS_MAX: usize = 8;
 const LOOK: Duration = Duration::from_millis(100);
 /// How long a command that is to go on as a job may take to fail at its start.
 const AT_ONCE: Duration = Duration::from_millis(500);
-/// What programs print, in small letters, that find no network.
-const NETWORK_SIGNS: &[&str] = &[
-    "could not resolve",
-    "couldn't resolve",
-    "temporary failure in name resolution",
-    "name or service not known",
-    "failed to lookup address",
-    "network is unreachable",
-    "eai_again",
-    "enetunreach",
-    "getaddrinfo",
-    "no address associated with hostname",
-    "dial tcp: lookup",
-    "failure resolving",
-    "unable to resolve host",
-    "nodename nor servname provided",
-    "network unreachable",
-    "failed to establish a new connection",
-];
 /// Characters that are told of what a program asks.
 const ASKED_CHARS_MAX: usize = 200;
 /// What programs say that want a terminal, or a password from one.
@@ -229,7 +211,7 @@ impl Shell {
                         self.state = state.clone();
                     }
                 }
-                work.copied = copied(wish.command, &bash, &output, wish.terms.network);
+                work.copied = self.copied(wish.command, &bash, &output, wish.cwd, wish.terms.network);
                 (output, Note::None)
             }
             Ran::Stopped(output) => (output, Note::Stopped),
@@ -286,7 +268,8 @@ fn follow(left: &Mutex<Left>, number: usize, kill: bool, work: &mut Work<'_>) ->
     let started = Instant::now();
     match job.bash.wait(started + work.limits.shell, work.is_stopped) {
         Ok(Ran::Done(output)) => {
-            work.copied = copied(&job.command, &job.bash, &output, true);
+            let layer = job.bash.layer().map(Arc::clone);
+            work.copied = layer.map(|layer| Copied { command: job.command.clone(), layer, refused: None });
             outcome(&output, &Note::None, started.elapsed())
         }
         Ok(Ran::Stopped(output)) => outcome(&output, &Note::Stopped, started.elapsed()),
@@ -333,22 +316,17 @@ fn not_started(error: &std::io::Error) -> ToolError {
     ToolError::new("sandbox", error.to_string(), "")
 }
 
-/// What a command that has ended did on its copy; nothing if it worked on none.
-fn copied(command: &str, bash: &Bash, output: &Output, has_network: bool) -> Option<Copied> {
-    let layer = Arc::clone(bash.layer()?);
-    let refused = if has_network || output.status == Some(0) { None } else { refused(output) };
-    Some(Copied { command: command.to_owned(), layer, refused })
-}
-
-/// What the jail seems to have refused a command that failed, by what it printed.
-fn refused(output: &Output) -> Option<Refusal> {
-    let text = format!("{}\n{}", strip_controls(&output.err), strip_controls(&output.out));
-    let is_sign = |line: &&str| {
-        let line = line.to_lowercase();
-        NETWORK_SIGNS.iter().any(|sign| line.contains(sign))
-    };
-    let line = text.lines().find(is_sign)?;
-    Some(Refusal { line: line.trim().chars().take(ASKED_CHARS_MAX).collect() })
+impl Shell {
+    /// What a command that has ended did on its copy; nothing if it worked on none.
+    fn copied(&self, command: &str, bash: &Bash, output: &Output, cwd: &Path, has_network: bool) -> Option<Copied> {
+        let layer = Arc::clone(bash.layer()?);
+        let is_failed = output.status != Some(0);
+        let (errors, printed) = (strip_controls(&output.err), strip_controls(&output.out));
+        let cwd = output.cwd.as_deref().unwrap_or(cwd);
+        let outside = |path: &Path| self.launcher.outside(path);
+        let refused = is_failed.then(|| refused(&errors, &printed, cwd, has_network, &outside)).flatten();
+        Some(Copied { command: command.to_owned(), layer, refused })
+    }
 }
 
 impl Tool for Shell {

@@ -324,3 +324,64 @@ fn protected_files_that_a_job_makes_are_put_back() {
     assert_eq!(output(&results[3]), "fine");
     assert!(!told.contains("AGENTS.md: "), "what was dropped is no change: {told}");
 }
+
+#[test]
+fn a_command_that_was_refused_a_path_is_offered_exactly_that() {
+    let home = scene(&["python3 take.py", "sh put.sh"], "");
+    fs::create_dir(home.path().join("out"))
+        .and_then(|()| fs::create_dir(home.path().join("other")))
+        .expect("directories");
+    fs::write(home.path().join("out/data.csv"), "from outside\n").expect("a file");
+    let data = home.path().join("out/data.csv");
+    let script = format!("open('ran', 'a').write('x')\nprint(open({:?}).read())\n", data.display().to_string());
+    fs::write(work(home.path(), "take.py"), script).expect("a script");
+    fs::write(work(home.path(), "put.sh"), "cp a.txt ../other/a.txt\n").expect("a script");
+    let result = &results(home.path())[0];
+    assert!(output(result).contains(&format!("[reading {} was refused: ", data.display())), "{result}");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text("It was refused reading");
+    session.expect_text("run once [y]");
+    session.send(b"y");
+    session.expect_text(KEEP);
+    session.send(b"y");
+    // Writing outside is blocked by the policy, so that nobody is asked for it.
+    session.expect_text("that was it");
+    assert_eq!(read(home.path(), "ran"), "x", "what the first run did is dropped");
+    assert!(!home.path().join("other/a.txt").exists());
+}
+
+#[test]
+fn credentials_and_forbidden_paths_are_never_offered() {
+    let commands = ["cat ~/.ssh/id_rsa", "sh a.sh", "sh b.sh"];
+    let home = scene(&commands, "security = {forbidden_paths = {'~/closed'}}");
+    for name in [".ssh/id_rsa", "closed/x"] {
+        let path = home.path().join(name);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        fs::write(path, "secret\n").expect("a file");
+    }
+    fs::write(work(home.path(), "a.sh"), "cat $HOME/.ssh/id_rsa\n").expect("a script");
+    fs::write(work(home.path(), "b.sh"), "cat $HOME/closed/x\n").expect("a script");
+    let results = results(home.path());
+    for result in &results {
+        assert_eq!(result["success"], json!(false));
+        assert!(!output(result).contains("was refused: ") && !output(result).contains("secret"), "{result}");
+    }
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    // Nobody is asked about any of them.
+    session.expect_text("that was it");
+}
+
+#[test]
+fn a_new_repository_is_kept_unasked_unless_its_config_runs_something() {
+    let init = "git init -q new && git -C new -c user.name=x -c user.email=x@y commit -q --allow-empty -m one";
+    let evil = "git init -q evil && git -C evil config core.fsmonitor ./x";
+    let home = scene(&[init, "git -C new log --oneline", evil], "security = {autonomy = \"full\"}");
+    let results = results(home.path());
+    assert_eq!(results[0]["success"], json!(true), "{}", results[0]);
+    assert!(output(&results[1]).ends_with("one"), "{}", results[1]);
+    assert!(work(home.path(), "new/.git/config").exists());
+    assert!(output(&results[2]).contains("[dropped, it would have changed: + evil/.git/config"), "{}", results[2]);
+    assert!(!work(home.path(), "evil/.git/config").exists());
+}

@@ -1,0 +1,179 @@
+//! What the jail has refused a command that failed: the network, or a path outside of the workspace. Programs say so in what
+//! they print; a path counts only if it is there outside and the jail hides it or can't write it.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::proto::action::Need;
+use crate::sandbox::Outside;
+
+/// What programs print, in small letters, that find no network.
+const NETWORK_SIGNS: &[&str] = &[
+    "could not resolve",
+    "couldn't resolve",
+    "temporary failure in name resolution",
+    "name or service not known",
+    "failed to lookup address",
+    "network is unreachable",
+    "eai_again",
+    "enetunreach",
+    "getaddrinfo",
+    "no address associated with hostname",
+    "dial tcp: lookup",
+    "failure resolving",
+    "unable to resolve host",
+    "nodename nor servname provided",
+    "network unreachable",
+    "failed to establish a new connection",
+];
+/// What programs print, in small letters, that can't write where nothing can be written.
+const READ_ONLY_SIGNS: &[&str] = &["read-only file system", "erofs", "errno 30", "os error 30"];
+/// Characters of a line that are told.
+const LINE_CHARS_MAX: usize = 200;
+/// Lines in which paths are looked for, the last ones: most programs say at the end why they failed.
+const LINES_MAX: usize = 100;
+/// Paths of one command that are looked at.
+const PATHS_MAX: usize = 50;
+
+/// Something that a command wanted and the jail doesn't give.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The line in which the program said so; text from outside.
+    pub line: String,
+    /// What it would need.
+    pub need: Need,
+}
+
+/// What was refused a command that failed, by what it printed on its error output and its output. `outside` says how the
+/// jail shows a path.
+pub(super) fn refused(
+    errors: &str,
+    output: &str,
+    cwd: &Path,
+    has_network: bool,
+    outside: &dyn Fn(&Path) -> Option<Outside>,
+) -> Option<Refusal> {
+    let told = |line: &str, need| Refusal { line: line.trim().chars().take(LINE_CHARS_MAX).collect(), need };
+    let is_network = |line: &&str| {
+        let line = line.to_lowercase();
+        NETWORK_SIGNS.iter().any(|sign| line.contains(sign))
+    };
+    if let Some(line) = errors.lines().chain(output.lines()).find(is_network).filter(|_| !has_network) {
+        return Some(told(line, Need::Network { host: String::new() }));
+    }
+    let mut left = PATHS_MAX;
+    for line in errors.lines().rev().take(LINES_MAX) {
+        for path in paths(line, cwd) {
+            left = left.checked_sub(1)?;
+            if let Some(need) = need_of(line, &path, outside) {
+                return Some(told(line, need));
+            }
+        }
+    }
+    None
+}
+
+/// What a command needs that failed over this path.
+fn need_of(line: &str, path: &Path, outside: &dyn Fn(&Path) -> Option<Outside>) -> Option<Need> {
+    let is_there = |path: &Path| path.symlink_metadata().is_ok();
+    let name = path.to_str()?.to_owned();
+    let lower = line.to_lowercase();
+    match outside(path)? {
+        Outside::Hidden if is_there(path) => Some(Need::Read { path: name }),
+        // Its directory is there: it was to be made in it.
+        Outside::Hidden => {
+            let above = path.parent().filter(|above| is_there(above) && outside(above) == Some(Outside::Hidden))?;
+            above.is_dir().then_some(Need::Write { path: name })
+        }
+        Outside::ReadOnly if READ_ONLY_SIGNS.iter().any(|sign| lower.contains(sign)) => {
+            (is_there(path) || path.parent().is_some_and(is_there)).then_some(Need::Write { path: name })
+        }
+        Outside::ReadOnly => None,
+    }
+}
+
+/// The paths that a line names, absolute and without `.` and `..`: in quotation marks, or between blanks.
+fn paths(line: &str, cwd: &Path) -> Vec<PathBuf> {
+    const QUOTES: [char; 7] = ['\'', '"', '`', '‘', '’', '“', '”'];
+    let quoted = line.split(QUOTES);
+    let words = line.split(|c: char| c.is_whitespace() || QUOTES.contains(&c) || "()[]{}<>,;=".contains(c));
+    let mut found: Vec<PathBuf> = Vec::new();
+    for word in quoted.chain(words) {
+        let word = word.trim_end_matches([':', '.', ',', '!', '?']);
+        if !(word.starts_with('/') || word.starts_with("../")) || word.len() < 2 {
+            continue;
+        }
+        let path = normal(&cwd.join(word));
+        if !found.contains(&path) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::from("/");
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => normal.push(name),
+            Component::ParentDir => drop(normal.pop()),
+            _ => {}
+        }
+    }
+    normal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What programs print in a jail, and what they need: `R` or `W` with a path, `N` for the network.
+    #[test]
+    fn what_programs_say_that_were_refused_something() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let top = dir.path().canonicalize().expect("a path");
+        for name in ["hidden/data", "hidden/repo", "shown/lib", "secret/key", "ws"] {
+            std::fs::create_dir_all(top.join(name)).expect("a directory");
+        }
+        std::fs::write(top.join("hidden/data/a b.csv"), "1").expect("a file");
+        let outside = |path: &Path| {
+            let below = path.strip_prefix(&top).ok()?.to_str()?.to_owned();
+            let is = |name: &str| below.starts_with(name);
+            is("hidden").then_some(Outside::Hidden).or(is("shown").then_some(Outside::ReadOnly))
+        };
+        for (said, expected) in [
+            ("curl: (6) Could not resolve host: example.org", "N"),
+            ("npm error network request to https://r failed, reason: getaddrinfo EAI_AGAIN r", "N"),
+            (
+                "FileNotFoundError: [Errno 2] No such file or directory: 'T/hidden/data/a b.csv'",
+                "R T/hidden/data/a b.csv",
+            ),
+            ("cp: cannot stat 'T/hidden/data/a b.csv': No such file or directory", "R T/hidden/data/a b.csv"),
+            (
+                "ls: Zugriff auf '../hidden/data' nicht möglich: Datei oder Verzeichnis nicht gefunden",
+                "R T/hidden/data",
+            ),
+            ("bash: line 1: cd: T/hidden/repo: No such file or directory", "R T/hidden/repo"),
+            ("fatal: repository 'T/hidden/repo' does not exist", "R T/hidden/repo"),
+            ("cp: cannot create regular file 'T/hidden/data/new': No such file or directory", "W T/hidden/data/new"),
+            ("touch: cannot touch 'T/shown/new': Read-only file system", "W T/shown/new"),
+            ("OSError: [Errno 30] Read-only file system: 'T/shown/lib/x'", "W T/shown/lib/x"),
+            ("npm error EROFS: read-only file system, mkdir 'T/shown/lib'", "W T/shown/lib"),
+            // It is shown, so that something else is the matter; it isn't there outside either; it is never offered.
+            ("T/shown/lib: syntax error", ""),
+            ("cat: T/hidden/none/x: No such file or directory", ""),
+            ("cat: T/secret/key: No such file or directory", ""),
+            ("cat: a.txt: No such file or directory", ""),
+        ] {
+            let here = |text: &str| text.replace("T/", &format!("{}/", top.display()));
+            let found = refused(&here(said), "", &top.join("ws"), false, &outside);
+            let words = found.map(|it| match it.need {
+                Need::Network { .. } => "N".to_owned(),
+                Need::Read { path } => format!("R {path}"),
+                Need::Write { path } => format!("W {path}"),
+                Need::Host { what } => what,
+            });
+            assert_eq!(words.unwrap_or_default(), here(expected), "{said}");
+        }
+        assert_eq!(refused("Could not resolve host", "", &top, true, &outside), None);
+    }
+}
