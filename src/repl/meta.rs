@@ -616,7 +616,12 @@ pub fn taken(name: &str) -> Option<String> {
 fn nearest(typed: &str) -> Option<&'static str> {
     let names = || METAS.iter().flat_map(|meta| meta.names.iter().copied()).filter(|name| name.len() > 1);
     let begins = names().find(|name| !typed.is_empty() && name.starts_with(typed));
-    begins.or_else(|| names().find(|name| one_edit(typed.as_bytes(), name.as_bytes())))
+    let alike = |name: &&str| {
+        let pairs = || typed.bytes().zip(name.bytes());
+        let ends = typed.bytes().rev().zip(name.bytes().rev());
+        pairs().take_while(|(x, y)| x == y).count() + ends.take_while(|(x, y)| x == y).count()
+    };
+    begins.or_else(|| names().filter(|name| one_edit(typed.as_bytes(), name.as_bytes())).max_by_key(alike))
 }
 
 /// Whether two words differ by one letter added, dropped, changed, or two swapped.

@@ -193,7 +193,7 @@ fn memory_lists_finds_shows_exports_and_clears() {
     assert!(shown.starts_with("# where is the first file?") && shown.contains("The configuration is in /etc."));
     assert!(!shown.contains('\u{1b}'), "{shown:?}");
     let (code, _, told) = run(&home, &["memory", "show", "9"]);
-    assert!(code == Some(1) && told.contains("no conversation has the number 9"), "{told}");
+    assert!(code == Some(2) && told.contains("no conversation has the number 9"), "{told}");
 
     let (_, exported, _) = run(&home, &["memory", "export"]);
     let objects: Vec<serde_json::Value> =
@@ -260,7 +260,7 @@ fn an_export_of_the_doctor_holds_lines_and_conversations() {
     session.run("what is a question?");
     session.line("exit");
     session.expect_exit();
-    assert_eq!(run(&home, &["doctor", "--export", "x.txt"]).0, Some(1));
+    assert_eq!(run(&home, &["doctor", "--export", "x.txt"]).0, Some(2));
     let (code, told, _) = run(&home, &["doctor", "--export", "x.jsonl"]);
     assert_eq!((code, told.as_str()), (Some(0), "3 lines and 1 conversation in x.jsonl\n"));
     let text = std::fs::read_to_string(home.path().join("x.jsonl")).expect("the export");

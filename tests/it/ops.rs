@@ -511,7 +511,7 @@ fn a_chat_asks_before_it_writes_and_ctrl_c_stops_one_answer_only() {
     session.press(Key::Ctrl('c'));
     session.expect("stopped again, and the prompt", |screen| {
         let line = crate::pty::cursor_line(screen);
-        screen.contents().matches("stopped; what").count() == 2 && line.trim_end() == ">"
+        screen.contents().matches("Stopped.").count() == 2 && line.trim_end() == ">"
     });
     session.press(Key::Ctrl('d'));
     assert!(session.expect_exit().success());

@@ -76,9 +76,9 @@ fn a_plugin_runs_once_it_was_allowed_and_never_before() {
     // Nobody to ask: nothing is installed. A no, and nothing said, neither.
     let path = at.join("src").display().to_string();
     let (code, out, err) = run(at, &["plugin", "install", &path]);
-    assert!(code == Some(1) && out.contains("weather_today") && err.contains("nothing was installed"), "{out} {err}");
+    assert!(code == Some(2) && out.contains("weather_today") && err.contains("nothing was installed"), "{out} {err}");
     for answer in ["", "n", "x", "Y E S"] {
-        assert_eq!(install(at, "src", answer).0, 1, "{answer:?}");
+        assert_eq!(install(at, "src", answer).0, 2, "{answer:?}");
     }
     assert!(run(at, &["plugin", "list"]).1.contains("there are no plugins"));
     assert_eq!(call(at, "weather_today", &json!({"city": "Ulm"})).0, Some(1));
@@ -114,7 +114,7 @@ fn a_plugin_runs_once_it_was_allowed_and_never_before() {
     let (code, out, _) = run(at, &["plugin", "remove", "weather"]);
     assert!(code == Some(0) && out.contains("removed"), "{out}");
     assert!(!installed.exists());
-    assert_eq!(run(at, &["plugin", "remove", "weather"]).0, Some(1));
+    assert_eq!(run(at, &["plugin", "remove", "weather"]).0, Some(2));
     assert_eq!(call(at, "weather_today", &json!({"city": "Ulm"})).0, Some(1));
 }
 
@@ -154,7 +154,7 @@ fn a_plugin_takes_no_name_of_ours() {
         let directory = home.path().join(plugin_name);
         plugin(&directory, &manifest, SCRIPT);
         let (code, _, err) = run(home.path(), &["plugin", "install", &directory.display().to_string()]);
-        assert!(code == Some(1) && err.contains("one of ReedClaw's own tools"), "{plugin_name}: {err}");
+        assert!(code == Some(2) && err.contains("one of ReedClaw's own tools"), "{plugin_name}: {err}");
     }
     // Two plugins whose names come to the same: the first one keeps it.
     let one = MANIFEST.replace("\"weather\"", "\"a_b\"").replace("\"today\"", "\"c\"");
@@ -166,5 +166,5 @@ fn a_plugin_takes_no_name_of_ours() {
     assert_eq!(out.matches("\"a_b_c\"").count(), 1);
     assert!(err.contains("is off: there is a tool called a_b_c already"), "{err}");
     let (code, out, _) = run(home.path(), &["plugin", "install", "/nonexistent"]);
-    assert!(code == Some(1) && out.is_empty());
+    assert!(code == Some(2) && out.is_empty());
 }

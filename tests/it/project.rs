@@ -48,7 +48,7 @@ fn values_that_will_be_refused_are_marked_in_the_question() {
     let home = home(&[(FILE, text)]);
     let session = session(home.path());
     session.expect_text("will be refused, a project can't send your questions to another machine");
-    session.expect_text("line 3: security.forbidden_commands: adds {\"make\"} to { \"mkfs\", ");
+    session.expect_text("line 3: security.forbidden_commands: adds {\"make\"} to { \"shutdown\", ");
     answer(&session, "\r");
     session.run("echo on-$((1+1))");
     session.expect_line("on-2");

@@ -111,7 +111,7 @@ fn a_test_says_what_was_asked_how_fast_it_was_and_what_it_can_do() {
     assert!(told.contains("the server refused the key (HTTP 401): bad key ***"), "{told}");
     let (status, told) = run(home.path(), &["provider", "test", "nobody"], &[]);
     assert!(
-        status == Some(1) && told.contains("no model is called nobody") && told.contains("there is claw"),
+        status == Some(2) && told.contains("no model is called nobody") && told.contains("there is claw"),
         "{told}"
     );
 }
@@ -187,7 +187,7 @@ fn onboard_tries_what_it_finds_and_writes_a_config_that_works_without_a_key() {
     // A config that is there stays.
     near.reply(list(&["tiny"]));
     let (status, told) = run(home.path(), &["onboard", "--yes", "--port", &port(&near)], &[]);
-    assert_eq!(status, Some(1), "{told}");
+    assert_eq!(status, Some(2), "{told}");
     assert!(told.contains("config.lua is there and stays as it is") && told.contains("model = \"tiny\""), "{told}");
     assert_eq!(fs::read_to_string(&path).expect("the config"), text);
     assert_eq!(fs::read_dir(path.parent().expect("a folder")).expect("the folder").count(), 1);

@@ -83,7 +83,7 @@ fn a_real_model_mends_a_bug_and_everything_is_taken_back() {
     session.run(":steps");
     session.expect_text("src/bytes.rs");
     session.run(":undo 2");
-    session.expect_text("took back");
+    session.expect_text("Undid");
     assert_eq!(fs::read_to_string(&file).expect("the source"), broken);
     assert_eq!(git(&work, &["status", "--porcelain"]), "", "the program that the check made has gone too");
     session.press(Key::Ctrl('d'));

@@ -242,7 +242,7 @@ fn a_bug_of_a_library_is_mended_and_everything_is_taken_back() {
     session.run(":steps");
     session.expect_text("src/bytes.rs");
     session.run(":undo 3");
-    session.expect_text("took back");
+    session.expect_text("Undid");
     assert_eq!(fs::read_to_string(work.join("src/bytes.rs")).expect("the file"), broken);
     assert_eq!(git(&work, &["status", "--porcelain"]), "", "the program that the tests made has gone too");
 }

@@ -236,7 +236,7 @@ fn a_session_takes_back_and_leaves_alone_what_the_person_changed() {
     session.expect("nothing was done", |screen| screen.contents().contains("mine\nnew"));
     session.run("clear");
     session.run(":undo --file b.txt");
-    session.expect_text("took one file back");
+    session.expect_text("Restored one file");
     session.run(":undo 2 --force");
     session.expect_text("kept as step 3");
     session.run("clear; cat a.txt b.txt");

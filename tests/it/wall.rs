@@ -345,7 +345,9 @@ fn a_command_that_was_refused_a_path_is_offered_exactly_that() {
     session.send(b"y");
     session.expect_text(KEEP);
     session.send(b"y");
-    // Writing outside is blocked by the policy, so that nobody is asked for it.
+    session.expect_text("It was refused writing");
+    session.expect_text("run once [y]");
+    session.send(b"n");
     session.expect_text("that was it");
     assert_eq!(read(home.path(), "ran"), "x", "what the first run did is dropped");
     assert!(!home.path().join("other/a.txt").exists());

@@ -133,7 +133,7 @@ mod tests {
             ("\\M-c", Some(vec![(alt, KeyCode::Char('c'))])),
             ("\\e[A", Some(vec![(KeyModifiers::NONE, KeyCode::Up)])),
             ("\\C-x\\C-r", Some(vec![(control, KeyCode::Char('x')), (control, KeyCode::Char('r'))])),
-            ("\\C-\\", Some(vec![(control, KeyCode::Char('4'))])),
+            ("\\C-\\\\", Some(vec![(control, KeyCode::Char('4'))])),
             ("\\e\\\"", Some(vec![(alt, KeyCode::Char('"'))])),
             ("\\C-m", None),
             ("\\e[0n", None),
