@@ -446,7 +446,7 @@ pub const METAS: [Meta; 44] = [
         Group::Tools,
         &["mcp"],
         "[WORD NAME …]",
-        Argument::Text,
+        Argument::Word,
         "lists servers of tools; show, tools, connect, disconnect, restart, log, allow, deny, resources, read, prompt",
         Action::Mcp,
     ),

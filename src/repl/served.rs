@@ -2,14 +2,16 @@
 
 use super::question::yes_or_no;
 use super::run::{Flow, Repl};
-use crate::app::{Done, allow_tools, mcp_command};
+use crate::app::{Done, allow_tools, mcp_command, servers};
 use crate::render::text::{table, wrap};
 
 impl Repl {
     /// Carries out a line about servers.
     pub(super) fn mcp(&mut self, argument: &str) -> Flow {
         self.take_hands();
-        let servers = self.runtime.agent.hands().and_then(|hands| hands.servers().cloned());
+        let own = self.runtime.agent.hands().and_then(|hands| hands.servers().cloned());
+        // Without a model there are no tools yet; the servers can be looked at all the same.
+        let servers = own.or_else(|| servers(&self.runtime.settings, &self.runtime.env, &self.workspace()));
         let Some(servers) = servers else {
             self.console.notice("no servers are configured: mcp.servers in the config names them");
             return Flow::Continue;

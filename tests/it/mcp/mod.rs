@@ -282,3 +282,26 @@ fn servers_that_cannot_be_used_keep_no_question_and_no_prompt() {
     session.send(b"exit\r");
     assert_eq!(status_code(session.expect_exit()), 0);
 }
+
+#[test]
+fn a_session_without_a_model_lists_and_allows_servers() {
+    if !has_python() {
+        return;
+    }
+    let home = home(&[], &one(&[], ""));
+    let config = at(&home).join(".config/reedclaw/config.lua");
+    fs::write(&config, format!("return {{ {} }}", one(&[], ""))).expect("a config without a model");
+    let session = Session::spawn(Spawn::reedclaw().home(at(&home)).cwd(&at(&home).join("work")).size(90, 140));
+    session.expect_prompt();
+    session.send(b":mcp\r");
+    session.expect_text("never started");
+    session.send(b":mcp allow one\r");
+    session.expect_text("yes [y]");
+    session.send(b"y");
+    session.expect_text("allowed 3 tools of one");
+    session.expect_prompt();
+    session.send(b":mcp tools one\r");
+    session.expect_text("one.echo");
+    session.send(b"exit\r");
+    assert_eq!(status_code(session.expect_exit()), 0);
+}
