@@ -56,7 +56,7 @@ impl Hands {
         Some(told)
     }
 
-    /// What the person has agreed to is no work of a job.
+    /// A change that the person has agreed to isn't the work of a job.
     pub(super) fn accept<'a>(&mut self, paths: impl Iterator<Item = &'a Path>) {
         if let Some(guard) = &mut self.guard {
             let root = &self.options.root;

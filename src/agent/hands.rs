@@ -54,7 +54,7 @@ pub struct HandsOptions {
     pub steps: Option<Steps>,
     /// Whether what calls change can be undone.
     pub has_undo: bool,
-    /// Which tools a model is told of.
+    /// The tools that a model is offered.
     pub tool_set: ToolSet,
 }
 

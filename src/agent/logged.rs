@@ -1,4 +1,4 @@
-//! What the log hears of a call: the tool, the decision on it and whose it was, how it went; never what it was about.
+//! The log of calls: the tool, the decision on it and whose it was, and how the call went; never its content.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::log::{self, Level};
 use crate::proto::action::Decision;
 use crate::proto::tool::{Outcome, Step, ToolEvent};
 
-/// What the log hears of a call: which tool and how it went, never what it was about.
+/// The log of a call: its tool and how it went, never its content.
 pub(super) struct Logged {
     /// Ours, not the model's word for it.
     tool: String,

@@ -21,16 +21,16 @@ const CALLS_MAX: usize = 32;
 /// Calls that failed before a model is offered to write whole files as text.
 const FAILED_CALLS: usize = 2;
 
-/// What follows the last message if an answer was empty.
+/// Text after the last message if an answer was empty.
 const ANSWER: &str = "\n\n[Answer the question, or call a tool.]";
 /// The same, for a model that may call none.
 const ANSWER_IN_WORDS: &str = "\n\n[No tools can be called now. Answer the question in words.]";
-/// What follows the last message if an answer looked like a call.
+/// Text after the last message if an answer looked like a call.
 const UNCLEAR: &str = "\n\n[Your last answer looked like a tool call, but it could not be read. Call the tool with a JSON \
                        object of its arguments, or answer in words.]";
-/// What follows the result of a last call.
+/// Text after the result of a last call.
 const NO_MORE: &str = "\n[No more tools can be called for this question. Answer now with what you have.]";
-/// What follows the result of a call that failed again.
+/// Text after the result of a call that failed again.
 const WHOLE_FILES: &str = "\n[To change a file without a tool call, write its path on a line of its own, and after it the \
                            whole new file in a block of ``` code.]";
 
@@ -178,7 +178,7 @@ impl Turn<'_, '_, '_> {
         !is_full
     }
 
-    /// What an answer asks for.
+    /// The next step that an answer asks for.
     fn wanted(&self, request: &Request, response: &Response, progress: &Progress) -> Wanted {
         let is_last = progress.rounds >= self.limits.rounds_max;
         // To ask again would end the same.
@@ -298,7 +298,7 @@ fn replace_start(request: &mut Request, question_at: usize, start: Vec<Item>) ->
     length
 }
 
-/// What an answer asks for.
+/// The next step that an answer asks for.
 enum Wanted {
     /// Nothing more: it is the answer.
     Nothing,

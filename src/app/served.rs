@@ -95,7 +95,7 @@ fn configured(name: &str, row: &ServerSettings, env: &Env, chosen: &Chosen) -> C
     }
 }
 
-/// What makes a server this server: its program, how it is started, and how it is held. A program that root owns is known by its
+/// The identity of a server: its program, how it is started, and how it is held. A program that root owns is known by its
 /// path, any other by its content, too.
 fn identity(row: &ServerSettings, env: &Env) -> Value {
     use std::os::unix::fs::MetadataExt;
@@ -122,7 +122,7 @@ fn find(word: &str, env: &Env) -> Option<PathBuf> {
     path.split(':').map(|directory| Path::new(directory).join(word)).find(|file| file.is_file())
 }
 
-/// What starts a server's program.
+/// The parts from which a server's program is started.
 struct Parts {
     grant: Grant,
     chosen: Chosen,

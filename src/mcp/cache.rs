@@ -1,5 +1,5 @@
-//! What servers offered when they last ran, and which version of the protocol they spoke: files of the state directory. They
-//! only save a start; whoever decides compares with what a server says when it is called.
+//! The manifests of servers from their last runs, and the versions of the protocol that they spoke: files of the state directory.
+//! They only save a start; whoever decides compares with what a server says when it is called.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -33,7 +33,7 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Interval at which a program's end is looked for.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What a server does of its own accord.
+/// A thing that a server does of its own accord.
 pub(super) enum Notice {
     /// It ended, for this reason.
     Ended(String),
@@ -169,7 +169,7 @@ async fn begin_failure(error: ClientInitializeError, process: Process) -> String
     }
 }
 
-/// What the server may ask and tell of its own accord: that lists have changed. It gets no roots, and no model.
+/// Answers what a server asks and says by itself: that lists have changed. It gets no roots, and no model.
 struct Handler {
     changed: mpsc::UnboundedSender<()>,
     era: Era,

@@ -85,7 +85,7 @@ pub type Launch = Arc<dyn Fn(&Server) -> Result<Command, String> + Send + Sync>;
 /// Ends the processes of a program that was started by [`Launch`], after the time given at the latest.
 pub type End = Arc<dyn Fn(u32, Duration) -> bool + Send + Sync>;
 
-/// What a client of servers needs.
+/// The parts of a client of servers.
 pub struct Options {
     /// The servers that are configured.
     pub servers: Vec<Server>,
@@ -258,7 +258,7 @@ impl Mcp {
         self.shared.lock().get(name).map(|entry| entry.server.clone())
     }
 
-    /// What a server offers, as it says now or said at an earlier run.
+    /// Returns the manifest of a server, as it is now or was at an earlier run.
     #[must_use]
     pub fn manifest(&self, name: &str) -> Option<Arc<Manifest>> {
         self.shared.lock().get(name)?.manifest.clone()

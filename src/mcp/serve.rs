@@ -27,7 +27,7 @@ const BACK_OFF: [Duration; 3] = [Duration::ZERO, Duration::from_secs(1), Duratio
 /// Time in which changes of a list are put together before it is fetched again.
 const LIST_QUIET: Duration = Duration::from_millis(250);
 
-/// What the thread works with.
+/// The parts that the thread works with.
 pub(super) struct Tools {
     pub(super) launch: Launch,
     pub(super) end: End,

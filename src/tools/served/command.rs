@@ -1,4 +1,4 @@
-//! What a person may do with servers of tools, as plain data for any face: `:mcp WORDS` and `reedclaw mcp WORDS`.
+//! The commands of a person about servers of tools, `:mcp WORDS` and `reedclaw mcp WORDS`, with results as plain data.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ const WAIT: Duration = Duration::from_secs(60);
 /// Bytes of a description that are shown in a list.
 const LINE_CHARS_MAX: usize = 100;
 
-/// What came of such a line. Every text is escaped.
+/// The result of such a line. Every text is escaped.
 pub enum Done {
     /// Lines to print.
     Lines(Vec<String>),

@@ -29,7 +29,7 @@ const BYTES_PER_TOKEN: usize = 4;
 pub struct Configured {
     /// How it is started.
     pub server: Server,
-    /// What makes it this server and no other: program, arguments, names of variables, sandbox.
+    /// The identity of the server: program, arguments, names of variables, sandbox.
     pub identity: Value,
     /// Says how far its tools reach. It may start programs to find out.
     pub reach: Arc<dyn Fn() -> Reach + Send + Sync>,
@@ -73,7 +73,7 @@ pub struct Servers {
     tokens_max: usize,
     /// Tools that were found in this session.
     loaded: Mutex<BTreeSet<String>>,
-    /// What the last list of tools was made from.
+    /// The sources of the last list of tools.
     made_from: Mutex<Option<Source>>,
     /// Lines for the person that haven't been shown.
     notices: Mutex<Vec<String>>,
