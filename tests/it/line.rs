@@ -450,25 +450,26 @@ fn fzfs_keys_and_completion_work_from_its_own_files() {
     session.run("cd work; mkdir -p sub/deeper");
     session.run("clear");
     session.type_text("cat ");
+    // Fzf has applied the query once its counter shows one match; a cleared screen shows no other file either.
     session.press(Key::Ctrl('t'));
-    session.expect_text("other.txt");
+    session.expect_text("  4/4");
     session.type_text("needl");
-    session.expect("one left", |screen| !screen.contents().contains("other.txt"));
+    session.expect_text("  1/4");
     session.press(Key::Enter);
     expect_line_is(&session, "cat needle.txt");
     clear(&session);
     session.type_text("ls **");
     session.press(Key::Tab);
-    session.expect_text("other.txt");
+    session.expect_text("  5/5");
     session.type_text("needl");
-    session.expect("one left", |screen| !screen.contents().contains("other.txt"));
+    session.expect_text("  1/5");
     session.press(Key::Enter);
     expect_line_is(&session, "ls needle.txt");
     clear(&session);
     session.press(Key::Ctrl('r'));
-    session.expect_text("cd work");
+    session.expect_text("  2/2");
     session.type_text("mkdir");
-    session.expect("one left", |screen| screen.contents().contains("1/2"));
+    session.expect_text("  1/2");
     session.press(Key::Enter);
     expect_line_is(&session, "cd work; mkdir -p sub/deeper");
     clear(&session);
@@ -477,7 +478,7 @@ fn fzfs_keys_and_completion_work_from_its_own_files() {
     session.press(Key::Alt('c'));
     session.expect_text("2/2");
     session.type_text("deeper");
-    session.expect("one left", |screen| screen.contents().contains("1/2"));
+    session.expect_text("  1/2");
     session.press(Key::Enter);
     session.expect("the prompt there, with the line", |screen| {
         cursor_line(screen).ends_with("deeper ❯ half") || line(screen) == "half"
