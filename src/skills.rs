@@ -6,9 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use ring::digest::{SHA256, digest};
-
-use crate::base::hex;
+use crate::base::hash::sha256_hex;
 use crate::base::text::is_invisible;
 
 /// Files that are read of one kind of place; more are left out, and said.
@@ -195,7 +193,7 @@ fn text_of(name: &str, path: &Path, within: Option<&Path>) -> Result<Text, Strin
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(format!("it is larger than {} KiB", FILE_BYTES_MAX / 1024));
     }
-    let hash = hex::encode(digest(&SHA256, &bytes).as_ref());
+    let hash = sha256_hex(&bytes);
     let text = String::from_utf8(bytes).map_err(|_| "it is no text".to_owned())?;
     let is_hidden = |c: char| (c.is_control() && c != '\n' && c != '\t') || is_invisible(c);
     let text: String = text.chars().filter(|c| !is_hidden(*c)).collect();

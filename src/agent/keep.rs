@@ -3,12 +3,11 @@
 
 use std::os::unix::fs::MetadataExt;
 
-use ring::digest::{Context, SHA256};
 use serde_json::{Value, json};
 
 use super::hands::{Hands, Said};
 use super::person::Person;
-use crate::base::hex;
+use crate::base::hash::Hasher;
 use crate::gate::{Approver, Call, Permit};
 use crate::host::holes;
 use crate::log::{self, Level};
@@ -245,7 +244,7 @@ fn how_it_ended(outcome: &Outcome) -> String {
 
 /// The arguments for the receipt and the fingerprint of the question: the command, and each path with its new content.
 fn arguments(command: &str, group: &[&Change]) -> Value {
-    let mut all = Context::new(&SHA256);
+    let mut all = Hasher::new();
     let mut named = Vec::new();
     for (change, hash) in group.iter().zip(hashes(group)) {
         let what = match &change.kind {
@@ -261,7 +260,7 @@ fn arguments(command: &str, group: &[&Change]) -> Value {
             named.push(line);
         }
     }
-    json!({"command": command, "changes": named, "changes_sha256": hex::encode(all.finish().as_ref())})
+    json!({"command": command, "changes": named, "changes_sha256": all.finish_hex()})
 }
 
 /// The hash of each change's new content, nothing where it has none; many are read by several threads.
@@ -286,20 +285,20 @@ fn hashes(group: &[&Change]) -> Vec<String> {
 /// The hash of a file's data, with the places of the data if it has holes. Of a file with too much of it, what tells it from
 /// another: nobody else writes there.
 fn hash_of(source: &std::path::Path) -> String {
-    let mut context = Context::new(&SHA256);
+    let mut hasher = Hasher::new();
     let (mut end, mut left) = (0, HASHED_BYTES_MAX);
     let hashed = holes::each_piece_at(source, &mut |at, piece| {
         if at != end {
-            context.update(format!("\0hole {end} {at}\0").as_bytes());
+            hasher.update(format!("\0hole {end} {at}\0").as_bytes());
         }
-        context.update(piece);
+        hasher.update(piece);
         end = at + piece.len() as u64;
         left = left.saturating_sub(piece.len() as u64);
         left > 0
     });
     match hashed {
         Ok(data) if left == 0 => format!("large {} {} {}", data.ino(), data.ctime(), data.ctime_nsec()),
-        Ok(_) => hex::encode(context.finish().as_ref()),
+        Ok(_) => hasher.finish_hex(),
         Err(_) => "unreadable".to_owned(),
     }
 }

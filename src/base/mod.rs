@@ -1,7 +1,8 @@
-//! What every room may use: limits, hexadecimal text, base64, deceptive characters, times as text. Knows nothing of the
+//! What every room may use: limits, hashes, hexadecimal text, base64, deceptive characters, times as text. Knows nothing of the
 //! rest.
 
 pub mod base64;
+pub mod hash;
 pub mod hex;
 pub mod limits;
 pub mod text;

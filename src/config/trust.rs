@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::Env;
 use super::find::{FILE_BYTES_MAX, OTHERS_WRITE};
 use super::project::Overlay;
-use crate::base::hex;
+use crate::base::hash::sha256_hex;
 
 /// The version of what a trusted file may do. A newer ReedClaw that allows it more asks again.
 const VERSION: u32 = 1;
@@ -130,7 +130,7 @@ impl Trust {
         let record = record.filter(|record| (record.device, record.inode) == overlay.root_id);
         match record {
             Some(record) if record.decision == Decision::Never => Verdict::Never,
-            Some(record) if record.version == VERSION && record.sha256 == digest(overlay.text.as_bytes()) => {
+            Some(record) if record.version == VERSION && record.sha256 == sha256_hex(overlay.text.as_bytes()) => {
                 Verdict::Trusted(Trusted(overlay))
             }
             record => Verdict::Unknown { overlay, before: record.map(|record| record.text) },
@@ -176,7 +176,7 @@ impl Trust {
     }
 
     fn record_path(&self, overlay: &Overlay) -> Option<PathBuf> {
-        let name = format!("{}.json", digest(overlay.root.as_os_str().as_bytes()));
+        let name = format!("{}.json", sha256_hex(overlay.root.as_os_str().as_bytes()));
         Some(self.directory.as_ref()?.join(name))
     }
 
@@ -192,7 +192,7 @@ impl Trust {
             device: overlay.root_id.0,
             inode: overlay.root_id.1,
             decision,
-            sha256: digest(overlay.text.as_bytes()),
+            sha256: sha256_hex(overlay.text.as_bytes()),
             text: overlay.text.clone(),
         };
         let bytes = serde_json::to_vec(&record).map_err(io::Error::other)?;
@@ -218,9 +218,4 @@ fn read(path: &Path) -> io::Result<Record> {
     let mut bytes = Vec::new();
     file.take(RECORD_BYTES_MAX).read_to_end(&mut bytes)?;
     serde_json::from_slice(&bytes).map_err(io::Error::other)
-}
-
-/// SHA-256, as hexadecimal text.
-fn digest(bytes: &[u8]) -> String {
-    hex::encode(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref())
 }

@@ -7,10 +7,9 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
-use crate::base::hex;
+use crate::base::hash;
 use crate::host::Locked;
 
 /// Longest file of rules that is read, in bytes.
@@ -82,7 +81,7 @@ impl Allowed {
     /// The rules of the project at `root`, not read yet. As long as their file can't be used nothing is allowed.
     #[must_use]
     pub fn at(state_dir: &Path, root: &Path) -> Self {
-        let name = hex::encode(&digest(&SHA256, root.as_os_str().as_encoded_bytes()).as_ref()[..16]);
+        let name = hash::path_name(root);
         let path = state_dir.join("allowed").join(format!("{name}.json"));
         Self { path, root: root.to_owned(), rules: Vec::new() }
     }
@@ -224,7 +223,7 @@ impl Allowed {
         let cwd = cwd.strip_prefix(&self.root).ok()?.to_str()?.to_owned();
         let real = std::fs::canonicalize(program).ok()?;
         let bytes = std::fs::read(&real).ok()?;
-        let sha256 = hex::encode(digest(&SHA256, &bytes).as_ref());
+        let sha256 = hash::sha256_hex(&bytes);
         let (command, program) = (command.to_owned(), real.to_str()?.to_owned());
         Some(Rule { command, cwd, program, sha256, keeps: Vec::new() })
     }

@@ -190,7 +190,7 @@ impl fmt::Display for ReceiptId {
 /// SHA-256 of arguments or of a result, as hexadecimal text.
 #[must_use]
 pub fn hash(bytes: &[u8]) -> String {
-    crate::base::hex::encode(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref())
+    crate::base::hash::sha256_hex(bytes)
 }
 
 /// The default path of the log in a state directory.

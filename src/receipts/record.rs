@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use ring::digest::{Context, SHA256};
 use ring::hmac;
 
+use crate::base::hash::Hasher;
 use crate::base::hex;
 
 /// The byte before a hashed record in logs of the first builds; such hashes still hold.
@@ -212,9 +212,9 @@ fn mac(key: &[u8; 32], parts: &[&[u8]]) -> hmac::Tag {
 
 /// SHA-256 of the parts, one after the other, as hexadecimal text.
 pub(super) fn digest(parts: &[&[u8]]) -> String {
-    let mut context = Context::new(&SHA256);
-    parts.iter().for_each(|part| context.update(part));
-    hex::encode(context.finish().as_ref())
+    let mut hasher = Hasher::new();
+    parts.iter().for_each(|part| hasher.update(part));
+    hasher.finish_hex()
 }
 
 struct Writer {

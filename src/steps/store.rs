@@ -15,13 +15,12 @@ use gix::ObjectId;
 use gix::objs::tree::{Entry as TreeEntry, EntryKind};
 use gix::objs::{Kind as ObjectKind, Tree, Write as _};
 use gix::odb::loose::Store as Loose;
-use ring::digest::{SHA256, digest};
 
 use super::StepsError;
 use super::packs::{Packer, Packs};
 use super::state::{Record, State};
 use super::table::{Change, Table};
-use crate::base::hex;
+use crate::base::hash;
 use crate::host::Locked;
 
 /// How long another session's lock is waited for: it holds it while it looks at the workspace, or takes back.
@@ -50,7 +49,7 @@ pub(super) type Held = Locked<File>;
 impl Store {
     /// The folder of the workspace at `root`; nothing is made yet.
     pub(super) fn of(state: &Path, root: &Path) -> Self {
-        let name = hex::encode(&digest(&SHA256, root.as_os_str().as_bytes()).as_ref()[..16]);
+        let name = hash::path_name(root);
         let folder = state.join("undo").join(name);
         let objects = Loose::at(folder.join("git/objects"), gix::hash::Kind::Sha1);
         Self { folder, objects, packs: Arc::default() }

@@ -5,21 +5,21 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ring::digest::{SHA256, digest};
+use crate::base::hash::sha256;
 
 /// Files that are remembered.
 const FILES_MAX: usize = 10_000;
 
 /// What was read, by the place of the file; shared by the tools that read and those that edit.
 #[derive(Clone, Debug, Default)]
-pub struct Reads(Arc<Mutex<HashMap<PathBuf, Vec<u8>>>>);
+pub struct Reads(Arc<Mutex<HashMap<PathBuf, [u8; 32]>>>);
 
 impl Reads {
     /// Remembers what the model has read.
     pub(super) fn note(&self, place: PathBuf, content: &[u8]) {
         let mut known = self.known();
         if known.len() < FILES_MAX || known.contains_key(&place) {
-            known.insert(place, hash(content));
+            known.insert(place, sha256(content));
         }
     }
 
@@ -27,7 +27,7 @@ impl Reads {
     pub(super) fn edited(&self, place: &Path, content: Option<&[u8]>) {
         let mut known = self.known();
         match (known.get_mut(place), content) {
-            (Some(hashed), Some(content)) => *hashed = hash(content),
+            (Some(hashed), Some(content)) => *hashed = sha256(content),
             (Some(_), None) => drop(known.remove(place)),
             (None, _) => {}
         }
@@ -35,14 +35,10 @@ impl Reads {
 
     /// Whether a file that the model has read holds something else now. Of one that it hasn't read it expects nothing.
     pub(super) fn differ(&self, place: &Path, content: &[u8]) -> bool {
-        self.known().get(place).is_some_and(|hashed| *hashed != hash(content))
+        self.known().get(place).is_some_and(|hashed| *hashed != sha256(content))
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<PathBuf, Vec<u8>>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<PathBuf, [u8; 32]>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn hash(content: &[u8]) -> Vec<u8> {
-    digest(&SHA256, content).as_ref().to_vec()
 }

@@ -83,8 +83,7 @@ fn calls_are_kept_shown_exported_and_deleted_with_the_conversation() {
 /// What the file of rules of a project would hold; its name is the hash of its root.
 fn allowed(home: &Path, project: &Path, commands: &[(&str, &str)]) {
     let root = project.canonicalize().expect("a project");
-    let hash = ring::digest::digest(&ring::digest::SHA256, root.as_os_str().as_encoded_bytes());
-    let name: String = hash.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+    let name = reedclaw::base::hash::path_name(&root);
     let folder = home.join(".local/state/reedclaw/allowed");
     std::fs::create_dir_all(&folder).expect("a folder");
     let program = Path::new("/bin/true").canonicalize().expect("a program");

@@ -494,10 +494,7 @@ fn untouched_but_config(home: &Path) {
 fn a_change_that_a_crash_cut_off_is_finished_and_told() {
     let home = home();
     let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let hash = |text: &str| {
-        let hash = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
-        hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-    };
+    let hash = |text: &str| reedclaw::base::hash::sha256_hex(text.as_bytes());
     let ws = home.path().join("ws").canonicalize().expect("a path").display().to_string();
     // The first file is new already, the second waits beside the old one.
     fs::write(home.path().join("ws/sub/.reedclaw-1.tmp"), "new").expect("a file");

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use nix::fcntl::{RenameFlags, renameat2};
 use nix::unistd::{Gid, Uid, fchown};
-use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::*;
+use crate::base::hash::{path_name, sha256_hex};
 use crate::base::hex;
 use crate::host::Locked;
 
@@ -100,7 +100,7 @@ impl Journals {
     fn lock(&self, root: &Path, wait: Duration) -> Result<Desk, PathError> {
         let of = |error: std::io::Error| of_io(&error);
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory).map_err(of)?;
-        let name = hex::encode(&digest(&SHA256, root.as_os_str().as_bytes()).as_ref()[..16]);
+        let name = path_name(root);
         let at = |extension: &str| self.directory.join(format!("{name}.{extension}"));
         let lock = File::options().write(true).create(true).truncate(false).mode(0o600).open(at("lock")).map_err(of)?;
         let lock = Locked::take(lock, false, wait).map_err(|error| match error {
@@ -236,10 +236,6 @@ fn byte(digits: &[u8]) -> Option<u8> {
     hex::decode::<1>(std::str::from_utf8(digits).ok()?).map(|[byte]| byte)
 }
 
-fn hash(bytes: &[u8]) -> String {
-    hex::encode(digest(&SHA256, bytes).as_ref())
-}
-
 /// What tells one state of a file from another without reading it.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
@@ -351,8 +347,8 @@ impl Root {
             journal.entries.push(Entry {
                 path,
                 temporary: format!(".reedclaw-{nonce}-{at}.tmp"),
-                old: change.old.map(hash),
-                new: change.new.map(hash),
+                old: change.old.map(sha256_hex),
+                new: change.new.map(sha256_hex),
             });
         }
         Ok(journal)
@@ -440,7 +436,7 @@ impl Root {
             let file = self.open_in(&parent, name, OFlag::O_RDONLY | OFlag::O_NOFOLLOW).map(File::from);
             let mut bytes = Vec::new();
             match file {
-                Ok(file) => file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok().map(|_| Some(hash(&bytes))),
+                Ok(file) => file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok().map(|_| Some(sha256_hex(&bytes))),
                 Err(PathError::Missing) => Some(None),
                 Err(_) => None,
             }

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
 
 use super::super::files::{missing, path_error};
@@ -13,7 +12,7 @@ use super::super::{Reads, number, text};
 use super::Kind;
 use super::revise::Revised;
 use super::text as bytes;
-use crate::base::hex;
+use crate::base::hash::sha256_hex;
 use crate::host::{Change, PathError, Root};
 use crate::proto::tool::{FileChange, ToolError};
 use crate::render::diff::unified;
@@ -288,7 +287,7 @@ impl Difference {
 /// What a difference was made from.
 pub(super) fn basis(old: Option<&[u8]>) -> String {
     match old {
-        Some(old) => format!("{} bytes, SHA-256 {}", old.len(), hex::encode(digest(&SHA256, old).as_ref())),
+        Some(old) => format!("{} bytes, SHA-256 {}", old.len(), sha256_hex(old)),
         None => "a new file".to_owned(),
     }
 }

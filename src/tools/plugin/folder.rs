@@ -7,11 +7,10 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 
 use super::manifest::Manifest;
-use crate::base::hex;
+use crate::base::hash::Hasher;
 
 /// Files of one plugin, how deep they lie, and how much they hold together.
 const FILES_MAX: usize = 200;
@@ -116,15 +115,15 @@ impl Bundle {
     /// SHA-256 of the manifest, the programs and all that lies beside them, hexadecimal.
     #[must_use]
     pub fn sha256(&self) -> String {
-        let mut context = Context::new(&SHA256);
+        let mut hasher = Hasher::new();
         for (path, (bytes, can_run)) in &self.files {
-            context.update(&(path.len() as u64).to_be_bytes());
-            context.update(path.as_bytes());
-            context.update(&[u8::from(*can_run)]);
-            context.update(&(bytes.len() as u64).to_be_bytes());
-            context.update(bytes);
+            hasher.update(&(path.len() as u64).to_be_bytes());
+            hasher.update(path.as_bytes());
+            hasher.update(&[u8::from(*can_run)]);
+            hasher.update(&(bytes.len() as u64).to_be_bytes());
+            hasher.update(bytes);
         }
-        hex::encode(context.finish().as_ref())
+        hasher.finish_hex()
     }
 
     fn write(&self, directory: &Path) -> std::io::Result<()> {

@@ -1,6 +1,6 @@
 //! The names under which models see the tools of servers.
 
-use crate::base::hex;
+use crate::base::hash::sha256_hex;
 
 /// Longest name that every provider takes, in bytes.
 const NAME_BYTES_MAX: usize = 64;
@@ -26,8 +26,7 @@ fn plain(server: &str, tool: &str) -> String {
 
 /// The beginning of a name and a hash of the whole that it stands for.
 fn hashed(name: &str, server: &str, tool: &str) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA256, format!("{server}\0{tool}").as_bytes());
-    let hash = hex::encode(digest.as_ref());
+    let hash = sha256_hex(format!("{server}\0{tool}").as_bytes());
     // Only ASCII is left, so every place is a boundary.
     let head = &name[..name.len().min(NAME_BYTES_MAX - 1 - HASH_DIGITS)];
     format!("{head}_{}", &hash[..HASH_DIGITS])
