@@ -1,30 +1,19 @@
 //! Times as text: RFC 3339, in UTC. It has no clock.
 
-/// A time (Unix milliseconds) as `2026-11-21T12:19:44Z`.
+use jiff::Timestamp;
+
+/// Returns a time (Unix milliseconds) as `2026-11-21T12:19:44Z`.
 #[must_use]
 pub fn utc(time_ms: i64) -> String {
-    format!("{}Z", seconds(time_ms))
+    // Whole seconds, rounded down; jiff would cut towards 1970.
+    let second = Timestamp::from_second(time_ms.div_euclid(1_000)).unwrap_or(Timestamp::MAX);
+    format!("{second:.0}")
 }
 
-/// A time (Unix milliseconds) as `2026-11-21T12:19:44.250Z`.
+/// Returns a time (Unix milliseconds) as `2026-11-21T12:19:44.250Z`.
 #[must_use]
 pub fn utc_ms(time_ms: i64) -> String {
-    format!("{}.{:03}Z", seconds(time_ms), time_ms.rem_euclid(1_000))
-}
-
-fn seconds(time_ms: i64) -> String {
-    let seconds = time_ms.div_euclid(1_000);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Proleptic Gregorian calendar, counted in 400-year eras from 1 March 0000.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}", second / 3_600, second / 60 % 60, second % 60)
+    format!("{:.3}", Timestamp::from_millisecond(time_ms).unwrap_or(Timestamp::MAX))
 }
 
 #[cfg(test)]
