@@ -578,7 +578,7 @@ pub(super) fn suggest(key: &[String]) -> Option<String> {
             && parents.iter().zip(&parts).all(|(have, part)| *part == "NAME" || part == have);
         if beside {
             let sibling = parts[parents.len()];
-            let off = distance(word, sibling);
+            let off = strsim::osa_distance(word, sibling);
             if sibling != "NAME" && off <= (word.chars().count() / 3).max(1) {
                 consider(&mut best, off, sibling.to_owned());
             }
@@ -595,27 +595,6 @@ fn consider(best: &mut Option<(usize, String)>, off: usize, suggestion: String) 
     if best.as_ref().is_none_or(|(least, _)| off < *least) {
         *best = Some((off, suggestion));
     }
-}
-
-/// Counts the edits between two words: a letter added, dropped, changed, or swapped with its neighbour.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
-    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
-    for i in 0..=a.len() {
-        for j in 0..=b.len() {
-            if i == 0 || j == 0 {
-                rows[i][j] = i + j;
-                continue;
-            }
-            let change = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut least = change.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
-            }
-            rows[i][j] = least;
-        }
-    }
-    rows[a.len()][b.len()]
 }
 
 impl fmt::Display for Kind {

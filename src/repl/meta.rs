@@ -621,16 +621,7 @@ fn nearest(typed: &str) -> Option<&'static str> {
         let ends = typed.bytes().rev().zip(name.bytes().rev());
         pairs().take_while(|(x, y)| x == y).count() + ends.take_while(|(x, y)| x == y).count()
     };
-    begins.or_else(|| names().filter(|name| one_edit(typed.as_bytes(), name.as_bytes())).max_by_key(alike))
-}
-
-/// Whether two words differ by one letter added, dropped, changed, or two swapped.
-fn one_edit(a: &[u8], b: &[u8]) -> bool {
-    let same_start = a.iter().zip(b).take_while(|(x, y)| x == y).count();
-    let (a, b) = (&a[same_start..], &b[same_start..]);
-    let same_end = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count();
-    let (a, b) = (&a[..a.len() - same_end], &b[..b.len() - same_end]);
-    matches!((a, b), ([_], []) | ([], [_]) | ([_], [_])) || matches!((a, b), ([p, q], [r, s]) if p == s && q == r)
+    begins.or_else(|| names().filter(|name| strsim::osa_distance(typed, name) == 1).max_by_key(alike))
 }
 
 #[cfg(test)]
