@@ -1,160 +1,118 @@
 //! The log: what happened, as events with a few plain fields, in a file of the state directory and, without a session, on
 //! standard error. It owns that file. It must not know who logs.
 //!
-//! What goes in is chosen by whoever calls: names, numbers, paths of our own, and the message of an error, which may hold a
-//! line of a server's own words. Never what a person or a model wrote, never arguments, contents or keys. Nothing is opened before the first event that counts, and nothing at all where [`init`]
-//! wasn't called. A log that can't be written disturbs nobody.
+//! Other rooms write events with the macros of `tracing`; this room is the layer that collects them. Of each event it writes
+//! the fields: names, numbers, ReedClaw's own paths, and the message of an error, which may repeat a line of a server. Text of
+//! a person or a model, arguments, contents and keys never go into a field, and events of libraries are left out. Nothing is
+//! opened before the first event that counts, and nothing at all without [`init`]. A log that can't be written disturbs nobody.
+//!
+//! Three fields have a meaning: `event` is the event's name, `shown = true` marks what the user sees in other words anyway
+//! (standard error then has it only if the log was asked for), and a field of bytes is JSON.
 //!
 //! ```
-//! use reedclaw::log::{self, Level};
-//! log::event(Level::Info, "receipt_written", &[("tool", "time".into()), ("ms", 3.into())]);
+//! tracing::info!(event = "receipt_written", tool = "time", ms = 3, shown = true);
 //! ```
 
+use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Map, Value};
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 use crate::base::time::utc;
 
-/// The name of the file in the state directory; the one before has `.1` behind it.
+/// The name of the file in the state directory; the previous one ends in `.1`.
 pub const FILE_NAME: &str = "reedclaw.log";
-/// Bytes of the file from which on a new one is begun.
+/// The words for levels, as `REEDCLAW_LOG_LEVEL` has them.
+pub const LEVELS: [&str; 4] = ["error", "warn", "info", "debug"];
+/// Bytes of the file after which a new one is started.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// Characters of a field; a path has room.
 const FIELD_CHARS_MAX: usize = 300;
 
-/// How much an event matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Something is wrong.
-    Error,
-    /// Something didn't go as it should.
-    Warn,
-    /// Something happened.
-    Info,
-    /// How it happened.
-    Debug,
-}
-
-impl Level {
-    /// The words for them, as `REEDCLAW_LOG_LEVEL` has them.
-    pub const WORDS: [&str; 4] = ["error", "warn", "info", "debug"];
-
-    /// The level of this name.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        let all = [Self::Error, Self::Warn, Self::Info, Self::Debug];
-        Self::WORDS.iter().position(|known| *known == word).map(|at| all[at])
-    }
-
-    /// The word for it.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        Self::WORDS[self as usize]
-    }
-}
-
 /// Where events go, and which.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The directory of the file; none is written without.
+    /// The directory of the file; without it none is written.
     pub directory: Option<PathBuf>,
-    /// Whether standard error is free for it.
+    /// Whether standard error is free for events.
     pub to_stderr: bool,
-    /// What `REEDCLAW_LOG` says: `json` for JSON lines on standard error, from `info` on.
+    /// The value of `REEDCLAW_LOG`: `json` for JSON lines on standard error, from `info` on.
     pub form: Option<String>,
-    /// What `REEDCLAW_LOG_LEVEL` says: the least that counts, or `off`. Without it the file has `info`, standard error
-    /// `warn`.
+    /// The value of `REEDCLAW_LOG_LEVEL`: the least level that counts, or `off`. By default the file has `info`, standard
+    /// error `warn`.
     pub level: Option<String>,
     /// Gives the time, in Unix milliseconds.
     pub clock: Option<fn() -> i64>,
 }
 
+/// Starts the log. Only the first call counts.
+pub fn init(options: Options) {
+    let log = Log::new(options, Box::new(io::stderr()));
+    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(log));
+}
+
 struct Log {
     clock: Option<fn() -> i64>,
-    file_level: Option<Level>,
-    stderr_level: Option<Level>,
+    file_level: LevelFilter,
+    stderr_level: LevelFilter,
     is_json: bool,
-    /// The user asked for the log, so that it also says what was said already.
+    /// The user asked for the log, so standard error also has what was shown already.
     is_wanted: bool,
     directory: Option<PathBuf>,
     file: Mutex<Option<Open>>,
+    stderr: Mutex<Box<dyn Write + Send>>,
 }
 
-/// The file, as far as it is ours.
+/// The open file and its size.
 struct Open {
     file: File,
     bytes: u64,
 }
 
-static LOG: OnceLock<Log> = OnceLock::new();
-
-/// Says where events go. Only the first call counts.
-pub fn init(options: Options) {
-    let _ = LOG.set(Log::new(options));
-}
-
-/// Notes an event that nobody is told otherwise.
-pub fn event(level: Level, name: &str, fields: &[(&str, Value)]) {
-    note(level, name, fields, false);
-}
-
-/// Notes an event that the person is told in other words: standard error has it only where they asked for the log.
-pub fn told(level: Level, name: &str, fields: &[(&str, Value)]) {
-    note(level, name, fields, true);
-}
-
-fn note(level: Level, name: &str, fields: &[(&str, Value)], is_told: bool) {
-    if let Some(log) = LOG.get() {
-        let now = log.clock.map_or(0, |clock| clock());
-        log.note(now, level, name, fields, is_told, &mut io::stderr());
-    }
-}
-
 impl Log {
-    fn new(options: Options) -> Self {
+    fn new(options: Options, stderr: Box<dyn Write + Send>) -> Self {
         let Options { directory, to_stderr, form, level, clock } = options;
-        let (least, is_off) = (level.as_deref().and_then(Level::of), level.as_deref() == Some("off"));
+        let is_wanted = form.is_some() || level.is_some();
+        let level = level.as_deref().filter(|word| *word == "off" || LEVELS.contains(word));
+        // The words are those of tracing.
+        let level: Option<LevelFilter> = level.and_then(|word| word.parse().ok());
         let is_json = form.as_deref() == Some("json");
-        let or = |default| (!is_off).then(|| least.unwrap_or(default));
+        // A reader of JSON wants all events, not the warnings alone.
+        let on_stderr = level.unwrap_or(if is_json { LevelFilter::INFO } else { LevelFilter::WARN });
         Self {
             clock,
-            file_level: or(Level::Info),
-            // A reader of JSON wants what happened, not the warnings alone.
-            stderr_level: or(if is_json { Level::Info } else { Level::Warn }).filter(|_| to_stderr),
+            file_level: if directory.is_some() { level.unwrap_or(LevelFilter::INFO) } else { LevelFilter::OFF },
+            stderr_level: if to_stderr { on_stderr } else { LevelFilter::OFF },
             is_json,
-            is_wanted: form.is_some() || level.is_some(),
+            is_wanted,
             directory,
             file: Mutex::new(None),
+            stderr: Mutex::new(stderr),
         }
     }
 
-    fn note(
-        &self,
-        now: i64,
-        level: Level,
-        name: &str,
-        fields: &[(&str, Value)],
-        is_told: bool,
-        stderr: &mut dyn Write,
-    ) {
-        let counts = |least: Option<Level>| least.is_some_and(|least| level <= least);
-        let (in_file, on_stderr) = (counts(self.file_level), counts(self.stderr_level) && (!is_told || self.is_wanted));
+    fn write(&self, level: Level, fields: Fields) {
+        let in_file = level <= self.file_level;
+        let on_stderr = level <= self.stderr_level && (!fields.is_shown || self.is_wanted);
         if !in_file && !on_stderr {
             return;
         }
-        let json = as_json(now, level, name, fields);
+        let json = as_json(self.clock.map_or(0, |clock| clock()), level, &fields);
         if on_stderr {
-            let line = if self.is_json { json.clone() } else { as_text(level, name, fields) };
-            let _ = stderr.write_all(line.as_bytes());
+            let line = if self.is_json { json.clone() } else { as_text(level, &fields) };
+            let _ = self.stderr.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes());
         }
         if let Some(directory) = self.directory.as_ref().filter(|_| in_file) {
             let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-            // Where it can't be written, the next event tries again.
+            // After a failure the next event tries again.
             if append(directory, &mut file, &json).is_err() {
                 *file = None;
             }
@@ -162,33 +120,97 @@ impl Log {
     }
 }
 
-fn as_json(now: i64, level: Level, name: &str, fields: &[(&str, Value)]) -> String {
+impl<S: Subscriber> Layer<S> for Log {
+    /// Accepts ReedClaw's own events alone: a library may put a server's words into its own.
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        let is_ours = metadata.target().split("::").next() == Some("reedclaw");
+        is_ours && metadata.is_event() && *metadata.level() <= self.file_level.max(self.stderr_level)
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(self.file_level.max(self.stderr_level))
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        self.write(*event.metadata().level(), fields);
+    }
+}
+
+/// The fields of an event, in their order.
+#[derive(Default)]
+struct Fields {
+    event: String,
+    is_shown: bool,
+    rest: Vec<(&'static str, Value)>,
+}
+
+impl Fields {
+    fn add(&mut self, field: &Field, value: Value) {
+        match (field.name(), value) {
+            ("event", Value::String(name)) => self.event = name,
+            ("shown", Value::Bool(is_shown)) => self.is_shown = is_shown,
+            (name, value) => self.rest.push((name, bounded(value))),
+        }
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.add(field, format!("{value:?}").into());
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.add(field, value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.add(field, value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.add(field, value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.add(field, value.into());
+    }
+
+    fn record_bytes(&mut self, field: &Field, value: &[u8]) {
+        self.add(field, serde_json::from_slice(value).unwrap_or_default());
+    }
+}
+
+fn word(level: Level) -> String {
+    level.as_str().to_ascii_lowercase()
+}
+
+fn as_json(now: i64, level: Level, fields: &Fields) -> String {
     let mut object = Map::new();
     object.insert("time".into(), utc(now).into());
-    object.insert("level".into(), level.word().into());
-    object.insert("event".into(), name.into());
+    object.insert("level".into(), word(level).into());
+    object.insert("event".into(), fields.event.as_str().into());
     object.insert("pid".into(), std::process::id().into());
-    for (key, value) in fields {
-        object.insert((*key).to_owned(), bounded(value));
-    }
+    object.extend(fields.rest.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
     Value::Object(object).to_string() + "\n"
 }
 
-fn as_text(level: Level, name: &str, fields: &[(&str, Value)]) -> String {
-    let mut line = format!("reedclaw: {}: {name}", level.word());
-    for (key, value) in fields {
-        // JSON's form of a text: no byte of it moves a cursor.
-        line.push_str(&format!(" {key}={}", bounded(value)));
+fn as_text(level: Level, fields: &Fields) -> String {
+    let mut line = format!("reedclaw: {}: {}", word(level), fields.event);
+    for (name, value) in &fields.rest {
+        // A text in JSON's form moves no cursor.
+        line.push_str(&format!(" {name}={value}"));
     }
     line + "\n"
 }
 
-fn bounded(value: &Value) -> Value {
+fn bounded(value: Value) -> Value {
     match value {
         Value::String(text) if text.chars().count() > FIELD_CHARS_MAX => {
             format!("{}…", text.chars().take(FIELD_CHARS_MAX).collect::<String>()).into()
         }
-        other => other.clone(),
+        other => other,
     }
 }
 
@@ -226,56 +248,103 @@ fn open_file(directory: &Path) -> io::Result<Open> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
+    use std::sync::Arc;
+
+    use tracing::subscriber::with_default;
 
     use super::*;
 
-    fn log(directory: Option<&Path>, form: Option<&str>, level: Option<&str>) -> Log {
-        let owned = |text: Option<&str>| text.map(str::to_owned);
-        let directory = directory.map(Path::to_owned);
-        Log::new(Options { directory, to_stderr: true, form: owned(form), level: owned(level), clock: None })
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("a lock").write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
     }
 
-    fn said(log: &Log, level: Level, is_told: bool) -> String {
-        let mut out = Vec::new();
-        let fields = [("path", "/a \u{1b}[2J".into()), ("ms", 5.into())];
-        log.note(0, level, "it_happened", &fields, is_told, &mut out);
-        String::from_utf8(out).expect("text")
+    fn options(directory: Option<&Path>, form: Option<&str>, level: Option<&str>) -> Options {
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        let directory = directory.map(Path::to_owned);
+        Options { directory, to_stderr: true, form: owned(form), level: owned(level), clock: None }
+    }
+
+    /// Returns what standard error has after the events.
+    fn logged(options: Options, events: impl FnOnce()) -> String {
+        let written = Written::default();
+        let log = Log::new(options, Box::new(written.clone()));
+        with_default(tracing_subscriber::registry().with(log), events);
+        String::from_utf8(written.0.lock().expect("a lock").clone()).expect("text")
+    }
+
+    fn warn() {
+        tracing::warn!(event = "it_happened", path = %"/a \u{1b}[2J", ms = 5);
+    }
+
+    fn warn_shown() {
+        tracing::warn!(event = "it_happened", path = %"/a \u{1b}[2J", ms = 5, shown = true);
+    }
+
+    fn info() {
+        tracing::info!(event = "it_happened", path = %"/a \u{1b}[2J", ms = 5);
     }
 
     #[test]
-    fn standard_error_has_what_the_variables_say_and_nothing_twice_unasked() {
-        let plain = log(None, None, None);
+    fn standard_error_has_the_level_asked_for_and_nothing_twice() {
+        let plain = || options(None, None, None);
         let line = "reedclaw: warn: it_happened path=\"/a \\u001b[2J\" ms=5\n";
-        assert_eq!(said(&plain, Level::Warn, false), line);
-        assert_eq!(said(&plain, Level::Warn, true), "", "it was told");
-        assert_eq!(said(&plain, Level::Info, false), "");
-        assert_eq!(said(&log(None, None, Some("info")), Level::Info, true), line.replace("warn", "info"));
-        assert_eq!(said(&log(None, None, Some("error")), Level::Warn, false), "");
-        assert_eq!(said(&log(None, None, Some("off")), Level::Error, false), "");
-        let json = said(&log(None, Some("json"), None), Level::Warn, true);
+        assert_eq!(logged(plain(), warn), line);
+        assert_eq!(logged(plain(), warn_shown), "", "the user saw it already");
+        assert_eq!(logged(plain(), info), "");
+        assert_eq!(logged(options(None, None, Some("info")), warn_shown), line);
+        assert_eq!(logged(options(None, None, Some("info")), info), line.replace("warn", "info"));
+        assert_eq!(logged(options(None, None, Some("error")), warn), "");
+        assert_eq!(logged(options(None, None, Some("off")), warn), "");
+        assert_eq!(logged(options(None, None, Some("loud")), warn), line, "an unknown word changes no level");
+        let json = logged(options(None, Some("json"), None), warn_shown);
         let value: Value = serde_json::from_str(&json).expect("JSON");
         assert_eq!(
             (&value["level"], &value["event"], &value["ms"]),
             (&"warn".into(), &"it_happened".into(), &5.into())
         );
-        assert_eq!(value["time"], "1970-01-01T00:00:00Z");
-        let silent = Log::new(Options { level: Some("debug".into()), ..Options::default() });
-        assert_eq!(said(&silent, Level::Error, false), "", "a session draws there");
+        assert_eq!((&value["time"], value.get("shown")), (&"1970-01-01T00:00:00Z".into(), None));
+        assert_eq!(logged(Options { to_stderr: false, ..options(None, None, Some("debug")) }, warn), "");
+    }
+
+    #[test]
+    fn a_field_of_bytes_is_json_and_an_absent_value_is_no_field() {
+        let event = || {
+            tracing::info!(event = "x", bytes = br#"{"zone":3}"#.as_slice(), path = None::<&str>);
+        };
+        let value: Value = serde_json::from_str(&logged(options(None, Some("json"), None), event)).expect("JSON");
+        assert_eq!((&value["bytes"]["zone"], value.get("path")), (&3.into(), None));
+    }
+
+    #[test]
+    fn events_of_libraries_are_left_out() {
+        let of_a_library = || tracing::error!(target: "rmcp::service", "words of a server");
+        assert_eq!(logged(options(None, None, Some("debug")), of_a_library), "");
+        let of_another = || tracing::error!(target: "reedclaw_other", event = "x");
+        assert_eq!(logged(options(None, None, Some("debug")), of_another), "");
     }
 
     #[test]
     fn the_file_is_private_bounded_and_made_with_the_first_event_that_counts() {
         let top = tempfile::tempdir().expect("a directory");
         let directory = top.path().join("state");
-        let log = log(Some(&directory), None, None);
-        said(&log, Level::Debug, false);
-        assert!(!directory.exists());
-        said(&log, Level::Info, true);
         let path = directory.join(FILE_NAME);
-        assert_eq!(path.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
-        let line = std::fs::read_to_string(&path).expect("text");
-        let count = 2 * FILE_BYTES_MAX / line.len() as u64 + 2;
-        (0..count).for_each(|_| drop(said(&log, Level::Info, false)));
+        logged(options(Some(&directory), None, None), || {
+            tracing::debug!(event = "detail");
+            assert!(!directory.exists());
+            info();
+            assert_eq!(path.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
+            let line = std::fs::read_to_string(&path).expect("text");
+            (0..2 * FILE_BYTES_MAX / line.len() as u64 + 2).for_each(|_| info());
+        });
         let bytes = |name: &str| directory.join(name).metadata().expect("a file").len();
         assert!(bytes("reedclaw.log.1") < FILE_BYTES_MAX + 1000 && bytes(FILE_NAME) < FILE_BYTES_MAX);
         assert_eq!(std::fs::read_dir(&directory).expect("a directory").count(), 2);
@@ -284,19 +353,20 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_written_disturbs_nobody() {
         let top = tempfile::tempdir().expect("a directory");
-        let target = top.path().join("target");
-        std::os::unix::fs::symlink(&target, top.path().join(FILE_NAME)).expect("a link");
-        let log = log(Some(top.path()), None, None);
-        said(&log, Level::Info, false);
-        assert!(!target.exists());
-        std::fs::remove_file(top.path().join(FILE_NAME)).expect("removed");
-        said(&log, Level::Info, false);
-        assert!(top.path().join(FILE_NAME).exists(), "it goes on where it can");
+        let (path, target) = (top.path().join(FILE_NAME), top.path().join("target"));
+        std::os::unix::fs::symlink(&target, &path).expect("a link");
+        logged(options(Some(top.path()), None, None), || {
+            info();
+            assert!(!target.exists());
+            std::fs::remove_file(&path).expect("removed");
+            info();
+        });
+        assert!(path.exists(), "the next event tries again");
     }
 
     #[test]
     fn a_long_field_is_cut() {
-        let text = as_text(Level::Info, "x", &[("path", "é".repeat(1_000).into())]);
+        let text = logged(options(None, None, None), || tracing::warn!(event = "x", path = "é".repeat(1_000)));
         assert_eq!(text.matches('é').count(), FIELD_CHARS_MAX);
     }
 }

@@ -10,7 +10,6 @@ use super::person::Person;
 use crate::base::hash::Hasher;
 use crate::gate::{Approver, Call, Permit};
 use crate::host::holes;
-use crate::log::{self, Level};
 use crate::model::Cancel;
 use crate::proto::Event;
 use crate::proto::action::{Action, Autonomy, Need};
@@ -220,7 +219,7 @@ impl Hands {
             }
         };
         self.options.gate.settle(permit, &mut kept);
-        log::event(Level::Info, "changes_kept", &[("count", group.len().into())]);
+        tracing::info!(event = "changes_kept", count = group.len());
     }
 }
 

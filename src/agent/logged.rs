@@ -1,4 +1,4 @@
-//! The log of calls: the tool, the decision on it and whose it was, and how the call went; never its content.
+//! The log of calls: the tool, the decision and who made it, and how the call ended; never its content.
 
 use std::time::Duration;
 
@@ -6,11 +6,23 @@ use serde_json::Value;
 
 use super::hands::Said;
 use crate::gate::{Approver, Ticket};
-use crate::log::{self, Level};
 use crate::proto::action::Decision;
 use crate::proto::tool::{Outcome, Step, ToolEvent};
 
-/// The log of a call: its tool and how it went, never its content.
+/// Writes an event of a call, with its tool and conversation. The face that shows the call tells the user.
+macro_rules! note {
+    ($level:ident, $call:expr, $event:literal $(, $($fields:tt)+)?) => {
+        tracing::$level!(
+            event = $event,
+            tool = $call.tool.as_str(),
+            conversation = $call.conversation,
+            shown = true,
+            $($($fields)+)?
+        )
+    };
+}
+
+/// The log of a call: its tool and how it ended, never its content.
 pub(super) struct Logged {
     /// Ours, not the model's word for it.
     tool: String,
@@ -25,7 +37,7 @@ impl Logged {
     pub(super) fn step(&mut self, event: &ToolEvent) {
         self.tool.clone_from(&event.tool);
         match &event.step {
-            Step::Requested { .. } => self.note(Level::Info, "tool_requested", &[]),
+            Step::Requested { .. } => note!(info, self, "tool_requested"),
             Step::Approved | Step::Denied { .. } | Step::Done { .. } => {}
         }
     }
@@ -34,7 +46,8 @@ impl Logged {
     pub(super) fn arguments(&self, arguments: &Value) {
         let size = |value: &Value| value.as_str().map_or_else(|| value.to_string().len(), str::len);
         let sizes = arguments.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), size(value).into()));
-        self.note(Level::Debug, "tool_arguments", &[("bytes", Value::Object(sizes.collect()))]);
+        let sizes = Value::Object(sizes.collect()).to_string();
+        note!(debug, self, "tool_arguments", bytes = sizes.as_bytes());
     }
 
     /// The decision on a call, and whose it was.
@@ -52,30 +65,22 @@ impl Logged {
             Said::Refused(..) if verdict.decision == Decision::Deny => ("deny", "policy"),
             Said::Refused(..) => ("deny", asked),
         };
-        let fields = [("risk", verdict.risk.word().into()), ("decision", decision.into()), ("by", by.into())];
-        self.note(Level::Info, "tool_decided", &fields);
+        note!(info, self, "tool_decided", risk = verdict.risk.word(), decision, by);
     }
 
     pub(super) fn done(&self, outcome: &Outcome, duration: Duration) {
-        let of = |name: &str| outcome.metadata.get(name).cloned().unwrap_or_default();
-        let ms = ("ms", u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).into());
+        let of = |name: &str| outcome.metadata.get(name).and_then(Value::as_str);
+        let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         match &outcome.error {
             Some(error) if error.code == "denied" => {
-                self.note(Level::Warn, "tool_denied", &[("risk", of("risk")), ("rule", of("rule")), ms]);
+                note!(warn, self, "tool_denied", risk = of("risk"), rule = of("rule"), ms);
             }
-            Some(error) => self.note(Level::Warn, "tool_failed", &[("code", error.code.into()), ms]),
-            None if outcome.success => self.note(Level::Info, "tool_completed", &[ms]),
-            None => self.note(Level::Warn, "tool_failed", &[ms]),
+            Some(error) => note!(warn, self, "tool_failed", code = error.code, ms),
+            None if outcome.success => note!(info, self, "tool_completed", ms),
+            None => note!(warn, self, "tool_failed", ms),
         }
         if let Some(receipt) = &outcome.receipt_id {
-            self.note(Level::Info, "receipt_written", &[("receipt", receipt.as_str().into())]);
+            note!(info, self, "receipt_written", receipt = receipt.as_str());
         }
-    }
-
-    fn note(&self, level: Level, name: &str, fields: &[(&str, Value)]) {
-        let mut all = vec![("tool", self.tool.as_str().into()), ("conversation", self.conversation.into())];
-        all.extend_from_slice(fields);
-        // Whoever shows events tells the person.
-        log::told(level, name, &all);
     }
 }

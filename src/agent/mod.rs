@@ -38,7 +38,6 @@ mod worded;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::log::{self, Level};
 use crate::model::{
     Capabilities, Countable, Item, Metadata, Mock, Models, Provider, Reach, Request, Response, Spec, StopReason, Task,
     ToolCall, ToolResult,
@@ -332,7 +331,7 @@ impl Agent {
                 return sink(Event::Failed { text: String::new(), failure });
             }
         };
-        log::event(Level::Info, "provider_selected", &[("provider", provider.name().into())]);
+        tracing::info!(event = "provider_selected", provider = provider.name());
         let Prompts { tools: tool_prompt, commands: command_prompt } = &self.prompts;
         let (messages, notices) = self.conversation.messages_for(question);
         notices.into_iter().for_each(|notice| sink(Event::Notice(notice)));
@@ -571,9 +570,8 @@ fn close(
             sink(Event::Cancelled { text });
         }
         Err(Broken::Failed(failure)) => {
-            let kind = format!("{:?}", failure.kind);
-            let fields = [("kind", kind.into()), ("message", failure.message.as_str().into())];
-            log::told(Level::Warn, "answer_failed", &fields);
+            let (kind, message) = (format!("{:?}", failure.kind), failure.message.as_str());
+            tracing::warn!(event = "answer_failed", kind, message, shown = true);
             conversation.broke_off(kept);
             record.keep(sink, |it| it.finished(Ending::Failed(&failure)));
             sink(Event::Failed { text, failure });

@@ -8,7 +8,6 @@ use super::{Around, Attaching, ChannelKind, Remembered, Runtime, Skills};
 use crate::agent::{Agent, Cancel, Person};
 use crate::config::Env;
 use crate::host;
-use crate::log::{self, Level};
 use crate::project::{GitOptions, Notes};
 use crate::proto::{Event, Failure};
 use crate::shell::supervise::Ending;
@@ -60,7 +59,7 @@ impl Runtime {
 
     /// Lets a channel begin, and waits for its end.
     pub fn run(self, channel: &dyn Channel) -> Ending {
-        log::event(Level::Info, "channel_started", &[("channel", channel.name().into())]);
+        tracing::info!(event = "channel_started", channel = channel.name());
         channel.start(self)
     }
 

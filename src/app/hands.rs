@@ -15,7 +15,6 @@ use crate::agent::{Hands, HandsOptions};
 use crate::config::{Env, SandboxChoice, Settings, config_directory, data_directory, state_directory};
 use crate::gate::{self, Allowed, Gate, Rule};
 use crate::host::Root;
-use crate::log::{self, Level};
 use crate::policy::Rules;
 use crate::proto::action::Hold;
 use crate::proto::{Failure, FailureKind, Role};
@@ -158,7 +157,7 @@ pub fn hands(
     }
     let root = Root::open(workspace, home.as_deref())
         .map_err(|error| failed(format!("{}: {error}", workspace.display()), "reedclaw init makes the workspace"))?;
-    log::event(Level::Info, "workspace_path", &[("path", root.path().display().to_string().into())]);
+    tracing::info!(event = "workspace_path", path = %root.path().display());
     let state = state_directory(env).ok_or_else(|| failed("no HOME says where the state directory is".into(), ""))?;
     let left = super::steps::recover(settings, env, root.path());
     let mut problems = Vec::new();

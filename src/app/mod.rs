@@ -26,7 +26,7 @@ use std::time::Duration;
 use crate::agent::{self, Agent};
 use crate::config::{self, ColorChoice, Env, KeySource, ModelSettings, Settings, ThinkingSettings};
 use crate::host;
-use crate::log::{self, Level};
+use crate::log;
 use crate::model::{Endpoint, KeyReader, Protocol, Reach, Secret, Spec, Thinking};
 use crate::proto::{Failure, FailureKind};
 use crate::shell;
@@ -166,18 +166,15 @@ impl Runtime {
     pub fn start(request: &Request) -> Result<Self, Failure> {
         let env = host::environment();
         let load = config::LoadRequest { explicit: request.config.clone(), env, cwd: host::working_directory() };
-        log::event(
-            Level::Info,
-            "startup",
-            &[("version", env!("CARGO_PKG_VERSION").into()), ("channel", request.channel.word().into())],
-        );
+        let version = env!("CARGO_PKG_VERSION");
+        tracing::info!(event = "startup", version, channel = request.channel.word());
         let mut loaded = config::load(&load)?;
         if request.channel == ChannelKind::Agent {
             loaded.lay_trusted_config(&load);
         }
         let config::Loaded { settings, problems, path, hooks, layers, .. } = loaded;
         let place = path.as_ref().map(|path| path.display().to_string());
-        log::event(Level::Info, "config_path", &[("path", place.into()), ("problems", problems.len().into())]);
+        tracing::info!(event = "config_path", path = place, problems = problems.len());
         let env = load.env.clone();
         let mut problems = config_problems(&problems);
         let store = open_store(&settings, &mut problems)?;
@@ -255,8 +252,8 @@ pub fn start_log(env: &Env, to_stderr: bool, level: Option<&str>) -> Vec<String>
     let level = level.map(str::to_owned).or_else(|| variable("REEDCLAW_LOG_LEVEL"));
     let form = variable("REEDCLAW_LOG");
     let mut unknown = Vec::new();
-    if let Some(word) = level.as_ref().filter(|word| *word != "off" && Level::of(word).is_none()) {
-        unknown.push(format!("the log level {word:?} isn't one of {}, off", Level::WORDS.join(", ")));
+    if let Some(word) = level.as_ref().filter(|word| *word != "off" && !log::LEVELS.contains(&word.as_str())) {
+        unknown.push(format!("the log level {word:?} isn't one of {}, off", log::LEVELS.join(", ")));
     }
     if let Some(word) = form.as_ref().filter(|word| *word != "json") {
         unknown.push(format!("REEDCLAW_LOG is {word:?}; only json is known"));

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::agent::{Ending, PastCall, PastSummary, PastTurn, Recorder, SummaryUpTo};
 use crate::host::now_unix_ms;
-use crate::log::{self, Level};
 use crate::money::{Spending, Sum};
 use crate::proto::{Failure, Spent};
 use crate::store::{
@@ -88,7 +87,7 @@ impl StoreRecorder {
     ) -> ConversationId {
         *conversation.get_or_insert_with(|| {
             let begun = store.begin_conversation(now, model.unwrap_or_default());
-            log::event(Level::Info, "conversation_started", &[("conversation", begun.0.into())]);
+            tracing::info!(event = "conversation_started", conversation = begun.0);
             begun
         })
     }
@@ -222,8 +221,7 @@ impl Recorder for StoreRecorder {
         if let Some(open) = self.open.take() {
             store.finish_message(open, state, now_unix_ms());
             let conversation = self.conversation.map(|id| id.0);
-            let fields = [("conversation", conversation.into()), ("durable", store.is_durable().into())];
-            log::event(Level::Info, "memory_persisted", &fields);
+            tracing::info!(event = "memory_persisted", conversation, durable = store.is_durable());
         }
         Self::told(self.is_quiet, &mut store)
     }

@@ -2,7 +2,6 @@
 
 use crate::config::{self, Env, Settings};
 use crate::estop::Estop;
-use crate::log::{self, Level};
 use crate::proto::{Failure, FailureKind};
 use crate::receipts;
 
@@ -35,8 +34,8 @@ pub fn unknown_outcomes(settings: &Settings, env: &Env) -> Vec<String> {
     // Where the log can't be read the first call of a tool says so, and doctor.
     let unknown = receipts::take_unknown(&options).unwrap_or_default();
     let line = |open: &receipts::OpenIntent| {
-        let fields = [("receipt", open.id.as_str().into()), ("tool", open.tool.as_str().into())];
-        log::told(Level::Warn, "outcome_unknown", &fields);
+        let (receipt, tool) = (open.id.as_str(), open.tool.as_str());
+        tracing::warn!(event = "outcome_unknown", receipt, tool, shown = true);
         format!("unknown outcome: {} at {} was begun and never finished ({})", open.tool, open.timestamp, open.id)
     };
     unknown.iter().map(line).collect()

@@ -13,7 +13,7 @@ use super::exit;
 use super::import;
 use crate::app::{self, Runtime};
 use crate::host;
-use crate::log::Level;
+use crate::log;
 use crate::proto::action::Autonomy;
 use crate::proto::{Failure, FailureKind};
 
@@ -88,7 +88,7 @@ fn options() -> [Arg; 5] {
             .help("Begins in DIR; its repository or project is what the model works on"),
         text("model", "NAME").help("Uses this model of the config"),
         text("log-level", "LEVEL")
-            .value_parser(Level::WORDS)
+            .value_parser(log::LEVELS)
             .help("Logs error, warn, info or debug, instead of REEDCLAW_LOG_LEVEL"),
         Arg::new("login").short('l').long("login").action(ArgAction::SetTrue).help("Starts as a login shell"),
     ]

@@ -10,7 +10,6 @@ use super::exit;
 use crate::app;
 use crate::estop::Estop;
 use crate::host;
-use crate::log::{self, Level};
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 
@@ -45,7 +44,7 @@ fn act(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         return clear(&estop);
     }
     estop.stop().map_err(|error| cannot(&estop, "made", &error))?;
-    log::told(Level::Warn, "estop_triggered", &[("by", "command".into())]);
+    tracing::warn!(event = "estop_triggered", by = "command", shown = true);
     println!("{}\nreedclaw estop --clear lets them run again", sanitise(&status(&estop)));
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,6 @@ use super::error::{Fault, ModelError};
 use super::provider::{Capabilities, ChatEvent, Count, Countable, Crossing, Provider, Reach, Sending, Sink};
 use super::request::{Request, Response};
 use super::retry::is_for_another;
-use crate::log::{self, Level};
 use crate::proto::Failure;
 
 /// Several models in order.
@@ -92,11 +91,8 @@ impl Provider for Reliable {
                 Ok(response) => return Ok(response),
                 Err(error) if watched.has_begun || !is_for_another(&error.fault) => return Err(error),
                 Err(error) => {
-                    log::told(
-                        Level::Warn,
-                        "provider_failed",
-                        &[("provider", model.name().into()), ("fault", error.fault.word().into())],
-                    );
+                    let (provider, fault) = (model.name(), error.fault.word());
+                    tracing::warn!(event = "provider_failed", provider, fault, shown = true);
                     last = Some((model, error));
                 }
             }

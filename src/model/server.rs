@@ -15,7 +15,6 @@ use super::stream::{Piece, start_without};
 use super::window;
 use super::wire::{self, Without};
 use crate::host;
-use crate::log::{self, Level};
 
 /// Longest single wait for a piece. Nothing is polled: a piece, the end, a time-out and a cancel all end the wait.
 const WAIT: Duration = Duration::from_secs(60 * 60);
@@ -204,33 +203,39 @@ impl Provider for Server {
 /// Logs one request: its id, the model, its tokens, how it ended and how long it took.
 fn note(endpoint: &Endpoint, request: &Request, end: &Result<Response, Fault>, took: Duration) {
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    let mut fields = vec![
-        ("request", format!("{:016x}", random()).into()),
-        ("model", endpoint.name.as_str().into()),
-        ("served_as", request.model.as_deref().unwrap_or(&endpoint.model).into()),
-        ("ms", ms.into()),
-    ];
-    let level = match end {
+    let served_as = request.model.as_deref().unwrap_or(&endpoint.model);
+    macro_rules! note {
+        ($level:ident, $($fields:tt)+) => {
+            tracing::$level!(
+                event = "model_request",
+                request = format!("{:016x}", random()),
+                model = endpoint.name,
+                served_as,
+                ms,
+                shown = true,
+                $($fields)+
+            )
+        };
+    }
+    // The usual rule of thumb, for a server that counts nothing.
+    let estimated_in = request.length().0 / 4;
+    match end {
         Ok(Response { usage: Some(usage), .. }) => {
-            let counted = [("tokens_in", usage.total_in().into()), ("tokens_out", usage.total_out().into())];
-            fields.extend([("status", 200.into())].into_iter().chain(counted));
-            Level::Info
+            note!(info, status = 200, tokens_in = usage.total_in(), tokens_out = usage.total_out());
         }
         Ok(response) => {
-            // The usual rule of thumb, where the server counts nothing.
-            let estimated = (request.length().0 / 4, response.text.chars().count() as u64 / 4);
-            fields.extend([("status", 200.into()), ("estimated_in", estimated.0.into())]);
-            fields.push(("estimated_out", estimated.1.into()));
-            Level::Info
+            let estimated_out = response.text.chars().count() as u64 / 4;
+            note!(info, status = 200, estimated_in, estimated_out);
         }
         Err(fault) => {
-            fields.extend([("estimated_in", (request.length().0 / 4).into()), ("kind", fault.word().into())]);
-            fields.extend(fault.status().map(|status| ("status", status.into())));
-            fields.push(("message", fault.to_string().into()));
-            if *fault == Fault::Cancelled { Level::Info } else { Level::Warn }
+            let (kind, status) = (fault.word(), fault.status());
+            if *fault == Fault::Cancelled {
+                note!(info, estimated_in, kind, status, message = %fault);
+            } else {
+                note!(warn, estimated_in, kind, status, message = %fault);
+            }
         }
-    };
-    log::told(level, "model_request", &fields);
+    }
 }
 
 /// A random number: each hasher of the standard library begins with a new one.

@@ -3,7 +3,6 @@
 use super::run::{Flow, Repl};
 use crate::app;
 use crate::estop::Stopped;
-use crate::log::{self, Level};
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 
@@ -34,7 +33,7 @@ impl Repl {
         match argument {
             "" => match estop.stop() {
                 Ok(()) => {
-                    log::told(Level::Warn, "estop_triggered", &[("by", "shell".into())]);
+                    tracing::warn!(event = "estop_triggered", by = "shell", shown = true);
                     let why = estop.check().err().map(|stopped| stopped.why).unwrap_or_default();
                     self.console.notice(&format!("{}; :estop clear lets them run again", sanitise(&why)));
                 }

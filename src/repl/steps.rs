@@ -6,7 +6,6 @@ use std::path::Path;
 use super::run::{Flow, Repl};
 use crate::agent::changed_words;
 use crate::app::{steps, steps_failure};
-use crate::log::{self, Level};
 use crate::proto::{Failure, FailureKind, HumanLine, ModelCommand};
 use crate::render::diff::unified;
 use crate::render::patch::parse;
@@ -277,7 +276,7 @@ impl Repl {
         match done {
             Ok(done) => {
                 let event = if is_undo { "steps_undone" } else { "steps_redone" };
-                log::event(Level::Info, event, &[("steps", done.steps.len().into()), ("files", done.files.into())]);
+                tracing::info!(event, steps = done.steps.len(), files = done.files);
                 let verb = match (&wish, is_undo) {
                     (Wish::File(_), _) => "Restored one file to before",
                     (_, true) => "Undid",

@@ -58,12 +58,7 @@ const ROOMS: &[Room] = &[
     room("estop", 4, &["base", "proto", "host"], "a file that stops tools knows no tool"),
     room("manual", 4, &["base", "proto", "host"], "it finds lines and runs none; the history is handed to it"),
     room("mcp", 4, &["base", "proto", "host"], "it speaks with servers and knows neither what is allowed nor who asks"),
-    room(
-        "model",
-        4,
-        &["base", "proto", "tokens", "host", "log"],
-        "a provider sees messages, not the shell or the store",
-    ),
+    room("model", 4, &["base", "proto", "tokens", "host"], "a provider sees messages, not the shell or the store"),
     room("project", 4, &["base", "syntax"], "it reads a stranger's repository and knows nobody whom it could tell"),
     room("receipts", 4, &["base", "proto", "host"], "the record of what was let run knows no rule and no tool"),
     room("sandbox", 4, &["base", "proto", "host"], "it holds a program without knowing which, or why"),
@@ -81,7 +76,7 @@ const ROOMS: &[Room] = &[
     room(
         "agent",
         7,
-        &["base", "proto", "money", "turn", "host", "log", "model", "sandbox", "steps", "store", "gate", "tools"],
+        &["base", "proto", "money", "turn", "host", "model", "sandbox", "steps", "store", "gate", "tools"],
         "it performs what turn asks for, and never prints",
     ),
     room(
@@ -98,8 +93,8 @@ const ROOMS: &[Room] = &[
         "repl",
         10,
         &[
-            "base", "bash", "proto", "money", "policy", "route", "turn", "render", "host", "log", "estop", "project",
-            "shell", "steps", "store", "gate", "app", "agent", "console", "config", "manual", "skills",
+            "base", "bash", "proto", "money", "policy", "route", "turn", "render", "host", "estop", "project", "shell",
+            "steps", "store", "gate", "app", "agent", "console", "config", "manual", "skills",
         ],
         "the prompt brings the rooms together; it asks no provider itself",
     ),
