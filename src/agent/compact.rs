@@ -48,8 +48,8 @@ impl Agent {
         let mut parts = self.conversation.parts();
         let has_tools = provider.as_ref().is_some_and(|provider| self.has_tools(&**provider));
         let is_small = provider.as_ref().is_some_and(|provider| super::is_small(&provider.capabilities()));
-        if let Some(hands) = self.hands.as_ref().filter(|_| has_tools) {
-            let tokens = hands.tools(is_small, true).iter().map(tool_tokens).sum();
+        if let Some(runner) = self.runner.as_ref().filter(|_| has_tools) {
+            let tokens = runner.tools(is_small, true).iter().map(tool_tokens).sum();
             parts.insert(0, Part { name: "tool descriptions".into(), tokens });
         }
         parts.iter_mut().for_each(|part| part.tokens = scale.counted(part.tokens));
@@ -155,9 +155,9 @@ impl Agent {
         let told = |tool: crate::model::Tool| tool_tokens(&tool);
         let is_small = super::is_small(&provider.capabilities());
         let sends_tools = self.has_tools(provider) && !self.roomless.contains(provider.name());
-        let hands = self.hands.as_ref().filter(|_| sends_tools);
+        let runner = self.runner.as_ref().filter(|_| sends_tools);
         let tools: usize =
-            hands.map(|hands| hands.tools(is_small, true).into_iter().map(told).sum()).unwrap_or_default();
+            runner.map(|runner| runner.tools(is_small, true).into_iter().map(told).sum()).unwrap_or_default();
         let sent = self.trails.iter().filter(|(question, _)| self.conversation.sends(question));
         let trails: usize =
             sent.map(|(_, trail)| estimated(&Request { messages: trail.clone(), ..Request::default() })).sum();

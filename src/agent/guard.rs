@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use super::hands::Hands;
 use super::person::Person;
+use super::runner::ToolRunner;
 use crate::proto::action::Action;
 use crate::proto::tool::Outcome;
 use crate::proto::{Event, known_paths};
@@ -13,7 +13,7 @@ use crate::steps::Guard;
 /// The answer that leaves a change of such a file.
 const LEAVE: &str = "leave it";
 
-impl Hands {
+impl ToolRunner {
     /// Looks at protected files before a call that may write them directly. A job that still runs has its guard already.
     pub(super) fn guard(&mut self, action: &Action) {
         let may_write = matches!(action, Action::Shell { .. } | Action::External { .. } | Action::Served { .. });

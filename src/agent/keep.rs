@@ -5,8 +5,8 @@ use std::os::unix::fs::MetadataExt;
 
 use serde_json::{Value, json};
 
-use super::hands::{Hands, Said};
 use super::person::Person;
+use super::runner::{Said, ToolRunner};
 use crate::base::hash::Hasher;
 use crate::gate::{Approver, Call, Permit};
 use crate::host::holes;
@@ -35,7 +35,7 @@ pub(super) struct Around<'a> {
     pub(super) sink: &'a mut dyn FnMut(Event),
 }
 
-impl Hands {
+impl ToolRunner {
     /// Decides what becomes of what a command did on its copy; gives the outcome that the model reads.
     pub(super) fn conclude(
         &mut self,

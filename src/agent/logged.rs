@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::hands::Said;
+use super::runner::Said;
 use crate::gate::{Approver, Ticket};
 use crate::proto::action::Decision;
 use crate::proto::tool::{Outcome, Step, ToolEvent};

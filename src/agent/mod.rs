@@ -18,7 +18,6 @@
 mod asked;
 mod compact;
 mod guard;
-mod hands;
 mod keep;
 mod kept;
 mod logged;
@@ -28,6 +27,7 @@ mod recorder;
 mod remember;
 mod repeats;
 mod rounds;
+mod runner;
 mod scribe;
 mod secrets;
 #[cfg(test)]
@@ -50,11 +50,11 @@ use crate::turn::{self, Conversation, Scale};
 pub use crate::model::{Cancel, Count, Crossing};
 pub use crate::turn::{Options as ConversationOptions, Part, PastSummary, PastTurn};
 pub use compact::ContextReport;
-pub use hands::{Hands, HandsOptions};
 pub use kept::{changed_line, changed_words};
 pub use person::{Nobody, Person};
 pub use recorder::{Ending, Forgetful, PastCall, Recorder, SummaryUpTo};
 pub use remember::{MemoryJob, Written};
+pub use runner::{ToolRunner, ToolRunnerOptions};
 pub use secrets::Finding;
 pub use title::Titler;
 
@@ -182,7 +182,7 @@ pub struct Agent {
     prompts: Prompts,
     limits: Limits,
     /// Tools; without them a model proposes commands in text.
-    hands: Option<Hands>,
+    runner: Option<ToolRunner>,
     /// Models that turned out to have no tools.
     toolless: BTreeSet<String>,
     /// Models of which the person knows that they have no room for tools.
@@ -217,7 +217,7 @@ impl Agent {
             named_secrets: Vec::new(),
             prompts: Prompts::default(),
             limits: Limits::default(),
-            hands: None,
+            runner: None,
             toolless: BTreeSet::new(),
             roomless: BTreeSet::new(),
             learnt: BTreeMap::new(),
@@ -300,13 +300,13 @@ impl Agent {
     }
 
     /// Gives it tools, or takes them away; gives back those that it had.
-    pub fn take_up(&mut self, hands: Option<Hands>) -> Option<Hands> {
-        std::mem::replace(&mut self.hands, hands)
+    pub fn replace_tools(&mut self, runner: Option<ToolRunner>) -> Option<ToolRunner> {
+        std::mem::replace(&mut self.runner, runner)
     }
 
     /// Its tools, where it has some.
-    pub fn hands(&mut self) -> Option<&mut Hands> {
-        self.hands.as_mut()
+    pub fn runner(&mut self) -> Option<&mut ToolRunner> {
+        self.runner.as_mut()
     }
 
     /// Asks one question and returns when it is over. `sink` gets notices, then pieces as they come, then exactly one of
@@ -340,9 +340,9 @@ impl Agent {
         let mut request = Request { metadata, answer_schema, ..Request::of(&messages) };
         drop(messages);
         with_trails(&mut request, &self.trails);
-        let hands = self.hands.as_mut().filter(|_| has_tools && request.answer_schema.is_none());
+        let runner = self.runner.as_mut().filter(|_| has_tools && request.answer_schema.is_none());
         let is_small = is_small(&provider.capabilities());
-        request.tools = hands.as_ref().map(|it| it.tools(is_small, person.can_ask())).unwrap_or_default();
+        request.tools = runner.as_ref().map(|it| it.tools(is_small, person.can_ask())).unwrap_or_default();
         let sent = request.question().to_owned();
         let conversation = record.recorder.conversation().map(|id| id.0);
         self.purse.begin_turn();
@@ -363,7 +363,7 @@ impl Agent {
             provider: &*provider,
             shorter: &mut shorter,
             asked: &mut asked,
-            hands,
+            runner,
             limits: &self.limits,
             roomless: &mut self.roomless,
             command_prompt,
@@ -375,7 +375,7 @@ impl Agent {
         self.learnt.entry(provider.name().to_owned()).or_default().learn(counted, shorter.refused);
         asked.settle_rest();
         let Asked { text, sink, record, secrets, person, .. } = asked;
-        let _ = self.hands.as_mut().and_then(|hands| hands.guarded(person, sink));
+        let _ = self.runner.as_mut().and_then(|runner| runner.guarded(person, sink));
         let kept = secrets.redactor.redact(&text).text.into_owned();
         if has_no_tools {
             self.toolless.insert(provider.name().to_owned());
@@ -391,11 +391,11 @@ impl Agent {
     fn make_ready(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event)) {
         let Ok(provider) = choose(&self.models, self.current.as_deref()) else { return };
         if self.has_tools(&*provider)
-            && let Some(hands) = &mut self.hands
+            && let Some(runner) = &mut self.runner
         {
-            hands.prepare(cancel, sink);
+            runner.prepare(cancel, sink);
         }
-        let offers_tools = self.hands.as_ref().is_some_and(Hands::has_tools);
+        let offers_tools = self.runner.as_ref().is_some_and(ToolRunner::has_tools);
         // A short first question without tools fits every window, and isn't kept waiting for one.
         if offers_tools || !self.conversation.is_empty() || question.len() > SHORT_BYTES {
             provider.learn(cancel);
@@ -423,7 +423,7 @@ impl Agent {
 
     /// Whether a model is given tools.
     fn has_tools(&self, provider: &dyn Provider) -> bool {
-        self.hands.as_ref().is_some_and(Hands::has_tools)
+        self.runner.as_ref().is_some_and(ToolRunner::has_tools)
             && provider.capabilities().tools
             && !self.toolless.contains(provider.name())
     }

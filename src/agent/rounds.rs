@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use super::Limits;
 use super::asked::Asked;
 use super::compact::estimated;
-use super::hands::Hands;
 use super::recorder::PastCall;
 use super::repeats::Repeats;
+use super::runner::ToolRunner;
 use super::scribe::{Counted, Shorter};
 use super::worded::worded;
 use crate::model::{Fault, Item, ModelError, Provider, Request, Response, StopReason, ToolCall, ToolResult};
@@ -45,7 +45,7 @@ pub(super) struct Turn<'t, 'a, 's> {
     pub(super) provider: &'t dyn Provider,
     pub(super) asked: &'t mut Asked<'a>,
     pub(super) shorter: &'t mut Shorter<'s>,
-    pub(super) hands: Option<&'t mut Hands>,
+    pub(super) runner: Option<&'t mut ToolRunner>,
     pub(super) limits: &'t Limits,
     /// Models of which it was said that they have no room for tools.
     pub(super) roomless: &'t mut BTreeSet<String>,
@@ -173,7 +173,7 @@ impl Turn<'_, '_, '_> {
             (self.asked.sink)(Event::Notice(proposes_instead(&error.model, why)));
         }
         request.tools.clear();
-        self.hands = None;
+        self.runner = None;
         swap_prompt(request, self.tool_prompt, self.command_prompt);
         !is_full
     }
@@ -185,7 +185,7 @@ impl Turn<'_, '_, '_> {
         if matches!(response.stop.reason, StopReason::Filtered | StopReason::ContextFull) && response.calls.is_empty() {
             return Wanted::Nothing;
         }
-        let Some(hands) = self.hands.as_deref().filter(|_| !is_last) else {
+        let Some(runner) = self.runner.as_deref().filter(|_| !is_last) else {
             let is_silent = response.text.trim().is_empty();
             return if is_silent { Wanted::Again(ANSWER_IN_WORDS) } else { Wanted::Nothing };
         };
@@ -193,7 +193,7 @@ impl Turn<'_, '_, '_> {
         if !calls.is_empty() {
             return Wanted::Calls(response.text.clone(), calls);
         }
-        match read_calls(&response.text, &|name| hands.registry().is_tool(name)) {
+        match read_calls(&response.text, &|name| runner.registry().is_tool(name)) {
             Reading::Calls(words, written) => {
                 let begun = request.messages.len();
                 let call = |(number, it): (usize, crate::turn::WrittenCall)| ToolCall {
@@ -215,7 +215,7 @@ impl Turn<'_, '_, '_> {
                     arguments: serde_json::json!({"path": path, "content": content}).to_string(),
                 };
                 let files = whole_files(&response.text);
-                if files.is_empty() || !hands.registry().is_tool("file_write") {
+                if files.is_empty() || !runner.registry().is_tool("file_write") {
                     return Wanted::Nothing;
                 }
                 Wanted::Calls(response.text.clone(), files.into_iter().enumerate().map(call).collect())
@@ -231,7 +231,7 @@ impl Turn<'_, '_, '_> {
         request: &mut Request,
         progress: &mut Progress,
     ) -> Result<(), Broken> {
-        let Some(hands) = self.hands.as_deref_mut() else { return Ok(()) };
+        let Some(runner) = self.runner.as_deref_mut() else { return Ok(()) };
         progress.rounds += 1;
         let is_last = progress.rounds >= self.limits.rounds_max;
         let mut is_repeated = true;
@@ -242,21 +242,21 @@ impl Turn<'_, '_, '_> {
             }
             is_repeated = false;
             let outcome = if number < CALLS_MAX {
-                carry_out(hands, call, self.conversation, self.asked)
+                carry_out(runner, call, self.conversation, self.asked)
             } else {
                 ToolError::new("too-many", format!("more than {CALLS_MAX} calls in one answer"), "").into()
             };
-            let mut text = worded(&outcome, &hands.workspace().display().to_string());
-            progress.repeats.note(call, &outcome, &text, hands.has_only_looked());
+            let mut text = worded(&outcome, &runner.workspace().display().to_string());
+            progress.repeats.note(call, &outcome, &text, runner.has_only_looked());
             if outcome.error.as_ref().is_some_and(|error| is_misuse(error.code)) {
                 progress.failed_calls += 1;
-                if progress.failed_calls == FAILED_CALLS && hands.registry().is_tool("file_write") {
+                if progress.failed_calls == FAILED_CALLS && runner.registry().is_tool("file_write") {
                     text.push_str(WHOLE_FILES);
                 }
             }
             request.messages.push(result(call, text, !outcome.success));
         }
-        check(hands, self.conversation, self.asked, request);
+        check(runner, self.conversation, self.asked, request);
         if self.asked.cancel.is_cancelled() {
             return Err(Broken::Cancelled);
         }
@@ -265,8 +265,8 @@ impl Turn<'_, '_, '_> {
             return Err(too_many_repeats(repeats));
         }
         let can_ask = self.asked.person.can_ask();
-        hands.refresh(&mut *self.asked.sink);
-        request.tools = hands.tools(self.is_small, can_ask);
+        runner.refresh(&mut *self.asked.sink);
+        request.tools = runner.tools(self.is_small, can_ask);
         if is_last {
             let rounds = progress.rounds;
             let notice = format!("[tools] {rounds} rounds of tools are the limit: the model is asked to answer now");
@@ -338,18 +338,18 @@ pub(super) fn proposes_instead(model: &str, why: &str) -> String {
     format!("[model] {model} {why}: it proposes commands for you to run instead")
 }
 
-fn carry_out(hands: &mut Hands, call: &ToolCall, conversation: Option<i64>, asked: &mut Asked<'_>) -> Outcome {
+fn carry_out(runner: &mut ToolRunner, call: &ToolCall, conversation: Option<i64>, asked: &mut Asked<'_>) -> Outcome {
     if asked.cancel.is_cancelled() {
         return ToolError::new("stopped", "the user stopped it", "").into();
     }
     let Asked { sink, cancel, person, record, secrets, .. } = asked;
-    let outcome = hands.call(call, conversation, cancel, *person, *sink);
+    let outcome = runner.call(call, conversation, cancel, *person, *sink);
     let hide = |text: &str| secrets.redactor.redact(text).text.into_owned();
     let past = PastCall {
         id: call.id.clone(),
         tool: call.name.clone(),
         arguments: hide(&call.arguments),
-        result: hide(&worded(&outcome, &hands.workspace().display().to_string())),
+        result: hide(&worded(&outcome, &runner.workspace().display().to_string())),
         is_done: outcome.success,
         receipt: outcome.receipt_id.clone(),
     };
@@ -358,9 +358,9 @@ fn carry_out(hands: &mut Hands, call: &ToolCall, conversation: Option<i64>, aske
 }
 
 /// Runs the project's check, where edits were made, and tells the model with the last result of the round.
-fn check(hands: &mut Hands, conversation: Option<i64>, asked: &mut Asked<'_>, request: &mut Request) {
+fn check(runner: &mut ToolRunner, conversation: Option<i64>, asked: &mut Asked<'_>, request: &mut Request) {
     let Asked { sink, cancel, person, .. } = asked;
-    if let Some(told) = hands.check(conversation, cancel, *person, *sink)
+    if let Some(told) = runner.check(conversation, cancel, *person, *sink)
         && let Some(Item::Tool(last)) = request.messages.last_mut()
     {
         last.content.push_str(&format!("\n{told}"));

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::guard::policy_rules;
-use super::hands::project_top;
 use super::jail::Jails;
+use super::runner::project_top;
 use super::tools::symbols_directory;
 use crate::config::{Env, Settings};
 use crate::gate::Disk;

@@ -71,7 +71,7 @@ impl Runtime {
             return Vec::new();
         }
         tools.take(agent, workspace, settings, |settings| {
-            super::hands(settings, env, workspace, store, Some(*channel), config.path.as_deref())
+            super::tool_runner(settings, env, workspace, store, Some(*channel), config.path.as_deref())
         })
     }
 
@@ -103,7 +103,7 @@ impl Runtime {
         };
         let mut told = Vec::new();
         let mut parts = Vec::new();
-        if carries_project && agent.hands().is_some_and(|hands| hands.has_tools()) {
+        if carries_project && agent.runner().is_some_and(|runner| runner.has_tools()) {
             parts.push(("the session", session_note(env, cwd)));
         }
         if agent.is_new() {
@@ -129,7 +129,7 @@ impl Runtime {
             told.push(it);
             *skills_told = Some(cwd.clone());
         }
-        if agent.hands().is_some_and(|hands| hands.has_tools()) {
+        if agent.runner().is_some_and(|runner| runner.has_tools()) {
             parts.push(("the list of skills", skills.note()));
         }
         // What the person named with `@` stands next to the question.
@@ -178,7 +178,7 @@ fn session_note(env: &Env, cwd: &Path) -> String {
 
 /// The workspace, where it isn't around the working directory: `agent` without `--path` works in the configured one.
 fn elsewhere(agent: &mut Agent, cwd: &Path) -> Option<String> {
-    let workspace = agent.hands().filter(|hands| hands.has_tools())?.workspace();
+    let workspace = agent.runner().filter(|runner| runner.has_tools())?.workspace();
     let is_here = cwd.canonicalize().is_ok_and(|cwd| cwd.starts_with(workspace));
     (!is_here).then(|| workspace.display().to_string())
 }

@@ -5,12 +5,12 @@ mod attach;
 mod carried;
 mod channel;
 mod guard;
-mod hands;
 mod jail;
 mod listed;
 mod money;
 mod parked;
 mod record;
+mod runner;
 mod safety;
 mod secrets;
 mod served;
@@ -38,15 +38,15 @@ pub use attach::{Attached, Attaching};
 pub use carried::{Around, AroundNotes, Remembered};
 pub use channel::{Channel, Received};
 pub use guard::{policy_rules, verdict_lines};
-pub use hands::{
-    Handed, allowed_commands, allowed_rows, hands, sandbox_mode, sandbox_name, sandbox_place, workspace_dir,
-    workspace_for, workspace_named,
-};
 pub use jail::Jails;
 pub use listed::{ListedHere, export_allowed, read_list};
 use money::money_options;
 pub use money::{cost_told, spent_rows};
 pub use record::{StoreRecorder, past_summary, past_turns};
+pub use runner::{
+    BuiltRunner, allowed_commands, allowed_rows, sandbox_mode, sandbox_name, sandbox_place, tool_runner, workspace_dir,
+    workspace_for, workspace_named,
+};
 pub use safety::{estop, receipt_options, unknown_outcomes};
 pub use served::servers;
 pub use skills::{Skills, trust as skills_trust};

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Handed;
-use crate::agent::{Agent, Hands};
+use super::BuiltRunner;
+use crate::agent::{Agent, ToolRunner};
 use crate::config::{McpSettings, SecuritySettings, Settings, ToolLimitSettings, ToolSettings};
 use crate::proto::Failure;
 
@@ -13,7 +13,7 @@ pub(super) struct Tools {
     /// Where those work that the agent has.
     at: Option<At>,
     /// Those of other projects that were asked about.
-    parked: Vec<(At, Hands)>,
+    parked: Vec<(At, ToolRunner)>,
 }
 
 /// Where tools work, and what was set when they were made: a project's file may change that.
@@ -34,7 +34,7 @@ impl Tools {
         agent: &mut Agent,
         workspace: &Path,
         settings: &Settings,
-        make: impl FnOnce(&Settings) -> Result<Handed, Failure>,
+        make: impl FnOnce(&Settings) -> Result<BuiltRunner, Failure>,
     ) -> Vec<Failure> {
         let Settings { tools, limits, security, mcp, .. } = settings.clone();
         let at = At { workspace: workspace.to_owned(), tools, limits, security, mcp };
@@ -44,12 +44,12 @@ impl Tools {
         let (next, problems) = match self.parked.iter().position(|(other, _)| *other == at) {
             Some(found) => (Some(self.parked.swap_remove(found).1), Vec::new()),
             None => match make(settings) {
-                Ok(handed) => (Some(handed.hands), handed.problems),
+                Ok(handed) => (Some(handed.runner), handed.problems),
                 Err(failure) => (None, vec![failure]),
             },
         };
         let old = self.at.replace(at);
-        self.parked.extend(old.zip(agent.take_up(next)));
+        self.parked.extend(old.zip(agent.replace_tools(next)));
         // What was made for this project under other settings isn't taken up again.
         self.parked.retain(|(old, _)| old.workspace != workspace);
         problems

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::hands::{Chosen, grant, variable};
+use super::runner::{Chosen, grant, variable};
 use crate::config::{Env, McpSettings, ServerSandbox, ServerSettings, Settings, state_directory};
 use crate::mcp::{self, Era, Launch, Mcp, Server, ServerLimits};
 use crate::proto::served::Reach;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::ChannelKind;
 use super::jail::{Jails, forbidden_paths};
-use crate::agent::Hands;
+use crate::agent::ToolRunner;
 use crate::config::{self, Env, Settings};
 use crate::host::{self, Journals};
 use crate::project;
@@ -70,7 +70,7 @@ pub fn tools(settings: &Settings, env: &Env, launcher: &Launcher) -> (Registry, 
         Box::new(shell),
         Box::new(Symbols::new(symbols_directory(env))),
     ];
-    // Without a state directory there is no place for the journal of an edit, and there are no hands either.
+    // Without a state directory there is no place for the journal of an edit, and no tool runner either.
     let edits = config::state_directory(env)
         .map(|state| edit_tools(&edit_journals(&state), registry.reads()))
         .unwrap_or_default();
@@ -178,10 +178,10 @@ pub fn tool_channels(settings: &Settings, spec: &Spec) -> Vec<&'static str> {
     ChannelKind::ALL.into_iter().filter(|channel| has(*channel)).map(ChannelKind::word).collect()
 }
 
-/// The tools of these hands as the rows of a table: names, how risky their calls are as a rule, where they may be used,
+/// The tools of a runner as the rows of a table: names, how risky their calls are as a rule, where they may be used,
 /// what they do. What a plugin says of itself is in there.
 #[must_use]
-pub fn tool_rows(hands: &Hands, settings: &Settings) -> Vec<Vec<String>> {
+pub fn tool_rows(runner: &ToolRunner, settings: &Settings) -> Vec<Vec<String>> {
     let row = |spec: &Spec| {
         let channels = match tool_channels(settings, spec)[..] {
             [only] => format!("{only} only"),
@@ -189,7 +189,7 @@ pub fn tool_rows(hands: &Hands, settings: &Settings) -> Vec<Vec<String>> {
         };
         vec![spec.name.clone(), risk_class(&spec.name).to_owned(), channels, spec.description.clone()]
     };
-    hands.registry().specs().map(row).collect()
+    runner.registry().specs().map(row).collect()
 }
 
 /// How risky calls of a tool are as a rule; of each one the policy judges.

@@ -124,10 +124,16 @@ fn export(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
 fn import(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     let (runtime, workspace) = start(matches, config)?;
     let path = file_of(matches);
-    let mut handed =
-        app::hands(&runtime.settings, &runtime.env, &workspace, &runtime.store, None, runtime.config.path.as_deref())?;
-    let root = handed.hands.workspace().to_owned();
-    let gate = handed.hands.gate();
+    let mut handed = app::tool_runner(
+        &runtime.settings,
+        &runtime.env,
+        &workspace,
+        &runtime.store,
+        None,
+        runtime.config.path.as_deref(),
+    )?;
+    let root = handed.runner.workspace().to_owned();
+    let gate = handed.runner.gate();
     let mut fits: Vec<(String, PathBuf)> = Vec::new();
     let mut refused = 0;
     for ListedHere { command, below, cwd, program } in app::read_list(gate, &root, &path)? {

@@ -113,8 +113,8 @@ fn help() -> Result<(), Failure> {
 }
 
 fn tools(runtime: &mut Runtime, _: &str) -> Result<(), Failure> {
-    match runtime.agent.hands() {
-        Some(hands) => put(&app::tool_rows(hands, &runtime.settings)),
+    match runtime.agent.runner() {
+        Some(runner) => put(&app::tool_rows(runner, &runtime.settings)),
         None => say("the model has no tools here"),
     }
     Ok(())
@@ -129,11 +129,11 @@ fn search(runtime: &mut Runtime, query: &str) -> Result<(), Failure> {
 }
 
 fn policy(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
-    let Some(hands) = runtime.agent.hands() else {
+    let Some(runner) = runtime.agent.runner() else {
         say("the model has no tools here");
         return Ok(());
     };
-    let rules = hands.gate().rules();
+    let rules = runner.gate().rules();
     match argument.split_once(char::is_whitespace).unwrap_or((argument, "")) {
         ("", _) => put(&policy_rows(rules, app::sandbox_name(&runtime.settings, &runtime.env, &runtime.cwd))),
         ("explain", command) if !command.trim().is_empty() => {
@@ -168,11 +168,11 @@ fn policy_rows(rules: &Rules, sandbox: &str) -> Vec<Vec<String>> {
 }
 
 fn allowlist(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
-    let Some(hands) = runtime.agent.hands() else {
+    let Some(runner) = runtime.agent.runner() else {
         say("the model has no tools here");
         return Ok(());
     };
-    let allowed = hands.gate().allowed();
+    let allowed = runner.gate().allowed();
     let unavailable = |error: AllowedError| Failure {
         kind: FailureKind::Unavailable,
         message: error.to_string(),

@@ -136,18 +136,24 @@ fn call(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
         Some(named) => canonical(named)?,
         None => app::workspace_dir(&runtime.settings, &runtime.env),
     };
-    let app::Handed { mut hands, problems } =
-        app::hands(&runtime.settings, &runtime.env, &workspace, &runtime.store, None, runtime.config.path.as_deref())?;
+    let app::BuiltRunner { mut runner, problems } = app::tool_runner(
+        &runtime.settings,
+        &runtime.env,
+        &workspace,
+        &runtime.store,
+        None,
+        runtime.config.path.as_deref(),
+    )?;
     problems.iter().for_each(report);
     let cancel = Cancel::new();
     let tty = AtTty::new(&runtime, false, cancel.clone());
     watch_interrupts(&cancel, tty.modes());
     let mut person = Caller { tty, says_yes: matches.get_flag("yes") };
     let wish = ToolCall { id: "cli".into(), name: text("name"), arguments: text("json") };
-    if !hands.registry().specs().any(|spec| spec.is_in(std::slice::from_ref(&wish.name))) {
-        hands.prepare(&cancel, &mut |_| {});
+    if !runner.registry().specs().any(|spec| spec.is_in(std::slice::from_ref(&wish.name))) {
+        runner.prepare(&cancel, &mut |_| {});
     }
-    let outcome = hands.call(&wish, None, &cancel, &mut person, &mut |_| {});
+    let outcome = runner.call(&wish, None, &cancel, &mut person, &mut |_| {});
     put(&for_output(&outcome.to_value()))?;
     Ok(match &outcome.error {
         _ if outcome.success => exit::DONE,

@@ -26,7 +26,7 @@ pub fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
     }
 }
 
-/// Hands over the pieces of a file that aren't in holes, each with its place, until `each` gives false.
+/// ToolRunner over the pieces of a file that aren't in holes, each with its place, until `each` gives false.
 ///
 /// # Errors
 /// It can't be read.

@@ -75,13 +75,13 @@ impl Repl {
 
     /// Shows what of a list may be allowed here and what not, asks, and adds the first.
     fn import_allowed(&mut self, path: &Path) -> Flow {
-        self.take_hands();
-        let Some(hands) = self.runtime.agent.hands() else {
+        self.refresh_tools();
+        let Some(runner) = self.runtime.agent.runner() else {
             self.console.notice("the model has no tools here, so nothing can be allowed");
             return Flow::Continue;
         };
-        let root = hands.workspace().to_owned();
-        let listed = match read_list(hands.gate(), &root, path) {
+        let root = runner.workspace().to_owned();
+        let listed = match read_list(runner.gate(), &root, path) {
             Ok(listed) => listed,
             Err(failure) => {
                 self.console.failure(&failure);
@@ -110,7 +110,7 @@ impl Repl {
         };
         self.console.line(if yes { "yes" } else { "no" });
         for ListedHere { command, cwd, .. } in fits.into_iter().filter(|_| yes) {
-            if let Some(Err(why)) = self.runtime.agent.hands().map(|hands| hands.gate().allow(command, cwd)) {
+            if let Some(Err(why)) = self.runtime.agent.runner().map(|runner| runner.gate().allow(command, cwd)) {
                 self.console.failure(&Failure {
                     kind: FailureKind::Unavailable,
                     message: format!("{}: {why}", escape_visible(command)),
@@ -123,14 +123,14 @@ impl Repl {
 
     /// Lists the tools that the model has here.
     pub(super) fn list_tools(&mut self) {
-        self.take_hands();
-        match self.runtime.agent.hands() {
+        self.refresh_tools();
+        match self.runtime.agent.runner() {
             None => self.console.notice("the model has no tools here"),
-            Some(hands) => {
+            Some(runner) => {
                 let escaped = |row: Vec<String>| row.iter().map(|cell| escape_visible(cell)).collect();
                 let rows: Vec<Vec<String>> =
-                    tool_rows(hands, &self.runtime.settings).into_iter().map(escaped).collect();
-                let place = escape_visible(&hands.workspace().display().to_string());
+                    tool_rows(runner, &self.runtime.settings).into_iter().map(escaped).collect();
+                let place = escape_visible(&runner.workspace().display().to_string());
                 self.console.write(&table(&rows, self.console.width_columns()));
                 self.console.notice(&format!("they work in {place}"));
             }

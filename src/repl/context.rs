@@ -61,7 +61,7 @@ impl Repl {
     }
 
     fn show_context(&mut self) {
-        self.take_hands();
+        self.refresh_tools();
         let report = self.runtime.agent.context();
         let window = report.window_tokens.max(1);
         let total: usize = report.parts.iter().map(|part| part.tokens).sum();

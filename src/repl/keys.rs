@@ -6,7 +6,7 @@ use reedline::{
 };
 
 use super::hooks::KEY_COMMAND;
-use super::line::{Edit, Hands, Links, WordKey, chords, function};
+use super::line::{ChordMode, Edit, Links, WordKey, chords, function};
 use crate::config::{self, KeyDoes, KeyName};
 use crate::proto::ShellKeys;
 
@@ -280,7 +280,7 @@ pub(super) fn edit_mode(wanted: &Wanted<'_>) -> Box<dyn EditMode> {
         Box::new(Emacs::new(bindings))
     };
     let own = hooks.iter().filter_map(|(key, _)| pressed(key)).collect();
-    Box::new(Hands::new(inner, wanted.links, after_x, own))
+    Box::new(ChordMode::new(inner, wanted.links, after_x, own))
 }
 
 #[cfg(test)]

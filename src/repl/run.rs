@@ -476,9 +476,9 @@ impl Repl {
             self.remember(&self.runtime.agent.redacted(line), LineKind::Question);
         }
         self.proposals.clear();
-        self.take_hands();
-        if let Some(hands) = self.runtime.agent.hands() {
-            hands.look_ahead();
+        self.refresh_tools();
+        if let Some(runner) = self.runtime.agent.runner() {
+            runner.look_ahead();
         }
         self.pause_memory();
         if let Flow::End(ending) = self.look_for_model() {

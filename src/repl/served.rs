@@ -8,8 +8,8 @@ use crate::render::text::{table, wrap};
 impl Repl {
     /// Carries out a line about servers.
     pub(super) fn mcp(&mut self, argument: &str) -> Flow {
-        self.take_hands();
-        let own = self.runtime.agent.hands().and_then(|hands| hands.servers().cloned());
+        self.refresh_tools();
+        let own = self.runtime.agent.runner().and_then(|runner| runner.servers().cloned());
         // Without a model there are no tools yet; the servers can be looked at all the same.
         let servers = own.or_else(|| servers(&self.runtime.settings, &self.runtime.env, &self.workspace()));
         let Some(servers) = servers else {

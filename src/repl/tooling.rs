@@ -27,7 +27,7 @@ pub(super) struct Given {
 
 impl Repl {
     /// Gives the model tools for where the person is.
-    pub(super) fn take_hands(&mut self) {
+    pub(super) fn refresh_tools(&mut self) {
         let problems = self.runtime.take_tools(&self.workspace());
         problems.iter().for_each(|problem| self.console.failure(problem));
     }

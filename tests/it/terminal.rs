@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use reedclaw::agent::{Cancel, Hands, HandsOptions, Person};
+use reedclaw::agent::{Cancel, Person, ToolRunner, ToolRunnerOptions};
 use reedclaw::gate::{Allowed, Gate, Options};
 use reedclaw::host::Root;
 use reedclaw::model::ToolCall;
@@ -54,8 +54,8 @@ impl Person for Somebody {
     }
 }
 
-/// Hands with nothing but the shell, held as this world holds programs.
-fn hands(world: &World, shell: Duration) -> Hands {
+/// ToolRunner with nothing but the shell, held as this world holds programs.
+fn runner(world: &World, shell: Duration) -> ToolRunner {
     let sandbox = Arc::clone(&world.sandbox);
     let grant = world.grant();
     let hold = if world.sandbox.tier() == Tier::Overlay { Hold::Copy } else { Hold::Walls };
@@ -85,7 +85,7 @@ fn hands(world: &World, shell: Duration) -> Hands {
         audit_log: None,
         check: None,
     });
-    Hands::new(HandsOptions {
+    ToolRunner::new(ToolRunnerOptions {
         servers: None,
         registry,
         steps: None,
@@ -99,16 +99,16 @@ fn hands(world: &World, shell: Duration) -> Hands {
     })
 }
 
-fn call(hands: &mut Hands, command: &str, person: &mut dyn Person) -> Outcome {
+fn call(runner: &mut ToolRunner, command: &str, person: &mut dyn Person) -> Outcome {
     let wish = ToolCall { id: "1".into(), name: "shell".into(), arguments: json!({"command": command}).to_string() };
-    hands.call(&wish, None, &Cancel::new(), person, &mut |_| {})
+    runner.call(&wish, None, &Cancel::new(), person, &mut |_| {})
 }
 
 #[test]
 fn programs_find_a_terminal_of_their_own_and_their_outputs_stay_apart() {
     on_tiers(&ALL, |world| {
-        let mut hands = hands(world, Duration::from_secs(20));
-        let mut run = |command: &str| call(&mut hands, command, &mut Somebody::default());
+        let mut runner = runner(world, Duration::from_secs(20));
+        let mut run = |command: &str| call(&mut runner, command, &mut Somebody::default());
         let table = [
             ("[ -t 0 ] && [ ! -t 1 ] && [ ! -t 2 ] && echo so", "so"),
             ("stty size", "24 80"),
@@ -139,20 +139,20 @@ fn what_waits_for_a_person_is_ended_and_offered_to_their_own_shell() {
     ];
     on_tiers(&ALL, |world| {
         // Far longer than it may take: what isn't noticed would go on as a job.
-        let mut hands = hands(world, Duration::from_secs(60));
+        let mut runner = runner(world, Duration::from_secs(60));
         for (command, asked) in table {
             let mut person = Somebody::default();
             let began = Instant::now();
-            let outcome = call(&mut hands, command, &mut person);
+            let outcome = call(&mut runner, command, &mut person);
             let told = format!("{:?} {command}: {outcome:?}", world.sandbox.tier());
             assert_eq!(person.taken_over, [command], "{told}");
             assert_eq!(outcome.output, "done by the person", "{told}");
             assert!(began.elapsed() < Duration::from_secs(30), "{told}");
-            let alone = call(&mut hands, command, &mut Nodding);
+            let alone = call(&mut runner, command, &mut Nodding);
             let error = alone.error.expect("an error");
             assert!(error.code == "needs-terminal" && error.message.contains(asked), "{error:?}");
         }
-        let after = call(&mut hands, "echo $((1+1))", &mut Somebody::default());
+        let after = call(&mut runner, "echo $((1+1))", &mut Somebody::default());
         assert_eq!(after.output.trim_end(), "2", "a new bash takes over: {after:?}");
     });
 }
@@ -160,14 +160,14 @@ fn what_waits_for_a_person_is_ended_and_offered_to_their_own_shell() {
 #[test]
 fn a_program_that_takes_keys_one_by_one_is_noticed_when_it_is_idle() {
     on_tiers(&ALL, |world| {
-        let mut hands = hands(world, Duration::from_secs(60));
+        let mut runner = runner(world, Duration::from_secs(60));
         // Works for longer than the silence that is waited for, with the terminal's modes changed, and isn't ended.
         let works = "stty -echo -icanon; for i in 1 2 3 4; do sleep 1; echo $i; done; stty sane; echo over";
-        let outcome = call(&mut hands, works, &mut Nodding);
+        let outcome = call(&mut runner, works, &mut Nodding);
         assert!(outcome.success && outcome.output.contains("over"), "{outcome:?}");
         let waits =
             "python3 -c 'import select, tty; tty.setraw(0); print(\"menu\", flush=True); select.select([0], [], [])'";
-        let error = call(&mut hands, waits, &mut Nodding).error.expect("an error");
+        let error = call(&mut runner, waits, &mut Nodding).error.expect("an error");
         assert!(error.code == "needs-terminal" && error.message.contains("menu"), "{error:?}");
     });
 }

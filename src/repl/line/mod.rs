@@ -1,15 +1,15 @@
 //! Typing: the keys of the line editor, the edits that reedline has none for, the search of the history and the
 //! suggestion. It must not know what a line means, nor how a command is run.
 
+mod chords;
 mod edits;
-mod hands;
 mod hint;
 mod readline;
 mod search;
 mod widget;
 
+pub(super) use chords::{ChordMode, Escape, WordKey};
 pub(super) use edits::Edit;
-pub(super) use hands::{Escape, Hands, WordKey};
 pub(super) use hint::Suggester;
 pub(super) use readline::{chords, function};
 pub(super) use search::{SearchMenu, Searching};

@@ -2,8 +2,8 @@
 
 use reedline::{EditCommand, KeyCode, KeyModifiers, ReedlineEvent};
 
+use super::chords::Chord;
 use super::edits::Edit;
-use super::hands::Chord;
 
 /// The keys that a sequence stands for, one or two; none where no key of the editor's sends it.
 pub(in crate::repl) fn chords(sequence: &str) -> Option<Vec<Chord>> {

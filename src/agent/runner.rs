@@ -1,4 +1,4 @@
-//! The hands of a model: takes each of its calls through the gate, and gives back what came of it.
+//! Runs the tools of a model: takes each call through the gate and returns its result.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,8 +34,8 @@ const LEFT_OUT: &str = "unknown_arguments_ignored";
 /// Files that an intent names.
 const INTENT_PATHS_MAX: usize = 5;
 
-/// What hands are made of.
-pub struct HandsOptions {
+/// The parts of a tool runner.
+pub struct ToolRunnerOptions {
     /// The tools.
     pub registry: Registry,
     /// Servers of tools, if there are any.
@@ -59,8 +59,8 @@ pub struct HandsOptions {
 }
 
 /// Tools, and the gate in front of them, in one workspace.
-pub struct Hands {
-    pub(super) options: HandsOptions,
+pub struct ToolRunner {
+    pub(super) options: ToolRunnerOptions,
     /// Edits were made since the last check.
     has_edited: bool,
     pub(super) keeper: Keeper,
@@ -78,10 +78,10 @@ pub struct Hands {
     pub(super) has_jobs: bool,
 }
 
-impl Hands {
+impl ToolRunner {
     /// Puts them together.
     #[must_use]
-    pub fn new(mut options: HandsOptions) -> Self {
+    pub fn new(mut options: ToolRunnerOptions) -> Self {
         let keeper = Keeper::new(options.steps.take(), options.has_undo);
         Self {
             options,
@@ -202,7 +202,7 @@ impl Hands {
         person: &mut dyn Person,
         sink: &mut dyn FnMut(Event),
     ) -> Option<String> {
-        let HandsOptions { root, spill, registry, gate, .. } = &self.options;
+        let ToolRunnerOptions { root, spill, registry, gate, .. } = &self.options;
         if !std::mem::take(&mut self.has_edited) || cancel.is_cancelled() || !registry.has_ours(CHECK_TOOL) {
             return None;
         }
@@ -322,7 +322,7 @@ impl Hands {
         conversation: Option<i64>,
         can_ask: bool,
     ) -> Result<Judged, ToolError> {
-        let HandsOptions { root, spill, registry, gate, .. } = &self.options;
+        let ToolRunnerOptions { root, spill, registry, gate, .. } = &self.options;
         let place = Place { root, spill };
         let (tool, arguments, plan) = match wanted {
             Wanted::Model(arguments) => registry.plan(&wish.name, arguments, place)?,
@@ -445,7 +445,7 @@ impl Hands {
         } else {
             wait_until(self.changed_at.map(|at| at + OWN_CHANGES));
         }
-        let HandsOptions { registry, gate, root, spill, limits, memory, .. } = &mut self.options;
+        let ToolRunnerOptions { registry, gate, root, spill, limits, memory, .. } = &mut self.options;
         let permit = gate.admit(ticket, approver)?;
         let edited = edited_paths(permit.action());
         let stop = gate.stop().clone();
@@ -485,7 +485,7 @@ impl Hands {
 
     /// Where a call works: the directory that it names, else the workspace.
     pub(super) fn cwd_of(&self, call: &Call) -> PathBuf {
-        let HandsOptions { root, spill, registry, .. } = &self.options;
+        let ToolRunnerOptions { root, spill, registry, .. } = &self.options;
         let plan = registry.plan_again(&call.tool, &call.arguments, Place { root, spill });
         plan.ok().and_then(|plan| plan.cwd).unwrap_or_else(|| root.path().to_owned())
     }

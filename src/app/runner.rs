@@ -1,4 +1,4 @@
-//! Puts the hands of a model together: tools, policy, receipts, sandbox, in one workspace.
+//! Builds the tool runner: tools, policy, receipts and sandbox in one workspace.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use super::ChannelKind;
 use super::guard::policy_rules;
 use super::safety::{estop, receipt_options};
 use super::tools::{allowed_tools, tool_limits, tool_set, tools};
-use crate::agent::{Hands, HandsOptions};
+use crate::agent::{ToolRunner, ToolRunnerOptions};
 use crate::config::{Env, SandboxChoice, Settings, config_directory, data_directory, state_directory};
 use crate::gate::{self, Allowed, Gate, Rule};
 use crate::host::Root;
@@ -46,7 +46,7 @@ pub fn workspace_dir(settings: &Settings, env: &Env) -> PathBuf {
     settings.workspace_dir.clone().unwrap_or_else(usual)
 }
 
-/// Where hands work for somebody in `cwd`: the top of the git repository, else of the project, else that directory where it
+/// The workspace for a user in `cwd`: the top of the git repository, else of the project, else that directory where it
 /// is the user's own; never the home directory or what contains it, for which the configured workspace stands.
 #[must_use]
 pub fn workspace_for(env: &Env, cwd: &Path, configured: &Path) -> PathBuf {
@@ -124,27 +124,27 @@ fn holds_home(env: &Env, path: &Path) -> bool {
     home.starts_with(path) || home.canonicalize().is_ok_and(|home| home.starts_with(path))
 }
 
-/// Hands, and what was wrong with tools that they lack.
-pub struct Handed {
-    /// The hands.
-    pub hands: Hands,
+/// ToolRunner, and what was wrong with tools that they lack.
+pub struct BuiltRunner {
+    /// The tool runner.
+    pub runner: ToolRunner,
     /// What is to be told: tools of plugins that can't be used.
     pub problems: Vec<Failure>,
 }
 
-/// Makes hands that work in `workspace`, with the tools that the channel has; with all where none is named.
+/// Builds a tool runner for `workspace` with the tools of the channel, or with all tools without one.
 /// `config` is the file that was read, if one was.
 ///
 /// # Errors
 /// The workspace can't be opened, or there is no state directory for receipts.
-pub fn hands(
+pub fn tool_runner(
     settings: &Settings,
     env: &Env,
     workspace: &Path,
     store: &Arc<Mutex<Store>>,
     channel: Option<ChannelKind>,
     config: Option<&Path>,
-) -> Result<Handed, Failure> {
+) -> Result<BuiltRunner, Failure> {
     let failed = |message: String, hint: &str| Failure {
         kind: FailureKind::Unavailable,
         message: format!("tools can't be used: {message}"),
@@ -191,7 +191,7 @@ pub fn hands(
         keep_allowed(&mut registry, names, &mut problems);
     }
     let steps = super::steps::steps(settings, env, workspace)?;
-    let hands = Hands::new(HandsOptions {
+    let runner = ToolRunner::new(ToolRunnerOptions {
         servers: super::served::servers_in(settings, env, root.path(), &chosen),
         registry,
         gate: Gate::new(options),
@@ -203,7 +203,7 @@ pub fn hands(
         has_undo: settings.undo.enabled,
         tool_set: tool_set(settings, channel),
     });
-    Ok(Handed { hands, problems })
+    Ok(BuiltRunner { runner, problems })
 }
 
 /// Leaves the tools that a list names, and tells of names that are no tool's.

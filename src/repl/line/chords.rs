@@ -37,7 +37,7 @@ enum Pending {
 pub(in crate::repl) type Chord = (KeyModifiers, KeyCode);
 
 /// reedline's edit mode, with the keys seen first.
-pub(in crate::repl) struct Hands {
+pub(in crate::repl) struct ChordMode {
     inner: Box<dyn EditMode>,
     searching: Searching,
     /// What follows Ctrl-X.
@@ -72,7 +72,7 @@ impl Escape {
     }
 }
 
-impl Hands {
+impl ChordMode {
     /// Wraps an edit mode.
     pub(in crate::repl) fn new(
         inner: Box<dyn EditMode>,
@@ -246,7 +246,7 @@ impl Hands {
     }
 }
 
-impl EditMode for Hands {
+impl EditMode for ChordMode {
     fn parse_event(&mut self, event: ReedlineRawEvent) -> ReedlineEvent {
         match Event::from(event) {
             // The pump's own key isn't the person's.
