@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{Env, Settings};
 use crate::policy::{High, Rules};
-use crate::proto::action::{Decision, Verdict};
+use crate::proto::action::{Decision, PolicyVerdict};
 
 /// Makes the rules that hold for what a model does. `config` is the file that was read, if one was.
 #[must_use]
@@ -44,7 +44,7 @@ pub fn policy_rules(settings: &Settings, env: &Env, config: Option<&Path>) -> Ru
 
 /// Writes a verdict for a person, as lines: what is decided, why, and what it would do.
 #[must_use]
-pub fn verdict_lines(verdict: &Verdict) -> Vec<String> {
+pub fn verdict_lines(verdict: &PolicyVerdict) -> Vec<String> {
     let decision = match verdict.decision {
         Decision::Run => "runs unasked",
         Decision::Ask => "you are asked",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::runner::project_top;
-use crate::config::{self, Env, Overlay, Trust, Verdict};
+use crate::config::{self, Env, Overlay, Trust, TrustVerdict};
 use crate::skills::{self, Found, Places, Text};
 use crate::tools::Library;
 
@@ -40,7 +40,7 @@ impl Skills {
         let Some(top) = top else { return Self { own, ..Self::default() } };
         let project = skills::read(&Places::of_project(&top));
         let overlay = (!project.is_empty()).then(|| Overlay::of_texts(&top, project.manifest())).and_then(Result::ok);
-        let is_trusted = overlay.clone().is_some_and(|it| matches!(trust(env).judge(it), Verdict::Trusted(_)));
+        let is_trusted = overlay.clone().is_some_and(|it| matches!(trust(env).judge(it), TrustVerdict::Trusted(_)));
         Self { own, project, is_trusted, overlay }
     }
 

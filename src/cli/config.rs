@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::command::counted;
 use super::exit;
-use crate::config::{self, Effective, Env, Layers, LoadRequest, Loaded, Look, Problem, Trust, Verdict};
+use crate::config::{self, Effective, Env, Layers, LoadRequest, Loaded, Look, Problem, Trust, TrustVerdict};
 use crate::host;
 use crate::proto::Failure;
 use crate::render::sanitise;
@@ -66,9 +66,9 @@ fn validate(loaded: &Loaded, request: &LoadRequest) -> ExitCode {
     let mut effective = Effective::plain(&loaded.layers);
     match project(request, loaded) {
         None => {}
-        Some(Ok(Verdict::Trusted(trusted))) => effective = loaded.layers.with(&trusted, &request.env),
-        Some(Ok(Verdict::Never)) => println!("{}: not looked at: never", config::PROJECT_FILE),
-        Some(Ok(Verdict::Unknown { overlay, .. })) => {
+        Some(Ok(TrustVerdict::Trusted(trusted))) => effective = loaded.layers.with(&trusted, &request.env),
+        Some(Ok(TrustVerdict::Never)) => println!("{}: not looked at: never", config::PROJECT_FILE),
+        Some(Ok(TrustVerdict::Unknown { overlay, .. })) => {
             println!("{}: not run: you have not trusted it", sanitise(overlay.shown()));
         }
         Some(Err(refused)) => println!("{}: not used: {}", sanitise(&refused.file), sanitise(&refused.why)),
@@ -103,7 +103,7 @@ fn in_file(env: &Env) -> impl Fn(&Path) -> String {
 
 fn show(loaded: &Loaded, request: &LoadRequest, with_origin: bool) -> ExitCode {
     let effective = match project(request, loaded) {
-        Some(Ok(Verdict::Trusted(trusted))) => loaded.layers.with(&trusted, &request.env),
+        Some(Ok(TrustVerdict::Trusted(trusted))) => loaded.layers.with(&trusted, &request.env),
         _ => Effective::plain(&loaded.layers),
     };
     for line in effective.layers.lines(with_origin) {
@@ -134,7 +134,7 @@ fn path(request: &LoadRequest) -> ExitCode {
 }
 
 /// The nearest project's file, and what was said about it.
-fn project(request: &LoadRequest, loaded: &Loaded) -> Option<Result<Verdict, config::Refused>> {
+fn project(request: &LoadRequest, loaded: &Loaded) -> Option<Result<TrustVerdict, config::Refused>> {
     let look = Look::of_request(request, loaded)?;
     Some(look.read(&request.env).map(|overlay| Trust::of(&request.env).judge(overlay)))
 }

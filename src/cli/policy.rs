@@ -12,7 +12,7 @@ use super::command::{autonomy, autonomy_of};
 use super::exit;
 use super::wire::verdict_object;
 use crate::app::policy_rules;
-use crate::config::{self, Effective, LoadRequest, Look, Trust, Verdict};
+use crate::config::{self, Effective, LoadRequest, Look, Trust, TrustVerdict};
 use crate::gate::Disk;
 use crate::host;
 use crate::policy::{Context, Files, NoFiles, Rules, judge};
@@ -103,7 +103,7 @@ fn rules(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<(Rules, bool
     let trusted = home.is_none().then(|| Look::of_request(&request, &loaded));
     let trusted = trusted.flatten().and_then(|look| look.read(&env).ok()).map(|overlay| Trust::of(&env).judge(overlay));
     let settings = match trusted {
-        Some(Verdict::Trusted(trusted)) => loaded.layers.with(&trusted, &env).settings,
+        Some(TrustVerdict::Trusted(trusted)) => loaded.layers.with(&trusted, &env).settings,
         _ => Effective::plain(&loaded.layers).settings,
     };
     if let Some(home) = home {

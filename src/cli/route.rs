@@ -12,7 +12,7 @@ use super::backing;
 use super::exit;
 use crate::config::{HookContext, Hooks, LoadRequest, load};
 use crate::host;
-use crate::proto::{Failure, FailureKind, Names, Route, Verdict};
+use crate::proto::{Failure, FailureKind, Names, Route, RouteVerdict};
 use crate::repl::state::{EditorState, Learned, RouteHook};
 use crate::repl::{first_names, validate::is_incomplete};
 use crate::route::lex::{Reading, TokenKind, tokens};
@@ -118,7 +118,7 @@ fn unescaped(line: &str) -> String {
     out
 }
 
-fn object(verdict: &Verdict) -> serde_json::Value {
+fn object(verdict: &RouteVerdict) -> serde_json::Value {
     let route = match verdict.route {
         Route::Shell if is_unfinished(&verdict.text) => "incomplete",
         Route::Shell => "shell",
@@ -168,7 +168,7 @@ impl Known {
         Ok(Self::Given(found))
     }
 
-    fn decide(&self, line: &str) -> Verdict {
+    fn decide(&self, line: &str) -> RouteVerdict {
         match self {
             Self::Given(names) => decide(line, &Context::new(names)),
             Self::Own(state) => state.verdict(line),

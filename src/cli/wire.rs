@@ -5,7 +5,7 @@
 use serde::Serialize;
 use serde_json::json;
 
-use crate::proto::action::{Effect, Need, Verdict};
+use crate::proto::action::{Effect, Need, PolicyVerdict};
 use crate::proto::tool::{Step, ToolEvent};
 use crate::proto::{Event, FailureKind, Money, Spent};
 
@@ -95,7 +95,7 @@ impl<'a> Line<'a> {
 }
 
 /// A verdict of the policy, for `reedclaw policy explain --json`.
-pub(super) fn verdict_object(verdict: &Verdict) -> serde_json::Value {
+pub(super) fn verdict_object(verdict: &PolicyVerdict) -> serde_json::Value {
     let reasons: Vec<serde_json::Value> = verdict
         .reasons
         .iter()

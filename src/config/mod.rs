@@ -55,7 +55,7 @@ pub use settings::{
     SecuritySettings, Settings, ShellSettings, ThinkingSettings,
 };
 pub use tools::{ToolLimitSettings, ToolSettings, UndoSettings};
-pub use trust::{Trust, Trusted, Verdict, config_directory, data_directory, state_directory};
+pub use trust::{Trust, TrustVerdict, Trusted, config_directory, data_directory, state_directory};
 
 /// The environment, as a value.
 pub type Env = BTreeMap<OsString, OsString>;
@@ -99,7 +99,7 @@ impl Loaded {
     pub fn lay_trusted_config(&mut self, request: &LoadRequest) {
         let look = Look::of_request(request, self).filter(Look::is_config);
         let overlay = look.and_then(|look| look.read(&request.env).ok());
-        if let Some(Verdict::Trusted(trusted)) = overlay.map(|overlay| Trust::of(&request.env).judge(overlay)) {
+        if let Some(TrustVerdict::Trusted(trusted)) = overlay.map(|overlay| Trust::of(&request.env).judge(overlay)) {
             let Effective { settings, problems, layers, .. } = self.layers.with(&trusted, &request.env);
             (self.settings, self.layers) = (settings, layers);
             self.problems.extend(problems);

@@ -660,32 +660,32 @@ fn trust_is_of_these_bytes_in_this_directory() {
         || Look::around(&request.cwd, None, None).expect("the file").read(&request.env).expect("a readable file");
     home.write("work/.reedclaw.lua", "return { prompt = 'shell' }");
     let mut trust = Trust::of(&request.env);
-    assert!(matches!(trust.judge(read()), Verdict::Unknown { before: None, .. }));
+    assert!(matches!(trust.judge(read()), TrustVerdict::Unknown { before: None, .. }));
     assert!(trust.trust(read()).1.is_ok());
-    assert!(matches!(Trust::of(&request.env).judge(read()), Verdict::Trusted(_)));
+    assert!(matches!(Trust::of(&request.env).judge(read()), TrustVerdict::Trusted(_)));
     // One byte more, and back.
     home.write("work/.reedclaw.lua", "return { prompt = 'shell' } ");
-    let Verdict::Unknown { before, .. } = trust.judge(read()) else { panic!("other bytes are trusted") };
+    let TrustVerdict::Unknown { before, .. } = trust.judge(read()) else { panic!("other bytes are trusted") };
     assert_eq!(before.as_deref(), Some("return { prompt = 'shell' }"));
     home.write("work/.reedclaw.lua", "return { prompt = 'shell' }");
-    assert!(matches!(trust.judge(read()), Verdict::Trusted(_)));
+    assert!(matches!(trust.judge(read()), TrustVerdict::Trusted(_)));
     // A record that others can write is none; nor is one that was damaged.
     let folder = home.dir.path().join("home/.local/state/reedclaw/trust");
     let record = fs::read_dir(&folder).expect("records").next().expect("one").expect("one").path();
     fs::set_permissions(&record, fs::Permissions::from_mode(0o620)).expect("permissions");
-    assert!(matches!(trust.judge(read()), Verdict::Unknown { .. }));
+    assert!(matches!(trust.judge(read()), TrustVerdict::Unknown { .. }));
     fs::set_permissions(&record, fs::Permissions::from_mode(0o600)).expect("permissions");
     let text = fs::read_to_string(&record).expect("the record");
     for (old, new) in [("\"version\":1", "\"version\":0"), ("\"inode\":", "\"inode\":1"), ("{", "")] {
         fs::write(&record, text.replacen(old, new, 1)).expect("the record");
-        assert!(matches!(trust.judge(read()), Verdict::Unknown { .. }), "{old}");
+        assert!(matches!(trust.judge(read()), TrustVerdict::Unknown { .. }), "{old}");
     }
     fs::write(&record, &text).expect("the record");
-    assert!(matches!(trust.judge(read()), Verdict::Trusted(_)));
+    assert!(matches!(trust.judge(read()), TrustVerdict::Trusted(_)));
     assert!(trust.never(&read()).is_ok());
-    assert_eq!(trust.judge(read()), Verdict::Never);
+    assert_eq!(trust.judge(read()), TrustVerdict::Never);
     assert!(trust.forget(&read()).expect("forgotten"));
-    assert!(matches!(trust.judge(read()), Verdict::Unknown { before: None, .. }));
+    assert!(matches!(trust.judge(read()), TrustVerdict::Unknown { before: None, .. }));
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl Trusted {
 
 /// What the records say of a project's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum TrustVerdict {
     /// These bytes in this directory were trusted.
     Trusted(Trusted),
     /// Nobody wants to be asked about this directory.
@@ -121,19 +121,19 @@ impl Trust {
 
     /// Says whether a file is trusted.
     #[must_use]
-    pub fn judge(&self, overlay: Overlay) -> Verdict {
+    pub fn judge(&self, overlay: Overlay) -> TrustVerdict {
         if self.session.contains(&overlay) {
-            return Verdict::Trusted(Trusted(overlay));
+            return TrustVerdict::Trusted(Trusted(overlay));
         }
         let record = self.record_path(&overlay).and_then(|path| read(&path).ok());
         // Another directory in the same place is a stranger, whatever it is called.
         let record = record.filter(|record| (record.device, record.inode) == overlay.root_id);
         match record {
-            Some(record) if record.decision == Decision::Never => Verdict::Never,
+            Some(record) if record.decision == Decision::Never => TrustVerdict::Never,
             Some(record) if record.version == VERSION && record.sha256 == sha256_hex(overlay.text.as_bytes()) => {
-                Verdict::Trusted(Trusted(overlay))
+                TrustVerdict::Trusted(Trusted(overlay))
             }
-            record => Verdict::Unknown { overlay, before: record.map(|record| record.text) },
+            record => TrustVerdict::Unknown { overlay, before: record.map(|record| record.text) },
         }
     }
 

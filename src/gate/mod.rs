@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::base::time::utc;
 use crate::host::now_unix_ms;
 use crate::policy::{self, Context, High, Rules};
-use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, Need, Reason, Risk, Verdict};
+use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, Need, PolicyVerdict, Reason, Risk};
 use crate::proto::tool::{FileChange, Outcome, Question, ToolError};
 use crate::receipts::{self, Log, Opened};
 
@@ -73,7 +73,7 @@ impl Call {
 #[must_use]
 pub struct Ticket {
     call: Call,
-    verdict: Verdict,
+    verdict: PolicyVerdict,
     digest: String,
     cwd: PathBuf,
     /// The person has allowed the very same call for good.
@@ -101,7 +101,7 @@ pub enum Approver {
 #[must_use]
 pub struct Permit {
     call: Call,
-    verdict: Verdict,
+    verdict: PolicyVerdict,
     cwd: PathBuf,
     rules: Rules,
     opened: Option<Opened>,
@@ -280,7 +280,7 @@ impl Gate {
         Ticket { call, verdict, digest, cwd: cwd.to_owned(), is_allowed }
     }
 
-    fn verdict(&self, call: &Call, cwd: &Path, can_ask: bool) -> Verdict {
+    fn verdict(&self, call: &Call, cwd: &Path, can_ask: bool) -> PolicyVerdict {
         let cwd = cwd.to_str().unwrap_or("/");
         // Choosing a sandbox takes time, so it is left to the first program.
         let hold = if starts_program(&call.action) { (self.options.sandbox)().1 } else { Hold::Walls };
@@ -295,7 +295,7 @@ impl Gate {
         // It has run already: what it was refused is all that there is to decide.
         let reason = |need: &Need| Reason { rule: "refused", risk: verdict.risk, text: need.to_string() };
         let reasons = call.needs.iter().map(reason).collect();
-        if verdict.risk == Risk::Blocked { verdict } else { Verdict { reasons, effects: Vec::new(), ..verdict } }
+        if verdict.risk == Risk::Blocked { verdict } else { PolicyVerdict { reasons, effects: Vec::new(), ..verdict } }
     }
 
     /// Lets a judged call run: it is judged once more, and its intent is in the receipts before this returns.
@@ -361,7 +361,7 @@ impl Gate {
 
     /// Why a call that is denied may not run: a code and words.
     #[must_use]
-    pub fn denial(&self, verdict: &Verdict, can_ask: bool) -> (&'static str, String) {
+    pub fn denial(&self, verdict: &PolicyVerdict, can_ask: bool) -> (&'static str, String) {
         // What it lacks in the jail is what a model can do something about.
         let needs: Vec<String> = verdict.needs.iter().map(ToString::to_string).collect();
         let why = if needs.is_empty() || verdict.risk == Risk::Blocked { reasons(verdict) } else { needs.join("; ") };
@@ -457,7 +457,7 @@ impl Gate {
     }
 
     /// Whether the user's own configuration lets a server's tool run without a question.
-    fn is_granted(&self, call: &Call, verdict: &Verdict) -> bool {
+    fn is_granted(&self, call: &Call, verdict: &PolicyVerdict) -> bool {
         let is_granted = matches!(call.action, Action::Served { is_granted: true, .. });
         is_granted && verdict.risk < Risk::Blocked && self.options.rules.autonomy != Autonomy::Readonly
     }
@@ -489,7 +489,7 @@ impl Gate {
 impl Ticket {
     /// What the policy says.
     #[must_use]
-    pub fn verdict(&self) -> &Verdict {
+    pub fn verdict(&self) -> &PolicyVerdict {
         &self.verdict
     }
 
@@ -502,7 +502,7 @@ impl Ticket {
 
 /// Why a verdict is what it is, in one line.
 #[must_use]
-pub fn reasons(verdict: &Verdict) -> String {
+pub fn reasons(verdict: &PolicyVerdict) -> String {
     let weightiest = verdict.reasons.iter().filter(|reason| reason.risk == verdict.risk);
     let texts: Vec<&str> = weightiest.map(|reason| reason.text.as_str()).take(3).collect();
     format!("{}: {}", verdict.risk, texts.join("; "))
@@ -538,7 +538,7 @@ fn kept_paths(call: &Call) -> Option<(&str, Vec<&str>)> {
 
 /// Whether "always" may be said to a call: changes of a command at some paths, none of them protected; or one plain command, understood, that reaches neither the network nor a place
 /// that is guarded, and whose program isn't one that runs whatever it is told.
-fn may_always(call: &Call, verdict: &Verdict) -> bool {
+fn may_always(call: &Call, verdict: &PolicyVerdict) -> bool {
     let is_plain =
         |effect: &Effect| !matches!(effect, Effect::Net { .. } | Effect::Define { .. } | Effect::Signal { .. });
     if let Some((_, paths)) = kept_paths(call) {

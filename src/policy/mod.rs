@@ -31,7 +31,7 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
-use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, Need, Reason, Risk, Verdict, WriteKind};
+use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, Need, PolicyVerdict, Reason, Risk, WriteKind};
 use crate::proto::program_rule::ProgramRule;
 use crate::proto::served::{PinStanding, Reach};
 use findings::Findings;
@@ -136,7 +136,7 @@ impl Files for NoFiles {
 
 /// Judges an action.
 #[must_use]
-pub fn judge(action: &Action, context: &Context<'_>) -> Verdict {
+pub fn judge(action: &Action, context: &Context<'_>) -> PolicyVerdict {
     let map = Map::new(context.rules, context.files);
     let mut found = match action {
         Action::Shell { command } => shell(&map, context, command),
@@ -193,7 +193,7 @@ fn served(found: &mut Findings<'_, '_>, action: &Action) {
 }
 
 /// Puts the verdict together.
-fn finish(mut found: Findings<'_, '_>, context: &Context<'_>, action: &Action) -> Verdict {
+fn finish(mut found: Findings<'_, '_>, context: &Context<'_>, action: &Action) -> PolicyVerdict {
     let is_line = matches!(action, Action::Shell { .. });
     let is_command = is_line || matches!(action, Action::External { .. });
     let risk = found.reasons.iter().map(|reason| reason.risk).max().unwrap_or(Risk::Low);
@@ -212,12 +212,12 @@ fn finish(mut found: Findings<'_, '_>, context: &Context<'_>, action: &Action) -
         found.note(Risk::Low, "reads", "it only looks, and only where it may");
     }
     found.reasons.sort_by_key(|reason| std::cmp::Reverse(reason.risk));
-    Verdict { risk, decision, reasons: found.reasons, effects: found.effects, needs: found.needs }
+    PolicyVerdict { risk, decision, reasons: found.reasons, effects: found.effects, needs: found.needs }
 }
 
 /// Decides again about a command after more of its needs became known.
 #[must_use]
-pub fn decide_again(verdict: &Verdict, context: &Context<'_>) -> Decision {
+pub fn decide_again(verdict: &PolicyVerdict, context: &Context<'_>) -> Decision {
     decide_command(verdict.risk, &verdict.reasons, &verdict.needs, context)
 }
 

@@ -18,7 +18,7 @@ fn rules() -> Rules {
     }
 }
 
-fn verdict(command: &str, rules: &Rules) -> Verdict {
+fn verdict(command: &str, rules: &Rules) -> PolicyVerdict {
     judge(&Action::Shell { command: command.to_owned() }, &Context::new(rules))
 }
 
@@ -576,7 +576,7 @@ fn the_second_authors_lines_keep_their_figures() {
         own.map(|(_, line)| line.replace('␤', "\n")).collect()
     };
     let rules = Rules { autonomy: Autonomy::Supervised, ..rules() };
-    let count = |lines: &[String], is: &dyn Fn(&Verdict) -> bool| {
+    let count = |lines: &[String], is: &dyn Fn(&PolicyVerdict) -> bool| {
         let context = Context { hold: Hold::Copy, ..Context::new(&rules) };
         lines.iter().filter(|line| is(&judge(&Action::Shell { command: (*line).clone() }, &context))).count()
     };

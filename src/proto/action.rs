@@ -319,7 +319,7 @@ impl WriteKind {
 
 /// What the policy says of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct PolicyVerdict {
     /// How much can go wrong.
     pub risk: Risk,
     /// What follows from it.
@@ -332,7 +332,7 @@ pub struct Verdict {
     pub needs: Vec<Need>,
 }
 
-impl Verdict {
+impl PolicyVerdict {
     /// The same verdict with more needs, which `decide` answers anew.
     #[must_use]
     pub fn with_needs(mut self, needs: &[Need], decide: impl FnOnce(&Self) -> Decision) -> Self {

@@ -33,7 +33,7 @@ pub enum Route {
 
 /// The router's answer for one line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Verdict {
+pub struct RouteVerdict {
     /// Where the line goes.
     pub route: Route,
     /// The text that goes there: the line without a forcing prefix (`!`, `$ `, `?`).

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::action::{Action, Verdict};
+use super::action::{Action, PolicyVerdict};
 
 /// A call that the person is asked about.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +18,7 @@ pub struct Question {
     /// What it would do.
     pub action: Action,
     /// What the policy says of it.
-    pub verdict: Verdict,
+    pub verdict: PolicyVerdict,
     /// What would change or be sent, whole; text from outside, to be escaped by whoever shows it.
     pub preview: String,
     /// The files that would change, where that is known to the byte: those of the preview, for whoever draws more of them.

@@ -193,7 +193,7 @@ impl Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::action::{Decision, Reason, Risk, Verdict};
+    use crate::proto::action::{Decision, PolicyVerdict, Reason, Risk};
 
     #[test]
     fn what_could_deceive_is_shown_as_what_it_is() {
@@ -208,7 +208,7 @@ mod tests {
             digest: String::new(),
             tool: "shell".into(),
             action: Action::Shell { command: "echo \u{202e}ok\r; \u{1b}[8mrm x\nsecond".into() },
-            verdict: Verdict { risk: Risk::High, decision: Decision::Ask, reasons, effects, needs: vec![] },
+            verdict: PolicyVerdict { risk: Risk::High, decision: Decision::Ask, reasons, effects, needs: vec![] },
             changes: [].into(),
             preview: "# not shown\n+a\u{200b}b\n-c".into(),
             cwd: "/w".into(),

@@ -6,13 +6,13 @@ use super::keys::KEYS;
 use super::meta::{self, Action, Group, METAS, MetaError};
 use super::run::{Flow, Repl};
 use crate::agent::Agent;
-use crate::proto::{Failure, FailureKind, HumanLine, Verdict};
+use crate::proto::{Failure, FailureKind, HumanLine, RouteVerdict};
 use crate::render::text::{described, escape_visible, table};
 
 impl Repl {
     /// Carries out a meta line; a hidden one leaves nothing in the history and, but for a question, nothing for the
     /// model. `before` is the line before it.
-    pub(super) fn meta(&mut self, line: &str, hidden: bool, before: Option<&(String, Verdict)>) -> Flow {
+    pub(super) fn meta(&mut self, line: &str, hidden: bool, before: Option<&(String, RouteVerdict)>) -> Flow {
         let (meta, argument) = match meta::parse(line) {
             Ok(found) => found,
             Err(error) => return self.no_meta(line, &error),

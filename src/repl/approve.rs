@@ -249,7 +249,7 @@ impl Repl {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::action::{Decision, Risk, Verdict};
+    use crate::proto::action::{Decision, PolicyVerdict, Risk};
 
     #[test]
     fn what_wanted_a_terminal_runs_in_the_persons_shell_or_not_at_all() {
@@ -257,7 +257,7 @@ mod tests {
             digest: String::new(),
             tool: "shell".into(),
             action: Action::Shell { command: "passwd".into() },
-            verdict: Verdict {
+            verdict: PolicyVerdict {
                 risk: Risk::Medium,
                 decision: Decision::Ask,
                 reasons: vec![],

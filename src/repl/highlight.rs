@@ -4,7 +4,7 @@
 use nu_ansi_term::{Color, Style};
 
 use super::state::{self, EditorState};
-use crate::proto::{NameKind, Route, Verdict};
+use crate::proto::{NameKind, Route, RouteVerdict};
 use crate::route::lex::{Reading, Token, TokenKind, tokens, unquoted};
 
 /// A longer line is drawn plain: nobody reads colours in it, and each key redraws all of it.
@@ -59,7 +59,12 @@ impl Default for Palette {
 
 /// Cuts `line`, about which `verdict` was given, into styled pieces, in order and without loss.
 #[must_use]
-pub fn paint<'a>(line: &'a str, verdict: &Verdict, state: &EditorState, palette: &Palette) -> Vec<(Style, &'a str)> {
+pub fn paint<'a>(
+    line: &'a str,
+    verdict: &RouteVerdict,
+    state: &EditorState,
+    palette: &Palette,
+) -> Vec<(Style, &'a str)> {
     if line.len() > LINE_BYTES_MAX {
         return vec![(Style::new(), line)];
     }

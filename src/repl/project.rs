@@ -8,7 +8,7 @@ use nu_ansi_term::{Color, Style};
 use super::configure::config_failure;
 use super::run::{Flow, Repl};
 use super::state;
-use crate::config::{Change, Effective, Env, Look, Overlay, Refused, Trust, Trusted, Verdict};
+use crate::config::{Change, Effective, Env, Look, Overlay, Refused, Trust, TrustVerdict, Trusted};
 use crate::render::diff::{Line, diff};
 use crate::render::text::escape_visible;
 use crate::shell::session::KeysTo;
@@ -128,21 +128,21 @@ impl Repl {
         };
         let file = overlay.shown().to_owned();
         match self.configured.project.trust.judge(overlay) {
-            Verdict::Trusted(trusted) => {
+            TrustVerdict::Trusted(trusted) => {
                 self.apply_project(&trusted);
                 Flow::Continue
             }
-            Verdict::Never => {
+            TrustVerdict::Never => {
                 self.leave_project(None);
                 self.configured.project.now = Now::Never(file);
                 Flow::Continue
             }
-            Verdict::Unknown { overlay, .. } if self.configured.project.ignored.contains(&overlay) => {
+            TrustVerdict::Unknown { overlay, .. } if self.configured.project.ignored.contains(&overlay) => {
                 self.leave_project(None);
                 self.configured.project.now = Now::Ignored(file);
                 Flow::Continue
             }
-            Verdict::Unknown { overlay, before } => {
+            TrustVerdict::Unknown { overlay, before } => {
                 // Meanwhile it is off, not on with the old text.
                 self.leave_project(Some(&file));
                 self.ask_about(overlay, before.as_deref())
@@ -274,7 +274,7 @@ impl Repl {
         let cwd = state::read(&self.state).cwd.clone();
         let Some(overlay) = self.read_project(&cwd) else { return Flow::Continue };
         match self.configured.project.trust.judge(overlay.clone()) {
-            Verdict::Trusted(_) => {
+            TrustVerdict::Trusted(_) => {
                 self.console.notice(&format!("{} is trusted already", overlay.shown()));
                 Flow::Continue
             }
@@ -282,8 +282,8 @@ impl Repl {
                 self.trust_and_apply(overlay);
                 Flow::Continue
             }
-            Verdict::Unknown { before, .. } => self.ask_about(overlay, before.as_deref()),
-            Verdict::Never => self.ask_about(overlay, None),
+            TrustVerdict::Unknown { before, .. } => self.ask_about(overlay, before.as_deref()),
+            TrustVerdict::Never => self.ask_about(overlay, None),
         }
     }
 

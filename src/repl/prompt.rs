@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nu_ansi_term::{Color, Style};
 use reedline::{PromptEditMode, PromptHistorySearch, PromptHistorySearchStatus, PromptViMode};
 
-use crate::proto::{Route, Verdict};
+use crate::proto::{Route, RouteVerdict};
 use crate::route::steady;
 
 /// Where the line that is being typed would go; the highlighter writes it before the prompt is drawn.
@@ -48,7 +48,7 @@ impl Heading {
     }
 
     /// Says where the line goes, and what would have been decided without the mode, where that differs.
-    pub fn set(&self, line: &str, verdict: &Verdict, shadow: Option<Route>) {
+    pub fn set(&self, line: &str, verdict: &RouteVerdict, shadow: Option<Route>) {
         let mut shown = self.lock();
         let route = if shown.line == line && shown.held && verdict.rule != "forced-by-key" {
             // The same line is drawn again.
@@ -61,7 +61,7 @@ impl Heading {
 
     /// Whether something else than `verdict` was shown for `line` when Enter was pressed.
     #[must_use]
-    pub fn differs(&self, line: &str, verdict: &Verdict) -> bool {
+    pub fn differs(&self, line: &str, verdict: &RouteVerdict) -> bool {
         let shown = self.lock();
         shown.held && shown.line == line && shown.route != verdict.route
     }

@@ -9,7 +9,7 @@ use super::run::{Flow, Repl};
 use super::state::{self, Learned};
 use crate::config::RouteMode;
 use crate::host;
-use crate::proto::{CommandOutcome, Failure, FailureKind, LineKind, Route, Verdict};
+use crate::proto::{CommandOutcome, Failure, FailureKind, LineKind, Route, RouteVerdict};
 use crate::render::sanitise;
 use crate::render::text::escape_visible;
 use crate::route::{self, Context};
@@ -62,7 +62,12 @@ pub(super) struct Failed {
 impl Repl {
     /// Settles where a line goes: asks where it may be either, or where a slip or a directory was typed. None where the
     /// person wants nothing done.
-    pub(super) fn settle_route(&mut self, line: &str, verdict: Verdict, hidden: bool) -> Result<Option<Verdict>, Flow> {
+    pub(super) fn settle_route(
+        &mut self,
+        line: &str,
+        verdict: RouteVerdict,
+        hidden: bool,
+    ) -> Result<Option<RouteVerdict>, Flow> {
         if verdict.rule == "forced-by-key" {
             let natural = state::read(&self.state).natural_verdict(line).route;
             if natural != verdict.route && matches!(natural, Route::Shell | Route::Ask | Route::Confirm) {
@@ -90,7 +95,7 @@ impl Repl {
     }
 
     /// The question with three answers.
-    fn ask_way(&mut self, line: &str, verdict: Verdict, hidden: bool) -> Result<Option<Verdict>, Flow> {
+    fn ask_way(&mut self, line: &str, verdict: RouteVerdict, hidden: bool) -> Result<Option<RouteVerdict>, Flow> {
         self.console.line(&self.console.paint(Color::Yellow.bold(), &format!("{}:", sanitise(&verdict.reason))));
         match self.put_own_question("run it [r]  ask the model [a]  cancel [Enter, Esc]", way, Way::Cancel)? {
             Way::Run => {
@@ -111,7 +116,7 @@ impl Repl {
     }
 
     /// The line that was probably meant: a slip corrected, or `cd` for a directory alone.
-    fn offer_for(&self, line: &str, verdict: &Verdict) -> Option<String> {
+    fn offer_for(&self, line: &str, verdict: &RouteVerdict) -> Option<String> {
         let state = state::read(&self.state);
         if verdict.rule == "slip" {
             return state.with_context(line, |context| route::correction(&verdict.text, context));
@@ -126,7 +131,7 @@ impl Repl {
         is_directory.then(|| format!("cd {}{word}", if word.starts_with('-') { "-- " } else { "" }))
     }
 
-    fn ask_about_offer(&mut self, verdict: Verdict, offered: String) -> Result<Option<Verdict>, Flow> {
+    fn ask_about_offer(&mut self, verdict: RouteVerdict, offered: String) -> Result<Option<RouteVerdict>, Flow> {
         let shown = self.console.paint(Color::Cyan.normal(), &escape_visible(&offered));
         let reason = match verdict.rule {
             "slip" => verdict.reason.clone(),
@@ -138,7 +143,7 @@ impl Repl {
             Way::Offered => {
                 self.console.line("yes");
                 let reason = format!("you took `{offered}` for it");
-                Ok(Some(Verdict { reason, ..answered(Route::Shell, offered) }))
+                Ok(Some(RouteVerdict { reason, ..answered(Route::Shell, offered) }))
             }
             Way::Run => {
                 self.console.line("run as typed");
@@ -244,7 +249,7 @@ impl Repl {
     }
 
     /// `:why`: the rule, the words that weighed most, and how to change it; and the last failure, if it was one.
-    pub(super) fn explain_route(&mut self, before: Option<&(String, Verdict)>) -> Flow {
+    pub(super) fn explain_route(&mut self, before: Option<&(String, RouteVerdict)>) -> Flow {
         let Some((line, verdict)) = before else {
             self.console.notice("no line has gone anywhere yet");
             return Flow::Continue;
@@ -322,8 +327,8 @@ impl Repl {
 }
 
 /// The verdict of a person.
-fn answered(route: Route, text: String) -> Verdict {
-    Verdict { route, text, rule: "answered", reason: "you said so".into(), score: 0.0 }
+fn answered(route: Route, text: String) -> RouteVerdict {
+    RouteVerdict { route, text, rule: "answered", reason: "you said so".into(), score: 0.0 }
 }
 
 #[cfg(test)]

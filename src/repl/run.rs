@@ -27,7 +27,7 @@ use crate::console::Console;
 use crate::host;
 use crate::manual::Manual;
 use crate::project::{Head, Repository};
-use crate::proto::{CommandOutcome, Failure, HumanLine, LineKind, ModelCommand, Route, Verdict};
+use crate::proto::{CommandOutcome, Failure, HumanLine, LineKind, ModelCommand, Route, RouteVerdict};
 use crate::route::ends_with_question;
 use crate::shell::session::KeysTo;
 use crate::shell::spawn::Dialect;
@@ -63,7 +63,7 @@ pub(super) struct Repl {
     pub(super) manual: Manual,
     /// What it came to, and what the model thought before it.
     pub(super) spending: Spending,
-    pub(super) last: Option<(String, Verdict)>,
+    pub(super) last: Option<(String, RouteVerdict)>,
     /// The last command that failed.
     pub(super) failed: Option<Failed>,
     pub(super) editor: Reedline,

@@ -11,7 +11,7 @@ use super::highlight::{Palette, paint};
 use super::prompt::Heading;
 use super::state::{self, EditorState, SharedState};
 use super::validate::ShellValidator;
-use crate::proto::Verdict;
+use crate::proto::RouteVerdict;
 use crate::shell::{Asked, Handle};
 
 /// The validator, which tells the pump what became of an Enter.
@@ -52,7 +52,7 @@ impl ToldHighlighter {
 }
 
 impl ToldHighlighter {
-    fn tell_heading(&self, line: &str, verdict: &Verdict, state: &EditorState) {
+    fn tell_heading(&self, line: &str, verdict: &RouteVerdict, state: &EditorState) {
         let modal = matches!(verdict.rule, "mode" | "prefixes-decide");
         let natural = modal.then(|| state.natural_verdict(line).route);
         self.heading.set(line, verdict, natural.filter(|natural| *natural != verdict.route));

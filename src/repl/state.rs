@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::config::RouteMode;
-use crate::proto::{Names, Route, Verdict};
+use crate::proto::{Names, Route, RouteVerdict};
 use crate::route::{self, Context, Forced, Weights};
 use crate::store::RouteMemory;
 
@@ -108,13 +108,13 @@ pub type SharedState = Arc<RwLock<EditorState>>;
 impl EditorState {
     /// Says where `line` goes.
     #[must_use]
-    pub fn verdict(&self, line: &str) -> Verdict {
+    pub fn verdict(&self, line: &str) -> RouteVerdict {
         self.with_context(line, |context| route::decide(line, context))
     }
 
     /// Says where `line` would go if neither a key nor a mode forced it.
     #[must_use]
-    pub fn natural_verdict(&self, line: &str) -> Verdict {
+    pub fn natural_verdict(&self, line: &str) -> RouteVerdict {
         self.with_context(line, |context| route::decide(line, &Context { forced: None, ..*context }))
     }
 
@@ -188,7 +188,7 @@ pub(super) fn read(state: &SharedState) -> RwLockReadGuard<'_, EditorState> {
 }
 
 /// Where the shell's text begins in `line`, after a forcing prefix (`!`, `$ `).
-pub(super) fn shell_text_start(line: &str, verdict: &Verdict) -> usize {
+pub(super) fn shell_text_start(line: &str, verdict: &RouteVerdict) -> usize {
     if verdict.rule != "forced-shell" {
         return 0;
     }

@@ -30,7 +30,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-use crate::proto::{Names, Route, Verdict};
+use crate::proto::{Names, Route, RouteVerdict};
 
 pub use features::{Features, OPTION_WEIGHTS};
 pub use steady::steady;
@@ -102,7 +102,7 @@ struct Call {
 
 /// Says where `line` goes, what text goes there, and why.
 #[must_use]
-pub fn decide(line: &str, context: &Context<'_>) -> Verdict {
+pub fn decide(line: &str, context: &Context<'_>) -> RouteVerdict {
     let trimmed = line.trim();
     if trimmed.is_empty() {
         return verdict(Route::Empty, String::new(), "empty", "nothing was typed");
@@ -123,7 +123,7 @@ pub fn decide(line: &str, context: &Context<'_>) -> Verdict {
         None => {
             let call = by_content(trimmed, context);
             let text = text(call.route);
-            return Verdict { score: call.score, ..verdict(call.route, text, call.rule, call.reason) };
+            return RouteVerdict { score: call.score, ..verdict(call.route, text, call.rule, call.reason) };
         }
         Some(Forced::Key(route)) => return by_key(route, text(route)),
         Some(Forced::Mode(route)) => (route, "mode", "you set the mode with :mode"),
@@ -133,7 +133,7 @@ pub fn decide(line: &str, context: &Context<'_>) -> Verdict {
     verdict(route, text(route), rule, reason)
 }
 
-fn by_key(route: Route, text: String) -> Verdict {
+fn by_key(route: Route, text: String) -> RouteVerdict {
     verdict(route, text, "forced-by-key", "you switched it with Ctrl-T")
 }
 
@@ -143,17 +143,17 @@ pub fn ends_with_question(text: &str) -> bool {
     text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_' | ')' | '"')).ends_with(['?', '？'])
 }
 
-fn verdict(route: Route, text: String, rule: &'static str, reason: impl Into<String>) -> Verdict {
+fn verdict(route: Route, text: String, rule: &'static str, reason: impl Into<String>) -> RouteVerdict {
     let score = match route {
         Route::Shell => rules::CERTAIN,
         Route::Ask => -rules::CERTAIN,
         _ => 0.0,
     };
-    Verdict { route, text, rule, reason: reason.into(), score }
+    RouteVerdict { route, text, rule, reason: reason.into(), score }
 }
 
 /// `:word`, `!command`, `$ command`, `?question`.
-fn by_prefix(line: &str, trimmed: &str) -> Option<Verdict> {
+fn by_prefix(line: &str, trimmed: &str) -> Option<RouteVerdict> {
     let first = trimmed.chars().next()?;
     let rest = &trimmed[first.len_utf8()..];
     // A space in front keeps a line out of the history, so it survives the prefix.
@@ -179,7 +179,7 @@ fn by_prefix(line: &str, trimmed: &str) -> Option<Verdict> {
 }
 
 /// `/help` and its like, as other assistants have them; a path of that name wins.
-fn by_slash(trimmed: &str, context: &Context<'_>) -> Option<Verdict> {
+fn by_slash(trimmed: &str, context: &Context<'_>) -> Option<RouteVerdict> {
     let word = trimmed.split_whitespace().next()?;
     let (name, takes_more) = SLASH_WORDS.iter().find(|(name, _)| word.strip_prefix('/') == Some(name))?;
     let is_meta = (*takes_more || word == trimmed) && !(context.exists)(word);
@@ -188,7 +188,7 @@ fn by_slash(trimmed: &str, context: &Context<'_>) -> Option<Verdict> {
 }
 
 /// `!ls` forces the shell; `!!`, `!$`, `!-2`, `!12` are its history expansion, and `! cmd` its negation.
-fn by_bang(line: &str, trimmed: &str, rest: &str, shell: &dyn Fn(&str) -> String) -> Verdict {
+fn by_bang(line: &str, trimmed: &str, rest: &str, shell: &dyn Fn(&str) -> String) -> RouteVerdict {
     if trimmed.len() > 2 && trimmed.bytes().all(|byte| byte == b'!') {
         return verdict(Route::Ask, trimmed.to_owned(), "exclamation", "it is exclamation marks only");
     }

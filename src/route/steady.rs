@@ -1,7 +1,7 @@
 //! What the prompt shows while a word is still being typed, so that it doesn't flicker with each letter.
 
 use super::words;
-use crate::proto::{Route, Verdict};
+use crate::proto::{Route, RouteVerdict};
 
 /// A score beyond this is shown at once.
 const CLEAR: f32 = 3.0;
@@ -11,7 +11,7 @@ const WORD_MIN: usize = 3;
 /// Where the prompt says that `line` goes: what was shown for the line `before`, while its last word looks unfinished and
 /// the verdict isn't clear; else the verdict.
 #[must_use]
-pub fn steady(before: Option<(&str, Route)>, line: &str, verdict: &Verdict) -> Route {
+pub fn steady(before: Option<(&str, Route)>, line: &str, verdict: &RouteVerdict) -> Route {
     let Some((earlier, shown)) = before else { return verdict.route };
     let grows = line.len() > earlier.len() && line.starts_with(earlier);
     let pair = matches!(
@@ -35,7 +35,8 @@ mod tests {
 
     #[test]
     fn a_word_that_is_being_typed_turns_nothing() {
-        let verdict = |route, score| Verdict { route, text: String::new(), rule: "", reason: String::new(), score };
+        let verdict =
+            |route, score| RouteVerdict { route, text: String::new(), rule: "", reason: String::new(), score };
         let ask = verdict(Route::Ask, -1.0);
         for (before, line, shown) in [
             (Some(("git", Route::Shell)), "git s", Route::Shell),

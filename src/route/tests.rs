@@ -40,7 +40,7 @@ fn names() -> Names {
     }
 }
 
-fn decide_plain(line: &str) -> Verdict {
+fn decide_plain(line: &str) -> RouteVerdict {
     let names = names();
     decide(line, &Context { is_path: &|word| word == "scripts/test.sh", ..Context::new(&names) })
 }
