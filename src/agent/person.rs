@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::model::Crossing;
-use crate::proto::tool::{Answer, Fate, Outcome, Overdue, Question};
+use crate::proto::tool::{Answer, Outcome, Overdue, OverdueChoice, Question};
 
 /// Somebody who can be asked while a question is answered. What isn't overridden is answered with no.
 pub trait Person {
@@ -30,7 +30,7 @@ pub trait Person {
     }
 
     /// What is to become of a command that still runs: asked until it `has_ended`; nothing where nothing was said.
-    fn fate(&mut self, _command: &Overdue, _has_ended: &Arc<AtomicBool>) -> Option<Fate> {
+    fn overdue(&mut self, _command: &Overdue, _has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
         None
     }
 
@@ -88,8 +88,8 @@ impl Person for Timed<'_> {
     }
 
     // The command goes on meanwhile.
-    fn fate(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<Fate> {
-        self.person.fate(command, has_ended)
+    fn overdue(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
+        self.person.overdue(command, has_ended)
     }
 
     fn has_shell(&self) -> bool {

@@ -17,7 +17,7 @@ use crate::host::Root;
 use crate::model::{Cancel, Tool, ToolCall};
 use crate::proto::Event;
 use crate::proto::action::{Action, Decision, Risk};
-use crate::proto::tool::{Answer, Fate, FileChange, Outcome, Overdue, Question, Step, ToolError, ToolEvent};
+use crate::proto::tool::{Answer, FileChange, Outcome, Overdue, OverdueChoice, Question, Step, ToolError, ToolEvent};
 use crate::steps::{Guard, Steps};
 use crate::tools::served::Servers;
 use crate::tools::{Limits, Memory, Place, Registry, Replies, Spill, ToolSet, Work, changed_by_person, taken};
@@ -675,8 +675,8 @@ impl Replies for Asking<'_> {
         self.0.reply(question, choices)
     }
 
-    fn fate(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<Fate> {
-        self.0.fate(command, has_ended)
+    fn overdue(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
+        self.0.overdue(command, has_ended)
     }
 }
 

@@ -10,8 +10,8 @@ use super::desk::{Desk, Manner};
 use crate::agent::{Cancel, Crossing, Person};
 use crate::app::Runtime;
 use crate::console::Options;
-use crate::proto::tool::{Answer, Fate, Overdue, Question};
-use crate::repl::{approve, ask_yes_or_no, crossing_question, fate, words};
+use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question};
+use crate::repl::{approve, ask_overdue, ask_yes_or_no, crossing_question, words};
 use crate::shell::terminal::RawTerminal;
 
 /// Somebody at the controlling terminal.
@@ -109,7 +109,7 @@ impl Person for AtTty {
         self.ask(|desk, _| words(desk, question, choices)).flatten()
     }
 
-    fn fate(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<Fate> {
-        self.ask(|desk, cancel| fate(desk, command, has_ended, cancel)).flatten()
+    fn overdue(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
+        self.ask(|desk, cancel| ask_overdue(desk, command, has_ended, cancel)).flatten()
     }
 }

@@ -18,7 +18,7 @@ use crate::agent::{Cancel, Person};
 use crate::app::{self, ChannelKind, Request, Runtime};
 use crate::model::ToolCall;
 use crate::proto::action::Hold;
-use crate::proto::tool::{Answer, Fate, Overdue, Question};
+use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question};
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_json, escape_visible, table};
 use crate::tools::{Launcher, Spec};
@@ -181,9 +181,9 @@ impl Person for Caller {
         self.tty.reply(question, choices)
     }
 
-    fn fate(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<Fate> {
+    fn overdue(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
         let command = Overdue { no_job: Some("it would end with this call"), ..command.clone() };
-        self.tty.fate(&command, has_ended)
+        self.tty.overdue(&command, has_ended)
     }
 }
 

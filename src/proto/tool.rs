@@ -78,7 +78,7 @@ pub struct Overdue {
 
 /// What a person wants to become of an [`Overdue`] command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum OverdueChoice {
     /// It goes on as a job, and the model with its work.
     Job,
     /// It is waited for until it ends.

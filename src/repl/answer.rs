@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::approve::{approve, crossing_question, words};
-use super::fate::fate;
+use super::overdue::ask_overdue;
 use super::question::ask_yes_or_no;
 use super::run::{Flow, Repl};
 use super::tooling::Given;
@@ -18,7 +18,7 @@ use crate::agent::{Agent, Cancel, Crossing, Forgetful, Person, changed_line};
 use crate::app::Channel;
 use crate::console::{Console, Waiting};
 use crate::gate::CHECK_TOOL;
-use crate::proto::tool::{Answer, Fate, Outcome, Overdue, Question, Step, ToolEvent};
+use crate::proto::tool::{Answer, Outcome, Overdue, OverdueChoice, Question, Step, ToolEvent};
 use crate::proto::{Event, FailureKind, Spent};
 use crate::render::text::escape_visible;
 use crate::render::{Markdown, Options};
@@ -51,7 +51,7 @@ pub(super) enum Wanted {
     /// A reply in words.
     Words(String, Vec<String>, Sender<Option<String>>),
     /// What is to become of a command that still runs; the question stands until it has ended.
-    Fate(Overdue, Arc<AtomicBool>, Sender<Option<Fate>>),
+    OverdueChoice(Overdue, Arc<AtomicBool>, Sender<Option<OverdueChoice>>),
     /// A command in the person's own shell.
     Command(String, Sender<Option<Outcome>>),
 }
@@ -167,9 +167,11 @@ impl Repl {
             Wanted::Words(question, choices, to) => words(self, &question, &choices).map(|said| {
                 let _ = to.send(said);
             }),
-            Wanted::Fate(command, has_ended, to) => fate(self, &command, &has_ended, cancel).map(|said| {
-                let _ = to.send(said);
-            }),
+            Wanted::OverdueChoice(command, has_ended, to) => {
+                ask_overdue(self, &command, &has_ended, cancel).map(|said| {
+                    let _ = to.send(said);
+                })
+            }
             Wanted::Command(command, to) => self.run_for_model(command).map(|outcome| {
                 let _ = to.send(outcome);
             }),
@@ -227,9 +229,9 @@ impl Person for AtTerminal<'_> {
         self.want(|answer| Wanted::Words(question, choices, answer)).flatten()
     }
 
-    fn fate(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<Fate> {
+    fn overdue(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
         let (command, has_ended) = (command.clone(), Arc::clone(has_ended));
-        self.want(|answer| Wanted::Fate(command, has_ended, answer)).flatten()
+        self.want(|answer| Wanted::OverdueChoice(command, has_ended, answer)).flatten()
     }
 
     fn has_shell(&self) -> bool {

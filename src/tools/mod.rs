@@ -41,7 +41,7 @@ use serde_json::Value;
 use crate::gate::Permit;
 use crate::host::Root;
 use crate::proto::action::Action;
-use crate::proto::tool::{Fate, FileChange, Outcome, Overdue, ToolError};
+use crate::proto::tool::{FileChange, Outcome, Overdue, OverdueChoice, ToolError};
 
 pub use check::Check;
 pub use copied::{Copied, Shown, is_plain_config, listed, protection, shown};
@@ -190,7 +190,7 @@ pub trait Replies {
 
     /// Asks the person what is to become of a command that still runs, until it `has_ended`; nothing where nobody can be
     /// asked, or nothing was said.
-    fn fate(&mut self, _command: &Overdue, _has_ended: &Arc<AtomicBool>) -> Option<Fate> {
+    fn overdue(&mut self, _command: &Overdue, _has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
         None
     }
 }

@@ -21,7 +21,7 @@ use super::spawner::Spawner;
 use super::{Offer, Place, Plan, Spec, Tool, Work, number, text};
 use crate::gate::Permit;
 use crate::proto::action::{Action, Hold, Risk};
-use crate::proto::tool::{ENDED_BY_USER, Fate, Outcome, Overdue, STILL_RUNNING, ToolError};
+use crate::proto::tool::{ENDED_BY_USER, Outcome, Overdue, OverdueChoice, STILL_RUNNING, ToolError};
 use crate::render::strip_controls;
 use crate::sandbox::View;
 
@@ -198,7 +198,7 @@ impl Shell {
         ran: Ran,
         bash: Bash,
         wish: &Wish<'_>,
-        said: Option<Fate>,
+        said: Option<OverdueChoice>,
         started: Instant,
         work: &mut Work<'_>,
     ) -> Outcome {
@@ -222,9 +222,9 @@ impl Shell {
     }
 
     /// Ends a command, or lets it go on as a job: as the person said, else as a job.
-    fn further(&mut self, command: &str, mut bash: Bash, said: Option<Fate>) -> Note {
+    fn further(&mut self, command: &str, mut bash: Bash, said: Option<OverdueChoice>) -> Note {
         let is_full = self.left().jobs.len() >= JOBS_MAX;
-        if said == Some(Fate::End) || is_full {
+        if said == Some(OverdueChoice::End) || is_full {
             bash.kill();
             return if said.is_some() { Note::Ended } else { Note::TooMany };
         }
@@ -284,7 +284,7 @@ fn follow(left: &Mutex<Left>, number: usize, kill: bool, work: &mut Work<'_>) ->
 
 /// Asks the person what is to become of a command whose time is over, while it runs on; where it ends meanwhile the
 /// question is withdrawn. Gives how far it got, and what they said.
-fn offered(bash: &mut Bash, overdue: &Overdue, work: &mut Work<'_>) -> std::io::Result<(Ran, Option<Fate>)> {
+fn offered(bash: &mut Bash, overdue: &Overdue, work: &mut Work<'_>) -> std::io::Result<(Ran, Option<OverdueChoice>)> {
     let (has_ended, is_over) = (Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
     let is_stopped = work.is_stopped;
     let time_left = || if is_over.load(Ordering::Acquire) { Duration::ZERO } else { Duration::MAX };
@@ -294,8 +294,8 @@ fn offered(bash: &mut Bash, overdue: &Overdue, work: &mut Work<'_>) -> std::io::
             has_ended.store(true, Ordering::Release);
             ran
         });
-        let said = work.person.fate(overdue, &has_ended);
-        is_over.store(said != Some(Fate::Wait), Ordering::Release);
+        let said = work.person.overdue(overdue, &has_ended);
+        is_over.store(said != Some(OverdueChoice::Wait), Ordering::Release);
         (waits.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread that waits has panicked"))), said)
     });
     Ok(match ran? {

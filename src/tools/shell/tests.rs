@@ -26,12 +26,12 @@ struct Scene {
 /// Somebody who answers.
 struct Person<'a, F>(&'a mut Vec<Overdue>, F);
 
-impl<F: FnMut(&AtomicBool) -> Option<Fate>> Replies for Person<'_, F> {
+impl<F: FnMut(&AtomicBool) -> Option<OverdueChoice>> Replies for Person<'_, F> {
     fn reply(&mut self, _: &str, _: &[String]) -> Option<String> {
         None
     }
 
-    fn fate(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<Fate> {
+    fn overdue(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
         self.0.push(command.clone());
         (self.1)(has_ended)
     }
@@ -61,7 +61,7 @@ impl Scene {
     fn with<T>(
         &mut self,
         limit: Duration,
-        answer: impl FnMut(&AtomicBool) -> Option<Fate>,
+        answer: impl FnMut(&AtomicBool) -> Option<OverdueChoice>,
         act: impl FnOnce(&mut Shell, &Path, &mut Work<'_>) -> T,
     ) -> T {
         let (root, spill) = (Root::open(self.top.path(), None).expect("a root"), Spill::new(self.top.path()));
@@ -82,7 +82,7 @@ impl Scene {
     }
 
     /// Runs a command whose time is over at once.
-    fn run(&mut self, command: &str, answer: impl FnMut(&AtomicBool) -> Option<Fate>) -> Outcome {
+    fn run(&mut self, command: &str, answer: impl FnMut(&AtomicBool) -> Option<OverdueChoice>) -> Outcome {
         self.run_within(Duration::from_millis(1), command, answer)
     }
 
@@ -90,7 +90,7 @@ impl Scene {
         &mut self,
         limit: Duration,
         command: &str,
-        answer: impl FnMut(&AtomicBool) -> Option<Fate>,
+        answer: impl FnMut(&AtomicBool) -> Option<OverdueChoice>,
     ) -> Outcome {
         self.with(limit, answer, |shell, cwd, work| {
             let wish = Wish { command, cwd, terms: Terms::default(), limit, in_background: false };
@@ -164,7 +164,7 @@ fn what_ends_while_the_question_stands_has_its_whole_result() {
 /// With ever more time, until the first line came before the question.
 #[test]
 fn what_came_before_the_question_is_shown_and_kept() {
-    for said in [None, Some(Fate::End), Some(Fate::Job)] {
+    for said in [None, Some(OverdueChoice::End), Some(OverdueChoice::Job)] {
         for doubled in 0.. {
             assert!(doubled < 16, "it was never shown");
             let mut scene = Scene::new();
@@ -192,7 +192,7 @@ fn what_the_person_waits_for_has_its_whole_result() {
     let outcome = scene.run(WAITS, |_| {
         let go = go.clone();
         writer = Some(thread::spawn(move || fs::write(go, "between\n")));
-        Some(Fate::Wait)
+        Some(OverdueChoice::Wait)
     });
     assert_eq!((outcome.success, outcome.output.as_str()), (true, "one\nbetween\ntwo"), "{outcome:?}");
     writer.expect("somebody was asked").join().expect("no panic").expect("it was read");
@@ -200,7 +200,7 @@ fn what_the_person_waits_for_has_its_whole_result() {
 
 #[test]
 fn what_the_person_lets_go_on_is_a_job_that_nobody_is_asked_about_again() {
-    for (said, told) in [(Some(Fate::Job), "; the user lets it go on as job 1"), (None, ", as job 1")] {
+    for (said, told) in [(Some(OverdueChoice::Job), "; the user lets it go on as job 1"), (None, ", as job 1")] {
         let mut scene = Scene::new();
         let outcome = scene.run(WAITS, |_| said);
         let (code, message) = error(&outcome);
@@ -223,14 +223,14 @@ fn what_the_person_ends_ends_and_the_model_is_told() {
     let outcome = scene.run(WAITS, |_| {
         process = pid(&noted);
         assert!(lives(process), "it runs on while the question stands");
-        Some(Fate::End)
+        Some(OverdueChoice::End)
     });
     assert!(!lives(process), "{process}");
     let (code, message) = error(&outcome);
     assert!(code == ENDED_BY_USER && message.starts_with("the user ended it after "), "{message}");
     assert_eq!(outcome.output, "one");
     assert!(!outcome.success && scene.shell.left().jobs.is_empty());
-    let outcome = scene.run("true", |_| Some(Fate::Wait));
+    let outcome = scene.run("true", |_| Some(OverdueChoice::Wait));
     assert!(outcome.success, "the next one has a bash of its own: {outcome:?}");
 }
 
@@ -269,7 +269,7 @@ fn a_shorter_time_of_the_models_own_makes_a_job_unasked_and_too_many_are_ended()
         );
         assert_eq!(outcome.metadata["job"], number, "{outcome:?}");
     }
-    let outcome = scene.run(WAITS, |_| Some(Fate::End));
+    let outcome = scene.run(WAITS, |_| Some(OverdueChoice::End));
     assert_eq!(error(&outcome).0, ENDED_BY_USER);
     let outcome = scene.run(WAITS, |_| None);
     assert_eq!(error(&outcome).0, "timeout", "{outcome:?}");

@@ -9,26 +9,26 @@ use super::question::{Asked, Asking, Heard, put};
 use super::quiet::{KeyRow, Listening};
 use crate::agent::Cancel;
 use crate::console::Console;
-use crate::proto::tool::{Fate, Overdue};
+use crate::proto::tool::{Overdue, OverdueChoice};
 use crate::render::overdue_rows;
 use crate::shell::session::KeysTo;
 
 /// What was said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
-    Fate(Fate),
+    Chosen(OverdueChoice),
     Stop,
     /// Nothing, for too long or because it has ended.
     Nothing,
 }
 
 /// What a key says, and the words for it: as it is offered, and as it is left behind.
-type Choice = (&'static [u8], Fate, &'static str, &'static str);
-const JOB: Choice = (b"j", Fate::Job, "go on as a job [j, Enter]", "as a job");
-const WAITED: Choice = (b"w", Fate::Wait, "wait for it [w]", "waiting");
-const END: Choice = (b"e", Fate::End, "end it [e]", "ended");
+type Choice = (&'static [u8], OverdueChoice, &'static str, &'static str);
+const JOB: Choice = (b"j", OverdueChoice::Job, "go on as a job [j, Enter]", "as a job");
+const WAITED: Choice = (b"w", OverdueChoice::Wait, "wait for it [w]", "waiting");
+const END: Choice = (b"e", OverdueChoice::End, "end it [e]", "ended");
 /// Where it can't go on as a job.
-const END_FIRST: Choice = (b"e", Fate::End, "end it [e, Enter]", "ended");
+const END_FIRST: Choice = (b"e", OverdueChoice::End, "end it [e, Enter]", "ended");
 
 /// What is offered; what is no key of its own but plainly an answer stands for the first.
 fn offered(command: &Overdue) -> &'static [Choice] {
@@ -38,9 +38,9 @@ fn offered(command: &Overdue) -> &'static [Choice] {
 /// Reads a lone key.
 fn key(keys: &[u8], offered: &[Choice]) -> Option<Said> {
     if matches!(keys, b"\r" | b"\n" | b"\x1b" | b"\x04") {
-        return offered.first().map(|first| Said::Fate(first.1));
+        return offered.first().map(|first| Said::Chosen(first.1));
     }
-    offered.iter().find(|choice| keys.eq_ignore_ascii_case(choice.0)).map(|choice| Said::Fate(choice.1))
+    offered.iter().find(|choice| keys.eq_ignore_ascii_case(choice.0)).map(|choice| Said::Chosen(choice.1))
 }
 
 /// The question, as it stands.
@@ -81,12 +81,12 @@ impl Asked for Standing<'_> {
 ///
 /// # Errors
 /// Nobody can be asked any more.
-pub fn fate<P: Asking>(
+pub fn ask_overdue<P: Asking>(
     person: &mut P,
     command: &Overdue,
     has_ended: &AtomicBool,
     cancel: &Cancel,
-) -> Result<Option<Fate>, P::Gone> {
+) -> Result<Option<OverdueChoice>, P::Gone> {
     let mut standing = Standing { command, has_ended, is_shown: false, row: KeyRow::default() };
     let said = put(person, Some(WAIT), &mut standing, Said::Stop, Said::Nothing)?;
     if said == Said::Stop {
@@ -96,13 +96,13 @@ pub fn fate<P: Asking>(
     person.session().keys_to(KeysTo::Cancel);
     if standing.is_shown {
         person.console().line(match said {
-            Said::Fate(fate) => offered(command).iter().find(|choice| choice.1 == fate).map_or("", |choice| choice.3),
+            Said::Chosen(choice) => offered(command).iter().find(|offer| offer.1 == choice).map_or("", |offer| offer.3),
             Said::Stop => "stopped",
             Said::Nothing if has_ended.load(Ordering::Acquire) => "it has ended",
             Said::Nothing => "no answer",
         });
     }
-    Ok(if let Said::Fate(fate) = said { Some(fate) } else { None })
+    Ok(if let Said::Chosen(choice) = said { Some(choice) } else { None })
 }
 
 #[cfg(test)]
@@ -115,19 +115,19 @@ mod tests {
     fn what_is_plainly_an_answer_is_the_first_that_is_offered() {
         let command = |no_job| Overdue { command: String::new(), ran_for: Duration::ZERO, last_line: None, no_job };
         for (keys, usual, without_jobs) in [
-            (&b"j"[..], Some(Fate::Job), None),
-            (b"\r", Some(Fate::Job), Some(Fate::End)),
-            (b"\x1b", Some(Fate::Job), Some(Fate::End)),
-            (b"\x04", Some(Fate::Job), Some(Fate::End)),
-            (b"w", Some(Fate::Wait), Some(Fate::Wait)),
-            (b"E", Some(Fate::End), Some(Fate::End)),
+            (&b"j"[..], Some(OverdueChoice::Job), None),
+            (b"\r", Some(OverdueChoice::Job), Some(OverdueChoice::End)),
+            (b"\x1b", Some(OverdueChoice::Job), Some(OverdueChoice::End)),
+            (b"\x04", Some(OverdueChoice::Job), Some(OverdueChoice::End)),
+            (b"w", Some(OverdueChoice::Wait), Some(OverdueChoice::Wait)),
+            (b"E", Some(OverdueChoice::End), Some(OverdueChoice::End)),
             (b"ee", None, None),
             (b"\x1b[A", None, None),
             (b"y", None, None),
             (b" ", None, None),
         ] {
-            assert_eq!(key(keys, offered(&command(None))), usual.map(Said::Fate), "{keys:?}");
-            assert_eq!(key(keys, offered(&command(Some("why")))), without_jobs.map(Said::Fate), "{keys:?}");
+            assert_eq!(key(keys, offered(&command(None))), usual.map(Said::Chosen), "{keys:?}");
+            assert_eq!(key(keys, offered(&command(Some("why")))), without_jobs.map(Said::Chosen), "{keys:?}");
         }
     }
 }
