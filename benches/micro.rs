@@ -22,6 +22,7 @@ use reedclaw::proto::action::{Action, Autonomy, Hold};
 use reedclaw::proto::tool::FileChange;
 use reedclaw::proto::{LineKind, Names};
 use reedclaw::receipts::{Check, Entry as Receipt, Log, Options as LogOptions, Verdict, hash, verify};
+use reedclaw::redact::{Redactor, Settling};
 use reedclaw::render::diff::unified;
 use reedclaw::render::patch::patches;
 use reedclaw::render::sheet::{Look, Sheet};
@@ -34,7 +35,6 @@ use reedclaw::shell::scan::Scanner;
 use reedclaw::steps::{Incoming, Limits as StepLimits, NewContent, Steps};
 use reedclaw::store::{Entry, MessageState, Search, Store, TextMatch};
 use reedclaw::tools::{Found, Limits, Memory, Place, Registry, Replies, Spill, Work, edit_tools};
-use reedclaw::turn::{Redactor, Settling};
 
 /// How a run was asked for.
 struct Plan {

@@ -14,6 +14,7 @@ pub mod base;
 // floor 1
 pub mod bash;
 pub mod proto;
+pub mod redact;
 pub mod syntax;
 // floor 2: pure, no I/O, no clock
 pub mod money;

@@ -9,7 +9,8 @@ use super::recorder::Recorder;
 use super::secrets::{Finding, Secrets};
 use crate::model::{Cancel, ChatEvent, Crossing, ModelError, Response, Sending, Sink};
 use crate::proto::{Event, Failure};
-use crate::turn::{Hidden, Settling, may_begin_call};
+use crate::redact::{Hidden, Settling};
+use crate::turn::may_begin_call;
 
 /// What a question needs to be asked.
 pub(super) struct Parts<'a> {

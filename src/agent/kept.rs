@@ -8,8 +8,8 @@ use crate::proto::Event;
 use crate::proto::action::Action;
 use crate::proto::served::Reach;
 use crate::proto::tool::Outcome;
+use crate::redact::Redactor;
 use crate::steps::{Adopted, Before, Incoming, Made, Open, Steps, StepsError, counted};
-use crate::turn::Redactor;
 
 /// The answer that lets a command run that can't be taken back.
 const RUN: &str = "run it all the same";

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::model::{Item, Request};
-use crate::turn::{Hidden, Redactor};
+use crate::redact::{Hidden, Redactor};
 
 /// What was hidden is listed up to so many, the newest.
 const FINDINGS_MAX: usize = 500;

@@ -6,8 +6,8 @@
 
 use super::compact::{Older, PastSummary, Summary};
 use super::exec::Outputs;
-use super::redact::{Hidden, Redactor};
 use crate::proto::{CommandOutcome, Message, Role};
+use crate::redact::{Hidden, Redactor};
 
 /// Characters that are taken as one token.
 pub const CHARS_PER_TOKEN: usize = 4;

@@ -2,8 +2,8 @@
 
 use super::conversation::{CHARS_PER_TOKEN, estimate_tokens};
 use super::plain::plain_text;
-use super::redact::{Hidden, Redactor};
 use crate::proto::CommandOutcome;
+use crate::redact::{Hidden, Redactor};
 
 /// Characters under which a shortened output says nothing any more: the command is then left out and counted.
 const USEFUL_CHARS: usize = 120;

@@ -2,7 +2,7 @@
 //! not know where keys come from or where a text goes.
 //!
 //! ```
-//! use reedclaw::turn::Redactor;
+//! use reedclaw::redact::Redactor;
 //!
 //! let redactor = Redactor::new([("key of cloud", "s3cr3t-value")]);
 //! let redacted = redactor.redact("curl -H 'x-api-key: s3cr3t-value'");
@@ -26,7 +26,7 @@ use read::{Seen, Text};
 use rules::{RULES, Rule};
 
 /// What opens the mark that stands for a secret; behind it comes what it was.
-pub(super) const MARK: &str = "[redacted: ";
+const MARK: &str = "[redacted: ";
 /// A text that waits for its end is looked at anew only when it has grown by a quarter, from so many bytes on.
 const PATIENT_BYTES: usize = 4 * 1024;
 
