@@ -15,6 +15,7 @@ pub mod base;
 pub mod bash;
 pub mod proto;
 pub mod redact;
+pub mod schema;
 pub mod syntax;
 // floor 2: pure, no I/O, no clock
 pub mod money;

@@ -28,11 +28,11 @@ use crate::proto::tool::Step;
 use crate::proto::{Event, Failure, FailureKind};
 use crate::render::text::{escape_json, escape_visible};
 use crate::render::{Markdown, Options, sanitise, strip_controls};
+use crate::schema::Schema;
 use crate::shell::supervise::Ending;
 use crate::shell::terminal::RawTerminal;
 use crate::store::ConversationId;
 use crate::turn::Thinking;
-use crate::turn::schema::Schema;
 
 /// Bytes of standard input that are attached: far more than most models read at once.
 const ATTACHED_BYTES_MAX: usize = 1024 * 1024;

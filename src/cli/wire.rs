@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::proto::Failure;
     use crate::proto::tool::{Outcome, ToolError};
-    use crate::turn::schema::Schema;
+    use crate::schema::Schema;
 
     const KINDS: [FailureKind; 7] = [
         FailureKind::User,

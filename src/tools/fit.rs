@@ -211,7 +211,7 @@ mod tests {
     fn what_has_two_meanings_stays_for_the_schema_to_refuse() {
         for text in [r#"{"command": ["ls", "-l"]}"#, r#"{"command": "ls", "background": "maybe"}"#] {
             let (value, _) = read(text, &schema()).expect("it is JSON");
-            assert!(!crate::turn::schema::Schema::new(schema()).unwrap().problems(&value).is_empty(), "{text}");
+            assert!(!crate::schema::Schema::new(schema()).unwrap().problems(&value).is_empty(), "{text}");
         }
         assert!(read(r#"{"command": "rm -r bu"#, &schema()).is_err());
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Place, Plan, Reads, Spec, Tool, ToolSet, Work, ask, files, fit, memory, search, survey, time};
 use crate::gate::Permit;
 use crate::proto::tool::{FileChange, Outcome, ToolError};
-use crate::turn::schema::Schema;
+use crate::schema::Schema;
 
 /// The tools, by name.
 pub struct Registry {

@@ -23,7 +23,6 @@ mod memory;
 mod mention;
 mod plain;
 mod scan;
-pub mod schema;
 mod thinking;
 
 pub use blocks::{CodeBlock, code_blocks};

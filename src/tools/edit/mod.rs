@@ -19,7 +19,7 @@ use crate::gate::Permit;
 use crate::host::{Journals, Root};
 use crate::proto::action::Action;
 use crate::proto::tool::{FileChange, Outcome, ToolError};
-use crate::turn::schema::Schema;
+use crate::schema::Schema;
 use draft::{Difference, Draft};
 
 pub use revise::{changed_by_person, taken};

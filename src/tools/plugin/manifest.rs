@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::render::text::has_hidden;
+use crate::schema::Schema;
 use crate::tools::stranger;
-use crate::turn::schema::Schema;
 
 /// Longest schema, in bytes.
 const SCHEMA_BYTES_MAX: usize = 16 * 1024;

@@ -18,7 +18,7 @@ use reedclaw::cli::exit;
 use reedclaw::config;
 use reedclaw::repl::keys::KEYS;
 use reedclaw::repl::meta::{Group, METAS};
-use reedclaw::turn::schema::KEYWORDS;
+use reedclaw::schema::KEYWORDS;
 use serde_json::Value;
 
 use super::{ROOMS, hold, man, root};

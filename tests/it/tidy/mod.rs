@@ -41,6 +41,7 @@ const ROOMS: &[Room] = &[
     room("bash", 1, &["base"], "pure: the grammar of a script; what its commands do is another room's"),
     room("proto", 1, &["base"], "the nouns are data: they can't know who exchanges them"),
     room("redact", 1, &["base"], "pure: a text and the known secrets in, the text without them out"),
+    room("schema", 1, &["base"], "pure: a JSON Schema and a value in, the problems out"),
     room(
         "syntax",
         1,
@@ -76,7 +77,7 @@ const ROOMS: &[Room] = &[
     room(
         "tools",
         6,
-        &["base", "proto", "render", "turn", "host", "mcp", "project", "sandbox", "shell", "gate"],
+        &["base", "proto", "schema", "render", "turn", "host", "mcp", "project", "sandbox", "shell", "gate"],
         "a tool sees a permit and its place, not the session or the model",
     ),
     room(
@@ -108,8 +109,9 @@ const ROOMS: &[Room] = &[
         "cli",
         11,
         &[
-            "base", "proto", "policy", "render", "route", "turn", "host", "log", "config", "estop", "model", "project",
-            "receipts", "sandbox", "shell", "steps", "store", "gate", "tools", "agent", "app", "console", "repl",
+            "base", "proto", "schema", "policy", "render", "route", "turn", "host", "log", "config", "estop", "model",
+            "project", "receipts", "sandbox", "shell", "steps", "store", "gate", "tools", "agent", "app", "console",
+            "repl",
         ],
         "the top: everything below it",
     ),
