@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reedclaw::config::{LoadRequest, load};
+use reedclaw::files::{Journals, Root};
 use reedclaw::gate::{Allowed, Approver, Call, Gate, Options as GateOptions};
-use reedclaw::host::{Journals, Root};
 use reedclaw::policy::{self, Rules, judge};
 use reedclaw::project;
 use reedclaw::proto::action::{Action, Autonomy, Hold};

@@ -25,6 +25,8 @@ pub mod route;
 pub mod tokens;
 pub mod turn;
 // floor 3
+#[allow(clippy::disallowed_methods, reason = "files beneath a directory, locks, replacing a file of ours")]
+pub mod files;
 #[allow(
     clippy::disallowed_methods,
     reason = "environment, clock, working directory, where a key is read from, the clipboard"

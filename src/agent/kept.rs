@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::person::Person;
-use crate::host::Root;
+use crate::files::Root;
 use crate::proto::Event;
 use crate::proto::action::Action;
 use crate::proto::served::Reach;

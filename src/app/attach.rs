@@ -9,8 +9,8 @@ use super::jail::Jails;
 use super::runner::project_top;
 use super::tools::symbols_directory;
 use crate::config::{Env, Settings};
+use crate::files::{EntryKind, PathError, Root};
 use crate::gate::Disk;
-use crate::host::{EntryKind, PathError, Root};
 use crate::policy::{self, Rules};
 use crate::project::symbols::{self, Symbols};
 use crate::project::{Trouble, changes};
@@ -281,7 +281,7 @@ impl Place {
         if is_directory {
             return match self.root.list(if shown.is_empty() { "." } else { &shown }) {
                 Ok(entries) => {
-                    let name = |it: &crate::host::DirEntry| {
+                    let name = |it: &crate::files::DirEntry| {
                         format!("{}{}", it.name, if it.kind == EntryKind::Directory { "/" } else { "" })
                     };
                     let text: Vec<String> = entries.iter().take(ENTRIES_MAX).map(name).collect();

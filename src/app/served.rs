@@ -141,7 +141,7 @@ impl Parts {
         let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
         let own = self.own.as_ref().map(|own| own.join(&server.name));
         if let Some(own) = &own {
-            crate::host::make_private(own).map_err(|error| format!("{}: {error}", own.display()))?;
+            crate::files::make_private(own).map_err(|error| format!("{}: {error}", own.display()))?;
         }
         let mut grant = Grant {
             env: self.variables(row, own.as_deref()),

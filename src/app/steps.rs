@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::tools::edit_journals;
 use crate::config::{Env, Settings, config_directory, data_directory, state_directory};
-use crate::host::Recovery;
+use crate::files::Recovery;
 use crate::proto::{Failure, FailureKind};
 use crate::sandbox;
 use crate::steps::{Limits, Steps, StepsError};

@@ -11,7 +11,8 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::host::{Locked, now_unix_ms, replace_private};
+use crate::files::{Locked, replace_private};
+use crate::host::now_unix_ms;
 use crate::proto::served::{Definition, PinStanding};
 use crate::receipts;
 

@@ -1,14 +1,10 @@
 //! The only door out for what has no room of its own: environment, clock, the machine's name, where a key is
-//! read from, who vouches for servers, the desktop's clipboard, a private copy for an editor, replacing a file of ours.
+//! read from, the authorities that vouch for servers, the desktop's clipboard, a private copy for an editor.
 
 mod authorities;
-mod beneath;
 mod clipboard;
 mod copy;
-pub mod holes;
 mod keys;
-mod lock;
-mod replace;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,15 +12,9 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use authorities::{Authorities, certificate_problem};
-pub use beneath::{
-    Change, CommitError, DirEntry, EntryKind, FileContent, Journals, Links, Looked, PathError, Places, Recovery, Root,
-    Seen, Stage, Stamp, SurveyEnd, SurveyLimits,
-};
 pub use clipboard::copy_to_clipboard;
 pub use copy::PrivateCopy;
 pub use keys::{KEY_BYTES_MAX, KEY_COMMAND_TIME, key_from_command, key_from_file};
-pub use lock::Locked;
-pub use replace::{make_private, replace_private};
 
 /// Gives the environment as a value.
 #[must_use]

@@ -14,7 +14,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::roff;
 use super::words::{synonyms, terms};
-use crate::host::Locked;
+use crate::files::Locked;
 
 /// Sections whose pages are read: programs, games and administration; then formats and overviews, by their summary alone.
 const SECTIONS: [(&str, bool); 5] = [("1", true), ("8", true), ("6", true), ("5", false), ("7", false)];

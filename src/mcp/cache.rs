@@ -53,7 +53,7 @@ impl Cache {
 
     fn write(&self, server: &Server, record: &Record) {
         if let (Some(path), Ok(bytes)) = (self.path(server), serde_json::to_vec(record)) {
-            let _ = host::replace_private(&path, &bytes);
+            let _ = crate::files::replace_private(&path, &bytes);
         }
     }
 

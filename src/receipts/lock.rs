@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::fcntl::{FcntlArg, fcntl};
 
 use super::ReceiptError;
-use crate::host::Locked;
+use crate::files::Locked;
 
 /// Longest wait for the lock: a holder writes one line, and only one that is stopped takes longer.
 const WAIT: Duration = Duration::from_secs(10);

@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::scratch::Layer;
-use crate::host::{Links, PathError, Root, Seen, Stamp, SurveyEnd, SurveyLimits, holes};
+use crate::files::{Links, PathError, Root, Seen, Stamp, SurveyEnd, SurveyLimits, holes};
 
 /// Marks a directory that hides what the workspace has at its place.
 const OPAQUE: &str = "user.overlay.opaque";

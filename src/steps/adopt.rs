@@ -15,7 +15,7 @@ use super::state::{Kind, State, Why};
 use super::store::name_of;
 use super::undo::{Source, Sources};
 use super::{Change, Made, Steps, StepsError, cut};
-use crate::host::{PathError, Stamp};
+use crate::files::{PathError, Stamp};
 
 /// So many contents go into a pack; fewer get a file each.
 const PACKED_MIN: usize = 64;

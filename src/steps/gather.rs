@@ -17,7 +17,8 @@ use super::packs::{Packer, Packs};
 use super::state::Why;
 use super::store::name_of;
 use super::table::{Content, Entry};
-use crate::host::{PathError, now_unix_ms};
+use crate::files::PathError;
+use crate::host::now_unix_ms;
 
 /// A file that was changed so short a time before it was read may have been changed again with the same stamp: the clocks
 /// of file systems tick every 10 ms at the slowest.

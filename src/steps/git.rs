@@ -11,7 +11,7 @@ use gix::bstr::ByteSlice;
 use gix::index::entry::{Flags, Mode, Stage};
 
 use super::packs::{Held, Packs};
-use crate::host::{Root, Stamp};
+use crate::files::{Root, Stamp};
 
 /// A file that was changed so short a time before the index was written isn't taken for the same by its stamp: some file
 /// systems count in steps of 2 s, and the index may lie on another one.

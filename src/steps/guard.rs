@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use super::look::STAGE_PREFIX;
 use super::{Limits, StepsError};
-use crate::host::{Looked, PathError, Root, Stamp, SurveyEnd, SurveyLimits};
+use crate::files::{Looked, PathError, Root, Stamp, SurveyEnd, SurveyLimits};
 
 /// Bytes of a file that are compared and can be put back; of a longer one the stamp is compared.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;

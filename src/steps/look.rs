@@ -11,7 +11,7 @@ use super::state::Why;
 use super::store::Store;
 use super::table::{Content, Entry, Listing, Table, joined};
 use super::{Limits, StepsError};
-use crate::host::{Looked, Root, Seen, Stamp, SurveyEnd, SurveyLimits};
+use crate::files::{Looked, Root, Seen, Stamp, SurveyEnd, SurveyLimits};
 
 /// First bytes of a file that says of its directory that it is a cache.
 const CACHE_TAG: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";

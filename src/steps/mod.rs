@@ -29,7 +29,8 @@ use gix::ObjectId;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::base::hex;
-use crate::host::{Locked, PathError, Root, now_unix_ms};
+use crate::files::{Locked, PathError, Root};
+use crate::host::now_unix_ms;
 pub use adopt::{Adopted, Incoming, NewContent};
 use git::{Standing, Theirs};
 pub use guard::{Changed, Guard, IsProtected};

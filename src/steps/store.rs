@@ -21,7 +21,7 @@ use super::packs::{Packer, Packs};
 use super::state::{Record, State};
 use super::table::{Change, Table};
 use crate::base::hash;
-use crate::host::Locked;
+use crate::files::Locked;
 
 /// How long another session's lock is waited for: it holds it while it looks at the workspace, or takes back.
 const WAIT: Duration = Duration::from_secs(5);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use gix::ObjectId;
 
 use super::state::{State, Why};
-use crate::host::Stamp;
+use crate::files::Stamp;
 
 /// First bytes of a table's file: what it is, and its version.
 const HEAD: &[u8] = b"reedclaw-table 2\n";

@@ -8,7 +8,7 @@ use super::state::{Kind, State, Why, change_lines, change_of};
 use super::store::name_of;
 use super::{Change, Record, Steps, StepsError, look};
 use crate::base::hex;
-use crate::host::{PathError, Places, Stage, Stamp};
+use crate::files::{PathError, Places, Stage, Stamp};
 
 /// The note of an undo that counts.
 pub(super) const INTENT: &str = "undoing";

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::refused::Refusal;
-use crate::host::{Root, Stamp};
+use crate::files::{Root, Stamp};
 use crate::proto::known_paths;
 use crate::proto::tool::FileChange;
 use crate::sandbox::{Change, ChangeKind, Layer};

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::edit::{is_binary, shown};
 use super::{Offer, Place, Plan, Reads, Spec, Spill, Tool, Work, number, text};
+use crate::files::{DirEntry, EntryKind, PathError, Root};
 use crate::gate::Permit;
-use crate::host::{DirEntry, EntryKind, PathError, Root};
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
 

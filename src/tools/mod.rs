@@ -38,8 +38,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::files::Root;
 use crate::gate::Permit;
-use crate::host::Root;
 use crate::proto::action::Action;
 use crate::proto::tool::{FileChange, Outcome, Overdue, OverdueChoice, ToolError};
 

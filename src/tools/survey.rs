@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::search::{End, Walk, limit, limit_schema, note};
 use super::{Offer, Place, Plan, Spec, Tool, Work};
+use crate::files::{Links, Root};
 use crate::gate::Permit;
-use crate::host::{Links, Root};
 use crate::project::languages::{self, FIRST_LINE_BYTES};
 use crate::project::{Bounds, COMMITS_MAX, COMMITS_WITH_LINES, Heat, Repository, Trouble, heat};
 use crate::proto::action::Action;

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::files::{path_error, path_schema};
 use super::{Place, Plan, Spec, Tool, Work, text};
+use crate::files::Links;
 use crate::gate::Permit;
-use crate::host::Links;
 use crate::project::symbols::{self, FILES_MAX, Options, Sought, Symbols as Known, Told};
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};

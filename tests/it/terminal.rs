@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reedclaw::agent::{Cancel, Person, ToolRunner, ToolRunnerOptions};
+use reedclaw::files::Root;
 use reedclaw::gate::{Allowed, Gate, Options};
-use reedclaw::host::Root;
 use reedclaw::model::ToolCall;
 use reedclaw::policy::Rules;
 use reedclaw::proto::action::{Autonomy, Hold};

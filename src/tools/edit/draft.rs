@@ -13,7 +13,7 @@ use super::Kind;
 use super::revise::Revised;
 use super::text as bytes;
 use crate::base::hash::sha256_hex;
-use crate::host::{Change, PathError, Root};
+use crate::files::{Change, PathError, Root};
 use crate::proto::tool::{FileChange, ToolError};
 use crate::render::diff::unified;
 

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::*;
-use crate::host::Root;
+use crate::files::Root;
 use crate::tools::{Found, Limits, Memory, Replies, Spill};
 
 /// Answers each path with the bytes that `answer` gives for it; none keeps the connection silent.

@@ -12,8 +12,8 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkFinish
 use serde_json::{Value, json};
 
 use super::{End, LEFT_OUT, Walk, limit, limit_schema, note, outcome, shown};
+use crate::files::Links;
 use crate::gate::Permit;
-use crate::host::Links;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
 use crate::tools::files::{path_error, path_schema};

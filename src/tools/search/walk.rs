@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
-use crate::host::Root;
+use crate::files::Root;
 use crate::tools::Work;
 
 /// How often it is asked whether to stop: less than a person notices.

@@ -8,7 +8,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
 use super::*;
-use crate::host::Root;
+use crate::files::Root;
 use crate::tools::{Found, Limits, Memory, Replies, Spill};
 
 /// Prints a line, keeps its process's number, and waits until somebody writes to `go`.

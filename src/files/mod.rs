@@ -1,11 +1,15 @@
-//! Files beneath a directory, and no others, whatever a path says: each is opened by the kernel relative to a handle
-//! taken at the start (`openat2`, `RESOLVE_BENEATH`), and what was opened is looked at, not what a path named before.
-//! Knows no rules about which of them may be touched.
+//! Files: those beneath a directory, with changes of several at once; locks; files with holes; replacing a file of ours.
 //!
-//! Links that stay beneath are followed; absolute ones and those that leave are refused, even where they come back.
+//! A [`Root`] opens files beneath its directory and no others, whatever a path says: the kernel opens each relative to a
+//! handle taken at the start (`openat2`, `RESOLVE_BENEATH`), and the opened file is examined, not the path. Links that stay
+//! beneath are followed; absolute ones and those that leave are refused, even if they come back. It knows no rules about
+//! which files may be touched.
 
 mod commit;
+pub mod holes;
+mod lock;
 mod place;
+mod replace;
 mod survey;
 
 use std::collections::HashMap;
@@ -23,7 +27,9 @@ use nix::sys::stat::{FileStat, Mode, fchmod, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
 pub use commit::{Change, CommitError, Journals, Recovery};
+pub use lock::Locked;
 pub use place::{Places, Stage};
+pub use replace::{make_private, replace_private};
 pub use survey::{Looked, Seen, Stamp, SurveyEnd, SurveyLimits};
 
 /// Longest path in bytes, as in Linux (`PATH_MAX`, its end included).

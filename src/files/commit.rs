@@ -15,7 +15,6 @@ use ring::rand::{SecureRandom, SystemRandom};
 use super::*;
 use crate::base::hash::{path_name, sha256_hex};
 use crate::base::hex;
-use crate::host::Locked;
 
 /// Longest file that is looked at for a recovery, in bytes.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;

@@ -207,7 +207,7 @@ impl Stage<'_> {
         match renameat(AT_FDCWD, source, &self.dir, number.to_string().as_str()) {
             Err(Errno::EXDEV) => {
                 let from = File::open(source).map_err(|error| of_io(&error))?;
-                super::super::holes::copy(&from, &self.new_file(number)?).map_err(|error| of_io(&error))?;
+                super::holes::copy(&from, &self.new_file(number)?).map_err(|error| of_io(&error))?;
             }
             renamed => renamed?,
         }
