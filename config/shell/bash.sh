@@ -18,6 +18,7 @@ __rc_env=@ENV@
 builtin unset __rc_env
 [[ ${HISTFILE-} == */.sh_history ]] && HISTFILE=~/.bash_history
 __rc_n=@NONCE@
+__rc_last_jobs=
 __rc_id=0
 __rc_mark='\[\e]633;B;${__rc_n};$?;$-${__rc_plain-}\a\]'
 # Behind the user's own prompt while a command runs: one that takes our hooks away is known to have ended all the same.
@@ -34,11 +35,12 @@ __rc_only='if __rc_both $?; then builtin trap -p DEBUG > @REQUEST@; __rc_look; f
 __rc_skip='case ${FUNCNAME-}:$BASH_COMMAND in __rc_*|:__rc_*|":builtin trap -p DEBUG >"*) ;; *) '
 
 # -- hooks ----------------------------------------------------------------------------------------
-# Variables are set by statements of their own: under `set -k` bash takes the assignments of `local` away.
+# Variables are set by statements of their own: under `set -k` bash takes the assignments of `local` away. Options of the
+# user's are turned off only if one that matters is on, because bash writes SHELLOPTS anew for each change.
 # First in PROMPT_COMMAND: the status of the command, before any hook of the user's; the virtual environment; the directory.
 __rc_done() {
-  builtin local - __rc_v
-  builtin set +aeux
+  case $- in *[aeux]*) builtin local -; builtin set +aeux ;; esac
+  builtin local __rc_v
   __rc_v=${CONDA_DEFAULT_ENV:-${VIRTUAL_ENV##*/}}
   builtin printf '\e]633;D;%s;%s;%s;%s;%s\a' "$__rc_n" "$__rc_id" "$1" "${__rc_v//[^A-Za-z0-9._-]/_}" \
     "${PWD@Q}" >/dev/tty
@@ -48,34 +50,55 @@ __rc_done() {
 # Without `printf` (`enable -n`) nobody would hear, and nobody answer. Succeeds where the command may have changed names
 # or traps.
 __rc_arm() {
-  builtin local - __rc_a
-  builtin set +aeux
-  builtin printf '\e]633;P;%s;%s\a' "$__rc_n" "$1" >/dev/tty && IFS= builtin read -r __rc_a <@ACK@
+  case $- in *[aeux]*) builtin local -; builtin set +aeux ;; esac
+  builtin local __rc_a
+  __rc_quiet=q
+  [[ -z ${!-} ]] || __rc_jobs
+  if builtin printf '\e]633;P;%s;%s;%s\a' "$__rc_n" "$1" "$__rc_quiet" >/dev/tty; then
+    __rc_own
+    IFS= builtin read -r __rc_a <@ACK@
+  else __rc_own; fi
   __rc_answer "$1"
 }
 
 __rc_both() {
-  builtin local - __rc_a __rc_v
-  builtin set +aeux
+  case $- in *[aeux]*) builtin local -; builtin set +aeux ;; esac
+  builtin local __rc_a __rc_v
+  __rc_quiet=q
+  [[ -z ${!-} ]] || __rc_jobs
   __rc_v=${CONDA_DEFAULT_ENV:-${VIRTUAL_ENV##*/}}
-  builtin printf '\e]633;D;%s;%s;%s;%s;%s\a\e]633;P;%s;%s\a' "$__rc_n" "$__rc_id" "$1" \
-    "${__rc_v//[^A-Za-z0-9._-]/_}" "${PWD@Q}" "$__rc_n" "$1" >/dev/tty && IFS= builtin read -r __rc_a <@ACK@
+  if builtin printf '\e]633;D;%s;%s;%s;%s;%s\a\e]633;P;%s;%s;%s\a' "$__rc_n" "$__rc_id" "$1" \
+    "${__rc_v//[^A-Za-z0-9._-]/_}" "${PWD@Q}" "$__rc_n" "$1" "$__rc_quiet" >/dev/tty; then
+    __rc_own
+    IFS= builtin read -r __rc_a <@ACK@
+  else __rc_own; fi
   __rc_answer "$1"
+}
+
+# A job that ends is announced before the next prompt: it may be so if one is there, was at the last prompt, or started since.
+__rc_jobs() {
+  builtin local __rc_c='\j '
+  __rc_c=${__rc_c@P}$!
+  [[ $__rc_c == "0 $!" && $__rc_c == "$__rc_last_jobs" ]] || __rc_quiet=
+  __rc_last_jobs=$__rc_c
+}
+
+# Remembers the user's own prompt and keeps our hooks in their places, while the program prepares its acknowledgement.
+__rc_own() {
+  [[ ${PS1-} == "$__rc_ps1$__rc_tail" || ${PS1-} == "$__rc_mark" ]] || __rc_ps1=${PS1//"$__rc_tail"/}
+  [[ ${PROMPT_COMMAND[*]-} == "$__rc_only" ]] || __rc_order
 }
 
 # Does what the acknowledgement asks for, and makes the prompts ready.
 __rc_answer() {
-  [[ ${PS1-} == "$__rc_mark" ]] || __rc_ps1=${PS1-}
-  __rc_ps1=${__rc_ps1//"$__rc_tail"/}
   case $__rc_a in
-    *n*)
-      builtin shopt -u histverify
-      __rc_names >@REPORT@ ;;
+    *[np]*)
+      if [[ $__rc_a == *n* ]]; then
+        builtin shopt -u histverify
+        __rc_names >@REPORT@
+      fi
+      [[ $__rc_a != *p* ]] || __rc_prompt "$1" >@REPORT@ ;;
   esac
-  case $__rc_a in
-    *p*) __rc_prompt "$1" >@REPORT@ ;;
-  esac
-  __rc_order
   __rc_marks
   [[ $__rc_a == *n* ]]
 }
@@ -106,6 +129,7 @@ __rc_status() { builtin return "$1"; }
 # Puts the markers into the prompts. Last of all, for to assign to what is readonly ends the hook.
 __rc_marks() {
   [[ ${PS1-} == "$__rc_mark" ]] || PS1=$__rc_mark
+  [[ ${PS2-}${PS0-} != "$__rc_mark2$__rc_mark0" ]] || builtin return 0
   [[ ${PS2-} == "$__rc_mark2" ]] || PS2=$__rc_mark2
   [[ ${PS0-} == "$__rc_mark0" ]] || PS0=$__rc_mark0
 }
@@ -145,19 +169,21 @@ __rc_names() {
 
 # Fetches the line that the person has entered and puts it where readline will accept it.
 __rc_load() {
-  builtin local -
-  builtin set +aeux
+  case $- in *[aeux]*) builtin local -; builtin set +aeux ;; esac
   builtin local -a __rc_r
   builtin mapfile -d '' -t __rc_r <@REQUEST@
   __rc_id=${__rc_r[0]} __rc_n=${__rc_r[1]} READLINE_LINE=${__rc_r[2]}
   READLINE_POINT=${#READLINE_LINE}
   # A history expansion that fails leads to a new prompt without PROMPT_COMMAND: the marker must still be in it.
-  if [[ $- == *H* && $READLINE_LINE == *[!^]* ]] && [[ $READLINE_LINE == *'!'* || $READLINE_LINE == '^'* ]] \
-    && ! ( builtin history -p -- "$READLINE_LINE" ) >/dev/null 2>&1; then builtin return 0; fi
+  case $READLINE_LINE in
+    *'!'* | '^'*)
+      if [[ $- == *H* && $READLINE_LINE == *[!^]* ]] \
+        && ! ( builtin history -p -- "$READLINE_LINE" ) >/dev/null 2>&1; then builtin return 0; fi ;;
+  esac
   # While a command runs, PS1 is the user's own: it may read it, or add to it as a virtual environment does.
   [[ -n $__rc_locked ]] || PS1=$__rc_ps1$__rc_tail
   # A command that has taken the hooks away goes without them; the next one has them again.
-  __rc_order
+  [[ ${PROMPT_COMMAND[*]-} == "$__rc_only" ]] || __rc_order
   builtin return 0
 }
 

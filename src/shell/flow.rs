@@ -261,9 +261,9 @@ impl Pump {
                     }
                 }
             }
-            Mark::Prompt { status } => {
+            Mark::Prompt { status, quiet } => {
                 self.end_without_hook(status);
-                self.prompt_reached();
+                self.prompt_reached(quiet);
             }
             Mark::PromptAgain => {
                 let _ = self.shell.channels.acknowledge.write_all(b"\n");
@@ -452,8 +452,10 @@ impl Pump {
         }
     }
 
-    /// The shell's hooks are done and it waits for us: fetch the keys that nobody has read, then let it go on.
-    fn prompt_reached(&mut self) {
+    /// The shell's hooks are done and it waits for us: fetch the keys that nobody has read, then let it go on. If it prints
+    /// nothing more (`quiet`) and nothing is asked of it, the line is over: our prompt is drawn while readline starts, and a
+    /// line that comes sooner waits for it.
+    fn prompt_reached(&mut self, quiet: bool) {
         // A prompt that readline draws anew, because of Ctrl-C, isn't the end of a line.
         let first = matches!(self.phase, Phase::Starting | Phase::Prompting { first: true, .. });
         if self.feed.whom() == KeysTo::Shell {
@@ -479,6 +481,9 @@ impl Pump {
         let _ = self.shell.channels.acknowledge.write_all(&go_on);
         self.prompt_mark_late = false;
         self.phase = Phase::Prompting { since: Instant::now(), first };
+        if quiet && go_on == b"\n" && self.pressed.is_none() && !self.plain {
+            self.finish();
+        }
     }
 
     /// Readline reads, or should by now: the line before is over, and what waits is handed over.

@@ -21,6 +21,8 @@ pub enum Mark {
     Prompt {
         /// The shell's `$?`, where it says so: all there is when the person has taken the hook of `D` away.
         status: Option<i32>,
+        /// Whether the shell prints nothing more before it reads.
+        quiet: bool,
     },
     /// `P` with the nonce of the command before, after the next line was handed over: an interrupted completion has led
     /// the shell through its hooks once more, and it waits to be told to go on.
@@ -214,7 +216,7 @@ fn parse_body(body: &[u8], nonce_bytes: usize) -> Option<Mark> {
     let mut fields = rest.unwrap_or_default().split(|byte| *byte == b';');
     let status = fields.next().and_then(number);
     match body[0] {
-        b'P' => Some(Mark::Prompt { status }),
+        b'P' => Some(Mark::Prompt { status, quiet: fields.next() == Some(b"q") }),
         b'B' => {
             let verbose = fields.next().is_some_and(|flags| flags.contains(&b'v'));
             Some(Mark::Reading { status, verbose, plain: fields.next().is_some() })
@@ -348,7 +350,7 @@ mod tests {
             Got::Text("\x1b[1mout\x1b]633;C;wrong;7\x07\x1b]633;B;old\x07\x1b]0;title\x07".into()),
             Got::Mark(Mark::Done { status: 130, environment: "venv".into(), cwd: Some("/tmp/a b".into()) }),
             Got::Text("tail".into()),
-            Got::Mark(Mark::Prompt { status: Some(3) }),
+            Got::Mark(Mark::Prompt { status: Some(3), quiet: false }),
             Got::Mark(Mark::Reading { status: None, verbose: false, plain: false }),
             Got::Text("\x1b]633;".into()),
         ]
@@ -357,6 +359,14 @@ mod tests {
     #[test]
     fn markers_are_taken_out_and_the_rest_stays() {
         assert_eq!(run(&[SAMPLE]), sample_expected());
+    }
+
+    #[test]
+    fn a_prompt_may_say_that_nothing_follows() {
+        for (fields, quiet) in [("3;q", true), ("3;", false), ("3", false)] {
+            let mark = format!("\x1b]633;P;abc123;{fields}\x07");
+            assert_eq!(run(&[mark.as_bytes()]), vec![Got::Mark(Mark::Prompt { status: Some(3), quiet })], "{fields}");
+        }
     }
 
     #[test]
