@@ -6,18 +6,38 @@ use std::process::ExitCode;
 
 use reedclaw::cli::{self, backing, dispatch};
 
-fn main() -> ExitCode {
+cli::before_runtimes!(become_shell_at_once);
+
+/// Becomes the backing shell for `-c`, which editors, tmux and ssh run all day, before the runtimes of the languages
+/// inside are set up. Returns if that isn't meant, or if the config may name another shell: then `main` does it.
+fn become_shell_at_once() {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let streams = dispatch::Streams {
+    if arguments.get(1).is_none_or(|word| word != "-c") || cli::may_name_shell() {
+        return;
+    }
+    if let dispatch::Dispatch::Become(rest) = dispatch::decide(&arguments, streams()) {
+        let _ = backing::become_shell(&backing::find(None), is_login(&arguments), &rest);
+    }
+}
+
+fn streams() -> dispatch::Streams {
+    dispatch::Streams {
         input: std::io::stdin().is_terminal(),
         output: std::io::stdout().is_terminal(),
         error: std::io::stderr().is_terminal(),
-    };
-    match dispatch::decide(&arguments, streams) {
+    }
+}
+
+fn is_login(arguments: &[OsString]) -> bool {
+    arguments.first().is_some_and(|name| name.to_string_lossy().starts_with('-'))
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    match dispatch::decide(&arguments, streams()) {
         dispatch::Dispatch::Become(rest) => {
-            let login = arguments.first().is_some_and(|name| name.to_string_lossy().starts_with('-'));
             let program = backing::find(cli::configured_shell());
-            let error = backing::become_shell(&program, login, &rest);
+            let error = backing::become_shell(&program, is_login(&arguments), &rest);
             eprintln!("reedclaw: {}: {error}", program.display());
             ExitCode::from(126)
         }

@@ -33,6 +33,7 @@ mod steps;
 mod tool;
 mod wire;
 
+pub use crate::shell::sys::before_runtimes;
 pub use front::interactive;
 pub use sandboxed::become_sandboxed;
 
@@ -46,6 +47,12 @@ use crate::host;
 #[must_use]
 pub fn configured_shell() -> Option<PathBuf> {
     crate::config::shell_program(&host::environment())
+}
+
+/// Whether the user's config may name a shell; to find out which, its interpreter would have to run.
+#[must_use]
+pub fn may_name_shell() -> bool {
+    crate::config::may_name_shell(&host::environment())
 }
 
 /// Runs a subcommand.

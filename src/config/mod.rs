@@ -253,13 +253,23 @@ pub fn own_path(env: &Env) -> Option<PathBuf> {
     find::user_path(env)
 }
 
+/// Whether the user's config may name a shell. Runs nothing.
+#[must_use]
+pub fn may_name_shell(env: &Env) -> bool {
+    text_with_program(env).is_some()
+}
+
+fn text_with_program(env: &Env) -> Option<String> {
+    let text = find::first(None, env, None)?.text.ok()?;
+    memchr::memmem::find(text.as_bytes(), b"program").is_some().then_some(text)
+}
+
 /// Gives `shell.program` of the user's config, for a start that has no time for more: nothing is run unless a config
 /// is there and its text contains `program`. It looks at `$REEDCLAW_CONFIG` and the user's own config,
 /// and never prints or fails.
 #[must_use]
 pub fn shell_program(env: &Env) -> Option<PathBuf> {
-    let text = find::first(None, env, None)?.text.ok()?;
-    memchr::memmem::find(text.as_bytes(), b"program")?;
+    let text = text_with_program(env)?;
     // Held to the end: a value of Lua's must not outlive its interpreter.
     let sandbox = Sandbox::new(env).ok()?;
     let value = sandbox.run(&text).ok()?;

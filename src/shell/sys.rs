@@ -9,6 +9,26 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+/// Has a function run before `main`, and before the runtimes of C++ and Rust are set up. Only the C library is there, and
+/// the arguments: enough for files, the environment and `exec`. A panic in it is caught.
+#[macro_export]
+macro_rules! before_runtimes {
+    ($function:path) => {
+        const _: () = {
+            extern "C" fn run() {
+                let _ = std::panic::catch_unwind(|| $function());
+            }
+            // SAFETY: the loader calls each entry of this section once, on the only thread, with a signature that `run` may
+            // ignore. Rust's own entry for the arguments has the priority 99, so they are there.
+            #[used]
+            #[unsafe(link_section = ".init_array.00100")]
+            static BEFORE_RUNTIMES: extern "C" fn() = run;
+        };
+    };
+}
+
+pub use before_runtimes;
+
 /// A terminal window's size, in characters and (where the terminal says so) in pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowSize {
