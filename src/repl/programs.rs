@@ -5,11 +5,16 @@ use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use super::state::SharedState;
 use crate::proto::Names;
 use crate::shell::Handle;
 use crate::shell::programs::Programs;
+
+/// How long the first look at thousands of files leaves the processors to the first prompt and to the shell's start. The
+/// shell's own report, which comes when it is ready, ends it.
+const FIRST_PROMPT: Duration = Duration::from_millis(20);
 
 /// The thread; it ends when this is dropped.
 pub(super) struct ProgramsThread {
@@ -39,6 +44,10 @@ impl ProgramsThread {
             let mut first = true;
             while let Ok(mut request) = incoming.recv() {
                 let mut requests = 1;
+                if first && let Ok(newer) = incoming.recv_timeout(FIRST_PROMPT) {
+                    request = newer.or(request);
+                    requests += 1;
+                }
                 // Only the newest request counts.
                 while let Ok(newer) = incoming.try_recv() {
                     request = newer.or(request);
