@@ -240,6 +240,7 @@ impl Store {
                  UPDATE request SET conversation = NULL, thoughts = '';
                  DELETE FROM summary;
                  DELETE FROM to_remember;
+                 DELETE FROM editor_session;
                  DELETE FROM tool_call;",
             )?;
             let count = transaction.execute("DELETE FROM conversation", [])?;

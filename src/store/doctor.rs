@@ -14,7 +14,8 @@ use super::{FILE_NAME, Permissions, Store, StoreError, schema};
 const FAULTS_MAX: usize = 20;
 /// The tables whose rows have a number of their own, and those that have none.
 const NUMBERED: [&str; 6] = ["history", "conversation", "message", "request", "memory", "tool_call"];
-const UNNUMBERED: [&str; 5] = ["route_answer", "route_weight", "token_factor", "summary", "to_remember"];
+const UNNUMBERED: [&str; 6] =
+    ["route_answer", "route_weight", "token_factor", "summary", "to_remember", "editor_session"];
 /// The text indexes.
 const INDEXES: [&str; 2] = ["history_text", "message_text"];
 

@@ -9,6 +9,7 @@
 mod calls;
 mod conversation;
 pub mod doctor;
+mod editor;
 mod error;
 pub mod export;
 mod history;
@@ -31,6 +32,7 @@ use rusqlite::{Connection, OpenFlags};
 
 pub use calls::StoredCall;
 pub use conversation::{ConversationId, MessageState, OpenMessage, StoredConversation, StoredMessage, StoredTurn};
+pub use editor::EditorSession;
 pub use error::{StoreError, StoreErrorKind};
 pub use history::{Entry, HistoryId, Row, Search, TextMatch, keeps};
 pub use memory::{MemoryOrigin, StoredMemory, ToRemember};

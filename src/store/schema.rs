@@ -12,7 +12,7 @@ pub const BUSY_TIMEOUT_MS: u64 = 250;
 
 /// Each step takes a database from the version that is its index to the next one. Never edit a step that was
 /// released; add one.
-const MIGRATIONS: [&str; 7] = [V1, V2, V3, REQUESTS, CONTEXT, CALLS, ROUTE_FINGERPRINT];
+const MIGRATIONS: [&str; 8] = [V1, V2, V3, REQUESTS, CONTEXT, CALLS, ROUTE_FINGERPRINT, EDITOR_SESSIONS];
 
 /// The version of the schema that this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
@@ -200,6 +200,15 @@ CREATE TABLE route_weight (
     steps INTEGER NOT NULL,
     fingerprint INTEGER NOT NULL DEFAULT 0
 ) STRICT;
+";
+
+/// The names by which editors know conversations, and the directory that each works in.
+const EDITOR_SESSIONS: &str = "
+CREATE TABLE editor_session (
+    name TEXT PRIMARY KEY,
+    conversation INTEGER NOT NULL UNIQUE,
+    directory TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
 ";
 
 /// Sets up a connection to a file: bounded waiting, write-ahead log, and deleted rows overwritten with zeros (a
