@@ -364,6 +364,7 @@ fn edits(plan: &Plan) {
     }
     let mut gate = Gate::new(GateOptions {
         rules: Rules::new(&root.path().display().to_string(), "/home/u"),
+        ceiling: reedclaw::gate::Ceiling::default(),
         sandbox: Box::new(|| ("none", Hold::Nothing)),
         log: None,
         audit_log: None,

@@ -332,6 +332,8 @@ return {
     -- shell = { "time", "file_list", "file_read" },
     -- list of words: in `reedclaw agent`.
     -- agent = { "time" },
+    -- list of words: in an editor (`reedclaw acp`).
+    -- acp = { "file_read", "edit_replace_exact" },
   },
 
   -- Limits of a model's work. Reaching one is reported.

@@ -43,7 +43,7 @@ use crate::model::{
     ToolCall, ToolResult,
 };
 use crate::money::{Budget, Prices};
-use crate::proto::{CommandOutcome, Event, Failure, FailureKind, Message};
+use crate::proto::{CommandOutcome, Event, Failure, FailureKind, Message, Shortfall};
 use crate::store::ConversationId;
 use crate::turn::{self, Conversation, Scale};
 
@@ -197,6 +197,8 @@ pub struct Agent {
     /// Summaries that failed in this conversation, one after the other.
     summary_failures: u8,
     purse: Purse,
+    /// Why the newest answer isn't all that it could have been.
+    shortfall: Option<Shortfall>,
 }
 
 impl Agent {
@@ -226,6 +228,7 @@ impl Agent {
             answer_schema: None,
             summary_failures: 0,
             purse: Purse::default(),
+            shortfall: None,
         };
         agent.configure(options);
         agent
@@ -269,6 +272,19 @@ impl Agent {
     #[must_use]
     pub fn redacted(&self, text: &str) -> String {
         self.secrets.redactor.redact(text).text.into_owned()
+    }
+
+    /// Makes what hides the secrets that are known by now, for a face that shows results.
+    #[must_use]
+    pub fn redactor(&self) -> Box<dyn Fn(&str) -> String + Send> {
+        let redactor = self.secrets.redactor.clone();
+        Box::new(move |text| redactor.redact(text).text.into_owned())
+    }
+
+    /// Why the newest answer isn't all that it could have been; `None` if nothing was missing.
+    #[must_use]
+    pub fn shortfall(&self) -> Option<Shortfall> {
+        self.shortfall
     }
 
     /// What was hidden in this session, the oldest first.
@@ -371,10 +387,11 @@ impl Agent {
             conversation,
             is_small,
         };
-        let Turned { end, trail, has_no_tools, counted } = turn.run(request);
+        let Turned { end, trail, has_no_tools, counted, shortfall } = turn.run(request);
         self.learnt.entry(provider.name().to_owned()).or_default().learn(counted, shorter.refused);
         asked.settle_rest();
         let Asked { text, sink, record, secrets, person, .. } = asked;
+        self.shortfall = shortfall;
         let _ = self.runner.as_mut().and_then(|runner| runner.guarded(person, sink));
         let kept = secrets.redactor.redact(&text).text.into_owned();
         if has_no_tools {
@@ -389,6 +406,7 @@ impl Agent {
 
     /// Learns what the model that is asked can read, and makes the conversation fit that.
     fn make_ready(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event)) {
+        self.shortfall = None;
         let Ok(provider) = choose(&self.models, self.current.as_deref()) else { return };
         if self.has_tools(&*provider)
             && let Some(runner) = &mut self.runner

@@ -1,5 +1,6 @@
 //! The person behind a question, as the agent needs them: whoever shows events also asks what must be asked.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -32,6 +33,11 @@ pub trait Person {
     /// What is to become of a command that still runs: asked until it `has_ended`; nothing where nothing was said.
     fn overdue(&mut self, _command: &Overdue, _has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
         None
+    }
+
+    /// Whether a file's text in their editor is another than the one on the disk, which is `on_disk`.
+    fn has_unsaved(&mut self, _path: &Path, _on_disk: Option<&[u8]>) -> bool {
+        false
     }
 
     /// Whether they have a shell of their own, in which a command can be run.
@@ -90,6 +96,10 @@ impl Person for Timed<'_> {
     // The command goes on meanwhile.
     fn overdue(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
         self.person.overdue(command, has_ended)
+    }
+
+    fn has_unsaved(&mut self, path: &Path, on_disk: Option<&[u8]>) -> bool {
+        self.person.has_unsaved(path, on_disk)
     }
 
     fn has_shell(&self) -> bool {

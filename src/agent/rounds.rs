@@ -13,7 +13,7 @@ use super::scribe::{Counted, Shorter};
 use super::worded::worded;
 use crate::model::{Fault, Item, ModelError, Provider, Request, Response, StopReason, ToolCall, ToolResult};
 use crate::proto::tool::{Outcome, ToolError};
-use crate::proto::{Event, Failure, FailureKind, Usage};
+use crate::proto::{Event, Failure, FailureKind, Shortfall, Usage};
 use crate::turn::{Reading, read_calls, whole_files};
 
 /// Calls that one answer may make; a model that makes more has lost its way.
@@ -66,6 +66,8 @@ pub(super) struct Turned {
     pub(super) has_no_tools: bool,
     /// The server's count of the newest request, if it gave one.
     pub(super) counted: Option<Counted>,
+    /// Why the answer isn't all that it could have been.
+    pub(super) shortfall: Option<Shortfall>,
 }
 
 /// How far a turn is.
@@ -80,6 +82,7 @@ struct Progress {
     /// Where the question's calls begin.
     question_at: usize,
     counted: Option<Counted>,
+    shortfall: Option<Shortfall>,
 }
 
 impl Turn<'_, '_, '_> {
@@ -99,7 +102,10 @@ impl Turn<'_, '_, '_> {
             }
             self.asked.settle(&end);
             let response = match end {
-                _ if self.asked.is_too_long => break Err(too_long(self.limits)),
+                _ if self.asked.is_too_long => {
+                    progress.shortfall = Some(Shortfall::Length);
+                    break Err(too_long(self.limits));
+                }
                 Ok(response) => response,
                 Err(error) => match self.mended(&error, &mut request, &mut progress) {
                     Ok(()) => continue,
@@ -110,7 +116,10 @@ impl Turn<'_, '_, '_> {
             let counted = read.map(|tokens| Counted { tokens, estimated: estimated(&request) });
             progress.counted = counted.or(progress.counted);
             match wanted {
-                Wanted::Nothing => break Ok(response),
+                Wanted::Nothing => {
+                    progress.shortfall = shortfall(&response).or(progress.shortfall);
+                    break Ok(response);
+                }
                 Wanted::Again(words) if !std::mem::replace(&mut progress.was_asked_again, true) => {
                     append(&mut request, words);
                     self.asked.is_between_rounds = true;
@@ -127,7 +136,8 @@ impl Turn<'_, '_, '_> {
             }
         };
         let trail = request.messages.split_off(progress.question_at.min(request.messages.len()));
-        Turned { end, trail, has_no_tools: progress.has_no_tools, counted: progress.counted }
+        let Progress { has_no_tools, counted, shortfall, .. } = progress;
+        Turned { end, trail, has_no_tools, counted, shortfall }
     }
 
     /// Gets a request ready to be sent: without secrets, and short enough.
@@ -261,6 +271,9 @@ impl Turn<'_, '_, '_> {
             return Err(Broken::Cancelled);
         }
         let repeats = progress.repeats.most();
+        if is_last || repeats > self.limits.repeats_max * 2 {
+            progress.shortfall = Some(Shortfall::Rounds);
+        }
         if repeats > self.limits.repeats_max * 2 {
             return Err(too_many_repeats(repeats));
         }
@@ -288,6 +301,15 @@ impl Turn<'_, '_, '_> {
             _ => return false,
         };
         !request.tools.is_empty() && self.asked.text.is_empty() && (said.contains("tool") || said.contains("function"))
+    }
+}
+
+/// What an answer lacks by the server's word.
+fn shortfall(response: &Response) -> Option<Shortfall> {
+    match response.stop.reason {
+        StopReason::Length | StopReason::ContextFull => Some(Shortfall::Length),
+        StopReason::Filtered => Some(Shortfall::Filtered),
+        _ => None,
     }
 }
 

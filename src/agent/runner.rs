@@ -17,7 +17,9 @@ use crate::gate::{Approver, CHECK_TOOL, Call, Gate, Ticket, reasons};
 use crate::model::{Cancel, Tool, ToolCall};
 use crate::proto::Event;
 use crate::proto::action::{Action, Decision, Risk};
-use crate::proto::tool::{Answer, FileChange, Outcome, Overdue, OverdueChoice, Question, Step, ToolError, ToolEvent};
+use crate::proto::tool::{
+    Answer, FileChange, Outcome, Overdue, OverdueChoice, Planned, Question, Step, ToolError, ToolEvent,
+};
 use crate::steps::{Guard, Steps};
 use crate::tools::served::Servers;
 use crate::tools::{Limits, Memory, Place, Registry, Replies, Spill, ToolSet, Work, changed_by_person, taken};
@@ -217,7 +219,8 @@ impl ToolRunner {
             let (id, tool) = (CHECK_TOOL.to_owned(), CHECK_TOOL.to_owned());
             Event::Tool(Box::new(ToolEvent { id, tool, step }))
         };
-        sink(tell(Step::Requested { intent: plan.intent.unwrap_or_default() }));
+        let intent = plan.intent.unwrap_or_default();
+        sink(tell(Step::Requested { intent, planned: planned(&ticket) }));
         let ran = match ticket.verdict().decision {
             Decision::Deny => {
                 let why = reasons(ticket.verdict());
@@ -266,7 +269,7 @@ impl ToolRunner {
             let (id, tool) = (wish.id.clone(), ticket.call().tool.clone());
             let tell = |step| Event::Tool(Box::new(ToolEvent { id: id.clone(), tool: tool.clone(), step }));
             if revision.chosen.is_none() {
-                sink(tell(Step::Requested { intent }));
+                sink(tell(Step::Requested { intent, planned: planned(&ticket) }));
             }
             if let Some(refusal) = refusal.filter(|_| ticket.verdict().decision != Decision::Deny) {
                 return turned_away(&self.options.gate, refusal);
@@ -354,6 +357,11 @@ impl ToolRunner {
         // Nobody is asked about what can't run whatever they say.
         if let Some(why) = (self.options.gate.stop())() {
             return Said::Refused("estop", why);
+        }
+        if verdict.decision != Decision::Deny
+            && let Some(why) = unsaved(self.options.root.path(), ticket.call(), person)
+        {
+            return Said::Refused("unsaved", why);
         }
         match verdict.decision {
             Decision::Run => return Said::Run(Approver::Policy),
@@ -528,6 +536,19 @@ impl ToolRunner {
         self.keeper.after(kept, &mut outcome, sink);
         Ok(outcome)
     }
+}
+
+/// Why a change would be lost or would lose another: the person's editor has changes of that file that aren't saved.
+fn unsaved(root: &Path, call: &Call, person: &mut dyn Person) -> Option<String> {
+    let is_unsaved = |change: &&FileChange| person.has_unsaved(&root.join(&change.path), change.old.as_deref());
+    let change = call.changes.iter().find(is_unsaved)?;
+    Some(format!("{} has changes in the user's editor that aren't saved", change.path))
+}
+
+/// A judged call, for faces.
+fn planned(ticket: &Ticket) -> Arc<Planned> {
+    let Call { action, arguments, changes, .. } = ticket.call().clone();
+    Arc::new(Planned { action, arguments, changes, is_asked: ticket.verdict().decision == Decision::Ask })
 }
 
 /// The files that an edit changes.

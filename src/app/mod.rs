@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use crate::agent::{self, Agent};
 use crate::config::{self, ColorChoice, Env, KeySource, ModelSettings, Settings, ThinkingSettings};
+use crate::gate::Ceiling;
 use crate::host;
 use crate::log;
 use crate::model::{Endpoint, KeyReader, Protocol, Reach, Secret, Spec, Thinking};
@@ -44,7 +45,7 @@ use money::money_options;
 pub use money::{cost_told, spent_rows};
 pub use record::{StoreRecorder, past_summary, past_turns};
 pub use runner::{
-    BuiltRunner, allowed_commands, allowed_rows, sandbox_mode, sandbox_name, sandbox_place, tool_runner, workspace_dir,
+    BuiltRunner, RunnerOf, allowed_commands, allowed_rows, sandbox_mode, sandbox_name, sandbox_place, tool_runner, workspace_dir,
     workspace_for, workspace_named,
 };
 pub use safety::{estop, receipt_options, unknown_outcomes};
@@ -80,8 +81,12 @@ pub struct Runtime {
     pub channel: ChannelKind,
     /// Where a question is asked: what it names with `@` is looked up there.
     pub cwd: PathBuf,
+    /// The most autonomy for now.
+    pub ceiling: Ceiling,
     /// Memories that went in front of this conversation.
     pub carried: Vec<i64>,
+    /// Notes that a channel puts in front of the next question, each with the place that it is from.
+    brought: Vec<(String, String)>,
     around: Around,
     /// The project of which it was told that it brings skills that nobody has trusted.
     skills_told: Option<PathBuf>,
@@ -112,7 +117,7 @@ impl ConfigParts {
 }
 
 /// What the command line says about an interactive session.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Request {
     /// `--config PATH`.
     pub config: Option<PathBuf>,
@@ -122,6 +127,10 @@ pub struct Request {
     pub resume: Option<Resume>,
     /// Where questions come from.
     pub channel: ChannelKind,
+    /// The directory that it begins in; the process's where absent.
+    pub cwd: Option<PathBuf>,
+    /// History and conversations that are open already; else they are opened.
+    pub store: Option<Arc<Mutex<Store>>>,
 }
 
 /// Where questions come from: it says which tools answer them and how far these go.
@@ -132,11 +141,13 @@ pub enum ChannelKind {
     Shell,
     /// `reedclaw agent`, one question.
     Agent,
+    /// `reedclaw acp`, an editor.
+    Acp,
 }
 
 impl ChannelKind {
     /// Every channel.
-    pub const ALL: [Self; 2] = [Self::Shell, Self::Agent];
+    pub const ALL: [Self; 3] = [Self::Shell, Self::Agent, Self::Acp];
 
     /// The word for it, as the config has it.
     #[must_use]
@@ -144,6 +155,7 @@ impl ChannelKind {
         match self {
             Self::Shell => "shell",
             Self::Agent => "agent",
+            Self::Acp => "acp",
         }
     }
 }
@@ -165,11 +177,12 @@ impl Runtime {
     /// memory for a database in memory.
     pub fn start(request: &Request) -> Result<Self, Failure> {
         let env = host::environment();
-        let load = config::LoadRequest { explicit: request.config.clone(), env, cwd: host::working_directory() };
+        let cwd = request.cwd.clone().unwrap_or_else(host::working_directory);
+        let load = config::LoadRequest { explicit: request.config.clone(), env, cwd: cwd.clone() };
         let version = env!("CARGO_PKG_VERSION");
         tracing::info!(event = "startup", version, channel = request.channel.word());
         let mut loaded = config::load(&load)?;
-        if request.channel == ChannelKind::Agent {
+        if request.channel != ChannelKind::Shell {
             loaded.lay_trusted_config(&load);
         }
         let config::Loaded { settings, problems, path, hooks, layers, .. } = loaded;
@@ -177,7 +190,10 @@ impl Runtime {
         tracing::info!(event = "config_path", path = place, problems = problems.len());
         let env = load.env.clone();
         let mut problems = config_problems(&problems);
-        let store = open_store(&settings, &mut problems)?;
+        let store = match &request.store {
+            Some(store) => Arc::clone(store),
+            None => open_store(&settings, &mut problems)?,
+        };
         let recorder = StoreRecorder::new(Arc::clone(&store));
         let mut agent = Agent::new(agent_options(&settings, &env, request.channel), Box::new(recorder));
         if let Some(which) = request.resume {
@@ -197,8 +213,10 @@ impl Runtime {
             agent,
             config,
             channel: request.channel,
-            cwd: host::working_directory(),
+            cwd,
+            ceiling: Ceiling::default(),
             carried: Vec::new(),
+            brought: Vec::new(),
             around: Around::default(),
             skills_told: None,
             project_wanted: None,
@@ -357,7 +375,7 @@ pub fn agent_options(settings: &Settings, env: &Env, channel: ChannelKind) -> ag
         },
         limits: agent::Limits {
             rounds_max: match channel {
-                ChannelKind::Shell => limits.tool_rounds,
+                ChannelKind::Shell | ChannelKind::Acp => limits.tool_rounds,
                 ChannelKind::Agent => limits.tool_rounds_once,
             },
             response_bytes_max: limits.response_bytes,

@@ -14,7 +14,7 @@ use super::tools::{allowed_tools, tool_limits, tool_set, tools};
 use crate::agent::{ToolRunner, ToolRunnerOptions};
 use crate::config::{Env, SandboxChoice, Settings, config_directory, data_directory, state_directory};
 use crate::files::Root;
-use crate::gate::{self, Allowed, Gate, Rule};
+use crate::gate::{self, Allowed, Ceiling, Gate, Rule};
 use crate::policy::Rules;
 use crate::proto::action::Hold;
 use crate::proto::{Failure, FailureKind, Role};
@@ -132,19 +132,30 @@ pub struct BuiltRunner {
     pub problems: Vec<Failure>,
 }
 
-/// Builds a tool runner for `workspace` with the tools of the channel, or with all tools without one.
-/// `config` is the file that was read, if one was.
+/// The parts of a tool runner.
+pub struct RunnerOf<'a> {
+    /// The settings.
+    pub settings: &'a Settings,
+    /// The environment.
+    pub env: &'a Env,
+    /// The directory that it works in.
+    pub workspace: &'a Path,
+    /// History and conversations.
+    pub store: &'a Arc<Mutex<Store>>,
+    /// The channel whose tools it has; all tools without one.
+    pub channel: Option<ChannelKind>,
+    /// The config's file, if one was read.
+    pub config: Option<&'a Path>,
+    /// The most autonomy for now.
+    pub ceiling: Ceiling,
+}
+
+/// Builds a tool runner.
 ///
 /// # Errors
 /// The workspace can't be opened, or there is no state directory for receipts.
-pub fn tool_runner(
-    settings: &Settings,
-    env: &Env,
-    workspace: &Path,
-    store: &Arc<Mutex<Store>>,
-    channel: Option<ChannelKind>,
-    config: Option<&Path>,
-) -> Result<BuiltRunner, Failure> {
+pub fn tool_runner(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
+    let &RunnerOf { settings, env, workspace, store, channel, config, ref ceiling } = of;
     let failed = |message: String, hint: &str| Failure {
         kind: FailureKind::Unavailable,
         message: format!("tools can't be used: {message}"),
@@ -171,6 +182,7 @@ pub fn tool_runner(
     let rules = Rules { workspace: root.path().display().to_string(), ..policy_rules(settings, env, config) };
     let options = gate::Options {
         rules,
+        ceiling: ceiling.clone(),
         sandbox: Box::new({
             let chosen = chosen.clone();
             move || (chosen.get().tier().name(), chosen.hold())

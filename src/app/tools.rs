@@ -161,6 +161,7 @@ pub fn allowed_tools(settings: &Settings, channel: ChannelKind) -> Option<&[Stri
     match channel {
         ChannelKind::Shell => settings.tools.allow_shell.as_deref(),
         ChannelKind::Agent => settings.tools.allow_agent.as_deref(),
+        ChannelKind::Acp => settings.tools.allow_acp.as_deref(),
     }
 }
 

@@ -133,7 +133,7 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
     }
     channel.face().schema = matches.get_one::<PathBuf>("output-schema").map(|path| read_schema(path)).transpose()?;
     let resume = matches.get_one::<Resume>("conversation").copied();
-    let request = Request { config, resume, channel: ChannelKind::Agent, model: None };
+    let request = Request { config, resume, channel: ChannelKind::Agent, ..Request::default() };
     let mut runtime = Runtime::start(&request).map_err(|failure| match failure.kind {
         // The file that was named can't be read; a broken one is told and left out.
         FailureKind::Config => Failure { kind: FailureKind::User, ..failure },
@@ -418,7 +418,7 @@ impl Face {
     /// Says on standard error what a call is about and how it ended.
     fn tool(&mut self, step: &Step) {
         match step {
-            Step::Requested { intent } => self.say_beside(&format!("[tool] {}", escape_visible(intent))),
+            Step::Requested { intent, .. } => self.say_beside(&format!("[tool] {}", escape_visible(intent))),
             Step::Approved => {}
             Step::Denied { why } => self.say_beside(&format!("[tool] denied: {}", escape_visible(why))),
             Step::Done { outcome, .. } => {

@@ -124,14 +124,15 @@ fn export(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
 fn import(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     let (runtime, workspace) = start(matches, config)?;
     let path = file_of(matches);
-    let mut handed = app::tool_runner(
-        &runtime.settings,
-        &runtime.env,
-        &workspace,
-        &runtime.store,
-        None,
-        runtime.config.path.as_deref(),
-    )?;
+    let mut handed = app::tool_runner(&app::RunnerOf {
+        settings: &runtime.settings,
+        env: &runtime.env,
+        workspace: &workspace,
+        store: &runtime.store,
+        channel: None,
+        config: runtime.config.path.as_deref(),
+        ceiling: runtime.ceiling.clone(),
+    })?;
     let root = handed.runner.workspace().to_owned();
     let gate = handed.runner.gate();
     let mut fits: Vec<(String, PathBuf)> = Vec::new();

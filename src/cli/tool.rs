@@ -136,14 +136,15 @@ fn call(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
         Some(named) => canonical(named)?,
         None => app::workspace_dir(&runtime.settings, &runtime.env),
     };
-    let app::BuiltRunner { mut runner, problems } = app::tool_runner(
-        &runtime.settings,
-        &runtime.env,
-        &workspace,
-        &runtime.store,
-        None,
-        runtime.config.path.as_deref(),
-    )?;
+    let app::BuiltRunner { mut runner, problems } = app::tool_runner(&app::RunnerOf {
+        settings: &runtime.settings,
+        env: &runtime.env,
+        workspace: &workspace,
+        store: &runtime.store,
+        channel: None,
+        config: runtime.config.path.as_deref(),
+        ceiling: runtime.ceiling.clone(),
+    })?;
     problems.iter().for_each(report);
     let cancel = Cancel::new();
     let tty = AtTty::new(&runtime, false, cancel.clone());

@@ -77,7 +77,7 @@ impl<'a> Line<'a> {
 
     fn of_tool(ToolEvent { id, tool, step }: &'a ToolEvent) -> Self {
         match step {
-            Step::Requested { intent } => Self::ToolRequested { id, tool, intent },
+            Step::Requested { intent, .. } => Self::ToolRequested { id, tool, intent },
             Step::Approved => Self::ToolApproved { id, tool },
             Step::Denied { why } => Self::ToolDenied { id, tool, why },
             Step::Done { outcome, duration } => {
@@ -145,6 +145,7 @@ fn kind(kind: FailureKind) -> &'static str {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::Arc;
 
     use serde_json::Value;
 
@@ -152,7 +153,8 @@ mod tests {
 
     use super::*;
     use crate::proto::Failure;
-    use crate::proto::tool::{Outcome, ToolError};
+    use crate::proto::action::Action;
+    use crate::proto::tool::{Outcome, Planned, ToolError};
     use crate::schema::Schema;
 
     const KINDS: [FailureKind; 7] = [
@@ -176,9 +178,13 @@ mod tests {
         let error = ToolError::new("x", text(), text());
         let failed_outcome = Outcome::from(error).with("bytes", 1);
         let whole_outcome = Outcome { receipt_id: Some(text()), ..Outcome::of(text()) };
+        let planned = || {
+            let action = Action::Inert { name: text() };
+            Arc::new(Planned { action, arguments: Value::Null, changes: [].into(), is_asked: false })
+        };
         let done = |outcome| Step::Done { outcome, duration: Duration::from_millis(5) };
         let others = [
-            tool(Step::Requested { intent: text() }),
+            tool(Step::Requested { intent: text(), planned: planned() }),
             tool(Step::Approved),
             tool(Step::Denied { why: text() }),
             tool(done(failed_outcome)),

@@ -76,6 +76,7 @@ const UNSET: &[(&str, &str)] = &[
     ("mcp.servers.NAME.idle_ms", "`600000`"),
     ("tools_allow.shell", "all tools"),
     ("tools_allow.agent", "all tools"),
+    ("tools_allow.acp", "all tools"),
 ];
 
 /// The table of settings.

@@ -486,6 +486,7 @@ fn tools(values: &Values<'_>) -> Result<ToolSettings, String> {
         set: values.text(&["tools", "set"])?,
         allow_shell: words("shell"),
         allow_agent: words("agent"),
+        allow_acp: words("acp"),
     })
 }
 

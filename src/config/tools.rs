@@ -25,6 +25,8 @@ pub struct ToolSettings {
     pub allow_shell: Option<Vec<String>>,
     /// The only tools in `reedclaw agent`; all where none are named.
     pub allow_agent: Option<Vec<String>>,
+    /// The only tools in `reedclaw acp`; all where none are named.
+    pub allow_acp: Option<Vec<String>>,
 }
 
 /// How far a model may go.

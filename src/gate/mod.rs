@@ -3,6 +3,7 @@
 //! itself: a question is data, and an answer counts for the very call that it was put about.
 
 mod allowed;
+mod ceiling;
 mod disk;
 mod listed;
 mod pins;
@@ -10,6 +11,7 @@ mod share;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -25,6 +27,7 @@ use crate::proto::tool::{FileChange, Outcome, Question, ToolError};
 use crate::receipts::{self, Log, Opened};
 
 pub use allowed::{Allowed, AllowedError, Rule};
+pub use ceiling::Ceiling;
 pub use disk::Disk;
 pub use pins::{PinError, Pins, definition, pin};
 pub use share::{CommandBelow, CommandList, ListedCommand};
@@ -192,6 +195,8 @@ pub type Stop = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 pub struct Options {
     /// The user's rules.
     pub rules: Rules,
+    /// The most autonomy for now; it lowers that of the rules and never raises it.
+    pub ceiling: Ceiling,
     /// The name of the sandbox, for the receipts, and how it holds a command. Asked only if a program is to be started.
     pub sandbox: Box<dyn Fn() -> (&'static str, Hold) + Send>,
     /// Where receipts go; none are written where the user has switched them off.
@@ -220,10 +225,19 @@ impl Gate {
         Self { options }
     }
 
-    /// The rules by which it judges.
+    /// The user's rules; the ceiling may lower their autonomy.
     #[must_use]
     pub fn rules(&self) -> &Rules {
         &self.options.rules
+    }
+
+    /// The rules by which it judges now.
+    fn rules_now(&self) -> Cow<'_, Rules> {
+        let Options { rules, ceiling, .. } = &self.options;
+        match ceiling.lowered(rules.autonomy) {
+            autonomy if autonomy == rules.autonomy => Cow::Borrowed(rules),
+            autonomy => Cow::Owned(Rules { autonomy, ..rules.clone() }),
+        }
     }
 
     /// Whether a call runs on a copy of the workspace. It may start programs to find out.
@@ -286,7 +300,8 @@ impl Gate {
         let hold = if starts_program(&call.action) { (self.options.sandbox)().1 } else { Hold::Walls };
         // Only a command that ends has a copy; a job and a plugin work on the workspace itself.
         let hold = if call.may_have_copy() { hold } else { hold.min(Hold::Walls) };
-        let context = Context { rules: &self.options.rules, cwd, can_ask, hold, files: &Disk };
+        let rules = self.rules_now();
+        let context = Context { rules: &rules, cwd, can_ask, hold, files: &Disk };
         let verdict = policy::judge(&call.action, &context);
         if call.needs.is_empty() {
             return verdict;
@@ -319,7 +334,11 @@ impl Gate {
                 return Err(self.refuse(ticket, "other-call", "the answer was to another call").into());
             }
         };
-        if now.verdict.decision == Decision::Deny || ticket.verdict.decision == Decision::Deny {
+        if now.verdict.decision == Decision::Deny && ticket.verdict.decision != Decision::Deny {
+            let (code, text) = self.denial(&now.verdict, true);
+            return Err(self.refuse(ticket, code, &text).into());
+        }
+        if ticket.verdict.decision == Decision::Deny {
             let text = reasons(&ticket.verdict);
             return Err(self.refuse(ticket, "policy", &text).into());
         }
@@ -365,9 +384,12 @@ impl Gate {
         // What it lacks in the jail is what a model can do something about.
         let needs: Vec<String> = verdict.needs.iter().map(ToString::to_string).collect();
         let why = if needs.is_empty() || verdict.risk == Risk::Blocked { reasons(verdict) } else { needs.join("; ") };
-        let Rules { autonomy, high, .. } = &self.options.rules;
+        let Rules { autonomy, high, .. } = &*self.rules_now();
         match (autonomy, verdict.risk) {
             (_, Risk::Blocked) => ("policy", why),
+            (Autonomy::Readonly, _) if self.options.rules.autonomy != Autonomy::Readonly => {
+                ("config", format!("the session's mode is \"readonly\" ({why})"))
+            }
             (Autonomy::Readonly, _) => ("config", format!("security.autonomy is \"readonly\" ({why})")),
             (Autonomy::Supervised, Risk::High) if *high == High::Deny => {
                 ("config", format!("security.high is \"deny\" ({why})"))
@@ -459,7 +481,7 @@ impl Gate {
     /// Whether the user's own configuration lets a server's tool run without a question.
     fn is_granted(&self, call: &Call, verdict: &PolicyVerdict) -> bool {
         let is_granted = matches!(call.action, Action::Served { is_granted: true, .. });
-        is_granted && verdict.risk < Risk::Blocked && self.options.rules.autonomy != Autonomy::Readonly
+        is_granted && verdict.risk < Risk::Blocked && self.rules_now().autonomy != Autonomy::Readonly
     }
 
     fn program(&self, call: &Call, cwd: &Path) -> Option<PathBuf> {
@@ -513,6 +535,7 @@ fn hint_of(code: &str) -> &'static str {
         "estop" => "all tools are stopped; answer in text and say so",
         "no" => "the user said no: don't ask for the same again, do without it or ask what they want",
         "config" => "the user's config doesn't allow it; do without it or say what the user could do",
+        "unsaved" => "ask the user to save or discard their changes, then read the file again",
         "unasked" => "nobody is there to say yes; do without it or say what the user could run themselves",
         "policy" => "it is never allowed like this; do without it or say what the user could do",
         _ => "do without it",

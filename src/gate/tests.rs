@@ -24,6 +24,7 @@ fn scene(autonomy: Autonomy) -> Scene {
     let gate = Gate::new(Options {
         check: Some("make check".into()),
         rules,
+        ceiling: Ceiling::default(),
         sandbox: Box::new(|| ("test", crate::proto::action::Hold::Walls)),
         log: Some(Log::open(receipts::Options::new(root.join("receipts.jsonl"), root.clone())).expect("a log")),
         stop: Arc::new(move || flag.load(Ordering::SeqCst).then(|| "everything is stopped".to_owned())),
@@ -191,4 +192,24 @@ fn only_the_check_of_the_users_config_runs_on_its_word() {
     assert!(admits(CHECK_TOOL, "make check"));
     assert!(!admits("shell", "make check"), "a model's call");
     assert!(!admits(CHECK_TOOL, "make check "), "another command");
+}
+
+#[test]
+fn a_lowered_ceiling_counts_at_once_and_a_high_one_raises_nothing() {
+    let mut scene = scene(Autonomy::Full);
+    let write = || Action::Write { path: "a.txt".into() };
+    let ceiling = scene.gate.options.ceiling.clone();
+    let judged = scene.judge(write());
+    assert_eq!(judged.verdict().decision, Decision::Run);
+    ceiling.set(Autonomy::Readonly);
+    assert!(scene.gate.admit(judged, &Approver::Policy).is_err(), "it was judged before the mode changed");
+    let denied = scene.judge(write());
+    assert_eq!(denied.verdict().decision, Decision::Deny);
+    assert!(scene.gate.denial(denied.verdict(), true).1.contains("the session's mode is \"readonly\""));
+    ceiling.set(Autonomy::Supervised);
+    assert_eq!(scene.judge(write()).verdict().decision, Decision::Ask);
+
+    let careful = self::scene(Autonomy::Readonly);
+    careful.gate.options.ceiling.set(Autonomy::Full);
+    assert_eq!(careful.judge(write()).verdict().decision, Decision::Deny);
 }

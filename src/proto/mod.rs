@@ -177,6 +177,17 @@ pub struct Failure {
     pub hint: String,
 }
 
+/// Why an answer isn't all that it could have been.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortfall {
+    /// It reached the most that an answer, or what the model holds, may be long.
+    Length,
+    /// The model had no more rounds of tools, or repeated itself.
+    Rounds,
+    /// The server's filter stopped it.
+    Filtered,
+}
+
 /// What happens while a question is answered, in order, for any face to draw.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {

@@ -113,6 +113,19 @@ pub struct ToolEvent {
     pub step: Step,
 }
 
+/// A call as its tool has planned it. Nothing of it is escaped.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// What it would do.
+    pub action: Action,
+    /// Its arguments.
+    pub arguments: Value,
+    /// The files that would change, where that is known beforehand.
+    pub changes: Arc<[FileChange]>,
+    /// Whether a person is asked before it runs.
+    pub is_asked: bool,
+}
+
 /// How far a call is. Each one begins with `Requested` and ends with `Done`, unless its tool isn't known.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
@@ -120,6 +133,8 @@ pub enum Step {
     Requested {
         /// What it is about to do, in a line. It quotes the model: whoever shows it escapes it.
         intent: String,
+        /// The call, for faces that show more than a line.
+        planned: Arc<Planned>,
     },
     /// A person said yes.
     Approved,

@@ -313,11 +313,11 @@ impl Drawing {
         self.rest();
         self.console.write(&self.markdown.finish());
         match step {
-            Step::Requested { intent } if tool == CHECK_TOOL => {
+            Step::Requested { intent, .. } if tool == CHECK_TOOL => {
                 self.waiting.say("checking… ");
                 self.checking = Some(intent);
             }
-            Step::Requested { intent } => self.console.notice(&shown(&intent)),
+            Step::Requested { intent, .. } => self.console.notice(&shown(&intent)),
             Step::Approved => {}
             Step::Denied { why } => self.console.notice(&format!("  denied: {}", shown(&why))),
             Step::Done { outcome, duration } => {

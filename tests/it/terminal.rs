@@ -77,6 +77,7 @@ fn runner(world: &World, shell: Duration) -> ToolRunner {
     let rules = Rules { autonomy: Autonomy::Full, ..Rules::new(&text(root.path()), &text(world.home())) };
     let gate = Gate::new(Options {
         rules,
+        ceiling: reedclaw::gate::Ceiling::default(),
         sandbox: Box::new(move || ("test", hold)),
         log: None,
         stop: Arc::new(|| None),
