@@ -77,6 +77,7 @@ pub mod app;
 // floor 9
 pub mod console;
 // floor 10
+pub mod acp;
 pub mod repl;
 // floor 11
 #[allow(

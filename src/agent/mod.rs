@@ -338,8 +338,7 @@ impl Agent {
         self.make_ready(question, cancel, sink);
         let has_tools = choose(&self.models, self.current.as_deref()).is_ok_and(|it| self.has_tools(&*it));
         let mut record = Record { recorder: &mut *self.recorder, has_failed: false };
-        let model = self.current.as_deref();
-        record.keep(sink, |it| it.question(question, model));
+        record.keep(sink, |it| it.question(question, self.current.as_deref()));
         let provider = match choose(&self.models, self.current.as_deref()) {
             Ok(provider) => provider,
             Err(failure) => {

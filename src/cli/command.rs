@@ -53,6 +53,7 @@ pub fn definition() -> Command {
             ),
         )
         .subcommand(super::agent::definition())
+        .subcommand(super::acp::definition())
         .subcommand(super::card::definition())
         .subcommand(super::config::definition())
         .subcommand(super::memory::definition())
@@ -144,6 +145,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
             _ => ExitCode::from(exit::USAGE),
         },
         Some(("agent", inner)) => super::agent::run(inner, config_of(&matches), path, model),
+        Some(("acp", inner)) => super::acp::run(inner, config_of(&matches)),
         Some(("card", inner)) => super::card::run(inner, config_of(&matches), path),
         Some(("memory", inner)) => super::memory::run(inner, config_of(&matches)),
         Some(("cost", inner)) => super::cost::run(inner, config_of(&matches)),

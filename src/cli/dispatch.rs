@@ -9,10 +9,11 @@ use std::os::unix::ffi::OsStrExt;
 use crate::sandbox::HELPER_WORD;
 
 /// First words that are ours.
-pub const SUBCOMMANDS: [&str; 24] = [
+pub const SUBCOMMANDS: [&str; 25] = [
     "route",
     "history",
     "agent",
+    "acp",
     "card",
     "config",
     "memory",

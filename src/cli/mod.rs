@@ -1,5 +1,6 @@
 //! Command-line arguments: who gets them, the subcommands, and how an interactive session starts and ends.
 
+mod acp;
 mod agent;
 mod allow;
 pub mod backing;

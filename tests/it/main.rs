@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "the harness has doors that not every stage of the tests uses")]
 #![allow(clippy::disallowed_methods, reason = "tests open what they need; waiting is held by tidy")]
 
+mod acp;
 mod agent;
 mod around;
 mod ask;

@@ -51,10 +51,16 @@ pub fn instruct() -> Option<String> {
     server("REEDCLAW_TEST_INSTRUCT", "llama.cpp server with a real model")
 }
 
+/// The directory of clients of the Agent Client Protocol, which `.ci/run` makes: `node_modules` and a Python environment in
+/// `python`. None is a skip even where everything is required: they come from the network.
+pub fn acp_clients() -> Option<PathBuf> {
+    server("REEDCLAW_TEST_ACP_CLIENTS", "directory of editor clients").map(PathBuf::from)
+}
+
 fn server(variable: &str, what: &str) -> Option<String> {
     let address = std::env::var(variable).ok().filter(|address| !address.is_empty());
     if address.is_none() {
-        record(&format!("{variable} names no {what} (http://127.0.0.1:PORT)"));
+        record(&format!("{variable} names no {what}"));
     }
     address
 }

@@ -114,6 +114,12 @@ const ROOMS: &[Room] = &[
     ),
     room("console", 9, &["base", "proto", "render"], "the only writer draws what it is given and starts nothing"),
     room(
+        "acp",
+        10,
+        &["base", "proto", "render", "host", "shell", "skills", "steps", "store", "gate", "agent", "app"],
+        "an editor's face: it asks and shows, and neither answers nor runs anything itself",
+    ),
+    room(
         "repl",
         10,
         &[
@@ -128,7 +134,7 @@ const ROOMS: &[Room] = &[
         &[
             "base", "proto", "schema", "policy", "render", "route", "turn", "host", "log", "config", "estop", "model",
             "project", "receipts", "sandbox", "shell", "steps", "store", "gate", "tools", "agent", "app", "console",
-            "repl",
+            "acp", "repl",
         ],
         "the top: everything below it",
     ),

@@ -1,0 +1,266 @@
+//! The slash commands of a session: a person's own, carried out without a model. A prompt template of the user, or of a project
+//! that they trust, is a command too: its text becomes the question.
+
+use std::sync::PoisonError;
+
+use serde_json::Value;
+
+use super::wire::command;
+use crate::agent::Cancel;
+use crate::app::{self, Runtime, Skills};
+use crate::host;
+use crate::proto::{Failure, FailureKind};
+use crate::render::sanitise;
+use crate::render::text::{escape_visible, table};
+use crate::skills::filled;
+use crate::steps::{Record, StepsError, TakenBack, counted};
+use crate::store::Period;
+
+/// Columns of tables.
+const COLUMNS: usize = 100;
+/// Steps, hits and templates that are shown.
+const ROWS_MAX: usize = 30;
+/// Paths that a message names.
+const PATHS_MAX: usize = 8;
+
+type Act = fn(&mut Runtime, &str, &Cancel) -> Result<String, Failure>;
+
+struct Row {
+    name: &'static str,
+    hint: &'static str,
+    help: &'static str,
+    act: Act,
+}
+
+const COMMANDS: [Row; 10] = [
+    Row { name: "undo", hint: "number of steps", help: "Reverts what the model changed last", act: undo },
+    Row { name: "redo", hint: "number of steps", help: "Applies reverted steps again", act: redo },
+    Row { name: "steps", hint: "", help: "Lists what the model changed here, step by step", act: steps },
+    Row { name: "cost", hint: "", help: "Shows what this session, this day and this month have cost", act: cost },
+    Row { name: "context", hint: "", help: "Shows what the next prompt carries", act: context },
+    Row { name: "compact", hint: "", help: "Summarises the older part of this session", act: compact },
+    Row { name: "tools", hint: "", help: "Lists the tools that the model has", act: tools },
+    Row { name: "model", hint: "name", help: "Lets another model answer, or lists them", act: model },
+    Row { name: "memory", hint: "words", help: "Searches what is remembered and all conversations", act: memory },
+    Row {
+        name: "allowlist",
+        hint: "remove N",
+        help: "Lists what may run in this project without a question, or takes one back",
+        act: allowlist,
+    },
+];
+
+/// All commands, for the client.
+pub(super) fn available(runtime: &Runtime) -> Vec<Value> {
+    let own = COMMANDS.iter().map(|row| command(row.name, row.help, row.hint));
+    let skills = Skills::around(&runtime.env, &runtime.cwd);
+    let is_own = |name: &str| COMMANDS.iter().any(|row| row.name == name);
+    let of_project = skills.project.templates.iter().filter(|_| skills.is_trusted);
+    let templates = skills.own.templates.iter().chain(of_project).filter(|it| !is_own(&it.name)).take(ROWS_MAX);
+    let template = |it: &crate::skills::Text| {
+        let description = if it.description.is_empty() { "A prompt template" } else { it.description.as_str() };
+        command(&it.name, &sanitise(description), "text")
+    };
+    own.chain(templates.map(template)).collect()
+}
+
+/// What a prompt turns out to be.
+pub(super) enum Meant {
+    /// A question, possibly made of a template.
+    Question(String),
+    /// A command; this came of it.
+    Done(Result<String, Failure>),
+}
+
+/// Reads a prompt, and carries it out if it is a command.
+pub(super) fn read(runtime: &mut Runtime, prompt: String, cancel: &Cancel) -> Meant {
+    let Some(rest) = prompt.strip_prefix('/') else { return Meant::Question(prompt) };
+    let (word, argument) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let argument = argument.trim();
+    if let Some(row) = COMMANDS.iter().find(|row| row.name == word) {
+        return Meant::Done((row.act)(runtime, argument, cancel));
+    }
+    let skills = Skills::around(&runtime.env, &runtime.cwd);
+    match skills.template(word) {
+        Some(template) => Meant::Question(filled(&template.body, argument)),
+        // A path, say.
+        None => Meant::Question(prompt),
+    }
+}
+
+fn user(message: String, hint: &str) -> Failure {
+    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
+}
+
+/// A table, as a client shows it: in a block of code.
+fn block(rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| escape_visible(cell)).collect()).collect();
+    super::calls::fenced(&table(&rows, COLUMNS), "")
+}
+
+fn number(argument: &str) -> Result<usize, Failure> {
+    match argument {
+        "" => Ok(1),
+        text => text.parse().map_err(|_| user(format!("{} is no number of steps", escape_visible(text)), "/steps")),
+    }
+}
+
+fn workspace_steps(runtime: &mut Runtime) -> Result<crate::steps::Steps, Failure> {
+    let workspace = runtime.agent.runner().map(|runner| runner.workspace().to_owned());
+    let workspace = workspace.unwrap_or_else(|| runtime.cwd.clone());
+    app::steps(&runtime.settings, &runtime.env, &workspace)
+}
+
+fn undo(runtime: &mut Runtime, argument: &str, _: &Cancel) -> Result<String, Failure> {
+    let count = number(argument)?;
+    let done = workspace_steps(runtime)?.undo(count, false);
+    done.map(|done| taken_back(&done, "Undid")).map_err(|error| refused(&error))
+}
+
+fn redo(runtime: &mut Runtime, argument: &str, _: &Cancel) -> Result<String, Failure> {
+    let count = number(argument)?;
+    let done = workspace_steps(runtime)?.redo(count, false);
+    done.map(|done| taken_back(&done, "Redid")).map_err(|error| refused(&error))
+}
+
+fn refused(error: &StepsError) -> Failure {
+    let failure = app::steps_failure(error, "/");
+    match error {
+        StepsError::Conflicts(_) => Failure {
+            hint: "nothing was changed; in a terminal: reedclaw undo --force overwrites it".into(),
+            ..failure
+        },
+        _ => failure,
+    }
+}
+
+fn taken_back(done: &TakenBack, verb: &str) -> String {
+    let mut lines: Vec<String> =
+        done.steps.iter().map(|step| format!("{verb} step {}: {}", step.number, title(step))).collect();
+    lines.push(format!("{}.", counted(done.files, "file")));
+    let left = done.left.iter().map(|(path, why)| format!("{} ({why})", path.display()));
+    let unseen = done.unseen.iter().map(|(path, why)| format!("{} ({why})", path.display()));
+    let not_done: Vec<String> = left.chain(unseen).map(|line| escape_visible(&line)).collect();
+    lines.extend(not_done.iter().take(PATHS_MAX).map(|line| format!("Left as it is: {line}")));
+    if not_done.len() > PATHS_MAX {
+        lines.push(format!("{} more are left as they are.", not_done.len() - PATHS_MAX));
+    }
+    lines.join("\n")
+}
+
+fn title(step: &Record) -> String {
+    escape_visible(step.text.lines().next().unwrap_or_default())
+}
+
+fn steps(runtime: &mut Runtime, _: &str, _: &Cancel) -> Result<String, Failure> {
+    let steps = workspace_steps(runtime)?;
+    let list = steps.list();
+    if list.is_empty() {
+        return Ok("No command or edit of a model has changed anything here.".to_owned());
+    }
+    let row = |step: &Record| {
+        let state = if step.is_undone { "taken back" } else { "" };
+        vec![step.number.to_string(), counted(step.files(), "file"), state.to_owned(), title(step)]
+    };
+    let newest = list.len().saturating_sub(ROWS_MAX);
+    Ok(block(&list[newest..].iter().map(row).collect::<Vec<_>>()))
+}
+
+fn cost(runtime: &mut Runtime, _: &str, _: &Cancel) -> Result<String, Failure> {
+    let now = host::now_unix_ms();
+    let models = runtime.agent.models();
+    let is_near = |name: &str| models.iter().any(|model| model.name == name && model.is_near);
+    let periods = [
+        ("this session", runtime.agent.conversation().map(Period::Conversation)),
+        ("today", Some(Period::Day(now))),
+        ("this month", Some(Period::Month(now))),
+    ];
+    let store = runtime.store.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut rows = Vec::new();
+    for (name, period) in periods {
+        let by_model = period.map(|period| store.spent_by_model(period)).transpose()?.unwrap_or_default();
+        rows.extend(app::spent_rows(name, &by_model, &is_near));
+    }
+    Ok(block(&rows))
+}
+
+fn context(runtime: &mut Runtime, _: &str, _: &Cancel) -> Result<String, Failure> {
+    let report = runtime.agent.context();
+    let window = report.window_tokens.max(1);
+    let row = |name: &str, tokens: usize| {
+        vec![tokens.to_string(), format!("{} %", (tokens * 100).div_ceil(window)), name.to_owned()]
+    };
+    let mut rows: Vec<Vec<String>> = report.parts.iter().map(|part| row(&part.name, part.tokens)).collect();
+    rows.push(row("in all", report.parts.iter().map(|part| part.tokens).sum()));
+    Ok(format!("Tokens of {} that the next prompt carries:\n\n{}", report.window_tokens, block(&rows)))
+}
+
+fn compact(runtime: &mut Runtime, _: &str, cancel: &Cancel) -> Result<String, Failure> {
+    let mut told = Vec::new();
+    runtime.agent.compact_now(cancel, &mut |event| {
+        if let crate::proto::Event::Notice(text) = event {
+            told.push(sanitise(&text).into_owned());
+        }
+    })?;
+    told.push("The older part of this session is summarised.".to_owned());
+    Ok(told.join("\n"))
+}
+
+fn tools(runtime: &mut Runtime, _: &str, _: &Cancel) -> Result<String, Failure> {
+    match runtime.agent.runner() {
+        Some(runner) => Ok(block(&app::tool_rows(runner, &runtime.settings))),
+        None => Ok("The model has no tools here.".to_owned()),
+    }
+}
+
+fn model(runtime: &mut Runtime, name: &str, _: &Cancel) -> Result<String, Failure> {
+    let agent = &mut runtime.agent;
+    if !name.is_empty() {
+        agent.use_model(name)?;
+        return Ok(format!("{} answers from now on.", escape_visible(agent.current_model().unwrap_or(name))));
+    }
+    let mark = |is_current| if is_current { "*" } else { " " };
+    let row = |model: crate::agent::ModelInfo| {
+        vec![format!("{} {}", mark(model.is_current), model.name), model.model, model.endpoint]
+    };
+    Ok(block(&agent.models().into_iter().map(row).collect::<Vec<_>>()))
+}
+
+fn memory(runtime: &mut Runtime, query: &str, _: &Cancel) -> Result<String, Failure> {
+    let mut store = runtime.store.lock().unwrap_or_else(PoisonError::into_inner);
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    if query.is_empty() {
+        rows.extend(store.memories(true)?.into_iter().map(|it| vec!["memory".into(), words(&it.text)]));
+    } else {
+        rows.extend(store.find_memories(query)?.into_iter().map(|it| vec!["memory".into(), words(&it.text)]));
+        let hits = store.recall(query, ROWS_MAX)?;
+        rows.extend(
+            hits.into_iter().map(|hit| vec![format!("conversation {}", hit.conversation.0), words(&hit.excerpt)]),
+        );
+    }
+    rows.truncate(ROWS_MAX);
+    Ok(if rows.is_empty() { "Nothing was found.".to_owned() } else { block(&rows) })
+}
+
+fn allowlist(runtime: &mut Runtime, argument: &str, _: &Cancel) -> Result<String, Failure> {
+    let unavailable = |error: crate::gate::AllowedError| Failure {
+        kind: FailureKind::Unavailable,
+        message: error.to_string(),
+        hint: "nothing was changed".into(),
+    };
+    let Some(runner) = runtime.agent.runner() else { return Ok("The model has no tools here.".to_owned()) };
+    let allowed = runner.gate().allowed();
+    match argument.split_once(char::is_whitespace).unwrap_or((argument, "")) {
+        ("", _) => {
+            allowed.refresh().map_err(unavailable)?;
+            let rows = app::allowed_rows(allowed.rules());
+            Ok(if rows.is_empty() { "Nothing is allowed for good here.".to_owned() } else { block(&rows) })
+        }
+        ("remove", which) if !which.trim().is_empty() => match allowed.remove(which.trim()).map_err(unavailable)? {
+            0 => Err(user(format!("nothing is allowed by {}", escape_visible(which)), "/allowlist lists them")),
+            _ => Ok("Taken back; you are asked about it again.".to_owned()),
+        },
+        _ => Err(user(format!("/allowlist {} is nothing", escape_visible(argument)), "/allowlist remove N")),
+    }
+}

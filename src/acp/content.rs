@@ -1,0 +1,151 @@
+//! A prompt's blocks → the question: text stays text, a link to a file becomes an `@`, which attaches only what a model may
+//! read, and the text of a resource goes in front of the question as something that its person attached.
+
+use std::path::{Path, PathBuf};
+
+use super::rpc::{INVALID_PARAMS, RpcError};
+use super::wire::{Block, Resource};
+use crate::app::Runtime;
+
+/// Bytes of one resource, and of all of a prompt.
+const RESOURCE_BYTES_MAX: usize = 256 * 1024;
+const ALL_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of the text of a prompt.
+const TEXT_BYTES_MAX: usize = 1024 * 1024;
+
+/// Makes a question of a prompt; returns what its person is told beside.
+///
+/// # Errors
+/// A block that can't be used, or a prompt that is too long or empty.
+pub(super) fn question(runtime: &mut Runtime, blocks: Vec<Block>) -> Result<(String, Vec<String>), RpcError> {
+    let invalid = |message: &str| RpcError::new(INVALID_PARAMS, message);
+    let (mut text, mut told, mut left) = (String::new(), Vec::new(), ALL_BYTES_MAX);
+    for block in blocks {
+        match block {
+            Block::Text { text: piece } => text.push_str(&piece),
+            Block::Image {} => return Err(invalid("images can't be sent: this agent doesn't offer that")),
+            Block::Audio {} => return Err(invalid("audio can't be sent: this agent doesn't offer that")),
+            Block::ResourceLink { uri, name } => {
+                let link = link(&uri, &name, &runtime.cwd);
+                pad(&mut text);
+                text.push_str(&link);
+                text.push(' ');
+            }
+            Block::Resource { resource } => {
+                let name = short(&resource.uri);
+                pad(&mut text);
+                text.push_str(&name);
+                text.push(' ');
+                told.extend(attach(runtime, resource, &mut left));
+            }
+        }
+    }
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(invalid(&format!("a prompt takes {} KiB of text at most", TEXT_BYTES_MAX / 1024)));
+    }
+    if text.trim().is_empty() {
+        return Err(invalid("the prompt is empty"));
+    }
+    Ok((text.trim_end().to_owned(), told))
+}
+
+/// Separates what comes from the text before.
+fn pad(text: &mut String) {
+    if text.chars().last().is_some_and(|last| !last.is_whitespace() && !"([{".contains(last)) {
+        text.push(' ');
+    }
+}
+
+/// A link as part of a question: `@PATH` for a file below the working directory, so that it is attached as one that a person
+/// names; else its name and address.
+fn link(uri: &str, name: &str, cwd: &Path) -> String {
+    let below = file_path(uri).filter(|path| path.starts_with(cwd));
+    match below.as_deref().and_then(|path| path.strip_prefix(cwd).ok()).and_then(Path::to_str) {
+        Some(path) if !path.is_empty() && !path.contains('"') => format!("@\"{path}\""),
+        _ if name.is_empty() => uri.to_owned(),
+        _ => format!("{name} ({uri})"),
+    }
+}
+
+/// Attaches the text of a resource; returns what its person is told, if it isn't all attached.
+fn attach(runtime: &mut Runtime, Resource { uri, text }: Resource, left: &mut usize) -> Option<String> {
+    let name = short(&uri);
+    let refused = |why: &str| Some(format!("not attached: {name}: {why}"));
+    let Some(mut text) = text else { return refused("it is no text") };
+    if let Some(Err(why)) = file_path(&uri).map(|path| runtime.may_bring(&path)) {
+        return refused(&why);
+    }
+    let most = RESOURCE_BYTES_MAX.min(*left);
+    let whole = text.len();
+    if most == 0 {
+        return refused(&format!("a prompt takes {} KiB at most", ALL_BYTES_MAX / 1024));
+    }
+    if whole > most {
+        text.truncate(text.floor_char_boundary(most));
+        text.push_str("\n(the rest is left out)");
+    }
+    *left = left.saturating_sub(text.len());
+    let place = file_path(&uri).map_or_else(|| uri.clone(), |path| path.display().to_string());
+    runtime.bring(&place, &text);
+    let cut = || format!("attached {name}, the first {} of {} KiB", most / 1024, whole.div_ceil(1024));
+    (whole > most).then(cut)
+}
+
+/// The path of an address of a file on this machine.
+fn file_path(uri: &str) -> Option<PathBuf> {
+    let path = uri.strip_prefix("file://")?;
+    let path = path.strip_prefix("localhost").unwrap_or(path);
+    let path = path.split(['#', '?']).next().unwrap_or(path);
+    let decoded = decoded(path)?;
+    decoded.starts_with('/').then(|| PathBuf::from(decoded))
+}
+
+/// A text without `%` escapes; nothing where it isn't UTF-8.
+fn decoded(text: &str) -> Option<String> {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let escape = (bytes[at] == b'%').then(|| text.get(at + 1..at + 3)).flatten();
+        match escape.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                at += 3;
+            }
+            None => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8(out).ok()
+}
+
+/// The last part of an address.
+fn short(uri: &str) -> String {
+    let path = file_path(uri);
+    let name = path.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
+    name.unwrap_or(uri).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_to_a_file_here_is_an_at_and_any_other_is_text() {
+        let cwd = Path::new("/work/my project");
+        for (uri, name, expected) in [
+            ("file:///work/my%20project/src/a.rs", "a.rs", "@\"src/a.rs\""),
+            ("file:///work/my%20project/src/a.rs#L3", "a.rs", "@\"src/a.rs\""),
+            ("file:///etc/passwd", "passwd", "passwd (file:///etc/passwd)"),
+            ("file:///work/my%20project/../x", "x", "@\"../x\""),
+            ("https://example.org/x", "", "https://example.org/x"),
+            ("file://elsewhere/x", "x", "x (file://elsewhere/x)"),
+        ] {
+            assert_eq!(link(uri, name, cwd), expected, "{uri}");
+        }
+        assert_eq!(file_path("file:///a%ff"), None, "no UTF-8");
+        assert_eq!(short("file:///a/b%20c.txt"), "b c.txt");
+    }
+}

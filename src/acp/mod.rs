@@ -1,0 +1,398 @@
+//! ReedClaw inside an editor: an agent of the Agent Client Protocol, version 1, over standard input and output. It owns the
+//! connection, the sessions and what a client may ask of them. It must not know how an answer is made, and never writes to
+//! standard output but messages of the protocol.
+
+mod calls;
+mod channel;
+mod commands;
+mod content;
+mod options;
+mod person;
+mod replay;
+mod rpc;
+mod session;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::io::{self, BufReader};
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::app::{ChannelKind, Request, Runtime};
+use crate::base::time::utc;
+use crate::proto::Failure;
+use crate::render::sanitise;
+use crate::store::{Store, StoredConversation};
+use rpc::{
+    INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Incoming, LINE_BYTES_MAX, Line, METHOD_NOT_FOUND, Peer, RpcError,
+};
+use session::{Handle, Opening, Wanted};
+use wire::{Abilities, CancelRequest, Initialize, List, OfSession, Open, Prompt, SetMode, SetOption, VERSION};
+
+/// Sessions at once.
+const SESSIONS_MAX: usize = 8;
+/// Sessions of one page of a list.
+const LIST_ROWS: usize = 50;
+/// How long sessions may take to end when the client has gone.
+const END_WAIT: Duration = Duration::from_millis(1_800);
+
+/// Where an agent is put together.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// `--config PATH`.
+    pub config: Option<PathBuf>,
+}
+
+/// Serves the client at standard input and output until it closes the one, or a signal ends the process.
+///
+/// # Errors
+/// The config can't be read, or there are no threads.
+pub fn run(options: Options) -> Result<(), Failure> {
+    let request = Request { config: options.config.clone(), channel: ChannelKind::Acp, ..Request::default() };
+    let runtime = Runtime::start(&request)?;
+    let agent = Arc::new(Agent {
+        config: options.config,
+        store: Arc::clone(&runtime.store),
+        has_models: !runtime.agent.models().is_empty(),
+        peer: Arc::default(),
+        abilities: OnceLock::new(),
+        sessions: Mutex::default(),
+        changed: Condvar::new(),
+    });
+    for problem in &runtime.problems {
+        tracing::warn!(event = "config_problem", message = problem.message);
+    }
+    drop(runtime);
+    let thread = |name: &str, work: Box<dyn FnOnce() + Send>| {
+        thread::Builder::new().name(name.to_owned()).spawn(work).map(drop).map_err(|error| Failure {
+            kind: crate::proto::FailureKind::Internal,
+            message: format!("a thread can't be started: {error}"),
+            hint: String::new(),
+        })
+    };
+    let writer = Arc::clone(&agent);
+    thread("acp-out", Box::new(move || writer.write()))?;
+    let reader = Arc::clone(&agent);
+    thread("acp-in", Box::new(move || reader.read()))?;
+    if let Ok(mut signals) = Signals::new([SIGTERM, SIGINT, SIGHUP]) {
+        let signalled = Arc::clone(&agent);
+        thread(
+            "acp-signals",
+            Box::new(move || {
+                if signals.forever().next().is_some() {
+                    signalled.over();
+                }
+            }),
+        )?;
+    }
+    agent.wait();
+    Ok(())
+}
+
+#[derive(Default)]
+struct Sessions {
+    open: BTreeMap<String, Option<Arc<Handle>>>,
+    last: u64,
+    /// The client has gone.
+    is_over: bool,
+}
+
+/// The agent, as one client has it.
+struct Agent {
+    config: Option<PathBuf>,
+    store: Arc<Mutex<Store>>,
+    has_models: bool,
+    peer: Arc<Peer>,
+    abilities: OnceLock<Abilities>,
+    sessions: Mutex<Sessions>,
+    changed: Condvar,
+}
+
+/// The result of a request that is answered at once, or `None` if a session answers it.
+type Answer = Result<Option<Value>, RpcError>;
+
+impl Agent {
+    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) {
+        if self.peer.write_to(&mut io::stdout()).is_err() {
+            self.over();
+        }
+    }
+
+    /// Reads the client's messages until there are no more.
+    fn read(self: &Arc<Self>) {
+        let mut input = BufReader::with_capacity(64 * 1024, io::stdin());
+        let mut line = Vec::new();
+        loop {
+            match rpc::read_line(&mut input, &mut line, LINE_BYTES_MAX) {
+                Ok(Line::Whole) => self.take(rpc::parse(&line)),
+                Ok(Line::TooLong) => {
+                    let message = format!("a message takes {} MiB at most", LINE_BYTES_MAX / 1024 / 1024);
+                    self.peer.answer(&Value::Null, Err(RpcError::new(INVALID_REQUEST, message)));
+                }
+                Ok(Line::End) | Err(_) => return self.over(),
+            }
+            // A long message leaves no long buffer behind.
+            line.shrink_to(LINE_BYTES_MAX / 64);
+        }
+    }
+
+    /// Ends everything that goes on; the process follows.
+    fn over(&self) {
+        let mut sessions = self.sessions();
+        sessions.is_over = true;
+        sessions.open.values().flatten().for_each(|handle| handle.end());
+        self.changed.notify_all();
+    }
+
+    /// Waits for the end, and then for the sessions, but not for long.
+    fn wait(&self) {
+        let mut sessions = self.sessions();
+        while !sessions.is_over {
+            sessions = self.changed.wait(sessions).unwrap_or_else(PoisonError::into_inner);
+        }
+        let until = Instant::now() + END_WAIT;
+        while !sessions.open.is_empty() && Instant::now() < until {
+            let left = until.saturating_duration_since(Instant::now());
+            sessions = self.changed.wait_timeout(sessions, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let left = sessions.open.len();
+        drop(sessions);
+        self.peer.drain(until);
+        self.peer.close();
+        tracing::info!(event = "editor_gone", sessions_cut = left);
+    }
+
+    fn take(self: &Arc<Self>, message: Incoming) {
+        match message {
+            Incoming::Empty => {}
+            Incoming::Bad { id, error } => self.peer.answer(&id, Err(error)),
+            Incoming::Response { id, result } => self.peer.responded(&id, result),
+            Incoming::Notification { method, params } => self.noted(&method, params),
+            Incoming::Request { id, method, params } => match self.asked(&id, &method, params) {
+                Ok(None) => {}
+                Ok(Some(result)) => self.peer.answer(&id, Ok(result)),
+                Err(error) => self.peer.answer(&id, Err(error)),
+            },
+        }
+    }
+
+    fn noted(&self, method: &str, params: Value) {
+        match method {
+            "session/cancel" => {
+                if let Ok(handle) = read::<OfSession>(params).and_then(|it| self.session(&it.session_id)) {
+                    handle.stop(None);
+                }
+            }
+            "$/cancel_request" => {
+                if let Ok(CancelRequest { request_id }) = read(params) {
+                    let sessions = self.sessions();
+                    sessions.open.values().flatten().for_each(|handle| handle.stop(Some(&request_id)));
+                }
+            }
+            // Others are nothing to us.
+            _ => {}
+        }
+    }
+
+    fn asked(self: &Arc<Self>, id: &Value, method: &str, params: Value) -> Answer {
+        if method == "initialize" {
+            return self.initialize(read(params)?).map(Some);
+        }
+        let Some(abilities) = self.abilities.get() else {
+            return Err(RpcError::new(INVALID_REQUEST, "initialize comes first"));
+        };
+        match method {
+            "authenticate" => Err(RpcError::new(INVALID_PARAMS, "there is nothing to authenticate")),
+            "session/new" => self.open(id, Opening::New, read(params)?, *abilities),
+            "session/load" => self.open(id, Opening::Load, read(params)?, *abilities),
+            "session/resume" => self.open(id, Opening::Resume, read(params)?, *abilities),
+            "session/list" => self.list(read(params)?).map(Some),
+            "session/delete" => self.delete(&read::<OfSession>(params)?.session_id).map(Some),
+            "session/close" => {
+                let OfSession { session_id } = read(params)?;
+                let handle = self.session(&session_id)?;
+                handle.close(id)?;
+                Ok(None)
+            }
+            "session/prompt" => {
+                let Prompt { session_id, prompt } = read(params)?;
+                self.session(&session_id)?.ask(id, prompt).map(|()| None)
+            }
+            "session/set_mode" => {
+                let SetMode { session_id, mode_id } = read(params)?;
+                self.session(&session_id)?.set_mode(&session_id, &self.peer, &mode_id).map(|()| Some(json!({})))
+            }
+            "session/set_config_option" => {
+                let SetOption { session_id, config_id, value } = read(params)?;
+                let handle = self.session(&session_id)?;
+                handle.set_option(&session_id, &self.peer, id, (&config_id, &value))
+            }
+            _ => Err(RpcError::new(METHOD_NOT_FOUND, format!("there is no method {method:?}"))),
+        }
+    }
+
+    fn initialize(&self, params: Initialize) -> Result<Value, RpcError> {
+        let abilities = Abilities::of(&params.client_capabilities);
+        if self.abilities.set(abilities).is_err() {
+            return Err(RpcError::new(INVALID_REQUEST, "this connection is initialized already"));
+        }
+        let name = params.client_info.get("name").and_then(Value::as_str).unwrap_or("unknown");
+        tracing::info!(event = "editor_connected", name = &*sanitise(name));
+        let methods = if !self.has_models && abilities.has_terminal {
+            json!([{
+                "type": "terminal", "id": "setup", "name": "Set up a model",
+                "description": "Asks in a terminal which model answers", "args": ["--setup"],
+            }])
+        } else {
+            json!([])
+        };
+        Ok(json!({
+            "protocolVersion": VERSION,
+            "agentInfo": {"name": "reedclaw", "title": "ReedClaw", "version": env!("CARGO_PKG_VERSION")},
+            "agentCapabilities": {
+                "loadSession": true,
+                "promptCapabilities": {"image": false, "audio": false, "embeddedContext": true},
+                "mcpCapabilities": {"http": false, "sse": false},
+                "sessionCapabilities": {"list": {}, "delete": {}, "resume": {}, "close": {}},
+            },
+            "authMethods": methods,
+        }))
+    }
+
+    /// The session of a name.
+    fn session(&self, name: &str) -> Result<Arc<Handle>, RpcError> {
+        let found = self.sessions().open.get(name).cloned().flatten();
+        found.ok_or_else(|| RpcError::new(INVALID_PARAMS, "there is no such session; session/load opens one again"))
+    }
+
+    /// Opens a session on a thread of its own, which answers.
+    fn open(self: &Arc<Self>, id: &Value, opening: Opening, params: Open, abilities: Abilities) -> Answer {
+        let Open { session_id, cwd, mcp_servers } = params;
+        let cwd = session::directory(&cwd)?;
+        if !mcp_servers.is_empty() {
+            tracing::info!(event = "editor_servers_not_used", count = mcp_servers.len());
+        }
+        let name = {
+            let mut sessions = self.sessions();
+            if sessions.open.len() >= SESSIONS_MAX {
+                let message = format!("{SESSIONS_MAX} sessions are open; close one first");
+                return Err(RpcError::new(INVALID_REQUEST, message));
+            }
+            sessions.last += 1;
+            let name = match (opening, session_id) {
+                (Opening::New, _) => session::new_name(sessions.last),
+                (_, Some(name)) => name,
+                (_, None) => return Err(RpcError::new(INVALID_PARAMS, "sessionId is missing")),
+            };
+            if sessions.open.contains_key(&name) {
+                return Err(RpcError::new(INVALID_REQUEST, "this session is open already"));
+            }
+            sessions.open.insert(name.clone(), None);
+            name
+        };
+        let wanted = Wanted {
+            id: id.clone(),
+            opening,
+            name: name.clone(),
+            cwd,
+            config: self.config.clone(),
+            store: Arc::clone(&self.store),
+            peer: Arc::clone(&self.peer),
+            abilities,
+        };
+        let agent = Arc::clone(self);
+        let started = thread::Builder::new().name("acp-session".to_owned()).spawn(move || {
+            // Whatever happens, its place is free afterwards.
+            let place = Place { agent: &agent, name };
+            session::serve(wanted, &|handle| place.take(handle));
+        });
+        match started {
+            Ok(_) => Ok(None),
+            Err(error) => Err(RpcError::new(INTERNAL_ERROR, format!("a thread can't be started: {error}"))),
+        }
+    }
+
+    fn list(&self, params: List) -> Result<Value, RpcError> {
+        let from: usize = match params.cursor.as_deref() {
+            None => 0,
+            Some(cursor) => cursor.parse().map_err(|_| RpcError::new(INVALID_PARAMS, "this cursor isn't ours"))?,
+        };
+        let failed = |error: crate::store::StoreError| RpcError::new(INTERNAL_ERROR, error.to_string());
+        let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let directory = params.cwd.map(|cwd| cwd.canonicalize().unwrap_or(cwd).display().to_string());
+        let all = store.editor_sessions().map_err(failed)?.into_iter();
+        let mut wanted =
+            all.filter(|it| directory.as_ref().is_none_or(|directory| it.directory == *directory)).skip(from);
+        let mut rows = Vec::new();
+        for session in wanted.by_ref().take(LIST_ROWS) {
+            if let Some(StoredConversation { title, updated, .. }) =
+                store.conversation(session.conversation).map_err(failed)?
+            {
+                rows.push(json!({
+                    "sessionId": session.name, "cwd": session.directory, "title": sanitise(&title),
+                    "updatedAt": utc(updated),
+                }));
+            }
+        }
+        let mut result = json!({"sessions": rows});
+        if wanted.next().is_some() {
+            result["nextCursor"] = (from + LIST_ROWS).to_string().into();
+        }
+        Ok(result)
+    }
+
+    fn delete(&self, name: &str) -> Result<Value, RpcError> {
+        if self.sessions().open.contains_key(name) {
+            return Err(RpcError::new(INVALID_REQUEST, "this session is open; session/close ends it"));
+        }
+        let conversation = session::known(&self.store, name)?;
+        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let deleted = store.delete_conversation(conversation);
+        deleted.map(|_| json!({})).map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))
+    }
+}
+
+/// A session's place among the open ones.
+struct Place<'a> {
+    agent: &'a Agent,
+    name: String,
+}
+
+impl Place<'_> {
+    fn take(&self, handle: Arc<Handle>) -> Result<(), RpcError> {
+        let mut sessions = self.agent.sessions();
+        if sessions.is_over {
+            return Err(RpcError::new(INVALID_REQUEST, "the client has gone"));
+        }
+        sessions.open.insert(self.name.clone(), Some(handle));
+        Ok(())
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let handle = self.agent.sessions().open.remove(&self.name).flatten();
+        // Its name is free by now, so that the client may open it again.
+        if let Some(id) = handle.and_then(|handle| handle.closed_by()) {
+            self.agent.peer.answer(&id, Ok(json!({})));
+        }
+        self.agent.changed.notify_all();
+    }
+}
+
+/// Reads the parameters of a method.
+fn read<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
+    let params = if params.is_null() { json!({}) } else { params };
+    serde_json::from_value(params).map_err(|error| RpcError::new(INVALID_PARAMS, error.to_string()))
+}

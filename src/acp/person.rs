@@ -1,0 +1,212 @@
+//! The person behind an editor: asked by requests to the client. An answer counts only if it is one of those that were offered;
+//! silence, a strange answer and a closed connection are no.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::calls::asked;
+use super::channel::Editor;
+use super::rpc::Reply;
+use super::wire::call_text;
+use crate::agent::{Cancel, Crossing, Person};
+use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question};
+use crate::render::text::escape_visible;
+
+/// How long a person is waited for: they may be elsewhere, but not for a day.
+const WAIT: Duration = Duration::from_secs(60 * 60);
+/// How long a client may take to give a file's text: a model waits meanwhile.
+const FILE_WAIT: Duration = Duration::from_secs(2);
+/// How often it is looked whether the question still matters.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// An answer that may be given.
+struct Choice {
+    id: String,
+    name: String,
+    kind: &'static str,
+}
+
+fn choice(id: &str, name: &str, kind: &'static str) -> Choice {
+    Choice { id: id.to_owned(), name: name.to_owned(), kind }
+}
+
+/// The person at an editor, during one prompt.
+pub(super) struct AtEditor<'a> {
+    pub(super) editor: &'a Editor,
+    pub(super) cancel: &'a Cancel,
+}
+
+impl AtEditor<'_> {
+    /// Waits for a response while it matters.
+    fn wait(&self, id: u64, replies: &Receiver<Reply>, wait: Duration, is_over: &dyn Fn() -> bool) -> Option<Value> {
+        let until = Instant::now() + wait;
+        loop {
+            match replies.recv_timeout(LOOK) {
+                Ok(reply) => return reply.ok(),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if self.cancel.is_cancelled() || is_over() || Instant::now() >= until {
+                self.editor.peer().forget(id);
+                if !self.cancel.is_cancelled() {
+                    self.editor.peer().notify("$/cancel_request", &json!({"requestId": id}));
+                }
+                return None;
+            }
+        }
+    }
+
+    /// Has the person choose; nothing where they chose none of what was offered.
+    fn choose<'c>(&self, call: &Value, choices: &'c [Choice], is_over: &dyn Fn() -> bool) -> Option<&'c str> {
+        let options: Vec<Value> = choices
+            .iter()
+            .map(|choice| json!({"optionId": choice.id, "name": choice.name, "kind": choice.kind}))
+            .collect();
+        let params = json!({"sessionId": self.editor.name(), "toolCall": call, "options": options});
+        let (id, replies) = self.editor.peer().request("session/request_permission", &params);
+        let reply = self.wait(id, &replies, WAIT, is_over)?;
+        let outcome = reply.get("outcome")?;
+        let chosen = outcome.get("optionId").and_then(Value::as_str).filter(|_| outcome["outcome"] == "selected")?;
+        let found = choices.iter().find(|choice| choice.id == chosen);
+        if found.is_none() {
+            tracing::warn!(event = "editor_chose_what_was_not_offered");
+        }
+        found.map(|choice| choice.id.as_str())
+    }
+
+    /// Has the person fill in a field; nothing where they don't.
+    fn fill_in(&self, message: &str, field: Value) -> Option<String> {
+        let schema = json!({"type": "object", "properties": {"answer": field}, "required": ["answer"]});
+        let mut params = json!({
+            "mode": "form", "sessionId": self.editor.name(), "message": message, "requestedSchema": schema,
+        });
+        if let Some(call) = self.editor.current_call() {
+            params["toolCallId"] = call.into();
+        }
+        let (id, replies) = self.editor.peer().request("elicitation/create", &params);
+        let reply = self.wait(id, &replies, WAIT, &|| false)?;
+        let said = reply.pointer("/content/answer").and_then(Value::as_str).filter(|_| reply["action"] == "accept")?;
+        Some(said.to_owned()).filter(|said| !said.trim().is_empty())
+    }
+
+    /// A question that is no call of a tool's, as one that a client can show.
+    fn beside(&self, title: &str, text: &str) -> Value {
+        let id = self.editor.next_question();
+        json!({"toolCallId": id, "title": title, "kind": "other", "status": "pending", "content": [call_text(text)]})
+    }
+}
+
+impl Person for AtEditor<'_> {
+    fn can_ask(&self) -> bool {
+        true
+    }
+
+    fn consent(&mut self, Crossing { from, to, place }: &Crossing) -> bool {
+        let text = escape_visible(&format!("{from} doesn't answer. Send this conversation to {to} ({place})?"));
+        let choices = [choice("yes", "Send it", "allow_once"), choice("no", "Don't", "reject_once")];
+        self.choose(&self.beside("Another model", &text), &choices, &|| false) == Some("yes")
+    }
+
+    fn approve(&mut self, question: &Question) -> Answer {
+        let (id, title, arguments) = self.editor.asked_about();
+        let call = asked(&id, question, (&title, &arguments), &self.editor.workspace());
+        let mut choices = vec![choice("once", "Allow once", "allow_once")];
+        if question.may_always {
+            choices.push(choice("always", "Always allow this in this project", "allow_always"));
+        }
+        choices.push(choice("no", "Reject", "reject_once"));
+        if self.editor.abilities().has_forms {
+            choices.push(choice("why", "Reject, and say why", "reject_once"));
+        }
+        // Only the person's own shell would do, and there is none.
+        if question.only_own_shell {
+            return Answer::No(String::new());
+        }
+        match self.choose(&call, &choices, &|| false) {
+            Some("once") => Answer::Once,
+            Some("always") => Answer::Always,
+            Some("why") => {
+                let why = self.fill_in("Tell the model why not.", json!({"type": "string", "title": "Why"}));
+                Answer::No(why.unwrap_or_default())
+            }
+            _ => Answer::No(String::new()),
+        }
+    }
+
+    fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
+        // Only a form is surely shown with all choices: some clients show one option of each kind.
+        if !self.editor.abilities().has_forms {
+            return None;
+        }
+        let mut field = json!({"type": "string", "title": "Your answer"});
+        if !choices.is_empty() {
+            field["enum"] = json!(choices);
+        }
+        self.fill_in(&crate::render::sanitise(question), field)
+    }
+
+    fn overdue(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
+        let Overdue { command: line, ran_for, last_line, no_job } = command;
+        let mut text = format!("`{}` has run for {} s.", escape_visible(line), ran_for.as_secs());
+        if let Some(last) = last_line {
+            text.push_str(&format!("\nIts last line: {}", escape_visible(last)));
+        }
+        let mut choices = vec![choice("wait", "Wait until it ends", "allow_once")];
+        match no_job {
+            None => choices.push(choice("job", "Let it go on as a job", "allow_always")),
+            Some(why) => text.push_str(&format!("\nIt can't go on as a job: {why}.")),
+        }
+        choices.push(choice("end", "End it", "reject_once"));
+        let call = self.beside("A command takes long", &text);
+        match self.choose(&call, &choices, &|| has_ended.load(Ordering::SeqCst))? {
+            "wait" => Some(OverdueChoice::Wait),
+            "job" => Some(OverdueChoice::Job),
+            _ => Some(OverdueChoice::End),
+        }
+    }
+
+    fn has_unsaved(&mut self, path: &Path, on_disk: Option<&[u8]>) -> bool {
+        // Of a file that isn't there most clients show an error.
+        let Some(on_disk) = on_disk.filter(|_| self.editor.abilities().reads_files) else { return false };
+        let Some(path) = path.to_str() else { return false };
+        let params = json!({"sessionId": self.editor.name(), "path": path});
+        let (id, replies) = self.editor.peer().request("fs/read_text_file", &params);
+        let reply = self.wait(id, &replies, FILE_WAIT, &|| false);
+        let Some(text) = reply.as_ref().and_then(|reply| reply.get("content")).and_then(Value::as_str) else {
+            // It has no such buffer, or doesn't answer: then there is nothing to lose that it knows of.
+            return false;
+        };
+        is_other_text(text, &String::from_utf8_lossy(on_disk))
+    }
+}
+
+/// Whether two texts differ in more than what editors change by themselves: the ends of lines, and the last one.
+fn is_other_text(buffer: &str, disk: &str) -> bool {
+    let lines = |text: &str| -> Vec<String> {
+        text.trim_end_matches(['\r', '\n']).split('\n').map(|line| line.trim_end_matches('\r').to_owned()).collect()
+    };
+    lines(buffer) != lines(disk)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_of_lines_are_no_unsaved_change() {
+        for (buffer, disk, is_other) in [
+            ("a\nb\n", "a\nb\n", false),
+            ("a\nb", "a\r\nb\r\n", false),
+            ("a\n\nb\n", "a\nb\n", true),
+            ("a\nB\n", "a\nb\n", true),
+            ("", "", false),
+        ] {
+            assert_eq!(is_other_text(buffer, disk), is_other, "{buffer:?} {disk:?}");
+        }
+    }
+}

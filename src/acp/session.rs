@@ -1,0 +1,423 @@
+//! A session: its thread, its runtime, and what a client may do with it. Each has a conversation, a workspace and tools of its
+//! own; the store is shared.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+
+use super::channel::{Editor, End, Parts, without_session};
+use super::commands::{self, Meant};
+use super::options::{MODE, MODEL, mode, mode_state, options};
+use super::person::AtEditor;
+use super::rpc::{AUTH_REQUIRED, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, Peer, RpcError};
+use super::wire::{Abilities, Block};
+use super::{content, replay};
+use crate::agent::Cancel;
+use crate::app::{self, ChannelKind, Request, Resume, Runtime};
+use crate::base::time::utc;
+use crate::gate::Ceiling;
+use crate::host;
+use crate::proto::action::Autonomy;
+use crate::proto::{Failure, FailureKind, Shortfall, Spent};
+use crate::render::sanitise;
+use crate::store::{ConversationId, EditorSession, Period, Store};
+
+/// Commands that wait for a session.
+const COMMANDS_MAX: usize = 16;
+
+/// What a session is to do; each is a request with an id.
+pub(super) enum Command {
+    Prompt { id: Value, blocks: Vec<Block> },
+    SetModel { id: Value, model: String },
+}
+
+/// A session, as the connection has it.
+pub(super) struct Handle {
+    /// Gone once the session is to end.
+    commands: Mutex<Option<SyncSender<Command>>>,
+    cancel: Cancel,
+    ceiling: Ceiling,
+    most: Autonomy,
+    /// A prompt is being answered: its request.
+    prompt: Mutex<Option<Value>>,
+    /// The options, as they were told last.
+    models: Mutex<Vec<crate::agent::ModelInfo>>,
+    /// The request that closes it.
+    closing: Mutex<Option<Value>>,
+}
+
+impl Handle {
+    fn prompt(&self) -> MutexGuard<'_, Option<Value>> {
+        self.prompt.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The mode that holds.
+    fn current(&self) -> Autonomy {
+        self.ceiling.lowered(self.most)
+    }
+
+    fn options(&self) -> Vec<Value> {
+        options(self.current(), self.most, &self.models.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn send(&self, command: Command) -> Result<(), RpcError> {
+        let ended = || RpcError::new(INVALID_REQUEST, "this session has ended");
+        let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        commands.as_ref().ok_or_else(ended)?.try_send(command).map_err(|error| match error {
+            TrySendError::Full(_) => RpcError::new(INVALID_REQUEST, "too many requests wait for this session"),
+            TrySendError::Disconnected(_) => ended(),
+        })
+    }
+
+    /// Takes a prompt; one is answered at a time.
+    pub(super) fn ask(&self, id: &Value, blocks: Vec<Block>) -> Result<(), RpcError> {
+        let mut prompt = self.prompt();
+        if prompt.is_some() {
+            return Err(RpcError::new(INVALID_REQUEST, "a prompt of this session is being answered"));
+        }
+        self.cancel.rearm();
+        self.send(Command::Prompt { id: id.clone(), blocks })?;
+        *prompt = Some(id.clone());
+        Ok(())
+    }
+
+    /// Stops the prompt that is being answered, if there is one; with `id` only that one.
+    pub(super) fn stop(&self, id: Option<&Value>) {
+        let prompt = self.prompt();
+        if prompt.is_some() && id.is_none_or(|id| prompt.as_ref() == Some(id)) {
+            self.cancel.cancel();
+        }
+    }
+
+    /// Ends it, with whatever it does.
+    pub(super) fn end(&self) {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.cancel.cancel();
+    }
+
+    /// Closes it for a request, which is answered when it has ended.
+    pub(super) fn close(&self, id: &Value) -> Result<(), RpcError> {
+        let mut closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
+        if closing.is_some() {
+            return Err(RpcError::new(INVALID_REQUEST, "this session is being closed"));
+        }
+        *closing = Some(id.clone());
+        self.end();
+        Ok(())
+    }
+
+    /// The request that closes it.
+    pub(super) fn closed_by(&self) -> Option<Value> {
+        self.closing.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Changes the mode. It holds at once, for the next call of a tool already.
+    pub(super) fn set_mode(&self, name: &str, peer: &Peer, id: &str) -> Result<(), RpcError> {
+        let Some(autonomy) = mode(id, self.most) else {
+            let message = format!("the config allows no mode called {id:?}: security.autonomy is {}", self.most);
+            return Err(RpcError::new(INVALID_PARAMS, message));
+        };
+        self.ceiling.set(autonomy);
+        let update = |update: Value| peer.notify("session/update", &json!({"sessionId": name, "update": update}));
+        update(json!({"sessionUpdate": "current_mode_update", "currentModeId": autonomy.word()}));
+        update(json!({"sessionUpdate": "config_option_update", "configOptions": self.options()}));
+        Ok(())
+    }
+
+    /// Changes an option; returns what is to be answered at once.
+    pub(super) fn set_option(
+        &self,
+        name: &str,
+        peer: &Peer,
+        id: &Value,
+        (option, value): (&str, &Value),
+    ) -> Result<Option<Value>, RpcError> {
+        let Some(value) = value.as_str() else {
+            return Err(RpcError::new(INVALID_PARAMS, "the value of this option is a string"));
+        };
+        match option {
+            MODE => {
+                self.set_mode(name, peer, value)?;
+                Ok(Some(json!({"configOptions": self.options()})))
+            }
+            // The model can't change in the middle of an answer: it is answered when it has.
+            MODEL => self.send(Command::SetModel { id: id.clone(), model: value.to_owned() }).map(|()| None),
+            _ => Err(RpcError::new(INVALID_PARAMS, format!("there is no option {option:?}"))),
+        }
+    }
+}
+
+/// How a session is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opening {
+    New,
+    /// With what was said.
+    Load,
+    /// Without it.
+    Resume,
+}
+
+/// What a session is opened with.
+pub(super) struct Wanted {
+    pub(super) id: Value,
+    pub(super) opening: Opening,
+    pub(super) name: String,
+    pub(super) cwd: PathBuf,
+    pub(super) config: Option<PathBuf>,
+    pub(super) store: Arc<Mutex<Store>>,
+    pub(super) peer: Arc<Peer>,
+    pub(super) abilities: Abilities,
+}
+
+/// Opens a session on this thread and serves it until it ends. `register` is given its handle, before the client hears of it.
+pub(super) fn serve(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) {
+    let (id, peer) = (wanted.id.clone(), Arc::clone(&wanted.peer));
+    if let Err(error) = open(wanted, register) {
+        peer.answer(&id, Err(error));
+    }
+}
+
+fn open(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) -> Result<(), RpcError> {
+    let Wanted { id, opening, name, cwd, config, store, peer, abilities } = wanted;
+    let resume = match opening {
+        Opening::New => None,
+        Opening::Load | Opening::Resume => Some(Resume::Id(known(&store, &name)?.0)),
+    };
+    let request = Request {
+        config,
+        resume,
+        channel: ChannelKind::Acp,
+        cwd: Some(cwd.clone()),
+        store: Some(Arc::clone(&store)),
+        ..Request::default()
+    };
+    let mut runtime = Runtime::start(&request).map_err(|failure| match failure.kind {
+        FailureKind::User => RpcError::new(NOT_FOUND, told(&failure)),
+        _ => RpcError::new(INTERNAL_ERROR, told(&failure)),
+    })?;
+    if runtime.agent.models().is_empty() && abilities.has_terminal {
+        return Err(RpcError::new(AUTH_REQUIRED, "no model is set up: `reedclaw onboard` does that"));
+    }
+    let configured = app::workspace_dir(&runtime.settings, &runtime.env);
+    let workspace = app::workspace_named(&runtime.env, &cwd).unwrap_or(configured);
+    let mut problems = std::mem::take(&mut runtime.problems);
+    problems.extend(runtime.take_tools(&workspace));
+    let workspace = runtime.agent.runner().map_or(workspace, |runner| runner.workspace().to_owned());
+    let most = runtime.settings.security.autonomy;
+    let (commands, received) = sync_channel(COMMANDS_MAX);
+    let handle = Arc::new(Handle {
+        commands: Mutex::new(Some(commands)),
+        cancel: Cancel::new(),
+        ceiling: runtime.ceiling.clone(),
+        most,
+        prompt: Mutex::new(None),
+        models: Mutex::new(runtime.agent.models()),
+        closing: Mutex::new(None),
+    });
+    register(Arc::clone(&handle))?;
+    let turns = match (opening, runtime.agent.conversation()) {
+        (Opening::Load, Some(conversation)) => lock(&store).turns(conversation).unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    let of_session = Arc::clone(&handle);
+    let editor = Editor::new(Parts {
+        name: name.clone(),
+        peer: Arc::clone(&peer),
+        abilities,
+        workspace: workspace.clone(),
+        commands: received,
+        serve: Box::new(move |editor, runtime| take_commands(editor, runtime, &of_session)),
+    });
+    replay::updates(&turns, &workspace).iter().for_each(|update| editor.update(update));
+    let mut result = json!({"modes": mode_state(handle.current(), most), "configOptions": handle.options()});
+    if opening == Opening::New {
+        result["sessionId"] = name.into();
+    }
+    peer.answer(&id, Ok(result));
+    editor.update(&json!({
+        "sessionUpdate": "available_commands_update", "availableCommands": commands::available(&runtime),
+    }));
+    problems.iter().for_each(|failure| editor.notice(&told(failure), "warning"));
+    runtime.run(&editor);
+    Ok(())
+}
+
+fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
+    store.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The conversation that a client names: by the name that it was given, or by the number that a ReedClaw shell shows.
+pub(super) fn known(store: &Mutex<Store>, name: &str) -> Result<ConversationId, RpcError> {
+    let missing = || RpcError::new(NOT_FOUND, "there is no such session");
+    let sessions = lock(store).editor_sessions().map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))?;
+    let found = sessions.into_iter().find(|session| session.name == name).map(|session| session.conversation);
+    found.or_else(|| name.parse().ok().map(ConversationId)).ok_or_else(missing)
+}
+
+/// A failure in a line or two, for a person.
+fn told(failure: &Failure) -> String {
+    let hint = if failure.hint.is_empty() { String::new() } else { format!(" ({})", failure.hint) };
+    sanitise(&without_session(&format!("{}{hint}", failure.message))).into_owned()
+}
+
+/// Carries out a session's commands until it is closed.
+fn take_commands(editor: &Editor, mut runtime: Runtime, handle: &Handle) {
+    let received: MutexGuard<'_, Receiver<Command>> = editor.commands.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut title = String::new();
+    runtime.look_ahead();
+    while let Ok(command) = received.recv() {
+        match command {
+            Command::SetModel { id, model } => {
+                let used = runtime.agent.use_model(&model);
+                note_models(handle, &runtime);
+                let result = used.map(|()| json!({"configOptions": handle.options()}));
+                editor.peer().answer(&id, result.map_err(|failure| RpcError::new(INVALID_PARAMS, told(&failure))));
+            }
+            Command::Prompt { id, blocks } => {
+                let unanswered = Unanswered { editor, handle, id: Some(id) };
+                let result = prompt(editor, &mut runtime, handle, blocks);
+                unanswered.answer(result);
+                tell_title(editor, &mut runtime, &mut title);
+            }
+        }
+    }
+}
+
+/// A prompt without an answer. Should the thread die, the client still gets one.
+struct Unanswered<'a> {
+    editor: &'a Editor,
+    handle: &'a Handle,
+    id: Option<Value>,
+}
+
+impl Unanswered<'_> {
+    fn answer(mut self, result: Result<Value, RpcError>) {
+        self.put(result);
+    }
+
+    fn put(&mut self, result: Result<Value, RpcError>) {
+        if let Some(id) = self.id.take() {
+            // The next prompt may come as soon as this one is answered.
+            *self.handle.prompt() = None;
+            self.editor.peer().answer(&id, result);
+        }
+    }
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        self.put(Err(RpcError::new(INTERNAL_ERROR, "a fault of ReedClaw: see its log")));
+    }
+}
+
+fn note_models(handle: &Handle, runtime: &Runtime) {
+    *handle.models.lock().unwrap_or_else(PoisonError::into_inner) = runtime.agent.models();
+}
+
+/// Answers a prompt; returns why it stopped.
+fn prompt(editor: &Editor, runtime: &mut Runtime, handle: &Handle, blocks: Vec<Block>) -> Result<Value, RpcError> {
+    let stopped = |why: &str| Ok(json!({"stopReason": why}));
+    let (question, notes) = content::question(runtime, blocks)?;
+    editor.begin(runtime.agent.redactor());
+    notes.iter().for_each(|note| editor.notice(note, "info"));
+    let question = match commands::read(runtime, question, &handle.cancel) {
+        Meant::Question(question) => question,
+        Meant::Done(done) => {
+            editor.say(&done.unwrap_or_else(|failure| told(&failure)));
+            note_changed_model(editor, runtime, handle);
+            return stopped(if handle.cancel.is_cancelled() { "cancelled" } else { "end_turn" });
+        }
+    };
+    let received = runtime.receive(editor, &question);
+    note_session(editor, runtime, received.conversation);
+    let mut person = AtEditor { editor, cancel: &handle.cancel };
+    received.answer(&mut runtime.agent, editor, &handle.cancel, &mut person);
+    let (end, spent) = editor.ended();
+    tell_usage(editor, runtime, spent);
+    match end {
+        Some(End::Answered) => stopped(match runtime.agent.shortfall() {
+            None => "end_turn",
+            Some(Shortfall::Length) => "max_tokens",
+            Some(Shortfall::Rounds) => "max_turn_requests",
+            Some(Shortfall::Filtered) => "refusal",
+        }),
+        Some(End::Failed(failure)) if !handle.cancel.is_cancelled() => {
+            let why = match (runtime.agent.shortfall(), failure.kind) {
+                (Some(Shortfall::Length), _) => "max_tokens",
+                (Some(Shortfall::Rounds), _) | (_, FailureKind::Budget) => "max_turn_requests",
+                (_, FailureKind::Refused) => "refusal",
+                (_, FailureKind::NoModel) => return Err(RpcError::new(AUTH_REQUIRED, told(&failure))),
+                _ => return Err(RpcError::new(INTERNAL_ERROR, told(&failure))),
+            };
+            editor.say(&told(&failure));
+            stopped(why)
+        }
+        _ => stopped("cancelled"),
+    }
+}
+
+/// Tells the client of a model that was chosen by a command.
+fn note_changed_model(editor: &Editor, runtime: &Runtime, handle: &Handle) {
+    let before = handle.options();
+    note_models(handle, runtime);
+    let now = handle.options();
+    if before != now {
+        editor.update(&json!({"sessionUpdate": "config_option_update", "configOptions": now}));
+    }
+}
+
+/// Notes under which name the client knows the conversation.
+fn note_session(editor: &Editor, runtime: &Runtime, conversation: Option<ConversationId>) {
+    let Some(conversation) = conversation else { return };
+    let directory = runtime.cwd.display().to_string();
+    let session = EditorSession { name: editor.name().to_owned(), conversation, directory };
+    if let Err(error) = lock(&runtime.store).note_editor_session(&session) {
+        tracing::warn!(event = "editor_session_not_noted", message = error.to_string());
+    }
+}
+
+/// Tells how full the context is, and what the session has cost.
+fn tell_usage(editor: &Editor, runtime: &mut Runtime, spent: Option<Spent>) {
+    let Some(spent) = spent else { return };
+    let used = spent.usage.total_in().saturating_add(spent.usage.total_out());
+    let mut update = json!({
+        "sessionUpdate": "usage_update", "used": used, "size": runtime.agent.window_tokens(),
+    });
+    let sum = runtime.agent.conversation().and_then(|id| lock(&runtime.store).spent(Period::Conversation(id)).ok());
+    if let Some(sum) = sum.filter(|sum| sum.unpriced == 0) {
+        update["cost"] = json!({"amount": sum.cost.usd(), "currency": "USD"});
+    }
+    editor.update(&update);
+}
+
+/// Tells the title of the session, if it has changed, and has one made.
+fn tell_title(editor: &Editor, runtime: &mut Runtime, told: &mut String) {
+    app::make_title(&runtime.agent, &runtime.store);
+    let Some(conversation) = runtime.agent.conversation() else { return };
+    let stored = lock(&runtime.store).conversation(conversation);
+    if let Ok(Some(stored)) = stored
+        && stored.title != *told
+    {
+        told.clone_from(&stored.title);
+        editor.update(&json!({
+            "sessionUpdate": "session_info_update", "title": sanitise(&stored.title), "updatedAt": utc(stored.updated),
+        }));
+    }
+}
+
+/// The directory of a session, as a client names it.
+pub(super) fn directory(path: &Path) -> Result<PathBuf, RpcError> {
+    let invalid = |why: &str| RpcError::new(INVALID_PARAMS, format!("cwd {}: {why}", path.display()));
+    if !path.is_absolute() {
+        return Err(invalid("it must be an absolute path"));
+    }
+    let real = path.canonicalize().map_err(|error| invalid(&error.to_string()))?;
+    if real.is_dir() { Ok(real) } else { Err(invalid("it is no directory")) }
+}
+
+/// A name for a new session.
+pub(super) fn new_name(number: u64) -> String {
+    format!("reedclaw-{:x}-{:x}-{number:x}", host::now_unix_ms(), std::process::id())
+}

@@ -1,0 +1,54 @@
+//! Clients on the libraries that editors use, where they are installed: `.ci/run` does that.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::{work, write};
+use crate::changes::{home, rounds};
+use crate::need::{self, TEST_PATH, require};
+use crate::pty::program;
+
+/// Runs a client and holds what it saw.
+fn run(home: &Path, command: &mut Command) {
+    command.env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
+    let output = command.stdin(Stdio::null()).output().expect("it runs");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}{err}");
+    let seen: Value = serde_json::from_str(out.trim()).unwrap_or_else(|_| panic!("no JSON: {out}{err}"));
+    let expected = json!({
+        "version": 1, "hello": "end_turn", "make": "end_turn", "slow": "cancelled", "replayed": 3, "asked": 1,
+        "exit": 0, "text": "Hi|made|begun|Hi|made|begun\n\n[This answer was cut off.]",
+    });
+    assert_eq!(seen, expected, "{err}");
+}
+
+fn scene() -> tempfile::TempDir {
+    let answers = [
+        json!({"when": "hello", "steps": [{"thought": "hm"}, {"text": "Hi"}]}),
+        rounds("make", &[write("a.txt", "one\n")], "made"),
+        json!({"when": "slow", "steps": [{"text": "begun"}, {"delay_ms": 120_000}]}),
+    ];
+    home(&answers, "")
+}
+
+#[test]
+fn the_typescript_library_understands_every_message() {
+    let Some(clients) = need::acp_clients() else { return };
+    if !require(&["node"]) {
+        return;
+    }
+    let home = scene();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/acp/client.mjs");
+    run(home.path(), Command::new("node").arg(script).arg(clients).arg(program()).arg(work(home.path())));
+}
+
+#[test]
+fn the_python_library_understands_every_message() {
+    let Some(clients) = need::acp_clients() else { return };
+    let home = scene();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/acp/client.py");
+    let python = clients.join("python/bin/python");
+    run(home.path(), Command::new(python).arg(script).arg(program()).arg(work(home.path())));
+}
