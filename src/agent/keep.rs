@@ -52,14 +52,22 @@ impl ToolRunner {
             outcome.metadata.insert("changes".into(), changes.items.len().into());
         }
         self.options.gate.settle(permit, &mut outcome);
-        if let Some(Refusal { line, need }) = &copied.refused
+        if let Some(Refusal { line, need, is_hidden }) = &copied.refused
             && call.needs.len() < OFFERS_MAX
             && !call.needs.contains(need)
             && self.options.gate.may_offer(need, &root)
         {
-            match self.offer(&call, line, need, around) {
+            let was_declined = *is_hidden && self.declined.contains(need);
+            let answer = match was_declined {
+                true => Err("the user said no before".to_owned()),
+                false => self.offer(&call, line, need, around),
+            };
+            match answer {
                 Ok(again) => return again,
-                Err(why) => add(&mut outcome, &format!("[{} was refused: {why}]", what_of(need))),
+                Err(why) => {
+                    self.declined.insert(need.clone());
+                    add(&mut outcome, &format!("[{} was refused: {why}]", what_of(need)));
+                }
             }
         }
         match changes {
@@ -76,8 +84,9 @@ impl ToolRunner {
     /// Offers to run a command again, from its beginning, with what it was refused.
     fn offer(&mut self, call: &Call, line: &str, need: &Need, around: &mut Around<'_>) -> Result<Outcome, String> {
         let what = what_of(need);
+        let lasting = if matches!(need, Need::Write { .. }) { " Undo doesn't cover that path." } else { "" };
         let preview = format!(
-            "It was refused {what}: {line}\nWhat it did so far is dropped; with yes it runs again with {what}."
+            "It was refused {what}: {line}\nWhat it did so far is dropped; with yes it runs again with {what}.{lasting}"
         );
         let needs = call.needs.iter().chain([need]).cloned().collect();
         let again = Call { needs, preview, ..call.clone() };
@@ -229,6 +238,7 @@ fn what_of(need: &Need) -> String {
         Need::Network { .. } => "the network".to_owned(),
         Need::Read { path } => format!("reading {path}"),
         Need::Write { path } => format!("writing {path} directly"),
+        Need::Socket { path } => format!("the socket {path}"),
         Need::Host { what } => what.clone(),
     }
 }

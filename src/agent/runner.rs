@@ -1,5 +1,6 @@
 //! Runs the tools of a model: takes each call through the gate and returns its result.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,7 +17,7 @@ use crate::files::Root;
 use crate::gate::{Approver, CHECK_TOOL, Call, Gate, Ticket, reasons};
 use crate::model::{Cancel, Tool, ToolCall};
 use crate::proto::Event;
-use crate::proto::action::{Action, Decision, Risk};
+use crate::proto::action::{Action, Decision, Need, Risk};
 use crate::proto::tool::{
     Answer, FileChange, Outcome, Overdue, OverdueChoice, Planned, Question, Step, ToolError, ToolEvent,
 };
@@ -70,6 +71,8 @@ pub struct ToolRunner {
     pub(super) changed_at: Option<Instant>,
     /// The call that runs was refused something and runs again with it.
     pub(super) is_again: bool,
+    /// What the user didn't grant: for a command that does well without, they aren't asked again.
+    pub(super) declined: HashSet<Need>,
     /// Paths that calls were about, the newest last.
     used: Vec<PathBuf>,
     /// The last call only looked at something.
@@ -91,6 +94,7 @@ impl ToolRunner {
             keeper,
             changed_at: None,
             is_again: false,
+            declined: HashSet::new(),
             used: Vec::new(),
             has_only_looked: false,
             guard: None,

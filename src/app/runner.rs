@@ -279,7 +279,7 @@ pub fn allowed_rows(rules: &[Rule]) -> Vec<Vec<String>> {
 /// Directories of the system that no mask may cover: without them nothing runs.
 const SYSTEM_DIRECTORIES: [&str; 7] = ["/etc", "/usr", "/bin", "/lib", "/lib64", "/sys", "/proc"];
 /// Variables that a model's commands see, where they are set.
-const PASSED_ON: [&str; 12] = [
+const PASSED_ON: [&str; 13] = [
     "HOME",
     "LANG",
     "LC_ALL",
@@ -289,6 +289,8 @@ const PASSED_ON: [&str; 12] = [
     "LOGNAME",
     "PATH",
     "SHELL",
+    // Only where it is; the socket itself is asked about.
+    "SSH_AUTH_SOCK",
     "TMPDIR",
     "TZ",
     "USER",

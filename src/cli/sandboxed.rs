@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use nix::sys::signal::Signal;
 
-use crate::sandbox::{self, Calls, HELPER_FAILED};
+use crate::sandbox::{self, Calls, HELPER_FAILED, HeldCall};
 use crate::shell::sys;
 
 /// Restricts this process and becomes the program; comes back only where that fails, and says why on standard error.
@@ -16,10 +16,20 @@ pub fn become_sandboxed(arguments: &[OsString]) -> ExitCode {
     let why = sandbox::enter(
         arguments,
         Calls {
-            close_from: sys::close_descriptors_from,
+            close: sys::close_descriptors,
             drop_capabilities: sys::drop_capabilities,
             add_mount_attributes: sys::add_mount_attributes,
             bring_loopback_up: sys::bring_loopback_up,
+            hold_calls: sys::seccomp_listener,
+            next_call: |listener| {
+                sys::seccomp_notice(listener).map(|it| HeldCall {
+                    id: it.id,
+                    thread: it.thread,
+                    call: it.call,
+                    arguments: it.arguments,
+                })
+            },
+            let_call: sys::seccomp_continue,
             fork: || match sys::fork_single_threaded()? {
                 sys::Side::Parent(child) => Ok(Some(child)),
                 sys::Side::Child => Ok(None),

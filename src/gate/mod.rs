@@ -170,7 +170,7 @@ impl Permit {
         let home = Path::new(&self.rules.home);
         for need in &self.verdict.needs {
             match need {
-                Need::Read { path } => read.push(PathBuf::from(path)),
+                Need::Read { path } | Need::Socket { path } => read.push(PathBuf::from(path)),
                 Need::Write { path } => {
                     let found = Path::new(path).ancestors().take(2).find(|path| path.symlink_metadata().is_ok());
                     written.extend(found.filter(|path| !home.starts_with(path)).map(Path::to_owned));
@@ -252,7 +252,7 @@ impl Gate {
         // What the policy says of the plainest command that does no more.
         let quoted = |path: &str| format!("'{}'", path.replace('\'', r"'\''"));
         let command = match need {
-            Need::Read { path } => format!("cat {}", quoted(path)),
+            Need::Read { path } | Need::Socket { path } => format!("cat {}", quoted(path)),
             Need::Write { path } => format!("touch {}", quoted(path)),
             Need::Network { .. } | Need::Host { .. } => return true,
         };

@@ -166,6 +166,11 @@ pub enum Need {
         /// The absolute path.
         path: String,
     },
+    /// A Unix socket of a service outside the jail.
+    Socket {
+        /// The absolute path.
+        path: String,
+    },
     /// Processes, services or devices outside the jail.
     Host {
         /// What of the machine, in a few words.
@@ -180,6 +185,7 @@ impl Need {
         match self {
             Self::Network { .. } => "network",
             Self::Read { .. } | Self::Write { .. } => "path",
+            Self::Socket { .. } => "socket",
             Self::Host { .. } => "host",
         }
     }
@@ -352,6 +358,7 @@ impl fmt::Display for Need {
             Self::Network { host } => write!(f, "it needs the network ({host})"),
             Self::Read { path } => write!(f, "it reads {path}"),
             Self::Write { path } => write!(f, "it writes {path} directly"),
+            Self::Socket { path } => write!(f, "it uses the service at {path}, which acts for you outside the sandbox"),
             Self::Host { what } => write!(f, "it needs {what}"),
         }
     }

@@ -4,7 +4,7 @@
 use std::ffi::{CStr, OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -15,6 +15,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use nix::unistd::{self, Pid};
 
+use super::filter::Network;
 use super::wire::{LimitsWire, Spec};
 use super::{Tier, bubblewrap, filter, landlock, overlay};
 
@@ -30,16 +31,36 @@ pub fn enter(arguments: &[OsString], calls: Calls) -> String {
 /// System calls that have no safe wrapper: they are of the one file that may make them.
 #[derive(Clone, Copy, Debug)]
 pub struct Calls {
-    /// Closes this descriptor and all higher ones.
-    pub close_from: fn(u32) -> io::Result<()>,
+    /// Closes the descriptors from one number to another.
+    pub close: fn(u32, u32) -> io::Result<()>,
     /// Gives up every capability, for what this process becomes too.
     pub drop_capabilities: fn() -> io::Result<()>,
     /// Adds attributes to the mount at a path, and to those below it.
     pub add_mount_attributes: fn(&CStr, u64, bool) -> io::Result<()>,
     /// Brings up the loopback interface of this network namespace.
     pub bring_loopback_up: fn() -> io::Result<()>,
+    /// Installs a seccomp program, in the kernel's four fields a step, that may hold calls until somebody answers; gives the
+    /// descriptor at which they are read.
+    pub hold_calls: fn(&[(u16, u8, u8, u32)]) -> io::Result<OwnedFd>,
+    /// Waits for the next held call.
+    pub next_call: fn(BorrowedFd<'_>) -> io::Result<HeldCall>,
+    /// Lets a held call go on.
+    pub let_call: fn(BorrowedFd<'_>, u64) -> io::Result<()>,
     /// Forks this process of one thread: the child's id in the parent, nothing in the child.
     pub fork: fn() -> io::Result<Option<Pid>>,
+}
+
+/// A system call that waits for its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct HeldCall {
+    /// The number under which it is answered.
+    pub id: u64,
+    /// The thread that makes it, in the process namespace of the reader.
+    pub thread: u32,
+    /// The number of the call.
+    pub call: i64,
+    /// Its arguments.
+    pub arguments: [u64; 6],
 }
 
 /// The type of what doesn't come back.
@@ -49,7 +70,7 @@ fn become_program(arguments: &[OsString], calls: Calls) -> Result<Never, String>
     let [spec, program, arguments @ ..] = arguments else { return Err("no program is given".into()) };
     let spec: Spec =
         serde_json::from_slice(spec.as_encoded_bytes()).map_err(|error| format!("not understood: {error}"))?;
-    (calls.close_from)(spec.descriptors).map_err(|error| format!("close_range: {error}"))?;
+    (calls.close)(spec.descriptors, u32::MAX).map_err(|error| format!("close_range: {error}"))?;
     prctl::set_pdeathsig(Signal::SIGKILL).map_err(|error| format!("prctl: {error}"))?;
     if unistd::getppid().as_raw().cast_unsigned() != spec.parent {
         return Err("whoever started it has ended".into());
@@ -60,7 +81,7 @@ fn become_program(arguments: &[OsString], calls: Calls) -> Result<Never, String>
     }
     // Kept open over exec; bubblewrap reads and closes them. Written before the limit on file sizes holds.
     let filters: Vec<OwnedFd> = match spec.tier {
-        Tier::Bubblewrap => filter::make(spec.tier, spec.network, false)?
+        Tier::Bubblewrap => filter::make(spec.tier, Network::of(spec.network), false)?
             .iter()
             .map(|program| in_memory(&filter::bytes(program)))
             .collect::<Result<_, _>>()?,
@@ -78,7 +99,7 @@ fn become_program(arguments: &[OsString], calls: Calls) -> Result<Never, String>
             landlock::restrict(&spec)?;
             // Root's would get round it: who may measure the machine reads the memory of every process.
             (calls.drop_capabilities)().map_err(|error| format!("capset: {error}"))?;
-            for filter in filter::make(spec.tier, spec.network, spec.writable.is_empty())? {
+            for filter in filter::make(spec.tier, Network::of(spec.network), spec.writable.is_empty())? {
                 seccompiler::apply_filter(&filter).map_err(|error| format!("seccomp: {error}"))?;
             }
             exec(program, arguments)

@@ -116,12 +116,29 @@ const MODES: &[(i64, u8)] = &[
     (libc::SYS_openat, 3),
 ];
 
+/// Which networks a program has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Network {
+    /// None, or a loopback of its own.
+    Own,
+    /// That of the machine.
+    Machine,
+    /// The same, with Unix sockets: something else keeps it from the abstract ones of others.
+    MachineAndUnix,
+}
+
+impl Network {
+    pub(super) fn of(has_network: bool) -> Self {
+        if has_network { Self::Machine } else { Self::Own }
+    }
+}
+
 /// Makes the filters: what is refused for good, and what is as if the kernel were older. `is_look` says that the program
 /// may write nothing but its own temporary files.
 ///
 /// # Errors
 /// This machine's architecture is none that filters can be made for.
-pub(super) fn make(tier: Tier, network: bool, is_look: bool) -> Result<Vec<BpfProgram>, String> {
+pub(super) fn make(tier: Tier, network: Network, is_look: bool) -> Result<Vec<BpfProgram>, String> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|problem| format!("seccomp: {problem}"))?;
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED.iter().map(|number| (*number, Vec::new())).collect();
     let told = |problem: seccompiler::BackendError| format!("seccomp: {problem}");
@@ -192,7 +209,7 @@ fn modes() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError>
 }
 
 /// What kinds of sockets are refused.
-fn sockets(tier: Tier, network: bool) -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
+fn sockets(tier: Tier, network: Network) -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
     let not_one_of = |families: &[i32]| {
         let conditions: Vec<_> = families
             .iter()
@@ -203,12 +220,14 @@ fn sockets(tier: Tier, network: bool) -> Result<BTreeMap<i64, Vec<SeccompRule>>,
     let mut rules = match (tier, network) {
         // Unix sockets reach services that would act for the user, outside: no network doesn't close them, nor do rights
         // on files, nor a file system that can't be written. The overlay tier covers them; elsewhere there are none, and
-        // with a network, which opens abstract ones, neither.
-        (_, true) | (Tier::Bubblewrap, false) => vec![not_one_of(&[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK])?],
-        (Tier::Overlay, false) => {
+        // with a network, which opens abstract ones, only where Landlock closes these.
+        (_, Network::Machine) | (Tier::Bubblewrap, Network::Own) => {
+            vec![not_one_of(&[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK])?]
+        }
+        (_, Network::MachineAndUnix) | (Tier::Overlay, Network::Own) => {
             vec![not_one_of(&[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK])?]
         }
-        (Tier::Landlock | Tier::None, false) => Vec::new(),
+        (Tier::Landlock | Tier::None, Network::Own) => Vec::new(),
     };
     if !rules.is_empty() {
         // Of the kernel's own sockets, that of routes, by which programs find their addresses.

@@ -1,6 +1,7 @@
 //! Landlock: what may be read, written and run, as an allow-list that the kernel holds for this process and all that it
 //! starts. Fully enforced, or it doesn't count.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -62,7 +63,18 @@ pub(super) fn restrict(spec: &Spec) -> Result<(), String> {
     }
     let writes = OPEN_TO_WRITE.map(PathBuf::from).into_iter().chain(paths(&spec.writable));
     for path in writes.chain(spec.tmp.iter().map(PathWire::path)) {
-        rules = allow(rules, &path, read | write).map_err(|problem| told(&problem))?;
+        let below: Vec<PathBuf> = masked.iter().filter(|it| it.starts_with(&path) && **it != path).cloned().collect();
+        let mut opened = Vec::new();
+        open(&path, &below, &mut opened);
+        for path in opened {
+            rules = allow(rules, &path, read | write).map_err(|problem| told(&problem))?;
+        }
+        // A directory that holds something closed takes nothing new. It can be listed if that shows only names of files.
+        if below.iter().all(|it| it.is_file()) {
+            for way in ways(&path, &below) {
+                rules = allow(rules, way, AccessFs::ReadDir.into()).map_err(|problem| told(&problem))?;
+            }
+        }
     }
     let status = rules.restrict_self().map_err(|problem| told(&problem))?;
     match status.ruleset {
@@ -72,8 +84,8 @@ pub(super) fn restrict(spec: &Spec) -> Result<(), String> {
 }
 
 /// A second wall for a program in a jail: it writes nowhere but where the jail lets it, and reaches no abstract socket and
-/// no process of another. It holds as far as the kernel has it.
-pub(super) fn hold_in_jail(writable: impl Iterator<Item = PathBuf>) {
+/// no process of another. It holds as far as the kernel has it; gives whether that is all of it.
+pub(super) fn hold_in_jail(writable: impl Iterator<Item = PathBuf>) -> bool {
     let rules = Ruleset::default()
         .handle_access(AccessFs::from_write(ABI_NEEDED))
         .and_then(|rules| rules.scope(Scope::from_all(ABI_NEEDED)))
@@ -83,7 +95,8 @@ pub(super) fn hold_in_jail(writable: impl Iterator<Item = PathBuf>) {
             paths.try_fold(rules, |rules, path| allow(rules, &path, AccessFs::from_write(ABI_NEEDED)))
         });
     // The jail holds without it.
-    let _ = rules.and_then(RulesetCreated::restrict_self);
+    let status = rules.and_then(RulesetCreated::restrict_self);
+    status.is_ok_and(|status| status.ruleset == RulesetStatus::FullyEnforced)
 }
 
 /// What writing means: all but making devices, which would be a way to the disk itself.
@@ -108,6 +121,11 @@ fn open(path: &Path, closed: &[PathBuf], opened: &mut Vec<PathBuf>) {
             open(&entry.path(), closed, opened);
         }
     }
+}
+
+/// The directories from `top` down that hold one of these.
+fn ways<'a>(top: &'a Path, closed: &'a [PathBuf]) -> BTreeSet<&'a Path> {
+    closed.iter().flat_map(|path| path.ancestors().skip(1).take_while(|above| above.starts_with(top))).collect()
 }
 
 /// Adds a rule for what is there; what isn't can't be opened.

@@ -16,7 +16,7 @@
 //! | credentials, our own directories | empty | empty | unreadable, as are lists of the directories above them | readable |
 //! | `/tmp`, `/run` | empty | empty | unreadable | all |
 //! | network, unless approved | its own loopback | its own loopback, no Unix sockets | no sockets | all |
-//! | network, if approved | IPv4, IPv6 | the same | the same | all |
+//! | network, if approved | IPv4, IPv6; Unix sockets that were granted | IPv4, IPv6 | the same | all |
 //! | other processes | not seen | not seen | seen; no signals, no tracing | all |
 //! | leaving its session | ends with the program | ends with the sandbox | `setsid` is refused | possible |
 //! | limits, own session, closed descriptors, no setuid | yes | yes | yes | yes |
@@ -30,6 +30,7 @@ mod enter;
 mod filter;
 mod landlock;
 mod masks;
+mod missed;
 mod overlay;
 mod scratch;
 mod sockets;
@@ -48,8 +49,9 @@ use std::time::{Duration, Instant};
 
 pub use changes::{Change, ChangeKind, Changes, CollectError, CollectLimits, collect};
 pub use end::end;
-pub use enter::{Calls, enter};
+pub use enter::{Calls, HeldCall, enter};
 pub use masks::{Outside, credentials, home_of_user, outside, protected};
+pub use missed::Missed;
 pub use scratch::Layer;
 pub use waiting::{AtTerminal, at_terminal};
 
@@ -378,9 +380,9 @@ impl Sandbox {
         let open = writable.iter().chain(jail.is_some().then_some(&workspace));
         let pairs = open.flat_map(|open| masked.iter().map(move |masked| (open, masked)));
         for (open, masked) in pairs.filter(|_| self.tier != Tier::None) {
-            // Where the sandbox mounts, it covers what is masked in the workspace, too. On the workspace itself it can't keep a
-            // program from making what isn't there yet.
-            let is_covered = jail.is_some() || self.tier == Tier::Bubblewrap && masked.exists();
+            // Where the sandbox mounts, it covers what is masked in the workspace, too, and Landlock opens what lies beside it.
+            // On the workspace itself neither can keep a program from making what isn't there yet.
+            let is_covered = jail.is_some() || masked.exists();
             if open.starts_with(masked) || !is_covered && masked.starts_with(open) {
                 let relation = if masked.starts_with(open) { "holds" } else { "lies in" };
                 return Err(SandboxError {
@@ -438,7 +440,9 @@ impl Sandbox {
             view: match &grant.view {
                 View::Look => ViewWire::Look,
                 View::Work => ViewWire::Work,
-                View::Copy(layer) => ViewWire::Copy { upper: of(&layer.upper), work: of(&layer.work) },
+                View::Copy(layer) => {
+                    ViewWire::Copy { upper: of(&layer.upper), work: of(&layer.work), refused: of(&layer.refused) }
+                }
             },
             tmp: of(&scratch.tmp()),
             home: of(&scratch.home()),

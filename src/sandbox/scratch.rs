@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::missed::{self, Missed};
 use super::tmp::Tmp;
 
 /// Directories of one session, removed with it.
@@ -46,7 +47,8 @@ impl Scratch {
         let number = self.layers.fetch_add(1, Ordering::Relaxed);
         let dir = self.held.path().join("layers").join(number.to_string());
         fs::create_dir(&dir)?;
-        let mut layer = Layer { upper: dir.join("upper"), work: dir.join("work"), dir, since_ns: 0 };
+        let [upper, work, refused] = ["upper", "work", "refused"].map(|name| dir.join(name));
+        let mut layer = Layer { dir, upper, work, refused, since_ns: 0 };
         fs::create_dir(&layer.upper)?;
         fs::create_dir(&layer.work)?;
         // The top of the copy shows the mode of the upper directory.
@@ -64,9 +66,20 @@ pub struct Layer {
     dir: PathBuf,
     pub(super) upper: PathBuf,
     pub(super) work: PathBuf,
+    /// What the program was refused, as the jail writes it down.
+    pub(super) refused: PathBuf,
     /// When the copy was made, by the clock of the file system: what has changed since in the workspace was changed by
     /// somebody else.
     pub(super) since_ns: i64,
+}
+
+impl Layer {
+    /// What the program was refused that worked on this copy, as the kernel said when it tried; nothing if the jail could not
+    /// look.
+    #[must_use]
+    pub fn missed(&self) -> Option<Vec<Missed>> {
+        missed::read(&self.refused)
+    }
 }
 
 impl Drop for Layer {

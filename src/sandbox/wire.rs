@@ -92,7 +92,12 @@ pub(super) struct JailWire {
 pub(super) enum ViewWire {
     Look,
     Work,
-    Copy { upper: PathWire, work: PathWire },
+    Copy {
+        upper: PathWire,
+        work: PathWire,
+        /// The file that takes what was refused.
+        refused: PathWire,
+    },
 }
 
 /// [`Limits`], as they are written.

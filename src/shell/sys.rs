@@ -299,13 +299,82 @@ pub fn release_program_pages() {
     unsafe { libc::dl_iterate_phdr(Some(release), std::ptr::null_mut()) };
 }
 
-/// Closes every descriptor of this process from `first` on. For a process that has opened none of them itself.
+/// Closes the descriptors of this process from `first` to `last`. For a process in which nothing owns them any more.
 ///
 /// # Errors
 /// The kernel is older than 5.9.
-pub fn close_descriptors_from(first: u32) -> io::Result<()> {
+pub fn close_descriptors(first: u32, last: u32) -> io::Result<()> {
     // SAFETY: close_range takes three integers; the caller owns none of the descriptors, so no owner is left with one.
-    let result = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// A system call that the kernel holds until somebody answers: see [`seccomp_notice`].
+#[derive(Clone, Copy, Debug)]
+pub struct HeldCall {
+    /// The number under which it is answered.
+    pub id: u64,
+    /// The thread that makes it.
+    pub thread: u32,
+    /// The number of the call.
+    pub call: i64,
+    /// Its arguments.
+    pub arguments: [u64; 6],
+}
+
+/// Installs a seccomp program (code, jump if true, jump if false, operand) for this thread and all that it starts, and returns
+/// the descriptor at which held calls are read. The process has given up new privileges before.
+///
+/// # Errors
+/// The kernel is older than 5.5, or another program of this process listens already.
+pub fn seccomp_listener(program: &[(u16, u8, u8, u32)]) -> io::Result<OwnedFd> {
+    let mut steps: Vec<libc::sock_filter> =
+        program.iter().map(|(code, jt, jf, k)| libc::sock_filter { code: *code, jt: *jt, jf: *jf, k: *k }).collect();
+    let length = u16::try_from(steps.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let filter = libc::sock_fprog { len: length, filter: steps.as_mut_ptr() };
+    let install = |flags: libc::c_ulong| {
+        // SAFETY: the kernel copies the program from the pointer, which is valid for the call.
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const filter) }
+    };
+    let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    // From Linux 5.19 on a signal can be kept from repeating a call that was read already.
+    let mut fd = install(listener | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
+    if fd < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) {
+        fd = install(listener);
+    }
+    let fd = libc::c_int::try_from(fd).unwrap_or(-1);
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Reads the next held call; waits for one.
+///
+/// # Errors
+/// Its thread has ended meanwhile, or nobody is left who could make one.
+pub fn seccomp_notice(listener: BorrowedFd) -> io::Result<HeldCall> {
+    // SAFETY: all zeros is a valid `seccomp_notif`; the kernel wants it so.
+    let mut notice: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one `seccomp_notif` to the pointer, which is valid for the call.
+    let result = unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut notice) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let call = i64::from(notice.data.nr);
+    Ok(HeldCall { id: notice.id, thread: notice.pid, call, arguments: notice.data.args })
+}
+
+/// Lets a held call go on as if nobody had looked at it.
+///
+/// # Errors
+/// Its thread has ended meanwhile.
+pub fn seccomp_continue(listener: BorrowedFd, id: u64) -> io::Result<()> {
+    let flags = u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).unwrap_or_default();
+    let answer = libc::seccomp_notif_resp { id, val: 0, error: 0, flags };
+    // SAFETY: the kernel reads one `seccomp_notif_resp` from the pointer, which is valid for the call.
+    let result = unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw const answer) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

@@ -1,10 +1,11 @@
-//! What the jail has refused a command that failed: the network, or a path outside of the workspace. Programs say so in what
-//! they print; a path counts only if it is there outside and the jail hides it or can't write it.
+//! What the jail has refused a command: the network and sockets, as the kernel saw it try, whatever came of the command; and
+//! paths outside of the workspace, which programs name when they fail. A path counts only if it is there outside and the
+//! jail hides it or can't write it. Only if the jail couldn't look, the network is recognised by what is printed.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::proto::action::Need;
-use crate::sandbox::Outside;
+use crate::sandbox::{Missed, Outside};
 
 /// What programs print, in small letters, that find no network.
 const NETWORK_SIGNS: &[&str] = &[
@@ -27,6 +28,8 @@ const NETWORK_SIGNS: &[&str] = &[
 ];
 /// What programs print, in small letters, that can't write where nothing can be written.
 const READ_ONLY_SIGNS: &[&str] = &["read-only file system", "erofs", "errno 30", "os error 30"];
+/// What programs print, in small letters, that wanted to write a file that is hidden.
+const WRITE_SIGNS: &[&str] = &["cannot create", "can't create", "cannot touch", "cannot open output", "for writing"];
 /// Characters of a line that are told.
 const LINE_CHARS_MAX: usize = 200;
 /// Lines in which paths are looked for, the last ones: most programs say at the end why they failed.
@@ -34,30 +37,82 @@ const LINES_MAX: usize = 100;
 /// Paths of one command that are looked at.
 const PATHS_MAX: usize = 50;
 
+/// Services that libraries try by themselves, without being asked: names of users and hosts, the log.
+const TRIED_BY_LIBRARIES: &[&str] = &[
+    "/dev/log",
+    "/run/avahi-daemon",
+    "/run/dbus/system_bus_socket",
+    "/run/nscd",
+    "/run/systemd",
+    "/var/lib/sss",
+    "/var/run/avahi-daemon",
+    "/var/run/dbus/system_bus_socket",
+    "/var/run/nscd",
+    "/var/run/systemd",
+];
+
 /// Something that a command wanted and the jail doesn't give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The line in which the program said so; text from outside.
+    /// What it tried, or the line in which the program said so; text from outside.
     pub line: String,
     /// What it would need.
     pub need: Need,
+    /// It didn't show by how the command ended.
+    pub is_hidden: bool,
+}
+
+/// What the kernel saw a command try, the network first: a host by its name if one was looked up.
+pub(super) fn tried(missed: &[Missed], outside: &dyn Fn(&Path) -> Option<Outside>, is_failed: bool) -> Option<Refusal> {
+    let names: Vec<&str> =
+        missed.iter().filter_map(|it| if let Missed::Name(name) = it { Some(&**name) } else { None }).collect();
+    let addresses = missed.iter().filter_map(|it| if let Missed::Address(address) = it { Some(address) } else { None });
+    let network = match (&names[..], addresses.collect::<Vec<_>>().first()) {
+        ([], None) => None,
+        ([], Some(address)) => Some((format!("it tried to reach {address}"), address.to_string())),
+        ([first, more @ ..], _) => {
+            let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+            Some((format!("it looked for the host {first}{more}"), (*first).to_owned()))
+        }
+    };
+    let network = network.map(|(line, host)| (line, Need::Network { host }));
+    let (line, need) = network.or_else(|| {
+        let socket =
+            missed.iter().find_map(|it| if let Missed::Socket(path) = it { service(path, outside) } else { None })?;
+        Some((format!("it tried to connect to {socket}"), Need::Socket { path: socket }))
+    })?;
+    Some(Refusal { line: line.chars().take(LINE_CHARS_MAX).collect(), need, is_hidden: !is_failed })
+}
+
+/// A socket of a service outside that a command may be offered, by its true path.
+fn service(path: &Path, outside: &dyn Fn(&Path) -> Option<Outside>) -> Option<String> {
+    use std::os::unix::fs::FileTypeExt;
+    let found = path.canonicalize().ok()?;
+    let is_tried_anyway = |path: &Path| TRIED_BY_LIBRARIES.iter().any(|it| path.starts_with(it));
+    if is_tried_anyway(path) || is_tried_anyway(&found) || outside(path).is_none() || outside(&found).is_none() {
+        return None;
+    }
+    found.metadata().is_ok_and(|data| data.file_type().is_socket()).then(|| found.to_str().map(str::to_owned))?
 }
 
 /// What was refused a command that failed, by what it printed on its error output and its output. `outside` says how the
-/// jail shows a path.
+/// jail shows a path; `by_words` whether the network is to be recognised here, too.
 pub(super) fn refused(
     errors: &str,
     output: &str,
     cwd: &Path,
-    has_network: bool,
+    by_words: bool,
     outside: &dyn Fn(&Path) -> Option<Outside>,
 ) -> Option<Refusal> {
-    let told = |line: &str, need| Refusal { line: line.trim().chars().take(LINE_CHARS_MAX).collect(), need };
+    let told = |line: &str, need| {
+        let line = line.trim().chars().take(LINE_CHARS_MAX).collect();
+        Refusal { line, need, is_hidden: false }
+    };
     let is_network = |line: &&str| {
         let line = line.to_lowercase();
         NETWORK_SIGNS.iter().any(|sign| line.contains(sign))
     };
-    if let Some(line) = errors.lines().chain(output.lines()).find(is_network).filter(|_| !has_network) {
+    if let Some(line) = errors.lines().chain(output.lines()).find(is_network).filter(|_| by_words) {
         return Some(told(line, Need::Network { host: String::new() }));
     }
     let mut left = PATHS_MAX;
@@ -78,7 +133,10 @@ fn need_of(line: &str, path: &Path, outside: &dyn Fn(&Path) -> Option<Outside>) 
     let name = path.to_str()?.to_owned();
     let lower = line.to_lowercase();
     match outside(path)? {
-        Outside::Hidden if is_there(path) => Some(Need::Read { path: name }),
+        Outside::Hidden if is_there(path) => {
+            let is_written = READ_ONLY_SIGNS.iter().chain(WRITE_SIGNS).any(|sign| lower.contains(sign));
+            Some(if is_written { Need::Write { path: name } } else { Need::Read { path: name } })
+        }
         // Its directory is there: it was to be made in it.
         Outside::Hidden => {
             let above = path.parent().filter(|above| is_there(above) && outside(above) == Some(Outside::Hidden))?;
@@ -155,6 +213,11 @@ mod tests {
             ("bash: line 1: cd: T/hidden/repo: No such file or directory", "R T/hidden/repo"),
             ("fatal: repository 'T/hidden/repo' does not exist", "R T/hidden/repo"),
             ("cp: cannot create regular file 'T/hidden/data/new': No such file or directory", "W T/hidden/data/new"),
+            (
+                "cp: cannot create regular file 'T/hidden/data/a b.csv': No such file or directory",
+                "W T/hidden/data/a b.csv",
+            ),
+            ("x: T/hidden/data: Read-only file system", "W T/hidden/data"),
             ("touch: cannot touch 'T/shown/new': Read-only file system", "W T/shown/new"),
             ("OSError: [Errno 30] Read-only file system: 'T/shown/lib/x'", "W T/shown/lib/x"),
             ("npm error EROFS: read-only file system, mkdir 'T/shown/lib'", "W T/shown/lib"),
@@ -165,15 +228,45 @@ mod tests {
             ("cat: a.txt: No such file or directory", ""),
         ] {
             let here = |text: &str| text.replace("T/", &format!("{}/", top.display()));
-            let found = refused(&here(said), "", &top.join("ws"), false, &outside);
+            let found = refused(&here(said), "", &top.join("ws"), true, &outside);
             let words = found.map(|it| match it.need {
                 Need::Network { .. } => "N".to_owned(),
                 Need::Read { path } => format!("R {path}"),
                 Need::Write { path } => format!("W {path}"),
-                Need::Host { what } => what,
+                Need::Host { what: other } | Need::Socket { path: other } => other,
             });
             assert_eq!(words.unwrap_or_default(), here(expected), "{said}");
         }
-        assert_eq!(refused("Could not resolve host", "", &top, true, &outside), None);
+        assert_eq!(refused("Could not resolve host", "", &top, false, &outside), None);
+    }
+
+    #[test]
+    fn what_the_kernel_saw_a_command_try_is_its_need() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let top = dir.path().canonicalize().expect("a path");
+        let (service, file) = (top.join("service.sock"), top.join("file"));
+        let _listener = std::os::unix::net::UnixListener::bind(&service).expect("a socket");
+        std::fs::write(&file, "").expect("a file");
+        let outside = |path: &Path| (!path.ends_with("secret.sock")).then_some(Outside::Hidden);
+        let socket = |path: &Path| Missed::Socket(path.to_owned());
+        let name = |name: &str| Missed::Name(name.to_owned());
+        let found = |missed: &[Missed]| tried(missed, &outside, false).map(|it| (it.line, it.need));
+        let network = |host: &str| Need::Network { host: host.to_owned() };
+        let address = Missed::Address("192.0.2.1:443".parse().expect("an address"));
+        assert_eq!(found(&[]), None);
+        assert_eq!(
+            found(&[address.clone(), name("a.example"), name("b.example")]),
+            Some(("it looked for the host a.example and 1 more".into(), network("a.example")))
+        );
+        assert_eq!(found(&[address]), Some(("it tried to reach 192.0.2.1:443".into(), network("192.0.2.1:443"))));
+        let path = service.display().to_string();
+        assert_eq!(
+            found(&[socket(&file), socket(&service)]),
+            Some((format!("it tried to connect to {path}"), Need::Socket { path }))
+        );
+        std::fs::rename(&service, top.join("secret.sock")).expect("another name");
+        for other in [top.join("secret.sock"), file, "/run/nscd/socket".into(), "/nowhere".into()] {
+            assert_eq!(found(&[socket(&other)]), None);
+        }
     }
 }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::bash::{Bash, Output, Ran, Request, State, last_line};
 use super::copied::Copied;
 use super::launcher::{Launcher, Terms};
-use super::refused::refused;
+use super::refused::{refused, tried};
 use super::spawner::Spawner;
 use super::{Offer, Place, Plan, Spec, Tool, Work, number, text};
 use crate::gate::Permit;
@@ -324,7 +324,10 @@ impl Shell {
         let (errors, printed) = (strip_controls(&output.err), strip_controls(&output.out));
         let cwd = output.cwd.as_deref().unwrap_or(cwd);
         let outside = |path: &Path| self.launcher.outside(path);
-        let refused = is_failed.then(|| refused(&errors, &printed, cwd, has_network, &outside)).flatten();
+        let missed = layer.missed();
+        let by_words = missed.is_none() && !has_network;
+        let refused = tried(&missed.unwrap_or_default(), &outside, is_failed)
+            .or_else(|| is_failed.then(|| refused(&errors, &printed, cwd, by_words, &outside)).flatten());
         Some(Copied { command: command.to_owned(), layer, refused })
     }
 }

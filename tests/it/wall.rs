@@ -198,20 +198,78 @@ fn the_shell_keeps_its_state_from_command_to_command() {
 #[test]
 fn a_command_that_was_refused_the_network_is_offered_to_run_again() {
     // What the script does isn't known before it runs.
-    let script = "echo run >> runs; echo 'Could not resolve host: nowhere.example' >&2; exit 6";
-    let home = scene(&["sh fetch.sh"], "");
+    let script = "echo run >> runs; exec 3<>/dev/tcp/nowhere.example/80";
+    let home = scene(&["bash fetch.sh"], "");
     fs::write(work(home.path(), "fetch.sh"), script).expect("a script");
     let result = &results(home.path())[0];
     assert!(output(result).contains("[the network was refused: "), "{result}");
     let session = session(home.path());
     session.send(b"?please do\r");
-    session.expect_text("It was refused the network: Could not resolve host: nowhere.example");
+    session.expect_text("It was refused the network: it looked for the host nowhere.example");
     session.expect_text("run once [y]");
     session.send(b"y");
     session.expect_text(KEEP);
     session.send(b"y");
     session.expect_text("that was it");
     assert_eq!(read(home.path(), "runs"), "run\n", "what the first run did is dropped");
+}
+
+#[test]
+fn a_command_that_hides_that_it_was_refused_the_network_is_offered_it_once() {
+    // Nothing is printed, and it ends well.
+    let quiet = "(exec 3<>/dev/tcp/192.0.2.1/80) 2>/dev/null; echo fine";
+    let home = scene(&["bash quiet.sh; echo new > b.txt", "bash quiet.sh; echo again"], "");
+    fs::write(work(home.path(), "quiet.sh"), quiet).expect("a script");
+    let results_unasked = results(home.path());
+    assert!(output(&results_unasked[1]).starts_with("fine\nagain\n[the network was refused: "), "{results_unasked:?}");
+    // What a program only says isn't what it tried.
+    let said = scene(&["echo 'Could not resolve host: nowhere.example' >&2; exit 6"], "");
+    assert!(!output(&results(said.path())[0]).contains("refused"));
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text("It was refused the network: it tried to reach 192.0.2.1:80");
+    session.expect_text("run once [y]");
+    session.send(b"n");
+    session.expect_text(KEEP);
+    session.send(b"y");
+    // The second one isn't asked about.
+    session.expect_text("that was it");
+    assert_eq!(read(home.path(), "b.txt"), "new\n");
+}
+
+#[test]
+fn a_command_is_offered_exactly_the_socket_that_it_was_refused() {
+    let script = "import socket, sys\n\
+                  def of(path):\n \
+                  try: s = socket.socket(socket.AF_UNIX); s.connect(path); return s.recv(9).decode()\n \
+                  except OSError as e: return type(e).__name__\n\
+                  print(*[of(path) for path in sys.argv[1:]])\n";
+    let home = scene(&["python3 -IS talk.py ~/agent.sock ~/other.sock"], "");
+    fs::write(work(home.path(), "talk.py"), script).expect("a program");
+    let services = ["agent.sock", "other.sock"].map(|name| {
+        let service = std::os::unix::net::UnixListener::bind(home.path().join(name)).expect("a socket");
+        std::thread::spawn(move || {
+            for mut stream in service.incoming().flatten() {
+                let _ = std::io::Write::write_all(&mut stream, b"welcome");
+            }
+        });
+        name
+    });
+    let unasked = &results(home.path())[0];
+    assert!(output(unasked).starts_with("FileNotFoundError FileNotFoundError\n[the socket "), "{unasked}");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text(&format!("It was refused the socket {}", home.path().join(services[0]).display()));
+    session.expect_text("run once [y]");
+    session.send(b"y");
+    // Only the one: the other is asked about for itself.
+    session.expect_text(&format!("It was refused the socket {}", home.path().join(services[1]).display()));
+    session.expect_text("run once [y]");
+    session.send(b"n");
+    session.expect_text("that was it");
+    session.expect_prompt();
+    session.run(":show 1");
+    session.expect_text("welcome FileNotFoundError");
 }
 
 #[test]
@@ -289,8 +347,8 @@ fn always_keeps_the_same_commands_changes_at_the_same_paths() {
 
 #[test]
 fn a_refused_command_can_run_in_the_persons_own_shell() {
-    let script = "echo run >> runs; echo 'Could not resolve host: nowhere.example' >&2; exit 6";
-    let home = scene(&["sh fetch.sh"], "");
+    let script = "echo run >> runs; exec 3<>/dev/tcp/nowhere.example/80";
+    let home = scene(&["bash fetch.sh"], "");
     fs::write(work(home.path(), "fetch.sh"), script).expect("a script");
     let session = session(home.path());
     session.send(b"?please do\r");
@@ -351,6 +409,37 @@ fn a_command_that_was_refused_a_path_is_offered_exactly_that() {
     session.expect_text("that was it");
     assert_eq!(read(home.path(), "ran"), "x", "what the first run did is dropped");
     assert!(!home.path().join("other/a.txt").exists());
+}
+
+#[test]
+fn a_granted_path_is_written_and_nothing_beside_it() {
+    let home = scene(&["sh put.sh"], "");
+    for name in ["other", "beside"] {
+        fs::create_dir(home.path().join(name)).expect("a directory");
+    }
+    fs::write(home.path().join("other/a.txt"), "old\n").expect("a file");
+    let put = "cp a.txt ../other/a.txt || exit 1; echo inside > b.txt; echo x > ../other/more.txt; echo x > ../beside/x; true\n";
+    fs::write(work(home.path(), "put.sh"), put).expect("a script");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text("It was refused writing");
+    session.expect_text("Undo doesn't cover that path.");
+    session.expect_text("run once [y]");
+    session.send(b"y");
+    session.expect_text(KEEP);
+    session.send(b"y");
+    session.expect_text("that was it");
+    session.expect_prompt();
+    let other = |name: &str| fs::read_to_string(home.path().join(name)).ok();
+    assert_eq!((other("other/a.txt"), read(home.path(), "b.txt")), (Some(numbered(30)), "inside\n".to_owned()));
+    assert_eq!((other("other/more.txt"), other("beside/x")), (None, None));
+    // The receipts have both runs and what was kept; undo takes back what lies in the workspace.
+    let text = other(".local/state/reedclaw/receipts.jsonl").expect("receipts");
+    assert_eq!(text.lines().filter(|line| line.contains("\"kind\":\"intent\"")).count(), 3, "{text}");
+    assert_eq!(reedclaw(home.path(), &["receipt", "verify"]).0, Some(0));
+    session.run(":undo");
+    session.expect_text("Undid step 1");
+    assert_eq!((read(home.path(), "b.txt"), other("other/a.txt")), ("(no file)".to_owned(), Some(numbered(30))));
 }
 
 #[test]

@@ -9,12 +9,14 @@
 //! root and starts the program; when the program ends, process 1 ends and the kernel kills what is left.
 
 mod root;
+mod watch;
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
+use std::os::fd::RawFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -26,9 +28,12 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{self, Pid};
 
 use super::enter::Calls;
-use super::wire::Spec;
+use super::filter::Network;
+use super::missed::Book;
+use super::wire::{Spec, ViewWire};
 use super::{filter, landlock};
 use root::NewRoot;
+use watch::Watch;
 
 /// How long processes that the program left behind may take to end by themselves.
 const GRACE: Duration = Duration::from_millis(200);
@@ -49,7 +54,10 @@ pub(super) fn run(
     // The kernel lists those of the network namespace that one is in.
     let sockets = root::sockets(spec);
     namespaces(spec, calls)?;
-    let new = NewRoot::build(spec, &sockets, calls)?;
+    // Looking at what it is refused is for the question afterwards; the walls hold without it.
+    let book = refusals(spec).and_then(|path| Book::begin(&path).ok());
+    let names = book.as_ref().filter(|_| !spec.network).and_then(|_| watch::name_server());
+    let new = NewRoot::build(spec, &sockets, names.is_some(), calls)?;
     match fork(calls)? {
         Some(init) => {
             // What is meant for the program reaches it by itself: it is in the same session.
@@ -63,16 +71,26 @@ pub(super) fn run(
             (calls.drop_capabilities)().map_err(|error| format!("capset: {error}"))?;
             // The program mustn't get at this process by /proc/1.
             prctl::set_dumpable(false).map_err(|error| format!("prctl: {error}"))?;
+            let watch = book.and_then(|book| Watch::new(book, names, calls, spec.network));
             match fork(calls)? {
                 Some(main) => {
                     ignore_all();
                     // The jail's own descriptors mustn't hold a pipe open that somebody waits at.
-                    let _ = (calls.close_from)(0);
+                    close_but(watch.as_ref().map(Watch::descriptors).unwrap_or_default(), calls);
+                    if let Some(Err(error)) = watch.map(Watch::begin) {
+                        // Held calls would wait for ever.
+                        return Err(format!("a thread: {error}"));
+                    }
                     std::process::exit(reap(main));
                 }
                 None => {
-                    landlock::hold_in_jail(root::writable(spec).into_iter());
-                    for filter in filter::make(spec.tier, spec.network, false)? {
+                    drop(watch);
+                    let is_scoped = landlock::hold_in_jail(root::writable(spec).into_iter());
+                    let network = match spec.network {
+                        true if is_scoped => Network::MachineAndUnix,
+                        has_network => Network::of(has_network),
+                    };
+                    for filter in filter::make(spec.tier, network, false)? {
                         seccompiler::apply_filter(&filter).map_err(|error| format!("seccomp: {error}"))?;
                     }
                     Err(exec(program, arguments))
@@ -133,6 +151,28 @@ impl JobNamespaces {
         let (theirs, own) = (network.metadata().ok()?, fs::metadata("/proc/self/ns/net").ok()?);
         (theirs.ino() != own.ino()).then_some(Self { user, network })
     }
+}
+
+/// Where what is refused is written down.
+fn refusals(spec: &Spec) -> Option<PathBuf> {
+    match &spec.jail.as_ref()?.view {
+        ViewWire::Copy { refused, .. } => Some(refused.path()),
+        ViewWire::Look | ViewWire::Work => None,
+    }
+}
+
+/// Closes all descriptors of this process but a few.
+fn close_but(descriptors: Vec<RawFd>, calls: Calls) {
+    let mut kept: Vec<u32> = descriptors.into_iter().filter_map(|it| u32::try_from(it).ok()).collect();
+    kept.sort_unstable();
+    let mut first = 0;
+    for descriptor in kept {
+        if first < descriptor {
+            let _ = (calls.close)(first, descriptor - 1);
+        }
+        first = descriptor + 1;
+    }
+    let _ = (calls.close)(first, u32::MAX);
 }
 
 fn fork(calls: Calls) -> Result<Option<Pid>, String> {

@@ -69,6 +69,15 @@ impl Source {
     }
 }
 
+impl Source {
+    /// Opens the socket at `path`, for what was granted it by name.
+    fn service(path: &Path) -> Option<Self> {
+        let fd = opened(path)?;
+        let kind = File::from(fd.try_clone().ok()?).metadata().ok()?.file_type();
+        kind.is_socket().then(|| Self { fd, path: path.to_owned(), is_directory: false })
+    }
+}
+
 fn opened(path: &Path) -> Option<OwnedFd> {
     openat2(AT_FDCWD, path, OpenHow::new().flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)).ok()
 }
@@ -106,6 +115,10 @@ pub(super) fn sockets(spec: &Spec) -> Vec<PathBuf> {
         shown.push(workspace.clone());
     }
     services::seen((!is_copy).then_some(&*workspace), |path| {
+        // What was granted by name.
+        if paths(&spec.readable).any(|granted| granted == path) {
+            return false;
+        }
         let is_shown = shown.iter().any(|it| path.starts_with(it));
         let is_hidden = hidden.iter().any(|it| path.starts_with(it)) || is_copy && path.starts_with(&workspace);
         is_shown || !is_hidden
@@ -121,18 +134,21 @@ pub(super) fn writable(spec: &Spec) -> Vec<PathBuf> {
 
 impl NewRoot {
     /// Puts it together on a tmpfs; `sockets` are covered.
-    pub(super) fn build(spec: &Spec, sockets: &[PathBuf], calls: Calls) -> Result<Self, String> {
+    pub(super) fn build(spec: &Spec, sockets: &[PathBuf], has_names: bool, calls: Calls) -> Result<Self, String> {
         let jail = spec.jail.as_ref().ok_or("the description of the jail is missing")?;
         let workspace = Source::open(&jail.workspace.path()).ok_or("the workspace can't be opened")?;
         let (tmp, home) = (needed(slice::from_ref(&jail.tmp))?, needed(slice::from_ref(&jail.home))?);
         let layers = match &jail.view {
-            ViewWire::Copy { upper, work } => needed(&[upper.clone(), work.clone()])?,
+            ViewWire::Copy { upper, work, .. } => needed(&[upper.clone(), work.clone()])?,
             ViewWire::Look | ViewWire::Work => Vec::new(),
         };
         let kept_of_home = wanted(paths(&jail.kept_of_home));
         let kept_of_run = wanted(KEPT_OF_RUN.map(PathBuf::from).into_iter());
         let readable = wanted(paths(&spec.readable));
+        // A socket is never shown but by name.
+        let services: Vec<Source> = paths(&spec.readable).filter_map(|path| Source::service(&path)).collect();
         let writable = needed(&spec.writable)?;
+        let resolver = has_names.then(|| Path::new("/etc/resolv.conf").canonicalize().ok()).flatten();
         let stage = stage()?;
         let new = Self::on(&stage, calls)?;
         new.devices()?;
@@ -148,10 +164,13 @@ impl NewRoot {
         let is_inside = |path: &&PathBuf| path.starts_with(&workspace.path);
         let masked = outermost(paths(&spec.masked).chain(sockets.iter().cloned()).collect());
         let emptied = new.mask(masked.iter().filter(|path| !is_inside(path)))?;
-        for kept in &readable {
+        for kept in readable.iter().chain(&services) {
             if !new.shows(&kept.path) {
                 new.bind(kept, &kept.path, READ_ONLY | NO_SUID)?;
             }
+        }
+        if let Some(resolver) = resolver {
+            new.resolver(&stage, &resolver)?;
         }
         new.lock_all(&emptied)?;
         for open in &writable {
@@ -234,6 +253,18 @@ impl NewRoot {
         let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS;
         let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(resolve);
         openat2(&self.dir, path.strip_prefix("/").ok()?, how).ok()
+    }
+
+    /// Names are asked for at the jail's own server.
+    fn resolver(&self, stage: &Path, path: &Path) -> Result<(), String> {
+        let own = stage.join("resolver");
+        let made = std::fs::write(&own, super::watch::RESOLVER)
+            .and_then(|()| std::fs::set_permissions(&own, std::os::unix::fs::PermissionsExt::from_mode(0o444)));
+        made.map_err(|error| format!("the staging directory: {error}"))?;
+        match (opened(&own), self.existing(path)) {
+            (Some(own), Some(place)) => self.cover_what_stays(&own, &place, path, READ_ONLY | NO_SUID | NO_DEV),
+            _ => Ok(()),
+        }
     }
 
     fn shows(&self, path: &Path) -> bool {

@@ -59,6 +59,23 @@ const COLUMNS: [(Tier, Sight, &str); 6] = [
     (Tier::Landlock, Sight::Work, "landlock-work"),
 ];
 
+/// The cases and what must come of each, as a table of the documents.
+pub fn table() -> String {
+    let head = "case|overlay copy|overlay work|bwrap look|bwrap work|Landlock look|Landlock work";
+    let row = |cells: &mut dyn Iterator<Item = String>| {
+        let cells: Vec<String> = cells.collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let mut table = row(&mut head.split('|').map(str::to_owned));
+    table += &row(&mut head.split('|').map(|_| "---".to_owned()));
+    for case in CASES {
+        let either = |letters: &str| letters.chars().map(String::from).collect::<Vec<_>>().join("/");
+        let words = case.expected.split(' ').map(either);
+        table += &row(&mut std::iter::once(case.name.to_owned()).chain(words));
+    }
+    table
+}
+
 /// Where this run works, and the executable that it tests.
 fn ground() -> (PathBuf, PathBuf) {
     match std::env::var_os(AGAIN) {

@@ -167,7 +167,14 @@ def proc_pid_root(): os.listdir(f"/proc/{ENV['VICTIM']}/root/")
 def proc_mem(): open(f"/proc/{ENV['VICTIM']}/mem", "rb")
 def keeper_by_proc(): open("/proc/1/mem", "r+b")
 def keeper_root(): open(f"/proc/1/root{ENV['HOSTONLY']}")
-def keeper_descriptors(): sys.exit(0 if os.listdir("/proc/1/fd") else 1)
+def keeper_descriptors():
+    for number in os.listdir("/proc/1/fd"):
+        try:
+            os.open("/proc/1/fd/" + number, os.O_RDONLY | os.O_NONBLOCK)
+            sys.exit(0)
+        except OSError:
+            pass
+    sys.exit(1)
 def pidfd_of_keeper():
     def get():
         call("pidfd_getfd", os.pidfd_open(1), 0, 0)

@@ -40,6 +40,7 @@ const PARTS: &[Part] = &[
     ("docs/meta-commands.md", "meta commands", meta_commands),
     ("docs/tools-and-plugins.md", "tools", tools),
     ("docs/decisions/README.md", "index", decisions),
+    ("docs/escape-suite.md", "escape suite", crate::escape::table),
 ];
 
 #[test]
