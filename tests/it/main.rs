@@ -7,6 +7,7 @@ mod agent;
 mod around;
 mod ask;
 mod asking;
+mod builds;
 mod changes;
 mod codebase;
 mod completions;
