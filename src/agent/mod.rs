@@ -351,7 +351,7 @@ impl Agent {
         let (messages, notices) = self.conversation.messages_for(question);
         notices.into_iter().for_each(|notice| sink(Event::Notice(notice)));
         let answer_schema = self.answer_schema.clone();
-        let metadata = Metadata { task: Task::of_question(question), hints: hints(&messages) };
+        let metadata = Metadata { task: turn::task::of_question(question), hints: hints(&messages) };
         let mut request = Request { metadata, answer_schema, ..Request::of(&messages) };
         drop(messages);
         with_trails(&mut request, &self.trails);

@@ -34,21 +34,4 @@ impl Task {
             Self::Commit => "commit",
         }
     }
-
-    /// Judges a person's question by its plainest signs; in doubt it is chat.
-    #[must_use]
-    pub fn of_question(question: &str) -> Self {
-        let lower = question.to_lowercase();
-        let first = lower.split_whitespace().next().unwrap_or_default().trim_end_matches([':', ',']);
-        let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-        match first {
-            "plan" => Self::Plan,
-            "summarise" | "summarize" | "tl;dr" | "tldr" => Self::Summary,
-            _ if has(&["commit message"]) => Self::Commit,
-            _ if has(&["```", "refactor", "unit test for", "stack trace", "compiler error", "compile error"]) => {
-                Self::Code
-            }
-            _ => Self::Chat,
-        }
-    }
 }

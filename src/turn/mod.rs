@@ -23,6 +23,7 @@ mod memory;
 mod mention;
 mod plain;
 mod scan;
+pub mod task;
 mod thinking;
 
 pub use blocks::{CodeBlock, code_blocks};
