@@ -46,6 +46,9 @@ return {
     --   whole number, 256 to 10000000: the model's context window, request and answer together. Default: the value that a
     --   llama.cpp server reports (`/props`); known for some models by name; for others only `context.token_budget` counts.
     --   context_tokens = 32768,
+    --   true or false: the model takes pictures (`@picture.png`). Default: what a llama.cpp server reports; known for some
+    --   models by name; others get none.
+    --   images = true,
     --   "off", "low", "medium" or "high", or a whole number of tokens, 1024 to 10000000: how much the model thinks before it
     --   answers. Default: the server's own. A server that knows only efforts gets the nearest one, and vice versa;
     --   a server that refuses it is asked again without. With this setting thoughts are requested too, if available.
@@ -78,7 +81,7 @@ return {
     --   that is farther away. Default: you are asked, once a session.
     --   allow_remote = true,
     --   table of strings, for "router": the model for a task (chat, code, summary, plan, commit), for a hint (long: a
-    --   long conversation), or for the rest (default). A hint counts before a task.
+    --   long conversation; images: pictures), or for the rest (default). A hint counts before a task.
     --   rules = { default = "local", code = "cloud" },
     --   path, for "mock": a file with its answers, JSON lines; docs/models.md shows one.
     --   script = "~/answers.jsonl",

@@ -18,6 +18,7 @@ return {
       idle_timeout_ms = 30000,
       max_output_tokens = 2000,
       context_tokens = 16000,
+      images = false,
       thinking = "low",
       retries = 1,
     },

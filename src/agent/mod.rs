@@ -39,8 +39,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::{
-    Capabilities, Countable, Item, Metadata, Mock, Models, Provider, Reach, Request, Response, Spec, StopReason, Task,
-    ToolCall, ToolResult,
+    Capabilities, Countable, Image, Item, Metadata, Mock, Models, Provider, Reach, Request, Response, Spec, StopReason,
+    Task, ToolCall, ToolResult,
 };
 use crate::money::{Budget, Prices};
 use crate::proto::{CommandOutcome, Event, Failure, FailureKind, Message, Shortfall};
@@ -76,6 +76,8 @@ const SMALL_WINDOW: u64 = 16_384;
 const TRAIL_BYTES_MAX: usize = 64 * 1024;
 /// Bytes that are kept of one such result.
 const TRAIL_RESULT_BYTES: usize = 4 * 1024;
+/// Bytes of a conversation's pictures; the oldest leave first. Each goes with every request while its question does.
+const IMAGES_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// What bounds one question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,6 +193,8 @@ pub struct Agent {
     learnt: BTreeMap<String, Learnt>,
     /// Calls and results of earlier questions, by the question as it was sent.
     trails: Vec<(String, Vec<Item>)>,
+    /// Pictures of the conversation.
+    images: Vec<Arc<Image>>,
     compact_at_percent: usize,
     /// The JSON schema that answers are to fit.
     answer_schema: Option<String>,
@@ -224,6 +228,7 @@ impl Agent {
             roomless: BTreeSet::new(),
             learnt: BTreeMap::new(),
             trails: Vec::new(),
+            images: Vec::new(),
             compact_at_percent: 0,
             answer_schema: None,
             summary_failures: 0,
@@ -354,6 +359,12 @@ impl Agent {
         let metadata = Metadata { task: turn::task::of_question(question), hints: hints(&messages) };
         let mut request = Request { metadata, answer_schema, ..Request::of(&messages) };
         drop(messages);
+        self.images.retain(|image| holds(&request, image));
+        let are_taken = provider.capabilities().images == Some(true);
+        if are_taken && !self.images.is_empty() {
+            request.images.clone_from(&self.images);
+            request.metadata.hints.insert("images".to_owned());
+        }
         with_trails(&mut request, &self.trails);
         let runner = self.runner.as_mut().filter(|_| has_tools && request.answer_schema.is_none());
         let is_small = is_small(&provider.capabilities());
@@ -452,6 +463,36 @@ impl Agent {
         let notes = notes.iter().filter(|(_, text)| !text.is_empty());
         let notes = notes.map(|(place, text)| self.secrets.hide(place, text)).collect();
         self.conversation.attach(notes);
+    }
+
+    /// Whether the model that answers takes pictures; its server may be asked.
+    ///
+    /// # Errors
+    /// Why it gets none.
+    pub fn takes_images(&self) -> Result<(), String> {
+        let Ok(provider) = choose(&self.models, self.current.as_deref()) else { return Ok(()) };
+        provider.learn(&Cancel::new());
+        let name = provider.name();
+        match provider.capabilities().images {
+            Some(true) => Ok(()),
+            Some(false) => Err(format!("{name} takes no pictures")),
+            None => Err(format!(
+                "it isn't known whether {name} takes pictures; models.{name}.images = true in the config says that it does"
+            )),
+        }
+    }
+
+    /// Sends pictures with the messages that hold their marks, from the next question on.
+    pub fn attach_images(&mut self, images: Vec<Image>) {
+        for image in images {
+            if !self.images.iter().any(|it| **it == image) {
+                self.images.push(Arc::new(image));
+            }
+        }
+        let bytes = |images: &[Arc<Image>]| images.iter().map(|it| it.bytes().len()).sum::<usize>();
+        while bytes(&self.images) > IMAGES_BYTES_MAX {
+            self.images.remove(0);
+        }
     }
 
     /// Keeps a command's outcome for the next question.
@@ -660,6 +701,12 @@ fn keep_trail(trails: &mut Vec<(String, Vec<Item>)>, question: String, mut trail
         let (_, mut oldest) = trails.remove(0);
         total -= bytes(&mut oldest);
     }
+}
+
+/// Whether a message of the person holds the mark of a picture.
+fn holds(request: &Request, image: &Image) -> bool {
+    let mark = image.mark();
+    request.messages.iter().any(|item| matches!(item, Item::User(text) if text.contains(&mark)))
 }
 
 /// The words by which a router may choose.

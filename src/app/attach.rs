@@ -14,14 +14,18 @@ use crate::gate::Disk;
 use crate::policy::{self, Rules};
 use crate::project::symbols::{self, Symbols};
 use crate::project::{Trouble, changes};
+use crate::proto::Image;
 use crate::proto::action::{Action, Hold, Risk};
-use crate::turn::{Mention, estimate_tokens, mentions};
+use crate::turn::{Mention, estimate_tokens, mentions, pasted_pictures};
 
 /// Bytes of a file that is read for its lines.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Bytes of one attachment, and of all of a question.
 const ATTACHED_BYTES_MAX: usize = 64 * 1024;
 const ALL_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of one picture, and pictures of a question: what every provider takes.
+const IMAGE_BYTES_MAX: u64 = 5 * 1024 * 1024;
+const IMAGES_MAX: usize = 5;
 /// Definitions of one name that are attached.
 const DEFINITIONS_MAX: usize = 3;
 /// Names of a directory that are told.
@@ -31,11 +35,16 @@ const SYMBOLS_TIME: Duration = Duration::from_millis(1_500);
 /// The same while somebody types and waits for a completion.
 const NAMES_TIME: Duration = Duration::from_millis(300);
 
+/// The beginning of a question to which a pipe's text was attached.
+pub const PIPED: &str = "[standard input]\n";
+
 /// What goes with a question.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attached {
     /// Each with the place that it is from, for the model.
     pub notes: Vec<(String, String)>,
+    /// Pictures, for a model that takes them.
+    pub images: Vec<Image>,
     /// What the person is told, a line each.
     pub told: Vec<String>,
 }
@@ -55,11 +64,21 @@ pub struct Attaching<'a> {
 }
 
 impl Attaching<'_> {
-    /// Finds what a question names with `@`.
+    /// Finds what a question names with `@`, and pictures whose paths stand in it as a terminal pastes them.
     #[must_use]
     pub fn attach(&self, question: &str) -> Attached {
         let mut attached = Attached::default();
-        let named = mentions(question);
+        let (far, named): (Vec<Mention>, Vec<Mention>) = mentions(question).into_iter().partition(is_far_picture);
+        // A pipe's text is a stranger's: a path in it is no wish of the person.
+        if !question.starts_with(PIPED) {
+            let pasted = pasted_pictures(question).into_iter().map(|path| (path, false));
+            for (path, is_named) in far.into_iter().map(|it| (it.name, true)).chain(pasted) {
+                let mut left = 0;
+                if let Some(piece) = self.picture(&path, is_named) {
+                    attached.take(piece, &mut left);
+                }
+            }
+        }
         let Some(place) = (!named.is_empty()).then(|| self.place()).flatten() else { return attached };
         let mut known = None;
         let mut left = ALL_BYTES_MAX;
@@ -79,6 +98,35 @@ impl Attaching<'_> {
             }
         }
         attached
+    }
+
+    /// A picture anywhere on the disk: the person has named it themselves. What the policy closes stays closed. A path that is
+    /// none is text, unless it was meant as an attachment.
+    fn picture(&self, path: &str, is_named: bool) -> Option<Piece> {
+        let refused = |why: String| Some(Piece::Refused(path.to_owned(), why));
+        let home = || self.env.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from);
+        let full = match path.strip_prefix("~/") {
+            Some(rest) => home()?.join(rest),
+            None => PathBuf::from(path),
+        };
+        let Ok(full) = full.canonicalize() else {
+            return if is_named { refused("there is no such file".into()) } else { None };
+        };
+        let (folder, name) = (full.parent()?, full.file_name()?.to_str()?);
+        let root = Root::open(folder, home().as_deref()).ok()?;
+        let workspace = root.path().display().to_string();
+        let rules = Rules { workspace, ..policy_rules(self.settings, self.env, self.config) };
+        let place = Place { root, below: PathBuf::new(), rules };
+        if let Err(why) = place.may_read(Path::new(name)) {
+            return refused(why);
+        }
+        match place.root.read(name, IMAGE_BYTES_MAX) {
+            Err(error) => refused(error.to_string()),
+            Ok(content) => match Image::of(name, content.bytes) {
+                Some(image) => Some(Piece::Image(image)),
+                None => refused("it is no picture that models take (PNG, JPEG, GIF, WebP)".into()),
+            },
+        }
     }
 
     fn place(&self) -> Option<Place> {
@@ -180,6 +228,17 @@ impl Attaching<'_> {
     }
 }
 
+/// Whether a name has the end of a picture's.
+fn is_picture(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    Image::ENDS.iter().any(|end| lower.ends_with(end))
+}
+
+/// Whether a mention names a picture by a path that doesn't begin at the working directory.
+fn is_far_picture(mention: &Mention) -> bool {
+    mention.name.starts_with(['/', '~']) && is_picture(&mention.name)
+}
+
 /// Of a name that stands for nothing only what was hardly meant as text is told: lines of a file, or the name of one.
 fn missing(mention: &Mention) -> Vec<Piece> {
     let end = Path::new(&mention.name).extension().and_then(|it| it.to_str());
@@ -197,6 +256,7 @@ enum Found {
 /// A part of what goes with a question.
 enum Piece {
     Text { name: String, text: String, lines: usize },
+    Image(Image),
     Refused(String, String),
 }
 
@@ -204,6 +264,12 @@ impl Attached {
     fn take(&mut self, piece: Piece, left: &mut usize) {
         let (name, mut text, lines) = match piece {
             Piece::Refused(name, why) => return self.told.push(format!("not attached: {name}: {why}")),
+            Piece::Image(image) if self.images.contains(&image) => return,
+            Piece::Image(image) if self.images.len() >= IMAGES_MAX => {
+                let name = image.name();
+                return self.told.push(format!("not attached: {name}: a question takes {IMAGES_MAX} pictures at most"));
+            }
+            Piece::Image(image) => return self.images.push(image),
             Piece::Text { name, text, lines } => (name, text, lines),
         };
         let most = ATTACHED_BYTES_MAX.min(*left);
@@ -290,6 +356,9 @@ impl Place {
                 Err(error) => refused(error.to_string()),
             };
         }
+        if let Some(piece) = self.image(&shown) {
+            return piece;
+        }
         let text = match self.text(&shown) {
             Ok(text) => text,
             Err(why) => return refused(why),
@@ -305,6 +374,19 @@ impl Place {
                 },
             ),
         }
+    }
+
+    /// A file that is a picture by its name.
+    fn image(&self, path: &str) -> Option<Piece> {
+        if !is_picture(path) {
+            return None;
+        }
+        let refused = |why: String| Piece::Refused(path.to_owned(), why);
+        let content = match self.root.read(path, IMAGE_BYTES_MAX) {
+            Ok(content) => content,
+            Err(error) => return Some(refused(error.to_string())),
+        };
+        Image::of(path, content.bytes).map(Piece::Image)
     }
 
     fn text(&self, path: &str) -> Result<String, String> {

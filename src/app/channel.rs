@@ -12,7 +12,7 @@ use crate::host;
 use crate::policy::{self, Context, Rules};
 use crate::project::{GitOptions, Notes};
 use crate::proto::action::{Action, Risk};
-use crate::proto::{Event, Failure};
+use crate::proto::{Event, Failure, Image};
 use crate::shell::supervise::Ending;
 use crate::store::ConversationId;
 
@@ -169,6 +169,19 @@ impl Runtime {
         let jails = around.jails();
         let attached = Attaching { settings, env, config: config.path.as_deref(), cwd, jails }.attach(question);
         told.extend(attached.told);
+        if !attached.images.is_empty() {
+            match agent.takes_images() {
+                Ok(()) => {
+                    let told_of = |it: &Image| {
+                        format!("attached {} ({}, {} KiB)", it.name(), it.format(), it.bytes().len().div_ceil(1024))
+                    };
+                    told.extend(attached.images.iter().map(told_of));
+                    parts.extend(attached.images.iter().map(|it| ("a picture", it.mark())));
+                    agent.attach_images(attached.images);
+                }
+                Err(why) => told.extend(attached.images.iter().map(|it| format!("not attached: {}: {why}", it.name()))),
+            }
+        }
         parts.extend(attached.notes.iter().map(|(place, text)| (place.as_str(), text.clone())));
         let brought = std::mem::take(brought);
         parts.extend(brought.iter().map(|(place, text)| (place.as_str(), text.clone())));

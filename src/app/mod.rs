@@ -35,7 +35,7 @@ use crate::shell::spawn::{Dialect, Start};
 use crate::store::{self, ConversationId, Store};
 
 pub use crate::tools::served::{Done, allow_tools, mcp_command};
-pub use attach::{Attached, Attaching};
+pub use attach::{Attached, Attaching, PIPED};
 pub use carried::{Around, AroundNotes, Remembered};
 pub use channel::{Channel, Received};
 pub use guard::{policy_rules, verdict_lines};
@@ -427,6 +427,7 @@ pub fn spec_of(name: &str, model: &ModelSettings, env: &Env) -> Spec {
         temperature: model.temperature,
         max_output_tokens: model.max_output_tokens,
         context_tokens: model.context_tokens,
+        images: model.images,
         asks_server: true,
         thinking: model.thinking.as_ref().and_then(|thinking| match thinking {
             ThinkingSettings::Effort(word) => Thinking::of_word(word),

@@ -208,7 +208,7 @@ impl AtCli {
     /// Asks the one question, and once more where the answer doesn't fit.
     fn once(&self, runtime: &mut Runtime, mut question: String) -> Result<u8, Failure> {
         if let Some(attached) = attached(&mut self.face())? {
-            question = format!("[standard input]\n{}\n\n{question}", attached.trim_end());
+            question = format!("{}{}\n\n{question}", app::PIPED, attached.trim_end());
         }
         if question.trim().is_empty() {
             return Err(usage("the question is empty".into(), "reedclaw agent -m MESSAGE"));

@@ -45,6 +45,7 @@ const UNSET: &[(&str, &str)] = &[
     ("models.NAME.endpoint", "the provider's own; required for `\"openai-compatible\"`"),
     ("models.NAME.model", "NAME"),
     ("models.NAME.temperature", "`model_defaults.temperature`"),
+    ("models.NAME.images", "llama.cpp is asked; known for some by `model`"),
     ("models.NAME.context_tokens", "llama.cpp is asked; known for some by `model`"),
     ("models.NAME.max_output_tokens", "the server's own"),
     ("models.NAME.thinking", "the server's own"),

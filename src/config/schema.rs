@@ -159,6 +159,7 @@ pub const ROWS: &[Row] = &[
         "size of the context window: request and answer together",
         May,
     ),
+    row("models.NAME.images", Kind::Bool, "the model takes pictures", May),
     row("models.NAME.max_output_tokens", Kind::Integer(1, TOKENS_MAX), "maximum tokens of an answer", May),
     row(
         "models.NAME.thinking",

@@ -80,6 +80,8 @@ pub struct ModelSettings {
     pub max_output_tokens: Option<u64>,
     /// Most tokens of a request and its answer, where given.
     pub context_tokens: Option<u64>,
+    /// Whether it takes pictures, where given.
+    pub images: Option<bool>,
     /// How much it thinks, where given.
     pub thinking: Option<ThinkingSettings>,
     /// How often a refused request is sent again.
@@ -529,6 +531,10 @@ fn model(values: &Values<'_>, name: &str, problems: &mut Problems) -> Result<Mod
         },
         context_tokens: match values.get(&["models", name, "context_tokens"]) {
             Some(Setting::Integer(number)) => Some(*number),
+            _ => None,
+        },
+        images: match values.get(&["models", name, "images"]) {
+            Some(Setting::Bool(takes)) => Some(*takes),
             _ => None,
         },
         thinking: match values.get(&["models", name, "thinking"]) {

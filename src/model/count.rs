@@ -41,6 +41,8 @@ struct Told {
     window: Option<u64>,
     /// Its template leaves tools out: the model would never see them.
     drops_tools: bool,
+    /// Its model takes pictures, if it says so.
+    sees: Option<bool>,
 }
 
 impl Counter {
@@ -70,6 +72,11 @@ impl Counter {
         self.told.try_lock().is_ok_and(|told| told.as_ref().is_some_and(|told| told.drops_tools))
     }
 
+    /// Whether the server's model takes pictures, if the server has said so. Never waits.
+    pub(super) fn sees(&self) -> Option<bool> {
+        self.told.try_lock().ok()?.as_ref()?.sees
+    }
+
     /// Asks a server that may be llama.cpp's what it is, once; one on the internet isn't asked for what its protocol lacks.
     pub(super) fn is_llama(&self, endpoint: &Endpoint, cancel: &Cancel) -> bool {
         if endpoint.reach() == super::Reach::Internet {
@@ -86,7 +93,8 @@ impl Counter {
         // Of a server that answers several at once: what each of them has.
         let window = settings.and_then(|settings| settings.get("n_ctx")?.as_u64()).filter(|tokens| *tokens > 0);
         let drops_tools = props.pointer("/chat_template_caps/supports_tools") == Some(&Value::Bool(false));
-        told.insert(Told { is_llama, window, drops_tools }).is_llama
+        let sees = props.pointer("/modalities/vision").and_then(Value::as_bool);
+        told.insert(Told { is_llama, window, drops_tools, sees }).is_llama
     }
 }
 

@@ -227,6 +227,8 @@ pub struct Endpoint {
     pub max_output_tokens: Option<u64>,
     /// Most tokens of a request and its answer, where the config says so.
     pub context_tokens: Option<u64>,
+    /// Whether the model takes pictures, if the config says so.
+    pub images: Option<bool>,
     /// The server is asked what it is: for its window, where nobody has said it, and whether its model sees tools.
     pub asks_server: bool,
     /// How much it thinks; the server's own way where absent.
@@ -261,6 +263,7 @@ impl Endpoint {
             temperature: None,
             max_output_tokens: None,
             context_tokens: None,
+            images: None,
             asks_server: false,
             thinking: None,
             key: None,

@@ -149,6 +149,7 @@ impl Provider for Mock {
             kind: "mock",
             streaming: true,
             tools: true,
+            images: Some(true),
             caching: false,
             keeps_state: false,
             context_tokens: None,

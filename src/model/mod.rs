@@ -52,7 +52,7 @@ pub use probe::list_models;
 pub use provider::{Capabilities, ChatEvent, Count, Countable, Crossing, Provider, Reach, Sending, Sink};
 pub use reliable::Reliable;
 pub use request::{
-    Item, Metadata, Request, Response, State, Stop, StopReason, Task, Tool, ToolCall, ToolResult, Usage,
+    Image, Item, Metadata, Request, Response, State, Stop, StopReason, Task, Tool, ToolCall, ToolResult, Usage,
 };
 pub use router::Router;
 pub use server::Server;

@@ -120,6 +120,8 @@ pub struct Capabilities {
     pub streaming: bool,
     /// It can ask for tools.
     pub tools: bool,
+    /// It takes pictures; `None` if that isn't known.
+    pub images: Option<bool>,
     /// It marks what the server's cache may keep.
     pub caching: bool,
     /// It sends thoughts back to the byte.

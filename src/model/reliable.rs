@@ -57,6 +57,7 @@ impl Provider for Reliable {
             kind: "reliable",
             streaming: every(|it| it.streaming),
             tools: every(|it| it.tools),
+            images: all.iter().map(|it| it.images).min().flatten(),
             caching: every(|it| it.caching),
             keeps_state: every(|it| it.keeps_state),
             context_tokens: all.iter().filter_map(|it| it.context_tokens).min(),

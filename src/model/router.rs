@@ -10,6 +10,8 @@ use super::request::{Metadata, Request, Response};
 
 /// The rule for what no other rule names.
 const DEFAULT: &str = "default";
+/// The rule for questions with pictures.
+const IMAGES: &str = "images";
 
 /// Chooses among models.
 pub struct Router {
@@ -45,6 +47,10 @@ impl Provider for Router {
             kind: "router",
             streaming: every(|it| it.streaming),
             tools: every(|it| it.tools),
+            images: match self.rules.get(IMAGES) {
+                Some(model) => model.capabilities().images,
+                None => all.iter().map(|it| it.images).min().flatten(),
+            },
             caching: every(|it| it.caching),
             keeps_state: every(|it| it.keeps_state),
             context_tokens: all.iter().filter_map(|it| it.context_tokens).min(),

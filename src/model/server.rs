@@ -137,6 +137,9 @@ impl Provider for Server {
             kind: protocol.word(),
             streaming: true,
             tools: !self.counter.drops_tools(),
+            images: (self.endpoint.images)
+                .or_else(|| self.counter.sees())
+                .or_else(|| window::takes_images(&self.endpoint.model)),
             caching: protocol == Protocol::Anthropic,
             keeps_state: protocol != Protocol::OpenAi,
             context_tokens: self

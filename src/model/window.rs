@@ -1,4 +1,4 @@
-//! How much well-known models read at once, by the beginning of their names. Where a model isn't known, nobody guesses.
+//! How much well-known models read at once, and whether they take pictures, by their names. Where a model isn't known, nobody guesses.
 
 /// The beginnings of names, and the tokens of request and answer together. Sources: the providers' lists of models, as of
 /// November 2026; a gateway's own prefix (`vendor/`) is passed over.
@@ -23,6 +23,33 @@ const KNOWN: [(&str, u64); 14] = [
 pub(super) fn context_tokens(model: &str) -> Option<u64> {
     let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
     KNOWN.iter().find(|(begin, _)| name.starts_with(begin)).map(|(_, tokens)| *tokens)
+}
+
+/// Beginnings of names, and whether these models take pictures. The first that fits counts.
+const SEEING: [(&str, bool); 13] = [
+    ("claude-2", false),
+    ("claude-", true),
+    ("gemini-", true),
+    ("gpt-3.5", false),
+    ("gpt-4-turbo", true),
+    ("gpt-4.1", true),
+    ("gpt-4o", true),
+    ("gpt-4", false),
+    ("gpt-5", true),
+    ("o3-mini", false),
+    ("o3", true),
+    ("o4-mini", true),
+    ("deepseek-", false),
+];
+
+/// Parts of the names of models that were made for pictures.
+const SEEING_PARTS: [&str; 8] = ["-vl", "vision", "llava", "pixtral", "minicpm-v", "internvl", "molmo", "moondream"];
+
+/// Whether a model takes pictures, as far as its name tells.
+pub(super) fn takes_images(model: &str) -> Option<bool> {
+    let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
+    let known = SEEING.iter().find(|(begin, _)| name.starts_with(begin)).map(|(_, takes)| *takes);
+    known.or_else(|| SEEING_PARTS.iter().any(|part| name.contains(part)).then_some(true))
 }
 
 #[cfg(test)]

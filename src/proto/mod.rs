@@ -1,6 +1,7 @@
 //! The nouns that rooms exchange: plain data, no behaviour that acts.
 
 pub mod action;
+mod image;
 pub mod known_paths;
 mod names;
 pub mod program_rule;
@@ -12,6 +13,7 @@ mod usage;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use image::Image;
 pub use names::{NameKind, Names, ShellKeys};
 pub use task::Task;
 pub use usage::{Money, Spent, Usage};

@@ -17,8 +17,8 @@ pub enum Task {
 }
 
 impl Task {
-    /// The words that a rule of a router may have beside a task's: a long conversation, and all that has no rule.
-    pub const OTHER_RULES: [&str; 2] = ["long", "default"];
+    /// The words that a rule of a router may have beside a task's: a long conversation, pictures, and all that has no rule.
+    pub const OTHER_RULES: [&str; 3] = ["long", "images", "default"];
 
     /// Every task.
     pub const ALL: [Self; 5] = [Self::Chat, Self::Code, Self::Summary, Self::Plan, Self::Commit];

@@ -1,6 +1,8 @@
 //! What a question names with `@`: files, lines of them, definitions, the uncommitted changes. Pure: whether there is such a
 //! thing is found out elsewhere, and what is none stays text.
 
+use crate::proto::Image;
+
 /// Names of a question that count; a text with more was pasted.
 const MENTIONS_MAX: usize = 20;
 /// Bytes of one name.
@@ -41,6 +43,51 @@ pub fn mentions(question: &str) -> Vec<Mention> {
         }
     }
     found
+}
+
+/// Finds the paths of pictures as a terminal pastes them when a file is dropped on it: absolute, quoted, with backslashes
+/// before blanks, or as a `file://` URL.
+#[must_use]
+pub fn pasted_pictures(question: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for line in question.lines() {
+        let mut rest = line;
+        while let Some(at) = rest.find(['/', '~']) {
+            let before = rest[..at].chars().next_back();
+            let quote = before.filter(|c| "'\"".contains(*c));
+            let (path, taken) = pasted_path(&rest[at..], quote);
+            let begins =
+                before.is_none_or(|c| c.is_whitespace() || "'\"(:".contains(c)) || rest[..at].ends_with("file:");
+            let path = path.strip_prefix("//").map_or(path.clone(), str::to_owned);
+            let is_absolute = path.starts_with('/') || path.starts_with("~/");
+            let is_picture = Image::ENDS.iter().any(|end| path.to_ascii_lowercase().ends_with(end));
+            if begins && is_absolute && is_picture && path.len() <= NAME_BYTES_MAX && found.len() < MENTIONS_MAX {
+                found.push(path);
+            }
+            rest = &rest[at + taken..];
+        }
+    }
+    found.dedup();
+    found
+}
+
+/// Reads a path up to its end: the quote before it, else the first blank without a backslash. Gives the bytes that it takes.
+fn pasted_path(text: &str, quote: Option<char>) -> (String, usize) {
+    let (mut path, mut taken, mut is_escaped) = (String::new(), 0, false);
+    for c in text.chars() {
+        let ends = quote.map_or(c.is_whitespace() || "'\"".contains(c), |quote| c == quote);
+        if ends && !is_escaped {
+            break;
+        }
+        taken += c.len_utf8();
+        is_escaped = c == '\\' && quote.is_none() && !is_escaped;
+        if !is_escaped {
+            path.push(c);
+        }
+    }
+    let length = path.trim_end_matches(['.', ',', ':', ';', '!', '?', ')']).len();
+    path.truncate(length);
+    (path.replace("%20", " "), taken.max(1))
 }
 
 /// Whether a line is `@Name` or `@name.of.it(…)` alone, as a decorator is.
@@ -125,6 +172,20 @@ mod tests {
             None => it.name.clone(),
         };
         mentions(question).iter().map(line).collect()
+    }
+
+    #[test]
+    fn pasted_paths_of_pictures_are_found() {
+        for (question, paths) in [
+            ("/home/u/a.png what is this", &["/home/u/a.png"][..]),
+            ("what is '/home/u/my cat.JPG'?", &["/home/u/my cat.JPG"]),
+            ("see /tmp/my\\ cat.webp, please", &["/tmp/my cat.webp"]),
+            ("file:///tmp/a%20b.gif and ~/x.jpeg.", &["/tmp/a b.gif", "~/x.jpeg"]),
+            ("a/b.png or x/y/z.png and /etc/passwd and https://x.org/a.png", &[]),
+            ("@/tmp/a.png", &[]),
+        ] {
+            assert_eq!(pasted_pictures(question), paths, "{question}");
+        }
     }
 
     #[test]

@@ -44,6 +44,7 @@ mod offer;
 mod ops;
 mod overdue;
 mod own_git;
+mod pictures;
 mod plugin;
 mod policy;
 mod procs;

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::{Bad, Gathered, Problem, ThinkingForm, Without, own_parts, raw, tokens};
+use crate::base::base64;
 use crate::model::endpoint::{Endpoint, Thinking};
 use crate::model::request::{Item, Request, StopReason, Usage};
 
@@ -59,7 +60,7 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
     let mut messages: Vec<Message> = Vec::new();
     let last = request.messages.len().saturating_sub(1);
     for (at, item) in request.messages.iter().enumerate() {
-        let (role, mut content) = blocks(item, endpoint, at == last)?;
+        let (role, mut content) = blocks(item, request, endpoint, at == last)?;
         match messages.last_mut() {
             // Results of tools that were called together must come in one message.
             Some(message) if message.role == role => message.content.append(&mut content),
@@ -115,9 +116,23 @@ fn thinking(request: &Request, endpoint: &Endpoint, form: ThinkingForm) -> (u64,
     (max_tokens, Some(enabled).filter(|_| tokens < max_tokens), None)
 }
 
-fn blocks(item: &Item, endpoint: &Endpoint, is_last: bool) -> serde_json::Result<(&'static str, Vec<Box<RawValue>>)> {
+fn blocks(
+    item: &Item,
+    request: &Request,
+    endpoint: &Endpoint,
+    is_last: bool,
+) -> serde_json::Result<(&'static str, Vec<Box<RawValue>>)> {
+    let mut content = Vec::new();
     let mut block = match item {
-        Item::System(text) | Item::User(text) => json!({"type": "text", "text": text}),
+        Item::System(text) => json!({"type": "text", "text": text}),
+        Item::User(text) => {
+            for image in request.images_in(text) {
+                let (format, data) = (image.format(), base64::encode(image.bytes()));
+                let source = json!({"type": "base64", "media_type": format!("image/{format}"), "data": data});
+                content.push(raw(&json!({"type": "image", "source": source}).to_string())?);
+            }
+            json!({"type": "text", "text": text})
+        }
         Item::Tool(result) => {
             let (id, content) = (&result.id, &result.content);
             json!({"type": "tool_result", "tool_use_id": id, "content": content, "is_error": result.is_error})
@@ -127,7 +142,6 @@ fn blocks(item: &Item, endpoint: &Endpoint, is_last: bool) -> serde_json::Result
                 let parts = parts.iter().map(|part| raw(part)).collect::<serde_json::Result<_>>()?;
                 return Ok(("assistant", parts));
             }
-            let mut content = Vec::new();
             if !text.trim().is_empty() {
                 content.push(raw(&json!({"type": "text", "text": text}).to_string())?);
             }
@@ -140,7 +154,8 @@ fn blocks(item: &Item, endpoint: &Endpoint, is_last: bool) -> serde_json::Result
     if is_last {
         block["cache_control"] = cache_mark();
     }
-    Ok(("user", vec![raw(&block.to_string())?]))
+    content.push(raw(&block.to_string())?);
+    Ok(("user", content))
 }
 
 fn tool_use(id: &str, name: &str, arguments: &str) -> serde_json::Result<String> {

@@ -6,8 +6,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Bad, Gathered, MADE_UP_ID, Problem, ThinkingForm, Without, own_parts, raw, tokens};
+use crate::base::base64;
 use crate::model::endpoint::{Endpoint, Thinking};
-use crate::model::request::{Item, Request, StopReason, Usage};
+use crate::model::request::{Image, Item, Request, StopReason, Usage};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -45,7 +46,7 @@ struct Function {
 pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> serde_json::Result<Vec<u8>> {
     let mut contents: Vec<Content> = Vec::new();
     for item in &request.messages {
-        let (role, mut parts) = parts(item, endpoint)?;
+        let (role, mut parts) = parts(item, request, endpoint)?;
         match contents.last_mut() {
             Some(content) if content.role == role => content.parts.append(&mut parts),
             _ => contents.push(Content { role, parts }),
@@ -84,10 +85,23 @@ fn thinking_config(thinking: Thinking, model: &str) -> Value {
     json!({"includeThoughts": with_thoughts, "thinkingLevel": thinking.effort().unwrap_or("minimal")})
 }
 
-fn parts(item: &Item, endpoint: &Endpoint) -> serde_json::Result<(&'static str, Vec<Box<RawValue>>)> {
+fn parts(
+    item: &Item,
+    request: &Request,
+    endpoint: &Endpoint,
+) -> serde_json::Result<(&'static str, Vec<Box<RawValue>>)> {
     let one = |value: Value| Ok(vec![raw(&value.to_string())?]);
     match item {
-        Item::System(text) | Item::User(text) => Ok(("user", one(json!({"text": text}))?)),
+        Item::System(text) => Ok(("user", one(json!({"text": text}))?)),
+        Item::User(text) => {
+            let image = |image: &Image| {
+                let (format, data) = (image.format(), base64::encode(image.bytes()));
+                raw(&json!({"inlineData": {"mimeType": format!("image/{format}"), "data": data}}).to_string())
+            };
+            let mut parts = request.images_in(text).map(image).collect::<serde_json::Result<Vec<_>>>()?;
+            parts.extend(one(json!({"text": text}))?);
+            Ok(("user", parts))
+        }
         Item::Tool(result) => {
             let key = if result.is_error { "error" } else { "result" };
             let mut response = json!({"name": result.name, "response": {key: result.content}});

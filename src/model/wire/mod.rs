@@ -13,7 +13,8 @@ use serde_json::{Map, Value};
 
 use super::endpoint::{Endpoint, Protocol};
 use super::error::one_line;
-use super::request::{Request, State, Stop, StopReason, Tool, ToolCall, Usage};
+use super::request::{Image, Request, State, Stop, StopReason, Tool, ToolCall, Usage};
+use crate::base::base64;
 use crate::proto::Money;
 
 /// Most text of one answer, in bytes: a hundred times what a person reads; reaching it ends the answer and is said.
@@ -184,6 +185,11 @@ impl Gathered {
 
 /// How ids begin that no server gave.
 const MADE_UP_ID: &str = "reedclaw-";
+
+/// A picture as the URL of its bytes.
+fn data_url(image: &Image) -> String {
+    format!("data:image/{};base64,{}", image.format(), base64::encode(image.bytes()))
+}
 
 /// A number of tokens; nothing where the server gave none.
 fn tokens(usage: &Value, path: &str) -> u64 {

@@ -73,7 +73,7 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
         messages: system
             .map(Ok)
             .into_iter()
-            .chain(request.messages.iter().map(message))
+            .chain(request.messages.iter().map(|item| message(item, request)))
             .collect::<serde_json::Result<_>>()?,
         stream,
         stream_options: (stream && !without.stream_options).then(|| json!({"include_usage": true})),
@@ -88,8 +88,14 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
     })
 }
 
-fn message(item: &Item) -> serde_json::Result<Value> {
+fn message(item: &Item, request: &Request) -> serde_json::Result<Value> {
     Ok(match item {
+        Item::User(text) if request.images_in(text).next().is_some() => {
+            let image = |image| json!({"type": "image_url", "image_url": {"url": super::data_url(image)}});
+            let mut parts: Vec<Value> = request.images_in(text).map(image).collect();
+            parts.push(json!({"type": "text", "text": text}));
+            json!({"role": "user", "content": parts})
+        }
         Item::System(text) => json!({"role": "system", "content": text}),
         Item::User(text) => json!({"role": "user", "content": text}),
         Item::Assistant { text, calls, .. } if calls.is_empty() => json!({"role": "assistant", "content": text}),

@@ -42,7 +42,7 @@ struct Tool<'a> {
 pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> serde_json::Result<Vec<u8>> {
     let mut input = Vec::new();
     for item in &request.messages {
-        add(item, endpoint, &mut input)?;
+        add(item, request, endpoint, &mut input)?;
     }
     let thinking = endpoint.thinking.filter(|_| without.thinking == ThinkingForm::Usual);
     let reasoning = thinking.map(|thinking| match thinking.effort() {
@@ -67,9 +67,15 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
     })
 }
 
-fn add(item: &Item, endpoint: &Endpoint, input: &mut Vec<Box<RawValue>>) -> serde_json::Result<()> {
+fn add(item: &Item, request: &Request, endpoint: &Endpoint, input: &mut Vec<Box<RawValue>>) -> serde_json::Result<()> {
     let value = match item {
         Item::System(text) => json!({"role": "developer", "content": text}),
+        Item::User(text) if request.images_in(text).next().is_some() => {
+            let image = |image| json!({"type": "input_image", "image_url": super::data_url(image)});
+            let mut parts: Vec<Value> = request.images_in(text).map(image).collect();
+            parts.push(json!({"type": "input_text", "text": text}));
+            json!({"role": "user", "content": parts})
+        }
         Item::User(text) => json!({"role": "user", "content": text}),
         Item::Assistant { text, calls, state } => {
             if let Some(parts) = own_parts(state.as_ref(), endpoint) {

@@ -599,3 +599,40 @@ fn thoughts_leave_room_for_the_answer() {
         assert_eq!(sent["temperature"].is_null(), budget.is_some());
     }
 }
+
+#[test]
+fn a_picture_goes_with_the_message_that_holds_its_mark() {
+    let image = Image::of("a.png", b"\x89PNG\r\n\x1a\n".to_vec()).expect("a picture");
+    let first = format!("{}\nwhat is it?", image.mark());
+    let answer = Item::Assistant { text: "a cat".into(), calls: Vec::new(), state: None };
+    let request = Request {
+        messages: vec![Item::User(first.clone()), answer, Item::User("sure?".into())],
+        images: vec![std::sync::Arc::new(image)],
+        ..Request::default()
+    };
+    let data = "iVBORw0KGgo=";
+    for (protocol, list, picture) in [
+        (
+            Protocol::OpenAi,
+            "/messages/0/content",
+            json!({"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{data}")}}),
+        ),
+        (
+            Protocol::Responses,
+            "/input/0/content",
+            json!({"type": "input_image", "image_url": format!("data:image/png;base64,{data}")}),
+        ),
+        (
+            Protocol::Anthropic,
+            "/messages/0/content",
+            json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}),
+        ),
+        (Protocol::Gemini, "/contents/0/parts", json!({"inlineData": {"mimeType": "image/png", "data": data}})),
+    ] {
+        let body = body_text(&request, protocol);
+        let sent: Value = serde_json::from_str(&body).expect("JSON");
+        let parts = sent.pointer(list).and_then(Value::as_array).expect("a list of parts");
+        assert_eq!((parts.len(), &parts[0], parts[1]["text"].as_str()), (2, &picture, Some(&*first)), "{body}");
+        assert_eq!(body.matches(data).count(), 1, "{body}");
+    }
+}
