@@ -329,6 +329,16 @@ return {
     set = "auto",
   },
 
+  -- Ways to a model. Commands and `:` lines work in any case.
+  channels = {
+    -- true or false: questions in the shell.
+    shell = { enabled = true },
+    -- true or false: questions by `reedclaw agent`.
+    agent = { enabled = true },
+    -- true or false: questions by `reedclaw acp`, in an editor.
+    acp = { enabled = true },
+  },
+
   -- The only tools that a model has, by channel; names as `reedclaw tool list` has them. Default: all. {} is none.
   tools_allow = {
     -- list of words: in the shell.

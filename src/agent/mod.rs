@@ -54,7 +54,7 @@ pub use kept::{changed_line, changed_words};
 pub use person::{Nobody, Person};
 pub use recorder::{Ending, Forgetful, PastCall, Recorder, SummaryUpTo};
 pub use remember::{MemoryJob, Written};
-pub use runner::{ToolRunner, ToolRunnerOptions};
+pub use runner::{Later, ToolRunner, ToolRunnerOptions};
 pub use secrets::Finding;
 pub use title::Titler;
 
@@ -127,6 +127,8 @@ pub struct Options {
     pub limits: Limits,
     /// Prices and budgets.
     pub money: MoneyOptions,
+    /// Why no question is taken; `None` if questions are.
+    pub closed: Option<Failure>,
 }
 
 /// What requests cost, and what they may.
@@ -203,6 +205,7 @@ pub struct Agent {
     purse: Purse,
     /// Why the newest answer isn't all that it could have been.
     shortfall: Option<Shortfall>,
+    closed: Option<Failure>,
 }
 
 impl Agent {
@@ -234,6 +237,7 @@ impl Agent {
             summary_failures: 0,
             purse: Purse::default(),
             shortfall: None,
+            closed: None,
         };
         agent.configure(options);
         agent
@@ -242,9 +246,10 @@ impl Agent {
     /// Goes on with other options: the conversation stays, and so does the model that answers, unless it has gone or
     /// answered only because it was the default.
     pub fn configure(&mut self, options: Options) {
-        let Options { models, default_model, system_prompts, aliases, conversation, secrets, prompts, limits, money } =
+        let Options { models, default_model, system_prompts, aliases, conversation, secrets, prompts, limits, .. } =
             options;
-        self.purse.configure(money);
+        self.closed = options.closed;
+        self.purse.configure(options.money);
         (self.prompts, self.limits) = (prompts, limits);
         let default_model = default_model.or_else(|| match &models[..] {
             [only] => Some(only.name().to_owned()),
@@ -338,6 +343,13 @@ impl Agent {
 
     /// As [`Self::ask`]; `person` is asked what must be asked.
     pub fn ask_with(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event), person: &mut dyn Person) {
+        match self.closed.clone() {
+            Some(failure) => sink(Event::Failed { text: String::new(), failure }),
+            None => self.answer(question, cancel, sink, person),
+        }
+    }
+
+    fn answer(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event), person: &mut dyn Person) {
         self.learn_keys();
         let question = &self.secrets.hide("your question", question);
         self.make_ready(question, cancel, sink);
@@ -353,18 +365,9 @@ impl Agent {
         };
         tracing::info!(event = "provider_selected", provider = provider.name());
         let Prompts { tools: tool_prompt, commands: command_prompt } = &self.prompts;
-        let (messages, notices) = self.conversation.messages_for(question);
-        notices.into_iter().for_each(|notice| sink(Event::Notice(notice)));
-        let answer_schema = self.answer_schema.clone();
-        let metadata = Metadata { task: turn::task::of_question(question), hints: hints(&messages) };
-        let mut request = Request { metadata, answer_schema, ..Request::of(&messages) };
-        drop(messages);
-        self.images.retain(|image| holds(&request, image));
-        let are_taken = provider.capabilities().images == Some(true);
-        if are_taken && !self.images.is_empty() {
-            request.images.clone_from(&self.images);
-            request.metadata.hints.insert("images".to_owned());
-        }
+        let mut request = request_for(&mut self.conversation, question, sink);
+        request.answer_schema.clone_from(&self.answer_schema);
+        with_images(&mut request, &mut self.images, &*provider);
         with_trails(&mut request, &self.trails);
         let runner = self.runner.as_mut().filter(|_| has_tools && request.answer_schema.is_none());
         let is_small = is_small(&provider.capabilities());
@@ -703,10 +706,22 @@ fn keep_trail(trails: &mut Vec<(String, Vec<Item>)>, question: String, mut trail
     }
 }
 
-/// Whether a message of the person holds the mark of a picture.
-fn holds(request: &Request, image: &Image) -> bool {
-    let mark = image.mark();
-    request.messages.iter().any(|item| matches!(item, Item::User(text) if text.contains(&mark)))
+/// Opens a question in a conversation, and makes a request of it.
+fn request_for(conversation: &mut Conversation, question: &str, sink: &mut dyn FnMut(Event)) -> Request {
+    let (messages, notices) = conversation.messages_for(question);
+    notices.into_iter().for_each(|notice| sink(Event::Notice(notice)));
+    let metadata = Metadata { task: turn::task::of_question(question), hints: hints(&messages) };
+    Request { metadata, ..Request::of(&messages) }
+}
+
+/// Adds the pictures whose marks the messages still hold, if the model takes any; forgets the others.
+fn with_images(request: &mut Request, images: &mut Vec<Arc<Image>>, provider: &dyn Provider) {
+    let has = |mark: &str| request.messages.iter().any(|item| matches!(item, Item::User(text) if text.contains(mark)));
+    images.retain(|image| has(&image.mark()));
+    if !images.is_empty() && provider.capabilities().images == Some(true) {
+        request.images.clone_from(images);
+        request.metadata.hints.insert("images".to_owned());
+    }
 }
 
 /// The words by which a router may choose.

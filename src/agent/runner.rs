@@ -16,11 +16,11 @@ use super::person::Timed;
 use crate::files::Root;
 use crate::gate::{Approver, CHECK_TOOL, Call, Gate, Ticket, reasons};
 use crate::model::{Cancel, Tool, ToolCall};
-use crate::proto::Event;
 use crate::proto::action::{Action, Decision, Need, Risk};
 use crate::proto::tool::{
     Answer, FileChange, Outcome, Overdue, OverdueChoice, Planned, Question, Step, ToolError, ToolEvent,
 };
+use crate::proto::{Event, Failure};
 use crate::steps::{Guard, Steps};
 use crate::tools::served::Servers;
 use crate::tools::{Limits, Memory, Place, Registry, Replies, Spill, ToolSet, Work, changed_by_person, taken};
@@ -61,8 +61,18 @@ pub struct ToolRunnerOptions {
     pub tool_set: ToolSet,
 }
 
+/// A workspace that isn't there yet, and what makes a tool runner for it: a directory nobody needs isn't made.
+pub struct Later {
+    /// Where it will be.
+    pub workspace: PathBuf,
+    /// Makes the directory, and a tool runner for it.
+    pub make: Box<dyn FnMut() -> Result<ToolRunner, Failure> + Send>,
+}
+
 /// Tools, and the gate in front of them, in one workspace.
 pub struct ToolRunner {
+    /// The workspace is made with the first call.
+    later: Option<Later>,
     pub(super) options: ToolRunnerOptions,
     /// Edits were made since the last check.
     has_edited: bool,
@@ -89,6 +99,7 @@ impl ToolRunner {
     pub fn new(mut options: ToolRunnerOptions) -> Self {
         let keeper = Keeper::new(options.steps.take(), options.has_undo);
         Self {
+            later: None,
             options,
             has_edited: false,
             keeper,
@@ -104,6 +115,7 @@ impl ToolRunner {
 
     /// The gate.
     pub fn gate(&mut self) -> &mut Gate {
+        let _ = self.arrive();
         &mut self.options.gate
     }
 
@@ -138,7 +150,20 @@ impl ToolRunner {
     /// The workspace.
     #[must_use]
     pub fn workspace(&self) -> &Path {
-        self.options.root.path()
+        self.later.as_ref().map_or_else(|| self.options.root.path(), |later| &later.workspace)
+    }
+
+    /// Has the workspace made with the first call.
+    pub fn wait_for(&mut self, later: Later) {
+        self.later = Some(later);
+    }
+
+    /// Makes the workspace, if it isn't there yet.
+    fn arrive(&mut self) -> Result<(), Failure> {
+        if let Some(later) = &mut self.later {
+            *self = (later.make)()?;
+        }
+        Ok(())
     }
 
     /// Begins to look at the workspace, so that a first command needn't wait for that.
@@ -176,6 +201,9 @@ impl ToolRunner {
         sink: &mut dyn FnMut(Event),
     ) -> Outcome {
         let started = Instant::now();
+        if let Err(failure) = self.arrive() {
+            return ToolError::new("no-workspace", failure.message, failure.hint).into();
+        }
         self.has_only_looked = true;
         // Ours, not the model's word for it.
         let known = self.options.registry.specs().find(|spec| spec.name == wish.name);

@@ -124,7 +124,7 @@ impl Runtime {
     /// Lets the next question carry what is remembered, what is known of the repository around it, and what it names with `@`;
     /// gives what is to be told of that.
     fn attach(&mut self, question: &str) -> Vec<String> {
-        if self.agent.current_model().is_none() {
+        if self.agent.current_model().is_none() || super::closed(&self.settings, self.channel).is_some() {
             return Vec::new();
         }
         let carries_project = self.carries_project();

@@ -45,7 +45,7 @@ use money::money_options;
 pub use money::{cost_told, spent_rows};
 pub use record::{StoreRecorder, past_summary, past_turns};
 pub use runner::{
-    BuiltRunner, RunnerOf, allowed_commands, allowed_rows, sandbox_mode, sandbox_name, sandbox_place, tool_runner,
+    BuiltRunner, RunnerOf, allowed_commands, allowed_rows, sandbox_mode, sandbox_name, sandbox_place, tool_runner, unknown_tools,
     workspace_dir, workspace_for, workspace_named,
 };
 pub use safety::{estop, receipt_options, unknown_outcomes};
@@ -390,7 +390,23 @@ pub fn agent_options(settings: &Settings, env: &Env, channel: ChannelKind) -> ag
         },
         secrets: secrets::of_environment(env),
         money: money_options(settings),
+        closed: closed(settings, channel),
     }
+}
+
+/// Why a channel takes no questions; `None` if it does.
+#[must_use]
+pub fn closed(settings: &Settings, channel: ChannelKind) -> Option<Failure> {
+    let (is_open, name) = match channel {
+        ChannelKind::Shell => (settings.channels.shell, "in the shell"),
+        ChannelKind::Agent => (settings.channels.agent, "by reedclaw agent"),
+        ChannelKind::Acp => (settings.channels.acp, "in an editor"),
+    };
+    (!is_open).then(|| Failure {
+        kind: FailureKind::Refused,
+        message: format!("questions to a model {name} are turned off"),
+        hint: format!("channels.{}.enabled = true in the config turns them on", channel.word()),
+    })
 }
 
 /// Makes the options of one model.

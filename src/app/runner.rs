@@ -11,7 +11,7 @@ use super::ChannelKind;
 use super::guard::policy_rules;
 use super::safety::{estop, receipt_options};
 use super::tools::{allowed_tools, tool_limits, tool_set, tools};
-use crate::agent::{ToolRunner, ToolRunnerOptions};
+use crate::agent::{Later, ToolRunner, ToolRunnerOptions};
 use crate::config::{Env, SandboxChoice, Settings, config_directory, data_directory, state_directory};
 use crate::files::Root;
 use crate::gate::{self, Allowed, Ceiling, Gate, Rule};
@@ -150,11 +150,47 @@ pub struct RunnerOf<'a> {
     pub ceiling: Ceiling,
 }
 
+/// Builds a tool runner, as [`runner_in`] does. The configured workspace that isn't there yet is made with the first call of a
+/// tool: until then an empty directory of ours stands for it. A server of tools needs it at once.
+///
+/// # Errors
+/// As of [`runner_in`].
+pub fn tool_runner(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
+    let &RunnerOf { settings, env, workspace, store, channel, config, ref ceiling } = of;
+    let make = |path: &Path| {
+        let _ = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    };
+    if workspace != workspace_dir(settings, env) || workspace.exists() {
+        return runner_in(of);
+    }
+    let stand_in =
+        state_directory(env).map(|state| state.join("no-workspace")).filter(|_| settings.mcp.servers.is_empty());
+    let Some(stand_in) = stand_in else {
+        make(workspace);
+        return runner_in(of);
+    };
+    make(&stand_in);
+    let ceiling = ceiling.clone();
+    let mut built = runner_in(&RunnerOf { workspace: &stand_in, ceiling: ceiling.clone(), ..*of })?;
+    let (settings, env, store) = (settings.clone(), env.clone(), Arc::clone(store));
+    let (place, config) = (workspace.to_owned(), config.map(Path::to_owned));
+    built.runner.wait_for(Later {
+        workspace: workspace.to_owned(),
+        make: Box::new(move || {
+            make(&place);
+            let (settings, env, store) = (&settings, &env, &store);
+            let (workspace, config, ceiling) = (place.as_path(), config.as_deref(), ceiling.clone());
+            runner_in(&RunnerOf { settings, env, workspace, store, channel, config, ceiling }).map(|built| built.runner)
+        }),
+    });
+    Ok(built)
+}
+
 /// Builds a tool runner.
 ///
 /// # Errors
 /// The workspace can't be opened, or there is no state directory for receipts.
-pub fn tool_runner(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
+fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     let &RunnerOf { settings, env, workspace, store, channel, config, ref ceiling } = of;
     let failed = |message: String, hint: &str| Failure {
         kind: FailureKind::Unavailable,
@@ -162,10 +198,6 @@ pub fn tool_runner(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
         hint: hint.to_owned(),
     };
     let home = variable(env, "HOME").map(PathBuf::from);
-    // A workspace that is named in the config and isn't there yet is made with the first question.
-    if workspace == workspace_dir(settings, env) {
-        let _ = DirBuilder::new().recursive(true).mode(0o700).create(workspace);
-    }
     let root = Root::open(workspace, home.as_deref())
         .map_err(|error| failed(format!("{}: {error}", workspace.display()), "reedclaw init makes the workspace"))?;
     tracing::info!(event = "workspace_path", path = %root.path().display());
@@ -216,6 +248,27 @@ pub fn tool_runner(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
         tool_set: tool_set(settings, channel),
     });
     Ok(BuiltRunner { runner, problems })
+}
+
+/// Names in `tools_allow` that are no tool's: each with its setting. A tool of a server counts only once it is offered, so names
+/// of servers' tools aren't judged.
+#[must_use]
+pub fn unknown_tools(settings: &Settings, env: &Env) -> Vec<(String, String)> {
+    let nothing = || Err(String::new());
+    let launcher = Launcher::new(
+        move |_, _, _| nothing().map(|()| std::process::Command::new("false")),
+        || Hold::Walls,
+        || Err(String::new()),
+    );
+    let (registry, _) = tools(settings, env, &launcher);
+    let is_known = |name: &String| {
+        name == "skill" || name.contains("__") || registry.specs().any(|spec| spec.is_in(std::slice::from_ref(name)))
+    };
+    let unknown = |channel: ChannelKind| {
+        let names = allowed_tools(settings, channel).unwrap_or_default().iter().filter(|name| !is_known(name));
+        names.map(|name| (format!("tools_allow.{}", channel.word()), name.clone())).collect::<Vec<_>>()
+    };
+    ChannelKind::ALL.into_iter().flat_map(unknown).collect()
 }
 
 /// Leaves the tools that a list names, and tells of names that are no tool's.

@@ -140,6 +140,9 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
         _ => failure,
     })?;
     runtime.problems.iter().for_each(tell);
+    if let Some(failure) = app::closed(&runtime.settings, ChannelKind::Agent) {
+        return Err(failure);
+    }
     channel.face().draw_for(&runtime);
     if channel.message.is_none() {
         // In a chat somebody sees each round, as in a session.

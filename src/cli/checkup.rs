@@ -43,6 +43,9 @@ pub(super) fn look(loaded: &Loaded, env: &Env, cwd: &Path) -> Found {
 }
 
 fn config_file(found: &mut Found, loaded: &Loaded, env: &Env) {
+    for (key, name) in app::unknown_tools(&loaded.settings, env) {
+        found.fault(format!("{key} names {name}, and there is no such tool; reedclaw tool list lists them"));
+    }
     let Some(path) = &loaded.path else {
         return found.fact("config: none, so the defaults hold".to_owned());
     };

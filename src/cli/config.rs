@@ -8,6 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::command::counted;
 use super::exit;
+use crate::app;
 use crate::config::{self, Effective, Env, Layers, LoadRequest, Loaded, Look, Problem, Trust, TrustVerdict};
 use crate::host;
 use crate::proto::Failure;
@@ -75,6 +76,7 @@ fn validate(loaded: &Loaded, request: &LoadRequest) -> ExitCode {
     }
     problems.append(&mut effective.problems);
     problems.extend(taken_metas(&effective.layers));
+    problems.extend(unknown_tools(loaded, &request.env));
     for problem in &problems {
         println!("{}", sanitise(&problem.to_string()));
     }
@@ -87,6 +89,17 @@ fn validate(loaded: &Loaded, request: &LoadRequest) -> ExitCode {
         (wrong, warnings) => println!("{}, {}", counted(wrong, "problem"), counted(warnings, "warning")),
     }
     if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::from(exit::FAILED) }
+}
+
+/// Names in `tools_allow` that no tool has.
+fn unknown_tools(loaded: &Loaded, env: &Env) -> Vec<Problem> {
+    let rows = loaded.layers.rows();
+    let problem = |(key, name): (String, String)| {
+        let origin = rows.iter().find(|row| row.key == key).map(|row| row.origin.clone()).unwrap_or_default();
+        let message = format!("there is no tool {name}; reedclaw tool list lists them");
+        Problem { file: origin, line: None, key, message, is_warning: false }
+    };
+    app::unknown_tools(&loaded.settings, env).into_iter().map(problem).collect()
 }
 
 /// Own meta commands that ReedClaw's stand in front of.

@@ -54,7 +54,7 @@ pub use settings::{
     KeySource, LimitSettings, ModelSettings, PromptStyle, ReceiptSettings, RouteMode, RouteSettings, SandboxChoice,
     SecuritySettings, Settings, ShellSettings, ThinkingSettings,
 };
-pub use tools::{ToolLimitSettings, ToolSettings, UndoSettings};
+pub use tools::{ChannelSettings, ToolLimitSettings, ToolSettings, UndoSettings};
 pub use trust::{Trust, TrustVerdict, Trusted, config_directory, data_directory, state_directory};
 
 /// The environment, as a value.

@@ -10,7 +10,7 @@ use super::problem::{Problems, quoted};
 use super::schema::usual_endpoint;
 use super::served::McpSettings;
 use super::tighten::Own;
-use super::tools::{ToolLimitSettings, ToolSettings, UndoSettings};
+use super::tools::{ChannelSettings, ToolLimitSettings, ToolSettings, UndoSettings};
 use super::values::Values;
 use crate::proto::Task;
 use crate::proto::action::Autonomy;
@@ -58,6 +58,8 @@ pub struct Settings {
     pub tools: ToolSettings,
     /// How far a model may go.
     pub limits: ToolLimitSettings,
+    /// Ways to a model.
+    pub channels: ChannelSettings,
     /// Servers of tools.
     pub mcp: McpSettings,
     /// How much of what a model changed can be taken back.
@@ -382,15 +384,7 @@ pub enum ColorChoice {
 pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Result<Settings, String> {
     let user = own.tree();
     let values = Values { defaults, user };
-    let mut models = BTreeMap::new();
-    for key in user.keys() {
-        let [parent, name, last] = &key[..] else { continue };
-        if parent == "models" && (last == "endpoint" || last == "kind") && !models.contains_key(name) {
-            models.insert(name.clone(), model(&values, name, problems)?);
-        }
-    }
-    distinct_aliases(&mut models, problems);
-    known_models(&mut models, problems);
+    let models = models(&values, problems)?;
     Ok(Settings {
         default_model: default_model(&values, &models, problems),
         models,
@@ -445,9 +439,23 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
         console: console(&values)?,
         tools: tools(&values)?,
         limits: limits(&values)?,
+        channels: ChannelSettings::of(&values)?,
         mcp: McpSettings::of(&values)?,
         undo: UndoSettings::of(&values)?,
     })
+}
+
+fn models(values: &Values<'_>, problems: &mut Problems) -> Result<BTreeMap<String, ModelSettings>, String> {
+    let mut models = BTreeMap::new();
+    for key in values.user.keys() {
+        let [parent, name, last] = &key[..] else { continue };
+        if parent == "models" && (last == "endpoint" || last == "kind") && !models.contains_key(name) {
+            models.insert(name.clone(), model(values, name, problems)?);
+        }
+    }
+    distinct_aliases(&mut models, problems);
+    known_models(&mut models, problems);
+    Ok(models)
 }
 
 fn console(values: &Values<'_>) -> Result<ConsoleSettings, String> {
@@ -510,6 +518,10 @@ fn model(values: &Values<'_>, name: &str, problems: &mut Problems) -> Result<Mod
         Some(Setting::Text(text)) => Some(text.clone()),
         _ => None,
     };
+    let number = |key: &str| match values.get(&["models", name, key]) {
+        Some(Setting::Integer(number)) => Some(*number),
+        _ => None,
+    };
     let wait = |key: &str| match values.get(&["models", name, key]) {
         Some(Setting::Integer(number)) => Ok(*number),
         _ => values.integer(&["model_defaults", key]),
@@ -525,14 +537,8 @@ fn model(values: &Values<'_>, name: &str, problems: &mut Problems) -> Result<Mod
     Ok(ModelSettings {
         endpoint: optional("endpoint").or_else(|| usual_endpoint(&kind).map(str::to_owned)).unwrap_or_default(),
         kind,
-        max_output_tokens: match values.get(&["models", name, "max_output_tokens"]) {
-            Some(Setting::Integer(number)) => Some(*number),
-            _ => None,
-        },
-        context_tokens: match values.get(&["models", name, "context_tokens"]) {
-            Some(Setting::Integer(number)) => Some(*number),
-            _ => None,
-        },
+        max_output_tokens: number("max_output_tokens"),
+        context_tokens: number("context_tokens"),
         images: match values.get(&["models", name, "images"]) {
             Some(Setting::Bool(takes)) => Some(*takes),
             _ => None,

@@ -257,7 +257,7 @@ fn each_mistake_is_told_with_its_key_the_value_and_what_is_allowed() {
         ),
         (
             "{ models = { l = { endpoint = 'http://h' }, a = { kind = 'router', rules = { cdoe = 'l', code = 'l' } } }, default_model = 'l' }",
-            r#"models.a.rules: there is no task or hint "cdoe" (chat, code, summary, plan, commit, long, default); ignored"#,
+            r#"models.a.rules: there is no task or hint "cdoe" (chat, code, summary, plan, commit, long, images, default); ignored"#,
         ),
         (
             "{ models = { a = { endpoint = 'http://h', idle_timeout_ms = -1 } } }",

@@ -50,6 +50,24 @@ pub struct ToolLimitSettings {
     pub output_bytes: usize,
 }
 
+/// The ways to a model that are open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelSettings {
+    /// Questions in the shell.
+    pub shell: bool,
+    /// Questions by `reedclaw agent`.
+    pub agent: bool,
+    /// Questions by `reedclaw acp`.
+    pub acp: bool,
+}
+
+impl ChannelSettings {
+    pub(super) fn of(values: &Values<'_>) -> Result<Self, String> {
+        let is_open = |name: &str| values.bool(&["channels", name, "enabled"]);
+        Ok(Self { shell: is_open("shell")?, agent: is_open("agent")?, acp: is_open("acp")? })
+    }
+}
+
 /// How much of what a model changed can be taken back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndoSettings {

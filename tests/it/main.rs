@@ -9,6 +9,7 @@ mod ask;
 mod asking;
 mod builds;
 mod changes;
+mod channels;
 mod codebase;
 mod completions;
 mod config;
