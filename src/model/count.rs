@@ -98,6 +98,17 @@ impl Counter {
     }
 }
 
+/// Whether a server says that it is at work: one of its slots computes. Only llama.cpp's servers say so.
+pub(super) fn is_working(endpoint: &Endpoint, cancel: &Cancel) -> bool {
+    let slots = ask(endpoint, "/slots", None, cancel);
+    let computes = |slot: &Value| slot.get("is_processing") == Some(&Value::Bool(true));
+    match slots.as_ref().and_then(Value::as_array) {
+        Some(slots) => slots.iter().any(computes),
+        // A server that was started without `/slots` still has `/health`, which answers only while nothing blocks it.
+        None => ask(endpoint, "/health", None, cancel).is_some_and(|it| it.get("status") == Some(&"ok".into())),
+    }
+}
+
 fn by_vocabulary(encoding: Encoding, model: &str, what: Countable<'_>) -> Count {
     let method = encoding.name().to_owned();
     match what {

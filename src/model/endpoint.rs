@@ -277,6 +277,11 @@ impl Endpoint {
         }
     }
 
+    /// Whether the server may be asked if it is still at work before a question is given up.
+    pub(super) fn may_say_it_works(&self) -> bool {
+        self.asks_server && self.protocol == Protocol::OpenAi && self.reach() != Reach::Internet
+    }
+
     /// The key, where it is known or has been read.
     pub(super) fn known_key(&self) -> Option<&Secret> {
         self.key.as_ref().or_else(|| self.key_reader.as_ref()?.key.get())

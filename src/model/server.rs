@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::cancel::Cancel;
-use super::count::Counter;
+use super::count::{self, Counter};
 use super::endpoint::{Endpoint, Protocol};
 use super::error::{Fault, ModelError};
 use super::provider::{Capabilities, ChatEvent, Count, Countable, Provider, Sending, Sink};
@@ -100,6 +100,10 @@ impl Server {
             return Err(Fault::Cancelled);
         }
         let mut stream = start_without(endpoint, request, without);
+        if endpoint.may_say_it_works() {
+            let (asked, cancel) = (endpoint.clone(), sink.cancel().clone());
+            stream.wait_while(move || count::is_working(&asked, &cancel));
+        }
         sink.cancel().attach(Some(stream.waker()));
         let mut flows = false;
         let end = loop {

@@ -14,6 +14,8 @@ use super::worker::{self, Job};
 
 /// Pieces that wait between the request's thread and the caller; when full, the thread waits and so does the server.
 const PIECES_WAITING_MAX: usize = 64;
+/// How often a server that is at work is asked whether it still is.
+const WORK_LOOK: Duration = Duration::from_secs(30);
 /// Longest single wait where the caller names none: only a bound for the clock's arithmetic, no polling.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -49,6 +51,17 @@ pub struct Stream {
     phase: Phase,
     first_byte_timeout: Duration,
     idle_timeout: Duration,
+    /// What says whether the server is at work, and until when it is believed.
+    works: Option<(Works, Instant)>,
+}
+
+/// Asks whether a server is at work.
+struct Works(Box<dyn Fn() -> bool + Send>);
+
+impl std::fmt::Debug for Works {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Works")
+    }
 }
 
 #[derive(Debug)]
@@ -84,6 +97,7 @@ pub(super) fn start_without(endpoint: &Endpoint, request: &Request, without: Wit
         phase: Phase::Asked,
         first_byte_timeout: endpoint.first_byte_timeout,
         idle_timeout: endpoint.idle_timeout,
+        works: None,
     };
     if let Err(fault) = asked.launch(endpoint, request, without, sender) {
         asked.phase = Phase::Ended(Err(fault));
@@ -121,6 +135,9 @@ impl Stream {
                 Ok(Heard::Woken) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => {
                     if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                        if self.may_begin_later() {
+                            continue;
+                        }
                         self.hang_up();
                         self.phase = Phase::Ended(Err(fault));
                     } else if until <= Instant::now() {
@@ -131,6 +148,28 @@ impl Stream {
                 Err(RecvTimeoutError::Disconnected) => self.phase = Phase::Ended(Err(Fault::Cut)),
             }
         }
+    }
+
+    /// Waits longer for the answer to begin as long as the server says that it is at work, as a slow one does that reads a long
+    /// prompt.
+    pub(super) fn wait_while(&mut self, works: impl Fn() -> bool + Send + 'static) {
+        let now = Instant::now();
+        self.works = Some((Works(Box::new(works)), now + worker::WORKING_MAX));
+        if matches!(self.phase, Phase::Asked) {
+            self.phase = Phase::Begun { deadline: now + self.first_byte_timeout };
+        }
+    }
+
+    /// Whether the answer may begin later, since the server says that it is at work.
+    fn may_begin_later(&mut self) -> bool {
+        let now = Instant::now();
+        let Phase::Begun { deadline } = &mut self.phase else { return false };
+        let Some((works, until)) = &self.works else { return false };
+        if now >= *until || !(works.0)() {
+            return false;
+        }
+        *deadline = Instant::now() + self.first_byte_timeout.min(WORK_LOOK);
+        true
     }
 
     /// Gives a handle that wakes this stream's caller.

@@ -3,6 +3,7 @@
 
 use std::io::{self, Read};
 use std::sync::mpsc::SyncSender;
+use std::time::Duration;
 
 use ureq::Timeout;
 use ureq::http::{HeaderMap, Response};
@@ -19,6 +20,9 @@ const READ_BYTES: usize = 16 * 1024;
 /// Bytes of a refusal's body that are read to find the server's words.
 const REFUSAL_BYTES_MAX: u64 = 64 * 1024;
 
+/// Longest wait for an answer to begin of a server that says it is at work.
+pub(super) const WORKING_MAX: Duration = Duration::from_secs(60 * 60);
+
 /// All that the thread needs.
 pub(super) struct Job {
     pub agent: ureq::Agent,
@@ -32,6 +36,8 @@ pub(super) struct Job {
 /// # Errors
 /// [`Fault::Tls`] where it isn't known who vouches for a server on https.
 pub(super) fn agent(endpoint: &Endpoint, address: &Address) -> Result<ureq::Agent, Fault> {
+    // A server that says it is at work is waited for; the caller's end holds the limit then.
+    let first_byte = if endpoint.may_say_it_works() { WORKING_MAX } else { endpoint.first_byte_timeout };
     let mut config = ureq::Agent::config_builder()
         // A refusal's body holds the server's words.
         .http_status_as_error(false)
@@ -44,9 +50,9 @@ pub(super) fn agent(endpoint: &Endpoint, address: &Address) -> Result<ureq::Agen
         .timeout_connect(Some(endpoint.connect_timeout))
         .timeout_send_request(Some(endpoint.first_byte_timeout))
         .timeout_send_body(Some(endpoint.first_byte_timeout))
-        .timeout_recv_response(Some(endpoint.first_byte_timeout))
+        .timeout_recv_response(Some(first_byte))
         // The caller's end holds the exact limits in mid-stream; this one only bounds the thread's life.
-        .timeout_per_read(Some(endpoint.first_byte_timeout.max(endpoint.idle_timeout)));
+        .timeout_per_read(Some(first_byte.max(endpoint.idle_timeout)));
     if address.is_loopback() {
         config = config.proxy(None);
     }
