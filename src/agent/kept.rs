@@ -131,7 +131,7 @@ impl Keeper {
         let made = match kept {
             Kept::Nothing => return,
             // It changed nothing: what differs now is another session's.
-            Kept::Edit(_) if !outcome.success => return,
+            Kept::Edit(before) if !outcome.success => return steps.without_edit(before),
             Kept::Command(open) => steps.after(open),
             Kept::Edit(before) => steps.after_edit(before),
         };

@@ -5,6 +5,7 @@
 mod adopt;
 #[cfg(test)]
 mod adopt_tests;
+mod edits;
 mod gather;
 mod git;
 mod guard;
@@ -20,7 +21,6 @@ mod tests;
 mod tracked_tests;
 mod undo;
 
-use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -32,6 +32,7 @@ use crate::base::hex;
 use crate::files::{Locked, PathError, Root};
 use crate::host::now_unix_ms;
 pub use adopt::{Adopted, Incoming, NewContent};
+pub use edits::Before;
 use git::{Standing, Theirs};
 pub use guard::{Changed, Guard, IsProtected};
 use look::Look;
@@ -159,13 +160,6 @@ pub struct Open {
     _running: Locked<File>,
 }
 
-/// Files as they are before an edit.
-#[must_use]
-pub struct Before {
-    text: String,
-    states: Vec<(PathBuf, State)>,
-}
-
 /// What a command or an edit changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Made {
@@ -278,40 +272,7 @@ impl Steps {
         made
     }
 
-    /// Looks at files before an edit of exactly these.
-    ///
-    /// # Errors
-    /// The edit couldn't be taken back.
-    pub fn before_edit(&mut self, text: &str, paths: &[PathBuf]) -> Result<Before, StepsError> {
-        let _held = self.enter()?;
-        // The directories too, for an edit may have to make them.
-        let all: BTreeSet<PathBuf> =
-            paths.iter().take(PATHS_MAX).flat_map(|path| path.ancestors()).map(Path::to_owned).collect();
-        let all = all.into_iter().filter(|path| !path.as_os_str().is_empty());
-        let states: Result<_, StepsError> = all.map(|path| Ok((path.clone(), self.keep_state(&path)?))).collect();
-        Ok(Before { text: cut(text), states: states? })
-    }
-
-    /// Looks at them after it, and makes a step of what differs.
-    ///
-    /// # Errors
-    /// The step couldn't be written.
-    pub fn after_edit(&mut self, before: Before) -> Result<Made, StepsError> {
-        let _held = self.enter()?;
-        let mut changes = Vec::new();
-        for (path, before) in before.states {
-            let after = self.keep_state(&path)?;
-            let is_unknown = matches!((before, after), (State::Unknown(_), State::Unknown(_)));
-            if before != after && !is_unknown {
-                changes.push(Change { path, before, after });
-            }
-        }
-        let made = self.make(Kind::Edit, before.text, Vec::new(), changes)?;
-        self.written += 1;
-        Ok(Made { pruned: self.make_room()?, ..made })
-    }
-
-    /// Finishes what a session that ended in the middle has left: a command that was cut off becomes a step, an undo that
+    /// Finishes what a session that ended in the middle has left: a command or an edit that was cut off becomes a step, an undo that
     /// counted is carried on. Gives a line for each.
     ///
     /// # Errors
@@ -321,12 +282,14 @@ impl Steps {
             return Ok(Vec::new());
         }
         self.store.empty_trash();
-        let is_needed = self.store.text(undo::INTENT).is_some() || self.others().iter().any(|other| !other.is_alive);
+        let has_undo = self.store.text(undo::INTENT).is_some();
+        let is_needed = has_undo || self.others().iter().any(|other| !other.is_alive) || self.has_cut_off_edits();
         if !is_needed {
             return Ok(Vec::new());
         }
         let _lock = self.store.lock(self.root.path())?;
         let mut told: Vec<String> = self.finish_undo()?.into_iter().collect();
+        told.append(&mut self.recover_edits()?);
         let others = self.others();
         let dead: Vec<&Other> = others.iter().filter(|other| !other.is_alive).collect();
         if let [first, ..] = dead[..] {
