@@ -367,7 +367,8 @@ impl ToolRunner {
         };
         let intent = plan.intent.unwrap_or_else(|| intent(&plan.action));
         let cwd = plan.cwd.unwrap_or_else(|| root.path().to_owned());
-        let (action, preview, changes) = (plan.action, plan.preview, plan.changes);
+        let action = beneath_root(plan.action, root);
+        let (preview, changes) = (plan.preview, plan.changes);
         let call = Call { tool, arguments, action, preview, changes, conversation, needs: Vec::new() };
         let (refusal, left_out) = (plan.refusal, plan.left_out);
         Ok(Judged { ticket: gate.judge(call, &cwd, can_ask), intent, refusal, left_out })
@@ -762,4 +763,22 @@ fn intent(action: &Action) -> String {
         Action::Inert { name } | Action::External { name } => format!("Calling {name}"),
         Action::Served { server, tool, .. } => format!("Calling {server}.{tool}"),
     }
+}
+
+/// An action whose absolute paths lead into the workspace through another name of it, with the workspace's own name.
+fn beneath_root(mut action: Action, root: &Root) -> Action {
+    let rename = |path: &mut String| {
+        let is_other = Path::new(path.as_str()).is_absolute() && !Path::new(path.as_str()).starts_with(root.path());
+        if let Some(inside) = root.beneath(path).ok().filter(|_| is_other) {
+            *path = root.path().join(inside).display().to_string();
+        }
+    };
+    match &mut action {
+        Action::Read { path } | Action::List { path } | Action::Write { path } | Action::Delete { path } => {
+            rename(path)
+        }
+        Action::Edit { writes, deletes } => writes.iter_mut().chain(deletes).for_each(rename),
+        _ => {}
+    }
+    action
 }
