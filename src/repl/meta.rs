@@ -246,7 +246,7 @@ pub const METAS: [Meta; 44] = [
         &["mode"],
         "[MODE]",
         Argument::Mode,
-        "auto, shell, ask or shadow: says who decides where lines go, until the session ends",
+        "auto, shell, ask or shadow: sets who decides where lines go, until the session ends",
         Action::Mode,
     ),
     row(
@@ -286,7 +286,7 @@ pub const METAS: [Meta; 44] = [
         &["reset"],
         "",
         Argument::None,
-        "begins anew: another conversation, no command output, the default model",
+        "starts over: another conversation, no command output, the default model",
         Action::Reset,
     ),
     row(
@@ -310,7 +310,7 @@ pub const METAS: [Meta; 44] = [
         &["resume"],
         "[ID or TEXT]",
         Argument::Conversation,
-        "goes on with a conversation: by number, by words that were said, or the one before",
+        "continues a conversation: by number, by words in it, or the previous one",
         Action::Resume,
     ),
     row(
@@ -334,7 +334,7 @@ pub const METAS: [Meta; 44] = [
         &["title"],
         "[TEXT]",
         Argument::Title,
-        "calls this conversation TEXT, or tells what it is called",
+        "names this conversation TEXT, or prints its name",
         Action::Title,
     ),
     row(
@@ -382,7 +382,7 @@ pub const METAS: [Meta; 44] = [
         &["run"],
         "N",
         Argument::Text,
-        "runs block of code N of the last answer in the shell, if you say so",
+        "runs block of code N of the last answer in the shell, after your yes",
         Action::Run,
     ),
     row(
@@ -398,7 +398,7 @@ pub const METAS: [Meta; 44] = [
         &["thoughts"],
         "",
         Argument::None,
-        "shows what the model thought before the last answer",
+        "shows the model's thoughts before the last answer",
         Action::Thoughts,
     ),
     row(
@@ -406,7 +406,7 @@ pub const METAS: [Meta; 44] = [
         &["model"],
         "NAME",
         Argument::Model,
-        "lets another model answer; without NAME says which one does",
+        "switches to another model; without NAME prints which one answers",
         Action::Model,
     ),
     row(Group::Model, &["models"], "", Argument::None, "lists the configured models", Action::Models),
@@ -423,7 +423,7 @@ pub const METAS: [Meta; 44] = [
         &["cost"],
         "[detail]",
         Argument::Detail,
-        "tells what this conversation, this day and this month cost, by model; detail: each request",
+        "prints the cost of this conversation, this day and this month, by model; detail: each request",
         Action::Cost,
     ),
     row(
@@ -455,7 +455,7 @@ pub const METAS: [Meta; 44] = [
         &["show"],
         "[N]",
         Argument::Block,
-        "shows all that a tool gave; the last one without a number",
+        "shows the whole result of tool call N, or of the last one",
         Action::Show,
     ),
     row(
@@ -463,7 +463,7 @@ pub const METAS: [Meta; 44] = [
         &["steps"],
         "",
         Argument::None,
-        "lists what a model's commands and edits changed, and what of it can't be taken back",
+        "lists the changes by a model's commands and edits, and which of them can't be reverted",
         Action::Steps,
     ),
     row(
@@ -471,7 +471,7 @@ pub const METAS: [Meta; 44] = [
         &["undo"],
         "[N]",
         Argument::Undo,
-        "takes back the last step, or the last N, of what a model's commands and edits changed; --file PATH: one file",
+        "reverts the last step, or the last N, of a model's commands and edits; --file PATH: one file",
         Action::Undo,
     ),
     row(Group::Tools, &["redo"], "[N]", Argument::Redo, "makes steps again that were taken back", Action::Redo),
@@ -496,7 +496,7 @@ pub const METAS: [Meta; 44] = [
         &["policy"],
         "[explain CMD]",
         Argument::Policy,
-        "shows what a model may do and where that is set; says what CMD would be judged, and runs nothing",
+        "shows what a model may do and where that is set; with CMD how it would be judged, without running it",
         Action::Policy,
     ),
     row(
@@ -528,7 +528,7 @@ pub const METAS: [Meta; 44] = [
         &["p"],
         "[NAME TEXT]",
         Argument::Words,
-        "asks what the prompt template NAME says, with TEXT in its places",
+        "asks the question of the prompt template NAME, with TEXT as its arguments",
         Action::Prompt,
     ),
     row(
