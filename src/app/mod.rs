@@ -45,8 +45,8 @@ use money::money_options;
 pub use money::{cost_told, spent_rows};
 pub use record::{StoreRecorder, past_summary, past_turns};
 pub use runner::{
-    BuiltRunner, RunnerOf, allowed_commands, allowed_rows, sandbox_mode, sandbox_name, sandbox_place, tool_runner, unknown_tools,
-    workspace_dir, workspace_for, workspace_named,
+    BuiltRunner, RunnerOf, allowed_commands, allowed_rows, sandbox_mode, sandbox_name, sandbox_place, tool_runner,
+    unknown_tools, workspace_dir, workspace_for, workspace_named,
 };
 pub use safety::{estop, receipt_options, unknown_outcomes};
 pub use served::servers;
