@@ -438,7 +438,7 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
         },
         console: console(&values)?,
         tools: tools(&values)?,
-        limits: limits(&values)?,
+        limits: ToolLimitSettings::of(&values)?,
         channels: ChannelSettings::of(&values)?,
         mcp: McpSettings::of(&values)?,
         undo: UndoSettings::of(&values)?,
@@ -497,19 +497,6 @@ fn tools(values: &Values<'_>) -> Result<ToolSettings, String> {
         allow_shell: words("shell"),
         allow_agent: words("agent"),
         allow_acp: words("acp"),
-    })
-}
-
-fn limits(values: &Values<'_>) -> Result<ToolLimitSettings, String> {
-    Ok(ToolLimitSettings {
-        tool_rounds: values.size(&["limits", "tool_rounds"])?,
-        tool_rounds_once: values.size(&["limits", "tool_rounds_once"])?,
-        response_bytes: values.size(&["limits", "response_bytes"])?,
-        tool_ms: values.integer(&["limits", "tool_ms"])?,
-        shell_ms: values.integer(&["limits", "shell_ms"])?,
-        http_ms: values.integer(&["limits", "http_ms"])?,
-        repeats: values.size(&["limits", "repeats"])?,
-        output_bytes: values.size(&["limits", "output_bytes"])?,
     })
 }
 

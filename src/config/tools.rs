@@ -50,6 +50,21 @@ pub struct ToolLimitSettings {
     pub output_bytes: usize,
 }
 
+impl ToolLimitSettings {
+    pub(super) fn of(values: &Values<'_>) -> Result<Self, String> {
+        Ok(Self {
+            tool_rounds: values.size(&["limits", "tool_rounds"])?,
+            tool_rounds_once: values.size(&["limits", "tool_rounds_once"])?,
+            response_bytes: values.size(&["limits", "response_bytes"])?,
+            tool_ms: values.integer(&["limits", "tool_ms"])?,
+            shell_ms: values.integer(&["limits", "shell_ms"])?,
+            http_ms: values.integer(&["limits", "http_ms"])?,
+            repeats: values.size(&["limits", "repeats"])?,
+            output_bytes: values.size(&["limits", "output_bytes"])?,
+        })
+    }
+}
+
 /// The ways to a model that are open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelSettings {
