@@ -39,9 +39,9 @@ pub struct Calls {
     pub add_mount_attributes: fn(&CStr, u64, bool) -> io::Result<()>,
     /// Brings up the loopback interface of this network namespace.
     pub bring_loopback_up: fn() -> io::Result<()>,
-    /// Installs a seccomp program, in the kernel's four fields a step, that may hold calls until somebody answers; gives the
+    /// Installs a seccomp program that may hold calls until somebody answers; gives the
     /// descriptor at which they are read.
-    pub hold_calls: fn(&[(u16, u8, u8, u32)]) -> io::Result<OwnedFd>,
+    pub hold_calls: fn(&[FilterStep]) -> io::Result<OwnedFd>,
     /// Waits for the next held call.
     pub next_call: fn(BorrowedFd<'_>) -> io::Result<HeldCall>,
     /// Lets a held call go on.
@@ -49,6 +49,9 @@ pub struct Calls {
     /// Forks this process of one thread: the child's id in the parent, nothing in the child.
     pub fork: fn() -> io::Result<Option<Pid>>,
 }
+
+/// One step of a seccomp program: code, jump if true, jump if false, operand.
+pub type FilterStep = (u16, u8, u8, u32);
 
 /// A system call that waits for its answer.
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,7 @@ use std::path::Path;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, SockaddrStorage, recvmsg, sendmsg};
 
-use super::super::enter::{Calls, HeldCall};
+use super::super::enter::{Calls, FilterStep, HeldCall};
 use super::super::missed::{Book, asked_name, failed_answer, unreachable};
 
 /// What `/etc/resolv.conf` says in a jail: the server of the watch.
@@ -33,7 +33,7 @@ const RETURN: u16 = 0x06;
 const FIFTH: [u32; 2] = [48, 52];
 
 /// Holds `connect`, and `sendto` with an address. Numbers of other architectures are refused by the other programs.
-fn program() -> Option<[(u16, u8, u8, u32); 9]> {
+fn program() -> Option<[FilterStep; 9]> {
     let [connect, sendto] = [libc::SYS_connect, libc::SYS_sendto].map(|call| u32::try_from(call).ok());
     Some([
         (LOAD, 0, 0, 0),
