@@ -133,7 +133,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         Store::open(dir.path()).unwrap().remember_route("make it so", true, (1, &[(7, 1)]), 1).unwrap();
         let old = Connection::open(dir.path().join(crate::store::FILE_NAME)).unwrap();
-        old.execute_batch("ALTER TABLE route_weight DROP COLUMN fingerprint; PRAGMA user_version = 6").unwrap();
+        let before =
+            "ALTER TABLE route_weight DROP COLUMN fingerprint; DROP TABLE editor_session; PRAGMA user_version = 6";
+        old.execute_batch(before).unwrap();
         drop(old);
         let memory = Store::open(dir.path()).unwrap().route_memory(0).unwrap();
         assert_eq!((memory.answers.len(), memory.weights.len()), (1, 0));

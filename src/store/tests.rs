@@ -290,7 +290,7 @@ fn a_database_of_an_earlier_version_gets_summaries_and_memories_and_keeps_its_ro
     drop(Store::open(dir.path()).unwrap());
     let path = dir.path().join(FILE_NAME);
     let connection = Connection::open(&path).unwrap();
-    let without = "DROP TABLE tool_call; DROP TABLE summary; DROP TABLE memory; DROP TABLE to_remember;
+    let without = "DROP TABLE editor_session; DROP TABLE tool_call; DROP TABLE summary; DROP TABLE memory; DROP TABLE to_remember;
         INSERT INTO conversation (started, model) VALUES (5, 'old');";
     connection.execute_batch(without).unwrap();
     connection.pragma_update(None, "user_version", 4).unwrap();
