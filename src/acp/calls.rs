@@ -114,10 +114,11 @@ pub(super) fn ended(id: &str, outcome: &Outcome, has_difference: bool, redact: &
         let hint = if error.hint.is_empty() { String::new() } else { format!("\n{}", error.hint) };
         content.push(call_text(&sanitise(&redact(&format!("{}{hint}", error.message)))));
     }
-    if !outcome.output.is_empty() && !(has_difference && outcome.success) {
+    let shows_difference = has_difference && outcome.success;
+    if !outcome.output.is_empty() && !shows_difference {
         content.push(call_text(&fenced(&redact(&outcome.output), "")));
     }
-    if !(has_difference && outcome.success) {
+    if !shows_difference {
         update["content"] = content.into();
     }
     let mut facts = outcome.metadata.clone();
