@@ -253,8 +253,9 @@ return {
     tier = "overlay",
   },
 
-  -- "default", "shell" or a function (the hook, see below). "default": virtual environment, directory, git branch, last
-  -- status if not 0, and the model. "shell": your own prompt, as your shell draws it.
+  -- "default", "shell" or a function (the hook, see below). "default": user and machine over ssh and as root, virtual
+  -- environment, directory, git branch, last status if not 0, a long duration, and the model. "shell": your own prompt, right
+  -- prompt and continuation prompt, as your shell draws them.
   prompt = "default",
 
   -- Where a line goes: a command to the shell, a sentence to the model.
@@ -294,6 +295,17 @@ return {
     -- true or false: show at the right edge of ReedClaw's own prompt how full the context was at the last answer, and
     -- the cost of the conversation; nothing before the first answer. A right_prompt hook replaces it.
     usage = true,
+    -- "auto", "always" or "never": name the user and the machine in ReedClaw's own prompt. "auto": over ssh, and as root,
+    -- who also gets a `#`.
+    who = "auto",
+    -- seconds, 0 to 86400: ReedClaw's own prompt shows how long a command took that took longer. 0: never.
+    duration_s = 2,
+    -- "auto", "bell" or "off": whether you are told that a command has ended while you looked at something else. "auto": by a
+    -- notification of the desktop if the terminal is known to show them, by the bell otherwise. The terminal must report
+    -- whether it is looked at; tmux does so with `set -g focus-events on`.
+    notify = "auto",
+    -- seconds, 1 to 86400: only of commands that took longer.
+    notify_s = 10,
     -- true or false: for screen readers. No spinner, no colours, no dimmed suggestions; words instead of colours.
     accessible = false,
   },

@@ -96,7 +96,16 @@ return {
     abbreviations = { gs = "git status", gd = "git diff" },
   },
 
-  console = { color = "never", markdown = false, usage = false, accessible = true },
+  console = {
+    color = "never",
+    markdown = false,
+    usage = false,
+    who = "always",
+    duration_s = 5,
+    notify = "bell",
+    notify_s = 30,
+    accessible = true,
+  },
 
   project = { check = "cargo check", check_ms = 60000 },
   tools = { http_post = true, http_ports = { 80, 443, 8080 }, http_allow_private = true, search = "searxng", search_url = "http://127.0.0.1:8888", set = "core" },

@@ -25,6 +25,8 @@ __rc_mark='\[\e]633;B;${__rc_n};$?;$-${__rc_plain-}\a\]'
 __rc_tail='${__rc_mark@P}'
 __rc_mark2='\[\e]633;F;${__rc_n}\a\]'
 __rc_mark0='\e]633;C;${__rc_n};${__rc_id}\a'
+# The user's own prompts behind a half line and before a command's output.
+__rc_ps2= __rc_ps0=
 # The hooks in PROMPT_COMMAND. Their group hides them from `set -x`, and what a DEBUG trap prints about them. They succeed
 # always, so that no ERR trap runs; bash itself puts $? back behind each hook.
 __rc_first='{ __rc_done $?; } >/dev/null 2>&1'
@@ -122,16 +124,16 @@ __rc_look() {
 # The user's own prompt, drawn; it may ask for the status.
 __rc_prompt() {
   __rc_status "$1"
-  builtin printf 'prompt\n%s\0' "${__rc_ps1@P}"
+  builtin printf 'prompt\n%s\x1f\x1f%s\0' "${__rc_ps1@P}" "${__rc_ps2@P}"
 }
 __rc_status() { builtin return "$1"; }
 
 # Puts the markers into the prompts. Last of all, for to assign to what is readonly ends the hook.
 __rc_marks() {
   [[ ${PS1-} == "$__rc_mark" ]] || PS1=$__rc_mark
-  [[ ${PS2-}${PS0-} != "$__rc_mark2$__rc_mark0" ]] || builtin return 0
-  [[ ${PS2-} == "$__rc_mark2" ]] || PS2=$__rc_mark2
-  [[ ${PS0-} == "$__rc_mark0" ]] || PS0=$__rc_mark0
+  [[ ${PS2-}${PS0-} != "$__rc_mark2$__rc_mark0$__rc_ps0" ]] || builtin return 0
+  [[ ${PS2-} == "$__rc_mark2" ]] || { __rc_ps2=${PS2-}; PS2=$__rc_mark2; }
+  [[ ${PS0-} == "$__rc_mark0$__rc_ps0" ]] || { __rc_ps0=${PS0-}; __rc_ps0=${__rc_ps0//"$__rc_mark0"/}; PS0=$__rc_mark0$__rc_ps0; }
 }
 
 # Keeps our hooks first and last, whatever the user has put there since. Status 1 where they can't be put there.

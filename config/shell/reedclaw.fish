@@ -50,6 +50,11 @@ function __rc_prompt
     printf 'prompt\n'
     __rc_status $__rc_last
     fish_prompt
+    printf '\x1f'
+    if functions -q fish_right_prompt
+        __rc_status $__rc_last
+        fish_right_prompt
+    end
     printf '\0'
 end
 

@@ -35,7 +35,7 @@ __rc_arm() {
     __rc_wait
     __rc_last=$__rc_s
     if [[ $__rc_a == *p* ]]; then
-      __rc_render $__rc_s "$PS1"
+      __rc_render $__rc_s "$PS1" "${RPROMPT-${RPS1-}}" "$PS2"
       builtin printf 'prompt\n%s\0' "$__rc_p" >@REPORT@
     fi
     __rc_hide
@@ -67,7 +67,7 @@ __rc_started() {
 
 # The person's prompt, under the person's own options; it may ask for the status.
 __rc_status() { builtin return $1 }
-__rc_render() { __rc_status $1; __rc_p="${(%%)2}" }
+__rc_render() { __rc_status $1; __rc_p="${(%%)2}"$'\x1f'"${(%%)3}"$'\x1f'"${(%%)4}" }
 
 # Keeps our hooks first and last, whatever the user has put there since.
 __rc_order() {
@@ -81,11 +81,11 @@ __rc_order() {
 }
 
 # While a line is awaited zsh's editor draws nothing that anybody should see: no prompt, and a terminal without
-# capabilities, on which it keeps to one row. A command finds everything as the person has set it.
+# capabilities, on which it keeps to one row. Of a right prompt's two names, either may seem unset. A command finds everything as the person has set it.
 __rc_hide() {
   builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn
   (( __rc_hidden )) && builtin return
-  __rc_hidden=1 __rc_ps1=$PS1 __rc_ps2=$PS2 __rc_rps1=${RPS1-} __rc_rps2=${RPS2-} __rc_term=${TERM-}
+  __rc_hidden=1 __rc_ps1=$PS1 __rc_ps2=$PS2 __rc_rps1=${RPROMPT-${RPS1-}} __rc_rps2=${RPROMPT2-${RPS2-}} __rc_term=${TERM-}
   __rc_paste=("${(@)zle_bracketed_paste}")
   PS1= PS2= RPS1= RPS2=
   builtin unset zle_bracketed_paste
@@ -188,7 +188,7 @@ __rc_complete() {
       builtin return 0
     fi
     if [[ "$__rc_what" == p ]]; then
-      __rc_render $__rc_last "$__rc_ps1"
+      __rc_render $__rc_last "$__rc_ps1" "$__rc_rps1" "$__rc_ps2"
       builtin printf 'prompt\n%s\0complete\n%s\n\0' "$__rc_p" "$__rc_number" >@REPORT@
       builtin zle -R
       builtin printf '\e]633;B;%s\a' "$__rc_n" >/dev/tty

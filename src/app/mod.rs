@@ -227,15 +227,7 @@ impl Runtime {
     /// The options of the shell's session.
     #[must_use]
     pub fn shell_options(&self, start: Start, dialect: Dialect) -> shell::Options {
-        let (capture_head_bytes, capture_tail_bytes) = capture_bytes(&self.settings);
-        shell::Options {
-            start,
-            dialect,
-            capture_head_bytes,
-            capture_tail_bytes,
-            shell_prompt: self.settings.prompt == config::PromptStyle::Shell,
-            unicode: self.unicode(),
-        }
+        shell::Options { start, dialect, unicode: self.unicode(), wanted: wanted(&self.settings) }
     }
 
     /// The value of an environment variable, where it is text and not empty.
@@ -294,11 +286,21 @@ pub fn color(settings: &Settings, env: &Env) -> bool {
     settings.console.color == ColorChoice::Auto && !refused && !is_dumb && !settings.console.accessible
 }
 
-/// Bytes kept from the start and the end of a command's output.
+/// What the settings want of the shell's commands.
 #[must_use]
-pub fn capture_bytes(settings: &Settings) -> (usize, usize) {
-    let shell = &settings.shell;
-    if shell.capture_output { (shell.capture_head_bytes, shell.capture_tail_bytes) } else { (0, 0) }
+pub fn wanted(settings: &Settings) -> shell::Wanted {
+    let (shell, console) = (&settings.shell, &settings.console);
+    let captured = |bytes| if shell.capture_output { bytes } else { 0 };
+    let notify = shell::Notify {
+        after: Duration::from_secs(console.notify_s),
+        bell_only: console.notify == config::NotifyChoice::Bell,
+    };
+    shell::Wanted {
+        capture_head_bytes: captured(shell.capture_head_bytes),
+        capture_tail_bytes: captured(shell.capture_tail_bytes),
+        shell_prompt: settings.prompt == config::PromptStyle::Shell,
+        notify: (console.notify != config::NotifyChoice::Off).then_some(notify),
+    }
 }
 
 /// Makes the lines that tell what is wrong with a config: the first ones, and where the rest is listed.

@@ -3,6 +3,7 @@
 //! what a setting is used for.
 
 mod check;
+mod console;
 mod engine;
 mod expand;
 mod find;
@@ -37,6 +38,7 @@ use places::Places;
 use problem::Problems;
 use tighten::Own;
 
+pub use console::{ColorChoice, ConsoleSettings, NotifyChoice, WhoChoice};
 pub use engine::{
     Action, Answer, HookContext, HookFailure, HookSet, Hooks, KeyDoes, OverlayHooks, ProjectAction, Suggested, Told,
 };
@@ -50,9 +52,9 @@ pub use reference::{hooks_tables, limits_table, project_variables, settings_tabl
 pub use schema::{Kind, Project, ROWS, Row};
 pub use served::{McpSettings, ServerSandbox, ServerSettings};
 pub use settings::{
-    BudgetSettings, ColorChoice, ConsoleSettings, ContextSettings, EditMode, EditorSettings, Hidden, HistorySettings,
-    KeySource, LimitSettings, ModelSettings, PromptStyle, ReceiptSettings, RouteMode, RouteSettings, SandboxChoice,
-    SecuritySettings, Settings, ShellSettings, ThinkingSettings,
+    BudgetSettings, ContextSettings, EditMode, EditorSettings, Hidden, HistorySettings, KeySource, LimitSettings,
+    ModelSettings, PromptStyle, ReceiptSettings, RouteMode, RouteSettings, SandboxChoice, SecuritySettings, Settings,
+    ShellSettings, ThinkingSettings,
 };
 pub use tools::{ChannelSettings, ToolLimitSettings, ToolSettings, UndoSettings};
 pub use trust::{Trust, TrustVerdict, Trusted, config_directory, data_directory, state_directory};

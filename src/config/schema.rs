@@ -104,6 +104,9 @@ const SERVER_KINDS: &[(&str, Option<&str>)] = &[
 /// What `supervised` does with high risk, from the strictest.
 const HIGH: &[&str] = &["deny", "ask"];
 /// Whether commands of a model need a sandbox, from the strictest.
+const WHO: &[&str] = &["auto", "always", "never"];
+const NOTIFY: &[&str] = &["auto", "bell", "off"];
+const DAY_S: u64 = 24 * 3600;
 const SANDBOX: &[&str] = &["require", "prefer", "off"];
 /// Sandboxes, the strongest first.
 const TIERS: &[&str] = &["overlay", "bubblewrap", "landlock"];
@@ -408,6 +411,25 @@ pub const ROWS: &[Row] = &[
     row("console.color", Kind::Choice(&["auto", "never"]), "colours where the terminal has them, or never", May),
     row("console.markdown", Kind::Bool, "draw the markdown of answers", May),
     row("console.usage", Kind::Bool, "context and money at the right edge of the prompt", May),
+    row(
+        "console.who",
+        Kind::Choice(WHO),
+        "name user and host in ReedClaw's own prompt: over ssh and as root, always, or never",
+        Not("hide who and where you are"),
+    ),
+    row(
+        "console.duration_s",
+        Kind::Integer(0, DAY_S),
+        "ReedClaw's own prompt shows the duration of a command that took longer; 0: never",
+        May,
+    ),
+    row(
+        "console.notify",
+        Kind::Choice(NOTIFY),
+        "tell you that a command ended while you looked elsewhere: by a notification, by the bell, or not",
+        May,
+    ),
+    row("console.notify_s", Kind::Integer(1, DAY_S), "only of commands that took longer", May),
     row("console.accessible", Kind::Bool, "for screen readers: no spinner, no colour, words instead", Only(true)),
     row(
         "project.check",

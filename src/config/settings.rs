@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::check::{Setting, Tree};
+use super::console::ConsoleSettings;
 use super::prices::PriceSettings;
 use super::problem::{Problems, quoted};
 use super::schema::usual_endpoint;
@@ -355,28 +356,6 @@ pub enum EditMode {
     Vi,
 }
 
-/// What is printed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConsoleSettings {
-    /// When colours are used.
-    pub color: ColorChoice,
-    /// Whether the markdown of answers is drawn.
-    pub markdown: bool,
-    /// Whether context and money stand at the right edge of the prompt.
-    pub usage: bool,
-    /// Whether somebody listens instead of looking.
-    pub accessible: bool,
-}
-
-/// When colours are used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ColorChoice {
-    /// On a terminal that has them, unless `$NO_COLOR` is set.
-    Auto,
-    /// Never.
-    Never,
-}
-
 /// Lays the user's values over the defaults and builds the settings.
 ///
 /// # Errors
@@ -436,7 +415,7 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
                 _ => return Err("editor.abbreviations".into()),
             },
         },
-        console: console(&values)?,
+        console: ConsoleSettings::of(&values)?,
         tools: tools(&values)?,
         limits: ToolLimitSettings::of(&values)?,
         channels: ChannelSettings::of(&values)?,
@@ -456,18 +435,6 @@ fn models(values: &Values<'_>, problems: &mut Problems) -> Result<BTreeMap<Strin
     distinct_aliases(&mut models, problems);
     known_models(&mut models, problems);
     Ok(models)
-}
-
-fn console(values: &Values<'_>) -> Result<ConsoleSettings, String> {
-    Ok(ConsoleSettings {
-        color: match values.text(&["console", "color"])?.as_str() {
-            "never" => ColorChoice::Never,
-            _ => ColorChoice::Auto,
-        },
-        markdown: values.bool(&["console", "markdown"])?,
-        usage: values.bool(&["console", "usage"])?,
-        accessible: values.bool(&["console", "accessible"])?,
-    })
 }
 
 /// The instructions that open each conversation: the user's, or those that are built in.

@@ -102,9 +102,8 @@ impl Repl {
             let config::ConsoleSettings { markdown, accessible, .. } = self.runtime.settings.console;
             self.console = self.console.with(Options { color, markdown, accessible, ..self.console.options() });
         }
-        let (head_bytes, tail_bytes) = app::capture_bytes(&self.runtime.settings);
         let wants_shell_prompt = self.runtime.settings.prompt == PromptStyle::Shell;
-        self.session.keep_output(head_bytes, tail_bytes, wants_shell_prompt);
+        self.session.want(app::wanted(&self.runtime.settings));
         match &self.shell_prompt {
             Some(_) if !wants_shell_prompt => self.shell_prompt = None,
             // It drew it for us only at the prompts where it was wanted.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nu_ansi_term::{Color, Style};
-use reedline::{ColumnarMenu, MenuBuilder, Reedline, ReedlineMenu};
+use reedline::{ColumnarMenu, MenuBuilder, Osc133Markers, Reedline, ReedlineMenu};
 
 use super::complete::{MetaEntry, ShellCompleter};
 use super::conversations;
@@ -114,6 +114,10 @@ pub(super) fn make(
         .with_persistent_menus(true)
         .with_abbreviations(settings.abbreviations.clone().into_iter().collect())
         .with_edit_mode(keys::edit_mode(&keys));
+    let term = shape.env.get(std::ffi::OsStr::new("TERM")).and_then(|term| term.to_str());
+    if crate::shell::takes_sequences(term.unwrap_or_default()) {
+        editor = editor.with_semantic_markers(Some(Osc133Markers::boxed()));
+    }
     for widget in widgets(writer, state, links) {
         editor = editor.with_menu(widget);
     }

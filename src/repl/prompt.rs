@@ -4,12 +4,15 @@
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use nu_ansi_term::{Color, Style};
 use reedline::{PromptEditMode, PromptHistorySearch, PromptHistorySearchStatus, PromptViMode};
 
+use crate::config::{Env, WhoChoice};
 use crate::proto::{Route, RouteVerdict};
 use crate::route::steady;
+use crate::shell::ShellPrompt;
 
 /// Where the line that is being typed would go; the highlighter writes it before the prompt is drawn.
 #[derive(Clone, Debug)]
@@ -72,9 +75,57 @@ impl Heading {
     }
 }
 
+/// Who is at work, and where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Who {
+    user: String,
+    host: String,
+    root: bool,
+    /// The session came over ssh.
+    remote: bool,
+}
+
+impl Who {
+    /// Reads it from the environment of the start.
+    #[must_use]
+    pub fn of(env: &Env) -> Self {
+        let variable = |name: &str| {
+            let value = env.get(std::ffi::OsStr::new(name)).map(|value| value.to_string_lossy().into_owned());
+            value.filter(|value| !value.is_empty())
+        };
+        let root = nix::unistd::geteuid().is_root();
+        let user = if root { Some("root".to_owned()) } else { variable("USER").or_else(|| variable("LOGNAME")) };
+        let host = crate::host::host_name().unwrap_or_default();
+        let clean = |text: &str| crate::render::sanitise(text).replace(['\n', '\t'], "?");
+        Self {
+            user: clean(&user.unwrap_or_default()),
+            // The first label of a name that has a domain.
+            host: clean(host.split('.').next().unwrap_or_default()),
+            root,
+            remote: ["SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY"].iter().any(|name| variable(name).is_some()),
+        }
+    }
+
+    /// Whether the prompt shows it.
+    #[must_use]
+    pub fn is_shown(&self, choice: WhoChoice) -> bool {
+        match choice {
+            WhoChoice::Auto => self.root || self.remote,
+            WhoChoice::Always => true,
+            WhoChoice::Never => false,
+        }
+    }
+
+    fn text(&self) -> String {
+        format!("{}@{}{}", self.user, self.host, if self.root { "#" } else { "" })
+    }
+}
+
 /// The facts that the default prompt shows.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
+    /// Who is at work, where that is shown.
+    pub who: Option<Who>,
     /// The virtual environment that is active, or nothing.
     pub environment: String,
     /// The directory, `~` for home.
@@ -83,6 +134,8 @@ pub struct Facts {
     pub branch: Option<String>,
     /// The last status.
     pub status: i32,
+    /// How long the last command took, where that is shown.
+    pub took: Option<Duration>,
     /// The model that answers.
     pub model: Option<String>,
 }
@@ -91,6 +144,10 @@ pub struct Facts {
 pub struct ReedPrompt {
     left: String,
     right: String,
+    /// The sign at the end of the shell's own prompt, with its colours and blanks; ours takes its place.
+    own: Option<String>,
+    /// What stands before further rows, where the shell says it.
+    more: Option<String>,
     heading: Heading,
     color: bool,
     unicode: bool,
@@ -105,6 +162,10 @@ impl ReedPrompt {
     pub fn from_facts(facts: &Facts, heading: Heading, color: bool, unicode: bool) -> Self {
         let paint = |style: Style, text: &str| if color { style.paint(text).to_string() } else { text.to_owned() };
         let mut parts = Vec::new();
+        if let Some(who) = &facts.who {
+            let style = if who.root { Color::Red.bold() } else { Color::Yellow.normal() };
+            parts.push(paint(style, &who.text()));
+        }
         if !facts.environment.is_empty() {
             parts.push(paint(Color::Cyan.normal(), &format!("({})", facts.environment)));
         }
@@ -115,22 +176,36 @@ impl ReedPrompt {
         if facts.status != 0 {
             parts.push(paint(Color::Red.normal(), &facts.status.to_string()));
         }
+        if let Some(took) = facts.took {
+            parts.push(paint(Color::Yellow.normal(), &short_duration(took)));
+        }
         if let Some(model) = &facts.model {
             parts.push(paint(Color::DarkGray.normal(), model));
         }
-        Self { left: format!("{} ", parts.join(" ")), right: String::new(), heading, color, unicode }
+        let left = format!("{} ", parts.join(" "));
+        Self { left, right: String::new(), own: None, more: None, heading, color, unicode }
     }
 
     /// Makes the prompt that the shell itself would show.
     #[must_use]
-    pub fn from_shell(rendered: &str, heading: Heading, color: bool, unicode: bool) -> Self {
-        Self { left: rendered.to_owned(), right: String::new(), heading, color, unicode }
+    pub fn from_shell(rendered: &ShellPrompt, heading: Heading, color: bool, unicode: bool) -> Self {
+        let (left, own) = split_sign(&rendered.left);
+        let right = rendered.right.replace('\n', " ");
+        let more = (!rendered.more.is_empty()).then(|| rendered.more.clone());
+        Self { left, right, own, more, heading, color, unicode }
+    }
+
+    /// Makes the prompt of a question: its label.
+    #[must_use]
+    pub fn from_label(label: &str, heading: Heading, color: bool, unicode: bool) -> Self {
+        Self { left: label.to_owned(), right: String::new(), own: None, more: None, heading, color, unicode }
     }
 
     /// Puts a hook's texts in the place of the left prompt and at the right edge.
     #[must_use]
     pub fn with_texts(mut self, left: Option<String>, right: Option<String>) -> Self {
         if let Some(left) = left {
+            self.own = None;
             self.left = super::hooks::prompt_text(&left, self.color);
         }
         if let Some(right) = right {
@@ -153,7 +228,9 @@ impl ReedPrompt {
         use reedline::Prompt;
         let prompt = crate::render::strip_controls(self.left.as_bytes());
         let next = format!("\n{}", self.render_prompt_multiline_indicator());
-        let whole = format!("{prompt}{} {}", self.glyph().0, buffer.replace('\n', &next));
+        let sign = self.render_prompt_indicator(PromptEditMode::Default);
+        let sign = crate::render::strip_controls(sign.as_bytes());
+        let whole = format!("{prompt}{sign}{}", buffer.replace('\n', &next));
         whole.split('\n').map(|line| crate::render::text::width(line) / columns.max(1) + 1).sum()
     }
 
@@ -200,11 +277,24 @@ impl reedline::Prompt for ReedPrompt {
             PromptEditMode::Vi(PromptViMode::Normal) if glyph == ">" => "<",
             _ => glyph,
         };
+        let is_shells = matches!(self.heading.get().0, Route::Shell | Route::Empty);
+        if let Some(own) = &self.own {
+            let blanks = &own[own.trim_end_matches(' ').len()..];
+            return match () {
+                () if !is_shells && self.color => format!("\x1b[0m{}{blanks}", color.bold().paint(glyph)).into(),
+                () if !is_shells => format!("{glyph}{blanks}").into(),
+                () if glyph == "❮" => own.replace('❯', glyph).into(),
+                () => Cow::Borrowed(own),
+            };
+        }
         if self.color { format!("{} ", color.bold().paint(glyph)).into() } else { format!("{glyph} ").into() }
     }
 
     fn render_prompt_multiline_indicator(&self) -> Cow<'_, str> {
-        Cow::Borrowed(if self.unicode { "∙ " } else { "> " })
+        match &self.more {
+            Some(more) => Cow::Borrowed(more),
+            None => Cow::Borrowed(if self.unicode { "∙ " } else { "> " }),
+        }
     }
 
     fn render_prompt_history_search_indicator(&self, search: PromptHistorySearch) -> Cow<'_, str> {
@@ -228,6 +318,49 @@ impl reedline::Prompt for ReedPrompt {
 
     fn get_prompt_multiline_color(&self) -> reedline::Color {
         reedline::Color::DarkGray
+    }
+}
+
+/// Writes a duration in as few characters as it needs.
+fn short_duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, 0..10) => format!("{:.1}s", duration.as_secs_f64()),
+        (0, 0, seconds) => format!("{seconds}s"),
+        (0, minutes, seconds) => format!("{minutes}m{seconds}s"),
+        (hours, minutes, _) => format!("{hours}h{minutes}m"),
+    }
+}
+
+/// Splits a shell's prompt before the sign that ends it (`$`, `%`, `#`, `❯`), which keeps its colours and the blanks after
+/// it; no sign if the prompt ends otherwise.
+fn split_sign(prompt: &str) -> (String, Option<String>) {
+    let mut sign = None;
+    // The sequences of colour since the last that ended all.
+    let mut styles = String::new();
+    let mut rest = prompt;
+    while let Some(next) = rest.chars().next() {
+        let at = prompt.len() - rest.len();
+        if next == '\x1b' {
+            let end = rest.find(|c: char| c.is_ascii_alphabetic()).map_or(rest.len(), |end| end + 1);
+            if ["\x1b[0m", "\x1b[m"].contains(&&rest[..end]) {
+                styles.clear();
+            }
+            if rest[..end].ends_with('m') {
+                styles.push_str(&rest[..end]);
+            }
+            rest = &rest[end..];
+            continue;
+        }
+        if next != ' ' {
+            let is_sign = next == 'λ' || !(next.is_alphanumeric() || next.is_control() || ")]}\"'".contains(next));
+            sign = is_sign.then(|| (at, styles.clone()));
+        }
+        rest = &rest[next.len_utf8()..];
+    }
+    match sign {
+        Some((at, styles)) => (prompt[..at].to_owned(), Some(format!("{styles}{}", &prompt[at..]))),
+        None => (prompt.to_owned(), None),
     }
 }
 
@@ -290,6 +423,43 @@ mod tests {
         assert_eq!(shorten("~/a/b"), "~/a/b");
         let long = "/usr/local/share/something/quite/deep/inside/another/folder";
         assert_eq!(shorten(long), "/u/l/s/s/q/d/i/another/folder");
+    }
+
+    #[test]
+    fn the_sign_of_a_shells_prompt_makes_room_for_ours() {
+        for (prompt, left, own) in [
+            ("u@h:~$ ", "u@h:~", Some("$ ")),
+            ("\x1b[32m~ ❯ \x1b[0m", "\x1b[32m~ ", Some("\x1b[32m❯ \x1b[0m")),
+            ("\x1b[1ma\x1b[0m\n\x1b[31m➜\x1b[0m  ", "\x1b[1ma\x1b[0m\n\x1b[31m", Some("\x1b[0m\x1b[31m➜\x1b[0m  ")),
+            ("[u ~]", "[u ~]", None),
+            ("plain", "plain", None),
+            ("", "", None),
+        ] {
+            assert_eq!(split_sign(prompt), (left.to_owned(), own.map(str::to_owned)), "{prompt:?}");
+        }
+        use reedline::Prompt;
+        let rendered = ShellPrompt { left: "~ $ ".into(), right: "a\nb".into(), more: "_> ".into() };
+        let heading = Heading::new(false);
+        let prompt = ReedPrompt::from_shell(&rendered, heading.clone(), false, true);
+        let shown =
+            || format!("{}{}", prompt.render_prompt_left(), prompt.render_prompt_indicator(PromptEditMode::Emacs));
+        assert_eq!((shown().as_str(), &*prompt.render_prompt_right()), ("~ $ ", "a b"));
+        let verdict = RouteVerdict {
+            route: Route::Ask,
+            rule: "forced-by-key",
+            text: "why".into(),
+            reason: String::new(),
+            score: 0.0,
+        };
+        heading.set("why", &verdict, None);
+        assert_eq!((shown().as_str(), &*prompt.render_prompt_multiline_indicator()), ("~ ? ", "_> "));
+    }
+
+    #[test]
+    fn durations_are_short() {
+        for (seconds, text) in [(2.34, "2.3s"), (45.9, "45s"), (125.0, "2m5s"), (7384.0, "2h3m")] {
+            assert_eq!(short_duration(Duration::from_secs_f64(seconds)), text);
+        }
     }
 
     #[test]

@@ -391,7 +391,7 @@ impl Asking for Repl {
         // What was typed before mustn't submit it.
         self.session.keys_to(KeysTo::HoldFresh);
         let options = self.console.options();
-        let prompt = ReedPrompt::from_shell(label, self.heading.clone(), options.color, options.unicode);
+        let prompt = ReedPrompt::from_label(label, self.heading.clone(), options.color, options.unicode);
         self.editor.run_edit_commands(&[EditCommand::Clear, EditCommand::InsertString(text.to_owned())]);
         let written = loop {
             match self.read_line(&prompt) {

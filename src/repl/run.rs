@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, TryLockError};
+use std::time::Duration;
 
 use reedline::{EditCommand, Reedline, Signal};
 
@@ -15,7 +16,7 @@ use super::keys::{FLIP, OPEN, SHELL_KEY, WAKE};
 use super::line::Links;
 use super::memory::Memories;
 use super::programs::{ProgramsThread, first_names};
-use super::prompt::{Facts, Heading, ReedPrompt, split_titles, with_tilde};
+use super::prompt::{Facts, Heading, ReedPrompt, Who, split_titles, with_tilde};
 use super::route::Failed;
 use super::state::{EditorState, SharedState};
 use super::tooling::Tooling;
@@ -32,7 +33,7 @@ use crate::route::ends_with_question;
 use crate::shell::session::KeysTo;
 use crate::shell::spawn::Dialect;
 use crate::shell::supervise::Ending;
-use crate::shell::{Event, Session};
+use crate::shell::{Event, Session, ShellPrompt};
 use crate::store::{Entry, Store};
 use crate::turn;
 
@@ -78,9 +79,12 @@ pub(super) struct Repl {
     environment: String,
     /// How long the last command took, in milliseconds.
     duration_ms: u64,
+    /// The last line was a command, and took so long.
+    took: Option<Duration>,
+    who: Who,
     /// The directory that the hooks were told of last.
     told_cwd: PathBuf,
-    pub(super) shell_prompt: Option<String>,
+    pub(super) shell_prompt: Option<ShellPrompt>,
     /// The shell has read its start-up files.
     ready: bool,
     /// The shell has told its names.
@@ -148,6 +152,7 @@ impl Repl {
         let writer = Writer::new(Arc::clone(&runtime.store));
         let editor = editor::make(&Shape::of(&runtime, &hooks), &state, &heading, &session.handle(), &writer, &links);
         super::leftover::look(&runtime, channel.clone(), session.handle());
+        let who = Who::of(&runtime.env);
         let manual = Manual::new(crate::app::manual_options(&runtime.env));
         let repl = Self {
             runtime,
@@ -174,6 +179,8 @@ impl Repl {
             status: 0,
             environment: String::new(),
             duration_ms: 0,
+            took: None,
+            who,
             told_cwd: host::working_directory(),
             shell_prompt: None,
             ready: false,
@@ -311,6 +318,7 @@ impl Repl {
         if flow != Flow::Continue {
             return flow;
         }
+        self.took = None;
         let verdict = state::read(&self.state).verdict(line);
         self.set_forced(None);
         self.configured.project.line_done();
@@ -423,6 +431,7 @@ impl Repl {
         self.status = outcome.status;
         self.environment.clone_from(&outcome.environment);
         self.configured.project.line_done();
+        self.took = Some(outcome.duration);
         self.duration_ms = u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX);
         self.note_failure(outcome, keep);
         if let Some(cwd) = &outcome.cwd {
@@ -557,9 +566,10 @@ impl Repl {
             // One that was drawn before a project's file was left isn't wanted any more.
             Event::Prompt(_) if self.runtime.settings.prompt != PromptStyle::Shell => {}
             Event::Prompt(rendered) => {
-                let (text, titles) = split_titles(&rendered);
+                let (left, titles) = split_titles(&rendered.left);
                 self.console.raw(titles.as_bytes());
-                self.shell_prompt = Some(text);
+                let (right, more) = (split_titles(&rendered.right).0, split_titles(&rendered.more).0);
+                self.shell_prompt = Some(ShellPrompt { left, right, more });
             }
             Event::Output(bytes) => self.show_above(&bytes, editing),
             Event::Finished(outcome) => self.finished = Some(Finished::Outcome(outcome)),
@@ -626,6 +636,7 @@ impl Repl {
 
     fn make_prompt(&self) -> ReedPrompt {
         let (color, unicode) = (self.console.options().color, self.console.options().unicode);
+        let console = &self.runtime.settings.console;
         let facts = |cwd: &Path| {
             let branch = Repository::find(cwd).and_then(|repository| repository.head());
             Facts {
@@ -635,6 +646,8 @@ impl Repl {
                     Head::Branch(name) | Head::Detached(name) => crate::render::sanitise(&name).into_owned(),
                 }),
                 status: self.status,
+                took: self.took.filter(|took| console.duration_s > 0 && took.as_secs() >= console.duration_s),
+                who: Some(&self.who).filter(|who| who.is_shown(console.who)).cloned(),
                 model: self.runtime.agent.current_model().map(str::to_owned),
             }
         };

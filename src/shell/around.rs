@@ -1,12 +1,15 @@
 //! What terminals and multiplexers are told of a session, as the shells' own integrations tell it: directory (OSC 7), where
 //! commands begin and end (OSC 133), the title (OSC 0), and through the supervisor, which is the process that they look at,
-//! the working directory and the program in the foreground. Decides nothing about commands.
+//! the working directory and the program in the foreground. Somebody who looks elsewhere is told that a long command has
+//! ended. Decides nothing about commands.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::session::Notify;
 use super::supervise::Front;
 
 /// Characters of a command that a title shows.
@@ -16,6 +19,12 @@ const FIRST_LOOK: Duration = Duration::from_millis(60);
 const LOOK_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Terminals that may print such sequences.
 const WITHOUT_SEQUENCES: [&str; 5] = ["linux", "dumb", "cons25", "vt52", ""];
+
+/// Whether a terminal of this type (`$TERM`) takes operating system commands without printing them.
+#[must_use]
+pub fn takes_sequences(term: &str) -> bool {
+    !WITHOUT_SEQUENCES.contains(&term)
+}
 
 /// Tells them.
 #[derive(Debug)]
@@ -32,10 +41,32 @@ pub(super) struct Around {
     /// When the program in the foreground is looked at, and the pause after that.
     look: Option<(Instant, Duration)>,
     program: Option<String>,
+    notify: Option<Notify>,
+    /// How this terminal shows a notification.
+    notice: Option<Notice>,
+    /// The terminal was asked to report its focus.
+    watching: bool,
+    /// It has reported that it lost it.
+    unseen: bool,
 }
 
+/// The sequence by which a terminal shows a notification on the desktop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Notice {
+    /// OSC 9, of iTerm2.
+    Text,
+    /// OSC 777, of rxvt-unicode.
+    TitleAndText,
+}
+
+/// Has the terminal report when it gets (`CSI I`) and loses (`CSI O`) the focus, and no longer.
+const WATCH: &str = "\x1b[?1004h";
+const UNWATCH: &str = "\x1b[?1004l";
+const FOCUS_IN: &[u8] = b"\x1b[I";
+const FOCUS_OUT: &[u8] = b"\x1b[O";
+
 impl Around {
-    pub(super) fn new(front: Option<Front>) -> Self {
+    pub(super) fn new(front: Option<Front>, notify: Option<Notify>) -> Self {
         let variable = |name: &str| std::env::var(name).unwrap_or_default();
         let host = crate::host::host_name().unwrap_or_default();
         let title_start = if variable("SSH_CONNECTION").is_empty() {
@@ -44,7 +75,7 @@ impl Around {
             format!("{}@{host}: ", variable("USER"))
         };
         Self {
-            sequences: !WITHOUT_SEQUENCES.contains(&variable("TERM").as_str()),
+            sequences: takes_sequences(&variable("TERM")),
             host,
             title_start,
             home: std::env::var_os("HOME").map(PathBuf::from),
@@ -53,6 +84,64 @@ impl Around {
             told: None,
             look: None,
             program: None,
+            notify,
+            notice: Notice::of(&variable),
+            watching: false,
+            unseen: false,
+        }
+    }
+
+    /// Announces the end of commands so from here on.
+    pub(super) fn announce(&mut self, notify: Option<Notify>) {
+        self.notify = notify;
+    }
+
+    /// A program has ended the reports of the focus.
+    pub(super) fn stopped_watching(&mut self) {
+        self.watching = false;
+    }
+
+    /// The session is over: what the terminal gets.
+    pub(super) fn over(&mut self) -> &'static str {
+        if std::mem::take(&mut self.watching) { UNWATCH } else { "" }
+    }
+
+    /// Takes the terminal's reports of its focus out of the keys, unless a program has asked for them too.
+    pub(super) fn without_focus<'a>(&mut self, keys: &'a [u8], wanted: bool) -> Cow<'a, [u8]> {
+        if !self.watching {
+            return Cow::Borrowed(keys);
+        }
+        let mut left = Vec::new();
+        let mut rest = keys;
+        let mut others = false;
+        while let Some(first) = rest.first() {
+            let report = [FOCUS_IN, FOCUS_OUT].into_iter().find(|report| rest.starts_with(report));
+            let length = report.map_or(1, <[u8]>::len);
+            match report {
+                Some(report) => self.unseen = report == FOCUS_OUT,
+                None => others = true,
+            }
+            if report.is_none() {
+                left.push(*first);
+            }
+            rest = &rest[length..];
+        }
+        // Who types looks, whatever the terminal has reported.
+        self.unseen &= !others;
+        if wanted || left.len() == keys.len() { Cow::Borrowed(keys) } else { Cow::Owned(left) }
+    }
+
+    /// A command has ended: what the terminal gets so that somebody who looks elsewhere learns it.
+    pub(super) fn announcement(&self, line: &str, status: i32, duration: Duration) -> String {
+        let Some(notify) = self.notify.filter(|notify| self.unseen && duration > notify.after) else {
+            return String::new();
+        };
+        let how = if status == 0 { "ended".to_owned() } else { format!("failed ({status})") };
+        let text = format!("{how} after {}", whole_seconds(duration));
+        match self.notice.filter(|_| !notify.bell_only) {
+            None => "\x07".to_owned(),
+            Some(Notice::Text) => format!("\x1b]9;{}: {text}\x07", short(line)),
+            Some(Notice::TitleAndText) => format!("\x1b]777;notify;{};{text}\x07", short(line).replace(';', ",")),
         }
     }
 
@@ -69,9 +158,7 @@ impl Around {
         if !self.sequences {
             return String::new();
         }
-        let first = line.trim_start().lines().next().unwrap_or_default();
-        let title: String = first.chars().take(TITLE_CHARS_MAX).collect();
-        format!("{}\x1b]133;C\x07", self.title(&title))
+        format!("{}\x1b]133;C\x07", self.title(&short(line)))
     }
 
     /// A prompt comes, after a command with this status where there was one: what the terminal gets.
@@ -102,12 +189,15 @@ impl Around {
             None => cwd.display().to_string(),
         };
         text.push_str(&self.title(&shown));
+        if self.watching != self.notify.is_some() {
+            self.watching = !self.watching;
+            text.push_str(if self.watching { WATCH } else { UNWATCH });
+        }
         text
     }
 
     fn title(&self, text: &str) -> String {
-        let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        format!("\x1b]0;{}{text}\x07", self.title_start)
+        format!("\x1b]0;{}{}\x07", self.title_start, without_controls(text))
     }
 
     /// When the program in the foreground is looked at.
@@ -134,6 +224,43 @@ impl Around {
     }
 }
 
+impl Notice {
+    /// The one of the terminal that these variables of the environment tell of. A multiplexer in between passes none on.
+    fn of(variable: &impl Fn(&str) -> String) -> Option<Self> {
+        let (term, program) = (variable("TERM"), variable("TERM_PROGRAM"));
+        if !variable("TMUX").is_empty() || !variable("STY").is_empty() {
+            return None;
+        }
+        if ["iTerm.app", "WezTerm", "ghostty"].contains(&program.as_str())
+            || ["xterm-kitty", "xterm-ghostty"].contains(&term.as_str())
+        {
+            return Some(Self::Text);
+        }
+        let known = !variable("VTE_VERSION").is_empty() || term.starts_with("foot") || term.starts_with("rxvt");
+        known.then_some(Self::TitleAndText)
+    }
+}
+
+/// The start of a command's first row.
+fn short(line: &str) -> String {
+    let first = line.trim_start().lines().next().unwrap_or_default();
+    without_controls(&first.chars().take(TITLE_CHARS_MAX).collect::<String>())
+}
+
+fn without_controls(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// A duration as a person says it.
+fn whole_seconds(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
 /// The name of a program by its command line.
 fn program_name(line: &[u8]) -> Option<String> {
     let first = String::from_utf8_lossy(line.split(|byte| *byte == 0).next()?).into_owned();
@@ -157,6 +284,35 @@ fn encoded(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_end_of_a_long_command_reaches_somebody_who_looks_elsewhere() {
+        let notify = Notify { after: Duration::from_secs(10), bell_only: false };
+        let mut around = Around::new(None, Some(notify));
+        around.sequences = true;
+        around.at(Path::new("/"));
+        let long = Duration::from_secs(75);
+        assert!(around.ended(None).ends_with(WATCH) && !around.ended(None).contains(WATCH));
+        assert_eq!(around.announcement("make", 0, long), "");
+        assert_eq!(around.without_focus(b"a\x1b[I\x1b[O", false), &b"a"[..]);
+        assert_eq!(around.announcement("make", 0, long), "", "the key came in the same moment");
+        assert_eq!(around.without_focus(b"\x1b[O", true), &b"\x1b[O"[..]);
+        for (notice, text) in [
+            (None, "\x07"),
+            (Some(Notice::Text), "\x1b]9;make a;b: failed (2) after 1 min 15 s\x07"),
+            (Some(Notice::TitleAndText), "\x1b]777;notify;make a,b;failed (2) after 1 min 15 s\x07"),
+        ] {
+            around.notice = notice;
+            assert_eq!(around.announcement("make a;b\nx", 2, long), text);
+            assert_eq!(around.announcement("make", 0, Duration::from_secs(9)), "");
+        }
+        assert_eq!(around.without_focus(b"x", false), &b"x"[..]);
+        assert_eq!(around.announcement("make", 0, long), "", "somebody types");
+        around.stopped_watching();
+        assert!(around.ended(Some(0)).ends_with(WATCH));
+        assert_eq!((around.over(), around.over()), (UNWATCH, ""));
+        assert_eq!(around.without_focus(b"\x1b[O", false), &b"\x1b[O"[..]);
+    }
 
     #[test]
     fn paths_are_encoded_and_programs_named() {

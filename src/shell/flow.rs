@@ -467,14 +467,13 @@ impl Pump {
             self.feed.give_back(unread);
             self.feed.forwarded = false;
         }
-        let reset = self.modes.reset();
-        self.out.extend_from_slice(reset.as_bytes());
+        self.reset_modes();
         let mut go_on = Vec::new();
         if std::mem::take(&mut self.want_names) {
             go_on.push(b'n');
             self.await_report();
         }
-        if self.options.shell_prompt {
+        if self.options.wanted.shell_prompt {
             go_on.push(b'p');
         }
         go_on.push(b'\n');
@@ -484,6 +483,15 @@ impl Pump {
         if quiet && go_on == b"\n" && self.pressed.is_none() && !self.plain {
             self.finish();
         }
+    }
+
+    /// Switches off what a program has left on.
+    pub(super) fn reset_modes(&mut self) {
+        if self.modes.stopped_focus() {
+            self.around.stopped_watching();
+        }
+        let reset = self.modes.reset();
+        self.out.extend_from_slice(reset.as_bytes());
     }
 
     /// Readline reads, or should by now: the line before is over, and what waits is handed over.
@@ -531,8 +539,7 @@ impl Pump {
         self.feed.forwarded = false;
         // Readline draws its prompt once more, for nobody.
         self.phase = Phase::Completing { answered: true };
-        let reset = self.modes.reset();
-        self.out.extend_from_slice(reset.as_bytes());
+        self.reset_modes();
         self.flush_output();
         let cwd = std::fs::read_link(format!("/proc/{}/cwd", self.shell.child.id())).ok();
         let point = point.and_then(|point| point.parse().ok()).unwrap_or(usize::MAX);
@@ -554,9 +561,11 @@ impl Pump {
             self.close_open_line();
         }
         let status = current.ended.map_or(0, |(_, status)| status);
+        let (duration, status) = current.ended.unwrap_or((current.started.elapsed(), status));
+        let announced = self.around.announcement(&current.line, status, duration);
+        self.out.extend_from_slice(announced.as_bytes());
         self.out.extend_from_slice(self.around.ended(Some(status)).as_bytes());
         self.flush_output();
-        let (duration, status) = current.ended.unwrap_or((current.started.elapsed(), 0));
         let cwd = current.cwd.or_else(|| std::fs::read_link(format!("/proc/{}/cwd", self.shell.child.id())).ok());
         let outcome = CommandOutcome {
             command: current.line,

@@ -152,7 +152,7 @@ impl Keyboard {
             | Command::Press { .. }
             | Command::DrawPrompt { .. }
             | Command::AbandonCompletion
-            | Command::KeepOutput { .. } => {}
+            | Command::Want(_) => {}
         }
     }
 

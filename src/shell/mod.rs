@@ -24,5 +24,6 @@ pub mod survey;
 pub mod sys;
 pub mod terminal;
 
+pub use around::takes_sequences;
 pub use pump::Asked;
-pub use session::{Event, Handle, Options, Session};
+pub use session::{Event, Handle, Notify, Options, Session, ShellPrompt, Wanted};

@@ -21,6 +21,8 @@ const MODES: [(u16, &str); 12] = [
     (2031, "\x1b[?2031l"),
 ];
 const ALTERNATE: u16 = 0b111;
+/// The terminal reports when it gets and loses the focus.
+const FOCUS: u16 = 1004;
 
 /// Switches off everything that any program may have left on: for the moment after a crash, when nobody watched.
 pub const RESET_ALL: &str = "\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[?1l\x1b[?25h\x1b[<u\x1b[4l\x1b[?7h\x1b7\x1b[r\x1b8\x1b[m";
@@ -44,6 +46,8 @@ pub struct Modes {
     insert: bool,
     /// Long lines stay in the last column (`CSI ? 7 l`).
     no_wrap: bool,
+    /// Reports of the focus were switched off, or everything was.
+    focus_stopped: bool,
     /// An escape sequence that the end of the last piece cut.
     cut: Vec<u8>,
 }
@@ -98,7 +102,7 @@ impl Modes {
         match sequence {
             b"\x1b=" => self.application_keypad = true,
             b"\x1b>" => self.application_keypad = false,
-            b"\x1bc" | b"\x1b[!p" => *self = Self::default(),
+            b"\x1bc" | b"\x1b[!p" => *self = Self { focus_stopped: true, ..Self::default() },
             [0x1b, b'[', rows @ .., b'r'] if !rows.starts_with(b"?") => {
                 self.scroll_region = !matches!(rows, b"" | b";")
             }
@@ -125,6 +129,7 @@ impl Modes {
             6 => self.origin = on,
             7 => self.no_wrap = !on,
             25 => self.cursor_hidden = !on,
+            FOCUS => self.focus_stopped = !on,
             _ => {}
         }
         if let Some(bit) = MODES.iter().position(|(mode, _)| *mode == number) {
@@ -140,6 +145,18 @@ impl Modes {
     #[must_use]
     pub fn alternate_screen(&self) -> bool {
         self.on & ALTERNATE != 0
+    }
+
+    /// Whether a program wants to know of the focus.
+    #[must_use]
+    pub fn reports_focus(&self) -> bool {
+        MODES.iter().enumerate().any(|(bit, (mode, _))| *mode == FOCUS && self.on & (1 << bit) != 0)
+    }
+
+    /// Whether the terminal doesn't report the focus any more, or won't after a reset.
+    #[must_use]
+    pub fn stopped_focus(&self) -> bool {
+        self.focus_stopped || self.reports_focus()
     }
 
     /// The sequences that bring the terminal back to what an editor expects; empty when nothing was left on.

@@ -21,7 +21,7 @@ use super::feed::{Feed, NUDGE_KEY};
 use super::flow::{Current, Phase};
 use super::modes::Modes;
 use super::scan::Scanner;
-use super::session::{Event, Gate, KeysTo, Options, write_fully};
+use super::session::{Event, Gate, KeysTo, Options, ShellPrompt, Wanted, write_fully};
 use super::spawn::{Dialect, Running};
 use super::{names, sys};
 
@@ -112,11 +112,7 @@ pub enum Command {
         reply: Sender<Vec<String>>,
     },
     AbandonCompletion,
-    KeepOutput {
-        head_bytes: usize,
-        tail_bytes: usize,
-        shell_prompt: bool,
-    },
+    Want(Wanted),
     Nudge,
     Close,
 }
@@ -227,7 +223,7 @@ impl Pump {
             current: None,
             scanner,
             modes: Modes::default(),
-            recorder: Recorder::new(options.capture_head_bytes, options.capture_tail_bytes),
+            recorder: Recorder::new(options.wanted.capture_head_bytes, options.wanted.capture_tail_bytes),
             options: options.clone(),
             out: Vec::with_capacity(OUTPUT_BYTES_GATHERED),
             report: Vec::new(),
@@ -247,7 +243,7 @@ impl Pump {
             replaced: false,
             prompt_marked: true,
             prompt_mark_late: false,
-            around: Around::new(options.start.front.clone()),
+            around: Around::new(options.start.front.clone(), options.wanted.notify),
             verbose: false,
             plain: false,
             start_marked: true,
@@ -466,9 +462,10 @@ impl Pump {
                     }
                 }
             }
-            Command::KeepOutput { head_bytes, tail_bytes, shell_prompt } => {
-                self.options.shell_prompt = shell_prompt;
-                self.recorder = Recorder::new(head_bytes, tail_bytes);
+            Command::Want(wanted) => {
+                self.options.wanted = wanted;
+                self.recorder = Recorder::new(wanted.capture_head_bytes, wanted.capture_tail_bytes);
+                self.around.announce(wanted.notify);
             }
             Command::Nudge => self.tell(Event::Nudged),
             Command::Close => (self.ended, self.closed) = (true, true),
@@ -541,8 +538,9 @@ impl Pump {
         match nix::unistd::read(&self.terminal, &mut keys) {
             Ok(0) => self.hang_up(),
             Ok(count) => {
-                self.note_interrupt(&keys[..count]);
-                if let Some(event) = self.feed.take(&keys[..count]) {
+                let keys = self.around.without_focus(&keys[..count], self.modes.reports_focus());
+                self.note_interrupt(&keys);
+                if let Some(event) = self.feed.take(&keys) {
                     self.tell(event);
                 }
             }
@@ -656,7 +654,7 @@ impl Pump {
                 self.tell(Event::Names(Box::new(names), path));
             }
             b"line" => self.line_released(&String::from_utf8_lossy(body)),
-            b"prompt" => self.tell(Event::Prompt(String::from_utf8_lossy(body).into_owned())),
+            b"prompt" => self.tell(Event::Prompt(ShellPrompt::of_report(&String::from_utf8_lossy(body)))),
             b"edit" => self.tell(Event::Edit(String::from_utf8_lossy(body).into_owned())),
             b"complete" => {
                 let text = String::from_utf8_lossy(body);
@@ -696,8 +694,8 @@ impl Pump {
             self.take_output(&buffer[..count]);
         }
         self.with_scanner(|scanner, sink| scanner.release(sink));
-        let reset = self.modes.reset();
-        self.out.extend_from_slice(reset.as_bytes());
+        self.reset_modes();
+        self.out.extend_from_slice(self.around.over().as_bytes());
         self.flush_output();
         self.tell(Event::Ended(status));
         self.ended = true;

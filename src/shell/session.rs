@@ -30,14 +30,52 @@ pub struct Options {
     pub start: Start,
     /// Which integration it gets.
     pub dialect: Dialect,
+    /// Whether the terminal draws characters outside ASCII.
+    pub unicode: bool,
+    /// What may change while it runs.
+    pub wanted: Wanted,
+}
+
+/// What is wanted of the commands from here on.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
     /// Bytes of a command's output kept from its start.
     pub capture_head_bytes: usize,
     /// Bytes of a command's output kept from its end.
     pub capture_tail_bytes: usize,
     /// Whether the shell's own prompt is wanted with each prompt.
     pub shell_prompt: bool,
-    /// Whether the terminal draws characters outside ASCII.
-    pub unicode: bool,
+    /// Whether the end of a command is announced to somebody who looks elsewhere.
+    pub notify: Option<Notify>,
+}
+
+/// How the end of a command is announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notify {
+    /// Only if the command took longer.
+    pub after: Duration,
+    /// By the bell, even if the terminal can show a notification.
+    pub bell_only: bool,
+}
+
+/// The prompts that the shell itself would show, rendered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShellPrompt {
+    /// The one before the line.
+    pub left: String,
+    /// The one at the right edge.
+    pub right: String,
+    /// The one before further rows of the line.
+    pub more: String,
+}
+
+impl ShellPrompt {
+    /// Reads the shell's report: the three, with a unit separator between them.
+    pub(super) fn of_report(body: &str) -> Self {
+        let mut fields = body.split('\x1f').map(str::to_owned);
+        let mut next = || fields.next().unwrap_or_default();
+        Self { left: next(), right: next(), more: next() }
+    }
 }
 
 /// What happens, as the prompt's loop hears of it.
@@ -53,8 +91,8 @@ pub enum Event {
     Output(Vec<u8>),
     /// The names that the shell resolves, and its `PATH`.
     Names(Box<Names>, std::ffi::OsString),
-    /// The shell's own prompt, rendered.
-    Prompt(String),
+    /// The shell's own prompts.
+    Prompt(ShellPrompt),
     /// Text that the shell's line editor would begin with (`print -z` of zsh).
     Edit(String),
     /// A key that [`Session::press`] has had pressed has done its work.
@@ -286,9 +324,9 @@ impl Session {
         }
     }
 
-    /// Says how much of the output of the commands from here on is kept, and whether the shell's own prompt is wanted.
-    pub fn keep_output(&self, head_bytes: usize, tail_bytes: usize, shell_prompt: bool) {
-        self.handle.send(Command::KeepOutput { head_bytes, tail_bytes, shell_prompt });
+    /// Changes what is wanted of the commands from here on.
+    pub fn want(&self, wanted: Wanted) {
+        self.handle.send(Command::Want(wanted));
     }
 
     /// Says that the editor has ended by the pump's wake key.

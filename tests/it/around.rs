@@ -25,9 +25,9 @@ fn printed(session: &Session, line: &str) -> String {
 /// A table of lines and what each prints, in one session with this start-up file.
 #[track_caller]
 fn prints(rc: &str, lines: &[(&str, &str)]) {
-    let session = Session::spawn(Spawn::reedclaw().file(".bashrc", &format!("PS1='{PROMPT} '\n{rc}\n")));
-    // The first prompt does not wait for the start-up file. Once a line has run, all that the file printed is on the screen.
-    session.run(":");
+    let session = Session::spawn(Spawn::reedclaw().size(24, 120).file(".bashrc", &format!("PS1='{PROMPT} '\n{rc}\n")));
+    // What the start-up file's hooks print is out of the way once the session has named its directory.
+    session.expect_raw(b"\x1b]7;file://", 0);
     for (line, expected) in lines {
         assert_eq!(printed(&session, line), *expected, "{line}, after {rc}");
     }
@@ -315,4 +315,116 @@ fn tmux_knows_the_directory_and_the_program_in_front() {
     });
     tmux(&home, &["kill-server"]);
     assert!(ended.is_ok(), "see above");
+}
+
+/// The keys' end of a program in front that wants to know what the terminal sends: it prints each byte that comes.
+const HEX_READER: &str = "stty -icanon -echo; timeout 60 od -An -tx1 -v -w1; stty sane";
+
+#[test]
+fn the_end_of_a_long_command_reaches_somebody_who_looks_elsewhere() {
+    let config = "return { console = { notify_s = 1 } }";
+    let spawn = Spawn::reedclaw().file(".config/reedclaw/config.lua", config);
+    let session = Session::spawn(spawn.env("TERM_PROGRAM", "WezTerm"));
+    session.run("true");
+    session.expect_raw(b"\x1b[?1004h", 0);
+    let slow = |from: usize, focus: &str| {
+        session.line("sleep 1.1; (exit 3)");
+        let started = session.expect_raw(b"\x1b]133;C\x07", from);
+        session.type_text(focus);
+        let ended = session.expect_raw(b"\x1b]133;D;3\x07", started);
+        String::from_utf8_lossy(&session.raw()[started..ended]).into_owned()
+    };
+    let notice = "\x1b]9;sleep 1.1; (exit 3): failed (3) after 1 s\x07";
+    assert_eq!(slow(session.raw().len(), "\x1b[O").matches(notice).count(), 1);
+    session.expect_prompt();
+    // Who types looks; and so does somebody who came back.
+    assert_eq!(slow(session.raw().len(), "\x1b[O\x1b[I").matches("\x1b]9").count(), 0);
+    session.expect_prompt();
+    session.run("echo \"[$(timeout 0.1 cat)]\"");
+    session.expect_line("[]");
+}
+
+#[test]
+fn a_program_that_asks_for_the_focus_gets_it() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("true");
+    session.expect_raw(b"\x1b[?1004h", 0);
+    let from = session.raw().len();
+    session.line(&format!("printf '\\e[?1004h'; {HEX_READER}"));
+    session.expect_raw(b"\x1b[?1004h", from);
+    session.type_text("\x1b[O");
+    session.expect_line(" 4f");
+    let from = session.raw().len();
+    session.press(Key::Ctrl('c'));
+    // It left them on: they are switched off for it, and on again for us.
+    session.expect_raw(b"\x1b[?1004l", from);
+    session.expect_raw(b"\x1b[?1004h", from);
+}
+
+#[test]
+fn the_prompt_is_marked_for_the_terminal() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("true");
+    let start = session.expect_raw(b"\x1b]133;A", 0);
+    session.expect_raw(b"\x1b]133;B", start);
+}
+
+#[test]
+fn the_prompt_names_who_and_where_over_ssh_and_tells_a_long_duration() {
+    let spawn = Spawn::reedclaw().env("SSH_CONNECTION", "192.0.2.1 1 192.0.2.2 22");
+    let session = Session::spawn(spawn);
+    session.expect_prompt();
+    let root = nix::unistd::geteuid().is_root();
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    let host = host.trim().split('.').next().expect("a label");
+    let who = if root { format!("root@{host}#") } else { format!("tester@{host}") };
+    session.expect(&who, |screen| screen.contents().lines().any(|row| row.starts_with(&format!("{who} ~ ❯"))));
+    session.run("sleep 2.1");
+    session.expect_text("~ 2.1s ❯");
+    session.run("true");
+    session.expect("a prompt without it", |screen| crate::pty::left_of_cursor(screen).ends_with("~ ❯"));
+    let config = "return { console = { who = \"never\", duration_s = 0 } }";
+    let session = Session::spawn(Spawn::reedclaw().file(".config/reedclaw/config.lua", config));
+    session.run("sleep 2.1");
+    session.expect("a prompt of the directory", |screen| {
+        screen.contents().lines().filter(|row| row.starts_with("~ ❯")).count() == 2
+    });
+}
+
+#[test]
+fn the_shells_own_prompts_are_all_shown() {
+    let rc = "PS0='<<begins>>\\n'; PS1='above\\n\\w ❯ '; PS2='more> '";
+    let own = |spawn: Spawn| Session::spawn(spawn.file(".config/reedclaw/config.lua", "return { prompt = \"shell\" }"));
+    let session = own(Spawn::reedclaw().file(".bashrc", rc));
+    session.run("echo one");
+    session.expect_text("<<begins>>\none");
+    enter_in_pieces_below(&session, &["for i in 1; do", "echo two", "done"]);
+    session.expect_line("two");
+    let text = session.screen_text();
+    assert!(text.contains("above\n~ ❯ for i in 1; do\nmore> echo two\nmore> done"), "{text}");
+    session.expect_prompt();
+    // One sign, which is ours while the line goes elsewhere.
+    session.type_text(":help");
+    session.expect("our sign", |screen| crate::pty::cursor_line(screen) == "~ : :help");
+    if !crate::need::require(&["zsh"]) {
+        return;
+    }
+    let zsh = crate::need::find("zsh").expect("just found");
+    let config = format!("return {{ prompt = \"shell\", shell = {{ program = \"{}\" }} }}", zsh.display());
+    let rc = "PS1='%~ ❯ '; RPROMPT='right-%?'; PS2='%_> '";
+    let session = Session::spawn(Spawn::reedclaw().file(".config/reedclaw/config.lua", &config).file(".zshrc", rc));
+    session.run("(exit 4)");
+    session.expect("the right prompt", |screen| crate::pty::cursor_line(screen).ends_with("right-4"));
+    session.run("print -r \"[$RPROMPT]\"");
+    session.expect_line("[right-%?]");
+}
+
+/// As [`enter_in_pieces`], with prompts of several rows.
+fn enter_in_pieces_below(session: &Session, lines: &[&str]) {
+    session.expect_prompt();
+    for line in lines {
+        session.type_text(line);
+        session.expect(&format!("`{line}`"), |screen| crate::pty::cursor_line(screen).ends_with(line));
+        session.press(Key::Enter);
+    }
 }

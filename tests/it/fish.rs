@@ -215,7 +215,7 @@ fn a_script_and_a_command_are_the_shell_itself() {
 fn its_own_prompt_is_drawn_as_soon_as_a_project_asks_for_it() {
     let own = "return { prompt = \"shell\" }\n";
     let Some(session) = start(
-        "function fish_prompt; echo -n \"own-$status \"(string split -r -m1 / -- $PWD)[-1]'> '; end\n",
+        "function fish_prompt; echo -n \"own-$status \"(string split -r -m1 / -- $PWD)[-1]'❯ '; end\n",
         "",
         |spawn| spawn.file("p/.reedclaw.lua", own),
     ) else {
@@ -227,11 +227,11 @@ fn its_own_prompt_is_drawn_as_soon_as_a_project_asks_for_it() {
     session.press(Key::Enter);
     session.expect_text("trust [t]  look [l]");
     session.type_text("t");
-    session.expect("the prompt", |screen| crate::pty::cursor_line(screen).starts_with("own-0 p> ❯"));
+    session.expect("the prompt", |screen| crate::pty::cursor_line(screen).starts_with("own-0 p❯"));
     session.run("cd /");
     session.expect("the default", |screen| crate::pty::cursor_line(screen).starts_with("/ ❯"));
     session.run("cd ~/p");
-    session.expect("the prompt at once", |screen| crate::pty::cursor_line(screen).starts_with("own-0 p> ❯"));
+    session.expect("the prompt at once", |screen| crate::pty::cursor_line(screen).starts_with("own-0 p❯"));
     session.run("echo again-$TERM");
     session.expect_line("again-xterm-256color");
 }

@@ -127,9 +127,9 @@ fn trust_outlives_the_session_and_the_directory_decides() {
 fn the_shells_own_prompt_is_there_with_the_first_prompt() {
     let home = home(&[(FILE, "return { prompt = \"shell\" }\n")]);
     let spawn = Spawn::reedclaw().home(home.path()).cwd(&home.path().join("p")).size(120, 120);
-    let session = Session::spawn(spawn.file(".bashrc", "PS1='own-$? \\W> '\n"));
+    let session = Session::spawn(spawn.file(".bashrc", "PS1='own-$? \\W❯ '\n"));
     let own = |status: u8| {
-        let start = format!("own-{status} p> ❯");
+        let start = format!("own-{status} p❯");
         session.expect(&start, |screen| cursor_line(screen).starts_with(&start));
     };
     answer(&session, "t");

@@ -584,11 +584,15 @@ impl Drop for Session {
     }
 }
 
-/// The text of the line that the cursor is on, without blanks at its end.
+/// The text of the line that the cursor is on, without blanks at its end, and without the name of root and the machine
+/// in front of a prompt: the tests may run as anybody.
 pub fn cursor_line(screen: &Screen) -> String {
     let (row, _) = screen.cursor_position();
     let (_, cols) = screen.size();
-    screen.rows(0, cols.get()).nth(usize::from(row)).unwrap_or_default().trim_end().to_string()
+    let row = screen.rows(0, cols.get()).nth(usize::from(row)).unwrap_or_default();
+    let row = row.trim_end();
+    let without_who = row.strip_prefix("root@").and_then(|rest| rest.split_once("# "));
+    without_who.map_or(row, |(_, rest)| rest).to_string()
 }
 
 /// The text of that line in front of the cursor, without blanks at its end: what stands behind it may be a suggestion.

@@ -210,7 +210,7 @@ fn the_size_in_pixels_is_passed_on() {
     let session = Session::spawn(Spawn::reedclaw());
     session.expect_prompt();
     session.resize_with_pixels([30, 90, 900, 600]);
-    session.run("perl -e 'ioctl(STDIN, 0x5413, $b = \"x\" x 8); print join(\"-\", unpack(\"S4\", $b)), \"\\n\"'");
+    session.run("perl -le 'ioctl(STDIN, 0x5413, $b = \"x\" x 8); print join \"-\", unpack \"S4\", $b'");
     session.expect_line("30-90-900-600");
 }
 

@@ -1,0 +1,81 @@
+//! The settings of what is printed: colours, the prompt's facts, notices.
+
+use super::values::Values;
+
+/// What is printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsoleSettings {
+    /// When colours are used.
+    pub color: ColorChoice,
+    /// Whether the markdown of answers is drawn.
+    pub markdown: bool,
+    /// Whether context and money stand at the right edge of the prompt.
+    pub usage: bool,
+    /// Whether the prompt names user and host.
+    pub who: WhoChoice,
+    /// A command that took longer than so many seconds has its duration in the prompt; 0: none has.
+    pub duration_s: u64,
+    /// How the end of a command is told to somebody who looks elsewhere.
+    pub notify: NotifyChoice,
+    /// Only if it took longer than so many seconds.
+    pub notify_s: u64,
+    /// Whether somebody listens instead of looking.
+    pub accessible: bool,
+}
+
+/// When the prompt names user and host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhoChoice {
+    /// Over ssh and as root.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// How the end of a command is told to somebody who looks elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotifyChoice {
+    /// By a notification where the terminal has them, else by its bell.
+    Auto,
+    /// By the bell.
+    Bell,
+    /// Not at all.
+    Off,
+}
+
+/// When colours are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColorChoice {
+    /// On a terminal that has them, unless `$NO_COLOR` is set.
+    Auto,
+    /// Never.
+    Never,
+}
+
+impl ConsoleSettings {
+    pub(super) fn of(values: &Values<'_>) -> Result<Self, String> {
+        Ok(Self {
+            color: match values.text(&["console", "color"])?.as_str() {
+                "never" => ColorChoice::Never,
+                _ => ColorChoice::Auto,
+            },
+            markdown: values.bool(&["console", "markdown"])?,
+            usage: values.bool(&["console", "usage"])?,
+            who: match values.text(&["console", "who"])?.as_str() {
+                "always" => WhoChoice::Always,
+                "never" => WhoChoice::Never,
+                _ => WhoChoice::Auto,
+            },
+            duration_s: values.integer(&["console", "duration_s"])?,
+            notify: match values.text(&["console", "notify"])?.as_str() {
+                "bell" => NotifyChoice::Bell,
+                "off" => NotifyChoice::Off,
+                _ => NotifyChoice::Auto,
+            },
+            notify_s: values.integer(&["console", "notify_s"])?,
+            accessible: values.bool(&["console", "accessible"])?,
+        })
+    }
+}
