@@ -242,6 +242,10 @@ fn of_shape<'a>(word: &Word<'a>, name: &'a str, context: &Context<'_>) -> (Kind,
         Shape::Plain if word.class != 0 => (Kind::Function, None),
         Shape::Plain | Shape::Hyphen | Shape::Ident => {
             let unknown = if word.shape == Shape::Plain { Kind::Plain } else { Kind::Name };
+            // `cal`, where it isn't installed: no slip of `cat`.
+            if words::command(name) != 0 {
+                return (unknown, None);
+            }
             if let Some(meant) = words::slip_of_command(name, false) {
                 return (Kind::Slip, Some(meant));
             }

@@ -155,13 +155,24 @@ fn of_arguments(arguments: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
     if arguments.is_empty() {
         return None;
     }
-    let says = |word: &Word<'_>| word.shape.is_word() && word.text != "now" && !word.after_flag;
+    let ends_machine = matches!(name, "halt" | "poweroff" | "reboot");
+    let says = |word: &Word<'_>| word.shape.is_word() && !(ends_machine && word.text == "now") && !word.after_flag;
     let said = if name == "return" { says(&arguments[0]) } else { arguments.iter().all(says) };
     if head.resolves() && WORDLESS.binary_search(&name).is_ok() && said {
         return Some(ask("takes-no-words", format!("`{name}` takes no words")));
     }
     if head.kind != Kind::Command {
         return None;
+    }
+    if name == "read" && arguments.len() > 1 && arguments[0].class & class::DETERMINER != 0 {
+        return Some(ask(
+            "reads-nothing",
+            format!("`read` takes names of variables, and `{}` is none", arguments[0].text),
+        ));
+    }
+    let asks = arguments.iter().any(|word| word.end == b'?' || word.class & class::QUESTION != 0);
+    if name == "echo" && head.before == 0 && !asks {
+        return Some(shell("prints", "`echo` only prints what follows"));
     }
     let texts = (arguments.first().map(|word| word.text), arguments.get(1).map(|word| word.text), arguments.len());
     let ends = |at: usize| arguments.get(at).is_none_or(|word| word.shape.is_operator());

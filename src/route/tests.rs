@@ -258,6 +258,9 @@ fn rules_that_need_no_weighing() {
         ("who am i --ips | awk '{print $5}'", "who-am-i"),
         ("exit without saving", "takes-no-words"),
         ("true that", "takes-no-words"),
+        ("exit now", "takes-no-words"),
+        ("read the README", "reads-nothing"),
+        ("echo a long line that wraps a lot in here", "prints"),
         ("reboot now", "first-word-resolves"),
         ("exit 3; ls", "first-word-resolves"),
         ("time in tokyo", "runs-nothing"),
@@ -292,6 +295,13 @@ fn rules_that_need_no_weighing() {
         assert_eq!(decide_plain(line).rule, rule, "{line}");
     }
     assert_eq!(decide_plain("find . –iname x –print").route, Route::Shell, "a dash of a text processor");
+}
+
+#[test]
+fn a_known_command_that_is_missing_is_no_slip() {
+    let mut names = names();
+    names.programs = Arc::new(names.programs.iter().filter(|name| *name != "cal").cloned().collect());
+    assert_ne!(decide("cal 2027", &Context::new(&names)).rule, "slip");
 }
 
 #[test]
