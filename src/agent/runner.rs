@@ -437,9 +437,8 @@ impl ToolRunner {
             return outcome;
         }
         let why = outcome.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
-        call.preview = format!(
-            "{why}\nOnly your own shell has a terminal with somebody at it: [s] runs it there, all else leaves it."
-        );
+        call.preview =
+            format!("{why}\nIt needs somebody who types. [s] runs it in your shell; any other key leaves it.");
         let cwd = self.options.root.path().to_owned();
         let ticket = self.options.gate.judge(call, &cwd, true);
         let question = Question { only_own_shell: true, ..self.options.gate.question(&ticket) };

@@ -47,7 +47,7 @@ fn config_file(found: &mut Found, loaded: &Loaded, env: &Env) {
         found.fault(format!("{key} names {name}, and there is no such tool; reedclaw tool list lists them"));
     }
     let Some(path) = &loaded.path else {
-        return found.fact("config: none, so the defaults hold".to_owned());
+        return found.fact("config: none, using the defaults".to_owned());
     };
     let path = config::display_path(path, env);
     let wrong = loaded.problems.iter().filter(|problem| !problem.is_warning).count();

@@ -135,7 +135,7 @@ fn path(request: &LoadRequest) -> ExitCode {
         Some(path) => {
             println!("{}", path.display());
             if found.is_none() {
-                eprintln!("reedclaw: it isn't there; the defaults hold");
+                eprintln!("reedclaw: it isn't there; using the defaults");
             }
             ExitCode::SUCCESS
         }

@@ -199,7 +199,7 @@ fn load_or(request: &LoadRequest, otherwise: &'static str) -> Result<Loaded, Loa
 }
 
 /// What holds where a whole config doesn't.
-const DEFAULTS_HOLD: &str = "the defaults hold, and tools are readonly until it can be read";
+const DEFAULTS_HOLD: &str = "using the defaults, and tools are readonly until it can be read";
 
 /// Runs a config and checks what it gives; `otherwise` says what holds where the whole of it is wrong.
 fn run(

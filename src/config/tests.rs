@@ -372,7 +372,7 @@ fn a_config_that_does_not_run_costs_only_itself() {
         let told = lines(&loaded);
         assert_eq!(told.len(), 1, "{config}: {told:?}");
         assert!(told[0].contains(want), "{config}: {told:?} lacks {want}");
-        assert!(told[0].ends_with("; the defaults hold, and tools are readonly until it can be read"), "{told:?}");
+        assert!(told[0].ends_with("; using the defaults, and tools are readonly until it can be read"), "{told:?}");
         assert_eq!(loaded.settings.security.autonomy, crate::proto::action::Autonomy::Readonly);
         assert_eq!(loaded.settings.context.max_turns, 40);
     }
@@ -453,7 +453,7 @@ fn the_first_config_there_is_counts() {
     request.explicit = None;
     request.env.insert("REEDCLAW_CONFIG".into(), "/nope.lua".into());
     let loaded = load(&request).expect("a load");
-    let want = "/nope.lua: there is no such file; the defaults hold, and tools are readonly until it can be read";
+    let want = "/nope.lua: there is no such file; using the defaults, and tools are readonly until it can be read";
     assert_eq!(lines(&loaded), [want]);
     assert_eq!(loaded.settings.security.autonomy, crate::proto::action::Autonomy::Readonly);
 }

@@ -64,7 +64,7 @@ pub fn question_sheet(question: &Question, look: Look) -> Sheet {
     for effect in question.verdict.effects.iter().take(effects_max) {
         let effect = effect.to_string();
         // What an effect says needs no reason that says it again.
-        let rule = asking().find(|reason| reason.text == effect).map(|reason| format!(" (asked by: {})", reason.rule));
+        let rule = asking().find(|reason| reason.text == effect).map(|reason| format!(" (rule: {})", reason.rule));
         foot.ours(dim, &format!("it {effect}{}", rule.unwrap_or_default()));
     }
     let more = question.verdict.effects.len().saturating_sub(EFFECTS_MAX);
@@ -120,7 +120,7 @@ pub fn overdue_rows(command: &Overdue, look: Look) -> Vec<String> {
     rows.ours(dim, &last_line);
     match command.no_job {
         Some(why) => rows.ours(dim, &format!("it can't go on as a job: {why}")),
-        None => rows.ours(dim, "a job runs on beside the model's work, and ends with reedclaw at the latest"),
+        None => rows.ours(dim, "a job keeps running in the background until reedclaw exits"),
     }
     rows.rows
 }
@@ -226,7 +226,7 @@ mod tests {
                 "  +a\\u{200b}b",
                 "  -c",
                 "  in /w, by /bin/echo",
-                "  it speaks to a.example (asked by: network)",
+                "  it speaks to a.example (rule: network)",
                 "  it reads /w/b",
                 "  asked because: a\\x1b[2Jb (x)",
             ]
@@ -248,7 +248,7 @@ mod tests {
                 "The command still runs after 15 s",
                 "│ make\\n\\x1b[2Jtest",
                 "  its last line: a \\u{202e}b",
-                "  a job runs on beside the model's work, and ends with reedclaw at the latest",
+                "  a job keeps running in the background until reedclaw exits",
             ]
         );
         let rows = overdue_rows(&overdue(&"日本".repeat(99), None, Some("too many run already")), Look::plain(60));

@@ -263,7 +263,14 @@ impl Repl {
                 return self.console.failure(&Failure { kind: FailureKind::User, message, hint: hint.into() });
             }
         };
+        let nothing = if is_undo { "Nothing to undo." } else { "Nothing to redo." };
+        if !self.workspace().is_dir() {
+            return self.console.notice(nothing);
+        }
         let Some(mut steps) = self.steps() else { return };
+        if steps.list().is_empty() {
+            return self.console.notice(nothing);
+        }
         let cwd = super::state::read(&self.state).cwd.clone();
         let done = match (&wish, is_undo) {
             (Wish::Last(count), true) => steps.undo(*count, by_force),

@@ -88,7 +88,7 @@ impl Steps {
     pub fn undo(&mut self, count: usize, by_force: bool) -> Result<TakenBack, StepsError> {
         let _held = self.enter_alone()?;
         let done: Vec<Record> = self.list().into_iter().rev().filter(|step| !step.is_undone).collect();
-        let none = "there is nothing to take back: no command or edit of a model has changed anything here";
+        let none = "nothing to undo: no command or edit of a model has changed anything here";
         let steps = first(done, count, none, "to take back")?;
         self.turn(steps, true, by_force, &mut || ())
     }
@@ -180,7 +180,7 @@ impl Steps {
     fn enter_alone(&mut self) -> Result<super::store::Held, StepsError> {
         if !self.store.is_there() {
             return Err(StepsError::Nothing(
-                "there is nothing to take back: no command or edit of a model has changed anything here".into(),
+                "nothing to undo or redo: no command or edit of a model has changed anything here".into(),
             ));
         }
         let held = self.enter()?;

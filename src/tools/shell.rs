@@ -490,8 +490,8 @@ pub(super) fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
         Note::Job(number) | Note::LetGoOn(number) => {
             let hint = format!("shell_job with job: {number} waits for more of it; with kill: true it ends it");
             outcome = outcome.with("job", *number);
-            let how = if matches!(note, Note::Job(_)) { "," } else { "; the user lets it go on" };
-            let message = format!("it still runs after {} s{how} as job {number}", took.as_secs());
+            let who = if matches!(note, Note::Job(_)) { "it continues" } else { "the user lets it continue" };
+            let message = format!("still running after {} s; {who} as job {number}", took.as_secs());
             ToolError::new(STILL_RUNNING, message, hint)
         }
         Note::Ended => {

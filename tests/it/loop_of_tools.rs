@@ -321,7 +321,7 @@ fn what_goes_on_behind_an_answer_ends_with_the_emergency_stop() {
     session.expect_text("left one");
     session.expect_prompt();
     session.send(b"?follow it\r");
-    session.expect_text("  it still runs after 0 s, as job 2");
+    session.expect_text("  still running after 0 s; it continues as job 2");
     session.expect_text("left two");
     session.expect_prompt();
     assert_eq!(followers(&file), 2);

@@ -138,7 +138,7 @@ fn what_is_plainly_no_other_answer_makes_a_job() {
         let home = home();
         let session = standing(face, home.path());
         session.send(keys);
-        session.expect_text("the user lets it go on as job 1");
+        session.expect_text("the user lets it continue as job 1");
         done(face, &session);
         assert!(!session.screen_text().contains("failed"), "{face:?}: {}", session.screen_text());
     }
@@ -225,8 +225,8 @@ fn the_model_is_told_what_was_chosen_and_its_jobs_are_not_offered_again() {
     session.expect_text(KEYS);
     session.send(b"j");
     let (let_go_on, still_runs) = (told(2), told(3));
-    assert!(let_go_on.contains("the user lets it go on as job 1"), "{let_go_on}");
-    assert!(still_runs.contains("it still runs after 0 s, as job 1"), "{still_runs}");
+    assert!(let_go_on.contains("the user lets it continue as job 1"), "{let_go_on}");
+    assert!(still_runs.contains("still running after 0 s; it continues as job 1"), "{still_runs}");
     session.expect("the second question", |screen| screen.contents().matches(KEYS).count() == 2);
     session.send(b"e");
     session.expect_text("that was it");
@@ -245,13 +245,13 @@ fn without_a_person_and_by_the_models_own_short_time_it_is_a_job_at_once() {
     let error = done.filter(|it| it["event"] == "tool_done").map(|it| it["result"]["error"].clone()).next();
     let error = error.expect("an outcome");
     assert_eq!(error["code"], "still-running", "{told}");
-    assert!(error["message"].as_str().is_some_and(|it| it.ends_with(" s, as job 1")), "{error}");
+    assert!(error["message"].as_str().is_some_and(|it| it.ends_with(" s; it continues as job 1")), "{error}");
 
     let own = json!({"command": "cat go", "timeoutMs": 1});
     let home = changes::home(&[rounds("please", &[("shell", own)], "that was it")], "security = {autonomy = 'full'}");
     mkfifo(&work(home.path(), "go"), Mode::S_IRWXU).expect("a pipe");
     let session = asking(Face::Shell, home.path(), (40, 100), "true", ("", json!(null)));
-    session.expect_text("  it still runs after 0 s, as job 1");
+    session.expect_text("  still running after 0 s; it continues as job 1");
     session.expect_text("that was it");
     assert!(!session.screen_text().contains("The command still runs"), "{}", session.screen_text());
 }

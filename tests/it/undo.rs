@@ -296,7 +296,7 @@ fn the_first_question_in_a_repository_begins_the_look_and_elsewhere_it_does_not(
     let spawn = Spawn::reedclaw().file(".config/reedclaw/config.lua", &config).file("answers.jsonl", &script);
     let look =
         "cd ~/.local/state/reedclaw\nuntil cat undo/*/table >/dev/null 2>&1; do :; done\ncat undo/*/workspace; echo\n";
-    let session = Session::spawn(spawn.file("reedclaw-workspace/a.txt", "old\n").file("look", look));
+    let session = Session::spawn(spawn.size(24, 120).file("reedclaw-workspace/a.txt", "old\n").file("look", look));
     session.expect_prompt();
     session.run("mkdir ~/repo; cd ~/repo; git init -q; echo a >a; git add a");
     session.type_text("?hello\r");

@@ -200,7 +200,9 @@ fn what_the_person_waits_for_has_its_whole_result() {
 
 #[test]
 fn what_the_person_lets_go_on_is_a_job_that_nobody_is_asked_about_again() {
-    for (said, told) in [(Some(OverdueChoice::Job), "; the user lets it go on as job 1"), (None, ", as job 1")] {
+    for (said, told) in
+        [(Some(OverdueChoice::Job), "; the user lets it continue as job 1"), (None, "; it continues as job 1")]
+    {
         let mut scene = Scene::new();
         let outcome = scene.run(WAITS, |_| said);
         let (code, message) = error(&outcome);
