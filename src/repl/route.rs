@@ -118,6 +118,12 @@ impl Repl {
     /// The line that was probably meant: a slip corrected, or `cd` for a directory alone.
     fn offer_for(&self, line: &str, verdict: &RouteVerdict) -> Option<String> {
         let state = state::read(&self.state);
+        if verdict.rule == "forced-shell" && !state.other_grammar {
+            let word = line.trim_end().strip_prefix('!').filter(|word| !word.contains(char::is_whitespace))?;
+            let resolves = state.names.kind(word).is_some();
+            drop(state);
+            return self.repeated(word, resolves);
+        }
         if verdict.rule == "slip" {
             return state.with_context(line, |context| route::correction(&verdict.text, context));
         }
@@ -131,10 +137,27 @@ impl Repl {
         is_directory.then(|| format!("cd {}{word}", if word.starts_with('-') { "-- " } else { "" }))
     }
 
+    /// The last line that bash would run again for `!WORD`; a command itself is only taken for one with arguments.
+    fn repeated(&self, word: &str, resolves: bool) -> Option<String> {
+        if word.is_empty() {
+            return None;
+        }
+        let start = if resolves { format!("{word} ") } else { word.to_owned() };
+        let search = Search {
+            text: TextMatch::Prefix(start),
+            kind: Some(LineKind::Command),
+            limit: Some(1),
+            ..Search::default()
+        };
+        let rows = self.store().search(&search).ok()?;
+        rows.into_iter().next().map(|row| row.entry.line).filter(|line| line != word)
+    }
+
     fn ask_about_offer(&mut self, verdict: RouteVerdict, offered: String) -> Result<Option<RouteVerdict>, Flow> {
         let shown = self.console.paint(Color::Cyan.normal(), &escape_visible(&offered));
         let reason = match verdict.rule {
             "slip" => verdict.reason.clone(),
+            "forced-shell" => format!("`!{0}` runs `{0}` here, and repeats a line in bash", verdict.text.trim()),
             _ => format!("`{}` is a directory", verdict.text.trim()),
         };
         self.console.line(&format!("{}. Run {shown} instead?", sanitise(&reason)));

@@ -3,6 +3,22 @@
 use crate::pty::{Key, PROMPT, Session, Spawn, cursor_line};
 use crate::server::{Server, answer};
 
+/// `!vim` and `!make` are muscle memory for the last line that begins so.
+#[test]
+fn a_bang_and_a_word_may_repeat_the_last_line_that_begins_so() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("echo repeated-$((1+1))");
+    session.expect_line("repeated-2");
+    session.run("clear");
+    session.line("!echo");
+    session.expect_text("yes [y]");
+    session.type_text("y");
+    session.expect_line("repeated-2");
+    session.run("clear");
+    session.line("!true");
+    session.expect("no question", |screen| screen.contents().matches("❯").count() == 2);
+}
+
 /// Commands that only tell that they ran: the lines of these tests may be sentences, and must be harmless as commands.
 const STUBS: &str = "make() { echo \"ran-$((40+2)) make $*\"; }\ngo() { echo \"ran-$((40+2)) go $*\"; }\n\
     fix() { echo \"ran-$((40+2)) fix $*\"; }\nkill() { echo \"ran-$((40+2)) kill $*\"; }\n\
