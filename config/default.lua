@@ -281,7 +281,7 @@ return {
     -- "blank" or "word": whether Ctrl-W takes everything back to a blank, as bash does, or one word of letters and digits.
     kill_word = "blank",
     -- milliseconds, 1 to 10000: how long Tab waits for your shell's own completion before it shows ReedClaw's alone.
-    completion_timeout_ms = 400,
+    completion_timeout_ms = 1000,
     -- table of strings: a word and its expansion when a space or Enter follows it, such as { gs = "git status" }.
     abbreviations = {},
   },

@@ -91,8 +91,9 @@ pub(super) fn make(
         (state.session, state.names.keys.clone())
     };
     let hooks = shape.hooks.keys();
-    let (vi, word) = (is_vi(settings, &shell), word_key(settings));
-    let keys = keys::Wanted { vi, word, hooks: &hooks, shell: &shell, links };
+    pump.stop_at(keys::stops(&hooks, &shell));
+    let keys =
+        keys::Wanted { vi: is_vi(settings, &shell), word: word_key(settings), hooks: &hooks, shell: &shell, links };
     let mut editor = Reedline::create()
         .use_bracketed_paste(true)
         .with_ansi_colors(color)
@@ -114,10 +115,7 @@ pub(super) fn make(
         .with_persistent_menus(true)
         .with_abbreviations(settings.abbreviations.clone().into_iter().collect())
         .with_edit_mode(keys::edit_mode(&keys));
-    let term = shape.env.get(std::ffi::OsStr::new("TERM")).and_then(|term| term.to_str());
-    if crate::shell::takes_sequences(term.unwrap_or_default()) {
-        editor = editor.with_semantic_markers(Some(Osc133Markers::boxed()));
-    }
+    editor = editor.with_semantic_markers(takes_sequences(shape.env).then(Osc133Markers::boxed));
     for widget in widgets(writer, state, links) {
         editor = editor.with_menu(widget);
     }
@@ -125,6 +123,12 @@ pub(super) fn make(
         editor = editor.with_hinter(Box::new(Suggester::new(writer.clone(), Color::DarkGray.normal())));
     }
     editor
+}
+
+/// Whether the terminal takes marks of the prompt without printing them.
+fn takes_sequences(env: &Env) -> bool {
+    let term = env.get(std::ffi::OsStr::new("TERM")).and_then(|term| term.to_str());
+    crate::shell::takes_sequences(term.unwrap_or_default())
 }
 
 /// Whether the keys are vi's: the config says so, or the live shell is in that mode.

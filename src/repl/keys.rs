@@ -6,7 +6,7 @@ use reedline::{
 };
 
 use super::hooks::KEY_COMMAND;
-use super::line::{ChordMode, Edit, Links, WordKey, chords, function};
+use super::line::{ChordMode, Edit, Links, WordKey, bytes, chords, function};
 use crate::config::{self, KeyDoes, KeyName};
 use crate::proto::ShellKeys;
 
@@ -228,6 +228,37 @@ fn add_shell(bindings: &mut Keybindings, shell: &ShellKeys) -> Vec<((KeyModifier
         }
     }
     after_x
+}
+
+/// The keys at which the editor hands over control, as a terminal sends them.
+pub(super) fn stops(hooks: &[(KeyName, KeyDoes)], shell: &ShellKeys) -> Vec<Vec<u8>> {
+    const OURS: [&[u8]; 2] = [b"\x0f", b"\x18\x05"];
+    let does_more = |(key, does): &(KeyName, KeyDoes)| match does {
+        KeyDoes::Insert(_) => None,
+        KeyDoes::Meta(_) | KeyDoes::Shell(_) | KeyDoes::Call => sent(key),
+    };
+    let ours = OURS.iter().map(|key| key.to_vec());
+    ours.chain(shell.bound.iter().filter_map(|key| bytes(key))).chain(hooks.iter().filter_map(does_more)).collect()
+}
+
+/// What a terminal sends for a key with Ctrl or Alt, or a function key; none for the others.
+fn sent(key: &KeyName) -> Option<Vec<u8>> {
+    let mut sent = match key.code {
+        config::KeyCode::Character(character) if key.ctrl && character.is_ascii() => {
+            vec![character.to_ascii_uppercase() as u8 & 0x1f]
+        }
+        config::KeyCode::Character(character) => character.to_string().into_bytes(),
+        config::KeyCode::Function(number @ 1..=4) => vec![0x1b, b'O', b'P' + number - 1],
+        // Source: xterm's ctlseqs, "PC-Style Function Keys".
+        config::KeyCode::Function(number @ 5..=12) => {
+            format!("\x1b[{}~", [15, 17, 18, 19, 20, 21, 23, 24][usize::from(number) - 5]).into_bytes()
+        }
+        _ => return None,
+    };
+    if key.alt {
+        sent.insert(0, 0x1b);
+    }
+    Some(sent)
 }
 
 /// How the keys are to be.

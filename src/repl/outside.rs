@@ -143,6 +143,7 @@ impl Repl {
             links: &self.links,
         };
         let mode = keys::edit_mode(&wanted);
+        self.session.handle().stop_at(keys::stops(wanted.hooks, &shell));
         let editor = std::mem::replace(&mut self.editor, Reedline::create());
         self.editor = editor.with_edit_mode(mode);
     }

@@ -574,10 +574,13 @@ impl Repl {
             Event::Output(bytes) => self.show_above(&bytes, editing),
             Event::Finished(outcome) => self.finished = Some(Finished::Outcome(outcome)),
             Event::Incomplete => self.finished = Some(Finished::Incomplete),
-            Event::Replaced => {
-                self.console.raw(b"\r\n");
+            Event::Replaced(None) => {}
+            Event::Replaced(Some(row)) => {
+                self.console.raw(b"\r\x1b[K");
                 self.console
                     .notice("the shell was replaced (exec): keys and output pass straight through until it ends");
+                // The prompt that stood there stands under it.
+                self.console.raw(&row);
             }
             Event::Ended(status) => return Flow::End(Ending::mirror(status)),
             Event::Hangup => return Flow::End(Ending::Exit(HUNG_UP)),

@@ -41,6 +41,8 @@ pub(super) struct Around {
     /// When the program in the foreground is looked at, and the pause after that.
     look: Option<(Instant, Duration)>,
     program: Option<String>,
+    /// The command in the foreground has written nothing yet.
+    pub(super) quiet: bool,
     notify: Option<Notify>,
     /// How this terminal shows a notification.
     notice: Option<Notice>,
@@ -84,6 +86,7 @@ impl Around {
             told: None,
             look: None,
             program: None,
+            quiet: false,
             notify,
             notice: Notice::of(&variable),
             watching: false,
@@ -152,6 +155,7 @@ impl Around {
 
     /// A command starts: what the terminal gets.
     pub(super) fn started(&mut self, line: &str) -> String {
+        self.quiet = true;
         if self.front.as_ref().is_some_and(Front::shows_program) {
             self.look = Some((Instant::now() + FIRST_LOOK, FIRST_LOOK));
         }
@@ -205,13 +209,16 @@ impl Around {
         self.look.map(|(at, _)| at)
     }
 
-    /// Looks at it, by the command line that leads the foreground; `None` for the shell itself.
-    pub(super) fn look(&mut self, now: Instant, leader: impl FnOnce() -> Option<Vec<u8>>) {
-        let Some((_, pause)) = self.look.filter(|(at, _)| *at <= now) else { return };
+    /// Looks at it, by the command line that leads the foreground; `None` for the shell itself. What the terminal gets:
+    /// tmux looks at names only after output, so a program that writes nothing has a sequence without effect written.
+    pub(super) fn look(&mut self, now: Instant, leader: impl FnOnce() -> Option<Vec<u8>>) -> &'static str {
+        let Some((_, pause)) = self.look.filter(|(at, _)| *at <= now) else { return "" };
         let pause = (pause * 2).min(LOOK_PAUSE_MAX);
         self.look = Some((now + pause, pause));
         let name = leader().and_then(|line| program_name(&line));
+        let other = name != self.program;
         self.name_program(name);
+        if other && self.quiet && self.sequences { "\x1b[m" } else { "" }
     }
 
     fn name_program(&mut self, name: Option<String>) {

@@ -326,7 +326,7 @@ impl Feed {
         if self.whom != KeysTo::Editor || closed || self.held.is_empty() {
             return;
         }
-        let cut = self.keys.next(&self.held);
+        let cut = self.keys.next(&self.held, &self.gate.stops.lock().unwrap_or_else(PoisonError::into_inner));
         self.to_editor.extend(self.held.drain(..cut.length));
         if cut.enter {
             if !self.to_editor.ends_with(b"\r") && !self.to_editor.ends_with(b"\n") {

@@ -185,6 +185,7 @@ impl Pump {
             return;
         }
         self.feed.note_output(bytes);
+        self.around.quiet = false;
         let alternate = self.modes.alternate_screen();
         self.modes.feed(bytes);
         if let Phase::Running { recording: true, .. } | Phase::Sent { .. } = self.phase {
@@ -386,14 +387,26 @@ impl Pump {
         }
     }
 
+    /// The output since the last line feed; none on the alternate screen.
+    pub(super) fn open_row(&mut self) -> Option<Vec<u8>> {
+        let shown = self.recorder.take();
+        self.recorder.push(&shown.head);
+        self.recorder.push(&shown.tail);
+        let all = [shown.head, shown.tail].concat();
+        let start = memchr::memrchr(b'\n', &all).map_or(0, |at| at + 1);
+        (!self.modes.alternate_screen()).then(|| all[start..].to_vec())
+    }
+
     /// Looks which program has the terminal.
     pub(super) fn look_at_foreground(&mut self, now: Instant) {
         let (master, shell) = (&self.shell.master, self.shell.child.id());
-        self.around.look(now, || {
+        let seen = self.around.look(now, || {
             let leader = nix::unistd::tcgetpgrp(master).ok()?.as_raw();
             (i64::from(leader) != i64::from(shell) || self.replaced)
                 .then(|| std::fs::read(format!("/proc/{leader}/cmdline")).ok())?
         });
+        self.out.extend_from_slice(seen.as_bytes());
+        self.flush_output();
     }
 
     /// Whether the terminal still belongs to the shell, or to its copy that hasn't become the program yet: both swallow

@@ -20,6 +20,8 @@ pub struct Keys {
     state: State,
     parameters: Vec<u8>,
     pasting: bool,
+    /// The bytes of the key so far, after Ctrl-X with it in front.
+    key: Vec<u8>,
 }
 
 /// Longest escape sequence that a terminal sends for a key or a reply.
@@ -35,14 +37,28 @@ pub struct Cut {
 }
 
 impl Keys {
-    /// Finds the end of the piece at the start of `bytes`: behind the first submitting Enter, or all of it.
-    pub fn next(&mut self, bytes: &[u8]) -> Cut {
+    /// Finds the end of the piece at the start of `bytes`: behind the first submitting Enter or the first of `stops`, or
+    /// all of it. Those are keys as a terminal without the kitty protocol sends them.
+    pub fn next(&mut self, bytes: &[u8], stops: &[Vec<u8>]) -> Cut {
         for (index, byte) in bytes.iter().enumerate() {
-            if self.step(*byte) {
+            self.key.push(*byte);
+            if self.step(*byte) || self.stops_here(stops) {
+                self.key.clear();
                 return Cut { length: index + 1, enter: true };
             }
         }
         Cut { length: bytes.len(), enter: false }
+    }
+
+    /// Whether a key ends here at which the editor hands over control.
+    fn stops_here(&mut self, stops: &[Vec<u8>]) -> bool {
+        const PREFIX: &[u8] = b"\x18";
+        if self.state != State::Ground || self.key == PREFIX {
+            return false;
+        }
+        let found = !self.pasting && stops.contains(&to_legacy(&self.key));
+        self.key.clear();
+        found
     }
 
     /// Whether no escape sequence is open, so that a key of our own may be put in.
@@ -183,7 +199,7 @@ mod tests {
         let mut rest = text.as_bytes();
         let mut got = Vec::new();
         while !rest.is_empty() {
-            let cut = keys.next(rest);
+            let cut = keys.next(rest, &[b"\x07".to_vec(), b"\x18\x05".to_vec(), b"\x1bc".to_vec(), b"\x1bOQ".to_vec()]);
             got.push(String::from_utf8(rest[..cut.length].to_vec()).unwrap());
             rest = &rest[cut.length..];
         }
@@ -196,6 +212,9 @@ mod tests {
         assert_eq!(pieces("\x1b[200~a\rb\r\x1b[201~c\r"), ["\x1b[200~a\rb\r\x1b[201~c\r"]);
         assert_eq!(pieces("for x\x1b\ry\r"), ["for x\x1b\ry\r"]);
         assert_eq!(pieces("a\x03b\x14c\x04d"), ["a\x03", "b\x14", "c\x04", "d"]);
+        assert_eq!(pieces("a\x07b\x18\x05c\x05d\x1bce\x1bOQf"), ["a\x07", "b\x18\x05", "c\x05d\x1bc", "e\x1bOQ", "f"]);
+        assert_eq!(pieces("a\x1b[103;5ub\x1b[99;3uc"), ["a\x1b[103;5u", "b\x1b[99;3u", "c"]);
+        assert_eq!(pieces("\x1b[200~a\x07b\x1b[201~\x07c"), ["\x1b[200~a\x07b\x1b[201~\x07", "c"]);
         assert_eq!(pieces("\x1bOM\r"), ["\x1bOM\r"]);
         assert_eq!(pieces("\x1b[13;2ux\r"), ["\x1b[13;2ux\r"]);
     }

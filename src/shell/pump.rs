@@ -653,6 +653,8 @@ impl Pump {
                 let (names, path) = names::parse(body);
                 self.tell(Event::Names(Box::new(names), path));
             }
+            // What the program that a key started didn't read.
+            b"unread" => self.feed.give_back(body.to_vec()),
             b"line" => self.line_released(&String::from_utf8_lossy(body)),
             b"prompt" => self.tell(Event::Prompt(ShellPrompt::of_report(&String::from_utf8_lossy(body)))),
             b"edit" => self.tell(Event::Edit(String::from_utf8_lossy(body).into_owned())),
@@ -738,7 +740,8 @@ impl Pump {
         let now = self.read_command_line();
         if !self.replaced && !self.command_line.is_empty() && now != self.command_line && !now.is_empty() {
             self.replaced = true;
-            self.tell(Event::Replaced);
+            let row = self.open_row();
+            self.tell(Event::Replaced(row));
         }
     }
 

@@ -110,8 +110,9 @@ pub enum Event {
     Cancel,
     /// Keys while a question is open, and when they were read.
     Keys(Vec<u8>, Instant),
-    /// The shell has replaced itself by another program: keys and output pass through until it ends.
-    Replaced,
+    /// The shell has replaced itself by another program: keys and output pass through until it ends. With the row that the
+    /// program has begun, its prompt perhaps; none where it draws on the whole screen.
+    Replaced(Option<Vec<u8>>),
     /// The shell has ended.
     Ended(ExitStatus),
     /// The person's terminal has gone, or we were told to end.
@@ -142,6 +143,8 @@ pub struct Gate {
     pub(super) enter_pending: AtomicBool,
     /// The editor has accepted the line: the keys behind are for the command.
     pub(super) accepted: AtomicBool,
+    /// Keys at which the editor hands over control, beside Enter and its like.
+    pub(super) stops: Mutex<Vec<Vec<u8>>>,
     /// When the terminal last sent keys, whoever they were for.
     pub(super) last_keys: Mutex<Option<Instant>>,
 }
@@ -169,6 +172,11 @@ impl Handle {
     /// Says that the editor has accepted the line that an Enter submitted.
     pub fn line_accepted(&self) {
         self.gate.accepted.store(true, Ordering::Release);
+    }
+
+    /// Says at which keys the editor hands over control, as a terminal sends them: it would forget the keys behind them.
+    pub fn stop_at(&self, keys: Vec<Vec<u8>>) {
+        *self.gate.stops.lock().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
     /// Says that the editor wants another line after an Enter.

@@ -317,6 +317,19 @@ fn tmux_knows_the_directory_and_the_program_in_front() {
     assert!(ended.is_ok(), "see above");
 }
 
+#[test]
+fn keys_typed_together_with_a_bound_key_are_kept() {
+    let rc = "one() { READLINE_LINE+='one '; READLINE_POINT=99; }\n\
+              two() { sleep 0.3; READLINE_LINE+='two '; READLINE_POINT=99; }\n\
+              bind -x '\"\\C-g\": one'\nbind -x '\"\\ez\": two'\n";
+    let session = Session::spawn(Spawn::reedclaw().file(".bashrc", &format!("PS1='{PROMPT} '\n{rc}")));
+    session.run("true");
+    session.type_text("echo \x07x \x1bzy \x07\x07z\r");
+    session.expect_line("one x two y one one z");
+    session.type_text("echo \x1bzlast\rtrue\r");
+    session.expect_line("two last");
+}
+
 /// The keys' end of a program in front that wants to know what the terminal sends: it prints each byte that comes.
 const HEX_READER: &str = "stty -icanon -echo; timeout 60 od -An -tx1 -v -w1; stty sane";
 
@@ -427,4 +440,18 @@ fn enter_in_pieces_below(session: &Session, lines: &[&str]) {
         session.expect(&format!("`{line}`"), |screen| crate::pty::cursor_line(screen).ends_with(line));
         session.press(Key::Enter);
     }
+}
+
+#[test]
+fn a_shell_that_was_replaced_has_its_prompt_under_the_notice() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("true");
+    session.expect_prompt();
+    session.line("exec env PS1='next> ' bash --norc");
+    session.expect("the notice, and the prompt under it", |screen| {
+        let text = screen.contents();
+        text.contains("the shell was replaced (exec)") && crate::pty::left_of_cursor(screen) == "next>"
+    });
+    session.line("echo on-$((1+1))");
+    session.expect_line("on-2");
 }

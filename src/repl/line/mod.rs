@@ -11,7 +11,7 @@ mod widget;
 pub(super) use chords::{ChordMode, Escape, WordKey};
 pub(super) use edits::Edit;
 pub(super) use hint::Suggester;
-pub(super) use readline::{chords, function};
+pub(super) use readline::{bytes, chords, function};
 pub(super) use search::{SearchMenu, Searching};
 pub(super) use widget::widgets;
 

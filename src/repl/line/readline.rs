@@ -16,7 +16,7 @@ pub(in crate::repl) fn chords(sequence: &str) -> Option<Vec<Chord>> {
 }
 
 /// The bytes that readline waits for.
-fn bytes(sequence: &str) -> Option<Vec<u8>> {
+pub(in crate::repl) fn bytes(sequence: &str) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let mut rest = sequence;
     while let Some(first) = rest.chars().next() {
