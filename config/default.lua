@@ -398,8 +398,33 @@ return {
     -- table: NAME = { … }, one for each server. A NAME has small letters, digits and hyphens, 20 at most.
     servers = {
       -- git = {
-      --   list of strings: the program and its arguments. Required.
+      --   list of strings: the program and its arguments. A server has a command or a url.
       --   command = { "mcp-server-git" },
+      --   http address: a server that is reached over the network (streamable HTTP), in place of a program.
+      --   url = "https://mcp.example.com/mcp",
+      --   table of strings: headers that it is sent.
+      --   headers = { ["X-Team"] = "shell" },
+      --   variable name, list of strings, path: where the key is that it is sent as a bearer token.
+      --   key_env = "TRACKER_KEY",
+      --   key_command = { "pass", "show", "tracker" },
+      --   key_file = "~/.config/reedclaw/tracker.key",
+      --   table: logins at it, with `:mcp login NAME` and your browser.
+      --   oauth = {
+      --     "auto" (the default): log in if it asks for that. "off": never.
+      --     mode = "auto",
+      --     text: your own registration there. Default: the program registers itself, if the server allows that.
+      --     client_id = "reedclaw",
+      --     variable name: the variable with the secret of that registration.
+      --     client_secret_env = "TRACKER_SECRET",
+      --     http address: a document that describes the program, in place of a registration.
+      --     client_id_url = "https://example.com/reedclaw.json",
+      --     list of words: the permissions to ask for. Default: those that the server names.
+      --     scopes = { "read" },
+      --     whole number, 0 to 65535: the port of this machine to which the browser returns. 0 (the default): any free one.
+      --     port = 0,
+      --   },
+      --   true or false: let it ask you something while one of its tools works. Default: true.
+      --   elicit = true,
       --   table of strings: variables that are set for it.
       --   env = { LOG_LEVEL = "warning" },
       --   list of words: variables of yours that it gets, beside PATH, HOME, the language, TZ, TERM and USER.

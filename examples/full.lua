@@ -144,7 +144,23 @@ return {
         call_ms = 30000,
         call_max_ms = 300000,
         idle_ms = 300000,
+        elicit = true,
       },
+      tracker = {
+        url = "https://mcp.example.com/mcp",
+        headers = { ["X-Team"] = "shell" },
+        key_env = "TRACKER_KEY",
+        oauth = {
+          mode = "auto",
+          client_id = "reedclaw",
+          client_secret_env = "TRACKER_SECRET",
+          client_id_url = "https://example.com/reedclaw.json",
+          scopes = { "read", "write" },
+          port = 8765,
+        },
+      },
+      board = { url = "https://board.example.com/mcp", key_command = { "pass", "show", "board" } },
+      wiki = { url = "https://wiki.example.com/mcp", key_file = "~/.config/reedclaw/wiki.key" },
     },
   },
 

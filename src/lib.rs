@@ -41,7 +41,10 @@ pub mod config;
 pub mod estop;
 #[allow(clippy::disallowed_methods, reason = "manual pages, the index of them")]
 pub mod manual;
-#[allow(clippy::disallowed_methods, reason = "the cached manifests of servers")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the cached manifests of servers, their tokens, the port to which a login returns"
+)]
 pub mod mcp;
 pub mod model;
 #[allow(clippy::disallowed_methods, reason = "a repository's names, instructions and references; git for its state")]

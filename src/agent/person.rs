@@ -26,7 +26,12 @@ pub trait Person {
     }
 
     /// What they say to a question of the model's; nothing where nothing was said.
-    fn reply(&mut self, _: &str, _: &[String]) -> Option<String> {
+    fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
+        self.reply_to("The model asks:", question, choices)
+    }
+
+    /// The same for a question of somebody else, whom the heading names.
+    fn reply_to(&mut self, _heading: &str, _question: &str, _choices: &[String]) -> Option<String> {
         None
     }
 
@@ -91,6 +96,10 @@ impl Person for Timed<'_> {
 
     fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
         self.timed(|person| person.reply(question, choices))
+    }
+
+    fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {
+        self.timed(|person| person.reply_to(heading, question, choices))
     }
 
     // The command goes on meanwhile.

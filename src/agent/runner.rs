@@ -728,6 +728,10 @@ impl Replies for Asking<'_> {
         self.0.reply(question, choices)
     }
 
+    fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {
+        self.0.reply_to(heading, question, choices)
+    }
+
     fn overdue(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
         self.0.overdue(command, has_ended)
     }

@@ -34,7 +34,9 @@ use crate::shell;
 use crate::shell::spawn::{Dialect, Start};
 use crate::store::{self, ConversationId, Store};
 
-pub use crate::tools::served::{Done, allow_tools, mcp_command};
+pub use crate::model::ToolCall;
+pub use crate::tools::Replies;
+pub use crate::tools::served::{Done, Face, allow_tools, mcp_command};
 pub use attach::{Attached, Attaching, PIPED};
 pub use carried::{Around, AroundNotes, Remembered};
 pub use channel::{Channel, Received};

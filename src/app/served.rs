@@ -2,23 +2,30 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::runner::{Chosen, grant, variable};
-use crate::config::{Env, McpSettings, ServerSandbox, ServerSettings, Settings, state_directory};
-use crate::mcp::{self, Era, Launch, Mcp, Server, ServerLimits};
+use crate::config::{Env, KeySource, McpSettings, ServerSandbox, ServerSettings, Settings, state_directory};
+use crate::host::{self, Authorities};
+use crate::mcp::{self, Era, Launch, Mcp, OAuth, Place, Server, ServerLimits, Web};
 use crate::proto::served::Reach;
 use crate::receipts;
 use crate::sandbox::{self, Grant, Tier, View};
-use crate::tools::served::{Configured, Rule, Servers, Start};
+use crate::tools::judged_client;
+use crate::tools::served::{Adding, Configured, Rule, Servers, Start};
 
 /// Variables of the user that every server gets, if they are set.
 const PASSED_ON: [&str; 9] = ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "USER", "LOGNAME"];
 /// Variables that point programs at a server's own directory, for what they would store in the home.
 const OWN_DIRECTORY: [&str; 4] = ["XDG_CACHE_HOME", "npm_config_cache", "UV_CACHE_DIR", "UV_TOOL_DIR"];
+
+/// Time for a request to an address that a server names.
+const DIAL: Duration = Duration::from_secs(10);
+/// Variables that keep launchers of packages from waiting for a network that isn't there.
+const OFFLINE: [(&str, &str); 2] = [("npm_config_offline", "true"), ("UV_OFFLINE", "1")];
 
 /// The servers of the user's configuration, for a workspace; none if there are none or they are switched off.
 #[must_use]
@@ -36,25 +43,28 @@ pub(super) fn servers_in(settings: &Settings, env: &Env, workspace: &Path, chose
     let cache = variable(env, "XDG_CACHE_HOME").filter(|path| path.starts_with('/')).map(PathBuf::from);
     let own = cache.or_else(|| Some(Path::new(variable(env, "HOME")?).join(".cache")));
     let own = own.map(|cache| cache.join("reedclaw").join("mcp"));
+    let web = web(settings, env, servers);
     let parts = Arc::new(Parts {
         grant: grant(settings, env, workspace),
         chosen: chosen.clone(),
         unheld: chosen.without_sandbox(),
-        servers: servers.clone(),
+        servers: Mutex::new(servers.clone()),
         env: env.clone(),
         own,
     });
+    let adding = adding(&parts, env, chosen);
     let configured: Vec<Configured> = servers.iter().map(|(name, row)| configured(name, row, env, chosen)).collect();
     let launch: Launch = Arc::new(move |server: &Server| parts.command(server));
     let options = mcp::Options {
         servers: configured.iter().map(|row| row.server.clone()).collect(),
         launch,
         end: Arc::new(sandbox::end),
+        web,
         state: Some(state.join("mcp")),
     };
     let start = if *starts_by_itself { Start::Lazy } else { Start::Never };
     let wait = Duration::from_millis(*wait_ms);
-    Some(Arc::new(Servers::new(Mcp::new(options), configured, &state, start, wait, *tools_tokens)))
+    Some(Arc::new(Servers::new(Mcp::new(options), configured, adding, &state, start, wait, *tools_tokens)))
 }
 
 fn configured(name: &str, row: &ServerSettings, env: &Env, chosen: &Chosen) -> Configured {
@@ -73,18 +83,33 @@ fn configured(name: &str, row: &ServerSettings, env: &Env, chosen: &Chosen) -> C
         };
         (tool.clone(), rule)
     });
+    let is_remote = row.command.is_empty() && row.url.is_some();
     let is_held = row.sandbox != ServerSandbox::Off;
     let chosen = chosen.clone();
     let network = row.network;
     Configured {
         server: Server {
             name: name.to_owned(),
-            argv: row.command.clone(),
+            place: match &row.url {
+                Some(url) if row.command.is_empty() => Place::Url(url.clone()),
+                _ => Place::Program(row.command.clone()),
+            },
+            oauth: OAuth {
+                is_on: row.oauth.is_on,
+                client_id: row.oauth.client_id.clone(),
+                client_secret_env: row.oauth.client_secret_env.clone(),
+                client_id_url: row.oauth.client_id_url.clone(),
+                scopes: row.oauth.scopes.clone(),
+                port: row.oauth.port,
+            },
+            may_ask: row.may_ask,
+            is_fetching: false,
             era,
             limits: ServerLimits { start, call, call_max, idle },
         },
         identity: identity(row, env),
         reach: Arc::new(move || match (is_held && chosen.get().tier() > Tier::None, network) {
+            _ if is_remote => Reach::Remote,
             (false, _) => Reach::Free,
             (true, true) => Reach::Network,
             (true, false) => Reach::Held,
@@ -95,10 +120,64 @@ fn configured(name: &str, row: &ServerSettings, env: &Env, chosen: &Chosen) -> C
     }
 }
 
+/// The parts for servers that are reached by an address. Nothing is read before a server is needed.
+fn web(settings: &Settings, env: &Env, servers: &std::collections::BTreeMap<String, ServerSettings>) -> Web {
+    let authorities = Authorities::of(env);
+    let (rows, own) = (servers.clone(), env.clone());
+    let headers = move |name: &str| {
+        let Some(row) = rows.get(name) else { return Ok(Vec::new()) };
+        let mut headers: Vec<(String, String)> = row.headers.clone().into_iter().collect();
+        if let Some(key) = key(row.key.as_ref(), &own)? {
+            headers.push(("Authorization".into(), format!("Bearer {key}")));
+        }
+        Ok(headers)
+    };
+    let (vouchers, is_open) = (authorities.clone(), settings.tools.http_allow_private);
+    let dial = move |server: &str| judged_client(server, is_open, &vouchers, DIAL);
+    let own = env.clone();
+    let secret = move |server: &Server| {
+        let name = server.oauth.client_secret_env.as_deref()?;
+        variable(&own, name).map(str::to_owned)
+    };
+    Web { authorities, headers: Arc::new(headers), dial: Arc::new(dial), secret: Arc::new(secret) }
+}
+
+/// The key that the user has for a server.
+fn key(source: Option<&KeySource>, env: &Env) -> Result<Option<String>, String> {
+    match source {
+        None => Ok(None),
+        Some(KeySource::Variable(name)) => match variable(env, name) {
+            Some(key) => Ok(Some(key.trim().to_owned())),
+            None => Err(format!("the variable {name} with its key isn't set")),
+        },
+        Some(KeySource::Literal(key)) => Ok(Some(key.reveal().trim().to_owned())),
+        Some(KeySource::File(path)) => host::key_from_file(path).map(Some),
+        Some(KeySource::Command(words)) => host::key_from_command(words, env, &|| false).map(Some),
+    }
+}
+
+/// Configures servers that are added for one session: in the sandbox, without the network.
+fn adding(parts: &Arc<Parts>, env: &Env, chosen: &Chosen) -> Adding {
+    let (parts, env, chosen) = (Arc::clone(parts), env.clone(), chosen.clone());
+    Box::new(move |name, place| {
+        let mut row = ServerSettings::default();
+        match place {
+            Place::Program(argv) => row.command.clone_from(argv),
+            Place::Url(url) => row.url = Some(url.clone()),
+        }
+        let made = configured(name, &row, &env, &chosen);
+        parts.servers.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), row);
+        made
+    })
+}
+
 /// The identity of a server: its program, how it is started, and how it is held. A program that root owns is known by its
 /// path, any other by its content, too.
 fn identity(row: &ServerSettings, env: &Env) -> Value {
     use std::os::unix::fs::MetadataExt;
+    if let (Some(url), true) = (&row.url, row.command.is_empty()) {
+        return json!({"url": url, "headers": row.headers.keys().collect::<Vec<_>>()});
+    }
     let word = row.command.first().map(String::as_str).unwrap_or_default();
     let program = find(word, env).and_then(|path| path.canonicalize().ok());
     let is_roots = |path: &PathBuf| path.metadata().is_ok_and(|data| data.uid() == 0);
@@ -128,7 +207,7 @@ struct Parts {
     chosen: Chosen,
     /// For servers that the user wants outside any sandbox.
     unheld: Chosen,
-    servers: std::collections::BTreeMap<String, ServerSettings>,
+    servers: Mutex<std::collections::BTreeMap<String, ServerSettings>>,
     env: Env,
     /// Where each server has a directory of its own.
     own: Option<PathBuf>,
@@ -136,19 +215,25 @@ struct Parts {
 
 impl Parts {
     fn command(&self, server: &Server) -> Result<std::process::Command, String> {
-        let row = self.servers.get(&server.name).ok_or("it isn't configured")?;
-        let (program, arguments) = server.argv.split_first().ok_or("it has no program")?;
+        let row = self.servers.lock().unwrap_or_else(PoisonError::into_inner).get(&server.name).cloned();
+        let row = &row.ok_or("it isn't configured")?;
+        let Place::Program(argv) = &server.place else { return Err("it has no program".into()) };
+        let (program, arguments) = argv.split_first().ok_or("it has no program")?;
         let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
         let own = self.own.as_ref().map(|own| own.join(&server.name));
         if let Some(own) = &own {
             crate::files::make_private(own).map_err(|error| format!("{}: {error}", own.display()))?;
         }
         let mut grant = Grant {
-            env: self.variables(row, own.as_deref()),
-            network: row.network,
+            env: self.variables(row, own.as_deref(), row.network || server.is_fetching),
+            network: row.network || server.is_fetching,
             view: if row.sandbox == ServerSandbox::Read { View::Look } else { View::Work },
             ..self.grant.clone()
         };
+        if let (true, Some(own)) = (server.is_fetching, &own) {
+            grant.workspace.clone_from(own);
+            grant.read_only.clear();
+        }
         grant.readable.extend(row.readable.iter().cloned());
         grant.writable.extend(row.writable.iter().cloned().chain(own));
         let chosen = if row.sandbox == ServerSandbox::Off { &self.unheld } else { &self.chosen };
@@ -157,11 +242,17 @@ impl Parts {
     }
 
     /// The variables of a server: a few of the user's, those that the configuration names, and its own directory.
-    fn variables(&self, row: &ServerSettings, own: Option<&Path>) -> std::collections::BTreeMap<OsString, OsString> {
+    fn variables(
+        &self,
+        row: &ServerSettings,
+        own: Option<&Path>,
+        has_network: bool,
+    ) -> std::collections::BTreeMap<OsString, OsString> {
         let names = PASSED_ON.into_iter().chain(row.pass.iter().map(String::as_str));
         let passed = names.filter_map(|name| Some((name.into(), self.env.get(OsStr::new(name))?.clone())));
         let own = OWN_DIRECTORY.into_iter().filter_map(|name| Some((name.into(), own?.as_os_str().to_owned())));
         let set = row.env.iter().map(|(name, value)| (name.into(), value.into()));
-        own.chain(passed).chain(set).collect()
+        let offline = OFFLINE.into_iter().filter(|_| !has_network).map(|(name, value)| (name.into(), value.into()));
+        own.chain(offline).chain(passed).chain(set).collect()
     }
 }

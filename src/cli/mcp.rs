@@ -7,14 +7,24 @@ use std::process::ExitCode;
 use clap::{Arg, ArgMatches, Command};
 use nix::sys::termios::{FlushArg, tcflush};
 
+use super::agent::watch_interrupts;
 use super::command::report;
+use super::exit;
+use super::person::AtTty;
+use super::tool::{called, status};
+use crate::agent::{Cancel, Person};
 use crate::app::{self, ChannelKind, Request, Runtime};
 use crate::proto::{Failure, FailureKind};
-use crate::render::text::table;
-use crate::tools::served::{Done, MCP_WORDS, Servers, allow_tools, mcp_command};
+use crate::render::text::{escape_visible, table};
+use crate::tools::Replies;
+use crate::tools::served::{Done, Face, MCP_WORDS, Servers, TestEnd, allow_tools, import_servers, mcp_command};
 
 /// Exit status of a line that can't be understood.
 const USAGE: u8 = 2;
+/// Exit status of a test that found new or changed tools.
+const NEW_TOOLS: u8 = 3;
+/// Exit status of a server that needs a login.
+const NEEDS_LOGIN: u8 = 4;
 /// Columns of a table if the terminal doesn't say.
 const COLUMNS: usize = 100;
 
@@ -38,7 +48,7 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
     let words = matches.try_get_many::<String>("words").ok().flatten().into_iter().flatten();
     let line = std::iter::once(word).chain(words.map(String::as_str)).collect::<Vec<_>>().join(" ");
     match carried_out(&line, config) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => ExitCode::from(status),
         Err(failure) => {
             report(&failure);
             ExitCode::from(if matches!(failure.kind, FailureKind::User | FailureKind::Config) { USAGE } else { 1 })
@@ -46,16 +56,28 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
     }
 }
 
-fn carried_out(line: &str, config: Option<PathBuf>) -> Result<(), Failure> {
-    let runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
+fn carried_out(line: &str, config: Option<PathBuf>) -> Result<u8, Failure> {
+    let mut runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
     runtime.problems.iter().for_each(report);
     let workspace =
         app::workspace_for(&runtime.env, &runtime.cwd, &app::workspace_dir(&runtime.settings, &runtime.env));
     let Some(servers) = app::servers(&runtime.settings, &runtime.env, &workspace) else {
+        if let Some(path) = line.strip_prefix("import ") {
+            return imported(path);
+        }
         println!("No servers are configured. mcp.servers in the config names them; see docs/tools-and-plugins.md.");
-        return Ok(());
+        return Ok(exit::DONE);
     };
-    match mcp_command(&servers, line, &|| false)? {
+    let cancel = Cancel::new();
+    let mut tty = AtTty::new(&runtime, false, cancel.clone());
+    watch_interrupts(&cancel, tty.modes());
+    let env = runtime.env.clone();
+    let stop = || cancel.is_cancelled();
+    let mut person = Said(&mut tty);
+    let mut face = Face { stop: &stop, person: &mut person, env: &env, read: &read };
+    let done = mcp_command(&servers, line, &mut face)?;
+    drop(tty);
+    match done {
         Done::Lines(lines) => lines.iter().for_each(|line| println!("{line}")),
         Done::Rows(rows) => {
             let columns = crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
@@ -66,8 +88,55 @@ fn carried_out(line: &str, config: Option<PathBuf>) -> Result<(), Failure> {
             lines.iter().for_each(|line| println!("{line}"));
             ask(&servers, &server, &tools)?;
         }
+        Done::Tested { lines, end } => {
+            lines.iter().for_each(|line| println!("{line}"));
+            return Ok(match end {
+                TestEnd::Good => exit::DONE,
+                TestEnd::NoConnection => exit::FAILED,
+                TestEnd::NewTools => NEW_TOOLS,
+                TestEnd::NeedsLogin => NEEDS_LOGIN,
+            });
+        }
+        Done::Call { name, arguments } => {
+            drop(servers);
+            let outcome = called(&mut runtime, &workspace, name, arguments, true)?;
+            println!("{}", outcome.output.trim_end_matches('\n'));
+            if let Some(error) = &outcome.error {
+                eprintln!("{}", escape_visible(&error.message));
+            }
+            let is_login = outcome.error.as_ref().is_some_and(|error| error.code == "login");
+            return Ok(if is_login { NEEDS_LOGIN } else { status(&outcome) });
+        }
     }
-    Ok(())
+    Ok(exit::DONE)
+}
+
+/// Prints another client's servers; that needs none of ours.
+fn imported(path: &str) -> Result<u8, Failure> {
+    let user = |message: String| Failure { kind: FailureKind::User, message, hint: String::new() };
+    print!("{}", import_servers(&read(path).map_err(user)?).map_err(user)?);
+    Ok(exit::DONE)
+}
+
+fn read(path: &str) -> Result<String, String> {
+    crate::host::read_text(std::path::Path::new(path))
+}
+
+/// The person at the terminal, as servers ask them.
+struct Said<'t>(&'t mut AtTty);
+
+impl Replies for Said<'_> {
+    fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
+        self.0.reply(question, choices)
+    }
+
+    fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {
+        self.0.reply_to(heading, question, choices)
+    }
+
+    fn tell(&mut self, line: &str) {
+        println!("{line}");
+    }
 }
 
 fn ask(servers: &Servers, server: &str, tools: &[crate::proto::served::Definition]) -> Result<(), Failure> {

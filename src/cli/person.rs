@@ -105,8 +105,8 @@ impl Person for AtTty {
         self.ask(|desk, cancel| approve(desk, question, cancel)).unwrap_or(Answer::No(String::new()))
     }
 
-    fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
-        self.ask(|desk, _| words(desk, question, choices)).flatten()
+    fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {
+        self.ask(|desk, _| words(desk, heading, question, choices)).flatten()
     }
 
     fn overdue(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {

@@ -18,7 +18,7 @@ use crate::agent::{Cancel, Person};
 use crate::app::{self, ChannelKind, Request, Runtime};
 use crate::model::ToolCall;
 use crate::proto::action::Hold;
-use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question};
+use crate::proto::tool::{Answer, Outcome, Overdue, OverdueChoice, Question};
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_json, escape_visible, table};
 use crate::tools::{Launcher, Spec};
@@ -129,17 +129,39 @@ fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
 
 fn call(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     let mut runtime = start(config)?;
-    runtime.settings.limits.output_bytes = OUTPUT_BYTES_MAX;
     set_autonomy(&mut runtime, matches);
     let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
     let workspace = match matches.get_one::<PathBuf>("workspace") {
         Some(named) => canonical(named)?,
         None => app::workspace_dir(&runtime.settings, &runtime.env),
     };
+    let outcome = called(&mut runtime, &workspace, text("name"), text("json"), matches.get_flag("yes"))?;
+    put(&for_output(&outcome.to_value()))?;
+    Ok(status(&outcome))
+}
+
+/// The exit status of a call.
+pub(super) fn status(outcome: &Outcome) -> u8 {
+    match &outcome.error {
+        _ if outcome.success => exit::DONE,
+        Some(error) if error.code == "denied" => exit::REFUSED,
+        _ => exit::FAILED,
+    }
+}
+
+/// Calls a tool, as a model would; `says_yes` answers the question whether it may run.
+pub(super) fn called(
+    runtime: &mut Runtime,
+    workspace: &Path,
+    name: String,
+    arguments: String,
+    says_yes: bool,
+) -> Result<Outcome, Failure> {
+    runtime.settings.limits.output_bytes = OUTPUT_BYTES_MAX;
     let app::BuiltRunner { mut runner, problems } = app::tool_runner(&app::RunnerOf {
         settings: &runtime.settings,
         env: &runtime.env,
-        workspace: &workspace,
+        workspace,
         store: &runtime.store,
         channel: None,
         config: runtime.config.path.as_deref(),
@@ -147,20 +169,14 @@ fn call(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     })?;
     problems.iter().for_each(report);
     let cancel = Cancel::new();
-    let tty = AtTty::new(&runtime, false, cancel.clone());
+    let tty = AtTty::new(runtime, false, cancel.clone());
     watch_interrupts(&cancel, tty.modes());
-    let mut person = Caller { tty, says_yes: matches.get_flag("yes") };
-    let wish = ToolCall { id: "cli".into(), name: text("name"), arguments: text("json") };
+    let mut person = Caller { tty, says_yes };
+    let wish = ToolCall { id: "cli".into(), name, arguments };
     if !runner.registry().specs().any(|spec| spec.is_in(std::slice::from_ref(&wish.name))) {
         runner.prepare(&cancel, &mut |_| {});
     }
-    let outcome = runner.call(&wish, None, &cancel, &mut person, &mut |_| {});
-    put(&for_output(&outcome.to_value()))?;
-    Ok(match &outcome.error {
-        _ if outcome.success => exit::DONE,
-        Some(error) if error.code == "denied" => exit::REFUSED,
-        _ => exit::FAILED,
-    })
+    Ok(runner.call(&wish, None, &cancel, &mut person, &mut |_| {}))
 }
 
 /// Who called: somebody at the terminal, who may have said yes beforehand.
@@ -178,8 +194,8 @@ impl Person for Caller {
         if self.says_yes { Answer::Once } else { self.tty.approve(question) }
     }
 
-    fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
-        self.tty.reply(question, choices)
+    fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {
+        self.tty.reply_to(heading, question, choices)
     }
 
     fn overdue(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {

@@ -139,6 +139,8 @@ const DOLLARS_MAX: f64 = 1_000_000.0;
 const MCP_START: &[&str] = &["never", "lazy"];
 /// What a server of tools may do with the workspace, from the strictest.
 const MCP_SANDBOX: &[&str] = &["read", "workspace", "off"];
+/// Whether logins at servers of tools are tried.
+const MCP_OAUTH: &[&str] = &["off", "auto"];
 /// Versions of the protocol that servers of tools speak.
 const MCP_ERAS: &[&str] = &["auto", "2025-11-25", "2026-07-28"];
 /// What a project may not do with a server of tools.
@@ -498,6 +500,43 @@ pub const ROWS: &[Row] = &[
         Less,
     ),
     row("mcp.servers.NAME.command", Kind::Argv, "the server's program and its arguments", SERVER),
+    row("mcp.servers.NAME.url", Kind::Address, "the server's address, in place of a program", SERVER),
+    row("mcp.servers.NAME.headers", Kind::WordMap, "headers that a server with an address is sent", SERVER),
+    row(
+        "mcp.servers.NAME.key_env",
+        Kind::VariableName,
+        "the variable with the key that a server with an address is sent",
+        SERVER,
+    ),
+    row("mcp.servers.NAME.key_command", Kind::Argv, "a program that prints that key, with its arguments", SERVER),
+    row("mcp.servers.NAME.key_file", Kind::Path, "a file that holds that key and that only you can read", SERVER),
+    row("mcp.servers.NAME.oauth.mode", Kind::Choice(MCP_OAUTH), "whether logins are tried", SERVER),
+    row("mcp.servers.NAME.oauth.client_id", Kind::Text { empty: false }, "your own registration for logins", SERVER),
+    row(
+        "mcp.servers.NAME.oauth.client_secret_env",
+        Kind::VariableName,
+        "the variable with the secret of that registration",
+        SERVER,
+    ),
+    row(
+        "mcp.servers.NAME.oauth.client_id_url",
+        Kind::Address,
+        "the address of a document that describes the program that logs in",
+        SERVER,
+    ),
+    row(
+        "mcp.servers.NAME.oauth.scopes",
+        Kind::Words,
+        "the permissions to ask for, in place of those that the server names",
+        SERVER,
+    ),
+    row(
+        "mcp.servers.NAME.oauth.port",
+        Kind::Integer(0, 65_535),
+        "the port of this machine to which the browser returns; any free one if it is 0",
+        SERVER,
+    ),
+    row("mcp.servers.NAME.elicit", Kind::Bool, "let it ask you something while one of its tools works", SERVER),
     row("mcp.servers.NAME.env", Kind::WordMap, "variables that are set for it", SERVER),
     row("mcp.servers.NAME.pass", Kind::Words, "variables of yours that it gets, such as the one with its key", SERVER),
     row(

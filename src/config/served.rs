@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::check::Setting;
+use super::settings::KeySource;
 use super::values::Values;
 
 /// Servers of tools.
@@ -24,8 +25,18 @@ pub struct McpSettings {
 /// A server of tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerSettings {
-    /// The program and its arguments.
+    /// The program and its arguments; empty if it is reached by an address.
     pub command: Vec<String>,
+    /// Its address, if it is reached by one.
+    pub url: Option<String>,
+    /// Headers that it is sent.
+    pub headers: BTreeMap<String, String>,
+    /// Where the key is that it is sent.
+    pub key: Option<KeySource>,
+    /// Logins at it.
+    pub oauth: OAuthSettings,
+    /// Whether it may ask the person something.
+    pub may_ask: bool,
     /// Variables that are set for it.
     pub env: BTreeMap<String, String>,
     /// Variables of the user that it gets.
@@ -50,6 +61,23 @@ pub struct ServerSettings {
     pub times_ms: [u64; 4],
 }
 
+/// Logins at a server (OAuth).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OAuthSettings {
+    /// Whether they are tried at all.
+    pub is_on: bool,
+    /// The user's own registration there.
+    pub client_id: Option<String>,
+    /// The variable that holds its secret.
+    pub client_secret_env: Option<String>,
+    /// The address of a document that describes this program.
+    pub client_id_url: Option<String>,
+    /// The permissions to ask for.
+    pub scopes: Vec<String>,
+    /// The port to which the browser is sent back; any free one if it is 0.
+    pub port: u16,
+}
+
 /// How a server is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerSandbox {
@@ -65,10 +93,45 @@ pub enum ServerSandbox {
 const TIMES_MS: [(&str, u64); 4] =
     [("start_ms", 30_000), ("call_ms", 60_000), ("call_max_ms", 600_000), ("idle_ms", 600_000)];
 
+impl Default for ServerSettings {
+    fn default() -> Self {
+        Self {
+            command: Vec::new(),
+            url: None,
+            headers: BTreeMap::new(),
+            key: None,
+            oauth: OAuthSettings {
+                is_on: true,
+                client_id: None,
+                client_secret_env: None,
+                client_id_url: None,
+                scopes: Vec::new(),
+                port: 0,
+            },
+            may_ask: true,
+            env: BTreeMap::new(),
+            pass: Vec::new(),
+            sandbox: ServerSandbox::Workspace,
+            network: false,
+            readable: Vec::new(),
+            writable: Vec::new(),
+            only: None,
+            without: Vec::new(),
+            tools: BTreeMap::new(),
+            era: "auto".into(),
+            times_ms: TIMES_MS.map(|(_, usual)| usual),
+        }
+    }
+}
+
 impl McpSettings {
     pub(super) fn of(values: &Values<'_>) -> Result<Self, String> {
         let named = values.user.keys().filter_map(|key| match &key[..] {
-            [mcp, servers, name, last] if mcp == "mcp" && servers == "servers" && last == "command" => Some(name),
+            [mcp, servers, name, last]
+                if mcp == "mcp" && servers == "servers" && matches!(last.as_str(), "command" | "url") =>
+            {
+                Some(name)
+            }
             _ => None,
         });
         Ok(Self {
@@ -93,7 +156,22 @@ fn server(values: &Values<'_>, name: &str) -> ServerSettings {
     };
     let paths = |key: &str| words(key).unwrap_or_default().into_iter().map(PathBuf::from).collect();
     let is = |key: &str, word: &str| matches!(get(key), Some(Setting::Text(text)) if text == word);
+    let text = |key: &str| match get(key) {
+        Some(Setting::Text(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let key = match (text("key_env"), get("key_command"), get("key_file")) {
+        (Some(variable), ..) => Some(KeySource::Variable(variable)),
+        (None, Some(Setting::Argv(words)), _) => Some(KeySource::Command(words.clone())),
+        (None, _, Some(Setting::Path(path))) => Some(KeySource::File(path.clone())),
+        _ => None,
+    };
     ServerSettings {
+        url: text("url"),
+        headers: map("headers"),
+        key,
+        oauth: oauth(values, name),
+        may_ask: get("elicit") != Some(&Setting::Bool(false)),
         command: match get("command") {
             Some(Setting::Argv(argv)) => argv.clone(),
             _ => Vec::new(),
@@ -119,5 +197,27 @@ fn server(values: &Values<'_>, name: &str) -> ServerSettings {
             Some(Setting::Integer(number)) => *number,
             _ => usual,
         }),
+    }
+}
+
+fn oauth(values: &Values<'_>, name: &str) -> OAuthSettings {
+    let get = |key: &str| values.get(&["mcp", "servers", name, "oauth", key]);
+    let text = |key: &str| match get(key) {
+        Some(Setting::Text(text)) => Some(text.clone()),
+        _ => None,
+    };
+    OAuthSettings {
+        is_on: text("mode").as_deref() != Some("off"),
+        client_id: text("client_id"),
+        client_secret_env: text("client_secret_env"),
+        client_id_url: text("client_id_url"),
+        scopes: match get("scopes") {
+            Some(Setting::Words(words)) => words.clone(),
+            _ => Vec::new(),
+        },
+        port: match get("port") {
+            Some(Setting::Integer(port)) => u16::try_from(*port).unwrap_or(0),
+            _ => 0,
+        },
     }
 }

@@ -48,7 +48,7 @@ impl Cache {
     fn read(&self, server: &Server) -> Option<Record> {
         let bytes = std::fs::read(self.path(server)?).ok()?;
         let record: Record = serde_json::from_slice(&bytes).ok()?;
-        (record.argv == server.argv).then_some(record)
+        (record.place == server.place.line()).then_some(record)
     }
 
     fn write(&self, server: &Server, record: &Record) {

@@ -9,23 +9,27 @@ use std::time::Duration;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use rmcp::ClientHandler;
-use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorData,
+    FormElicitationCapability, Implementation, ProgressNotificationParam, ProtocolVersion, UrlElicitationCapability,
+};
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, NotificationContext, Peer, RoleClient, RunningServiceCancellationToken,
-    serve_client_with_lifecycle,
+    ClientInitializeError, ClientLifecycleMode, NotificationContext, Peer, RequestContext, RoleClient,
+    RunningServiceCancellationToken, serve_client_with_lifecycle,
 };
 use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::serve::Tools;
-use super::{End, Era, LOG_BYTES_MAX, Server, Shared, convert};
+use super::asking::Talks;
+use super::http::{Http, HttpError};
+use super::serve::{Tools, of_http};
+use super::{End, Era, LOG_BYTES_MAX, MESSAGE_BYTES_MAX, Place, Server, Shared, convert};
 use crate::proto::served::Manifest;
 
-/// Longest message of a server.
-const MESSAGE_BYTES_MAX: usize = 4 << 20;
 /// Time for a server to answer the question for its versions, which older servers don't know.
 const DISCOVER: Duration = Duration::from_secs(5);
 /// Time for a program to end by itself after its input has ended.
@@ -49,7 +53,8 @@ pub(super) struct Connection {
     /// The service has ended, and must not be waited for again.
     is_over: bool,
     lists: mpsc::UnboundedReceiver<()>,
-    process: Process,
+    /// Its program; a server that is reached by an address has none.
+    process: Option<Process>,
 }
 
 impl Connection {
@@ -65,12 +70,19 @@ impl Connection {
                 Some(()) = self.lists.recv() => return Notice::Lists,
             }
         }
-        Notice::Ended(self.process.ended().await)
+        Notice::Ended(self.ended().await)
     }
 
     /// Why the server can't be called any more, if it can't.
     pub(super) async fn why_over(&self) -> Option<String> {
-        if self.is_over || self.peer.is_transport_closed() { Some(self.process.ended().await) } else { None }
+        if self.is_over || self.peer.is_transport_closed() { Some(self.ended().await) } else { None }
+    }
+
+    async fn ended(&self) -> String {
+        match &self.process {
+            Some(process) => process.ended().await,
+            None => "its connection has ended".into(),
+        }
     }
 
     /// Forgets changes of lists that were announced so far.
@@ -86,7 +98,9 @@ impl Connection {
         if !self.is_over {
             let _ = tokio::time::timeout(GRACE, &mut self.service).await;
         }
-        let _ = self.process.status_within(GRACE).await;
+        if let Some(process) = &self.process {
+            let _ = process.status_within(GRACE).await;
+        }
     }
 }
 
@@ -98,7 +112,8 @@ pub(super) async fn connect(
     server: &Server,
     tools: &Tools,
     shared: &Arc<Shared>,
-) -> Result<(Connection, Manifest), String> {
+    talks: &Talks,
+) -> Result<(Connection, Manifest), NotConnected> {
     let eras = match (server.era, tools.cache.era(server)) {
         (Era::Auto, Some(Era::Initialize)) => vec![Era::Initialize, Era::Discover],
         (Era::Auto, _) => vec![Era::Discover, Era::Initialize],
@@ -108,14 +123,15 @@ pub(super) async fn connect(
     let mut last = String::new();
     for era in eras {
         let limit = if era == Era::Discover && !is_only { DISCOVER } else { server.limits.start };
-        let attempt = tokio::time::timeout(limit, attempt(server, tools, shared, era)).await;
+        let attempt = tokio::time::timeout(limit, attempt(server, tools, shared, talks, era)).await;
         match attempt {
             Ok(Ok((connection, manifest))) => {
                 tools.cache.keep_era(server, era);
                 return Ok((connection, manifest));
             }
             // The program itself is the reason: it would be the same again.
-            Ok(Err(Failure::NoProgram(why))) => return Err(why),
+            Ok(Err(Failure::NoProgram(why))) => return Err(NotConnected::Failed(why)),
+            Ok(Err(Failure::NeedsLogin)) => return Err(NotConnected::NeedsLogin),
             Ok(Err(Failure::Protocol(why))) => last = why,
             Err(_) => last = format!("it didn't answer within {} s", limit.as_secs()),
         }
@@ -123,11 +139,21 @@ pub(super) async fn connect(
     let log = shared.lock().get(&server.name).map(|entry| entry.log.clone()).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
     let newest = log.lines().rev().find(|line| !line.trim().is_empty()).map(|line| format!(" ({})", line.trim()));
-    Err(format!("{last}{}", newest.unwrap_or_default()))
+    Err(NotConnected::Failed(format!("{last}{}", newest.unwrap_or_default())))
+}
+
+/// Why there is no connection.
+pub(super) enum NotConnected {
+    /// The server wants to know who asks.
+    NeedsLogin,
+    /// In words.
+    Failed(String),
 }
 
 enum Failure {
+    /// The program or the address itself is the reason.
     NoProgram(String),
+    NeedsLogin,
     Protocol(String),
 }
 
@@ -135,18 +161,38 @@ async fn attempt(
     server: &Server,
     tools: &Tools,
     shared: &Arc<Shared>,
+    talks: &Talks,
     era: Era,
 ) -> Result<(Connection, Manifest), Failure> {
-    let (process, output, input) = Process::start(server, tools, shared).map_err(Failure::NoProgram)?;
     let (changed, lists) = mpsc::unbounded_channel();
-    let transport = AsyncRwTransport::<RoleClient, _, _>::new(output, input).with_max_line_length(MESSAGE_BYTES_MAX);
+    let handler = Handler { changed, era, talks: talks.clone(), may_ask: server.may_ask };
     let mode = match era {
         Era::Discover => ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] },
         Era::Auto | Era::Initialize => ClientLifecycleMode::Initialize,
     };
-    let running = match serve_client_with_lifecycle(Handler { changed, era }, transport, mode).await {
-        Ok(running) => running,
-        Err(error) => return Err(Failure::Protocol(begin_failure(error, process).await)),
+    let (running, process) = match &server.place {
+        Place::Program(_) => {
+            let (process, output, input) = Process::start(server, tools, shared).map_err(Failure::NoProgram)?;
+            let transport = AsyncRwTransport::<RoleClient, _, _>::new(output, input);
+            let transport = transport.with_max_line_length(MESSAGE_BYTES_MAX);
+            match serve_client_with_lifecycle(handler, transport, mode).await {
+                Ok(running) => (running, Some(process)),
+                Err(error) => return Err(begin_failure(error, Some(process)).await),
+            }
+        }
+        Place::Url(url) => {
+            let tokens = tools.tokens(server).ok_or_else(|| Failure::NoProgram("it has no address".into()))?;
+            let web = &tools.web;
+            let http = Http::new(&server.name, url, web.authorities.clone(), Arc::clone(&web.headers), tokens);
+            let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
+            config.max_sse_event_size = MESSAGE_BYTES_MAX;
+            config.max_json_response_size = MESSAGE_BYTES_MAX;
+            let transport = StreamableHttpClientTransport::with_client(http, config);
+            match serve_client_with_lifecycle(handler, transport, mode).await {
+                Ok(running) => (running, None),
+                Err(error) => return Err(begin_failure(error, None).await),
+            }
+        }
     };
     let peer = running.peer().clone();
     let cancel = Some(running.cancellation_token());
@@ -154,35 +200,72 @@ async fn attempt(
         let _ = running.waiting().await;
     });
     let connection = Connection { peer: peer.clone(), cancel, service, is_over: false, lists, process };
-    let manifest = convert::manifest(&peer).await.map_err(Failure::Protocol)?;
-    Ok((connection, manifest))
+    match convert::manifest(&peer).await {
+        Ok(manifest) => Ok((connection, manifest)),
+        Err(why) => Err(tools_failure(server, tools, why)),
+    }
+}
+
+/// The lists can't be had: perhaps only because the server wants to know who asks.
+fn tools_failure(server: &Server, tools: &Tools, why: String) -> Failure {
+    match tools.tokens(server).and_then(|tokens| tokens.challenge()) {
+        Some(_) => Failure::NeedsLogin,
+        None => Failure::Protocol(why),
+    }
 }
 
 /// Why the first words failed. If the program has ended, that is the reason.
-async fn begin_failure(error: ClientInitializeError, process: Process) -> String {
-    match error {
-        ClientInitializeError::ConnectionClosed(_) => process.ended().await,
-        ClientInitializeError::JsonRpcError(error) => {
+async fn begin_failure(error: ClientInitializeError, process: Option<Process>) -> Failure {
+    Failure::Protocol(match (error, process) {
+        (ClientInitializeError::ConnectionClosed(_), Some(process)) => process.ended().await,
+        (ClientInitializeError::JsonRpcError(error), _) => {
             format!("it answered with error {}: {}", error.code.0, error.message)
         }
-        other => other.to_string(),
-    }
+        (ClientInitializeError::TransportError { error, .. }, _) => match of_http(&error) {
+            Some(HttpError::Login(_)) => return Failure::NeedsLogin,
+            Some(HttpError::NotSent(why)) => return Failure::NoProgram(why.clone()),
+            _ => error.error.to_string(),
+        },
+        (other, _) => other.to_string(),
+    })
 }
 
 /// Answers what a server asks and says by itself: that lists have changed. It gets no roots, and no model.
 struct Handler {
     changed: mpsc::UnboundedSender<()>,
     era: Era,
+    talks: Talks,
+    may_ask: bool,
 }
 
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::default();
+        if self.may_ask {
+            let both = ElicitationCapability::new().with_form(FormElicitationCapability::new());
+            capabilities.elicitation = Some(both.with_url(UrlElicitationCapability::new()));
+        }
         let own = Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
         let version = match self.era {
             Era::Discover => ProtocolVersion::V_2026_07_28,
             Era::Auto | Era::Initialize => ProtocolVersion::V_2025_11_25,
         };
-        ClientConfig::new(ClientCapabilities::default(), own).with_protocol_version(version)
+        ClientConfig::new(capabilities, own).with_protocol_version(version)
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        match self.may_ask {
+            true => Ok(self.talks.ask(request).await),
+            false => Err(ErrorData::method_not_found::<rmcp::model::ElicitationCreateRequestMethod>()),
+        }
+    }
+
+    async fn on_progress(&self, params: ProgressNotificationParam, _context: NotificationContext<RoleClient>) {
+        self.talks.progress(&params);
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
@@ -212,7 +295,8 @@ impl Process {
     ) -> Result<(Self, pipe::Receiver, pipe::Sender), String> {
         let mut command = (tools.launch)(server)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let program = server.argv.first().map(String::as_str).unwrap_or_default();
+        let Place::Program(argv) = &server.place else { return Err("it has no program".into()) };
+        let program = argv.first().map(String::as_str).unwrap_or_default();
         let child = command.spawn().map_err(|error| format!("{program} can't be started: {error}"))?;
         let mut process = Self { child, end: Arc::clone(&tools.end) };
         let pipes = process.pipes().map_err(|error| format!("{program} has no pipes: {error}"))?;

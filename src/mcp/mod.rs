@@ -4,9 +4,12 @@
 //! first needed, limits, and a synchronous face: nothing here waits but [`Mcp::call`], [`Mcp::read`], [`Mcp::prompt`],
 //! [`Mcp::wait`], and the end. It must not know policy, what a person has allowed, or who shows what.
 
+mod asking;
 mod cache;
 mod connect;
 mod convert;
+mod http;
+mod oauth;
 mod serve;
 mod wire;
 
@@ -20,8 +23,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::proto::served::{Link, Manifest};
+use crate::host::Authorities;
+use crate::proto::served::{Asks, Link, Manifest, Unasked};
+use asking::{Caller, Told};
 use cache::Cache;
+pub use oauth::{Browser, Dial, OAuth, Visit};
 use serve::{Job, Request};
 
 /// Longest time that [`Mcp`] waits for its servers when it ends.
@@ -30,18 +36,46 @@ const END: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);
 /// Bytes of a server's standard error that are kept.
 const LOG_BYTES_MAX: usize = 64 << 10;
+/// Longest message of a server.
+const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
 /// A server, as the user's configuration has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
     /// Its name: `[a-z][a-z0-9-]{0,19}`.
     pub name: String,
-    /// The program and its arguments.
-    pub argv: Vec<String>,
+    /// How it is reached.
+    pub place: Place,
     /// The version of the protocol to speak.
     pub era: Era,
     /// Time limits.
     pub limits: ServerLimits,
+    /// Logins at it, if it is reached by an address.
+    pub oauth: OAuth,
+    /// Whether it may ask the person something.
+    pub may_ask: bool,
+    /// It is started to install itself: with the network, without the workspace.
+    pub is_fetching: bool,
+}
+
+/// How a server is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// By a program that is started, with its arguments.
+    Program(Vec<String>),
+    /// By an address.
+    Url(String),
+}
+
+impl Place {
+    /// The program with its arguments, or the address, in one line.
+    #[must_use]
+    pub fn line(&self) -> String {
+        match self {
+            Self::Program(argv) => argv.join(" "),
+            Self::Url(url) => url.clone(),
+        }
+    }
 }
 
 /// The version of the protocol to speak with a server.
@@ -85,6 +119,22 @@ pub type Launch = Arc<dyn Fn(&Server) -> Result<Command, String> + Send + Sync>;
 /// Ends the processes of a program that was started by [`Launch`], after the time given at the latest.
 pub type End = Arc<dyn Fn(u32, Duration) -> bool + Send + Sync>;
 
+/// Reads the headers that the user wants sent to a server, keys among them.
+pub type Headers = Arc<dyn Fn(&str) -> Result<Vec<(String, String)>, String> + Send + Sync>;
+
+/// The parts for servers that are reached by an address.
+#[derive(Clone)]
+pub struct Web {
+    /// Who vouches for servers on https.
+    pub authorities: Authorities,
+    /// The user's headers for a server.
+    pub headers: Headers,
+    /// Makes the client for addresses that a server names.
+    pub dial: Dial,
+    /// Reads the secret of the user's own registration for a server.
+    pub secret: Arc<dyn Fn(&Server) -> Option<String> + Send + Sync>,
+}
+
 /// The parts of a client of servers.
 pub struct Options {
     /// The servers that are configured.
@@ -93,6 +143,8 @@ pub struct Options {
     pub launch: Launch,
     /// Ends their programs.
     pub end: End,
+    /// Reaches those that are reached by an address.
+    pub web: Web,
     /// The directory for manifests and standard errors; nothing is kept without one.
     pub state: Option<PathBuf>,
 }
@@ -112,6 +164,8 @@ pub enum Standing {
         /// From its start to its list of tools.
         took: Duration,
     },
+    /// It wants to know who asks.
+    NeedsLogin,
     /// It could not be started, or ended by itself.
     Failed {
         /// Why, in words.
@@ -135,6 +189,12 @@ pub enum McpError {
         /// Why, in words, with the end of its standard error.
         why: String,
     },
+    /// It wants to know who asks.
+    #[error("the server {0} needs a login")]
+    NeedsLogin(String),
+    /// A login failed.
+    #[error("the login failed: {0}")]
+    Login(String),
     /// It didn't answer in time.
     #[error("the server didn't answer within {} s", .0.as_secs())]
     Timeout(Duration),
@@ -144,6 +204,9 @@ pub enum McpError {
     /// It answered something that the protocol doesn't have here.
     #[error("the server answered against the protocol: {0}")]
     Protocol(String),
+    /// It wasn't reached, or refused the request as a whole: nothing was carried out.
+    #[error("the server wasn't reached: {0}")]
+    NotSent(String),
     /// The caller's `stop` said so.
     #[error("stopped")]
     Stopped,
@@ -234,7 +297,7 @@ impl Mcp {
     /// Makes a client. Nothing is started, and no file but the manifests of earlier runs is read.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let cache = Cache::new(options.state);
+        let cache = Cache::new(options.state.clone());
         let entry = |server: Server| {
             let manifest = cache.manifest(&server).map(Arc::new);
             let standing = Standing::Asleep { is_known: manifest.is_some() };
@@ -242,7 +305,15 @@ impl Mcp {
         };
         let servers = options.servers.into_iter().map(entry).collect();
         let shared = Shared { servers: Mutex::new(servers), changed: Condvar::new() };
-        let tools = serve::Tools { launch: options.launch, end: options.end, cache };
+        let state = options.state;
+        let tools = serve::Tools {
+            launch: options.launch,
+            end: options.end,
+            web: options.web,
+            state,
+            cache,
+            known: Mutex::default(),
+        };
         Self { shared: Arc::new(shared), options: Arc::new(tools), thread: Mutex::new(None) }
     }
 
@@ -317,23 +388,34 @@ impl Mcp {
     /// # Errors
     /// See [`McpError`].
     pub fn connect(&self, server: &str, stop: &(dyn Fn() -> bool + Sync)) -> Result<(), McpError> {
-        self.ask(server, stop, |answer, cancel| Job::Connect { answer, cancel }).map(drop)
+        self.ask(server, stop, &mut Unasked, |answer, cancel| Job::Connect { answer, cancel }).map(drop)
     }
 
     /// Calls a tool, and starts its server if it isn't running.
     ///
     /// # Errors
     /// See [`McpError`]; `stop` cancels the call at the server.
-    pub fn call(&self, order: &Order, stop: &(dyn Fn() -> bool + Sync)) -> Result<Reply, McpError> {
-        self.ask(&order.server, stop, |answer, cancel| Job::Call { order: order.clone(), answer, cancel })
+    pub fn call(
+        &self,
+        order: &Order,
+        stop: &(dyn Fn() -> bool + Sync),
+        asks: &mut dyn Asks,
+    ) -> Result<Reply, McpError> {
+        self.ask(&order.server, stop, asks, |answer, cancel| Job::Call { order: order.clone(), answer, cancel })
     }
 
     /// Reads a resource, and starts its server if it isn't running.
     ///
     /// # Errors
     /// See [`McpError`].
-    pub fn read(&self, server: &str, uri: &str, stop: &(dyn Fn() -> bool + Sync)) -> Result<Reply, McpError> {
-        self.ask(server, stop, |answer, cancel| Job::Read { uri: uri.to_owned(), answer, cancel })
+    pub fn read(
+        &self,
+        server: &str,
+        uri: &str,
+        stop: &(dyn Fn() -> bool + Sync),
+        asks: &mut dyn Asks,
+    ) -> Result<Reply, McpError> {
+        self.ask(server, stop, asks, |answer, cancel| Job::Read { uri: uri.to_owned(), answer, cancel })
     }
 
     /// Fetches a prompt's text.
@@ -346,16 +428,87 @@ impl Mcp {
         prompt: &str,
         arguments: &Map<String, Value>,
         stop: &(dyn Fn() -> bool + Sync),
+        asks: &mut dyn Asks,
     ) -> Result<Reply, McpError> {
         let (name, arguments) = (prompt.to_owned(), arguments.clone());
-        self.ask(server, stop, |answer, cancel| Job::Prompt { name, arguments, answer, cancel })
+        self.ask(server, stop, asks, |answer, cancel| Job::Prompt { name, arguments, answer, cancel })
+    }
+
+    /// Asks a server for a sign of life.
+    ///
+    /// # Errors
+    /// See [`McpError`].
+    pub fn ping(&self, server: &str, stop: &(dyn Fn() -> bool + Sync)) -> Result<(), McpError> {
+        self.ask(server, stop, &mut Unasked, |answer, cancel| Job::Ping { answer, cancel }).map(drop)
+    }
+
+    /// Starts a server so that it can install itself, waits until it answers, and ends it.
+    ///
+    /// # Errors
+    /// See [`McpError`].
+    pub fn fetch(&self, server: &str, limit: Duration, stop: &(dyn Fn() -> bool + Sync)) -> Result<(), McpError> {
+        let known = self.server(server).ok_or_else(|| McpError::NoServer(server.to_owned()))?;
+        self.close(server);
+        let limits = ServerLimits { start: limit, ..known.limits };
+        let fetching = Server { is_fetching: true, limits, ..known.clone() };
+        self.shared.update(server, |entry| entry.server = fetching);
+        let connected = self.connect(server, stop);
+        self.close(server);
+        self.shared.update(server, |entry| entry.server = known);
+        connected
+    }
+
+    /// Logs in at a server, with the person's browser. It isn't connected by that.
+    ///
+    /// # Errors
+    /// See [`McpError`].
+    pub fn login(
+        &self,
+        server: &str,
+        browser: &mut dyn Browser,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<(), McpError> {
+        let known = self.server(server).ok_or_else(|| McpError::NoServer(server.to_owned()))?;
+        let why = |why: &str| McpError::Login(why.to_owned());
+        let tokens = self.options.tokens(&known).ok_or_else(|| why("a program on this machine has no login"))?;
+        if !known.oauth.is_on {
+            return Err(why("the config switches logins off for this server"));
+        }
+        let challenge = match tokens.challenge() {
+            Some(challenge) => challenge,
+            None => {
+                // The server's own word, from a request without a token.
+                let found = self.connect(server, stop);
+                match (tokens.challenge(), found) {
+                    (Some(challenge), _) => challenge,
+                    (None, Ok(())) => return Err(why("the server doesn't ask for one")),
+                    (None, Err(error)) => return Err(error),
+                }
+            }
+        };
+        oauth::login(&tokens, &challenge, browser, stop).map_err(McpError::Login)?;
+        tokens.forget_challenge();
+        self.close(server);
+        Ok(())
+    }
+
+    /// Forgets the tokens and the registration at a server. Tells whether there were any.
+    ///
+    /// # Errors
+    /// See [`McpError`].
+    pub fn logout(&self, server: &str) -> Result<bool, McpError> {
+        let known = self.server(server).ok_or_else(|| McpError::NoServer(server.to_owned()))?;
+        self.close(server);
+        let Some(tokens) = self.options.tokens(&known) else { return Ok(false) };
+        tokens.forget().map_err(|error| McpError::Login(error.to_string()))
     }
 
     fn ask(
         &self,
         server: &str,
         stop: &(dyn Fn() -> bool + Sync),
-        job: impl FnOnce(serve::Answer, oneshot::Receiver<()>) -> Job,
+        asks: &mut dyn Asks,
+        job: impl FnOnce(Caller, oneshot::Receiver<()>) -> Job,
     ) -> Result<Reply, McpError> {
         if self.standing(server).is_none() {
             return Err(McpError::NoServer(server.to_owned()));
@@ -365,7 +518,14 @@ impl Mcp {
         self.send(Request { server: server.to_owned(), job: job(answer, is_cancelled) });
         loop {
             match answered.recv_timeout(LOOK) {
-                Ok(result) => return result,
+                Ok(Told::Done(result)) => return result,
+                Ok(Told::Form { message, fields, answer }) => {
+                    let _ = answer.send(asks.form(server, &message, &fields));
+                }
+                Ok(Told::Link { message, url, answer }) => {
+                    let _ = answer.send(asks.link(server, &message, &url));
+                }
+                Ok(Told::Progress { message, share }) => asks.progress(&message, share),
                 Err(RecvTimeoutError::Disconnected) => return Err(McpError::Lost),
                 Err(RecvTimeoutError::Timeout) if stop() => break,
                 Err(RecvTimeoutError::Timeout) => {}
@@ -413,3 +573,5 @@ impl Drop for Mcp {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod web_tests;

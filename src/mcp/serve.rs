@@ -2,22 +2,29 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rmcp::model::{
-    CallToolRequestParams, CancelledNotificationParam, ClientRequest, GetPromptRequestParams,
-    ReadResourceRequestParams, Request as ProtocolRequest, ServerResult,
+    CallToolRequestParams, CancelledNotificationParam, ClientRequest, GetPromptRequestParams, InputRequest,
+    InputRequiredResult, InputResponses, PingRequest, ReadResourceRequestParams, Request as ProtocolRequest,
+    ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
+use rmcp::transport::DynamicTransportError;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinSet, LocalSet};
 
+use super::asking::{Caller, Talks, Told, as_value};
 use super::cache::Cache;
-use super::connect::{Connection, Notice, connect};
-use super::{END, End, Launch, McpError, Order, Reply, Server, ServerLimits, Shared, Standing, convert};
+use super::connect::{Connection, NotConnected, Notice, connect};
+use super::http::HttpError;
+use super::oauth::Tokens;
+use super::{END, End, Launch, McpError, Order, Place, Reply, Server, ServerLimits, Shared, Standing, Web, convert};
 
 /// Failures within [`FAILURE_TIME`] after which a server stays off until a person restarts it.
 const FAILURES_MAX: usize = 3;
@@ -31,10 +38,32 @@ const LIST_QUIET: Duration = Duration::from_millis(250);
 pub(super) struct Tools {
     pub(super) launch: Launch,
     pub(super) end: End,
+    pub(super) web: Web,
+    pub(super) state: Option<PathBuf>,
     pub(super) cache: Cache,
+    pub(super) known: Mutex<HashMap<String, Tokens>>,
 }
 
-pub(super) type Answer = std::sync::mpsc::Sender<Result<Reply, McpError>>;
+impl Tools {
+    /// The tokens of a server that is reached by an address. There is one of them for each address, so that all know the newest
+    /// demand.
+    pub(super) fn tokens(&self, server: &Server) -> Option<Tokens> {
+        let Place::Url(url) = &server.place else { return None };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = || {
+            let secret = (self.web.secret)(server);
+            Tokens::new(url, self.state.clone(), Arc::clone(&self.web.dial), server.oauth.clone(), secret)
+        };
+        Some(known.entry(url.clone()).or_insert_with(made).clone())
+    }
+}
+
+/// Threads for requests to servers that are reached by an address, each of which may hold a stream open.
+const BLOCKING_MAX: usize = 96;
+/// Rounds in which one request may ask the person something.
+const ROUNDS_MAX: usize = 5;
+/// Interval at which a call looks whether its time is over.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Something to be done with a server.
 pub(super) struct Request {
@@ -45,10 +74,11 @@ pub(super) struct Request {
 pub(super) enum Job {
     Wake,
     Close(std::sync::mpsc::Sender<()>),
-    Connect { answer: Answer, cancel: oneshot::Receiver<()> },
-    Call { order: Order, answer: Answer, cancel: oneshot::Receiver<()> },
-    Read { uri: String, answer: Answer, cancel: oneshot::Receiver<()> },
-    Prompt { name: String, arguments: Map<String, Value>, answer: Answer, cancel: oneshot::Receiver<()> },
+    Connect { answer: Caller, cancel: oneshot::Receiver<()> },
+    Ping { answer: Caller, cancel: oneshot::Receiver<()> },
+    Call { order: Order, answer: Caller, cancel: oneshot::Receiver<()> },
+    Read { uri: String, answer: Caller, cancel: oneshot::Receiver<()> },
+    Prompt { name: String, arguments: Map<String, Value>, answer: Caller, cancel: oneshot::Receiver<()> },
 }
 
 /// Starts the thread.
@@ -60,7 +90,11 @@ pub(super) fn start(
     tools: Arc<Tools>,
 ) -> io::Result<(mpsc::UnboundedSender<Request>, std::thread::JoinHandle<()>)> {
     let (sender, requests) = mpsc::unbounded_channel();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .max_blocking_threads(BLOCKING_MAX)
+        .build()?;
     let run = move || {
         LocalSet::new().block_on(&runtime, dispatch(requests, shared, tools));
         runtime.shutdown_timeout(END);
@@ -83,6 +117,7 @@ async fn dispatch(mut requests: mpsc::UnboundedReceiver<Request>, shared: Arc<Sh
                 connection: None,
                 failures: VecDeque::new(),
                 calls: Arc::default(),
+                talks: Talks::default(),
             };
             tasks.spawn_local(keeper.run(jobs));
             sender
@@ -104,6 +139,7 @@ struct Keeper {
     failures: VecDeque<Instant>,
     /// Calls that are under way.
     calls: Arc<AtomicUsize>,
+    talks: Talks,
 }
 
 enum Event {
@@ -158,8 +194,12 @@ impl Keeper {
             }
             Job::Connect { answer, mut cancel } => {
                 if cancel.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
-                    let _ = answer.send(self.connected().await.map(|_| Reply::default()));
+                    let result = self.connected().await.map(|_| Reply::default());
+                    let _ = answer.send(Told::Done(result));
                 }
+            }
+            Job::Ping { answer, cancel } => {
+                self.send(ClientRequest::PingRequest(PingRequest::default()), answer, cancel).await;
             }
             Job::Call { order, answer, cancel } => {
                 let mut params = CallToolRequestParams::new(order.tool);
@@ -178,22 +218,30 @@ impl Keeper {
     }
 
     /// Sends a request in a task of its own, so that the server's next one needn't wait for its answer.
-    async fn send(&mut self, request: ClientRequest, answer: Answer, mut cancel: oneshot::Receiver<()>) {
+    async fn send(&mut self, request: ClientRequest, answer: Caller, mut cancel: oneshot::Receiver<()>) {
         if cancel.try_recv() != Err(oneshot::error::TryRecvError::Empty) {
             return;
         }
         let (peer, limits) = match self.connected().await {
             Ok(found) => found,
             Err(error) => {
-                let _ = answer.send(Err(error));
+                let _ = answer.send(Told::Done(Err(error)));
                 return;
             }
         };
         let calls = Arc::clone(&self.calls);
+        let (talks, name, shared) = (self.talks.clone(), self.name.clone(), Arc::clone(&self.shared));
         calls.fetch_add(1, Ordering::Relaxed);
         tokio::task::spawn_local(async move {
-            let result = answered(&peer, request, limits, cancel).await;
-            let _ = answer.send(result.and_then(convert::reply));
+            let result = answered(&peer, request, limits, cancel, &talks, &answer).await;
+            if let (Err(McpError::NeedsLogin(_)), Some(entry)) = (&result, shared.lock().get_mut(&name)) {
+                entry.standing = Standing::NeedsLogin;
+            }
+            let result = result.map_err(|error| match error {
+                McpError::NeedsLogin(_) => McpError::NeedsLogin(name.clone()),
+                other => other,
+            });
+            let _ = answer.send(Told::Done(result.and_then(convert::reply)));
             calls.fetch_sub(1, Ordering::Relaxed);
         });
     }
@@ -213,7 +261,7 @@ impl Keeper {
         }
         let began = Instant::now();
         self.shared.update(&self.name, |entry| entry.standing = Standing::Starting(began));
-        match connect(&server, &self.tools, &self.shared).await {
+        match connect(&server, &self.tools, &self.shared, &self.talks).await {
             Ok((connection, manifest)) => {
                 let peer = connection.peer();
                 self.connection = Some(connection);
@@ -225,7 +273,11 @@ impl Keeper {
                 });
                 Ok((peer, server.limits))
             }
-            Err(why) => {
+            Err(NotConnected::NeedsLogin) => {
+                self.shared.update(&self.name, |entry| entry.standing = Standing::NeedsLogin);
+                Err(McpError::NeedsLogin(self.name.clone()))
+            }
+            Err(NotConnected::Failed(why)) => {
                 self.note_failure(why.clone());
                 Err(McpError::Start { server: self.name.clone(), why })
             }
@@ -278,25 +330,101 @@ impl Keeper {
     }
 }
 
-/// Sends a request and waits for its answer, for its time limit, or for the caller to cancel it.
+/// Sends a request and waits for its answer; the person is asked what the server wants to know first.
 async fn answered(
+    peer: &Peer<RoleClient>,
+    mut request: ClientRequest,
+    limits: ServerLimits,
+    mut cancel: oneshot::Receiver<()>,
+    talks: &Talks,
+    caller: &Caller,
+) -> Result<ServerResult, McpError> {
+    for _ in 0..=ROUNDS_MAX {
+        match once(peer, request.clone(), limits, &mut cancel, talks, caller).await? {
+            ServerResult::InputRequiredResult(wanted) => add_input(&mut request, wanted, talks, caller).await?,
+            result => return Ok(result),
+        }
+    }
+    Err(McpError::Protocol(format!("it asks for input more than {ROUNDS_MAX} times")))
+}
+
+/// Sends a request once, and waits for its answer, for its time limits, or for the caller to cancel it.
+async fn once(
     peer: &Peer<RoleClient>,
     request: ClientRequest,
     limits: ServerLimits,
-    cancel: oneshot::Receiver<()>,
+    cancel: &mut oneshot::Receiver<()>,
+    talks: &Talks,
+    caller: &Caller,
 ) -> Result<ServerResult, McpError> {
-    let options = PeerRequestOptions::with_timeout(limits.call)
-        .reset_timeout_on_progress()
-        .with_max_total_timeout(limits.call_max);
-    let handle = peer.send_cancellable_request(request, options).await.map_err(failure)?;
-    let id = handle.id.clone();
-    tokio::select! {
-        result = handle.await_response() => result.map_err(failure),
-        _ = cancel => {
-            let params = CancelledNotificationParam::new(Some(id), Some("the person stopped it".into()));
-            let _ = peer.notify_cancelled(params).await;
-            Err(McpError::Stopped)
+    let began = Instant::now();
+    let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options());
+    // With a server that is reached by an address this waits for the head of its answer.
+    let handle = tokio::select! {
+        handle = sent => handle.map_err(failure)?,
+        _ = &mut *cancel => return Err(McpError::Stopped),
+        () = tokio::time::sleep(limits.call) => return Err(McpError::Timeout(limits.call)),
+    };
+    let (id, entry) = (handle.id.clone(), talks.begin(handle.progress_token.clone(), caller.clone()));
+    let over = async {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            if entry.last().elapsed() >= limits.call {
+                return limits.call;
+            }
+            if began.elapsed() >= limits.call_max {
+                return limits.call_max;
+            }
         }
+    };
+    let (reason, error) = tokio::select! {
+        result = handle.await_response() => return result.map_err(failure),
+        limit = over => ("it took too long", McpError::Timeout(limit)),
+        _ = &mut *cancel => ("the person stopped it", McpError::Stopped),
+    };
+    let params = CancelledNotificationParam::new(Some(id), Some(reason.into()));
+    let _ = peer.notify_cancelled(params).await;
+    Err(error)
+}
+
+/// Asks the person what a server wants to know, and adds it to the request.
+async fn add_input(
+    request: &mut ClientRequest,
+    wanted: InputRequiredResult,
+    talks: &Talks,
+    caller: &Caller,
+) -> Result<(), McpError> {
+    let mut responses = InputResponses::new();
+    for (key, input) in wanted.input_requests.unwrap_or_default() {
+        let InputRequest::Elicitation(form) = input else {
+            return Err(McpError::Protocol("it asks for something that this client doesn't offer".into()));
+        };
+        let token = rmcp::model::ProgressToken(rmcp::model::NumberOrString::String(key.clone().into()));
+        let _entry = talks.begin(token, caller.clone());
+        responses.insert(key, as_value(&talks.ask(form.params).await));
+    }
+    let responses = (!responses.is_empty()).then_some(responses);
+    let state = wanted.request_state;
+    match request {
+        ClientRequest::CallToolRequest(request) => {
+            (request.params.input_responses, request.params.request_state) = (responses, state);
+        }
+        ClientRequest::ReadResourceRequest(request) => {
+            (request.params.input_responses, request.params.request_state) = (responses, state);
+        }
+        ClientRequest::GetPromptRequest(request) => {
+            (request.params.input_responses, request.params.request_state) = (responses, state);
+        }
+        _ => return Err(McpError::Protocol("it asks for input where there is none".into())),
+    }
+    Ok(())
+}
+
+/// The reason for which HTTP failed, if it was that.
+pub(super) fn of_http(error: &DynamicTransportError) -> Option<&HttpError> {
+    match error.error.downcast_ref::<StreamableHttpError<HttpError>>()? {
+        StreamableHttpError::Client(error) => Some(error),
+        _ => None,
     }
 }
 
@@ -304,7 +432,17 @@ fn failure(error: ServiceError) -> McpError {
     match error {
         ServiceError::McpError(error) => McpError::Refused(error.code.0, error.message.into_owned()),
         ServiceError::Timeout { timeout } => McpError::Timeout(timeout),
-        ServiceError::TransportClosed | ServiceError::TransportSend(_) => McpError::Lost,
+        ServiceError::TransportSend(error) => match of_http(&error) {
+            Some(HttpError::Login(_)) => McpError::NeedsLogin(String::new()),
+            Some(HttpError::NotSent(why)) => McpError::NotSent(why.clone()),
+            Some(refused @ HttpError::Status(..)) => McpError::NotSent(refused.to_string()),
+            Some(HttpError::Broken(_)) => McpError::Lost,
+            None if error.error.downcast_ref::<StreamableHttpError<HttpError>>().is_some() => {
+                McpError::Protocol(error.error.to_string())
+            }
+            None => McpError::Lost,
+        },
+        ServiceError::TransportClosed => McpError::Lost,
         ServiceError::Cancelled { .. } => McpError::Stopped,
         other => McpError::Protocol(other.to_string()),
     }

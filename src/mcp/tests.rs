@@ -12,14 +12,23 @@ const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/mcp/server.
 
 fn server(words: &[String]) -> Server {
     let argv = ["python3", "-IS", FIXTURE].map(String::from).into_iter().chain(words.iter().cloned()).collect();
-    Server { name: "one".into(), argv, era: Era::Auto, limits: ServerLimits::default() }
+    Server {
+        name: "one".into(),
+        place: Place::Program(argv),
+        era: Era::Auto,
+        limits: ServerLimits::default(),
+        oauth: OAuth::default(),
+        may_ask: true,
+        is_fetching: false,
+    }
 }
 
 fn client(server: Server, state: Option<&Path>) -> Mcp {
     let launch = |server: &Server| {
         use std::os::unix::process::CommandExt;
-        let mut command = Command::new(&server.argv[0]);
-        command.args(&server.argv[1..]).process_group(0);
+        let Place::Program(argv) = &server.place else { return Err("an address".into()) };
+        let mut command = Command::new(&argv[0]);
+        command.args(&argv[1..]).process_group(0);
         Ok(command)
     };
     let end = |id: u32, _patience| {
@@ -27,7 +36,16 @@ fn client(server: Server, state: Option<&Path>) -> Mcp {
         nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL).is_ok()
     };
     let (launch, end) = (Arc::new(launch), Arc::new(end));
-    Mcp::new(Options { servers: vec![server], launch, end, state: state.map(Path::to_owned) })
+    Mcp::new(Options { servers: vec![server], launch, end, web: web(), state: state.map(Path::to_owned) })
+}
+
+fn web() -> Web {
+    Web {
+        authorities: Authorities::default(),
+        headers: Arc::new(|_| Ok(Vec::new())),
+        dial: Arc::new(|url| http::agent(url, &Authorities::default())),
+        secret: Arc::new(|_| None),
+    }
 }
 
 fn go_on() -> bool {
@@ -40,7 +58,7 @@ fn order(tool: &str, arguments: Value) -> Order {
 }
 
 fn act(mcp: &Mcp, what: &str) -> Result<Reply, McpError> {
-    mcp.call(&order("act", json!({"what": what})), &go_on)
+    mcp.call(&order("act", json!({"what": what})), &go_on, &mut Unasked)
 }
 
 fn text(reply: &Reply) -> String {
@@ -69,7 +87,7 @@ fn nothing_runs_before_it_is_needed() {
 #[test]
 fn a_call_starts_the_server_and_brings_its_answer() {
     let mcp = client(server(&[]), None);
-    let reply = mcp.call(&order("echo", json!({"text": "hello"})), &go_on).expect("an answer");
+    let reply = mcp.call(&order("echo", json!({"text": "hello"})), &go_on, &mut Unasked).expect("an answer");
     assert_eq!((text(&reply).as_str(), reply.is_error), ("hello", false));
     assert!(matches!(mcp.standings()[0].1, Standing::Ready { .. }));
     let manifest = mcp.manifest("one").expect("a manifest");
@@ -91,7 +109,7 @@ fn every_kind_of_server_is_understood() {
         ("ends", "2025-11-25"),
     ] {
         let mcp = client(server(&[format!("era={era}")]), None);
-        let reply = mcp.call(&order("echo", json!({"text": era})), &go_on);
+        let reply = mcp.call(&order("echo", json!({"text": era})), &go_on, &mut Unasked);
         assert_eq!(reply.map(|reply| text(&reply)), Ok(era.to_owned()), "{era}");
         assert_eq!(mcp.manifest("one").expect("a manifest").version, version, "{era}");
     }
@@ -123,20 +141,20 @@ fn results_have_their_parts() {
     };
     assert!(media_type == "image/png" && bytes.starts_with(b"\x89PNG") && link.uri == "note:one");
     assert!(act(&mcp, "fail").expect("an answer").is_error);
-    assert_eq!(text(&mcp.read("one", "note:one", &go_on).expect("a resource")), "the note\n");
+    assert_eq!(text(&mcp.read("one", "note:one", &go_on, &mut Unasked).expect("a resource")), "the note\n");
     let who = json!({"who": "Ada"}).as_object().expect("an object").clone();
-    assert_eq!(text(&mcp.prompt("one", "greet", &who, &go_on).expect("a prompt")), "Say hello to Ada.");
+    assert_eq!(text(&mcp.prompt("one", "greet", &who, &go_on, &mut Unasked).expect("a prompt")), "Say hello to Ada.");
     assert!(text(&act(&mcp, "long").expect("an answer")).len() < (1 << 20) + 100);
 }
 
 #[test]
 fn a_server_that_cannot_be_used_says_why() {
-    let missing = Server { argv: vec!["/nonexistent/server".into()], ..server(&[]) };
+    let missing = Server { place: Place::Program(vec!["/nonexistent/server".into()]), ..server(&[]) };
     let mcp = client(missing, None);
     let error = act(&mcp, "x").expect_err("no program").to_string();
     assert!(error.contains("/nonexistent/server can't be started"), "{error}");
     let dying = Server {
-        argv: ["python3", "-c", "import sys; sys.exit('no key is set')"].map(String::from).to_vec(),
+        place: Place::Program(["python3", "-c", "import sys; sys.exit('no key is set')"].map(String::from).to_vec()),
         ..server(&[])
     };
     let mcp = client(dying, None);
@@ -144,7 +162,7 @@ fn a_server_that_cannot_be_used_says_why() {
     assert!(error.contains("exit status 1") && error.contains("no key is set"), "{error}");
     assert!(matches!(&mcp.standings()[0].1, Standing::Failed { why, .. } if why.contains("no key is set")));
     assert_eq!(
-        mcp.call(&Order { server: "two".into(), ..order("x", json!({})) }, &go_on),
+        mcp.call(&Order { server: "two".into(), ..order("x", json!({})) }, &go_on, &mut Unasked),
         Err(McpError::NoServer("two".into()))
     );
 }
@@ -176,7 +194,7 @@ fn a_stopped_call_returns_at_once_and_leaves_the_server() {
     act(&mcp, "warm").expect("it runs");
     let (is_stopped, began) = (AtomicBool::new(false), Instant::now());
     let stop = || is_stopped.swap(true, Ordering::Relaxed);
-    assert_eq!(mcp.call(&order("act", json!({"what": "hang"})), &stop), Err(McpError::Stopped));
+    assert_eq!(mcp.call(&order("act", json!({"what": "hang"})), &stop, &mut Unasked), Err(McpError::Stopped));
     assert!(began.elapsed() < Duration::from_secs(5));
     assert_eq!(act(&mcp, "again").map(|reply| reply.is_error), Ok(false));
 }

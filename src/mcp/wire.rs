@@ -10,7 +10,7 @@ use crate::proto::served::{Definition, Link, Manifest, PromptSpec};
 #[derive(Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) seen_ms: i64,
-    pub(super) argv: Vec<String>,
+    pub(super) place: String,
     discover: bool,
     version: String,
     title: String,
@@ -51,7 +51,7 @@ impl Record {
         let Manifest { version, title, instructions, tools, resources, prompts, left_out } = manifest.clone();
         Self {
             seen_ms,
-            argv: server.argv.clone(),
+            place: server.place.line(),
             discover: era == Era::Discover,
             version,
             title,

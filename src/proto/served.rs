@@ -94,3 +94,84 @@ pub enum Reach {
     /// It runs on another machine.
     Remote,
 }
+
+/// A field of a form that a server wants filled in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// Its name in the answer.
+    pub name: String,
+    /// Its name for people; may be empty.
+    pub title: String,
+    /// What it is about; may be empty.
+    pub description: String,
+    /// What may be entered.
+    pub kind: FieldKind,
+    /// The form can't be sent without it.
+    pub is_required: bool,
+    /// It asks for a secret, which must not be typed into a form.
+    pub is_secret: bool,
+    /// The value unless another is entered.
+    pub default: Option<Value>,
+}
+
+/// What may be entered into a field.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FieldKind {
+    /// A text, with its lengths in characters.
+    Text {
+        /// The shortest.
+        least: Option<usize>,
+        /// The longest.
+        most: Option<usize>,
+        /// `email`, `uri`, `date`, or `date-time`; may be empty.
+        format: String,
+    },
+    /// A number.
+    Number {
+        /// It has no fraction.
+        is_whole: bool,
+        /// The smallest.
+        least: Option<f64>,
+        /// The largest.
+        most: Option<f64>,
+    },
+    /// Yes or no.
+    Bool,
+    /// One of these values, each with its words for people.
+    One(Vec<(String, String)>),
+    /// Any of these values, each with its words for people.
+    Several(Vec<(String, String)>),
+}
+
+/// What a person does with a form.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FormAnswer {
+    /// Sends it with these values.
+    Sent(serde_json::Map<String, Value>),
+    /// Doesn't want to.
+    Declined,
+    /// Leaves it open.
+    Cancelled,
+}
+
+/// Somebody whom a server can ask something while one of its tools works. What isn't overridden is declined.
+pub trait Asks {
+    /// Fills in a form.
+    fn form(&mut self, _server: &str, _message: &str, _fields: &[Field]) -> FormAnswer {
+        FormAnswer::Declined
+    }
+
+    /// Says whether an address that a server names is opened.
+    fn link(&mut self, _server: &str, _message: &str, _url: &str) -> bool {
+        false
+    }
+
+    /// Hears how far a tool is.
+    fn progress(&mut self, _message: &str, _share: Option<f64>) {}
+}
+
+/// Nobody can be asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unasked;
+
+impl Asks for Unasked {}

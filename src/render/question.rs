@@ -89,11 +89,11 @@ pub fn command_rows(command: &str, look: Look) -> Vec<String> {
     rows.rows
 }
 
-/// A question of the model's, its choices numbered.
+/// A question in words, its choices numbered; the heading says who asks.
 #[must_use]
-pub fn asked_rows(question: &str, choices: &[String], look: Look) -> Vec<String> {
+pub fn asked_rows(heading: &str, question: &str, choices: &[String], look: Look) -> Vec<String> {
     let mut rows = Rows::new(look);
-    rows.head("The model asks:");
+    rows.head(heading);
     rows.theirs(Style::new(), question);
     for (at, choice) in choices.iter().enumerate() {
         rows.theirs(Style::new(), &format!("{}. {choice}", at + 1));

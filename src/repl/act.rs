@@ -65,6 +65,7 @@ impl Repl {
             Action::Allow => return self.allow(argument),
             Action::Tools => self.list_tools(),
             Action::Mcp => return self.mcp(argument),
+            Action::Call => return self.call_tool(argument),
             Action::Policy => self.policy(argument),
             Action::Undo => self.undo(argument),
             Action::Redo => self.redo(argument),

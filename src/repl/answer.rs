@@ -49,7 +49,7 @@ pub(super) enum Wanted {
     /// What is said to a call.
     Approval(Box<Question>, Sender<Answer>),
     /// A reply in words.
-    Words(String, Vec<String>, Sender<Option<String>>),
+    Words(String, String, Vec<String>, Sender<Option<String>>),
     /// What is to become of a command that still runs; the question stands until it has ended.
     OverdueChoice(Overdue, Arc<AtomicBool>, Sender<Option<OverdueChoice>>),
     /// A command in the person's own shell.
@@ -164,7 +164,7 @@ impl Repl {
             Wanted::Approval(question, to) => approve(self, &question, cancel).map(|answer| {
                 let _ = to.send(answer);
             }),
-            Wanted::Words(question, choices, to) => words(self, &question, &choices).map(|said| {
+            Wanted::Words(heading, question, choices, to) => words(self, &heading, &question, &choices).map(|said| {
                 let _ = to.send(said);
             }),
             Wanted::OverdueChoice(command, has_ended, to) => {
@@ -224,9 +224,9 @@ impl Person for AtTerminal<'_> {
         self.want(|answer| Wanted::Approval(question, answer)).unwrap_or(Answer::No(String::new()))
     }
 
-    fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
-        let (question, choices) = (question.to_owned(), choices.to_vec());
-        self.want(|answer| Wanted::Words(question, choices, answer)).flatten()
+    fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {
+        let (heading, question, choices) = (heading.to_owned(), question.to_owned(), choices.to_vec());
+        self.want(|answer| Wanted::Words(heading, question, choices, answer)).flatten()
     }
 
     fn overdue(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {

@@ -214,9 +214,14 @@ fn look_at<P: Asking>(person: &mut P, make: &dyn Fn(Look) -> Sheet) -> Result<()
 ///
 /// # Errors
 /// Nobody can be asked any more.
-pub fn words<P: Asking>(person: &mut P, question: &str, choices: &[String]) -> Result<Option<String>, P::Gone> {
+pub fn words<P: Asking>(
+    person: &mut P,
+    heading: &str,
+    question: &str,
+    choices: &[String],
+) -> Result<Option<String>, P::Gone> {
     let console = person.console();
-    asked_rows(question, choices, look(console)).iter().for_each(|row| console.line(row));
+    asked_rows(heading, question, choices, look(console)).iter().for_each(|row| console.line(row));
     let said = person.write_line("your answer: ", "")?.filter(|said| !said.trim().is_empty());
     Ok(said.map(|said| chosen(said, choices)))
 }

@@ -185,6 +185,7 @@ pub enum Action {
     Tools,
     /// Lists, starts, and allows servers of tools.
     Mcp,
+    Call,
     /// Lists what is allowed for good; takes back.
     Allow,
     /// Shows what a model may do; judges a command.
@@ -223,7 +224,7 @@ pub struct Meta {
 }
 
 /// The table, in the order of help.
-pub const METAS: [Meta; 44] = [
+pub const METAS: [Meta; 45] = [
     row(
         Group::Lines,
         &["exec"],
@@ -447,8 +448,16 @@ pub const METAS: [Meta; 44] = [
         &["mcp"],
         "[WORD NAME …]",
         Argument::Word,
-        "lists servers of tools; show, tools, connect, disconnect, restart, log, allow, deny, resources, read, prompt",
+        "lists servers of tools; show, tools, allow, deny, connect, login, test and further words act on one",
         Action::Mcp,
+    ),
+    row(
+        Group::Tools,
+        &["call"],
+        "SERVER.TOOL [JSON]",
+        Argument::Word,
+        "calls a server's tool by hand; nothing is sent to a model",
+        Action::Call,
     ),
     row(
         Group::Tools,

@@ -1,9 +1,12 @@
 //! `:mcp`: the servers of tools that the configuration names.
 
+use super::approve::words;
 use super::question::yes_or_no;
 use super::run::{Flow, Repl};
-use crate::app::{Done, allow_tools, mcp_command, servers};
-use crate::render::text::{table, wrap};
+use crate::agent::{Cancel, Person};
+use crate::app::{Done, Face, Replies, RunnerOf, ToolCall, allow_tools, mcp_command, servers, tool_runner};
+use crate::proto::tool::{Answer, Question};
+use crate::render::text::{escape_visible, table, wrap};
 
 impl Repl {
     /// Carries out a line about servers.
@@ -16,7 +19,15 @@ impl Repl {
             self.console.notice("no servers are configured: mcp.servers in the config names them");
             return Flow::Continue;
         };
-        let done = match mcp_command(&servers, argument, &|| false) {
+        let env = self.runtime.env.clone();
+        let mut said = Said { repl: self, ended: None };
+        let read = |path: &str| crate::host::read_text(std::path::Path::new(path));
+        let mut face = Face { stop: &|| false, person: &mut said, env: &env, read: &read };
+        let done = mcp_command(&servers, argument, &mut face);
+        if let Some(flow) = said.ended {
+            return flow;
+        }
+        let done = match done {
             Ok(done) => done,
             Err(failure) => {
                 self.console.failure(&failure);
@@ -27,6 +38,8 @@ impl Repl {
             Done::Lines(lines) => lines.iter().for_each(|line| self.console.line(line)),
             Done::Rows(rows) => self.console.write(&table(&rows, self.console.width_columns())),
             Done::Insert(text) => self.insert(&text),
+            Done::Tested { lines, .. } => lines.iter().for_each(|line| self.console.line(line)),
+            Done::Call { name, arguments } => self.call_by_hand(name, arguments),
             Done::Ask { server, tools, lines } => {
                 for line in &lines {
                     self.console.line(&wrap(line, self.console.width_columns(), "              "));
@@ -44,5 +57,91 @@ impl Repl {
             }
         }
         Flow::Continue
+    }
+}
+
+impl Repl {
+    /// `:call SERVER.TOOL {json}`.
+    pub(super) fn call_tool(&mut self, argument: &str) -> Flow {
+        self.mcp(&format!("call {argument}"))
+    }
+
+    /// Calls a tool of a server for the person, who has just typed the call.
+    fn call_by_hand(&mut self, name: String, arguments: String) {
+        let workspace = self.workspace();
+        let built = tool_runner(&RunnerOf {
+            settings: &self.runtime.settings,
+            env: &self.runtime.env,
+            workspace: &workspace,
+            store: &self.runtime.store,
+            channel: None,
+            config: self.runtime.config.path.as_deref(),
+            ceiling: self.runtime.ceiling.clone(),
+        });
+        let mut runner = match built {
+            Ok(built) => built.runner,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return;
+            }
+        };
+        let cancel = Cancel::new();
+        runner.prepare(&cancel, &mut |_| {});
+        let wish = ToolCall { id: "hand".into(), name, arguments };
+        let mut typed = Typed { repl: self };
+        let outcome = runner.call(&wish, None, &cancel, &mut typed, &mut |_| {});
+        self.console.outside(&format!("{}\n", outcome.output.trim_end_matches('\n')));
+        if let Some(error) = &outcome.error {
+            self.console.notice(&escape_visible(&error.message));
+        }
+    }
+}
+
+/// The heading of a question that nobody puts a name to.
+const SERVERS: &str = "About servers of tools:";
+
+/// The person, as servers ask them.
+struct Said<'r> {
+    repl: &'r mut Repl,
+    /// The session ends.
+    ended: Option<Flow>,
+}
+
+impl Replies for Said<'_> {
+    fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
+        self.reply_to(SERVERS, question, choices)
+    }
+
+    fn tell(&mut self, line: &str) {
+        self.repl.console.line(line);
+    }
+
+    fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {
+        match words(self.repl, heading, question, choices) {
+            Ok(said) => said,
+            Err(flow) => {
+                self.ended = Some(flow);
+                None
+            }
+        }
+    }
+}
+
+/// The person who typed a call: it may run.
+struct Typed<'r> {
+    repl: &'r mut Repl,
+}
+
+impl Person for Typed<'_> {
+    fn can_ask(&self) -> bool {
+        true
+    }
+
+    fn approve(&mut self, _: &Question) -> Answer {
+        Answer::Once
+    }
+
+    fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {
+        words(self.repl, heading, question, choices).ok().flatten()
     }
 }

@@ -46,7 +46,7 @@ use crate::proto::tool::{FileChange, Outcome, Overdue, OverdueChoice, ToolError}
 pub use check::Check;
 pub use copied::{Copied, Shown, is_plain_config, listed, protection, shown};
 pub use edit::{changed_by_person, edit_tools, taken};
-pub use http::{Http, HttpOptions, SearchOptions, SearchService, WebSearch};
+pub use http::{Http, HttpOptions, SearchOptions, SearchService, WebSearch, judged_client};
 pub use launcher::{Launcher, Terms};
 pub use offer::{Offer, ToolSet};
 pub use pdf::{PAGE_END, Pdf, pages_of_pdf};
@@ -187,6 +187,14 @@ pub struct Work<'a> {
 pub trait Replies {
     /// Puts a question of the model's to the person; nothing where nobody can be asked, or nothing was said.
     fn reply(&mut self, question: &str, choices: &[String]) -> Option<String>;
+
+    /// The same for a question of somebody else, whom the heading names.
+    fn reply_to(&mut self, _heading: &str, question: &str, choices: &[String]) -> Option<String> {
+        self.reply(question, choices)
+    }
+
+    /// Prints a line of ours, as it is.
+    fn tell(&mut self, _line: &str) {}
 
     /// Asks the person what is to become of a command that still runs, until it `has_ended`; nothing where nobody can be
     /// asked, or nothing was said.

@@ -41,6 +41,8 @@ pub(super) struct Reach {
     /// Private networks and this machine, too.
     pub(super) allow_private: bool,
     pub(super) ports: Vec<u16>,
+    /// Every port, and not only those.
+    pub(super) any_port: bool,
 }
 
 impl Reach {
@@ -49,7 +51,7 @@ impl Reach {
     /// # Errors
     /// Why not, in words that follow the address.
     pub(super) fn check(&self, url: &Url) -> Result<(), String> {
-        if !self.ports.contains(&url.port) {
+        if !self.any_port && !self.ports.contains(&url.port) {
             return Err(format!("port {} isn't one that may be used (tools.http_ports)", url.port));
         }
         match &url.host {
@@ -112,7 +114,7 @@ mod tests {
     use super::*;
 
     fn reach() -> Reach {
-        Reach { allow_private: false, ports: vec![80, 443] }
+        Reach { allow_private: false, ports: vec![80, 443], any_port: false }
     }
 
     #[test]
@@ -207,7 +209,7 @@ mod tests {
         ] {
             assert_eq!(check(url), Ok(()), "{url}");
         }
-        let open = Reach { allow_private: true, ports: vec![8080] };
+        let open = Reach { allow_private: true, ports: vec![8080], any_port: false };
         assert_eq!(open.check(&Url::parse("http://localhost:8080/").expect("an address")), Ok(()));
         assert!(open.check(&Url::parse("http://localhost/").expect("an address")).is_err());
     }

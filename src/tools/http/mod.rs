@@ -78,7 +78,7 @@ impl Http {
     #[must_use]
     pub fn new(options: HttpOptions) -> Self {
         let HttpOptions { post, ports, allow_private, authorities } = options;
-        Self { post, reach: Reach { allow_private, ports }, lookup: system_lookup(), authorities }
+        Self { post, reach: Reach { allow_private, ports, any_port: false }, lookup: system_lookup(), authorities }
     }
 }
 
@@ -227,6 +227,24 @@ impl Http {
         agent.shutdown();
         end
     }
+}
+
+/// Makes a client for addresses that a server of tools names: public ones only, unless the server's own address is on this
+/// machine or in a private network. Every machine that answers is looked at again.
+///
+/// # Errors
+/// Why there is none, in words.
+pub fn judged_client(
+    server: &str,
+    allow_private: bool,
+    authorities: &Authorities,
+    limit: Duration,
+) -> Result<Agent, String> {
+    let public = Reach { allow_private: false, ports: Vec::new(), any_port: true };
+    let url = Url::parse(server).map_err(|why| format!("{server}: {why}"))?;
+    let reach = Reach { allow_private: allow_private || public.check(&url).is_err(), ..public };
+    let guard = Guard { reach, lookup: system_lookup(), connect: CONNECT };
+    Ok(agent(guard, authorities.tls()?, Instant::now() + limit))
 }
 
 fn agent(guard: Guard, tls: TlsConfig, deadline: Instant) -> Agent {

@@ -247,7 +247,7 @@ fn the_dialler_looks_itself_at_what_it_is_given() {
         }
     }
     let (address, asked) = serve(|_| page("text/plain", "inside"));
-    let reach = Reach { allow_private: false, ports: vec![address.port()] };
+    let reach = Reach { allow_private: false, ports: vec![address.port()], any_port: false };
     let guard = Guard { reach, lookup: system_lookup(), connect: CONNECT };
     let agent =
         Agent::with_parts(Agent::config_builder().proxy(None).build(), Dial(Arc::new(guard)), Careless(address));

@@ -1,28 +1,42 @@
 //! The commands of a person about servers of tools, `:mcp WORDS` and `reedclaw mcp WORDS`, with results as plain data.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
-use super::{Listed, Servers, changes};
-use crate::mcp::{McpError, Part, Standing};
+use super::browser::AtBrowser;
+use super::{Asked, Listed, Servers, changes};
+use crate::mcp::{McpError, Part, Place, Standing};
 use crate::proto::served::{Definition, PinStanding, Reach};
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::escape_visible;
+use crate::tools::Replies;
 use crate::tools::stranger::warnings;
 
 /// The words that `:mcp` and `reedclaw mcp` know, each with its arguments and what it does.
-pub const MCP_WORDS: [(&str, &str, &str); 12] = [
+pub const MCP_WORDS: [(&str, &str, &str); 18] = [
     ("list", "", "lists the servers, and how far each is"),
     ("show", "NAME", "shows a server with all that it says of its tools"),
     ("tools", "[NAME]", "lists tools, and which of them you have allowed"),
-    ("connect", "NAME", "starts a server"),
+    (
+        "connect",
+        "NAME | URL | -- PROGRAM [ARGUMENT …]",
+        "starts a server; an address or a program adds one for this session only",
+    ),
     ("disconnect", "NAME", "ends a server until it is needed"),
     ("restart", "NAME", "starts a server anew, also after failures"),
     ("log", "NAME", "shows the newest of a server's standard error"),
     ("allow", "NAME [TOOL]", "shows tools that are new or have changed, and asks whether a model may call them"),
     ("deny", "NAME [TOOL]", "takes back what you allowed"),
+    ("login", "NAME", "logs in at a server, with your browser"),
+    ("logout", "NAME", "forgets the tokens and the registration at a server"),
+    ("test", "NAME", "connects to a server, and shows times, problems, and tools that are new or have changed"),
+    ("fetch", "NAME", "starts a server once with the network, so that it can install itself"),
+    ("import", "FILE", "prints the servers in another client's JSON as Lua for your config"),
+    ("call", "NAME.TOOL [JSON]", "calls a tool by hand; nothing is sent to a model"),
     ("resources", "NAME", "lists a server's resources"),
     ("read", "NAME URI", "prints a resource"),
     ("prompt", "NAME PROMPT [KEY=VALUE …]", "puts a server's prompt into the line, for you to read and send"),
@@ -30,7 +44,11 @@ pub const MCP_WORDS: [(&str, &str, &str); 12] = [
 
 /// Longest wait for a server that a person names.
 const WAIT: Duration = Duration::from_secs(60);
-/// Bytes of a description that are shown in a list.
+/// The version of the protocol that has no request for a sign of life.
+const NO_PING: &str = "2026-07-28";
+/// Longest time in which a server installs itself.
+const FETCH: Duration = Duration::from_secs(600);
+/// Characters of a description that are shown in a list.
 const LINE_CHARS_MAX: usize = 100;
 
 /// The result of such a line. Every text is escaped.
@@ -50,51 +68,222 @@ pub enum Done {
     },
     /// A text for the editor.
     Insert(String),
+    /// The outcome of a test: lines to print, and whether all is well.
+    Tested {
+        /// What was found.
+        lines: Vec<String>,
+        /// How it stands.
+        end: TestEnd,
+    },
+    /// A call of a tool by the person's own hand.
+    Call {
+        /// The tool's name, as models see it.
+        name: String,
+        /// Its arguments as JSON.
+        arguments: String,
+    },
+}
+
+/// How a test of a server ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TestEnd {
+    /// All is well.
+    Good,
+    /// There is no connection.
+    NoConnection,
+    /// Tools are new or have changed.
+    NewTools,
+    /// It needs a login.
+    NeedsLogin,
+}
+
+/// The person at whom a line about servers was typed.
+pub struct Face<'f> {
+    /// Says whether the line is to stop.
+    pub stop: &'f (dyn Fn() -> bool + Sync),
+    /// Answers questions of servers.
+    pub person: &'f mut dyn Replies,
+    /// The user's environment, which names their browser.
+    pub env: &'f BTreeMap<OsString, OsString>,
+    /// Reads a file that the person names.
+    pub read: &'f dyn Fn(&str) -> Result<String, String>,
 }
 
 /// Carries out a line about servers.
 ///
 /// # Errors
 /// A word or name that isn't known, or a server that can't do it.
-pub fn mcp_command(servers: &Servers, line: &str, stop: &(dyn Fn() -> bool + Sync)) -> Result<Done, Failure> {
+pub fn mcp_command(servers: &Servers, line: &str, face: &mut Face<'_>) -> Result<Done, Failure> {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words[..] {
         [] | ["list"] => Ok(Done::Rows(rows(servers))),
         ["tools"] => Ok(Done::Rows(servers.names().iter().flat_map(|name| tool_rows(servers, name)).collect())),
+        ["import", ..] => imported(line, face),
+        ["call", target, ..] => called(servers, target, line),
+        ["connect", "--", ref program @ ..] if !program.is_empty() => {
+            let argv = shlex::split(line.split_once(" -- ").map_or("", |(_, rest)| rest)).unwrap_or_default();
+            added(servers, &Place::Program(argv), face)
+        }
+        ["connect", url] if url.starts_with("http://") || url.starts_with("https://") => {
+            added(servers, &Place::Url(url.to_owned()), face)
+        }
         [word, name, ref rest @ ..] if MCP_WORDS.iter().any(|(known, ..)| *known == word) && word != "list" => {
-            let name = known(servers, name)?;
-            match (word, rest) {
-                ("show", []) => Ok(Done::Lines(show(servers, &ready(servers, name, stop)?))),
-                ("tools", []) => Ok(Done::Rows(tool_rows(servers, &ready(servers, name, stop)?))),
-                ("connect", []) => {
-                    ready(servers, name, stop)?;
-                    Ok(Done::Rows(rows(servers)))
-                }
-                ("disconnect", []) => {
-                    servers.mcp().close(name);
-                    Ok(Done::Lines(vec![format!("{name} has ended; it starts again when it is needed")]))
-                }
-                ("restart", []) => {
-                    servers.mcp().close(name);
-                    servers.mcp().wake(name);
-                    ready(servers, name, stop)?;
-                    Ok(Done::Rows(rows(servers)))
-                }
-                ("log", []) => Ok(Done::Lines(servers.mcp().log(name).lines().map(escape_visible).collect())),
-                ("allow", [] | [_]) => allow(servers, &ready(servers, name, stop)?, rest.first().copied()),
-                ("deny", [] | [_]) => deny(servers, name, rest.first().copied()),
-                ("resources", []) => Ok(Done::Rows(resources(servers, &ready(servers, name, stop)?))),
-                ("read", [uri]) => {
-                    Ok(Done::Lines(parts(servers.mcp().read(name, uri, stop).map_err(|it| failed(&it))?.parts)))
-                }
-                ("prompt", [prompt, values @ ..]) => {
-                    Ok(Done::Insert(prompt_text(servers, name, prompt, values, stop)?))
-                }
-                _ => Err(usage(word)),
-            }
+            of_server(servers, word, known(servers, name)?, rest, face)
         }
         [word, ..] => Err(usage(word)),
     }
+}
+
+fn of_server(servers: &Servers, word: &str, name: &str, rest: &[&str], face: &mut Face<'_>) -> Result<Done, Failure> {
+    let stop = face.stop;
+    match (word, rest) {
+        ("show", []) => Ok(Done::Lines(show(servers, &ready(servers, name, stop)?))),
+        ("tools", []) => Ok(Done::Rows(tool_rows(servers, &ready(servers, name, stop)?))),
+        ("connect", []) => {
+            ready(servers, name, stop)?;
+            Ok(Done::Rows(rows(servers)))
+        }
+        ("disconnect", []) => {
+            servers.mcp().close(name);
+            Ok(Done::Lines(vec![format!("{name} has ended; it starts again when it is needed")]))
+        }
+        ("restart", []) => {
+            servers.mcp().close(name);
+            ready(servers, name, stop)?;
+            Ok(Done::Rows(rows(servers)))
+        }
+        ("log", []) => Ok(Done::Lines(servers.mcp().log(name).lines().map(escape_visible).collect())),
+        ("allow", [] | [_]) => allow(servers, &ready(servers, name, stop)?, rest.first().copied()),
+        ("deny", [] | [_]) => deny(servers, name, rest.first().copied()),
+        ("login", []) => {
+            let mut browser = AtBrowser { server: name, person: face.person, env: face.env };
+            servers.mcp().login(name, &mut browser, stop).map_err(|error| failed(&error))?;
+            Ok(Done::Lines(vec![format!("logged in at {name}; the token is in the state directory, unencrypted")]))
+        }
+        ("logout", []) => {
+            let had = servers.mcp().logout(name).map_err(|error| failed(&error))?;
+            let line = if had { "tokens and registration are forgotten" } else { "there was no token" };
+            Ok(Done::Lines(vec![line.to_owned()]))
+        }
+        ("test", []) => Ok(test(servers, name, stop)),
+        ("fetch", []) => fetch(servers, name, stop),
+        ("resources", []) => Ok(Done::Rows(resources(servers, &ready(servers, name, stop)?))),
+        ("read", [uri]) => {
+            let found = servers.mcp().read(name, uri, stop, &mut Asked(face.person));
+            Ok(Done::Lines(parts(found.map_err(|error| failed(&error))?.parts)))
+        }
+        ("prompt", [prompt, values @ ..]) => Ok(Done::Insert(prompt_text(servers, name, prompt, values, face)?)),
+        _ => Err(usage(word)),
+    }
+}
+
+fn imported(line: &str, face: &Face<'_>) -> Result<Done, Failure> {
+    let path = line.trim_start().strip_prefix("import").unwrap_or_default().trim();
+    if path.is_empty() {
+        return Err(usage("import"));
+    }
+    let user = |why: String| Failure {
+        kind: FailureKind::User,
+        message: format!("{}: {}", escape_visible(path), escape_visible(&why)),
+        hint: String::new(),
+    };
+    let text = (face.read)(path).map_err(user)?;
+    Ok(Done::Lines(super::import::lua(&text).map_err(user)?.lines().map(str::to_owned).collect()))
+}
+
+/// The call of `SERVER.TOOL`, by the name under which models see it.
+fn called(servers: &Servers, target: &str, line: &str) -> Result<Done, Failure> {
+    let (server, tool) = target.split_once('.').ok_or_else(|| usage("call"))?;
+    let server = known(servers, server)?;
+    let arguments = line.split_once(target).map_or("", |(_, rest)| rest).trim();
+    let arguments = if arguments.is_empty() { "{}" } else { arguments };
+    let listed = servers.list(server);
+    // A server of which nothing is known is started first.
+    let listed = if listed.is_empty() { servers.list(&ready(servers, server, &|| false)?) } else { listed };
+    let found = listed.into_iter().find(|row| row.tool.name == tool);
+    let Some(row) = found else {
+        let message = format!("{server} has no tool called {}", escape_visible(tool));
+        return Err(Failure { kind: FailureKind::User, message, hint: format!("mcp tools {server} lists them") });
+    };
+    if row.standing != PinStanding::Pinned {
+        let message = format!("the tool {} is {}", escape_visible(target), standing_word(&row));
+        return Err(Failure {
+            kind: FailureKind::Refused,
+            message,
+            hint: format!("mcp allow {server} shows it and asks"),
+        });
+    }
+    servers.load(std::iter::once(row.name.clone()));
+    Ok(Done::Call { name: row.name, arguments: arguments.to_owned() })
+}
+
+/// Adds a server for this session only.
+fn added(servers: &Servers, place: &Place, face: &mut Face<'_>) -> Result<Done, Failure> {
+    let question = format!(
+        "Add {} as a server for this session? A program runs in the sandbox, without the network.",
+        escape_visible(&place.line())
+    );
+    if !face
+        .person
+        .reply_to("A server for this session:", &question, &["yes".into(), "no".into()])
+        .is_some_and(|said| said == "yes" || said == "y")
+    {
+        return Ok(Done::Lines(vec!["nothing was added".into()]));
+    }
+    let name = servers.add(place);
+    ready(servers, &name, face.stop)?;
+    Ok(Done::Rows(rows(servers)))
+}
+
+fn test(servers: &Servers, name: &str, stop: &(dyn Fn() -> bool + Sync)) -> Done {
+    let began = Instant::now();
+    let mut lines = Vec::new();
+    let end = match servers.mcp().connect(name, stop) {
+        Err(McpError::NeedsLogin(_)) => {
+            lines.push(format!("{name} needs a login: mcp login {name}"));
+            TestEnd::NeedsLogin
+        }
+        Err(error) => {
+            lines.push(escape_visible(&error.to_string()));
+            TestEnd::NoConnection
+        }
+        Ok(()) => {
+            let manifest = servers.mcp().manifest(name).unwrap_or_default();
+            lines.push(format!(
+                "{name} ({}) speaks {}, connected in {} ms",
+                escape_visible(&manifest.title),
+                escape_visible(&manifest.version),
+                began.elapsed().as_millis()
+            ));
+            let (tools, links, prompts) = (manifest.tools.len(), manifest.resources.len(), manifest.prompts.len());
+            lines.push(format!("{tools} tools, {links} resources, {prompts} prompts"));
+            lines.extend(manifest.left_out.iter().map(|what| format!("left out: {}", escape_visible(what))));
+            let began = Instant::now();
+            // The newest version of the protocol has no such request.
+            if manifest.version != NO_PING {
+                lines.push(match servers.mcp().ping(name, stop) {
+                    Ok(()) => format!("answers in {} ms", began.elapsed().as_millis()),
+                    Err(error) => escape_visible(&error.to_string()),
+                });
+            }
+            let is_new = |row: &Listed| row.standing != PinStanding::Pinned && !row.is_left_out;
+            let new: Vec<Listed> = servers.list(name).into_iter().filter(is_new).collect();
+            let line = |row: &Listed| format!("{} is {}", escape_visible(&row.tool.name), standing_word(row));
+            lines.extend(new.iter().map(line));
+            if new.is_empty() { TestEnd::Good } else { TestEnd::NewTools }
+        }
+    };
+    Done::Tested { lines, end }
+}
+
+/// Starts a server with the network and without the workspace, until it answers.
+fn fetch(servers: &Servers, name: &str, stop: &(dyn Fn() -> bool + Sync)) -> Result<Done, Failure> {
+    let began = Instant::now();
+    servers.mcp().fetch(name, FETCH, stop).map_err(|error| failed(&error))?;
+    Ok(Done::Lines(vec![format!(
+        "{name} has what it needs in its own directory ({} s); from now on it starts without the network",
+        began.elapsed().as_secs()
+    )]))
 }
 
 fn usage(word: &str) -> Failure {
@@ -130,6 +319,7 @@ fn ready(servers: &Servers, name: &str, stop: &(dyn Fn() -> bool + Sync)) -> Res
             message: format!("the server {name} can't be used: {}", escape_visible(&why)),
             hint: format!(":mcp log {name} shows what it printed"),
         }),
+        Some((_, Standing::NeedsLogin)) => Err(failed(&McpError::NeedsLogin(name.to_owned()))),
         _ => Err(Failure {
             kind: FailureKind::Unavailable,
             message: format!("the server {name} doesn't answer"),
@@ -139,7 +329,11 @@ fn ready(servers: &Servers, name: &str, stop: &(dyn Fn() -> bool + Sync)) -> Res
 }
 
 fn failed(error: &McpError) -> Failure {
-    Failure { kind: FailureKind::Unavailable, message: escape_visible(&error.to_string()), hint: String::new() }
+    let hint = match error {
+        McpError::NeedsLogin(server) => format!("mcp login {server} opens your browser"),
+        _ => String::new(),
+    };
+    Failure { kind: FailureKind::Unavailable, message: escape_visible(&error.to_string()), hint }
 }
 
 fn rows(servers: &Servers) -> Vec<Vec<String>> {
@@ -149,6 +343,7 @@ fn rows(servers: &Servers) -> Vec<Vec<String>> {
             Standing::Asleep { is_known: false } => "never started".to_owned(),
             Standing::Starting(since) => format!("starting for {} s", since.elapsed().as_secs()),
             Standing::Ready { took } => format!("running, started in {} ms", took.as_millis()),
+            Standing::NeedsLogin => format!("needs a login: mcp login {name}"),
             Standing::Failed { why, .. } => format!("failed: {}", escape_visible(&why)),
         };
         let listed = servers.list(&name);
@@ -196,7 +391,10 @@ fn show(servers: &Servers, server: &str) -> Vec<String> {
     };
     let mut lines = vec![
         format!("server        {server} ({})", escape_visible(&manifest.title)),
-        format!("program       {}", escape_visible(&row.server.argv.join(" "))),
+        match &row.server.place {
+            Place::Program(argv) => format!("program       {}", escape_visible(&argv.join(" "))),
+            Place::Url(url) => format!("address       {}", escape_visible(url)),
+        },
         format!("protocol      {}", escape_visible(&manifest.version)),
         format!("runs in       {}", reach_word((row.reach)())),
         format!("variables     {}", row.identity["env"]),
@@ -317,13 +515,14 @@ fn prompt_text(
     server: &str,
     prompt: &str,
     values: &[&str],
-    stop: &(dyn Fn() -> bool + Sync),
+    face: &mut Face<'_>,
 ) -> Result<String, Failure> {
     let pair = |value: &&str| value.split_once('=').map(|(name, value)| (name.to_owned(), Value::from(value)));
     let arguments: Map<String, Value> = values.iter().filter_map(pair).collect();
     if arguments.len() < values.len() {
         return Err(usage("prompt"));
     }
-    let reply = servers.mcp().prompt(server, prompt, &arguments, stop).map_err(|error| failed(&error))?;
+    let reply = servers.mcp().prompt(server, prompt, &arguments, face.stop, &mut Asked(face.person));
+    let reply = reply.map_err(|error| failed(&error))?;
     Ok(parts(reply.parts).join("\n"))
 }

@@ -1,8 +1,11 @@
 //! The tools of servers (Model Context Protocol): which of them a model may be offered, and calling them. A tool is offered
 //! only while it is, byte for byte, the one that a person allowed.
 
+mod asked;
+mod browser;
 mod command;
 mod find;
+mod import;
 mod names;
 mod tool;
 
@@ -15,10 +18,12 @@ use serde_json::{Value, json};
 
 use super::Tool;
 use crate::gate::{PinError, Pins, definition};
-use crate::mcp::{Mcp, Server, Standing};
+use crate::mcp::{Mcp, Place, Server, Standing};
 use crate::proto::served::{Definition, PinStanding, Reach};
 
-pub use command::{Done, MCP_WORDS, allow_tools, mcp_command};
+pub use asked::Asked;
+pub use command::{Done, Face, MCP_WORDS, TestEnd, allow_tools, mcp_command};
+pub use import::lua as import_servers;
 pub use tool::ServedTool;
 
 /// Bytes of a schema that count as a token, about.
@@ -62,11 +67,16 @@ pub enum Start {
     Never,
 }
 
+/// Makes the configuration of a server that is added for one session, by its name.
+pub type Adding = Box<dyn Fn(&str, &Place) -> Configured + Send + Sync>;
+
 /// All servers of the user, and what a person has allowed of them.
 pub struct Servers {
     mcp: Mcp,
     pins: Pins,
     configured: Mutex<BTreeMap<String, Configured>>,
+    /// Configures a server that is added for one session.
+    adding: Adding,
     start: Start,
     wait: Duration,
     /// Tokens of schemas that are sent at once; of more, only the tools that were found.
@@ -108,6 +118,7 @@ impl Servers {
     pub fn new(
         mcp: Mcp,
         configured: Vec<Configured>,
+        adding: Adding,
         state: &Path,
         start: Start,
         wait: Duration,
@@ -118,6 +129,7 @@ impl Servers {
             mcp,
             pins: Pins::at(state),
             configured: Mutex::new(configured),
+            adding,
             start,
             wait,
             tokens_max,
@@ -161,6 +173,7 @@ impl Servers {
         let late = self.mcp.wait(&new, Instant::now() + self.wait, stop);
         for name in &new {
             let line = match (late.contains(name), self.mcp.manifest(name)) {
+                (false, _) if self.needs_login(name) => Some(format!("{name}: needs a login; :mcp login {name}")),
                 (true, _) => Some(format!("{name}: still starting; the question goes on without it")),
                 (false, None) => self.why_failed(name).map(|why| format!("{name}: {why}")),
                 (false, Some(_)) => None,
@@ -174,6 +187,17 @@ impl Servers {
         }
     }
 
+    /// Adds a server for this session, and returns its name.
+    fn add(&self, place: &Place) -> String {
+        let mut rows = self.rows();
+        let name = (1..).map(|number| format!("session-{number}")).find(|name| !rows.contains_key(name));
+        let name = name.unwrap_or_default();
+        let row = (self.adding)(&name, place);
+        self.mcp.add(row.server.clone());
+        rows.insert(name.clone(), row);
+        name
+    }
+
     /// Lines for the person, each once.
     #[must_use]
     pub fn take_notices(&self) -> Vec<String> {
@@ -182,6 +206,10 @@ impl Servers {
 
     fn notice(&self, line: Option<String>) {
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(line.map(|line| format!("[mcp] {line}")));
+    }
+
+    fn needs_login(&self, server: &str) -> bool {
+        self.mcp.standings().into_iter().any(|(name, standing)| name == server && standing == Standing::NeedsLogin)
     }
 
     fn why_failed(&self, server: &str) -> Option<String> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Rule, Servers};
+use super::{Asked, Rule, Servers};
 use crate::gate::Permit;
 use crate::mcp::{McpError, Order, Part, Reply};
 use crate::proto::action::Action;
@@ -72,7 +72,7 @@ impl Tool for ServedTool {
         }
         let arguments = permit.arguments().as_object().cloned().unwrap_or_default();
         let order = Order { server: self.server.clone(), tool: self.tool.name.clone(), arguments };
-        match self.servers.mcp().call(&order, work.is_stopped) {
+        match self.servers.mcp().call(&order, work.is_stopped, &mut Asked(work.person)) {
             Ok(reply) => outcome(&self.server, reply, work),
             Err(error) => failed(&error).into(),
         }
@@ -81,7 +81,12 @@ impl Tool for ServedTool {
 
 fn failed(error: &McpError) -> ToolError {
     let (code, hint) = match error {
-        McpError::NoServer(_) | McpError::Start { .. } => ("server", "do without it, and tell the user"),
+        McpError::NeedsLogin(_) | McpError::Login(_) => {
+            ("login", "tell the user to log in with :mcp login and the server's name")
+        }
+        McpError::NoServer(_) | McpError::Start { .. } | McpError::NotSent(_) => {
+            ("server", "do without it, and tell the user")
+        }
         McpError::Timeout(_) => ("timeout", "it may still be at work; ask for less, or tell the user"),
         McpError::Stopped => ("stopped", ""),
         McpError::Lost => ("unknown-outcome", "find out whether it happened before you call it again"),

@@ -1,0 +1,256 @@
+//! The talk of a server with the person while a call is under way: forms, links, and signs of progress. A server is never
+//! answered by anybody but the caller, and declined if there is no call.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, ProgressNotificationParam, ProgressToken};
+use serde_json::{Map, Value};
+use tokio::sync::oneshot;
+
+use super::{McpError, Reply};
+use crate::proto::served::{Field, FieldKind, FormAnswer};
+
+/// Fields of a form.
+const FIELDS_MAX: usize = 50;
+/// Choices of a field.
+const CHOICES_MAX: usize = 100;
+/// Bytes of a message for the person.
+const MESSAGE_BYTES_MAX: usize = 4096;
+/// Parts of names of fields that ask for what must not be typed into a form.
+const SECRETS: [&str; 9] =
+    ["password", "passwd", "passphrase", "secret", "token", "api_key", "apikey", "private_key", "credential"];
+
+/// Something that the thread says to a caller.
+pub(super) enum Told {
+    Done(Result<Reply, McpError>),
+    Form { message: String, fields: Vec<Field>, answer: oneshot::Sender<FormAnswer> },
+    Link { message: String, url: String, answer: oneshot::Sender<bool> },
+    Progress { message: String, share: Option<f64> },
+}
+
+pub(super) type Caller = std::sync::mpsc::Sender<Told>;
+
+/// The calls that are under way at one server.
+#[derive(Clone, Default)]
+pub(super) struct Talks(Arc<Mutex<Vec<Talk>>>);
+
+struct Talk {
+    token: ProgressToken,
+    caller: Caller,
+    /// When the call last showed a sign of life.
+    last: Instant,
+    /// Questions that the person hasn't answered yet.
+    open: usize,
+}
+
+/// A call that is under way, until this is dropped.
+pub(super) struct Entry {
+    talks: Talks,
+    token: ProgressToken,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.talks.lock().retain(|talk| talk.token != self.token);
+    }
+}
+
+impl Entry {
+    /// When the call last showed a sign of life; now while the person is asked.
+    pub(super) fn last(&self) -> Instant {
+        let talks = self.talks.lock();
+        let found = talks.iter().find(|talk| talk.token == self.token);
+        found.filter(|talk| talk.open == 0).map_or_else(Instant::now, |talk| talk.last)
+    }
+}
+
+impl Talks {
+    fn lock(&self) -> MutexGuard<'_, Vec<Talk>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn begin(&self, token: ProgressToken, caller: Caller) -> Entry {
+        self.lock().push(Talk { token: token.clone(), caller, last: Instant::now(), open: 0 });
+        Entry { talks: self.clone(), token }
+    }
+
+    pub(super) fn progress(&self, params: &ProgressNotificationParam) {
+        if let Some(talk) = self.lock().iter_mut().find(|talk| talk.token == params.progress_token) {
+            talk.last = Instant::now();
+            let share =
+                params.total.filter(|total| *total > 0.0).map(|total| (params.progress / total).clamp(0.0, 1.0));
+            let mut message = params.message.clone().unwrap_or_default();
+            message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
+            let _ = talk.caller.send(Told::Progress { message, share });
+        }
+    }
+
+    /// Has the caller of the newest call answer a server's question.
+    pub(super) async fn ask(&self, params: ElicitRequestParams) -> ElicitResult {
+        let Some((token, caller)) = self.lock().last().map(|talk| (talk.token.clone(), talk.caller.clone())) else {
+            return ElicitResult::new(ElicitationAction::Decline);
+        };
+        self.count(&token, 1);
+        let result = put(params, &caller).await;
+        self.count(&token, -1);
+        result
+    }
+
+    fn count(&self, token: &ProgressToken, change: isize) {
+        if let Some(talk) = self.lock().iter_mut().find(|talk| talk.token == *token) {
+            talk.open = talk.open.saturating_add_signed(change);
+            talk.last = Instant::now();
+        }
+    }
+}
+
+async fn put(params: ElicitRequestParams, caller: &Caller) -> ElicitResult {
+    let declined = || ElicitResult::new(ElicitationAction::Decline);
+    match params {
+        ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
+            let schema = serde_json::to_value(requested_schema).unwrap_or_default();
+            let Some(fields) = fields(&schema) else { return declined() };
+            let (answer, answered) = oneshot::channel();
+            let _ = caller.send(Told::Form { message: shortened(message), fields, answer });
+            match answered.await.unwrap_or(FormAnswer::Cancelled) {
+                FormAnswer::Sent(content) => {
+                    ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(content))
+                }
+                FormAnswer::Declined => declined(),
+                FormAnswer::Cancelled => ElicitResult::new(ElicitationAction::Cancel),
+            }
+        }
+        ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
+            let is_web = url.starts_with("https://") || super::oauth::is_this_machine(&url);
+            if !is_web || url.chars().any(|c| c.is_control() || c.is_whitespace()) {
+                return declined();
+            }
+            let (answer, answered) = oneshot::channel();
+            let _ = caller.send(Told::Link { message: shortened(message), url, answer });
+            match answered.await {
+                Ok(true) => ElicitResult::new(ElicitationAction::Accept),
+                Ok(false) => declined(),
+                Err(_) => ElicitResult::new(ElicitationAction::Cancel),
+            }
+        }
+        _ => declined(),
+    }
+}
+
+fn shortened(mut message: String) -> String {
+    message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
+    message
+}
+
+/// The fields of a form; none if it has too many or one that can't be asked.
+fn fields(schema: &Value) -> Option<Vec<Field>> {
+    let properties = schema.get("properties").and_then(Value::as_object)?;
+    let required: Vec<&str> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .map(|names| names.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default();
+    if properties.len() > FIELDS_MAX {
+        return None;
+    }
+    let field = |(name, rule): (&String, &Value)| {
+        let text = |key: &str| rule.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Some(Field {
+            name: name.clone(),
+            title: text("title"),
+            description: text("description"),
+            kind: kind(rule)?,
+            is_required: required.contains(&name.as_str()),
+            is_secret: is_secret(name, rule),
+            default: rule.get("default").cloned(),
+        })
+    };
+    properties.iter().map(field).collect()
+}
+
+fn is_secret(name: &str, rule: &Value) -> bool {
+    let title = rule.get("title").and_then(Value::as_str).unwrap_or_default();
+    let names = [name, title].map(|text| text.to_ascii_lowercase().replace([' ', '-'], "_"));
+    rule.get("format").and_then(Value::as_str) == Some("password")
+        || names.iter().any(|name| SECRETS.iter().any(|part| name.contains(part)))
+}
+
+fn kind(rule: &Value) -> Option<FieldKind> {
+    let number = |key: &str| rule.get(key).and_then(Value::as_f64);
+    let size = |key: &str| rule.get(key).and_then(Value::as_u64).and_then(|it| usize::try_from(it).ok());
+    match rule.get("type").and_then(Value::as_str)? {
+        "boolean" => Some(FieldKind::Bool),
+        "number" => Some(FieldKind::Number { is_whole: false, least: number("minimum"), most: number("maximum") }),
+        "integer" => Some(FieldKind::Number { is_whole: true, least: number("minimum"), most: number("maximum") }),
+        "array" => Some(FieldKind::Several(choices(rule.get("items")?)?)),
+        "string" => Some(match choices(rule) {
+            Some(choices) => FieldKind::One(choices),
+            None => FieldKind::Text {
+                least: size("minLength"),
+                most: size("maxLength"),
+                format: rule.get("format").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            },
+        }),
+        _ => None,
+    }
+}
+
+/// The choices of a field, each with the words for the person.
+fn choices(rule: &Value) -> Option<Vec<(String, String)>> {
+    let titled = ["oneOf", "anyOf"].iter().find_map(|key| rule.get(key)).and_then(Value::as_array);
+    let found: Vec<(String, String)> = if let Some(titled) = titled {
+        let pair = |it: &Value| {
+            let value = it.get("const")?.as_str()?.to_owned();
+            Some((value.clone(), it.get("title").and_then(Value::as_str).map_or(value, str::to_owned)))
+        };
+        titled.iter().map(pair).collect::<Option<_>>()?
+    } else {
+        let values = rule.get("enum")?.as_array()?;
+        let names = rule.get("enumNames").and_then(Value::as_array);
+        let name = |at: usize| names.and_then(|names| names.get(at)).and_then(Value::as_str);
+        let pair = |(at, value): (usize, &Value)| {
+            let value = value.as_str()?.to_owned();
+            Some((value.clone(), name(at).map_or(value, str::to_owned)))
+        };
+        values.iter().enumerate().map(pair).collect::<Option<_>>()?
+    };
+    (found.len() <= CHOICES_MAX).then_some(found)
+}
+
+/// The answer to a server's question in a result, as the protocol writes it.
+pub(super) fn as_value(result: &ElicitResult) -> Value {
+    serde_json::to_value(result).unwrap_or_else(|_| Value::Object(Map::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_of_field_is_understood() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "minLength": 2, "default": "Ada"},
+                "age": {"type": "integer", "minimum": 0},
+                "ok": {"type": "boolean"},
+                "colour": {"type": "string", "enum": ["r", "g"], "enumNames": ["red", "green"]},
+                "size": {"type": "string", "oneOf": [{"const": "s", "title": "small"}]},
+                "days": {"type": "array", "items": {"type": "string", "enum": ["mon", "tue"]}},
+                "apiToken": {"type": "string"},
+            },
+            "required": ["name"],
+        });
+        let fields = fields(&schema).expect("fields");
+        let get = |name: &str| fields.iter().find(|field| field.name == name).expect("a field").clone();
+        assert!(get("name").is_required && !get("age").is_required && get("name").default == Some(json!("Ada")));
+        assert_eq!(get("colour").kind, FieldKind::One(vec![("r".into(), "red".into()), ("g".into(), "green".into())]));
+        assert_eq!(get("size").kind, FieldKind::One(vec![("s".into(), "small".into())]));
+        assert!(matches!(get("days").kind, FieldKind::Several(ref choices) if choices.len() == 2));
+        assert!(get("apiToken").is_secret && !get("name").is_secret);
+        assert_eq!(super::fields(&json!({"properties": {"x": {"type": "object"}}})), None);
+    }
+}

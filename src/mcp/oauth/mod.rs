@@ -1,0 +1,282 @@
+//! Logins at servers that ask for one (OAuth 2.1 as the Model Context Protocol uses it): the challenge of a server, the tokens
+//! that it was given, and their renewal. Every address here is a server's word; the client that requests it judges it.
+
+mod discover;
+mod listen;
+mod login;
+mod record;
+#[cfg(test)]
+mod tests;
+mod web;
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ureq::Agent;
+use ureq::http::{HeaderMap, Uri, header};
+
+use crate::base::hash::sha256_hex;
+use crate::host::{Locked, now_unix_ms, replace_private};
+use record::Record;
+use web::{Reply, form, request};
+
+pub(super) use login::login;
+
+/// Longest wait for another session that renews the same token.
+const LOCK_WAIT: Duration = Duration::from_secs(15);
+/// A token that ends so soon is renewed before it is used.
+const EARLY_MS: i64 = 30_000;
+/// Scopes that one login asks for, in bytes.
+const SCOPE_BYTES_MAX: usize = 4096;
+
+/// Makes the client for addresses that a server names: it judges each, and each machine that it leads to. It gets the server's
+/// own address.
+pub type Dial = Arc<dyn Fn(&str) -> Result<Agent, String> + Send + Sync>;
+
+/// The user's settings for logins at a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OAuth {
+    /// Whether logins are tried at all.
+    pub is_on: bool,
+    /// The name under which the user has registered this program there.
+    pub client_id: Option<String>,
+    /// The variable that holds the secret of that registration.
+    pub client_secret_env: Option<String>,
+    /// The address of a document that describes this program.
+    pub client_id_url: Option<String>,
+    /// The permissions to ask for; those that the server names if there are none.
+    pub scopes: Vec<String>,
+    /// The port of this machine to which the browser is sent back; any free one if it is 0.
+    pub port: u16,
+}
+
+impl Default for OAuth {
+    fn default() -> Self {
+        Self { is_on: true, client_id: None, client_secret_env: None, client_id_url: None, scopes: Vec::new(), port: 0 }
+    }
+}
+
+/// Shows a person the address at which they log in.
+pub trait Browser {
+    /// Shows the whole address and asks whether to open it.
+    fn visit(&mut self, address: &str) -> Visit;
+}
+
+/// The person's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Visit {
+    /// It is open in a browser, which comes back to this machine.
+    Opened,
+    /// The address to which it led, on another machine.
+    Pasted(String),
+    /// The person doesn't want to.
+    Declined,
+}
+
+/// A server's answer that it wants to know who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Challenge {
+    /// The address of the document that says who gives tokens.
+    metadata: Option<String>,
+    scope: Option<String>,
+    error: Option<String>,
+}
+
+impl Challenge {
+    pub(super) fn of(status: u16, headers: &HeaderMap) -> Self {
+        let texts = headers.get_all(header::WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
+        let bearer = texts.into_iter().find_map(bearer_part);
+        let Some(text) = bearer else { return Self::default() };
+        let get = |name: &str| parameter(text, name).filter(|value| value.len() <= SCOPE_BYTES_MAX);
+        let error = get("error").or_else(|| (status == 403 && get("scope").is_some()).then(|| INSUFFICIENT.to_owned()));
+        Self { metadata: get("resource_metadata"), scope: get("scope"), error }
+    }
+
+    /// The token that was sent allows too little.
+    pub(super) fn wants_scope(&self) -> bool {
+        self.error.as_deref() == Some(INSUFFICIENT)
+    }
+}
+
+const INSUFFICIENT: &str = "insufficient_scope";
+
+/// The parameters of a header after the word `Bearer`.
+fn bearer_part(text: &str) -> Option<&str> {
+    let lower = text.to_ascii_lowercase();
+    let at = lower.match_indices("bearer").find(|(at, _)| {
+        let before = lower[..*at].trim_end();
+        before.is_empty() || before.ends_with(',')
+    })?;
+    Some(text[at.0 + "bearer".len()..].trim_start())
+}
+
+/// The value of a parameter, in quotes or without.
+fn parameter(text: &str, name: &str) -> Option<String> {
+    let mut rest = text;
+    while let Some(equals) = rest.find('=') {
+        let key = rest[..equals].rsplit([',', ' ', '\t']).next().unwrap_or_default().trim();
+        let after = rest[equals + 1..].trim_start();
+        let (value, length) = match after.strip_prefix('"') {
+            Some(quoted) => {
+                let mut value = String::new();
+                let mut is_escaped = false;
+                let mut end = quoted.len();
+                for (at, c) in quoted.char_indices() {
+                    match c {
+                        _ if is_escaped => {
+                            value.push(c);
+                            is_escaped = false;
+                        }
+                        '\\' => is_escaped = true,
+                        '"' => {
+                            end = at + 1;
+                            break;
+                        }
+                        _ => value.push(c),
+                    }
+                }
+                (value, 1 + end)
+            }
+            None => {
+                let end = after.find([',', ' ', '\t']).unwrap_or(after.len());
+                (after[..end].to_owned(), end)
+            }
+        };
+        if key.eq_ignore_ascii_case(name) {
+            return Some(value);
+        }
+        rest = &after[length.min(after.len())..];
+    }
+    None
+}
+
+/// Whether an address is on this machine, where nobody else can listen.
+pub(super) fn is_this_machine(url: &str) -> bool {
+    let host = url.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// The tokens of one server.
+#[derive(Clone)]
+pub(super) struct Tokens(Arc<Inner>);
+
+struct Inner {
+    /// The server's address, for which its tokens are made.
+    url: String,
+    path: Option<PathBuf>,
+    dial: Dial,
+    settings: OAuth,
+    /// The secret of the user's own registration.
+    secret: Option<String>,
+    challenge: Mutex<Option<Challenge>>,
+}
+
+impl Tokens {
+    pub(super) fn new(url: &str, state: Option<PathBuf>, dial: Dial, settings: OAuth, secret: Option<String>) -> Self {
+        let name = format!("{}.json", &sha256_hex(url.as_bytes())[..32]);
+        let path = state.map(|state| state.join("tokens").join(name));
+        Self(Arc::new(Inner { url: url.to_owned(), path, dial, settings, secret, challenge: Mutex::default() }))
+    }
+
+    /// The token to send, if there is one.
+    pub(super) fn token(&self) -> Option<String> {
+        let record = self.read()?;
+        let is_over = record.expires_ms.is_some_and(|at| at - EARLY_MS < now_unix_ms());
+        let token = record.access.clone().filter(|token| is_sendable(token));
+        if is_over && record.refresh.is_some() { self.refreshed(token.as_deref()).or(token) } else { token }
+    }
+
+    /// A token that is newer than `old`: another session's, or one for which the giver of tokens is asked.
+    pub(super) fn refreshed(&self, old: Option<&str>) -> Option<String> {
+        let record = self.read()?;
+        if record.access.as_deref() != old {
+            return record.access;
+        }
+        record.refresh.as_ref()?;
+        self.changed(|record| {
+            if record.access.as_deref() != old {
+                return;
+            }
+            let Some(refresh) = record.refresh.clone() else { return };
+            let fields = [("grant_type", "refresh_token"), ("refresh_token", &refresh), ("resource", &record.audience)];
+            let sent = (self.0.dial)(&self.0.url).and_then(|agent| {
+                let order = form(&record.token_endpoint, &fields, &record.client, &self.0.url)?;
+                request(&agent, order)
+            });
+            match sent {
+                Ok(reply) if reply.status == 200 => record.take(&reply, now_unix_ms()),
+                Ok(reply) => record.refused(&reply),
+                // The giver of tokens isn't reached now; the old token may still do.
+                Err(_) => {}
+            }
+        });
+        self.read()?.access.filter(|token| Some(token.as_str()) != old)
+    }
+
+    /// Remembers what a server asked for, for the next login.
+    pub(super) fn note(&self, challenge: &Challenge) {
+        *self.0.challenge.lock().unwrap_or_else(PoisonError::into_inner) = Some(challenge.clone());
+        if let (true, Some(scope)) = (challenge.wants_scope(), &challenge.scope) {
+            self.changed(|record| {
+                record.wanted = Some(scope.clone());
+                record.metadata.clone_from(&challenge.metadata);
+            });
+        }
+    }
+
+    /// The newest demand of the server.
+    pub(super) fn challenge(&self) -> Option<Challenge> {
+        let known = self.0.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // Another session may have met it.
+        let kept = || {
+            let record = self.read()?;
+            Some(Challenge { metadata: record.metadata, scope: Some(record.wanted?), error: Some(INSUFFICIENT.into()) })
+        };
+        known.or_else(kept)
+    }
+
+    /// Forgets the newest demand, once it is met.
+    pub(super) fn forget_challenge(&self) {
+        *self.0.challenge.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Forgets tokens and the registration. Tells whether there were any.
+    ///
+    /// # Errors
+    /// The file can't be removed.
+    pub(super) fn forget(&self) -> std::io::Result<bool> {
+        let Some(path) = &self.0.path else { return Ok(false) };
+        match std::fs::remove_file(path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read(&self) -> Option<Record> {
+        let bytes = std::fs::read(self.0.path.as_ref()?).ok()?;
+        serde_json::from_slice::<Record>(&bytes).ok().filter(|record| record.resource == self.0.url)
+    }
+
+    /// Changes the record while no other session does.
+    fn changed(&self, change: impl FnOnce(&mut Record)) -> Option<()> {
+        let path = self.0.path.as_ref()?;
+        crate::host::make_private(path.parent()?).ok()?;
+        let lock = path.with_extension("lock");
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&lock).ok()?;
+        let _locked = Locked::take(file, false, LOCK_WAIT).ok()?;
+        let mut record = self.read().unwrap_or_else(|| Record::of(&self.0.url));
+        change(&mut record);
+        replace_private(path, &serde_json::to_vec(&record).ok()?).ok()
+    }
+}
+
+/// Whether a token can be put into a header.
+fn is_sendable(token: &str) -> bool {
+    !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic())
+}

@@ -1,0 +1,216 @@
+//! A server's questions, put to the person field by field, each marked as the server's.
+
+use serde_json::{Map, Value};
+
+use crate::proto::served::{Asks, Field, FieldKind, FormAnswer};
+use crate::render::text::escape_visible;
+use crate::tools::Replies;
+
+/// Answers to one field that may be wrong before the form is declined.
+const TRIES: usize = 3;
+
+/// The person, as a server asks them.
+pub struct Asked<'p>(pub &'p mut dyn Replies);
+
+impl Asks for Asked<'_> {
+    fn form(&mut self, server: &str, message: &str, fields: &[Field]) -> FormAnswer {
+        let (who, head) = (heading(server), escape_visible(message));
+        if let Some(secret) = fields.iter().find(|field| field.is_secret) {
+            let name = escape_visible(&secret.name);
+            let choices = ["decline".to_owned()];
+            let _ = self.0.reply_to(
+                &who,
+                &format!("{head}\nIt wants a secret ({name}), which isn't sent this way."),
+                &choices,
+            );
+            return FormAnswer::Declined;
+        }
+        let names: Vec<String> = fields.iter().map(shown).collect();
+        let question = format!("{head}\nIts form has the fields {}. Do you want to fill it in?", names.join(", "));
+        let (fill, decline) = ("fill it in".to_owned(), "decline".to_owned());
+        match self.0.reply_to(&who, &question, &[fill.clone(), decline]) {
+            Some(said) if said == fill || is_yes(&said) => {}
+            Some(_) => return FormAnswer::Declined,
+            None => return FormAnswer::Cancelled,
+        }
+        let mut content = Map::new();
+        for field in fields {
+            match self.field(server, field) {
+                Some(Some(value)) => {
+                    content.insert(field.name.clone(), value);
+                }
+                Some(None) => {}
+                None => return FormAnswer::Declined,
+            }
+        }
+        FormAnswer::Sent(content)
+    }
+
+    fn link(&mut self, server: &str, message: &str, url: &str) -> bool {
+        let head = escape_visible(message);
+        let careful = if url.contains("xn--") { "\nIts host is written in letters that look like others." } else { "" };
+        let question = format!(
+            "{head}\nIt wants you to open this address yourself: {}{careful}\nDid you do what it asks for there?",
+            escape_visible(url)
+        );
+        self.0
+            .reply_to(&heading(server), &question, &["yes".to_owned(), "no".to_owned()])
+            .is_some_and(|said| is_yes(&said))
+    }
+}
+
+impl Asked<'_> {
+    /// The value of a field; nothing if the form can't be sent without it.
+    fn field(&mut self, server: &str, field: &Field) -> Option<Option<Value>> {
+        let usual = field.default.as_ref().map(|value| format!(" Without an answer it is {value}."));
+        let note = usual.unwrap_or_else(|| if field.is_required { " It is needed.".into() } else { String::new() });
+        let about = escape_visible(&field.description);
+        let choices: Vec<String> = match &field.kind {
+            FieldKind::Bool => vec!["yes".into(), "no".into()],
+            FieldKind::One(all) => all.iter().map(|(_, title)| escape_visible(title)).collect(),
+            _ => Vec::new(),
+        };
+        for _ in 0..TRIES {
+            let question = format!("{} {about}{}{note}", shown(field), kind(&field.kind));
+            let Some(said) = self.0.reply_to(&heading(server), &question, &choices) else {
+                return match (&field.default, field.is_required) {
+                    (Some(value), _) => Some(Some(value.clone())),
+                    (None, false) => Some(None),
+                    (None, true) => None,
+                };
+            };
+            if let Some(value) = value(&field.kind, said.trim()) {
+                return Some(Some(value));
+            }
+        }
+        None
+    }
+}
+
+fn heading(server: &str) -> String {
+    format!("The server {server} asks:")
+}
+
+fn shown(field: &Field) -> String {
+    escape_visible(if field.title.is_empty() { &field.name } else { &field.title })
+}
+
+fn is_yes(said: &str) -> bool {
+    matches!(said.trim().to_lowercase().as_str(), "y" | "yes")
+}
+
+fn kind(kind: &FieldKind) -> String {
+    match kind {
+        FieldKind::Number { is_whole: true, .. } => " (a whole number)".into(),
+        FieldKind::Number { .. } => " (a number)".into(),
+        FieldKind::Text { format, .. } if !format.is_empty() => format!(" ({})", escape_visible(format)),
+        FieldKind::Several(all) => {
+            let titles: Vec<String> = all.iter().map(|(_, title)| escape_visible(title)).collect();
+            format!(" (any of {}, with commas between)", titles.join(", "))
+        }
+        _ => String::new(),
+    }
+}
+
+/// The value for what was entered; none if the field doesn't take it.
+fn value(kind: &FieldKind, said: &str) -> Option<Value> {
+    let of = |all: &[(String, String)], said: &str| {
+        let found = all.iter().find(|(value, title)| value == said || escape_visible(title) == said);
+        found.map(|(value, _)| Value::from(value.clone()))
+    };
+    match kind {
+        FieldKind::Text { least, most, format } => {
+            let count = said.chars().count();
+            let fits = least.is_none_or(|least| count >= least) && most.is_none_or(|most| count <= most);
+            let is_form = match format.as_str() {
+                "email" => said.split_once('@').is_some_and(|(user, host)| !user.is_empty() && !host.is_empty()),
+                "uri" => said.contains(':'),
+                "date" => said.parse::<jiff::civil::Date>().is_ok(),
+                "date-time" => said.parse::<jiff::Timestamp>().is_ok(),
+                _ => true,
+            };
+            (fits && is_form).then(|| said.into())
+        }
+        FieldKind::Number { is_whole, least, most } => {
+            let number: f64 = said.parse().ok().filter(|number: &f64| number.is_finite())?;
+            let fits = least.is_none_or(|least| number >= least) && most.is_none_or(|most| number <= most);
+            match is_whole {
+                true => said.parse::<i64>().ok().filter(|_| fits).map(Value::from),
+                false => Some(Value::from(number)).filter(|_| fits),
+            }
+        }
+        FieldKind::Bool => match said.to_lowercase().as_str() {
+            "y" | "yes" | "true" => Some(true.into()),
+            "n" | "no" | "false" => Some(false.into()),
+            _ => None,
+        },
+        FieldKind::One(all) => of(all, said),
+        FieldKind::Several(all) => {
+            said.split(',').map(str::trim).filter(|part| !part.is_empty()).map(|part| of(all, part)).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    struct Script(Vec<Option<&'static str>>, Vec<String>);
+
+    impl Replies for Script {
+        fn reply(&mut self, question: &str, _: &[String]) -> Option<String> {
+            self.1.push(question.to_owned());
+            self.0.remove(0).map(str::to_owned)
+        }
+    }
+
+    fn field(name: &str, kind: FieldKind, default: Option<Value>) -> Field {
+        Field {
+            name: name.into(),
+            title: String::new(),
+            description: String::new(),
+            kind,
+            is_required: default.is_none(),
+            is_secret: name == "password",
+            default,
+        }
+    }
+
+    fn whole() -> FieldKind {
+        FieldKind::Number { is_whole: true, least: Some(0.0), most: Some(150.0) }
+    }
+
+    #[test]
+    fn a_form_is_filled_in_with_defaults_and_wrong_answers_are_asked_again() {
+        let text = || FieldKind::Text { least: None, most: None, format: String::new() };
+        let fields = [
+            field("name", text(), Some(json!("Ada"))),
+            field("age", whole(), None),
+            field("ok", FieldKind::Bool, None),
+        ];
+        let mut script = Script(vec![Some("fill it in"), None, Some("old"), Some("36"), Some("yes")], Vec::new());
+        let sent = Asked(&mut script).form("one", "who\u{1b}[2J?", &fields);
+        assert_eq!(
+            sent,
+            FormAnswer::Sent(json!({"name": "Ada", "age": 36, "ok": true}).as_object().expect("it").clone())
+        );
+        assert!(script.1.iter().all(|question| !question.contains('\u{1b}')), "{:?}", script.1);
+    }
+
+    #[test]
+    fn nothing_is_sent_without_a_yes_or_for_a_secret() {
+        let fields = [field("age", whole(), None)];
+        assert_eq!(Asked(&mut Script(vec![None], Vec::new())).form("one", "", &fields), FormAnswer::Cancelled);
+        assert_eq!(Asked(&mut Script(vec![Some("no")], Vec::new())).form("one", "", &fields), FormAnswer::Declined);
+        let mut never = Script(vec![Some("yes"), None], Vec::new());
+        assert_eq!(Asked(&mut never).form("one", "", &fields), FormAnswer::Declined, "a needed field is missing");
+        let secret = [field("password", FieldKind::Bool, None)];
+        assert_eq!(Asked(&mut Script(vec![Some("yes")], Vec::new())).form("one", "", &secret), FormAnswer::Declined);
+        let mut link = Script(vec![Some("yes")], Vec::new());
+        assert!(Asked(&mut link).link("one", "", "https://xn--80ak6aa92e.com/"));
+        assert!(link.1[0].contains("look like others"));
+        assert!(!Asked(&mut Script(vec![None], Vec::new())).link("one", "", "https://a.b/"));
+    }
+}

@@ -1,0 +1,73 @@
+//! The address of a login, shown to the person and opened in their browser.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use crate::mcp::{Browser, Visit};
+use crate::render::text::escape_visible;
+use crate::tools::Replies;
+
+/// The person, as they log in.
+pub(super) struct AtBrowser<'p> {
+    pub(super) server: &'p str,
+    pub(super) person: &'p mut dyn Replies,
+    pub(super) env: &'p BTreeMap<OsString, OsString>,
+}
+
+impl Browser for AtBrowser<'_> {
+    fn visit(&mut self, address: &str) -> Visit {
+        let host = address.split_once("://").map_or(address, |(_, rest)| rest);
+        let host = escape_visible(host.split(['/', '?', '#']).next().unwrap_or_default());
+        let careful =
+            if host.contains("xn--") { "\nThat host is written in letters that look like others." } else { "" };
+        let question = format!(
+            "It wants you to log in at {host}.{careful}\nOpen the address in your browser? If the browser is on another machine, \
+             paste the address to which it led."
+        );
+        self.person.tell(&escape_visible(address));
+        match self.person.reply_to(
+            &format!("The server {} asks for a login:", self.server),
+            &question,
+            &["open it".to_owned(), "no".to_owned()],
+        ) {
+            Some(said) if said.starts_with("http://") || said.starts_with("https://") => Visit::Pasted(said),
+            Some(said) if matches!(said.as_str(), "open it" | "y" | "yes" | "open") => {
+                if open(self.env, address) {
+                    Visit::Opened
+                } else {
+                    Visit::Declined
+                }
+            }
+            _ => Visit::Declined,
+        }
+    }
+}
+
+/// Starts the user's browser; `false` if there is none.
+fn open(env: &BTreeMap<OsString, OsString>, address: &str) -> bool {
+    let named = env.get(OsStr::new("BROWSER")).and_then(|name| name.to_str()).unwrap_or_default();
+    let candidates = named.split(':').chain(["xdg-open", "open"]).filter(|name| !name.trim().is_empty());
+    for candidate in candidates {
+        let mut words = shlex::split(candidate).unwrap_or_default();
+        if words.is_empty() {
+            continue;
+        }
+        let program = words.remove(0);
+        if words.iter().any(|word| word.contains("%s")) {
+            words = words.iter().map(|word| word.replace("%s", address)).collect();
+        } else {
+            words.push(address.to_owned());
+        }
+        let mut command = Command::new(program);
+        command.args(words).env_clear().envs(env).process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if let Ok(mut child) = command.spawn() {
+            // It may run for days; somebody has to take note of its end.
+            std::thread::spawn(move || child.wait());
+            return true;
+        }
+    }
+    false
+}
