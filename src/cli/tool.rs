@@ -174,6 +174,9 @@ pub(super) fn called(
     let mut person = Caller { tty, says_yes };
     let wish = ToolCall { id: "cli".into(), name, arguments };
     if !runner.registry().specs().any(|spec| spec.is_in(std::slice::from_ref(&wish.name))) {
+        if let Some(servers) = runner.servers() {
+            servers.offer(&wish.name);
+        }
         runner.prepare(&cancel, &mut |_| {});
     }
     Ok(runner.call(&wish, None, &cancel, &mut person, &mut |_| {}))

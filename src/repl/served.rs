@@ -86,6 +86,9 @@ impl Repl {
             }
         };
         let cancel = Cancel::new();
+        if let Some(servers) = runner.servers() {
+            servers.offer(&name);
+        }
         runner.prepare(&cancel, &mut |_| {});
         let wish = ToolCall { id: "hand".into(), name, arguments };
         let mut typed = Typed { repl: self };

@@ -19,7 +19,8 @@ use ureq::Agent;
 use ureq::http::{HeaderMap, Uri, header};
 
 use crate::base::hash::sha256_hex;
-use crate::host::{Locked, now_unix_ms, replace_private};
+use crate::files::{Locked, make_private, replace_private};
+use crate::host::now_unix_ms;
 use record::Record;
 use web::{Reply, form, request};
 
@@ -266,7 +267,7 @@ impl Tokens {
     /// Changes the record while no other session does.
     fn changed(&self, change: impl FnOnce(&mut Record)) -> Option<()> {
         let path = self.0.path.as_ref()?;
-        crate::host::make_private(path.parent()?).ok()?;
+        make_private(path.parent()?).ok()?;
         let lock = path.with_extension("lock");
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&lock).ok()?;
         let _locked = Locked::take(file, false, LOCK_WAIT).ok()?;

@@ -213,7 +213,6 @@ fn called(servers: &Servers, target: &str, line: &str) -> Result<Done, Failure> 
             hint: format!("mcp allow {server} shows it and asks"),
         });
     }
-    servers.load(std::iter::once(row.name.clone()));
     Ok(Done::Call { name: row.name, arguments: arguments.to_owned() })
 }
 

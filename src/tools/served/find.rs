@@ -36,27 +36,7 @@ impl ToolSearch {
 
 impl Tool for ToolSearch {
     fn spec(&self) -> Spec {
-        let named =
-            self.counts.iter().take(SERVERS_NAMED_MAX).map(|(server, count)| format!("{server} ({count} tools)"));
-        let named: Vec<String> = named.collect();
-        Spec {
-            name: "tool_search".into(),
-            aliases: &[],
-            description: format!(
-                "Finds tools of servers that you can't see yet: {}. Say in a few words what you want to do. The tools that \
-                 it finds can be called from your next step on.",
-                named.join(", ")
-            ),
-            schema: json!({
-                "type": "object",
-                "properties": {
-                    "query": {"type": "string", "description": "what the tool should do, or its name"},
-                    "limit": {"type": "integer", "minimum": 1, "maximum": FOUND_MAX},
-                },
-                "required": ["query"],
-                "additionalProperties": false,
-            }),
-        }
+        spec(&self.counts)
     }
 
     fn offer(&self) -> Offer {
@@ -83,6 +63,30 @@ impl Tool for ToolSearch {
             format!("{}: {}", row.name, strip_controls(text.as_bytes()))
         };
         Outcome::of(found.iter().map(line).collect::<Vec<_>>().join("\n"))
+    }
+}
+
+/// The search as a model sees it.
+fn spec(counts: &BTreeMap<String, usize>) -> Spec {
+    let named = counts.iter().take(SERVERS_NAMED_MAX).map(|(server, count)| format!("{server} ({count} tools)"));
+    let named: Vec<String> = named.collect();
+    Spec {
+        name: "tool_search".into(),
+        aliases: &[],
+        description: format!(
+            "Finds tools of servers that you can't see yet: {}. Say in a few words what you want to do. The tools that it \
+             finds can be called from your next step on.",
+            named.join(", ")
+        ),
+        schema: json!({
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "description": "what the tool should do, or its name"},
+                "limit": {"type": "integer", "minimum": 1, "maximum": FOUND_MAX},
+            },
+            "required": ["query"],
+            "additionalProperties": false,
+        }),
     }
 }
 
@@ -189,5 +193,31 @@ mod tests {
             assert_eq!(found.first(), Some(&wanted), "{query}: {found:?}");
         }
         assert!(search(&all, "zebra", 3).is_empty() && search(&[], "git", 3).is_empty());
+    }
+
+    /// 150 tools as seven well-known kinds of servers describe them, and 60 wishes in other words: a name and what it is for
+    /// are all that there is to find a tool by.
+    #[test]
+    fn of_150_tools_19_of_20_are_among_the_first_five_and_the_search_costs_little() {
+        let data = |text: &'static str| text.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+        let tools = data(include_str!("../../../tests/data/mcp/tools.tsv"));
+        let all: Vec<Listed> = tools.map(|row| listed(row[0], row[1], row[2], "it")).collect();
+        assert_eq!(all.len(), 150);
+        let mut missed = Vec::new();
+        let mut count = 0;
+        for row in data(include_str!("../../../tests/data/mcp/queries.tsv")) {
+            assert!(all.iter().any(|listed| listed.name == row[1]), "{row:?}");
+            count += 1;
+            if !search(&all, row[0], 5).iter().any(|found| found.name == row[1]) {
+                missed.push(row[0]);
+            }
+        }
+        assert!(missed.len() * 20 <= count, "{} of {count}: {missed:?}", missed.len());
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        all.iter().for_each(|row| *counts.entry(row.server.clone()).or_default() += 1);
+        let spec = spec(&counts);
+        let text = format!("{} {} {}", spec.name, spec.description, spec.schema);
+        let tokens = bpe_openai::o200k_base().count(&text);
+        assert!(tokens <= 1200, "{tokens} tokens");
     }
 }
