@@ -85,7 +85,6 @@ pub mod repl;
 // floor 11
 #[allow(
     clippy::disallowed_methods,
-    clippy::print_stdout,
     clippy::print_stderr,
     reason = "the backing shell, history files to import, schemas of answers, the environment before a session"
 )]

@@ -8,12 +8,13 @@ use serde_json::Value;
 use super::wire::command;
 use crate::agent::Cancel;
 use crate::app::{self, Runtime, Skills};
+use crate::base::text::counted;
 use crate::host;
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 use crate::render::text::{escape_visible, table};
 use crate::skills::filled;
-use crate::steps::{Record, StepsError, TakenBack, counted};
+use crate::steps::{Record, StepsError, TakenBack};
 use crate::store::Period;
 
 /// Columns of tables.

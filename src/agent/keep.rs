@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::person::Person;
 use super::runner::{Said, ToolRunner};
 use crate::base::hash::Hasher;
+use crate::base::text::counted;
 use crate::files::holes;
 use crate::gate::{Approver, Call, Permit};
 use crate::model::Cancel;
@@ -15,7 +16,7 @@ use crate::proto::Event;
 use crate::proto::action::{Action, Autonomy, Need};
 use crate::proto::tool::{FileChange, Outcome, Step, ToolError, ToolEvent};
 use crate::sandbox::{Change, ChangeKind, Changes, CollectLimits, collect};
-use crate::steps::{Incoming, NewContent, counted};
+use crate::steps::{Incoming, NewContent};
 use crate::tools::{Copied, Refusal, is_plain_config, listed, protection, shown};
 
 /// Changes of files that one call names; of more, the number.

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use super::person::Person;
+use crate::base::text::counted;
 use crate::files::Root;
 use crate::proto::Event;
 use crate::proto::action::Action;
 use crate::proto::served::Reach;
 use crate::proto::tool::Outcome;
 use crate::redact::Redactor;
-use crate::steps::{Adopted, Before, Incoming, Made, Open, Steps, StepsError, counted};
+use crate::steps::{Adopted, Before, Incoming, Made, Open, Steps, StepsError};
 
 /// The answer that lets a command run that can't be taken back.
 const RUN: &str = "run it all the same";

@@ -1,4 +1,5 @@
-//! Characters that deceive: those that show nothing, and letters that look like Latin ones. One table for every room. Pure.
+//! Text that several rooms need alike: characters that deceive (those that show nothing, letters that look like Latin ones),
+//! and a number with its noun. Pure.
 
 /// Whether a character has no picture of its own and can hide something: formats, fillers, joiners, selectors, tags,
 /// direction marks. Controls (C0, DEL, C1) and white space are not counted here.
@@ -55,6 +56,12 @@ pub fn look_alikes(line: &str) -> Vec<usize> {
         word.clear();
     }
     found
+}
+
+/// Returns a number with its noun, in the plural unless it is one.
+#[must_use]
+pub fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

@@ -17,8 +17,8 @@ use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
 
 use super::chat::{has_terminal, next_question, unreadable};
-use super::command::{autonomy, set_autonomy};
 use super::exit;
+use super::options::{autonomy, set_autonomy};
 use super::person::AtTty;
 use super::wire::Line;
 use crate::agent::{Cancel, changed_line};

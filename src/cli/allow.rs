@@ -1,16 +1,16 @@
 //! `reedclaw allow`: the commands that a model may run in a project without a question, listed, taken back, written to a
 //! list and taken from one.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use nix::sys::termios::{FlushArg, tcflush};
 
-use super::command::{counted, report};
 use super::exit;
+use super::out::{is_yes, out, outln, report};
 use crate::app::{self, ListedHere, Request, Runtime};
+use crate::base::text::counted;
 use crate::host;
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
@@ -86,9 +86,7 @@ fn list(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     let escaped = |row: Vec<String>| row.iter().map(|cell| escape_visible(cell)).collect();
     let rows: Vec<Vec<String>> = app::allowed_rows(allowed.rules()).into_iter().map(escaped).collect();
     let columns = crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
-    let mut out = io::stdout().lock();
-    // A reader that has seen enough is no failure.
-    let _ = out.write_all(table(&rows, columns).as_bytes()).and_then(|()| out.flush());
+    out!("{}", table(&rows, columns));
     Ok(exit::DONE)
 }
 
@@ -103,7 +101,7 @@ fn remove(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
             hint: "reedclaw allow list lists them".into(),
         }),
         count => {
-            println!("{} taken back", counted(count, "command"));
+            outln!("{} taken back", counted(count, "command"));
             Ok(exit::DONE)
         }
     }
@@ -116,7 +114,7 @@ fn export(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
     let place = escape_visible(&path.display().to_string());
     app::export_allowed(&allowed, &path)
         .map_err(|error| unavailable(format!("{place} can't be written: {error}"), "name a new file"))?;
-    println!("{} in {place}", counted(allowed.rules().len(), "command"));
+    outln!("{} in {place}", counted(allowed.rules().len(), "command"));
     Ok(exit::DONE)
 }
 
@@ -142,17 +140,17 @@ fn import(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
         match program {
             Ok(program) => {
                 let program = escape_visible(&program.display().to_string());
-                println!("  {}{told}  by {program}", escape_visible(&command));
+                outln!("  {}{told}  by {program}", escape_visible(&command));
                 fits.push((command, cwd));
             }
             Err(why) => {
                 refused += 1;
-                println!("  refused: {}{told}: {}", escape_visible(&command), escape_visible(&why));
+                outln!("  refused: {}{told}: {}", escape_visible(&command), escape_visible(&why));
             }
         }
     }
     if fits.is_empty() {
-        println!("nothing to add in {}", escape_visible(&root.display().to_string()));
+        outln!("nothing to add in {}", escape_visible(&root.display().to_string()));
         return Ok(if refused > 0 { exit::FAILED } else { exit::DONE });
     }
     let told =
@@ -163,7 +161,7 @@ fn import(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
     for (command, cwd) in &fits {
         gate.allow(command, cwd).map_err(|why| unavailable(format!("{}: {why}", escape_visible(command)), ""))?;
     }
-    println!("allowed: {told}");
+    outln!("allowed: {told}");
     Ok(if refused > 0 { exit::FAILED } else { exit::DONE })
 }
 
@@ -172,13 +170,7 @@ fn is_wanted(told: &str) -> bool {
         eprintln!("reedclaw: this would allow {told}\n  with --yes it does");
         return false;
     }
-    // What was typed before the question is no answer to it.
-    let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
-    eprint!("Allow {told}? [y/N] ");
-    let _ = io::stderr().flush();
-    let mut answer = String::new();
-    let _ = io::stdin().lock().read_line(&mut answer);
-    let is_yes = matches!(answer.trim(), "y" | "Y" | "yes");
+    let is_yes = is_yes(&format!("Allow {told}?"));
     if !is_yes {
         eprintln!("nothing was changed");
     }

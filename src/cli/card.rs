@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Command};
 
-use super::command::report;
 use super::exit;
+use super::out::{outln, report};
 use crate::app::{self, Jails, Request, Runtime};
 use crate::host;
 use crate::project::{self, Surroundings};
@@ -50,7 +50,7 @@ fn print(path: Option<PathBuf>, config: Option<PathBuf>) -> Result<(), Failure> 
         hint: "--path names a directory in one".into(),
     })?;
     for part in notes.parts() {
-        println!("{}\n", sanitise(&runtime.agent.redacted(part)));
+        outln!("{}\n", sanitise(&runtime.agent.redacted(part)));
     }
     let tokens = notes.parts().iter().map(|part| estimate_tokens(part)).sum::<usize>();
     eprintln!("about {tokens} tokens of at most {} (context.project_tokens)", options.tokens_max);

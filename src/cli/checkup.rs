@@ -5,8 +5,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use super::backing;
-use super::command::counted;
 use crate::app;
+use crate::base::text::counted;
 use crate::config::{self, Env, KeySource, Loaded, Settings};
 use crate::model::{Fault, Models, Reach, Spec, list_models};
 use crate::shell::spawn::Dialect;

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::command;
+use super::out::{out, outln};
 use crate::app::OWN_TOOLS;
 use crate::config::{self, LoadRequest};
 use crate::host;
@@ -39,12 +40,12 @@ pub(super) fn definition() -> Command {
 pub(super) fn run(matches: &ArgMatches) -> ExitCode {
     if let Some(shell) = matches.get_one::<String>("shell") {
         let script = SCRIPTS.iter().find(|(name, _)| name == shell).map_or("", |(_, script)| script);
-        print!("{script}");
+        out!("{script}");
         return ExitCode::SUCCESS;
     }
     let words: Vec<String> = matches.get_many::<String>("line").into_iter().flatten().cloned().collect();
     for (value, help) in candidates(&words, &names) {
-        if help.is_empty() { println!("{value}") } else { println!("{value}\t{help}") }
+        if help.is_empty() { outln!("{value}") } else { outln!("{value}\t{help}") }
     }
     ExitCode::SUCCESS
 }

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::command::counted;
 use super::exit;
+use super::out::outln;
 use crate::app;
+use crate::base::text::counted;
 use crate::config::{self, Effective, Env, Layers, LoadRequest, Loaded, Look, Problem, Trust, TrustVerdict};
 use crate::host;
 use crate::proto::Failure;
@@ -68,25 +69,25 @@ fn validate(loaded: &Loaded, request: &LoadRequest) -> ExitCode {
     match project(request, loaded) {
         None => {}
         Some(Ok(TrustVerdict::Trusted(trusted))) => effective = loaded.layers.with(&trusted, &request.env),
-        Some(Ok(TrustVerdict::Never)) => println!("{}: not looked at: never", config::PROJECT_FILE),
+        Some(Ok(TrustVerdict::Never)) => outln!("{}: not looked at: never", config::PROJECT_FILE),
         Some(Ok(TrustVerdict::Unknown { overlay, .. })) => {
-            println!("{}: not run: you have not trusted it", sanitise(overlay.shown()));
+            outln!("{}: not run: you have not trusted it", sanitise(overlay.shown()));
         }
-        Some(Err(refused)) => println!("{}: not used: {}", sanitise(&refused.file), sanitise(&refused.why)),
+        Some(Err(refused)) => outln!("{}: not used: {}", sanitise(&refused.file), sanitise(&refused.why)),
     }
     problems.append(&mut effective.problems);
     problems.extend(taken_metas(&effective.layers));
     problems.extend(unknown_tools(loaded, &request.env));
     for problem in &problems {
-        println!("{}", sanitise(&problem.to_string()));
+        outln!("{}", sanitise(&problem.to_string()));
     }
     let wrong = problems.iter().filter(|problem| !problem.is_warning).count();
     let warnings = problems.len() - wrong;
     match (wrong, warnings) {
-        (0, 0) => println!("no problems{}", loaded.path.as_deref().map(in_file(&request.env)).unwrap_or_default()),
-        (0, warnings) => println!("no problems, {}", counted(warnings, "warning")),
-        (wrong, 0) => println!("{}", counted(wrong, "problem")),
-        (wrong, warnings) => println!("{}, {}", counted(wrong, "problem"), counted(warnings, "warning")),
+        (0, 0) => outln!("no problems{}", loaded.path.as_deref().map(in_file(&request.env)).unwrap_or_default()),
+        (0, warnings) => outln!("no problems, {}", counted(warnings, "warning")),
+        (wrong, 0) => outln!("{}", counted(wrong, "problem")),
+        (wrong, warnings) => outln!("{}, {}", counted(wrong, "problem"), counted(warnings, "warning")),
     }
     if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::from(exit::FAILED) }
 }
@@ -120,7 +121,7 @@ fn show(loaded: &Loaded, request: &LoadRequest, with_origin: bool) -> ExitCode {
         _ => Effective::plain(&loaded.layers),
     };
     for line in effective.layers.lines(with_origin) {
-        println!("{}", sanitise(&line));
+        outln!("{}", sanitise(&line));
     }
     let told = loaded.problems.len() + effective.problems.len();
     if told > 0 {
@@ -133,7 +134,7 @@ fn path(request: &LoadRequest) -> ExitCode {
     let found = config::find_path(request);
     match found.clone().or_else(|| config::own_path(&request.env)) {
         Some(path) => {
-            println!("{}", path.display());
+            outln!("{}", path.display());
             if found.is_none() {
                 eprintln!("reedclaw: it isn't there; using the defaults");
             }

@@ -1,6 +1,5 @@
 //! `reedclaw cost`: what today's and this month's questions came to, by model, without a session.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::PoisonError;
@@ -8,8 +7,8 @@ use std::sync::PoisonError;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde::Serialize;
 
-use super::command::report;
 use super::exit;
+use super::out::{out, report};
 use crate::app::{Request, Runtime, spent_rows};
 use crate::host;
 use crate::proto::Failure;
@@ -70,8 +69,7 @@ fn act(is_json: bool, config: Option<PathBuf>) -> Result<(), Failure> {
         }
     }
     out.push_str(&table(&rows, COLUMNS));
-    // A reader that has gone knows why.
-    let _ = io::stdout().lock().write_all(out.as_bytes());
+    out!("{out}");
     Ok(())
 }
 

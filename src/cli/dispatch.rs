@@ -6,36 +6,8 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+use super::command::SUBCOMMANDS;
 use crate::sandbox::HELPER_WORD;
-
-/// First words that are ours.
-pub const SUBCOMMANDS: [&str; 25] = [
-    "route",
-    "history",
-    "agent",
-    "acp",
-    "card",
-    "config",
-    "memory",
-    "cost",
-    "doctor",
-    "provider",
-    "onboard",
-    "receipt",
-    "estop",
-    "allow",
-    "init",
-    "tool",
-    "plugin",
-    "mcp",
-    "pdf-text",
-    "policy",
-    "undo",
-    "redo",
-    "steps",
-    "completions",
-    "help",
-];
 
 /// What is known of the standard streams.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +94,7 @@ pub fn decide(arguments: &[OsString], streams: Streams) -> Dispatch {
     }
     let (own, rest) = split_own(arguments.get(1..).unwrap_or_default());
     if let Some(first) = rest.first().and_then(|word| word.to_str())
-        && (SUBCOMMANDS.contains(&first) || matches!(first, "--help" | "-h" | "--version" | "-V"))
+        && (SUBCOMMANDS.iter().any(|it| it.name == first) || matches!(first, "--help" | "-h" | "--version" | "-V"))
     {
         // Before a subcommand it is an option like any other.
         return Dispatch::Command(own.words().chain(rest).collect());

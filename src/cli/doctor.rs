@@ -6,10 +6,11 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use super::command::counted;
 use super::exit;
+use super::out::outln;
 use super::{checkup, estop, receipt};
 use crate::app;
+use crate::base::text::counted;
 use crate::config::{self, LoadRequest};
 use crate::host;
 use crate::proto::{Failure, FailureKind};
@@ -161,5 +162,5 @@ fn save(dir: &Path, file: &Path) -> Result<bool, Failure> {
 }
 
 fn say(text: &str) {
-    println!("{}", sanitise(text));
+    outln!("{}", sanitise(text));
 }

@@ -7,6 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use nix::sys::termios::{FlushArg, tcflush};
 
 use super::exit;
+use super::out::outln;
 use crate::app;
 use crate::estop::Estop;
 use crate::host;
@@ -37,7 +38,7 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
 fn act(matches: &ArgMatches) -> Result<ExitCode, Failure> {
     let estop = app::estop(&host::environment())?;
     if matches.get_flag("status") {
-        println!("{}", sanitise(&status(&estop)));
+        outln!("{}", sanitise(&status(&estop)));
         return Ok(ExitCode::from(u8::from(estop.check().is_err())));
     }
     if matches.get_flag("clear") {
@@ -45,7 +46,7 @@ fn act(matches: &ArgMatches) -> Result<ExitCode, Failure> {
     }
     estop.stop().map_err(|error| cannot(&estop, "made", &error))?;
     tracing::warn!(event = "estop_triggered", by = "command", shown = true);
-    println!("{}\nreedclaw estop --clear lets them run again", sanitise(&status(&estop)));
+    outln!("{}\nreedclaw estop --clear lets them run again", sanitise(&status(&estop)));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -59,7 +60,7 @@ pub(super) fn status(estop: &Estop) -> String {
 
 fn clear(estop: &Estop) -> Result<ExitCode, Failure> {
     let Err(stopped) = estop.check() else {
-        println!("tools are not stopped");
+        outln!("tools are not stopped");
         return Ok(ExitCode::SUCCESS);
     };
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
@@ -80,7 +81,7 @@ fn clear(estop: &Estop) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::from(exit::FAILED));
     }
     estop.clear().map_err(|error| cannot(estop, "removed", &error))?;
-    println!("{}", sanitise(&status(estop)));
+    outln!("{}", sanitise(&status(estop)));
     Ok(ExitCode::from(u8::from(estop.check().is_err())))
 }
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::command::report;
+use super::out::report;
 use crate::proto::{Failure, FailureKind};
 
 /// Done.

@@ -1,10 +1,47 @@
-//! `reedclaw history import`: finds the other shells' history files and takes them over.
+//! `reedclaw history import`: finds the history files of other shells and imports them.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
+use clap::{Arg, ArgMatches, Command};
+
+use super::exit;
+use super::out::{outln, report};
 use crate::app::{Request, Runtime};
 use crate::proto::{Failure, FailureKind};
 use crate::store::import::{Imported, Problem, bash, fish, import_into, zsh};
+
+/// The subcommand `history`.
+pub(super) fn definition() -> Command {
+    Command::new("history").about("Imports a shell's history").subcommand_required(true).subcommand(
+        Command::new("import")
+            .about("Imports the history of bash, zsh or fish; a second import adds nothing twice")
+            .arg(
+                Arg::new("shell")
+                    .value_name("SHELL")
+                    .value_parser(["bash", "zsh", "fish"])
+                    .help("Whose history; without a name, all that are found"),
+            )
+            .arg(
+                Arg::new("file")
+                    .long("file")
+                    .value_name("FILE")
+                    .requires("shell")
+                    .value_parser(clap::value_parser!(PathBuf))
+                    .help("The history file, if it isn't the usual one"),
+            ),
+    )
+}
+
+/// Runs `reedclaw history`.
+pub(super) fn run(matches: &ArgMatches) -> ExitCode {
+    let Some(("import", matches)) = matches.subcommand() else { return ExitCode::from(exit::USAGE) };
+    let shell = matches.get_one::<String>("shell").map(String::as_str);
+    match import(shell, matches.get_one::<PathBuf>("file").map(PathBuf::as_path)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => exit::failed(&failure),
+    }
+}
 
 type Reader = fn(&[u8]) -> (Vec<Imported>, Vec<Problem>);
 
@@ -14,9 +51,9 @@ const SHELLS: [(&str, Reader); 3] = [("bash", bash), ("zsh", zsh), ("fish", fish
 ///
 /// # Errors
 /// The named file can't be read, no history is found at all, or the database can't take it.
-pub(super) fn run(shell: Option<&str>, file: Option<&Path>) -> Result<(), Failure> {
+fn import(shell: Option<&str>, file: Option<&Path>) -> Result<(), Failure> {
     let runtime = Runtime::start(&Request::default())?;
-    runtime.problems.iter().for_each(super::command::report);
+    runtime.problems.iter().for_each(report);
     let mut found = false;
     for (name, read) in SHELLS.iter().filter(|(name, _)| shell.is_none_or(|wanted| wanted == *name)) {
         let path = file.map_or_else(|| usual_file(&runtime, name), |file| Some(file.to_owned()));
@@ -42,7 +79,7 @@ pub(super) fn run(shell: Option<&str>, file: Option<&Path>) -> Result<(), Failur
         }
         let mut store = runtime.store.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let report = import_into(&mut store, &lines)?;
-        println!("{name}: {} lines added, {} already known ({})", report.added, report.known, path.display());
+        outln!("{name}: {} lines added, {} already known ({})", report.added, report.known, path.display());
     }
     if found {
         return Ok(());

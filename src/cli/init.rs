@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use clap::Command;
 
-use super::command::report;
 use super::exit;
+use super::out::{outln, report};
 use crate::app;
 use crate::config::{self, Env, LoadRequest};
 use crate::host;
@@ -56,7 +56,7 @@ fn act(explicit: Option<PathBuf>) -> Result<(), Failure> {
     let is_new =
         make_directory(&workspace).map_err(|error| cannot("the workspace", &workspace, &error.to_string(), &env))?;
     tell("workspace", &workspace, is_new, &env);
-    println!("`reedclaw onboard` finds models; `reedclaw doctor` checks everything");
+    outln!("`reedclaw onboard` finds models; `reedclaw doctor` checks everything");
     Ok(())
 }
 
@@ -80,7 +80,7 @@ fn make_directory(path: &Path) -> std::io::Result<bool> {
 
 fn tell(what: &str, path: &Path, is_new: bool, env: &Env) {
     let state = if is_new { "made" } else { "is there already, and stays as it is" };
-    println!("{what:<9}  {}: {state}", sanitise(&config::display_path(path, env)));
+    outln!("{what:<9}  {}: {state}", sanitise(&config::display_path(path, env)));
 }
 
 fn cannot(what: &str, path: &Path, why: &str, env: &Env) -> Failure {

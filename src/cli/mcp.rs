@@ -1,15 +1,14 @@
 //! `reedclaw mcp`: the servers of tools that the configuration names.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, Command};
-use nix::sys::termios::{FlushArg, tcflush};
 
 use super::agent::watch_interrupts;
-use super::command::report;
 use super::exit;
+use super::out::{is_yes, out, outln, report};
 use super::person::AtTty;
 use super::tool::{called, status};
 use crate::agent::{Cancel, Person};
@@ -65,7 +64,7 @@ fn carried_out(line: &str, config: Option<PathBuf>) -> Result<u8, Failure> {
         if let Some(path) = line.strip_prefix("import ") {
             return imported(path);
         }
-        println!("No servers are configured. mcp.servers in the config names them; see docs/tools-and-plugins.md.");
+        outln!("No servers are configured. mcp.servers in the config names them; see docs/tools-and-plugins.md.");
         return Ok(exit::DONE);
     };
     let cancel = Cancel::new();
@@ -78,18 +77,18 @@ fn carried_out(line: &str, config: Option<PathBuf>) -> Result<u8, Failure> {
     let done = mcp_command(&servers, line, &mut face)?;
     drop(tty);
     match done {
-        Done::Lines(lines) => lines.iter().for_each(|line| println!("{line}")),
+        Done::Lines(lines) => lines.iter().for_each(|line| outln!("{line}")),
         Done::Rows(rows) => {
             let columns = crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
-            print!("{}", table(&rows, columns));
+            out!("{}", table(&rows, columns));
         }
-        Done::Insert(text) => println!("{text}"),
+        Done::Insert(text) => outln!("{text}"),
         Done::Ask { server, tools, lines } => {
-            lines.iter().for_each(|line| println!("{line}"));
+            lines.iter().for_each(|line| outln!("{line}"));
             ask(&servers, &server, &tools)?;
         }
         Done::Tested { lines, end } => {
-            lines.iter().for_each(|line| println!("{line}"));
+            lines.iter().for_each(|line| outln!("{line}"));
             return Ok(match end {
                 TestEnd::Good => exit::DONE,
                 TestEnd::NoConnection => exit::FAILED,
@@ -100,7 +99,7 @@ fn carried_out(line: &str, config: Option<PathBuf>) -> Result<u8, Failure> {
         Done::Call { name, arguments } => {
             drop(servers);
             let outcome = called(&mut runtime, &workspace, name, arguments, true)?;
-            println!("{}", outcome.output.trim_end_matches('\n'));
+            outln!("{}", outcome.output.trim_end_matches('\n'));
             if let Some(error) = &outcome.error {
                 eprintln!("{}", escape_visible(&error.message));
             }
@@ -114,7 +113,7 @@ fn carried_out(line: &str, config: Option<PathBuf>) -> Result<u8, Failure> {
 /// Prints another client's servers; that needs none of ours.
 fn imported(path: &str) -> Result<u8, Failure> {
     let user = |message: String| Failure { kind: FailureKind::User, message, hint: String::new() };
-    print!("{}", import_servers(&read(path).map_err(user)?).map_err(user)?);
+    out!("{}", import_servers(&read(path).map_err(user)?).map_err(user)?);
     Ok(exit::DONE)
 }
 
@@ -135,7 +134,7 @@ impl Replies for Said<'_> {
     }
 
     fn tell(&mut self, line: &str) {
-        println!("{line}");
+        outln!("{line}");
     }
 }
 
@@ -148,12 +147,8 @@ fn ask(servers: &Servers, server: &str, tools: &[crate::proto::served::Definitio
             "run it at a terminal",
         ));
     }
-    let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
-    print!("Let a model call these tools, as they are? [y/N] ");
-    let _ = io::stdout().flush();
-    let mut said = String::new();
-    if io::stdin().lock().read_line(&mut said).is_ok() && matches!(said.trim(), "y" | "Y" | "yes") {
-        println!("{}", allow_tools(servers, server, tools)?);
+    if is_yes("Let a model call these tools, as they are?") {
+        outln!("{}", allow_tools(servers, server, tools)?);
         return Ok(());
     }
     Err(user("nothing was allowed", ""))

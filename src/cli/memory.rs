@@ -7,9 +7,10 @@ use std::sync::{MutexGuard, PoisonError};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use super::command::{counted, report};
 use super::exit;
+use super::out::{outln, print_lines, report};
 use crate::app::{Request, Runtime};
+use crate::base::text::counted;
 use crate::base::time::utc;
 use crate::proto::{Failure, FailureKind, Role};
 use crate::render::sanitise;
@@ -113,7 +114,7 @@ fn limit(matches: &ArgMatches) -> usize {
 }
 
 fn list(store: &Store, limit: usize) -> Result<ExitCode, Failure> {
-    print_lines(store.conversations(limit)?.into_iter().map(|it| {
+    print_safely(store.conversations(limit)?.into_iter().map(|it| {
         let turns = if it.turns == 1 { "turn " } else { "turns" };
         format!("{:>6}  {}  {:>4} {turns}  {}", it.id.0, utc(it.updated), it.turns, it.title)
     }))
@@ -134,7 +135,7 @@ pub(super) fn search(store: &mut Store, query: &str, limit: usize) -> Result<Exi
         let kind = if hit.role == Role::Assistant { "answer  " } else { "question" };
         line(hit.conversation.0, hit.time, kind, &hit.excerpt)
     });
-    print_lines(memories.chain(hits))
+    print_safely(memories.chain(hits))
 }
 
 fn show(store: &Store, id: i64) -> Result<ExitCode, Failure> {
@@ -148,7 +149,7 @@ fn show(store: &Store, id: i64) -> Result<ExitCode, Failure> {
     let mut text = Vec::new();
     let written = export::write_conversation(&found, &store.record(found.id)?, Format::Markdown, &mut text);
     written.map_err(|error| cannot_write("standard output", &error))?;
-    print_lines(std::iter::once(String::from_utf8_lossy(&text).trim_end().to_owned()))
+    print_safely(std::iter::once(String::from_utf8_lossy(&text).trim_end().to_owned()))
 }
 
 pub(super) fn notes(store: &Store) -> Result<ExitCode, Failure> {
@@ -163,13 +164,13 @@ pub(super) fn notes(store: &Store) -> Result<ExitCode, Failure> {
             text.join(" ")
         )
     };
-    print_lines(store.memories(true)?.into_iter().chain(store.memories(false)?).map(line))
+    print_safely(store.memories(true)?.into_iter().chain(store.memories(false)?).map(line))
 }
 
 fn clear(store: &mut Store, is_sure: bool) -> Result<ExitCode, Failure> {
     if is_sure {
         let count = store.clear_conversations()?;
-        println!("{} deleted", counted(count, "conversation"));
+        outln!("{} deleted", counted(count, "conversation"));
         return Ok(ExitCode::SUCCESS);
     }
     let count = store.conversations(usize::MAX)?.len();
@@ -194,7 +195,7 @@ fn export_all(store: &Store, file: Option<&PathBuf>, on_output: Format) -> Resul
     let place = path.display().to_string();
     let mut out = export::create(path).map_err(|error| cannot_write(&place, &error))?;
     write_all(store, &conversations, format, &mut out)?.map_err(|error| cannot_write(&place, &error))?;
-    println!("{} in {}", counted(conversations.len(), "conversation"), sanitise(&place));
+    outln!("{} in {}", counted(conversations.len(), "conversation"), sanitise(&place));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -214,19 +215,10 @@ fn write_all(
     Ok(out.flush())
 }
 
-/// Prints lines without what a terminal would obey; a reader that has seen enough is no failure.
-fn print_lines(lines: impl Iterator<Item = String>) -> Result<ExitCode, Failure> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    for line in lines {
-        match writeln!(out, "{}", sanitise(&line)) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
-            written => written.map_err(|error| cannot_write("standard output", &error))?,
-        }
-    }
-    match out.flush() {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(cannot_write("standard output", &error)),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+/// Prints lines without what a terminal would obey.
+fn print_safely(lines: impl Iterator<Item = String>) -> Result<ExitCode, Failure> {
+    print_lines(lines.map(|line| sanitise(&line).into_owned()));
+    Ok(ExitCode::SUCCESS)
 }
 
 fn cannot_write(place: &str, error: &io::Error) -> Failure {

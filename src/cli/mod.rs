@@ -22,6 +22,8 @@ mod init;
 mod mcp;
 mod memory;
 mod onboard;
+mod options;
+mod out;
 mod pdf;
 mod person;
 mod plugin;

@@ -2,7 +2,7 @@
 //! key never goes into it, and a config that is there stays unless the person says otherwise.
 
 use std::ffi::OsStr;
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::io::{IsTerminal as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::exit;
+use super::out::{is_yes, out, outln};
 use super::provider::{times, try_out};
 use crate::config::{self, Env};
 use crate::host;
@@ -162,14 +163,7 @@ struct Asks {
 impl Asks {
     /// Asks for a plain yes; no where there is nobody to ask.
     fn ask(&self, question: &str) -> bool {
-        if !self.at_terminal {
-            return false;
-        }
-        eprint!("{} [y/N] ", sanitise(question));
-        let _ = std::io::stderr().flush();
-        let mut answer = String::new();
-        let _ = std::io::stdin().lock().read_line(&mut answer);
-        matches!(answer.trim(), "y" | "Y" | "yes")
+        self.at_terminal && is_yes(question)
     }
 }
 
@@ -187,7 +181,7 @@ fn local_models(given: &[u16]) -> Vec<Found> {
         let Ok(Ok(models)) = list else { continue };
         // A server whose list is empty has no model loaded; one of embeddings answers no question.
         let Some(model) = models.iter().find(|model| !model.contains("embed")) else {
-            println!("127.0.0.1:{port} ({whose}): a server without a model");
+            outln!("127.0.0.1:{port} ({whose}): a server without a model");
             continue;
         };
         let mut name = whose.to_lowercase().replace([' ', '.'], "-");
@@ -226,7 +220,7 @@ fn remote_model(known: &Known, env: &Env, asks: &Asks) -> Option<Found> {
     let name = known.name.to_owned();
     let found = Found { name, endpoint, note: String::new(), key_env: Some(variable), answers: false };
     let place = found.endpoint.place();
-    println!("{}: a key stands in ${variable}", known.name);
+    outln!("{}: a key stands in ${variable}", known.name);
     if !(asks.yes || asks.ask(&format!("Send the key to {place}, list its models and put one short question to one?")))
     {
         return Some(Found {
@@ -244,7 +238,7 @@ fn remote_model(known: &Known, env: &Env, asks: &Asks) -> Option<Found> {
             Some(tried(Found { note: format!("{place}. {}", has(&models)), endpoint, ..found }))
         }
         Err(error) => {
-            println!("  {}", sanitise(&error.to_string()));
+            outln!("  {}", sanitise(&error.to_string()));
             Some(Found { note: format!("{place} did not list its models: {}.", error.fault), ..found })
         }
     }
@@ -260,7 +254,7 @@ fn has(models: &[String]) -> String {
 /// Puts the short question and notes what came of it.
 fn tried(found: Found) -> Found {
     let place = found.endpoint.place();
-    println!("{}: trying {} at {place} …", sanitise(&found.name), sanitise(&found.endpoint.model));
+    outln!("{}: trying {} at {place} …", sanitise(&found.name), sanitise(&found.endpoint.model));
     let endpoint = Endpoint {
         // A server may have to load the model first.
         first_byte_timeout: Duration::from_secs(120),
@@ -270,11 +264,11 @@ fn tried(found: Found) -> Found {
     match try_out(&Server::new(endpoint)) {
         Ok(trial) => {
             let took = times(&trial);
-            println!("  it answers: {took}");
+            outln!("  it answers: {took}");
             Found { note: format!("{} It answered: {took}.", found.note), answers: true, ..found }
         }
         Err(error) => {
-            println!("  {}", sanitise(&error.to_string()));
+            outln!("  {}", sanitise(&error.to_string()));
             Found { note: format!("{} It did not answer: {}.", found.note, error.fault), ..found }
         }
     }
@@ -291,7 +285,7 @@ fn finish(found: &[Found], env: &Env, explicit: Option<PathBuf>, print: bool, as
     }
     let text = config_text(found);
     if print {
-        print!("\n{text}");
+        out!("\n{text}");
         return Ok(());
     }
     let Some(path) = explicit.or_else(|| config::own_path(env)) else {
@@ -305,26 +299,26 @@ fn finish(found: &[Found], env: &Env, explicit: Option<PathBuf>, print: bool, as
         asks.yes || asks.ask(&format!("Write {shown}?"))
     };
     if !may {
-        print!("\n{text}");
+        out!("\n{text}");
         if is_there {
             let message = format!("{shown} is there and stays as it is");
             return Err(fail(FailureKind::User, message, "take what you need from the text above"));
         }
-        println!("\nnothing was written; --yes writes it to {shown}");
+        outln!("\nnothing was written; --yes writes it to {shown}");
         return Ok(());
     }
     let written =
         if is_there { keep_aside(&path) } else { Ok(None) }.and_then(|old| write_new(&path, &text).map(|()| old));
     match written {
-        Ok(None) => println!("wrote {shown}"),
-        Ok(Some(old)) => println!("wrote {shown}; the old one is {}", config::display_path(&old, env)),
+        Ok(None) => outln!("wrote {shown}"),
+        Ok(Some(old)) => outln!("wrote {shown}; the old one is {}", config::display_path(&old, env)),
         Err(error) => {
             let message = format!("{shown} can't be written: {error}");
             return Err(fail(FailureKind::Unavailable, message, "see the directory, or use --print"));
         }
     }
     if !asks.in_session {
-        println!("start `reedclaw` and ask something; a running session takes it up with the next question");
+        outln!("start `reedclaw` and ask something; a running session takes it up with the next question");
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Command;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use super::command::report;
+use super::out::report;
 use crate::proto::{Failure, FailureKind};
 use crate::tools::{PAGE_END, pages_of_pdf};
 

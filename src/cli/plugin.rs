@@ -1,16 +1,16 @@
 //! `reedclaw plugin`: tools that somebody else made. Installing asks a person at a terminal, who is shown all that there is
 //! to know; nothing of a plugin runs before that, nor after it has changed.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, Command};
-use nix::sys::termios::{FlushArg, tcflush};
 
-use super::command::counted;
 use super::exit;
+use super::out::{is_yes, outln};
 use crate::app;
+use crate::base::text::counted;
 use crate::host;
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::escape_visible;
@@ -64,7 +64,7 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
 fn list(plugins: &Plugins) {
     let all = plugins.all();
     if all.is_empty() {
-        println!("there are no plugins; reedclaw plugin install PATH installs one");
+        outln!("there are no plugins; reedclaw plugin install PATH installs one");
     }
     for plugin in all {
         let name = escape_visible(&plugin.name);
@@ -75,9 +75,9 @@ fn list(plugins: &Plugins) {
             Standing::Broken(why) => (format!("can't be used: {}", escape_visible(&why)), None),
         };
         let version = bundle.as_ref().map(|it| format!(" {}", escape_visible(&it.manifest().version)));
-        println!("{name}{}  {how}", version.unwrap_or_default());
+        outln!("{name}{}  {how}", version.unwrap_or_default());
         for tool in bundle.iter().flat_map(|it| &it.manifest().tools) {
-            println!("  {}", escape_visible(&tool.full_name));
+            outln!("  {}", escape_visible(&tool.full_name));
         }
     }
 }
@@ -101,11 +101,11 @@ fn install(plugins: &Plugins, path: &Path) -> Result<(), Failure> {
             hint,
         ));
     }
-    if !says_yes(&format!("Install {} and allow all of this? [y/N] ", escape_visible(&manifest.name))) {
+    if !is_yes(&format!("Install {} and allow all of this?", escape_visible(&manifest.name))) {
         return Err(failed("nothing was installed".into(), ""));
     }
     let target = plugins.install(&bundle).map_err(|error| of_plugin(&error, ""))?;
-    println!("installed in {}; a model has it from the next session on", escape_visible(&target.display().to_string()));
+    outln!("installed in {}; a model has it from the next session on", escape_visible(&target.display().to_string()));
     Ok(())
 }
 
@@ -113,7 +113,7 @@ fn install(plugins: &Plugins, path: &Path) -> Result<(), Failure> {
 fn show(bundle: &Bundle, own: &[&str]) {
     let manifest = bundle.manifest();
     let plain = escape_visible;
-    println!("plugin        {} {}", plain(&manifest.name), plain(&manifest.version));
+    outln!("plugin        {} {}", plain(&manifest.name), plain(&manifest.version));
     let capabilities = match &manifest.capabilities[..] {
         [] => "none: no network".to_owned(),
         words => {
@@ -121,35 +121,26 @@ fn show(bundle: &Bundle, own: &[&str]) {
             format!("{}{network}", plain(&words.join(", ")))
         }
     };
-    println!("capabilities  {capabilities}");
+    outln!("capabilities  {capabilities}");
     let size: usize = bundle.files().map(|(_, bytes)| bytes).sum();
-    println!("files         {}, {size} bytes, SHA-256 {}", counted(bundle.files().count(), "file"), bundle.sha256());
+    outln!("files         {}, {size} bytes, SHA-256 {}", counted(bundle.files().count(), "file"), bundle.sha256());
     for (path, bytes) in bundle.files() {
-        println!("              {} ({bytes} bytes)", plain(path));
+        outln!("              {} ({bytes} bytes)", plain(path));
     }
     for tool in &manifest.tools {
-        println!("tool          {}", plain(&tool.full_name));
-        println!("  runs        {}", plain(&tool.command.join(" ")));
-        println!("  says        {}", plain(&tool.description));
+        outln!("tool          {}", plain(&tool.full_name));
+        outln!("  runs        {}", plain(&tool.command.join(" ")));
+        outln!("  says        {}", plain(&tool.description));
         for warning in tool.warnings(own) {
-            println!("  careful     {}", plain(&warning));
+            outln!("  careful     {}", plain(&warning));
         }
     }
-    println!("Its programs run on this machine when a model calls them and you say yes. Read them first.");
-}
-
-/// Asks at the terminal; anything but a plain yes is no, and keys from before don't count.
-fn says_yes(question: &str) -> bool {
-    let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
-    print!("{question}");
-    let _ = io::stdout().flush();
-    let mut said = String::new();
-    io::stdin().lock().read_line(&mut said).is_ok() && matches!(said.trim(), "y" | "Y" | "yes")
+    outln!("Its programs run on this machine when a model calls them and you say yes. Read them first.");
 }
 
 fn remove(plugins: &Plugins, name: &str) -> Result<(), Failure> {
     if plugins.remove(name).map_err(|error| of_plugin(&error, ""))? {
-        println!("removed {}", escape_visible(name));
+        outln!("removed {}", escape_visible(name));
         return Ok(());
     }
     Err(failed(format!("there is no plugin called {name}"), "reedclaw plugin list lists them"))

@@ -8,8 +8,9 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 
-use super::command::{autonomy, autonomy_of};
 use super::exit;
+use super::options::{autonomy, autonomy_of};
+use super::out::outln;
 use super::wire::verdict_object;
 use crate::app::policy_rules;
 use crate::config::{self, Effective, LoadRequest, Look, Trust, TrustVerdict};
@@ -80,10 +81,10 @@ pub(super) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> ExitCode {
     let words: Vec<String> = matches.get_many::<String>("command").unwrap_or_default().cloned().collect();
     let verdict = judge(&Action::Shell { command: words.join(" ") }, &context);
     if matches.get_flag("json") {
-        println!("{}", verdict_object(&verdict));
+        outln!("{}", verdict_object(&verdict));
     } else {
         for line in crate::app::verdict_lines(&verdict) {
-            println!("{}", sanitise(&line));
+            outln!("{}", sanitise(&line));
         }
     }
     ExitCode::SUCCESS

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgMatches, Command};
 
-use super::command::report;
 use super::exit;
+use super::out::{outln, report};
 use crate::app;
 use crate::config::{self, Env, KeySource, LoadRequest, ModelSettings, Settings};
 use crate::host;
@@ -62,7 +62,7 @@ fn models_of(settings: &Settings, env: &Env) -> Models {
 fn list(settings: &Settings, env: &Env) -> ExitCode {
     let models = models_of(settings, env);
     if models.specs().is_empty() {
-        println!("no model is configured; `reedclaw onboard` finds what is there");
+        outln!("no model is configured; `reedclaw onboard` finds what is there");
         return ExitCode::SUCCESS;
     }
     let head = ["", "name", "kind", "model", "where", "key"].map(str::to_owned).to_vec();
@@ -81,7 +81,7 @@ fn list(settings: &Settings, env: &Env) -> ExitCode {
         (0..6).map(|at| rows.iter().map(|row| width(&row[at])).max().unwrap_or_default()).collect();
     for row in &rows {
         let cells = row.iter().zip(&widths).map(|(cell, most)| format!("{cell}{}", " ".repeat(most - width(cell))));
-        println!("{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+        outln!("{}", cells.collect::<Vec<_>>().join("  ").trim_end());
     }
     ExitCode::SUCCESS
 }
@@ -112,8 +112,8 @@ fn test(settings: &Settings, env: &Env, name: &str) -> Result<u8, Failure> {
         return Err(Failure { kind: FailureKind::User, message, hint: there });
     };
     let can = model.capabilities();
-    println!("{}: {} at {} ({})", sanitise(model.name()), can.kind, sanitise(&can.place), can.reach.words());
-    println!("asked: {QUESTION}");
+    outln!("{}: {} at {} ({})", sanitise(model.name()), can.kind, sanitise(&can.place), can.reach.words());
+    outln!("asked: {QUESTION}");
     let trial = match try_out(model.as_ref()) {
         Ok(trial) => trial,
         Err(error) => {
@@ -122,14 +122,14 @@ fn test(settings: &Settings, env: &Env, name: &str) -> Result<u8, Failure> {
             return Ok(exit::of_answer(failure.kind));
         }
     };
-    println!("answer: {}", sanitise(&shortened(&trial.response.text)));
+    outln!("answer: {}", sanitise(&shortened(&trial.response.text)));
     if trial.response.model != model.name() {
-        println!("answered by: {}", sanitise(&trial.response.model));
+        outln!("answered by: {}", sanitise(&trial.response.model));
     }
-    println!("time: {}", times(&trial));
-    println!("tokens: {}", token_words(&trial.response));
-    println!("can: {}", abilities(&can));
-    println!("tools: {}", tool_words(model.as_ref()));
+    outln!("time: {}", times(&trial));
+    outln!("tokens: {}", token_words(&trial.response));
+    outln!("can: {}", abilities(&can));
+    outln!("tools: {}", tool_words(model.as_ref()));
     Ok(exit::DONE)
 }
 

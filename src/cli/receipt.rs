@@ -1,15 +1,16 @@
 //! `reedclaw receipt`: what tools did, listed, shown and verified, without a session.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 
-use super::command::counted;
 use super::exit;
+use super::out::{outln, print_lines};
 use crate::app;
+use crate::base::text::counted;
 use crate::config::{self, LoadRequest};
 use crate::host;
 use crate::proto::{Failure, FailureKind};
@@ -86,10 +87,10 @@ fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<ExitCode, Fail
             if rows.is_empty() && limit > 0 {
                 eprintln!("reedclaw: there are no receipts yet");
             }
-            // To the byte where a program reads it; a terminal would obey some of them.
-            let to_the_byte = matches.get_flag("json") && !io::stdout().is_terminal();
-            print_lines(rows.iter().map(|stored| match matches.get_flag("json") {
-                true if to_the_byte => stored.line.clone(),
+            // Exactly as stored for a program; a terminal would obey some of the bytes.
+            let is_exact = matches.get_flag("json") && !io::stdout().is_terminal();
+            put_lines(rows.iter().map(|stored| match matches.get_flag("json") {
+                true if is_exact => stored.line.clone(),
                 true => sanitise(&stored.line).into_owned(),
                 false => sanitise(&row(stored)).into_owned(),
             }))
@@ -101,7 +102,7 @@ fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<ExitCode, Fail
                 message: format!("no receipt is called {id}"),
                 hint: "reedclaw receipt list lists them".into(),
             })?;
-            print_lines(fields(&found).into_iter().map(|line| sanitise(&line).into_owned()))
+            put_lines(fields(&found).into_iter().map(|line| sanitise(&line).into_owned()))
         }
         Some(("verify", matches)) => {
             let check = Check {
@@ -110,9 +111,9 @@ fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<ExitCode, Fail
             };
             let report = receipts::verify(&options, &check)?;
             if matches.get_flag("json") {
-                println!("{}", as_json(&options, &report));
+                outln!("{}", as_json(&options, &report));
             } else {
-                told(&options, &report).iter().for_each(|line| println!("{}", sanitise(line)));
+                told(&options, &report).iter().for_each(|line| outln!("{}", sanitise(line)));
             }
             Ok(ExitCode::from(report.verdict.exit_code()))
         }
@@ -196,16 +197,8 @@ fn as_json(options: &Options, report: &Report) -> Value {
     })
 }
 
-/// Prints lines; a reader that has seen enough is no failure.
-fn print_lines(lines: impl Iterator<Item = String>) -> Result<ExitCode, Failure> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    let written = lines.into_iter().try_for_each(|line| writeln!(out, "{line}")).and_then(|()| out.flush());
-    match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure {
-            kind: FailureKind::Unavailable,
-            message: format!("standard output can't be written: {error}"),
-            hint: String::new(),
-        }),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+/// Prints lines.
+fn put_lines(lines: impl Iterator<Item = String>) -> Result<ExitCode, Failure> {
+    print_lines(lines);
+    Ok(ExitCode::SUCCESS)
 }

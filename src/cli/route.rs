@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::backing;
 use super::exit;
+use super::out::outln;
 use crate::config::{HookContext, Hooks, LoadRequest, load};
 use crate::host;
 use crate::proto::{Failure, FailureKind, Names, Route, RouteVerdict};
@@ -66,7 +67,7 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
     let words: Vec<String> = matches.get_many::<String>("line").unwrap_or_default().cloned().collect();
     let verdict = known.decide(&words.join(" "));
     if matches.get_flag("json") {
-        println!("{}", object(&verdict));
+        outln!("{}", object(&verdict));
     } else {
         let whither = match verdict.route {
             Route::Empty => "nowhere",
@@ -75,7 +76,7 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
             Route::Ask => "model",
             Route::Confirm => "a question first",
         };
-        println!("{whither}: {} ({})", crate::render::sanitise(&verdict.reason), verdict.rule);
+        outln!("{whither}: {} ({})", crate::render::sanitise(&verdict.reason), verdict.rule);
     }
     ExitCode::SUCCESS
 }

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::command::report;
 use super::exit;
+use super::out::{out, outln, report};
 use crate::app::{self, Request, Runtime};
 use crate::host;
 use crate::proto::{Failure, FailureKind};
@@ -113,13 +113,13 @@ fn carried_out(name: &str, matches: &ArgMatches, config: Option<PathBuf>) -> Res
     };
     match done {
         Ok(done) => {
-            taken_back_lines(&done, verb, "reedclaw ").iter().for_each(|line| println!("{line}"));
+            taken_back_lines(&done, verb, "reedclaw ").iter().for_each(|line| outln!("{line}"));
             Ok(())
         }
         Err(error) => {
             if let StepsError::Conflicts(conflicts) = &error {
                 let text = conflict_difference(&steps, conflicts).unwrap_or_default();
-                print!("{}", crate::render::sanitise(&text));
+                out!("{}", crate::render::sanitise(&text));
             }
             Err(app::steps_failure(&error, "reedclaw "))
         }
@@ -131,10 +131,10 @@ fn list(steps: &Steps, diff: Option<u64>) -> Result<(), Failure> {
     let Some(number) = diff else {
         let columns = crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
         if list.is_empty() {
-            println!("no command or edit of a model has changed anything in {}", steps.workspace().display());
+            outln!("no command or edit of a model has changed anything in {}", steps.workspace().display());
         } else {
-            print!("{}", table(&step_rows(&list), columns));
-            cover_lines(steps).iter().for_each(|line| println!("{line}"));
+            out!("{}", table(&step_rows(&list), columns));
+            cover_lines(steps).iter().for_each(|line| outln!("{line}"));
         }
         return Ok(());
     };
@@ -143,6 +143,6 @@ fn list(steps: &Steps, diff: Option<u64>) -> Result<(), Failure> {
         return Err(Failure { kind: FailureKind::User, message, hint: "reedclaw steps lists them".into() });
     };
     let text = step_difference(steps, step).map_err(|error| app::steps_failure(&error, "reedclaw "))?;
-    print!("{}", crate::render::sanitise(&text));
+    out!("{}", crate::render::sanitise(&text));
     Ok(())
 }

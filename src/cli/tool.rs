@@ -1,7 +1,7 @@
 //! `reedclaw tool`: a model's tools without a model. They are listed, or one is called, by the same way as a model's
 //! calls go: judged, asked for, written down.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,8 +11,9 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 
 use super::agent::watch_interrupts;
-use super::command::{autonomy, report, set_autonomy};
 use super::exit;
+use super::options::{autonomy, set_autonomy};
+use super::out::{out, report};
 use super::person::AtTty;
 use crate::agent::{Cancel, Person};
 use crate::app::{self, ChannelKind, Request, Runtime};
@@ -222,10 +223,6 @@ fn for_output(value: &Value) -> String {
 }
 
 fn put(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("standard output can't be written: {error}"),
-        hint: String::new(),
-    })
+    out!("{text}");
+    Ok(())
 }

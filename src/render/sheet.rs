@@ -15,6 +15,7 @@ use super::patch::{FilePatch, Hunk};
 use super::text::{escape_visible, width, wrap};
 use super::visible::{Cell, cells};
 use super::words::differing;
+use crate::base::text::counted;
 use crate::syntax::{Language, highlight};
 
 /// From this width on both texts have their line numbers.
@@ -410,10 +411,6 @@ pub fn summary(patches: &[FilePatch], look: Look) -> String {
 
 fn amount(added: usize, removed: usize, unicode: bool) -> String {
     format!("+{added} {}{removed}", if unicode { '−' } else { '-' })
-}
-
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

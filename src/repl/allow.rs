@@ -6,9 +6,9 @@ use super::question::yes_or_no;
 use super::run::{Flow, Repl};
 use super::state;
 use crate::app::{ListedHere, allowed_commands, allowed_rows, export_allowed, read_list, tool_rows};
+use crate::base::text::counted;
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table, wrap};
-use crate::steps::counted;
 
 impl Repl {
     /// Lists what is allowed for good in the project that the person is in, or takes one back.

@@ -6,11 +6,12 @@ use std::path::Path;
 use super::run::{Flow, Repl};
 use crate::agent::changed_words;
 use crate::app::{steps, steps_failure};
+use crate::base::text::counted;
 use crate::proto::{Failure, FailureKind, HumanLine, ModelCommand};
 use crate::render::diff::unified;
 use crate::render::patch::parse;
 use crate::render::text::{escape_visible, table};
-use crate::steps::{Conflict, Kind, Record, State, Steps, StepsError, TakenBack, Why, counted};
+use crate::steps::{Conflict, Kind, Record, State, Steps, StepsError, TakenBack, Why};
 
 /// Steps that a list shows; all are kept until they make room.
 const SHOWN_MAX: usize = 30;

@@ -29,6 +29,7 @@ use gix::ObjectId;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::base::hex;
+use crate::base::text::counted;
 use crate::files::{Locked, PathError, Root};
 use crate::host::now_unix_ms;
 pub use adopt::{Adopted, Incoming, NewContent};
@@ -448,10 +449,4 @@ struct Other {
 fn cut(text: &str) -> String {
     let end = text.floor_char_boundary(TEXT_BYTES_MAX);
     if end < text.len() { format!("{}…", &text[..end]) } else { text.to_owned() }
-}
-
-/// A number with its noun.
-#[must_use]
-pub fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -8,6 +8,7 @@ use super::state::{Kind, State, Why, change_lines, change_of};
 use super::store::name_of;
 use super::{Change, Record, Steps, StepsError, look};
 use crate::base::hex;
+use crate::base::text::counted;
 use crate::files::{PathError, Places, Stage, Stamp};
 
 /// The note of an undo that counts.
@@ -166,7 +167,7 @@ impl Steps {
             let done = intent.changes.iter().filter(|it| !left.iter().any(|(path, _)| *path == it.path));
             self.make(Kind::Command, CUT_OFF.to_owned(), Vec::new(), done.cloned().collect())?;
         }
-        let files = super::counted(intent.changes.len() - left.len().min(intent.changes.len()), "path");
+        let files = counted(intent.changes.len() - left.len().min(intent.changes.len()), "path");
         self.close(&intent)?;
         let left: Vec<String> = left.iter().map(|(path, why)| format!("{} ({why})", path.display())).collect();
         let left = if left.is_empty() { String::new() } else { format!("; left as they are: {}", left.join(", ")) };
@@ -592,7 +593,7 @@ fn first(mut steps: Vec<Record>, count: usize, none: &str, what: &str) -> Result
         return Err(StepsError::Nothing(none.to_owned()));
     }
     if count == 0 || count > steps.len() {
-        let (are, there) = (if steps.len() == 1 { "is" } else { "are" }, super::counted(steps.len(), "step"));
+        let (are, there) = (if steps.len() == 1 { "is" } else { "are" }, counted(steps.len(), "step"));
         return Err(StepsError::Nothing(format!("{count} is no number of steps {what}: there {are} {there}")));
     }
     steps.truncate(count);

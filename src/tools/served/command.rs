@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::browser::AtBrowser;
 use super::{Asked, Listed, Servers, changes};
+use crate::base::text::counted;
 use crate::mcp::{McpError, Part, Place, Standing};
 use crate::proto::served::{Definition, PinStanding, Reach};
 use crate::proto::{Failure, FailureKind};
@@ -468,11 +469,7 @@ pub fn allow_tools(servers: &Servers, server: &str, tools: &[Definition]) -> Res
     let unavailable =
         |message: String| Failure { kind: FailureKind::Unavailable, message, hint: "nothing was allowed".into() };
     servers.allow(server, &all).map_err(|error| unavailable(error.to_string()))?;
-    Ok(format!("allowed {} of {server}, as long as they stay as they are", counted(tools.len())))
-}
-
-fn counted(tools: usize) -> String {
-    if tools == 1 { "1 tool".to_owned() } else { format!("{tools} tools") }
+    Ok(format!("allowed {} of {server}, as long as they stay as they are", counted(tools.len(), "tool")))
 }
 
 fn deny(servers: &Servers, server: &str, tool: Option<&str>) -> Result<Done, Failure> {
@@ -483,7 +480,7 @@ fn deny(servers: &Servers, server: &str, tool: Option<&str>) -> Result<Done, Fai
     })?;
     Ok(Done::Lines(vec![match gone {
         0 => "nothing of it was allowed".into(),
-        gone => format!("no longer allowed: {}", counted(gone)),
+        gone => format!("no longer allowed: {}", counted(gone, "tool")),
     }]))
 }
 

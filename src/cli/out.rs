@@ -1,0 +1,85 @@
+//! Standard output of the subcommands, and their questions for a yes. A reader that has gone (`| head`) ends a subcommand
+//! quietly; any other failure to write, such as a full disk, is reported and ends it with status 1.
+
+use std::fmt;
+use std::io::{self, BufRead, BufWriter, StdoutLock, Write};
+
+use nix::sys::termios::{FlushArg, tcflush};
+
+use super::exit;
+use crate::proto::Failure;
+use crate::render::sanitise;
+
+/// Prints to standard output.
+macro_rules! out {
+    ($($text:tt)*) => { $crate::cli::out::print(format_args!($($text)*)) };
+}
+/// Prints a line to standard output.
+macro_rules! outln {
+    () => { $crate::cli::out::print(format_args!("\n")) };
+    ($($text:tt)*) => { $crate::cli::out::print_line(format_args!($($text)*)) };
+}
+pub(super) use {out, outln};
+
+/// Standard output for many lines, with a buffer.
+pub(super) struct Out(BufWriter<StdoutLock<'static>>);
+
+impl Out {
+    pub(super) fn new() -> Self {
+        Self(BufWriter::new(io::stdout().lock()))
+    }
+
+    /// Writes a line.
+    pub(super) fn line(&mut self, line: impl fmt::Display) {
+        writeln!(self.0, "{line}").unwrap_or_else(|error| end(&error));
+    }
+
+    /// Writes out what is in the buffer.
+    pub(super) fn flush(&mut self) {
+        self.0.flush().unwrap_or_else(|error| end(&error));
+    }
+}
+
+pub(super) fn print(text: fmt::Arguments<'_>) {
+    let mut out = io::stdout().lock();
+    out.write_fmt(text).and_then(|()| out.flush()).unwrap_or_else(|error| end(&error));
+}
+
+pub(super) fn print_line(text: fmt::Arguments<'_>) {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}").unwrap_or_else(|error| end(&error));
+}
+
+/// Prints lines.
+pub(super) fn print_lines(lines: impl Iterator<Item = String>) {
+    let mut out = Out::new();
+    lines.for_each(|line| out.line(line));
+    out.flush();
+}
+
+/// Ends the process after a failed write.
+fn end(error: &io::Error) -> ! {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        std::process::exit(exit::DONE.into());
+    }
+    let _ = writeln!(io::stderr(), "reedclaw: standard output can't be written: {error}");
+    std::process::exit(exit::FAILED.into())
+}
+
+/// Prints a failure on standard error, as every subcommand does.
+pub(super) fn report(failure: &Failure) {
+    eprintln!("reedclaw: {}", sanitise(&failure.message));
+    if !failure.hint.is_empty() {
+        eprintln!("  {}", sanitise(&failure.hint));
+    }
+}
+
+/// Asks a question on standard error and reads a line; anything but a plain yes is no. Keys typed before the question are
+/// no answer to it.
+pub(super) fn is_yes(question: &str) -> bool {
+    let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
+    eprint!("{} [y/N] ", sanitise(question));
+    let _ = io::stderr().flush();
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}
