@@ -81,8 +81,10 @@ pub mod app;
 pub mod console;
 // floor 10
 pub mod acp;
-pub mod repl;
+pub mod ask;
 // floor 11
+pub mod repl;
+// floor 12
 #[allow(
     clippy::disallowed_methods,
     clippy::print_stderr,

@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use reedline::{EditCommand, Highlighter, Prompt, PromptEditMode, PromptHistorySearch, Reedline, Signal, StyledText};
 
+use crate::ask::Asking;
 use crate::config::Env;
 use crate::console::{Console, Options};
-use crate::repl::{Asking, editor_program};
+use crate::repl::editor_program;
 use crate::shell::session::KeysTo;
 use crate::shell::{Event, Handle, Session};
 

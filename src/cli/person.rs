@@ -9,9 +9,9 @@ use std::sync::atomic::AtomicBool;
 use super::desk::{Desk, Manner};
 use crate::agent::{Cancel, Crossing, Person};
 use crate::app::Runtime;
+use crate::ask::{approve, ask_overdue, ask_yes_or_no, crossing_question, words};
 use crate::console::Options;
 use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question};
-use crate::repl::{approve, ask_overdue, ask_yes_or_no, crossing_question, words};
 use crate::shell::terminal::RawTerminal;
 
 /// Somebody at the controlling terminal.

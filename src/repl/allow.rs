@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::question::yes_or_no;
 use super::run::{Flow, Repl};
 use super::state;
 use crate::app::{ListedHere, allowed_commands, allowed_rows, export_allowed, read_list, tool_rows};
+use crate::ask::yes_or_no;
 use crate::base::text::counted;
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table, wrap};

@@ -9,13 +9,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::approve::{approve, crossing_question, words};
-use super::overdue::ask_overdue;
-use super::question::ask_yes_or_no;
 use super::run::{Flow, Repl};
 use super::tooling::Given;
 use crate::agent::{Agent, Cancel, Crossing, Forgetful, Person, changed_line};
 use crate::app::Channel;
+use crate::ask::{approve, ask_overdue, ask_yes_or_no, crossing_question, words};
 use crate::console::{Console, Waiting};
 use crate::gate::CHECK_TOOL;
 use crate::proto::tool::{Answer, Outcome, Overdue, OverdueChoice, Question, Step, ToolEvent};

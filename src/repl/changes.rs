@@ -1,9 +1,8 @@
 //! `:diff`: what differs from the last commit of the repository that the person is in.
 
-use super::pager::{Pager, look};
-use super::question::put;
 use super::run::{Flow, Repl};
 use super::state;
+use crate::ask::{Pager, look, put};
 use crate::project::{self, Repository, Trouble};
 use crate::proto::{Failure, FailureKind};
 use crate::render::patch::{FilePatch, parse};

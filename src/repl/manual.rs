@@ -3,9 +3,9 @@
 
 use nu_ansi_term::{Color, Style};
 
-use super::pager::look;
 use super::run::{Flow, Repl};
 use super::state;
+use crate::ask::look;
 use crate::manual::{Answer, HITS_MAX, Hit, Known, Source};
 use crate::proto::LineKind;
 use crate::render::command_rows;

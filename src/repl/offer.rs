@@ -2,8 +2,8 @@
 
 use nu_ansi_term::Color;
 
-use super::pager::look;
 use super::run::{Flow, Repl};
+use crate::ask::look;
 use crate::proto::ModelCommand;
 use crate::render::command_rows;
 use crate::shell::session::KeysTo;

@@ -10,9 +10,9 @@ use reedline::{EditCommand, Reedline};
 
 use super::keys::{self, Wanted};
 use super::prompt::ReedPrompt;
-use super::question::Asking;
 use super::run::{Flow, Repl};
 use super::{editor, state};
+use crate::ask::Asking;
 use crate::host::PrivateCopy;
 use crate::shell::{Asked, Event};
 

@@ -1,10 +1,9 @@
 //! `:mcp`: the servers of tools that the configuration names.
 
-use super::approve::words;
-use super::question::yes_or_no;
 use super::run::{Flow, Repl};
 use crate::agent::{Cancel, Person};
 use crate::app::{Done, Face, Replies, RunnerOf, ToolCall, allow_tools, mcp_command, servers, tool_runner};
+use crate::ask::{words, yes_or_no};
 use crate::proto::tool::{Answer, Question};
 use crate::render::text::{escape_visible, table, wrap};
 

@@ -120,21 +120,27 @@ const ROOMS: &[Room] = &[
         "an editor's face: it asks and shows, and neither answers nor runs anything itself",
     ),
     room(
-        "repl",
+        "ask",
         10,
+        &["base", "proto", "render", "host", "config", "shell", "agent", "console"],
+        "it asks a person and reads the keys; what becomes of the answer is another room's question",
+    ),
+    room(
+        "repl",
+        11,
         &[
             "base", "bash", "proto", "policy", "render", "route", "turn", "host", "config", "estop", "manual",
-            "project", "shell", "skills", "steps", "store", "gate", "agent", "app", "console",
+            "project", "shell", "skills", "steps", "store", "gate", "agent", "app", "console", "ask",
         ],
         "the prompt brings the rooms together; it asks no provider itself",
     ),
     room(
         "cli",
-        11,
+        12,
         &[
             "base", "proto", "schema", "policy", "render", "route", "turn", "host", "log", "config", "estop", "model",
             "project", "receipts", "sandbox", "shell", "steps", "store", "gate", "tools", "agent", "app", "console",
-            "acp", "repl",
+            "acp", "ask", "repl",
         ],
         "the top: everything below it",
     ),

@@ -4,14 +4,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use reedline::{EditCommand, Signal};
-
-use super::prompt::ReedPrompt;
 use super::quiet::{KeyRow, Listening, Quiet};
-use super::run::{Flow, Repl};
 use crate::config::Env;
 use crate::console::Console;
-use crate::proto::HumanLine;
 use crate::shell::session::KeysTo;
 use crate::shell::{Event, Session};
 
@@ -59,12 +54,15 @@ impl Reader {
 /// may still have on their way (the thread that lists programs, the one that answers).
 const NUDGES: u8 = 3;
 
+/// How long a key is waited for, counted from the last one; none is no.
+pub(super) const WAIT: Duration = Duration::from_secs(120);
+
 /// Poll interval for a question's withdrawal.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What a key means to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Heard<T> {
+pub enum Heard<T> {
     /// An answer, if keys count already.
     Answer(T),
     /// It turned a page, which answers nothing and counts at once.
@@ -80,7 +78,7 @@ impl<T> From<Option<T>> for Heard<T> {
 }
 
 /// A question that is put, as it sees itself.
-pub(super) trait Asked {
+pub trait Asked {
     /// What is answered.
     type Answer: Clone;
     /// Shows it, without its row of keys.
@@ -171,7 +169,7 @@ pub trait Asking {
 /// what is taken for the answer where no key came for so long.
 ///
 /// A key answers only after a pause ([`Quiet`]); Ctrl-C always does.
-pub(super) fn put<P: Asking, A: Asked>(
+pub fn put<P: Asking, A: Asked>(
     person: &mut P,
     wait: Option<Duration>,
     asked: &mut A,
@@ -309,7 +307,7 @@ pub fn ask_yes_or_no<P: Asking>(person: &mut P, text: &str) -> Result<Option<boo
 }
 
 /// A lone key that answers a question of yes or no; everything that isn't plainly yes is no.
-pub(super) fn yes_or_no(keys: &[u8]) -> Option<Option<bool>> {
+pub fn yes_or_no(keys: &[u8]) -> Option<Option<bool>> {
     match keys {
         b"y" | b"Y" => Some(Some(true)),
         b"n" | b"N" | b"\r" | b"\n" | b"\x1b" | b"\x04" => Some(Some(false)),
@@ -318,98 +316,20 @@ pub(super) fn yes_or_no(keys: &[u8]) -> Option<Option<bool>> {
     }
 }
 
-impl Repl {
-    /// Puts a question by its row of keys, and waits for one that answers it; `stop` is what Ctrl-C says. The keys are kept
-    /// from then on.
-    pub(super) fn put_question<T: Clone>(
-        &mut self,
-        keys: &str,
-        choice: impl Fn(&[u8]) -> Option<T>,
-        stop: T,
-    ) -> Result<T, Flow> {
-        let mut row = Row { keys, choice, is_harmless: false, row: KeyRow::default() };
-        put(self, None, &mut row, stop.clone(), stop)
-    }
-
-    /// As [`Self::put_question`], about a line of the person's own: it follows their Enter at once, and no answer does more
-    /// than they asked for, so keys count from the drawing on.
-    pub(super) fn put_own_question<T: Clone>(
-        &mut self,
-        keys: &str,
-        choice: impl Fn(&[u8]) -> Option<T>,
-        stop: T,
-    ) -> Result<T, Flow> {
-        let mut row = Row { keys, choice, is_harmless: true, row: KeyRow::default() };
-        put(self, None, &mut row, stop.clone(), stop)
-    }
-}
-
-impl Asking for Repl {
-    type Gone = Flow;
-
-    fn session(&self) -> &Session {
-        &self.session
-    }
-
-    fn console(&self) -> &Console {
-        &self.console
-    }
-
-    fn env(&self) -> &Env {
-        &self.runtime.env
-    }
-
-    fn happened(&mut self, event: Event) -> Result<(), Flow> {
-        match self.take_event(event, None) {
-            Flow::Continue => Ok(()),
-            ended => Err(ended),
-        }
-    }
-
-    /// In the live shell, as if they had typed that.
-    fn open_in_editor(&mut self, path: &Path) -> Result<Option<i32>, Flow> {
-        let command = match self.editor_command(path) {
-            Ok(command) => command,
-            Err(why) => {
-                self.console.notice(why);
-                return Ok(None);
-            }
-        };
-        self.tooling.last_outcome = None;
-        let flow = self.run_command(&HumanLine::typed(command), false);
-        if flow != Flow::Continue {
-            return Err(flow);
-        }
-        Ok(Some(self.tooling.last_outcome.as_ref().map_or(0, |outcome| outcome.status)))
-    }
-
-    fn has_shell(&self) -> bool {
-        true
-    }
-
-    fn write_line(&mut self, label: &str, text: &str) -> Result<Option<String>, Flow> {
-        // What was typed before mustn't submit it.
-        self.session.keys_to(KeysTo::HoldFresh);
-        let options = self.console.options();
-        let prompt = ReedPrompt::from_label(label, self.heading.clone(), options.color, options.unicode);
-        self.editor.run_edit_commands(&[EditCommand::Clear, EditCommand::InsertString(text.to_owned())]);
-        let written = loop {
-            match self.read_line(&prompt) {
-                Ok(Signal::Success(line)) => break Ok(Some(line)),
-                Ok(Signal::CtrlC | Signal::CtrlD) => break Ok(None),
-                Ok(_) => {
-                    self.session.woken();
-                    let flow = self.take_pending(Some(&prompt));
-                    if flow != Flow::Continue {
-                        break Err(flow);
-                    }
-                }
-                Err(_) => break Ok(None),
-            }
-        };
-        self.session.keys_to(KeysTo::Hold);
-        written
-    }
+/// Puts a question by its row of keys, and waits for a key that answers it; `stop` is the answer of Ctrl-C. With
+/// `is_harmless` keys count from the drawing on.
+///
+/// # Errors
+/// Nobody can be asked any more.
+pub fn put_row<P: Asking, T: Clone>(
+    person: &mut P,
+    keys: &str,
+    choice: impl Fn(&[u8]) -> Option<T>,
+    is_harmless: bool,
+    stop: T,
+) -> Result<T, P::Gone> {
+    let mut row = Row { keys, choice, is_harmless, row: KeyRow::default() };
+    put(person, None, &mut row, stop.clone(), stop)
 }
 
 #[cfg(test)]

@@ -3,9 +3,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::approve::WAIT;
 use super::pager::look;
-use super::question::{Asked, Asking, Heard, put};
+use super::question::{Asked, Asking, Heard, WAIT, put};
 use super::quiet::{KeyRow, Listening};
 use crate::agent::Cancel;
 use crate::console::Console;

@@ -1,8 +1,7 @@
 //! What a person makes of a proposal: some of its hunks, taken one by one; a file of it, changed in their editor.
 
-use super::approve::WAIT;
 use super::pager::Pager;
-use super::question::{Asking, put};
+use super::question::{Asking, WAIT, put};
 use crate::agent::Cancel;
 use crate::host::PrivateCopy;
 use crate::proto::tool::{Answer, FileChange, Question};

@@ -12,7 +12,7 @@ use crate::render::sheet::{Look, Sheet};
 const PAGE_ROWS_MIN: usize = 3;
 
 /// How a console shows changes.
-pub(super) fn look(console: &Console) -> Look {
+pub fn look(console: &Console) -> Look {
     let options = console.options();
     Look {
         width_columns: console.width_columns(),
@@ -23,7 +23,7 @@ pub(super) fn look(console: &Console) -> Look {
 }
 
 /// A page of a sheet, and the keys below it.
-pub(super) struct Pager<'q, T> {
+pub struct Pager<'q, T> {
     /// Makes the sheet for the terminal as it is.
     make: &'q dyn Fn(Look) -> Sheet,
     /// The keys, in words; once all was seen, and before.
@@ -89,7 +89,7 @@ fn scrolls(mut keys: &[u8]) -> Option<Vec<Scroll>> {
 
 impl<'q, T> Pager<'q, T> {
     /// Makes one; nothing is drawn yet.
-    pub(super) fn new(
+    pub fn new(
         console: &Console,
         make: &'q dyn Fn(Look) -> Sheet,
         keys: [&'q str; 2],
@@ -114,33 +114,33 @@ impl<'q, T> Pager<'q, T> {
     }
 
     /// The same for looking only: its keys count from the drawing on.
-    pub(super) fn browsing(mut self) -> Self {
+    pub fn browsing(mut self) -> Self {
         self.is_harmless = true;
         self
     }
 
     /// The rows under the eyes.
-    pub(super) fn shown(&self) -> Range<usize> {
+    pub fn shown(&self) -> Range<usize> {
         self.top..(self.top + self.page_rows).min(self.sheet.len())
     }
 
     /// What it shows.
-    pub(super) fn sheet(&self) -> &Sheet {
+    pub fn sheet(&self) -> &Sheet {
         &self.sheet
     }
 
     /// Whether all of it has been under the eyes.
-    pub(super) fn is_seen(&self) -> bool {
+    pub fn is_seen(&self) -> bool {
         self.is_seen
     }
 
     /// Goes on where another one was.
-    pub(super) fn go_to(&mut self, top: usize, is_seen: bool) {
+    pub fn go_to(&mut self, top: usize, is_seen: bool) {
         (self.top, self.is_seen) = (top, is_seen);
     }
 
     /// Takes away what is drawn, or goes below it where that can't be.
-    pub(super) fn leave(&mut self, console: &Console) {
+    pub fn leave(&mut self, console: &Console) {
         let (rows, of_keys) = (std::mem::take(&mut self.drawn), self.row.rows());
         self.row.forget();
         if rows + of_keys == 0 {

@@ -1,25 +1,17 @@
 //! The question whether a model's call may run: what it would do, why it is asked, and a lone key that answers. Whatever
 //! isn't plainly yes is no, and a yes is taken only once all of it was shown.
 
-use std::time::Duration;
-
 use super::hunks::{choose_hunks, rewrite};
 use super::pager::{Pager, look};
-use super::question::{Asking, put};
-use super::run::{Flow, Repl};
+use super::question::{Asking, WAIT, put};
 use crate::agent::{Cancel, Crossing};
 use crate::console::Console;
 use crate::proto::action::Action;
-use crate::proto::tool::{Answer, Outcome, Question, ToolError};
-use crate::proto::{HumanLine, ModelCommand};
+use crate::proto::tool::{Answer, Question};
 use crate::render::patch::FilePatch;
 use crate::render::sheet::{Look, Sheet};
 use crate::render::text::escape_visible;
 use crate::render::{asked_rows, chosen, question_sheet};
-use crate::turn::plain_text;
-
-/// How long a key is waited for, from the last one on; none is no.
-pub(super) const WAIT: Duration = Duration::from_secs(120);
 
 /// What a key says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,25 +222,6 @@ pub fn words<P: Asking>(
 #[must_use]
 pub fn crossing_question(Crossing { from, to, place }: &Crossing) -> String {
     escape_visible(&format!("{from} doesn't answer. Send this conversation to {to} ({place})?"))
-}
-
-impl Repl {
-    /// Runs a model's command, which the person has read, in their own shell.
-    pub(super) fn run_for_model(&mut self, command: String) -> Result<Option<Outcome>, Flow> {
-        self.tooling.last_outcome = None;
-        let flow = self.run_command(&HumanLine::adopted(ModelCommand { text: command }), true);
-        if flow != Flow::Continue {
-            return Err(flow);
-        }
-        let Some(outcome) = self.tooling.last_outcome.clone() else { return Ok(None) };
-        let text = plain_text(&outcome.output);
-        let mut came = Outcome::of(text).with("exitCode", outcome.status).with("ran_in", "the user's own shell");
-        if outcome.status != 0 {
-            came.success = false;
-            came.error = Some(ToolError::new("exit", format!("it ended with status {}", outcome.status), ""));
-        }
-        Ok(Some(came))
-    }
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ impl Quiet {
 
 /// Whether keys answer now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Listening {
+pub enum Listening {
     /// They do.
     Yes,
     /// Not yet.
@@ -69,7 +69,7 @@ pub(super) enum Listening {
 /// The row of keys below a question: dim and without its keys as long as they don't count. For those who listen it is
 /// written once, when they do.
 #[derive(Debug, Default)]
-pub(super) struct KeyRow {
+pub struct KeyRow {
     shown: Option<Listening>,
     rows: usize,
     width_columns: usize,

@@ -1,0 +1,125 @@
+//! The session as one that can be asked: its terminal, its editor, its live shell.
+
+use std::path::Path;
+
+use reedline::{EditCommand, Signal};
+
+use super::prompt::ReedPrompt;
+use super::run::{Flow, Repl};
+use crate::ask::{Asking, put_row};
+use crate::config::Env;
+use crate::console::Console;
+use crate::proto::tool::{Outcome, ToolError};
+use crate::proto::{HumanLine, ModelCommand};
+use crate::shell::session::KeysTo;
+use crate::shell::{Event, Session};
+use crate::turn::plain_text;
+
+impl Repl {
+    /// Puts a question by its row of keys, and waits for one that answers it; `stop` is what Ctrl-C says. The keys are kept
+    /// from then on.
+    pub(super) fn put_question<T: Clone>(
+        &mut self,
+        keys: &str,
+        choice: impl Fn(&[u8]) -> Option<T>,
+        stop: T,
+    ) -> Result<T, Flow> {
+        put_row(self, keys, choice, false, stop)
+    }
+
+    /// As [`Self::put_question`], about a line of the person's own: it follows their Enter at once, and no answer does more
+    /// than they asked for, so keys count from the drawing on.
+    pub(super) fn put_own_question<T: Clone>(
+        &mut self,
+        keys: &str,
+        choice: impl Fn(&[u8]) -> Option<T>,
+        stop: T,
+    ) -> Result<T, Flow> {
+        put_row(self, keys, choice, true, stop)
+    }
+
+    /// Runs a model's command, which the person has read, in their own shell.
+    pub(super) fn run_for_model(&mut self, command: String) -> Result<Option<Outcome>, Flow> {
+        self.tooling.last_outcome = None;
+        let flow = self.run_command(&HumanLine::adopted(ModelCommand { text: command }), true);
+        if flow != Flow::Continue {
+            return Err(flow);
+        }
+        let Some(outcome) = self.tooling.last_outcome.clone() else { return Ok(None) };
+        let text = plain_text(&outcome.output);
+        let mut came = Outcome::of(text).with("exitCode", outcome.status).with("ran_in", "the user's own shell");
+        if outcome.status != 0 {
+            came.success = false;
+            came.error = Some(ToolError::new("exit", format!("it ended with status {}", outcome.status), ""));
+        }
+        Ok(Some(came))
+    }
+}
+
+impl Asking for Repl {
+    type Gone = Flow;
+
+    fn session(&self) -> &Session {
+        &self.session
+    }
+
+    fn console(&self) -> &Console {
+        &self.console
+    }
+
+    fn env(&self) -> &Env {
+        &self.runtime.env
+    }
+
+    fn happened(&mut self, event: Event) -> Result<(), Flow> {
+        match self.take_event(event, None) {
+            Flow::Continue => Ok(()),
+            ended => Err(ended),
+        }
+    }
+
+    /// In the live shell, as if they had typed that.
+    fn open_in_editor(&mut self, path: &Path) -> Result<Option<i32>, Flow> {
+        let command = match self.editor_command(path) {
+            Ok(command) => command,
+            Err(why) => {
+                self.console.notice(why);
+                return Ok(None);
+            }
+        };
+        self.tooling.last_outcome = None;
+        let flow = self.run_command(&HumanLine::typed(command), false);
+        if flow != Flow::Continue {
+            return Err(flow);
+        }
+        Ok(Some(self.tooling.last_outcome.as_ref().map_or(0, |outcome| outcome.status)))
+    }
+
+    fn has_shell(&self) -> bool {
+        true
+    }
+
+    fn write_line(&mut self, label: &str, text: &str) -> Result<Option<String>, Flow> {
+        // What was typed before mustn't submit it.
+        self.session.keys_to(KeysTo::HoldFresh);
+        let options = self.console.options();
+        let prompt = ReedPrompt::from_label(label, self.heading.clone(), options.color, options.unicode);
+        self.editor.run_edit_commands(&[EditCommand::Clear, EditCommand::InsertString(text.to_owned())]);
+        let written = loop {
+            match self.read_line(&prompt) {
+                Ok(Signal::Success(line)) => break Ok(Some(line)),
+                Ok(Signal::CtrlC | Signal::CtrlD) => break Ok(None),
+                Ok(_) => {
+                    self.session.woken();
+                    let flow = self.take_pending(Some(&prompt));
+                    if flow != Flow::Continue {
+                        break Err(flow);
+                    }
+                }
+                Err(_) => break Ok(None),
+            }
+        };
+        self.session.keys_to(KeysTo::Hold);
+        written
+    }
+}
