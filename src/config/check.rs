@@ -2,16 +2,14 @@
 //! raw, so that no metamethod of the user's runs outside the limits; it holds no defaults.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use mlua::{Table, Value};
 
-use super::Env;
-use super::expand;
+use super::checked::{Hidden, Setting, Tree};
+use super::expand::{self, Env};
 use super::hooks::{self, FoundHooks, KeyHook, KeyName, MetaHook};
 use super::problem::{Problems, quoted, shorten};
 use super::schema::{self, Kind, Place, Row};
-use super::settings::Hidden;
 use crate::proto::program_rule::ProgramRule;
 
 /// Most entries of one table that are looked at; more is a script gone wrong.
@@ -24,35 +22,6 @@ pub(super) const WORD_BYTES_MAX: usize = 64;
 const HELP_CHARS_MAX: usize = 100;
 /// Keys that people put a secret under. The value is never shown.
 const SECRET_KEYS: &[&str] = &["key", "api_key", "apikey", "token", "api_token", "secret", "password", "bearer"];
-
-/// A checked value.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Setting {
-    Text(String),
-    Path(PathBuf),
-    Integer(u64),
-    Number(f64),
-    Bool(bool),
-    Words(Vec<String>),
-    WordMap(BTreeMap<String, String>),
-    Argv(Vec<String>),
-    Ports(Vec<u16>),
-    Secret(Hidden),
-}
-
-impl Setting {
-    /// A word or a truth value as a problem shows it.
-    fn in_words(&self) -> String {
-        match self {
-            Self::Text(text) => quoted(text),
-            Self::Bool(value) => value.to_string(),
-            _ => "the default".into(),
-        }
-    }
-}
-
-/// Checked values by key, each key in its parts.
-pub(super) type Tree = BTreeMap<Vec<String>, Setting>;
 
 /// What a config set, checked.
 #[derive(Default)]

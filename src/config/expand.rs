@@ -1,10 +1,12 @@
 //! `~`, `$VAR` and `${VAR}` in paths, from an environment given as a value. No files, no environment of its own.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use super::Env;
+/// The environment, as a value.
+pub type Env = BTreeMap<OsString, OsString>;
 
 /// Expands a path of the config; it must come out absolute.
 ///

@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::Env;
+use super::expand::Env;
 
 /// Largest config, in bytes: the compiler's time on it has no interrupt, and an honest one is some KiB.
 pub(super) const FILE_BYTES_MAX: u64 = 256 * 1024;

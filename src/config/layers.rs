@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::check::{Setting, Tree};
+use super::checked::{Setting, Tree};
 use super::engine::OverlayHooks;
 use super::lua::{Sandbox, project_env};
 use super::problem::{Problem, Problems, dotted};

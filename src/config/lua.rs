@@ -10,7 +10,7 @@ use mlua::chunk::ChunkMode;
 use mlua::{Error, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
 use nix::sys::resource::{UsageWho, getrusage};
 
-use super::Env;
+use super::expand::Env;
 use super::problem::shorten;
 
 /// Memory of a config. The largest honest one needs some hundred KiB; this still loads at once.

@@ -3,6 +3,7 @@
 //! what a setting is used for.
 
 mod check;
+mod checked;
 mod console;
 mod engine;
 mod expand;
@@ -25,23 +26,24 @@ mod tools;
 mod trust;
 mod values;
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use mlua::{Table, Value};
 
 use crate::proto::{Failure, FailureKind};
-use check::{Check, Checked, Tree};
+use check::{Check, Checked};
+use checked::Tree;
 use lua::{RunError, Sandbox};
 use places::Places;
 use problem::Problems;
 use tighten::Own;
 
+pub use checked::Hidden;
 pub use console::{ColorChoice, ConsoleSettings, NotifyChoice, WhoChoice};
 pub use engine::{
     Action, Answer, HookContext, HookFailure, HookSet, Hooks, KeyDoes, OverlayHooks, ProjectAction, Suggested, Told,
 };
+pub use expand::Env;
 pub use find::Source;
 pub use hooks::{ACTIONS, CONTEXT, HOOKS, HookKind, HookRow, KeyCode, KeyName, NAMED_KEYS, OWN_KEYS};
 pub use layers::{Effective, Layers, ShownRow};
@@ -52,15 +54,12 @@ pub use reference::{hooks_tables, limits_table, project_variables, settings_tabl
 pub use schema::{Kind, Project, ROWS, Row};
 pub use served::{McpSettings, ServerSandbox, ServerSettings};
 pub use settings::{
-    BudgetSettings, ContextSettings, EditMode, EditorSettings, Hidden, HistorySettings, KeySource, LimitSettings,
+    BudgetSettings, ContextSettings, EditMode, EditorSettings, HistorySettings, KeySource, LimitSettings,
     ModelSettings, PromptStyle, ReceiptSettings, RouteMode, RouteSettings, SandboxChoice, SecuritySettings, Settings,
     ShellSettings, ThinkingSettings,
 };
 pub use tools::{ChannelSettings, ToolLimitSettings, ToolSettings, UndoSettings};
 pub use trust::{Trust, TrustVerdict, Trusted, config_directory, data_directory, state_directory};
-
-/// The environment, as a value.
-pub type Env = BTreeMap<OsString, OsString>;
 
 /// The built-in defaults, which are the reference of every setting too.
 pub const DEFAULT_LUA: &str = include_str!("../../config/default.lua");

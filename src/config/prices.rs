@@ -2,7 +2,7 @@
 
 use mlua::{Table, Value};
 
-use super::Env;
+use super::expand::Env;
 use super::lua::Sandbox;
 
 /// The built-in list.

@@ -5,7 +5,7 @@ use std::fmt;
 
 use Project::{Adds, Drops, Less, May, NewLocal, Not, Only, Stricter};
 
-use super::check::Setting;
+use super::checked::Setting;
 use crate::proto::action::Autonomy;
 
 /// What a setting's value must be.

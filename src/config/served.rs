@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::check::Setting;
+use super::checked::Setting;
 use super::settings::KeySource;
 use super::values::Values;
 

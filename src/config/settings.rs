@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::check::{Setting, Tree};
+use super::checked::{Hidden, Setting, Tree};
 use super::console::ConsoleSettings;
 use super::prices::PriceSettings;
 use super::problem::{Problems, quoted};
@@ -153,30 +153,6 @@ pub enum KeySource {
     File(PathBuf),
     /// It stands in the config.
     Literal(Hidden),
-}
-
-/// A key that was read: never shown, `Debug` gives stars.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Hidden(String);
-
-impl Hidden {
-    /// Wraps a key.
-    #[must_use]
-    pub fn new(key: String) -> Self {
-        Self(key)
-    }
-
-    /// Gives the key, for the one who sends it.
-    #[must_use]
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::fmt::Debug for Hidden {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("***")
-    }
 }
 
 /// The live shell.

@@ -1,7 +1,8 @@
 //! What a project's file may do: the one way from its values and hooks to ones that hold. Values of the user's own
 //! config and of a project are two types, so that nothing of a project can hold unless it passed here.
 
-use super::check::{self, Checked, Setting, Tree};
+use super::check::{self, Checked};
+use super::checked::{Setting, Tree};
 use super::hooks::{FoundHooks, HOOKS, KeyHook};
 use super::problem::Problems;
 use super::schema::{self, Place, Project as Policy};

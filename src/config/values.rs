@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::check::{Setting, Tree};
+use super::checked::{Setting, Tree};
 
 /// The user's values over the defaults.
 pub(super) struct Values<'a> {

@@ -1,0 +1,59 @@
+//! The values of a config after their check. Must not know which keys there are.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::problem::quoted;
+
+/// A checked value.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Setting {
+    Text(String),
+    Path(PathBuf),
+    Integer(u64),
+    Number(f64),
+    Bool(bool),
+    Words(Vec<String>),
+    WordMap(BTreeMap<String, String>),
+    Argv(Vec<String>),
+    Ports(Vec<u16>),
+    Secret(Hidden),
+}
+
+impl Setting {
+    /// A word or a truth value as a problem shows it.
+    pub(super) fn in_words(&self) -> String {
+        match self {
+            Self::Text(text) => quoted(text),
+            Self::Bool(value) => value.to_string(),
+            _ => "the default".into(),
+        }
+    }
+}
+
+/// Checked values by key, each key in its parts.
+pub(super) type Tree = BTreeMap<Vec<String>, Setting>;
+
+/// A key from the config. It is never shown; `Debug` gives stars.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hidden(String);
+
+impl Hidden {
+    /// Wraps a key.
+    #[must_use]
+    pub fn new(key: String) -> Self {
+        Self(key)
+    }
+
+    /// Returns the key, to be sent.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
