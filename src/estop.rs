@@ -130,7 +130,7 @@ impl Estop {
     /// Lets tools run again. Only where a person at a terminal said so.
     ///
     /// # Errors
-    /// What is there can't be removed.
+    /// The file can't be removed.
     pub fn clear(&self) -> io::Result<()> {
         match fs::remove_file(self.path()) {
             Err(problem) if problem.kind() == io::ErrorKind::NotFound => Ok(()),

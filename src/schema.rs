@@ -82,7 +82,7 @@ impl Schema {
     /// Reads a schema.
     ///
     /// # Errors
-    /// What is wrong with it, or the keyword that isn't checked here, with its place.
+    /// Its problem, or the keyword that isn't checked here, with its place.
     pub fn new(root: Value) -> Result<Self, String> {
         check_schema(&root, &root, "#", 0)?;
         Ok(Self { root })
@@ -92,7 +92,7 @@ impl Schema {
     /// schema's owner to find.
     ///
     /// # Errors
-    /// What is wrong with a keyword that is known, a reference out of the schema, or its size.
+    /// The problem of a known keyword, a reference out of the schema, or its size.
     pub fn foreign(root: &Value) -> Result<Self, String> {
         if root.to_string().len() > FOREIGN_BYTES_MAX {
             return Err(format!("it is longer than {FOREIGN_BYTES_MAX} bytes"));

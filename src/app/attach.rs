@@ -49,7 +49,7 @@ pub struct Attached {
     pub told: Vec<String>,
 }
 
-/// Who attaches, and where.
+/// The base directory and the limits of attachments.
 pub struct Attaching<'a> {
     /// The settings.
     pub settings: &'a Settings,
@@ -185,7 +185,7 @@ impl Attaching<'_> {
         vec![Piece::Text { name: "diff".into(), lines: text.lines().count(), text }]
     }
 
-    /// What may stand behind an `@`, by what has been typed of it: value and description.
+    /// Completions after an `@`, by the typed beginning: value and description.
     #[must_use]
     pub fn candidates(&self, typed: &str) -> Vec<(String, String)> {
         let Some(place) = self.place() else { return Vec::new() };
@@ -247,7 +247,7 @@ fn missing(mention: &Mention) -> Vec<Piece> {
     is_file.then(told).into_iter().collect()
 }
 
-/// What was found for a name.
+/// The finding for a name.
 enum Found {
     Nothing,
     Pieces(Vec<Piece>),
@@ -427,7 +427,7 @@ impl Place {
     }
 }
 
-/// Some lines of a text, and how many they are; nothing where the first one isn't there.
+/// Some lines of a text, and how many they are; nothing if the first one isn't there.
 fn lines_of(text: &str, first: usize, last: usize) -> Option<(String, usize)> {
     let lines: Vec<&str> = text.lines().skip(first - 1).take(last + 1 - first).collect();
     (!lines.is_empty()).then(|| (lines.join("\n"), lines.len()))

@@ -1,4 +1,4 @@
-//! What a question carries beside its own words: memories, where it begins a conversation, and what is known of the
+//! The context of a question besides its own words: memories, if it begins a conversation, and what is known of the
 //! repository around it. Every face asks here, so that none carries less than another.
 
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ const LOOKED_AT_MAX: usize = 5_000;
 /// The memories that go with a question.
 #[derive(Debug, Default)]
 pub struct Remembered {
-    /// Their text; empty where none go.
+    /// Their text; empty if none go.
     pub note: String,
     /// Their numbers.
     pub ids: Vec<i64>,
@@ -48,7 +48,7 @@ impl Remembered {
         Self { note: memory_note(&chosen), ids: chosen.iter().map(|memory| memory.id).collect() }
     }
 
-    /// What the person is told of them; nothing where none go.
+    /// The notice about them; `None` if none are sent.
     #[must_use]
     pub fn told(&self) -> Option<String> {
         let told = match self.ids.len() {
@@ -69,12 +69,12 @@ pub struct Around {
     jails: Jails,
 }
 
-/// What is known of a repository, for one question.
+/// The knowledge about a repository, for one question.
 #[derive(Debug)]
 pub struct AroundNotes {
     /// Each part with its name, as [`Agent::attach`] takes them.
     pub parts: [(&'static str, String); 3],
-    /// What it is and how many tokens, the first time in a repository.
+    /// Its kind and number of tokens, the first time in a repository.
     pub told: Option<String>,
 }
 
@@ -85,7 +85,7 @@ impl Around {
         &self.jails
     }
 
-    /// Looks at the repository around a directory; none where there is none.
+    /// Looks at the repository around a directory; none if there is none.
     pub fn look(&mut self, settings: &Settings, env: &Env, cwd: &Path) -> Option<Notes> {
         self.surroundings.notes(cwd, &card_options(settings, env, &self.jails))
     }
@@ -95,7 +95,7 @@ impl Around {
         self.surroundings.begin(cwd, &card_options(settings, env, &self.jails));
     }
 
-    /// What a question asked in a directory carries of the repository around it; none where there is none.
+    /// Returns the part of the surrounding repository that a question carries; `None` without a repository.
     pub fn notes(&mut self, settings: &Settings, env: &Env, cwd: &Path) -> Option<AroundNotes> {
         let notes = self.look(settings, env, cwd)?;
         let is_known = self.told.as_ref() == Some(&notes.root);

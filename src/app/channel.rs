@@ -206,7 +206,7 @@ impl Runtime {
         (self.project_wanted, self.around) = (Some(is_wanted), Around::default());
     }
 
-    /// What is known of the repository around; none where there is none.
+    /// The knowledge about the repository around; none if there is none.
     pub fn project_notes(&mut self) -> Option<Notes> {
         self.around.look(&self.settings, &self.env, &self.cwd)
     }

@@ -65,13 +65,13 @@ const PROBLEMS_SHOWN_MAX: usize = 20;
 /// Longest wait for the first word of a model on this machine, unless the config sets another.
 const LOCAL_FIRST_BYTE: Duration = Duration::from_secs(600);
 
-/// What has messages answered, for whichever channel they come from.
+/// The part that has messages answered, from any channel.
 pub struct Runtime {
     /// The effective settings.
     pub settings: Settings,
     /// The environment at the start.
     pub env: Env,
-    /// What was wrong on the way, to be told before the first prompt.
+    /// The problems of the start, shown before the first prompt.
     pub problems: Vec<Failure>,
     /// History and conversations.
     pub store: Arc<Mutex<store::Store>>,
@@ -97,7 +97,7 @@ pub struct Runtime {
     tools: parked::Tools,
 }
 
-/// What a session keeps of the config.
+/// The session's part of the config.
 #[derive(Default)]
 pub struct ConfigParts {
     /// How the config is found.

@@ -13,7 +13,7 @@ use crate::store::{
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// What the agent needs to know of stored turns.
+/// The agent's view of stored turns.
 #[must_use]
 pub fn past_turns(turns: Vec<StoredTurn>) -> Vec<PastTurn> {
     let past = |turn: StoredTurn| PastTurn {

@@ -128,7 +128,7 @@ fn holds_home(env: &Env, path: &Path) -> bool {
 pub struct BuiltRunner {
     /// The tool runner.
     pub runner: ToolRunner,
-    /// What is to be told: tools of plugins that can't be used.
+    /// The notices: tools of plugins that can't be used.
     pub problems: Vec<Failure>,
 }
 
@@ -293,13 +293,13 @@ fn allowed_or_none(state: &Path, root: &Path, problems: &mut Vec<Failure>) -> Al
     allowed
 }
 
-/// What is told of what a crash cut off.
+/// The notices about changes that a crash interrupted.
 fn cut_off(message: String) -> Failure {
     let hint = "look at these files before you go on".into();
     Failure { kind: FailureKind::Unavailable, message, hint }
 }
 
-/// What is allowed for good in `workspace`.
+/// Returns the rules that are allowed for good in `workspace`.
 ///
 /// # Errors
 /// There is no state directory or no such workspace, or the file of rules can't be used.
@@ -348,7 +348,7 @@ const PASSED_ON: [&str; 13] = [
     "TZ",
     "USER",
 ];
-/// What is set for them, so that nothing waits for a person.
+/// Variables set for them, so that nothing waits for a person.
 const SET: [(&str, &str); 17] = [
     ("DEBIAN_FRONTEND", "noninteractive"),
     // A repository's own settings start no program of its choice, and a look takes no lock.
@@ -413,7 +413,7 @@ pub fn sandbox_place(settings: &Settings, env: &Env, workspace: &Path) -> sandbo
     }
 }
 
-/// What the config says of the sandbox.
+/// The config's choice of the sandbox.
 #[must_use]
 pub fn sandbox_mode(settings: &Settings) -> Mode {
     match settings.security.sandbox {

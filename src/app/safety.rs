@@ -1,4 +1,4 @@
-//! What guards tools: where receipts are kept, and the emergency stop. Both belong to the user's state directory.
+//! The guards of tools: the place of receipts, and the emergency stop. Both belong to the user's state directory.
 
 use crate::config::{self, Env, Settings};
 use crate::estop::Estop;
@@ -13,7 +13,7 @@ pub fn estop(env: &Env) -> Result<Estop, Failure> {
     config::state_directory(env).map(Estop::new).ok_or_else(no_state)
 }
 
-/// Where receipts are and how they are kept; none where the config wants none.
+/// Where receipts are and how they are kept; none if the config wants none.
 ///
 /// # Errors
 /// No home says where the state directory is; then no tool may run.

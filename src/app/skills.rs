@@ -9,13 +9,13 @@ use crate::config::{self, Env, Overlay, Trust, TrustVerdict};
 use crate::skills::{self, Found, Places, Text};
 use crate::tools::Library;
 
-/// What a model is told above the list.
+/// The model's introduction to the list.
 const HEAD: &str =
     "[skills] Instructions for some kinds of work. Before such work, read the one that fits with the tool skill.";
 /// The directory of the records of trust.
 const RECORDS: &str = "trust-skills";
 
-/// What there is for somebody who works in a directory.
+/// The skills for a directory.
 #[derive(Debug, Default)]
 pub struct Skills {
     /// The user's own.
@@ -61,14 +61,14 @@ impl Skills {
         self.own.templates.iter().chain(of_project).find(|it| it.name == name)
     }
 
-    /// What a question carries: names and descriptions; empty where there are none.
+    /// The text for a question: names and descriptions; empty if there are none.
     #[must_use]
     pub fn note(&self) -> String {
         let lines: Vec<String> = self.usable().map(|it| format!("- {}: {}", it.name, it.description)).collect();
         if lines.is_empty() { String::new() } else { format!("{HEAD}\n{}", lines.join("\n")) }
     }
 
-    /// What the person is told of a project's that don't count; `None` where there are none.
+    /// The notice about a project's skills that don't count; `None` if there are none.
     #[must_use]
     pub fn told(&self) -> Option<String> {
         let count = |count: usize, word: &str| match count {
@@ -90,7 +90,7 @@ pub fn trust(env: &Env) -> Trust {
     Trust::in_directory(env, RECORDS)
 }
 
-/// What the tool reads, in a workspace.
+/// The skills that the tool reads, in a workspace.
 #[must_use]
 pub(super) fn library(env: &Env, workspace: &Path) -> Library {
     let (env, workspace) = (env.clone(), workspace.to_owned());

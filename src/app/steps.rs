@@ -43,7 +43,7 @@ pub fn steps(settings: &Settings, env: &Env, workspace: &Path) -> Result<Steps, 
     Steps::new(&state, workspace, limits, &left_out).map_err(|error| steps_failure(&error, "reedclaw "))
 }
 
-/// What a failure of steps is for a person; `prefix` is what stands before a command where they are: `:` or `reedclaw `.
+/// A failure of steps for a person; `prefix` is the text before a command: `:` or `reedclaw `.
 #[must_use]
 pub fn steps_failure(error: &StepsError, prefix: &str) -> Failure {
     let list = format!("{prefix}steps lists them");
@@ -75,7 +75,7 @@ pub fn recover(settings: &Settings, env: &Env, workspace: &Path) -> Vec<String> 
     told
 }
 
-/// What is told of a change that a crash cut off; nothing where it hadn't begun.
+/// The notice about a change that a crash interrupted; `None` if it hadn't begun.
 fn recovery_told(recovery: &Recovery) -> Option<String> {
     let Recovery { root, finished, left } = recovery;
     let names = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");

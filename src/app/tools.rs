@@ -165,7 +165,7 @@ pub fn allowed_tools(settings: &Settings, channel: ChannelKind) -> Option<&[Stri
     }
 }
 
-/// The tools that a model is told of: those that a list names, where there is one.
+/// The tools that a model is told of: those that a list names, if there is one.
 pub(super) fn tool_set(settings: &Settings, channel: Option<ChannelKind>) -> ToolSet {
     match ToolSet::of_word(&settings.tools.set) {
         ToolSet::Auto if channel.and_then(|channel| allowed_tools(settings, channel)).is_some() => ToolSet::All,

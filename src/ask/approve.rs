@@ -13,7 +13,7 @@ use crate::render::sheet::{Look, Sheet};
 use crate::render::text::escape_visible;
 use crate::render::{asked_rows, chosen, question_sheet};
 
-/// What a key says.
+/// The choice of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Once,
@@ -62,7 +62,7 @@ fn row(offered: &[Key], is_change: bool) -> String {
     words.join("  ")
 }
 
-/// What can be said to a call.
+/// The answers to a call.
 fn offered(question: &Question, has_shell: bool) -> Vec<Key> {
     if question.only_own_shell {
         return vec![Key::MyShell];

@@ -1,4 +1,4 @@
-//! What a person makes of a proposal: some of its hunks, taken one by one; a file of it, changed in their editor.
+//! A person's version of a proposal: some of its hunks, taken one by one; a file of it, changed in their editor.
 
 use super::pager::Pager;
 use super::question::{Asking, WAIT, put};
@@ -8,7 +8,7 @@ use crate::proto::tool::{Answer, FileChange, Question};
 use crate::render::patch::{FilePatch, patches};
 use crate::render::sheet::{Look, Sheet};
 
-/// What is said to a hunk.
+/// The answer to a hunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
     Take,

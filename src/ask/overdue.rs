@@ -12,7 +12,7 @@ use crate::proto::tool::{Overdue, OverdueChoice};
 use crate::render::overdue_rows;
 use crate::shell::session::KeysTo;
 
-/// What was said.
+/// The answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
     Chosen(OverdueChoice),
@@ -21,7 +21,7 @@ enum Said {
     Nothing,
 }
 
-/// What a key says, and the words for it: as it is offered, and as it is left behind.
+/// The choice of a key, and its words: in the offer, and after the choice.
 type Choice = (&'static [u8], OverdueChoice, &'static str, &'static str);
 const JOB: Choice = (b"j", OverdueChoice::Job, "go on as a job [j, Enter]", "as a job");
 const WAITED: Choice = (b"w", OverdueChoice::Wait, "wait for it [w]", "waiting");
@@ -29,7 +29,7 @@ const END: Choice = (b"e", OverdueChoice::End, "end it [e]", "ended");
 /// Where it can't go on as a job.
 const END_FIRST: Choice = (b"e", OverdueChoice::End, "end it [e, Enter]", "ended");
 
-/// What is offered; what is no key of its own but plainly an answer stands for the first.
+/// The offered choices; a key such as Enter, which has no choice of its own, stands for the first.
 fn offered(command: &Overdue) -> &'static [Choice] {
     if command.no_job.is_some() { &[END_FIRST, WAITED] } else { &[JOB, WAITED, END] }
 }
@@ -76,7 +76,7 @@ impl Asked for Standing<'_> {
     }
 }
 
-/// Asks what is to become of a command, until it `has_ended`; nothing where nothing was said.
+/// Asks what is to become of a command, until it `has_ended`; nothing if nothing was said.
 ///
 /// # Errors
 /// Nobody can be asked any more.

@@ -37,7 +37,7 @@ pub struct Pager<'q, T> {
     is_seen: bool,
     /// A key was pressed that counts only at the end.
     is_early: bool,
-    /// Rows that are drawn now, without those of keys; none where something else stands below them.
+    /// Rows that are drawn now, without those of keys; none if something else stands below them.
     drawn: usize,
     row: KeyRow,
     /// Whether an answer does nothing but leave.
@@ -76,7 +76,7 @@ const SCROLLS: [(&[u8], Scroll); 20] = [
     (b"G", Scroll::End),
 ];
 
-/// Reads keys that scroll; nothing where there is another among them.
+/// Reads keys that scroll; nothing if there is another among them.
 fn scrolls(mut keys: &[u8]) -> Option<Vec<Scroll>> {
     let mut found = Vec::new();
     while !keys.is_empty() {
@@ -124,7 +124,7 @@ impl<'q, T> Pager<'q, T> {
         self.top..(self.top + self.page_rows).min(self.sheet.len())
     }
 
-    /// What it shows.
+    /// Its sheet.
     pub fn sheet(&self) -> &Sheet {
         &self.sheet
     }

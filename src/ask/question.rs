@@ -13,7 +13,7 @@ use crate::shell::{Event, Session};
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
 
-/// What came in one piece.
+/// The input that came in one piece.
 #[derive(Debug, PartialEq, Eq)]
 enum Piece<'k> {
     /// A key, or several that were pressed at once.
@@ -60,7 +60,7 @@ pub(super) const WAIT: Duration = Duration::from_secs(120);
 /// Poll interval for a question's withdrawal.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What a key means to a question.
+/// The meaning of a key for a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard<T> {
     /// An answer, if keys count already.
@@ -79,7 +79,7 @@ impl<T> From<Option<T>> for Heard<T> {
 
 /// A question that is put, as it sees itself.
 pub trait Asked {
-    /// What is answered.
+    /// The type of the answer.
     type Answer: Clone;
     /// Shows it, without its row of keys.
     fn show(&mut self, console: &Console);
@@ -89,7 +89,7 @@ pub trait Asked {
     fn key(&mut self, keys: &[u8], console: &Console) -> Heard<Self::Answer>;
     /// Something else was written meanwhile.
     fn disturbed(&mut self);
-    /// What withdraws it once it is set, as if no key had come; `None` if it stands until it is answered.
+    /// The flag that withdraws it once it is set, as if no key had come; `None` if it waits until it is answered.
     fn withdrawn_by(&self) -> Option<&AtomicBool> {
         None
     }
@@ -134,7 +134,7 @@ pub trait Asking {
     /// Why nobody can be asked any more.
     type Gone;
 
-    /// What the keys come from.
+    /// The source of the keys.
     fn session(&self) -> &Session;
 
     /// Where it is drawn.
@@ -149,13 +149,13 @@ pub trait Asking {
     /// It is over.
     fn happened(&mut self, event: Event) -> Result<(), Self::Gone>;
 
-    /// Lets the person write a line, which begins with `text`; nothing where they don't.
+    /// Lets the person write a line, which begins with `text`; nothing if they don't.
     ///
     /// # Errors
     /// It is over.
     fn write_line(&mut self, label: &str, text: &str) -> Result<Option<String>, Self::Gone>;
 
-    /// Opens a file in the person's editor and gives its exit status; nothing where it can't be opened, which was told.
+    /// Opens a file in the person's editor and gives its exit status; nothing if it can't be opened, which was told.
     ///
     /// # Errors
     /// It is over.
@@ -237,7 +237,7 @@ pub fn put<P: Asking, A: Asked>(
     answer
 }
 
-/// What became of a piece of keys.
+/// The result of a piece of keys.
 enum Taken<T> {
     Answer(T),
     Stop,
@@ -294,7 +294,7 @@ impl<A: Asked> KeysOf<'_, A> {
     }
 }
 
-/// Asks for yes or no; nothing where everything is to be stopped.
+/// Asks for yes or no; nothing if everything is to be stopped.
 ///
 /// # Errors
 /// Nobody can be asked any more.

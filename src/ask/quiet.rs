@@ -205,7 +205,7 @@ mod tests {
         }
     }
 
-    /// What a row of keys writes on a terminal, as each of these comes.
+    /// The bytes that a row of keys writes on a terminal, for each of these.
     fn written(accessible: bool, steps: &[Listening]) -> String {
         let file = tempfile::NamedTempFile::new().unwrap();
         let options = crate::console::Options {

@@ -1,5 +1,5 @@
-//! What every room may use: limits, hashes, hexadecimal text, base64, deceptive characters, times as text. Knows nothing of the
-//! rest.
+//! Tools for every room: limits, hashes, hexadecimal text, base64, deceptive characters, times as text. Knows nothing
+//! of the rest.
 
 pub mod base64;
 pub mod hash;

@@ -112,7 +112,7 @@ impl<'a> Parser<'a> {
         self.trouble = self.trouble.max(Some(trouble));
     }
 
-    /// What is open here is never closed.
+    /// A construct is never closed.
     pub(super) fn unfinished(&mut self) {
         self.note(true);
         self.wrong(Trouble::Syntax);

@@ -62,7 +62,7 @@ pub(crate) struct Assign {
     pub(crate) value: AssignValue,
 }
 
-/// What is assigned.
+/// The assigned value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum AssignValue {
     Scalar(Word),
@@ -135,7 +135,7 @@ pub(crate) struct Parameter {
     pub(crate) change: Change,
 }
 
-/// What is done to a parameter's value.
+/// The operation on a parameter's value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Change {
     None,
@@ -177,7 +177,7 @@ pub(crate) enum Change {
     Unknown,
 }
 
-/// What was wrong with a script.
+/// The problem of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Trouble {
     /// It isn't a whole script, or bash would not read it so.

@@ -8,7 +8,7 @@ use super::syntax::{Change, Parameter, Part, Trouble, Word};
 /// How far the end of an expression is looked for, so that many that never end don't cost the square of their number.
 const BRACKET_BYTES_MAX: usize = 2048;
 
-/// What ends a word outside quotes.
+/// The characters that end a word outside quotes.
 const METACHARACTERS: [char; 10] = [' ', '\t', '\n', '\r', ';', '&', '|', '<', '>', '('];
 
 impl Parser<'_> {

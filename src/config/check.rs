@@ -23,7 +23,7 @@ const HELP_CHARS_MAX: usize = 100;
 /// Keys that people put a secret under. The value is never shown.
 const SECRET_KEYS: &[&str] = &["key", "api_key", "apikey", "token", "api_token", "secret", "password", "bearer"];
 
-/// What a config set, checked.
+/// The values that a config set, checked.
 #[derive(Default)]
 pub(super) struct Checked {
     /// The settings.
@@ -32,13 +32,13 @@ pub(super) struct Checked {
     pub(super) hooks: FoundHooks,
 }
 
-/// What the checks need to know beside the table.
+/// The input of the checks besides the table.
 pub(super) struct Check<'a> {
     /// For `~` and variables in paths.
     pub(super) env: &'a Env,
-    /// What holds where a value is refused, for the problem's last words; empty while the defaults are read.
+    /// The values that stay if one is refused, for the end of the problem's text; empty while the defaults are read.
     pub(super) holds: &'a Tree,
-    /// What holds where the whole config is wrong.
+    /// The values that stay if the whole config is wrong.
     pub(super) otherwise: &'static str,
     /// Where problems go.
     pub(super) problems: &'a mut Problems,

@@ -20,7 +20,7 @@ pub(super) const CANDIDATES_MAX: usize = 2_000;
 /// Longest message of a failure, in characters.
 const MESSAGE_CHARS_MAX: usize = 200;
 
-/// What a hook is told of the session.
+/// The session's facts for a hook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookContext {
     /// The working directory.
@@ -41,7 +41,7 @@ pub struct HookContext {
     pub line: Option<String>,
 }
 
-/// What a key or a meta command of the user's own config asks for.
+/// The request of a key or meta command of the user's own config.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing.
@@ -56,7 +56,7 @@ pub enum Action {
     Print(String),
 }
 
-/// What a project's key or meta command may ask for: nothing that runs or is sent.
+/// The request of a project's key or meta command: nothing that runs or is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProjectAction {
     /// Nothing.
@@ -80,9 +80,9 @@ impl From<ProjectAction> for Action {
 /// A candidate that a completion hook gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suggested {
-    /// What replaces the word.
+    /// The replacement of the word.
     pub value: String,
-    /// What it is.
+    /// Its description.
     pub description: Option<String>,
 }
 
@@ -128,7 +128,7 @@ impl fmt::Display for HookFailure {
     }
 }
 
-/// What a key does when it is pressed.
+/// The effect of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyDoes {
     /// Puts text into the line.
@@ -141,12 +141,12 @@ pub enum KeyDoes {
     Call,
 }
 
-/// What hooks may answer with; the type says whose hooks they are.
+/// The answers of hooks; the type says whose hooks they are.
 pub trait Answer: Sized {
     /// Takes an action.
     ///
     /// # Errors
-    /// What it would need the user's own config for, in words that follow "a project can't".
+    /// The action that needs the user's own config, in words that follow "a project can't".
     fn take(action: Action) -> Result<Self, &'static str>;
 }
 
@@ -239,7 +239,7 @@ impl<A: Answer> HookSet<A> {
         )
     }
 
-    /// Asks where a line goes; none where the rules decide.
+    /// Asks where a line goes; none if the rules decide.
     ///
     /// # Errors
     /// The hook failed; it is off now.
@@ -258,7 +258,7 @@ impl<A: Answer> HookSet<A> {
         )
     }
 
-    /// Asks what may stand at `position_bytes` of a line; none where ReedClaw's own completion answers.
+    /// Asks what may stand at `position_bytes` of a line; none if ReedClaw's own completion answers.
     ///
     /// # Errors
     /// The hook failed; it is off now.
@@ -314,7 +314,7 @@ impl<A: Answer> HookSet<A> {
         metas.map(|(name, meta)| (name.clone(), meta.help.clone())).collect()
     }
 
-    /// Calls the function of a key; none where the key has none.
+    /// Calls the function of a key; none if the key has none.
     ///
     /// # Errors
     /// The hook failed and is off now, or it asked for what a project can't have.
@@ -325,7 +325,7 @@ impl<A: Answer> HookSet<A> {
         Some(engine.act(name, &function, |lua| Ok((context_table(lua, context)?,))))
     }
 
-    /// Runs an own meta command; none where there is none of that name.
+    /// Runs an own meta command; none if there is none of that name.
     ///
     /// # Errors
     /// The hook failed and is off now, or it asked for what a project can't have.

@@ -11,7 +11,7 @@ pub type Env = BTreeMap<OsString, OsString>;
 /// Expands a path of the config; it must come out absolute.
 ///
 /// # Errors
-/// What is wrong with it, in words that follow the quoted value.
+/// Its problem, in words that follow the quoted value.
 pub(super) fn path(text: &[u8], env: &Env) -> Result<PathBuf, String> {
     if text.contains(&0) {
         return Err("holds a NUL byte".into());

@@ -8,7 +8,7 @@ use mlua::{Function, Value};
 
 use super::schema::Project;
 
-/// What stands under a hook's name.
+/// The kind of value under a hook's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookKind {
     /// A function that ReedClaw calls.
@@ -26,13 +26,13 @@ pub enum HookKind {
 pub struct HookRow {
     /// Its name in the config; a function may stand at the top or in `hooks`.
     pub name: &'static str,
-    /// What stands there.
+    /// The kind of value.
     pub kind: HookKind,
     /// How it is written, with its arguments.
     pub usage: &'static str,
-    /// What it may give back.
+    /// The values that it may return.
     pub gives: &'static str,
-    /// What it is for, in one line.
+    /// Its purpose, in one line.
     pub doc: &'static str,
     /// Whether a project's file may have it.
     pub project: Project,
@@ -123,7 +123,7 @@ pub const HOOKS: &[HookRow] = &[
     },
 ];
 
-/// What an action of a key or a meta command can be, as the reference tells it.
+/// The actions of a key or a meta command, for the reference.
 pub const ACTIONS: &[(&str, &str)] = &[
     ("{ exec = CMD }", "runs CMD in the live shell, as if it had been typed; not for a project's file"),
     ("{ insert = TEXT }", "puts TEXT into the line, to be read before Enter"),
@@ -132,7 +132,7 @@ pub const ACTIONS: &[(&str, &str)] = &[
     ("nil", "nothing"),
 ];
 
-/// What every hook's `ctx` holds, as the reference tells it.
+/// The fields of every hook's `ctx`, for the reference.
 pub const CONTEXT: &[(&str, &str)] = &[
     ("ctx.path", "the working directory"),
     ("ctx.directory", "the same with `~` for home"),
@@ -180,11 +180,11 @@ pub struct KeyName {
     pub alt: bool,
     /// With Shift.
     pub shift: bool,
-    /// What is pressed.
+    /// The key.
     pub code: KeyCode,
 }
 
-/// What is pressed, without the modifiers.
+/// The key without the modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyCode {
     /// A character, lower case.
@@ -218,7 +218,7 @@ impl KeyName {
     /// Reads `ctrl-g`, `alt-shift-f5`, `ctrl-space`.
     ///
     /// # Errors
-    /// What is wrong with it, in words that follow the key.
+    /// Its problem, in words that follow the key.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let lower = text.to_lowercase();
         let mut rest = lower.as_str();
@@ -273,7 +273,7 @@ impl fmt::Display for KeyName {
     }
 }
 
-/// What a key of the config does.
+/// The effect of a key of the config.
 #[derive(Clone)]
 pub(super) enum KeyHook {
     Insert(String),

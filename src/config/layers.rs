@@ -44,12 +44,12 @@ pub struct ShownRow {
     pub origin: String,
 }
 
-/// What holds with a project's file.
+/// The settings with a project's file.
 #[derive(Debug)]
 pub struct Effective {
     /// The settings.
     pub settings: Settings,
-    /// What was wrong in the project's file, and what was refused.
+    /// The problems of the project's file, refusals among them.
     pub problems: Vec<Problem>,
     /// The project's hooks.
     pub hooks: OverlayHooks,
@@ -245,7 +245,7 @@ fn show(value: &Setting) -> String {
     }
 }
 
-/// What stands behind `?` in an address may be a key.
+/// The part of an address after `?` may be a key.
 fn hide_query(text: &str) -> String {
     match text.split_once('?') {
         Some((address, _)) if address.contains("://") && !address.contains(char::is_whitespace) => {

@@ -15,15 +15,15 @@ use super::problem::shorten;
 
 /// Memory of a config. The largest honest one needs some hundred KiB; this still loads at once.
 pub(super) const MEMORY_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// What a config may take to load. It runs before the first prompt, which people wait for.
+/// Time limit for loading a config. It runs before the first prompt, for which people wait.
 pub(super) const LOAD_TIME: TimeLimit = TimeLimit { cpu: Duration::from_millis(50), wall: Duration::from_secs(2) };
-/// What one call of a hook may take: it stands between a key and what it draws.
+/// Time limit for one call of a hook, which delays the drawing after a key.
 pub(super) const HOOK_TIME: TimeLimit = TimeLimit { cpu: Duration::from_millis(5), wall: Duration::from_millis(250) };
 /// Longest product of text and word in a plain search, which Luau can't interrupt: about 50 ms at worst.
 const SEARCH_COST_MAX: usize = 64 * 1024 * 1024;
 /// Longest message of Lua's that is shown, in characters.
 const MESSAGE_CHARS_MAX: usize = 200;
-/// What Lua calls the file in its messages; the caller knows its true name.
+/// The file's name in Lua's messages; the caller knows its true name.
 const CHUNK: &str = "config";
 
 /// Names of the base library that could reach outside, look inside or print.
@@ -70,7 +70,7 @@ pub(super) fn project_env(env: &Env) -> Env {
 pub(super) struct RunError {
     /// The line, counted from 1, where Lua gives one.
     pub(super) line: Option<u32>,
-    /// What went wrong.
+    /// The error.
     pub(super) message: String,
 }
 

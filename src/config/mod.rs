@@ -64,7 +64,7 @@ pub use trust::{Trust, TrustVerdict, Trusted, config_directory, data_directory, 
 /// The built-in defaults, which are the reference of every setting too.
 pub const DEFAULT_LUA: &str = include_str!("../../config/default.lua");
 
-/// What a load needs to know.
+/// The input of a load.
 #[derive(Clone, Default)]
 pub struct LoadRequest {
     /// The path that `--config` gave.
@@ -75,7 +75,7 @@ pub struct LoadRequest {
     pub cwd: PathBuf,
 }
 
-/// What a load gives.
+/// The result of a load.
 #[derive(Debug)]
 pub struct Loaded {
     /// The settings: the defaults, with the good keys of the config laid over them.
@@ -116,13 +116,13 @@ pub enum LoadError {
     Unreadable {
         /// The path, as it was looked for.
         path: String,
-        /// What the system says.
+        /// The system's error.
         why: String,
     },
     /// The built-in defaults don't load: a fault of the program, or no memory at all.
     #[error("the built-in defaults don't load: {why}")]
     Defaults {
-        /// What went wrong.
+        /// The error.
         why: String,
     },
 }
@@ -197,7 +197,7 @@ fn load_or(request: &LoadRequest, otherwise: &'static str) -> Result<Loaded, Loa
     Ok(Loaded { settings, problems, path, source, is_read, hooks: Hooks::own(sandbox, hooks, &file), layers })
 }
 
-/// What holds where a whole config doesn't.
+/// The settings if a whole config can't be used.
 const DEFAULTS_HOLD: &str = "using the defaults, and tools are readonly until it can be read";
 
 /// Runs a config and checks what it gives; `otherwise` says what holds where the whole of it is wrong.
@@ -234,7 +234,7 @@ fn defaults(sandbox: &Sandbox, env: &Env) -> Result<(Tree, Vec<Problem>), LoadEr
     Ok((checked.tree, problems.finish()))
 }
 
-/// Gives the path of the config that a load would use, where there is one.
+/// Gives the path of the config that a load would use, if there is one.
 #[must_use]
 pub fn find_path(request: &LoadRequest) -> Option<PathBuf> {
     find::first(request.explicit.as_deref(), &request.env, Some(&request.cwd)).map(|found| found.path)

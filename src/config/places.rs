@@ -81,7 +81,7 @@ impl Token<'_> {
         self.start + self.text.len()
     }
 
-    /// What a string without odd escapes says.
+    /// The value of a string without odd escapes.
     fn string(&self) -> Option<String> {
         let inner = self.text.get(1..self.text.len().checked_sub(1)?)?;
         (self.kind == Kind::Text && self.text.starts_with(['"', '\'']) && !inner.contains('\\'))
@@ -362,7 +362,7 @@ fn line_end(bytes: &[u8], at: usize) -> usize {
     memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |length| at + length)
 }
 
-/// Past a long bracket (`[[ … ]]`, `[==[ … ]==]`) that begins at `at`; none where there is none.
+/// Past a long bracket (`[[ … ]]`, `[==[ … ]==]`) that begins at `at`; none if there is none.
 fn long_end(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = bytes.get(at..)?.strip_prefix(b"[")?;
     let level = rest.iter().take_while(|byte| **byte == b'=').count();

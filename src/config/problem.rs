@@ -1,4 +1,4 @@
-//! What was wrong with a config, as data, one line each. It never prints.
+//! The problems of a config, as data, one line each. It never prints.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub struct Problem {
     pub file: String,
     /// The line, counted from 1, where Lua gives one.
     pub line: Option<u32>,
-    /// The key, from the top (`context.max_turns`); empty where the whole file is meant.
+    /// The key, from the top (`context.max_turns`); empty if the whole file is meant.
     pub key: String,
     /// The value seen, the values allowed, and what holds now.
     pub message: String,

@@ -42,7 +42,7 @@ pub struct Refused {
     pub why: String,
 }
 
-/// A project's file that was read, to the byte. It has no effect yet.
+/// A project's file that was read, exactly. It has no effect yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overlay {
     /// The directory it lies in, without links.
@@ -60,9 +60,9 @@ pub struct Change {
     pub key: String,
     /// The line in the file.
     pub line: u32,
-    /// What holds without it, as Lua writes it; none for a hook, or where there is nothing.
+    /// The value without it, as Lua writes it; none for a hook, or if there is none.
     pub from: Option<String>,
-    /// What its source says.
+    /// Its source.
     pub to: String,
     /// It only adds to what holds, whatever it says.
     pub adds: bool,
@@ -184,7 +184,7 @@ impl Overlay {
         &self.text
     }
 
-    /// What it would change, as its source says, and whether that is all: code may do more.
+    /// The changes that its source states, and whether these are all: code may do more.
     #[must_use]
     pub fn changes(&self, layers: &Layers) -> (Vec<Change>, bool) {
         let places = Places::of(&self.text);

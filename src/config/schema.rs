@@ -8,7 +8,7 @@ use Project::{Adds, Drops, Less, May, NewLocal, Not, Only, Stricter};
 use super::checked::Setting;
 use crate::proto::action::Autonomy;
 
-/// What a setting's value must be.
+/// The kind of a setting's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// Any string; may be empty only where `empty` says so.
@@ -50,7 +50,7 @@ pub enum Kind {
     Ports,
 }
 
-/// What a project's file (`.reedclaw.lua`, `./config.lua`) may do with a setting: it can only tighten.
+/// The rights of a project's file (`.reedclaw.lua`, `./config.lua`) over a setting: it can only tighten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Project {
     /// It grants nothing: the project's value holds.
@@ -76,11 +76,11 @@ pub enum Project {
 pub struct Row {
     /// The key, from the top, joined by dots; `NAME` stands for any name.
     pub path: &'static str,
-    /// What its value must be.
+    /// The kind of its value.
     pub kind: Kind,
-    /// What it is for, in one line.
+    /// Its purpose, in one line.
     pub doc: &'static str,
-    /// What a project's file may do with it.
+    /// The rights of a project's file over it.
     pub project: Project,
 }
 
@@ -101,7 +101,7 @@ const SERVER_KINDS: &[(&str, Option<&str>)] = &[
     ("anthropic", Some("https://api.anthropic.com")),
     ("gemini", Some("https://generativelanguage.googleapis.com")),
 ];
-/// What `supervised` does with high risk, from the strictest.
+/// The treatment of high risk by `supervised`, from the strictest.
 const HIGH: &[&str] = &["deny", "ask"];
 /// Whether commands of a model need a sandbox, from the strictest.
 const WHO: &[&str] = &["auto", "always", "never"];
@@ -137,13 +137,13 @@ const DOLLARS_MAX: f64 = 1_000_000.0;
 
 /// When servers of tools are started, from the strictest.
 const MCP_START: &[&str] = &["never", "lazy"];
-/// What a server of tools may do with the workspace, from the strictest.
+/// The access of a server of tools to the workspace, from the strictest.
 const MCP_SANDBOX: &[&str] = &["read", "workspace", "off"];
 /// Whether logins at servers of tools are tried.
 const MCP_OAUTH: &[&str] = &["off", "auto"];
 /// Versions of the protocol that servers of tools speak.
 const MCP_ERAS: &[&str] = &["auto", "2025-11-25", "2026-07-28"];
-/// What a project may not do with a server of tools.
+/// The refusal for a project that sets up a server of tools.
 const SERVER: Project = Not("say which servers are started");
 
 /// Every setting, in the order of `config/default.lua`.
@@ -572,14 +572,14 @@ pub const ROWS: &[Row] = &[
     ),
 ];
 
-/// What a project is told that sets how far undo goes.
+/// The refusal for a project that sets the reach of undo.
 const UNDO: Project = Not("say how much can be taken back");
 
 const fn row(path: &'static str, kind: Kind, doc: &'static str, project: Project) -> Row {
     Row { path, kind, doc, project }
 }
 
-/// What a key is.
+/// The kind of a key.
 pub(super) enum Place {
     /// A setting.
     Leaf(&'static Row),

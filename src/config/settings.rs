@@ -17,7 +17,7 @@ use crate::proto::Task;
 use crate::proto::action::Autonomy;
 use crate::proto::program_rule::ProgramRule;
 
-/// What a model speaks that doesn't say.
+/// The default protocol.
 const DEFAULT_KIND: &str = "openai-compatible";
 
 /// Every setting, checked.
@@ -31,21 +31,21 @@ pub struct Settings {
     pub system_prompt: String,
     /// The user's own prices, by a model's name in the config or at its server.
     pub prices: BTreeMap<String, PriceSettings>,
-    /// What may be spent.
+    /// The budget.
     pub budget: BudgetSettings,
     /// The live shell.
     pub shell: ShellSettings,
-    /// What the model gets to see.
+    /// The context that the model sees.
     pub context: ContextSettings,
-    /// What is remembered beyond conversations.
+    /// The memory beyond conversations.
     pub memory: MemorySettings,
     /// Lines and conversations on disk.
     pub history: HistorySettings,
-    /// What tools did, on disk.
+    /// The receipts of tool calls.
     pub receipts: ReceiptSettings,
-    /// The directory that a model works in, absolute; none where no HOME says where.
+    /// The directory that a model works in, absolute; none if no HOME says where.
     pub workspace_dir: Option<PathBuf>,
-    /// What a model may do.
+    /// The rights of a model.
     pub security: SecuritySettings,
     /// Whose prompt is shown.
     pub prompt: PromptStyle,
@@ -53,7 +53,7 @@ pub struct Settings {
     pub route: RouteSettings,
     /// The line editor.
     pub editor: EditorSettings,
-    /// What is printed.
+    /// The output on the terminal.
     pub console: ConsoleSettings,
     /// The model's tools.
     pub tools: ToolSettings,
@@ -70,12 +70,12 @@ pub struct Settings {
 /// One model, with the defaults already filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelSettings {
-    /// What the server speaks, or how this model asks others.
+    /// The server's protocol, or the way in which this model asks others.
     pub kind: String,
     /// Address of the server, as the user wrote it: with or without `/v1` or `/v1/chat/completions`. Empty where the kind
     /// has no server.
     pub endpoint: String,
-    /// What the server calls the model.
+    /// The server's name for the model.
     pub model: String,
     /// Sent where given, 0 to 2.
     pub temperature: Option<f64>,
@@ -97,7 +97,7 @@ pub struct ModelSettings {
     pub rules: BTreeMap<String, String>,
     /// Of `mock`: the file with its answers, absolute.
     pub script: Option<PathBuf>,
-    /// Where its key comes from; none where no key is sent.
+    /// Where its key comes from; none if no key is sent.
     pub key: Option<KeySource>,
     /// Other names of it.
     pub aliases: Vec<String>,
@@ -120,7 +120,7 @@ pub enum ThinkingSettings {
     Tokens(u64),
 }
 
-/// What may be spent; what isn't given is unlimited.
+/// The budget; an absent limit means unlimited.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BudgetSettings {
     /// For one question.
@@ -172,7 +172,7 @@ pub struct ShellSettings {
     pub confirm_cmd: bool,
 }
 
-/// What the model gets to see.
+/// The context that the model sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextSettings {
     /// Turns kept in a conversation.
@@ -191,7 +191,7 @@ pub struct ContextSettings {
     pub git_ms: u64,
 }
 
-/// What is remembered beyond conversations.
+/// The memory beyond conversations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemorySettings {
     /// Whether a conversation that ends is remembered by itself.
@@ -203,7 +203,7 @@ pub struct MemorySettings {
 /// Lines and conversations on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistorySettings {
-    /// Directory of the database, absolute; none where no HOME says where.
+    /// Directory of the database, absolute; none if no HOME says where.
     pub dir: Option<PathBuf>,
     /// Lines kept.
     pub entries_max: usize,
@@ -211,7 +211,7 @@ pub struct HistorySettings {
     pub ignore_space: bool,
 }
 
-/// What tools did, on disk.
+/// The receipts of tool calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceiptSettings {
     /// Whether receipts are kept.
@@ -222,7 +222,7 @@ pub struct ReceiptSettings {
     pub hmac: bool,
 }
 
-/// What a model may do.
+/// The rights of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecuritySettings {
     /// How much it may do unasked.
@@ -270,7 +270,7 @@ pub enum PromptStyle {
 /// Where lines go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteSettings {
-    /// Who decides.
+    /// The authority that decides.
     pub mode: RouteMode,
     /// Whether the prompt says it in words.
     pub words: bool,
@@ -278,7 +278,7 @@ pub struct RouteSettings {
     pub learn: bool,
 }
 
-/// Who decides where a line goes.
+/// The authority that decides where a line goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RouteMode {
     /// ReedClaw.
@@ -315,7 +315,7 @@ pub struct EditorSettings {
     pub highlight: bool,
     /// Whether the rest of the line is suggested from the history.
     pub autosuggest: bool,
-    /// What Ctrl-W takes: `blank` or `word`.
+    /// The extent of Ctrl-W: `blank` or `word`.
     pub kill_word: String,
     /// Milliseconds that Tab waits for the shell's own completion.
     pub completion_timeout_ms: u64,

@@ -123,7 +123,7 @@ fn comment_above(lines: &[&str], at: usize) -> String {
     above.into_iter().rev().map(|line| line.trim_start_matches("--").trim()).collect::<Vec<_>>().join(" ")
 }
 
-/// What the comment on a setting must say of its values.
+/// The words about its values that the comment on a setting must have.
 fn allowed(kind: Kind) -> Vec<String> {
     match kind {
         Kind::Integer(least, most) => vec![format!("{least} to {most}")],
@@ -604,7 +604,7 @@ fn some_value(kind: Kind) -> String {
     }
 }
 
-/// What holds with a project's file, which is trusted as it lies there.
+/// The settings with a project's file, which is trusted as it is.
 fn with_project(home: &Home, text: &str) -> Effective {
     home.write("work/.reedclaw.lua", text);
     let request = home.request();

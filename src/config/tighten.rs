@@ -1,4 +1,4 @@
-//! What a project's file may do: the one way from its values and hooks to ones that hold. Values of the user's own
+//! The rights of a project's file: the one way from its values and hooks to ones that hold. Values of the user's own
 //! config and of a project are two types, so that nothing of a project can hold unless it passed here.
 
 use super::check::{self, Checked};
@@ -78,7 +78,7 @@ pub(super) fn tighten(own: &Own, defaults: &Tree, project: Project, problems: &m
     Tightened { own: merged, hooks: tighten_hooks(hooks, problems), changed }
 }
 
-/// What came of a project's file.
+/// The result of a project's file.
 pub(super) struct Tightened {
     /// The user's values with the project's over them.
     pub(super) own: Own,

@@ -20,7 +20,7 @@ const VERSION: u32 = 1;
 /// Largest record: the text, which JSON may write six times as long, and the rest.
 const RECORD_BYTES_MAX: u64 = 6 * FILE_BYTES_MAX + 8192;
 
-/// The user's state directory: `$XDG_STATE_HOME/reedclaw`, else `~/.local/state/reedclaw`; none where no home says.
+/// The user's state directory: `$XDG_STATE_HOME/reedclaw`, else `~/.local/state/reedclaw`; none if no home says.
 #[must_use]
 pub fn state_directory(env: &Env) -> Option<PathBuf> {
     let variable = |name: &str| env.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -28,7 +28,7 @@ pub fn state_directory(env: &Env) -> Option<PathBuf> {
     Some(state.join("reedclaw"))
 }
 
-/// The user's config directory: `$XDG_CONFIG_HOME/reedclaw`, else `~/.config/reedclaw`; none where no home says.
+/// The user's config directory: `$XDG_CONFIG_HOME/reedclaw`, else `~/.config/reedclaw`; none if no home says.
 #[must_use]
 pub fn config_directory(env: &Env) -> Option<PathBuf> {
     let variable = |name: &str| env.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -36,7 +36,7 @@ pub fn config_directory(env: &Env) -> Option<PathBuf> {
     Some(config.join("reedclaw"))
 }
 
-/// The user's data directory: `$XDG_DATA_HOME/reedclaw`, else `~/.local/share/reedclaw`; none where no home says.
+/// The user's data directory: `$XDG_DATA_HOME/reedclaw`, else `~/.local/share/reedclaw`; none if no home says.
 #[must_use]
 pub fn data_directory(env: &Env) -> Option<PathBuf> {
     let variable = |name: &str| env.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -49,7 +49,7 @@ pub fn data_directory(env: &Env) -> Option<PathBuf> {
 pub struct Trust {
     /// None where no home says where they are; then nothing is trusted for longer than the session.
     directory: Option<PathBuf>,
-    /// What was trusted in this session, where no record could be written.
+    /// The files trusted in this session for which no record could be written.
     session: Vec<Overlay>,
 }
 
@@ -70,7 +70,7 @@ impl Trusted {
     }
 }
 
-/// What the records say of a project's file.
+/// The verdict of the records on a project's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TrustVerdict {
     /// These bytes in this directory were trusted.
@@ -137,7 +137,7 @@ impl Trust {
         }
     }
 
-    /// Trusts a file, to the byte. It holds for this session even where the record can't be written.
+    /// Trusts a file, exactly. It holds for this session even where the record can't be written.
     ///
     /// # Errors
     /// Why the record can't be written, beside the trusted file.

@@ -25,7 +25,7 @@ struct State {
     /// Something else is being written meanwhile.
     is_resting: bool,
     is_drawn: bool,
-    /// What goes on, and since when; the wait itself where nothing is said.
+    /// The activity and its start; the wait itself if nothing is named.
     said: Option<(&'static str, Instant)>,
 }
 

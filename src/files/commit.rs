@@ -34,9 +34,9 @@ const SYNCING_THREADS: usize = 8;
 pub struct Change<'a> {
     /// Which.
     pub path: &'a str,
-    /// What it must hold for the change; nothing where there must be no file.
+    /// The content required for the change; `None` if there must be no file.
     pub old: Option<&'a [u8]>,
-    /// What it is to hold; nothing where it is to go.
+    /// The new content; `None` to delete it.
     pub new: Option<&'a [u8]>,
 }
 
@@ -50,12 +50,12 @@ pub struct CommitError {
     pub error: PathError,
 }
 
-/// What was done about a change that a crash cut off.
+/// The result for a change that a crash interrupted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovery {
     /// The directory that the files lie beneath.
     pub root: PathBuf,
-    /// Files that hold now what the change gave them; empty where nothing had been changed yet.
+    /// Files that hold now what the change gave them; empty if nothing had been changed yet.
     pub finished: Vec<PathBuf>,
     /// Files that somebody else has changed since: they were left as they are.
     pub left: Vec<PathBuf>,
@@ -168,7 +168,7 @@ impl Desk {
     }
 }
 
-/// What is to be changed, as it is kept.
+/// The planned changes, as they are stored.
 struct Journal {
     root: PathBuf,
     /// Directories that the change makes, the outer ones first.
@@ -205,7 +205,7 @@ impl Journal {
         Self::of(&std::fs::read_to_string(path).ok()?)
     }
 
-    /// Reads a journal; nothing where it isn't whole.
+    /// Reads a journal; nothing if it isn't whole.
     fn of(text: &str) -> Option<Self> {
         let mut lines = text.strip_prefix(HEAD)?.strip_prefix('\n')?.strip_suffix(&format!("{END}\n"))?.lines();
         let name = |text: &str| {
@@ -235,7 +235,7 @@ fn byte(digits: &[u8]) -> Option<u8> {
     hex::decode::<1>(std::str::from_utf8(digits).ok()?).map(|[byte]| byte)
 }
 
-/// What tells one state of a file from another without reading it.
+/// The facts that tell one state of a file from another without reading it.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     inode: u64,

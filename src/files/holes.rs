@@ -11,7 +11,7 @@ use nix::unistd::{Whence, lseek};
 /// Bytes that are read at once.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Where the next bytes are at or after `at` that aren't in a hole; nothing where only a hole is left.
+/// Where the next bytes are at or after `at` that aren't in a hole; nothing if only a hole is left.
 ///
 /// # Errors
 /// It can't be told.
@@ -53,7 +53,7 @@ pub fn each_piece_at(path: &Path, each: &mut dyn FnMut(u64, &[u8]) -> bool) -> i
     file.metadata()
 }
 
-/// Whether two files of the same size hold the same; nothing where `may_go_on` said no.
+/// Whether two files of the same size hold the same; nothing if `may_go_on` said no.
 ///
 /// # Errors
 /// One of them can't be read.

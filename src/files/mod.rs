@@ -117,7 +117,7 @@ fn of_io(error: &std::io::Error) -> PathError {
 pub struct DirEntry {
     /// Its name; bytes that are no UTF-8 are shown as U+FFFD.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: EntryKind,
     /// Its size in bytes, where it is a file.
     pub bytes: u64,
@@ -136,7 +136,7 @@ pub enum EntryKind {
     Other,
 }
 
-/// What was read of a file.
+/// The content read from a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileContent {
     /// The bytes.

@@ -49,7 +49,7 @@ impl Places<'_> {
         }
     }
 
-    /// Looks at one entry; nothing where there is none.
+    /// Looks at one entry; nothing if there is none.
     ///
     /// # Errors
     /// Any [`PathError`]; its directory isn't there.
@@ -331,7 +331,7 @@ impl Stage<'_> {
         Ok(renameat(parent, name, &self.dir, number.to_string().as_str())?)
     }
 
-    /// What the waiting file or link with this number holds.
+    /// Returns the content of the waiting file or link with this number.
     ///
     /// # Errors
     /// Any [`PathError`].

@@ -11,7 +11,7 @@ use super::*;
 /// Threads at most; more wait for each other.
 const THREADS_MAX: usize = 8;
 
-/// What the system says of one entry, without opening it.
+/// The system's facts about one entry, without opening it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Kind and permission bits.
@@ -72,7 +72,7 @@ impl Stamp {
 pub struct Seen {
     /// Its name.
     pub name: Box<[u8]>,
-    /// What the system says of it.
+    /// The system's facts about it.
     pub stamp: Stamp,
 }
 
@@ -197,7 +197,7 @@ impl Root {
         looked
     }
 
-    /// Looks at one entry; nothing where there is none. No link is followed, neither at the end of the path nor before.
+    /// Looks at one entry; nothing if there is none. No link is followed, neither at the end of the path nor before.
     ///
     /// # Errors
     /// Any [`PathError`].

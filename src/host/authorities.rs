@@ -84,7 +84,7 @@ fn files_of(directory: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// Says in plain words what is wrong with a server's certificate, and what to do next; nothing where `why`, the TLS library's
+/// Says in plain words what is wrong with a server's certificate, and what to do next; nothing if `why`, the TLS library's
 /// own words, is about something else.
 #[must_use]
 pub fn certificate_problem(why: &str) -> Option<(String, &'static str)> {

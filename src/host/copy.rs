@@ -47,7 +47,7 @@ impl PrivateCopy {
         &self.path
     }
 
-    /// What it holds now.
+    /// Its present content.
     ///
     /// # Errors
     /// It has gone, is too long or can't be read.

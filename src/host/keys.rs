@@ -21,13 +21,13 @@ pub const KEY_BYTES_MAX: usize = 16 * 1024;
 pub const KEY_COMMAND_TIME: Duration = Duration::from_secs(10);
 /// How often a program that is silent is left for a look at whether the person has stopped it.
 const LOOK_MS: u16 = 50;
-/// What everybody but the owner may do with a file.
+/// The permissions of everybody but the owner.
 const OTHERS: u32 = 0o077;
 
 /// Reads the key in a file: its first line, which must not be empty.
 ///
 /// # Errors
-/// What is wrong, in words that follow the path: it isn't there, others can read it, it is another user's, it is empty.
+/// The problem, in words that follow the path: it isn't there, others can read it, it is another user's, it is empty.
 pub fn key_from_file(path: &Path) -> Result<String, String> {
     let open = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
     let file = open.map_err(|error| error.to_string())?;
@@ -50,7 +50,7 @@ pub fn key_from_file(path: &Path) -> Result<String, String> {
 /// Runs a program without a terminal and gives the first line that it prints. `is_stopped` ends it early.
 ///
 /// # Errors
-/// What went wrong, in words that follow the program's name. What it printed is never repeated.
+/// The error, in words that follow the program's name. Its output is never repeated.
 pub fn key_from_command(
     words: &[String],
     env: &BTreeMap<OsString, OsString>,

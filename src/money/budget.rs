@@ -11,7 +11,7 @@ const ANSWER_TOKENS_MIN: u64 = 256;
 /// Tokens of an answer at most where nobody says: every current model may write so many, and none is refused for them.
 pub const ANSWER_TOKENS_MAX: u64 = 16_384;
 
-/// What may be spent; what isn't given is unlimited.
+/// The budget; an absent limit means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limit {
     /// In money.
@@ -33,7 +33,7 @@ pub struct Budget {
     pub warn_at: f64,
 }
 
-/// What some requests came to.
+/// The cost of some requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     /// In money, those with a known price.
@@ -50,7 +50,7 @@ impl Sum {
     }
 }
 
-/// What was spent by now.
+/// The sum spent so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spending {
     /// For this question.
@@ -76,7 +76,7 @@ pub struct Request<'a> {
     pub is_near: bool,
 }
 
-/// What a budget allows.
+/// The verdict of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowed {
     /// The most tokens that may be written, where that had to be limited.
@@ -86,9 +86,9 @@ pub struct Allowed {
 /// Why a request isn't sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Over {
-    /// What would go over, in a sentence.
+    /// The limit that would be exceeded, in a sentence.
     pub message: String,
-    /// What to do.
+    /// The next step.
     pub hint: String,
 }
 
@@ -170,7 +170,7 @@ fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 1.0 }
 }
 
-/// How many tokens may be written for so much; nothing where money has no say.
+/// How many tokens may be written for so much; nothing if money has no say.
 fn output_for(request: &Request<'_>, left: Money, key: &str) -> Result<Option<u64>, Over> {
     match request.price {
         Some(price) if price.most(request.input_tokens, 0) > left => Ok(Some(0)),

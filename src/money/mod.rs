@@ -1,5 +1,5 @@
-//! What tokens cost, and whether a request may be paid: prices, sums and budgets. Pure: where prices and sums come from, and
-//! what day it is, the caller knows.
+//! The price of tokens, and whether a request fits the budget: prices, sums and budgets. Pure: where prices and sums
+//! come from, and what day it is, the caller knows.
 
 mod budget;
 mod prices;

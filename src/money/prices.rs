@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use crate::proto::{Money, Usage};
 
-/// What a model's tokens cost, in dollars for a million of each kind.
+/// The prices of a model's tokens, in dollars for a million of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Price {
     /// Read.
@@ -17,11 +17,11 @@ pub struct Price {
     pub cache_write: Option<f64>,
     /// Written, thoughts too.
     pub output: f64,
-    /// What a long request costs instead.
+    /// The prices of a long request.
     pub long: Option<LongPrice>,
 }
 
-/// What all tokens of a request cost that reads many.
+/// The prices of all tokens of a request that reads many.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LongPrice {
     /// It holds for requests that read more than so many tokens.
@@ -46,7 +46,7 @@ pub struct Listed {
 }
 
 impl Price {
-    /// What a request cost.
+    /// The cost of a request.
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> Money {
         let (input_factor, output_factor) = self.factors(usage.total_in());
@@ -72,7 +72,7 @@ impl Price {
         left.pico().checked_div(each).unwrap_or(u64::MAX)
     }
 
-    /// What is read may all be written into the cache, which costs more at some providers.
+    /// All that is read may be written into the cache, which costs more at some providers.
     fn most_in(&self, tokens: u64) -> Money {
         let (input_factor, _) = self.factors(tokens);
         scaled(of(tokens, self.input.max(self.cache_write.unwrap_or(0.0))), input_factor)

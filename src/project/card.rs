@@ -54,7 +54,7 @@ pub(super) fn places(root: &Path) -> Vec<PathBuf> {
     names.map(|name| root.join(name)).collect()
 }
 
-/// What the readme says first, without badges and pictures.
+/// The first paragraph of the readme, without badges and pictures.
 pub(super) fn readme(root: &Path, closed: &Closed) -> Option<String> {
     let text = READMES.iter().find_map(|name| text_inside(root, &root.join(name), closed))?;
     let excerpt = excerpt(&text);
@@ -111,7 +111,7 @@ pub(super) fn commands(root: &Path, closed: &Closed) -> Vec<String> {
     MANIFESTS.iter().filter_map(told).collect()
 }
 
-/// What runs the scripts of `package.json`, by its lock file.
+/// The program that runs the scripts of `package.json`, by its lock file.
 fn runner(root: &Path) -> &'static str {
     let locks = [("pnpm-lock.yaml", "pnpm"), ("yarn.lock", "yarn"), ("bun.lockb", "bun"), ("bun.lock", "bun")];
     let found = locks.iter().find(|(lock, _)| root.join(lock).symlink_metadata().is_ok());

@@ -16,7 +16,7 @@ const NAMES_BYTES_MAX: u64 = 1024 * 1024;
 /// The tree with nothing in it, which every repository has: what to compare with where there is no commit yet.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
-/// What differs from the last commit.
+/// The differences from the last commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Git's unified diff of the files that it tracks, staged or not, as UTF-8; paths from the root of the work tree.

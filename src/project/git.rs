@@ -29,7 +29,7 @@ pub struct Repository {
     common_dir: PathBuf,
 }
 
-/// What HEAD names.
+/// The target of HEAD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Head {
     /// A branch, born or not.
@@ -106,7 +106,7 @@ impl Repository {
         named.map(|path| path.trim().trim_matches('"')).any(|path| is_root(Path::new(path)))
     }
 
-    /// Reads what HEAD names; none where it is unreadable.
+    /// Reads what HEAD names; none if it is unreadable.
     #[must_use]
     pub fn head(&self) -> Option<Head> {
         let path = self.git_dir.join("HEAD");
@@ -122,7 +122,7 @@ impl Repository {
         is_hash.then(|| Head::Detached(text[..SHORT_HASH].to_owned()))
     }
 
-    /// Reads the name of the commit that HEAD leads to; none where there is no commit, or references are kept in a form of
+    /// Reads the name of the commit that HEAD leads to; none if there is no commit, or references are kept in a form of
     /// git's that isn't known here.
     #[must_use]
     pub fn head_commit(&self) -> Option<String> {
@@ -197,7 +197,7 @@ fn line_of(path: &Path) -> Option<String> {
     (!line.is_empty() && !line.chars().any(char::is_control)).then(|| line.to_owned())
 }
 
-/// The file's text; none where it is missing, longer than `bytes_max`, no regular file (a FIFO would block) or no UTF-8.
+/// The file's text; none if it is missing, longer than `bytes_max`, no regular file (a FIFO would block) or no UTF-8.
 pub(super) fn read_bounded(path: &Path, bytes_max: u64) -> Option<String> {
     let data = std::fs::metadata(path).ok()?;
     if !data.is_file() || data.len() > bytes_max {

@@ -70,7 +70,7 @@ pub struct Bounds<'a> {
     pub is_stopped: &'a dyn Fn() -> bool,
 }
 
-/// What a commit changed.
+/// The changes of a commit.
 struct Changed {
     unix_s: i64,
     /// Files, each with the lines that came and went.
@@ -303,7 +303,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A commit; nothing where it isn't there.
+    /// A commit; nothing if it isn't there.
     fn commit(&mut self, id: &ObjectId, order: usize) -> Result<Option<Waiting>, Trouble> {
         let found = self.objects.try_find(id, &mut self.buffer).map_err(|_| Trouble::Unreadable)?;
         let Some(data) = found.filter(|data| data.kind == Kind::Commit) else { return Ok(None) };

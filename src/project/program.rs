@@ -107,14 +107,14 @@ pub(super) struct Quiet<'a> {
     git: PathBuf,
     root: &'a Path,
     options: &'a GitOptions,
-    /// What it reads beside the work tree.
+    /// The paths that it reads besides the work tree.
     reads: Vec<PathBuf>,
     /// Longest wait for one answer.
     wait: Duration,
     words: Vec<String>,
 }
 
-/// What git has printed.
+/// The output of git.
 pub(super) struct Output {
     pub bytes: Vec<u8>,
     /// There was no more.

@@ -30,7 +30,7 @@ impl Asked {
         Self { root: root.to_owned(), receiver, since: Instant::now() }
     }
 
-    /// What it says, where that comes within so much from its beginning.
+    /// Its text, if that begins within so many bytes.
     pub(super) fn wait(&self, time: Duration) -> Option<Result<String, Trouble>> {
         match self.receiver.recv_timeout(time.saturating_sub(self.since.elapsed())) {
             Ok(said) => Some(said),

@@ -1,5 +1,5 @@
-//! What costs a look at every file or at the history: languages, and the files that are worked on most. It is made on a
-//! thread of its own, waited for only so long, and kept by the commit that it was made at.
+//! Facts that cost a look at every file or at the history: languages, and the files that are worked on most. It is
+//! made on a thread of its own, waited for only so long, and kept by the commit that it was made at.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ const MAGIC: &str = "reedcard2";
 /// Bytes of what is kept.
 const KEPT_BYTES_MAX: u64 = 64 * 1024;
 
-/// What was found, each in a line; empty where there is nothing to tell.
+/// The findings, one line each; empty if there are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Survey {
     pub languages: String,
@@ -134,7 +134,7 @@ fn languages(root: &Path, closed: &Closed) -> String {
     sums.iter().take(LANGUAGES_MAX).map(told).collect::<Vec<_>>().join(", ")
 }
 
-/// What one thread has counted; it goes to the rest when the thread ends.
+/// The counts of one thread; they are added to the rest when the thread ends.
 struct Sums<'a> {
     own: BTreeMap<&'static str, u64>,
     all: &'a Mutex<BTreeMap<&'static str, u64>>,

@@ -25,7 +25,7 @@ pub(super) struct Tree {
     count: usize,
 }
 
-/// What is told of it.
+/// Its description.
 pub(super) struct Listed {
     pub text: String,
     /// The directories whose names are told, below the root.

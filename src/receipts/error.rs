@@ -1,11 +1,11 @@
-//! What can go wrong with receipts, in a user's words. Knows nothing of how it is shown.
+//! The errors of receipts, in a user's words. Doesn't know how they are shown.
 
 use std::io;
 use std::path::Path;
 
 use crate::proto::{Failure, FailureKind};
 
-/// What kind of trouble the log has.
+/// The kind of an error of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiptErrorKind {
     /// A file or directory can't be made, read or written.
@@ -24,9 +24,9 @@ pub enum ReceiptErrorKind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ReceiptError {
-    /// What kind of trouble.
+    /// The kind of error.
     pub kind: ReceiptErrorKind,
-    /// What failed, on what, and why; one line.
+    /// The failed operation, its object and the reason; one line.
     pub message: String,
     /// One thing to do next.
     pub hint: String,

@@ -45,7 +45,7 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Reads the head file; none where it isn't there or can't be understood, and then why.
+/// Reads the head file; none if it isn't there or can't be understood, and then why.
 pub(super) fn read(options: &Options) -> Result<Option<Head>, String> {
     let path = options.head_path();
     match fs::read(&path) {

@@ -32,7 +32,7 @@ pub struct Log {
     state: Mutex<State>,
 }
 
-/// What a session keeps between two records.
+/// The state between two records.
 #[derive(Default)]
 struct State {
     written: u64,
@@ -67,7 +67,7 @@ impl Opened {
     }
 }
 
-/// What differs from record to record.
+/// The parts that differ from record to record.
 #[derive(Default)]
 struct Draft<'a> {
     entry: Option<&'a Entry>,

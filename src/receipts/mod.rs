@@ -4,7 +4,7 @@
 //! crash leaves an intent without an outcome, which [`Log::open_intents`] and [`verify`] tell. It must not know what a
 //! tool is, what is risky, or who is asked; and it keeps hashes of arguments and results, never these themselves.
 //!
-//! What a chain proves: that nothing in the middle was changed, removed, added or moved. That its end wasn't cut off is
+//! A chain proves this: that nothing in the middle was changed, removed, added or moved. That its end wasn't cut off is
 //! told by the head file and the anchors, in other files and in the system's log; that it wasn't all written anew, by a
 //! key (`hmac`) whose first value is kept elsewhere. What the same user can rewrite proves nothing against that user.
 //!
@@ -119,7 +119,7 @@ impl Options {
     }
 }
 
-/// What is known of a call before it runs.
+/// The facts about a call before it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// The conversation in which it was made.
@@ -128,9 +128,9 @@ pub struct Entry {
     pub tool: String,
     /// [`hash`] of the canonical arguments.
     pub args_hash: String,
-    /// How risky it is, empty where it came to nothing before it was judged; an intent of anything but `low` is on the disk before it is given back.
+    /// How risky it is, empty if it came to nothing before it was judged; an intent of anything but `low` is on the disk before it is given back.
     pub risk: String,
-    /// Who said yes or no; absent where nobody had to be asked.
+    /// The author of the decision; absent if nobody had to be asked.
     pub approver: Option<String>,
     /// The rule that decided.
     pub rule: Option<String>,
@@ -151,7 +151,7 @@ impl Entry {
 pub struct Outcome {
     /// Whether it failed.
     pub failed: bool,
-    /// [`hash`] of its result, where there is one.
+    /// [`hash`] of its result, if there is one.
     pub result_hash: Option<String>,
 }
 

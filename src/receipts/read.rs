@@ -36,7 +36,7 @@ pub struct Stored {
     pub number: u64,
     /// The line, as it stands there.
     pub line: String,
-    /// The receipt in it; none where it is none.
+    /// The receipt in it; none if it is none.
     pub record: Option<Record<'static>>,
 }
 
@@ -80,7 +80,7 @@ impl Lines {
     }
 }
 
-/// What the end of a log says.
+/// The state of the end of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Last {
     pub(super) log_id: String,
@@ -145,7 +145,7 @@ fn last(line: &[u8]) -> Option<Last> {
     })
 }
 
-/// Opens a log for reading; none where there is none.
+/// Opens a log for reading; none if there is none.
 pub(super) fn open(options: &Options) -> Result<Option<(File, u64)>, ReceiptError> {
     if matches!(options.path.symlink_metadata(), Err(problem) if problem.kind() == io::ErrorKind::NotFound) {
         return Ok(None);

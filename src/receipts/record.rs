@@ -18,7 +18,7 @@ pub(super) const NO_HASH: &str = "0000000000000000000000000000000000000000000000
 /// Largest whole number that every reader of JSON keeps (RFC 8785, section 3.2.2.3).
 const INTEGER_MAX: u64 = (1 << 53) - 1;
 
-/// What a receipt tells of.
+/// The subject of a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A call is about to run.
@@ -85,7 +85,7 @@ pub struct Record<'a> {
     pub seq: u64,
     /// The log that it belongs to.
     pub log_id: Cow<'a, str>,
-    /// What it tells of.
+    /// Its subject.
     pub kind: Kind,
     /// The conversation in which the call was made.
     pub conversation_id: Option<u64>,
@@ -99,7 +99,7 @@ pub struct Record<'a> {
     pub status: Option<Status>,
     /// How risky it was held to be.
     pub risk: Option<Cow<'a, str>>,
-    /// Who said yes or no.
+    /// The author of the decision.
     pub approver: Option<Cow<'a, str>>,
     /// The rule that decided.
     pub rule: Option<Cow<'a, str>>,
@@ -113,7 +113,7 @@ pub struct Record<'a> {
     pub seal: Option<Seal<'a>>,
 }
 
-/// What a key adds to a receipt.
+/// The part that a key adds to a receipt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seal<'a> {
     /// How often the key has moved on.
@@ -277,7 +277,7 @@ pub(super) struct Parsed<'a> {
 }
 
 impl<'a> Parsed<'a> {
-    /// Reads a line without its line feed; none where it isn't a receipt written canonically.
+    /// Reads a line without its line feed; none if it isn't a receipt written canonically.
     pub(super) fn read(line: &'a [u8]) -> Option<Self> {
         let text = std::str::from_utf8(line).ok()?;
         let mut from = Reader { text, at: 0 };
@@ -429,7 +429,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads the inside of a string; none where [`escape`] would have written it in another way.
+/// Reads the inside of a string; none if [`escape`] would have written it in another way.
 fn unescape(inside: &str) -> Option<String> {
     let mut text = String::with_capacity(inside.len());
     let mut rest = inside;

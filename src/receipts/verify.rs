@@ -11,7 +11,7 @@ use super::record::{Kind, NO_HASH, Parsed, Record};
 use super::wire::Head;
 use super::{Options, ReceiptError, head};
 
-/// What is checked beside the log and what lies with it.
+/// The sources to check besides the log and its files.
 #[derive(Clone, Debug, Default)]
 pub struct Check {
     /// A hash that must be that of a receipt.
@@ -29,7 +29,7 @@ pub enum Verdict {
     Broken {
         /// The number of the first that doesn't hold.
         receipt: u64,
-        /// What is wrong with it.
+        /// Its problem.
         why: String,
     },
     /// The last line was not written to its end; the next receipt moves it away.
@@ -39,12 +39,12 @@ pub enum Verdict {
     },
     /// The end is missing, or all was written anew: something else remembers more than the log has.
     Cut {
-        /// What remembers what.
+        /// The source that remembers more, and the part that it remembers.
         why: String,
     },
     /// All receipts hold, but the head file or the anchors are missing: a cut end can't be noticed.
     Unconfirmed {
-        /// What is missing.
+        /// The missing part.
         why: String,
     },
 }
@@ -62,14 +62,14 @@ impl Verdict {
     }
 }
 
-/// What was found.
+/// The findings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// How the log is.
     pub verdict: Verdict,
     /// Receipts that hold.
     pub receipts: u64,
-    /// The log's id; none where it is empty.
+    /// The log's id; none if it is empty.
     pub log_id: Option<String>,
     /// The hash of the last receipt that holds.
     pub head: Option<String>,
@@ -77,7 +77,8 @@ pub struct Report {
     pub missing: Vec<&'static str>,
     /// Calls of which nobody knows how they ended.
     pub unknown: Vec<OpenIntent>,
-    /// What is worth a look and wrong of itself: recoveries, a clock that went back, seals that nobody could check.
+    /// Findings that are worth a look but prove nothing: recoveries, a clock that went back, seals that nobody could
+    /// check.
     pub notes: Vec<String>,
 }
 
@@ -121,9 +122,9 @@ pub fn verify(options: &Options, check: &Check) -> Result<Report, ReceiptError> 
 struct Walk<'a> {
     options: &'a Options,
     check: &'a Check,
-    /// What the head file says.
+    /// The content of the head file.
     head: Option<Head>,
-    /// What the anchors say: of this log, by number, once its id is known; and of others in its place.
+    /// The content of the anchors: of this log, by number, once its id is known; and of others in its place.
     anchors: Vec<Head>,
     anchored: HashMap<u64, Vec<String>>,
     receipts: u64,
@@ -292,7 +293,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What is made before the first receipt of a log, and isn't there any more.
+    /// A file that is made before the first receipt of a log, and is missing.
     fn lost(&self) -> Vec<&'static str> {
         let Some(log_id) = self.log_id.as_deref() else { return Vec::new() };
         let has_anchors = self.anchors.iter().any(|anchor| anchor.log_id == log_id);

@@ -32,7 +32,7 @@ pub(super) struct StoredKey {
 pub(super) struct Seen {
     /// The log's file.
     pub(super) inode: u64,
-    /// What of it was read.
+    /// The part that was read.
     pub(super) bytes: u64,
     /// The calls in there that were still running.
     pub(super) running: Vec<Running>,

@@ -7,7 +7,7 @@ use crate::base::base64;
 const LEAST_CHARS: usize = 6;
 /// Up to so many characters a value counts only where no word goes on.
 const SHORT_CHARS: usize = 8;
-/// What people write where a key is asked for and none is needed.
+/// Words that people write if a key is asked for and none is needed.
 const NO_KEYS: [&str; 14] = [
     "api_key",
     "api-key",
@@ -28,7 +28,7 @@ const NO_KEYS: [&str; 14] = [
 /// One form of a known value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Known {
-    /// What stands for it.
+    /// Its name in the mark.
     pub name: String,
     /// The very characters.
     pub value: String,

@@ -166,7 +166,7 @@ pub(super) fn address(text: &Text<'_>, _: usize, at: usize) -> Seen {
     if is_placeholder(password) { Seen::No } else { Seen::Hide(at + colon + 1..at + user_end) }
 }
 
-/// What stands behind `Authorization:`, but for the scheme's word.
+/// The text after `Authorization:`, without the scheme's word.
 pub(super) fn authorization(text: &Text<'_>, _: usize, at: usize) -> Seen {
     const SCHEMES: [&[u8]; 13] = [
         b"bearer",

@@ -25,7 +25,7 @@ use known::Known;
 use read::{Seen, Text};
 use rules::{RULES, Rule};
 
-/// What opens the mark that stands for a secret; behind it comes what it was.
+/// The beginning of the mark that replaces a secret; the kind of secret follows.
 const MARK: &str = "[redacted: ";
 /// A text that waits for its end is looked at anew only when it has grown by a quarter, from so many bytes on.
 const PATIENT_BYTES: usize = 4 * 1024;
@@ -42,14 +42,14 @@ pub struct Redactor {
 pub struct Redacted<'a> {
     /// The text, with a mark for each secret.
     pub text: Cow<'a, str>,
-    /// What was hidden, in order.
+    /// The hidden secrets, in order.
     pub hidden: Vec<Hidden>,
 }
 
 /// A secret that was hidden; never the secret itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hidden {
-    /// What it was: a known key by its name, else a kind such as `GitHub token`.
+    /// Its kind: a known key by its name, else a word such as `GitHub token`.
     pub kind: String,
     /// The line of the text in which it began, from 1.
     pub line: usize,

@@ -13,12 +13,12 @@ pub(super) struct Text<'a> {
     pub is_whole: bool,
 }
 
-/// What a rule says.
+/// The answer of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     /// It is no secret.
     No,
-    /// What follows decides.
+    /// The text that follows decides.
     More,
     /// This part is one.
     Hide(Range<usize>),
@@ -35,7 +35,7 @@ impl<'a> Text<'a> {
         self.byte_before(at).is_some_and(word)
     }
 
-    /// Where a run of such bytes from `at` ends; none where it may go on.
+    /// Where a run of such bytes from `at` ends; none if it may go on.
     pub fn end(&self, at: usize, fits: impl Fn(u8) -> bool) -> Option<usize> {
         let end = self.bytes[at..].iter().position(|byte| !fits(*byte)).map(|length| at + length);
         end.or(self.is_whole.then_some(self.bytes.len()))
@@ -49,7 +49,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Whether a word stands at `at`; none where that isn't known yet.
+    /// Whether a word stands at `at`; none if that isn't known yet.
     pub fn has(&self, at: usize, wanted: &[u8]) -> Option<bool> {
         let rest = &self.bytes[at..];
         let fits = rest.len().min(wanted.len());
@@ -57,7 +57,7 @@ impl<'a> Text<'a> {
         if is_same && fits < wanted.len() { self.is_whole.then_some(false) } else { Some(is_same) }
     }
 
-    /// The rest of the line from `at`; none where it may go on.
+    /// The rest of the line from `at`; none if it may go on.
     pub fn line(&self, at: usize) -> Option<&'a [u8]> {
         let end = self.end(at, |byte| byte != b'\n')?;
         Some(&self.bytes[at..end])
@@ -109,7 +109,7 @@ pub(super) fn quote(byte: u8) -> bool {
     matches!(byte, b'"' | b'\'' | b'`')
 }
 
-/// What stands around a literal in code: it is read through to the quote behind it.
+/// The text around a literal in code: it is read up to the quote after it.
 const WRAPS: [&[u8]; 8] = [
     b"[]byte(",
     b"bytes(",
@@ -163,7 +163,7 @@ fn quotes(text: &Text<'_>, at: usize) -> Option<usize> {
     text.end(at, |byte| quote(byte) || byte == b'\\')
 }
 
-/// What stands for a value and is none: a variable, a gap in a manual, our own mark, code that reads it from elsewhere.
+/// Placeholders for a value: a variable, a gap in a manual, our own mark, code that reads it from elsewhere.
 pub(super) fn is_placeholder(value: &[u8]) -> bool {
     const WORDS: [&[u8]; 17] = [
         b"none",

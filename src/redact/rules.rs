@@ -1,4 +1,4 @@
-//! What is a secret by its shape: a table of rules, each with its anchors, how it reads on, and examples, which are its
+//! Secrets by their shape: a table of rules, each with its anchors, how it reads on, and examples, which are its
 //! tests.
 //!
 //! In examples `§` stands at both ends of what has to be hidden, and `{a36}` for 36 drawn letters and digits, so that
@@ -10,11 +10,11 @@ use super::read::{Seen, Text, alnum, base64, dashed, dotted, encoded, hexadecima
 
 /// One kind of secret.
 pub(super) struct Rule {
-    /// What stands for it.
+    /// Its name in the mark.
     pub kind: &'static str,
     /// Where an anchor counts.
     pub place: Place,
-    /// What it begins with; at least three characters each, in small letters where they are folded.
+    /// Its beginnings; at least three characters each, in small letters if they are folded.
     pub anchors: &'static [&'static str],
     /// Reads on, from the anchor's beginning and its end.
     pub look: fn(&Text<'_>, usize, usize) -> Seen,

@@ -26,7 +26,7 @@ pub fn diff<'a>(old: &'a str, new: &'a str) -> Vec<Line<&'a str>> {
     compare(&old.lines().collect::<Vec<_>>(), &new.lines().collect::<Vec<_>>())
 }
 
-/// Compares two contents line by line, to the byte: each line with its ending.
+/// Compares two contents line by line, exactly: each line with its ending.
 #[must_use]
 pub fn diff_bytes<'a>(old: &'a [u8], new: &'a [u8]) -> Vec<Line<&'a [u8]>> {
     compare(&lines_of(old), &lines_of(new))
@@ -52,7 +52,7 @@ pub fn hunks<T>(lines: &[Line<T>]) -> Vec<Range<usize>> {
     hunks
 }
 
-/// The old content with those of the hunks that are wanted, to the byte; a hunk that isn't said is not wanted.
+/// The old content with those of the hunks that are wanted, exactly; a hunk that isn't said is not wanted.
 #[must_use]
 pub fn partly(old: &[u8], new: &[u8], wanted: &[bool]) -> Vec<u8> {
     let lines = diff_bytes(old, new);

@@ -14,9 +14,9 @@ const TEXT_BYTES_MAX: usize = 256 * 1024;
 pub struct FilePatch {
     /// Its path, as it will be.
     pub path: String,
-    /// What else there is to say: that it is new, goes, is no text, has another mode or name, ends without a newline.
+    /// Other facts: it is new, is deleted, is no text, has another mode or name, ends without a newline.
     pub notes: Vec<String>,
-    /// What changes, in order; empty where it is no text.
+    /// The changes, in order; empty if it is no text.
     pub hunks: Vec<Hunk>,
     /// Lines that are new.
     pub added: usize,
@@ -42,7 +42,7 @@ pub struct Hunk {
 }
 
 impl Line<String> {
-    /// What stands in it.
+    /// Its content.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
@@ -323,7 +323,7 @@ fn is_binary(content: &[u8]) -> bool {
     memchr::memchr(0, content).is_some()
 }
 
-/// Whether all lines end with CR and LF; nothing where there is no ending.
+/// Whether all lines end with CR and LF; nothing if there is no ending.
 fn all_crlf(content: &[u8]) -> Option<bool> {
     let mut ends = memchr::memchr_iter(b'\n', content).peekable();
     ends.peek()?;

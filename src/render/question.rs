@@ -1,5 +1,5 @@
-//! What is shown before a call of a model may run, and a model's own question: every byte escaped, every row broken by us.
-//! The model's own text stands behind a gutter, ours doesn't, so that neither can look like the other.
+//! The text shown before a call of a model may run, and for a model's own question: every byte escaped, every row
+//! broken by us. The model's own text stands behind a gutter, ours doesn't, so that neither can look like the other.
 
 use nu_ansi_term::{Color, Style};
 
@@ -15,7 +15,7 @@ use crate::proto::tool::{Overdue, Question};
 const EFFECTS_MAX: usize = 12;
 /// Reasons that are given.
 const REASONS_MAX: usize = 3;
-/// What is said of a word that mixes scripts.
+/// The warning about a word that mixes scripts.
 const MIXED: &str = "beware: a word mixes letters of two scripts; those that only look Latin are shown as \\u{...}";
 
 /// All that is shown about a call: what it is, what would change, what it does, why it is asked.

@@ -62,11 +62,11 @@ struct Drawn {
     digits: usize,
     /// The colours of each line of the new text, by its number.
     colors: OnceCell<BTreeMap<usize, Colors>>,
-    /// What differs within each line, by hunk.
+    /// The differences within each line, by hunk.
     words: Vec<OnceCell<Vec<Vec<Range<usize>>>>>,
 }
 
-/// What stands in one or several rows.
+/// The content of one or several rows.
 enum Item {
     /// Rows of ours.
     Rows(Vec<String>),
@@ -333,7 +333,7 @@ impl Drawn {
         })
     }
 
-    /// What differs within each line of a hunk.
+    /// The differences within each line of a hunk.
     fn words(&self, hunk: usize) -> &[Vec<Range<usize>>] {
         self.words[hunk].get_or_init(|| {
             let lines = &self.patch.hunks[hunk].lines;

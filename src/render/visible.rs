@@ -9,7 +9,7 @@ use crate::base::text::look_alikes;
 /// Columns from one tab stop to the next.
 const TAB_COLUMNS: usize = 4;
 
-/// What stands in one place.
+/// The content of one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cell<'t> {
     /// Where it begins in the line, in bytes.

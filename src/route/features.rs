@@ -1,4 +1,4 @@
-//! What of a line is weighed: keys into the table of weights, each with the word that it comes from. Training and
+//! The features of a line: keys into the table of weights, each with the word that it comes from. Training and
 //! running share it. It must not know the weights.
 
 use super::Context;
@@ -82,7 +82,7 @@ fn of_text(out: &mut Features, head: &Head<'_>, arguments: &[Word<'_>], about: &
     out.add(WHOLE_LINE, 66, [path, about.shell.min(3), about.operators.min(2)]);
 }
 
-/// What a word is to the weights: its class where it is a function word, else its shape.
+/// A word's value for the weights: its class if it is a function word, else its shape.
 fn symbol(word: &Word<'_>) -> u32 {
     if word.class == 0 {
         return word.shape as u32;
@@ -309,7 +309,7 @@ fn of_end(out: &mut Features, head: &Head<'_>, arguments: &[Word<'_>], about: &A
 /// Commands behind `|`, `&&` and their like that are looked up.
 const LOOKED_UP_MAX: u32 = 4;
 
-/// What stands behind `|`, `&&` and their like: a command, or prose.
+/// The kind of text after `|`, `&&` and the like: a command, or prose.
 fn of_operators(out: &mut Features, line: &Line<'_>, head: &Head<'_>, about: &About, context: &Context<'_>) {
     let (mut looked_up, mut commands) = (0, 0);
     for (at, pair) in line.words().windows(2).enumerate().skip(head.index) {

@@ -5,7 +5,7 @@ use super::line::{Line, Shape, Word};
 use super::words::{self, command};
 use crate::proto::NameKind;
 
-/// What the first word is to the shell.
+/// The kind of the first word for the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// There is none.
@@ -73,7 +73,7 @@ pub(super) struct Head<'a> {
     pub name: &'a str,
     pub kind: Kind,
     pub group: Group,
-    /// What is known of the command, bits of `words::command`.
+    /// The traits of the command, bits of `words::command`.
     pub traits: u16,
     /// `X=1`, `sudo`, `(` or a redirection before it: one bit each.
     pub before: u8,

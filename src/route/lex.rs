@@ -10,7 +10,7 @@ pub enum Reading {
     Prose,
 }
 
-/// What a piece of a line is.
+/// The kind of a piece of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
     /// A word with what was seen in it.
@@ -25,7 +25,7 @@ pub enum TokenKind {
     Comment,
 }
 
-/// What was seen in a word.
+/// The findings in a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traits {
     /// It holds a quoted string.
@@ -47,7 +47,7 @@ pub struct Token<'a> {
     pub text: &'a str,
     /// Where it starts, in bytes.
     pub start: usize,
-    /// What it is.
+    /// Its kind.
     pub kind: TokenKind,
 }
 
@@ -58,7 +58,7 @@ impl Token<'_> {
         self.start + self.text.len()
     }
 
-    /// What was seen in it, where it is a word.
+    /// The findings in it, if it is a word.
     #[must_use]
     pub fn traits(&self) -> Option<Traits> {
         match self.kind {
@@ -88,7 +88,7 @@ pub fn pieces(text: &str, reading: Reading) -> Pieces<'_> {
     Pieces { text, at: 0, reading }
 }
 
-/// What [`pieces`] gives.
+/// The result of [`pieces`].
 #[derive(Clone, Debug)]
 pub struct Pieces<'a> {
     text: &'a str,
@@ -243,7 +243,7 @@ fn is_contraction(bytes: &[u8], start: usize, at: usize) -> bool {
     follows && matches!(&tail[..letters], b"s" | b"t" | b"re" | b"ll" | b"ve" | b"d" | b"m")
 }
 
-/// Past the closing quote; none where it never closes. Quotes in a `$(…)` of the string are not its end.
+/// Past the closing quote; none if it never closes. Quotes in a `$(…)` of the string are not its end.
 fn string_end(bytes: &[u8], open: usize, traits: &mut Traits) -> Option<usize> {
     if bytes[open] != b'"' {
         return memchr::memchr(bytes[open], &bytes[open + 1..]).map(|length| open + 1 + length + 1);

@@ -9,7 +9,7 @@ pub(super) const WORDS_MAX: usize = 48;
 /// Pieces that are read, options included, which the table doesn't hold.
 const PIECES_MAX: usize = 160;
 
-/// What a word looks like.
+/// The shape of a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Shape {
     #[default]
@@ -133,7 +133,7 @@ impl<'a> Line<'a> {
         line
     }
 
-    /// What `echo` says behind `&&` and its like is text, whatever it reads as.
+    /// The arguments of `echo` after `&&` and the like are text, whatever they look like.
     fn settle_texts(&mut self) {
         let mut says = false;
         for at in 1..self.len {

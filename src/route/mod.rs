@@ -37,10 +37,10 @@ pub use steady::steady;
 pub use weigh::{Evidence, correction, evidence, features_of};
 pub use weights::{FINGERPRINT, STEP, WEIGHTS, Weights, lesson, slot};
 
-/// What the session knows when a line is decided.
+/// The session's knowledge for a decision about a line.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// What the live shell resolves.
+    /// The names that the live shell resolves.
     pub names: &'a Names,
     /// Whether a word names an existing executable file or directory; asked only for a first word.
     pub is_path: &'a dyn Fn(&str) -> bool,
@@ -79,7 +79,7 @@ impl<'a> Context<'a> {
 const SLASH_WORDS: [(&str, bool); 6] =
     [("allowlist", true), ("clear", false), ("help", false), ("memory", true), ("model", true), ("new", false)];
 
-/// Who sends a line somewhere whatever it is.
+/// The authority that sends a line somewhere regardless of its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forced {
     /// Ctrl-T, for this line.

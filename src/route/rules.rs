@@ -1,4 +1,5 @@
-//! What needs no weighing: syntax that only a shell has, a word alone, a label with a colon. It must not know the weights.
+//! Rules that need no weighing: syntax that only a shell has, a word alone, a label with a colon. It must not know the
+//! weights.
 
 use super::head::{ASSIGNED, Group, Head, Kind, WRAPPED};
 use super::line::{Line, Shape, Word};
@@ -145,7 +146,7 @@ const WORDLESS: [&str; 18] = [
 
 /// Commands that set what follows.
 const SETTERS: [&str; 6] = ["alias", "declare", "export", "local", "readonly", "typeset"];
-/// What `service NAME` is told to do.
+/// The actions of `service NAME`.
 const SERVICE_VERBS: [&str; 7] = ["force-reload", "reload", "restart", "start", "status", "stop", "try-restart"];
 
 /// A command whose arguments no sentence has, or no command: a directory for `cd`, options with nothing but paths and

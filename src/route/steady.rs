@@ -1,4 +1,4 @@
-//! What the prompt shows while a word is still being typed, so that it doesn't flicker with each letter.
+//! The route that the prompt shows while a word is being typed, steadied so that it doesn't flicker with each letter.
 
 use super::words;
 use crate::proto::{Route, RouteVerdict};

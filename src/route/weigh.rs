@@ -23,7 +23,7 @@ const RUN_UNKNOWN: f32 = 2.4;
 const RUN_TOOL: f32 = 0.5;
 /// Below it a line goes to the model unasked.
 const ASK: f32 = 0.0;
-/// What it adds that the user has run this very line before.
+/// The weight of a line that the user has run before.
 const RAN_BEFORE: f32 = 3.0;
 /// Arguments that are looked for on the disk at most.
 const FILES_MAX: usize = 8;
@@ -160,7 +160,7 @@ fn spans_lines(first: &str, whole: &Line<'_>, context: &Context<'_>) -> bool {
         || open(first)
 }
 
-/// The features of a line that is weighed; none where an exact rule decides.
+/// The features of a line that is weighed; none if an exact rule decides.
 #[must_use]
 pub fn features_of(text: &str, context: &Context<'_>) -> Option<Features> {
     let text = text.trim();
@@ -181,7 +181,7 @@ pub struct Evidence {
     pub weight: f32,
 }
 
-/// What weighed most in a line, the heaviest first; empty where an exact rule decides.
+/// The heaviest features of a line, heaviest first; empty if an exact rule decides.
 #[must_use]
 pub fn evidence(text: &str, context: &Context<'_>) -> Vec<Evidence> {
     let text = text.trim();

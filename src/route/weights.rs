@@ -9,7 +9,7 @@ use super::features::{Features, OPTION_WEIGHTS};
 /// Weights in the table: 4 KiB of one byte each, and as many tags.
 pub const WEIGHTS: usize = 4096;
 
-/// What one step of a weight is worth in the score, which is a logarithm of odds.
+/// The worth of one step of a weight in the score, which is a logarithm of odds.
 pub const STEP: f32 = 1.0 / 20.0;
 
 /// The weights of the linear model, one byte each, and the tags of the features that they belong to.
@@ -72,7 +72,7 @@ impl Weights {
         sum as f32 * STEP
     }
 
-    /// What one feature adds to the score.
+    /// The share of one feature in the score.
     #[must_use]
     pub fn of(&self, key: u32) -> f32 {
         self.slot_of(key).map_or(0.0, |at| self.steps_at(at) as f32 * STEP)

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-/// What kind of English word a function word is, one bit each, in the order of [`CLASS_LETTERS`].
+/// The classes of function words, one bit each, in the order of [`CLASS_LETTERS`].
 pub(super) mod class {
     /// `a`, `the`, `my`.
     pub(in crate::route) const DETERMINER: u16 = 1;
@@ -25,7 +25,7 @@ pub(super) mod class {
 /// did (`v`), short (`x`).
 const CLASS_LETTERS: &[u8] = b"dpqarcsvx";
 
-/// What is known of a command, one bit each.
+/// The traits of a command, one bit each.
 pub(super) mod command {
     /// Its name is an English word with which a request may begin.
     pub(in crate::route) const ENGLISH: u16 = 1;
@@ -62,7 +62,7 @@ pub(super) fn foreign_function(word: &str) -> u16 {
     if asks { bits("qs", CLASS_LETTERS) } else { 0 }
 }
 
-/// What is known of a command; 0 where nothing is.
+/// The traits of a command; 0 if none is known.
 pub(super) fn command(word: &str) -> u16 {
     find(&COMMANDS, word.as_bytes()).map_or(0, |letters| bits(letters, b"emtgrsin"))
 }
@@ -72,7 +72,7 @@ pub(super) fn is_subcommand(word: &str) -> bool {
     find(&SUBCOMMANDS, word.as_bytes()).is_some()
 }
 
-/// Whether a tool has a subcommand of this name; none where the tool's subcommands aren't known.
+/// Whether a tool has a subcommand of this name; none if the tool's subcommands aren't known.
 pub(super) fn has_subcommand(tool: &str, word: &str) -> Option<bool> {
     let row = TOOLS.binary_search_by(|row| compare_to(row.as_bytes(), tool.as_bytes(), b' ')).ok()?;
     let mut rest = &TOOLS[row].as_bytes()[tool.len()..];
@@ -162,7 +162,7 @@ fn in_lower_case<T>(word: &str, look: impl Fn(&[u8]) -> Option<T>) -> Option<T> 
     look(lower)
 }
 
-/// What stands behind `=` in the row of `word`, nothing where a row has none.
+/// Returns the text after `=` in the row of `word`; `None` if the row has none.
 fn find(table: &[&'static str], word: &[u8]) -> Option<&'static str> {
     if word.len() > WORD_BYTES_MAX {
         return None;
@@ -255,7 +255,7 @@ const FUNCTION_TEXT: &str = "\
     you=p you'll=a you're=as your=ds yours=p yourself=ps z=x zijn=a zu=r är=a";
 static FUNCTION: [&str; count(FUNCTION_TEXT, b' ')] = split(FUNCTION_TEXT, b' ');
 
-/// What only a sentence holds, in scripts that don't part words: Chinese, Japanese, Korean.
+/// Characters that occur only in sentences, in scripts without spaces between words: Chinese, Japanese, Korean.
 const FOREIGN: [&str; 22] = [
     "什么",
     "什麼",
@@ -409,7 +409,7 @@ static SUBCOMMANDS: [&str; count(SUBCOMMANDS_TEXT, b' ')] = split(SUBCOMMANDS_TE
 const TOOLS_TEXT: &str = include_str!("../../config/route/subcommands.txt").trim_ascii_end();
 static TOOLS: [&str; count(TOOLS_TEXT, b'\n')] = split(TOOLS_TEXT, b'\n');
 
-/// What one says to a person, alone on a line.
+/// Words said to a person, alone on a line.
 const CHAT_TEXT: &str = "\
     abort absolutely actually adios again agreed alright amazing another anything appreciated awesome bitte both \
     bravo bye bye-bye cancel cheers ciao continue cool correct danke definitely done either elaborate everything \
@@ -422,7 +422,7 @@ const CHAT_TEXT: &str = "\
     yikes yo you yup да как нет почему спасибо что";
 static CHAT: [&str; count(CHAT_TEXT, b' ')] = split(CHAT_TEXT, b' ');
 
-/// Of what an answer to a question is made.
+/// The words of an answer to a question.
 const REPLIES_TEXT: &str = "\
     a absolutely again agreed ahead all allow alright approve approved b both c cancel confirm continue correct \
     course definitely deny do don't done either exactly fine first for go good great hmm it ja last later less maybe \
@@ -431,7 +431,7 @@ const REPLIES_TEXT: &str = "\
     this those three true try two wait whatever wrong y yeah yep yes you да нет いいえ はい 不 好 是";
 static REPLIES: [&str; count(REPLIES_TEXT, b' ')] = split(REPLIES_TEXT, b' ');
 
-/// What is typed often, and so mistyped.
+/// Words that are typed often, and so mistyped.
 const OFTEN_TEXT: &str = "\
     apt apt-get awk bash brew cargo cat chmod chown clear code cp curl date df diff docker du echo exit export find \
     git go grep head history htop java kill kubectl less ls make man mkdir more mount mv nano node npm nvim pip pip3 \

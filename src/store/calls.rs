@@ -26,7 +26,7 @@ pub struct StoredCall {
     pub tool: String,
     /// The arguments, JSON as the model wrote it.
     pub arguments: String,
-    /// What came of it, JSON.
+    /// The result, JSON.
     pub result: String,
     /// Whether it did what it should.
     pub success: bool,

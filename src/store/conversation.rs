@@ -59,7 +59,7 @@ pub struct StoredConversation {
     pub started: i64,
     /// When the last question of it was asked, Unix milliseconds.
     pub updated: i64,
-    /// The model it began with; empty where none was chosen.
+    /// The model it began with; empty if none was chosen.
     pub model: String,
     /// The title that it was given, else the beginning of its first question.
     pub title: String,
@@ -76,7 +76,7 @@ pub struct StoredMessage {
     pub seq: u32,
     /// When it began, Unix milliseconds.
     pub time: i64,
-    /// Who said what.
+    /// The message with its speaker.
     pub message: Message,
     /// How far it got.
     pub state: MessageState,

@@ -19,23 +19,23 @@ const UNNUMBERED: [&str; 6] =
 /// The text indexes.
 const INDEXES: [&str; 2] = ["history_text", "message_text"];
 
-/// What a check found.
+/// The findings of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checkup {
-    /// What is in the file, in words.
+    /// The content of the file, in words.
     pub facts: Vec<String>,
-    /// What is wrong, one line each; none where all is well.
+    /// The problems, one line each; none if all is well.
     pub faults: Vec<String>,
 }
 
-/// What a repair did.
+/// The result of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repair {
     /// Rows in the file afterwards.
     pub kept: u64,
     /// Rows that could not be read, as far as they can be counted.
     pub lost: u64,
-    /// Where the damaged file went; none where it could stay.
+    /// Where the damaged file went; none if it could stay.
     pub damaged: Option<PathBuf>,
 }
 

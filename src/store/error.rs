@@ -1,4 +1,4 @@
-//! What can go wrong with the store, in a user's words. Knows nothing of how it is shown.
+//! The errors of the store, in a user's words. Doesn't know how they are shown.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use rusqlite::ErrorCode;
 
 use crate::proto::{Failure, FailureKind};
 
-/// What kind of trouble the store has.
+/// The kind of an error of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreErrorKind {
     /// The directory or the file can't be made, read or written.
@@ -27,9 +27,9 @@ pub enum StoreErrorKind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct StoreError {
-    /// What kind of trouble.
+    /// The kind of error.
     pub kind: StoreErrorKind,
-    /// What failed, on what, and why; one line.
+    /// The failed operation, its object and the reason; one line.
     pub message: String,
     /// One thing to do next.
     pub hint: String,

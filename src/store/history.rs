@@ -40,7 +40,7 @@ pub struct Entry {
     pub hostname: Option<String>,
     /// The line itself, possibly of several lines.
     pub line: String,
-    /// What it was.
+    /// The kind of line.
     pub kind: LineKind,
     /// The exit status, once it ended.
     pub status: Option<i32>,
@@ -53,7 +53,7 @@ pub struct Entry {
 pub struct Row {
     /// Its id.
     pub id: HistoryId,
-    /// What was written, with the outcome if it has one.
+    /// The stored line, with its outcome if it has one.
     pub entry: Entry,
 }
 

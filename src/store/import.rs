@@ -30,16 +30,16 @@ pub struct Imported {
     pub duration_ms: Option<u64>,
 }
 
-/// What could not be read as it stands; the rest was.
+/// A line that could not be read exactly; the rest was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The line of the file, from 1; 0 for the file as a whole.
     pub line_number: usize,
-    /// What is wrong with it.
+    /// Its problem.
     pub message: String,
 }
 
-/// What an import did.
+/// The result of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImportReport {
     /// Lines added.

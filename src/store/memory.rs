@@ -16,7 +16,7 @@ const COLUMNS: &str = "id, time, place, origin, conversation, taken, content, re
 /// It may go anywhere.
 const ANYWHERE: u8 = 2;
 
-/// Who made a memory.
+/// The author of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryOrigin {
     /// The user wrote it.
@@ -34,9 +34,9 @@ pub struct StoredMemory {
     pub id: i64,
     /// When it was written, Unix milliseconds.
     pub time: i64,
-    /// The directory or repository that it belongs to; none where it belongs everywhere.
+    /// The directory or repository that it belongs to; none if it belongs everywhere.
     pub place: Option<String>,
-    /// Who made it.
+    /// Its author.
     pub origin: MemoryOrigin,
     /// The conversation that it came from.
     pub conversation: Option<ConversationId>,
@@ -44,7 +44,7 @@ pub struct StoredMemory {
     pub taken: bool,
     /// How far it may go: 0 this machine, 1 the private network, 2 anywhere; no farther than what it was made of went.
     pub reach: u8,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
@@ -60,7 +60,7 @@ pub struct ToRemember {
 }
 
 impl Store {
-    /// Keeps a memory; gives its number, none where the same text is there already. The memory of a conversation takes the
+    /// Keeps a memory; gives its number, none if the same text is there already. The memory of a conversation takes the
     /// place of the one before.
     ///
     /// # Errors

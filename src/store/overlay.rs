@@ -57,7 +57,7 @@ impl Moved {
 }
 
 impl Store {
-    /// Writes to the file, or where it can't be written, to memory; None: to neither, and the problem is noted.
+    /// Writes to the file, or if it can't be written, to memory; None: to neither, and the problem is noted.
     pub(super) fn write<T>(
         &mut self,
         now: i64,

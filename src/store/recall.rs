@@ -25,7 +25,7 @@ pub struct Hit {
     pub conversation: ConversationId,
     /// When it was said, Unix milliseconds.
     pub time: i64,
-    /// Who said it.
+    /// The speaker.
     pub role: Role,
     /// The words around the place that was found, raw.
     pub excerpt: String,

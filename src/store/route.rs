@@ -1,4 +1,4 @@
-//! What the router learned from the user: lines that went the other way, and moved weights. It must not know what a weight
+//! The router's lessons from the user: lines that went the other way, and moved weights. It must not know what a weight
 //! stands for; a fingerprint says which weights were moved, and moves of others are forgotten.
 
 use rusqlite::{Connection, Transaction, params};

@@ -21,7 +21,7 @@ pub enum Period {
     Month(i64),
 }
 
-/// What some requests came to.
+/// The cost of some requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpentSum {
     /// How many there were.
@@ -38,7 +38,7 @@ pub struct SpentSum {
     pub visible_out: u64,
     /// Tokens of thoughts.
     pub reasoning_out: u64,
-    /// What those with a price cost.
+    /// The cost of those with a price.
     pub cost: Money,
 }
 
@@ -73,9 +73,9 @@ impl SpentSum {
 pub struct StoredRequest {
     /// When it was over, Unix milliseconds.
     pub time: i64,
-    /// What it came to.
+    /// Its cost.
     pub spent: Spent,
-    /// What the model thought, raw.
+    /// The model's thoughts, raw.
     pub thoughts: String,
 }
 

@@ -1,4 +1,4 @@
-//! What a text defines, with signatures, and the names that it uses: an outline, read off its tree.
+//! The definitions of a text, with signatures, and the names that it uses: an outline, read off its tree.
 //!
 //! Owns which nodes of which grammar are definitions. What is defined within a function is its own affair and isn't told.
 
@@ -17,7 +17,7 @@ const NAME_BYTES_MAX: usize = 100;
 /// Nodes between two looks at the clock.
 const NODES_A_LOOK: usize = 1024;
 
-/// What a definition is.
+/// The kind of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A function, a method, a macro.
@@ -35,7 +35,7 @@ pub enum Kind {
 pub struct Definition {
     /// Its name alone.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its lines, from 1, the last one included.
     pub lines: (usize, usize),
@@ -47,7 +47,7 @@ pub struct Definition {
     pub within: Option<String>,
 }
 
-/// What a text defines and uses.
+/// The definitions of a text and the names that it uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
     /// Its definitions, in order.
@@ -81,7 +81,7 @@ struct Reader<'t> {
 /// A node that is being walked through and matters to what is in it.
 struct Scope {
     end: usize,
-    /// What lies in it isn't told.
+    /// Its content isn't reported.
     is_closed: bool,
     /// The definition that it is; a block of methods is none.
     name: Option<String>,
@@ -159,7 +159,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     /// A definition.

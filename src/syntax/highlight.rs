@@ -11,7 +11,7 @@ use tree_sitter::{Node, TreeCursor};
 use super::Language;
 use super::parse::{Deadline, PARSE_MS_MAX, parse};
 
-/// What a part of a text is, for whoever gives it a colour.
+/// The kind of a part of a text, from which its colour follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Paint {
     /// A comment.
@@ -49,7 +49,7 @@ pub fn highlight(language: Language, text: &str) -> Vec<(Range<usize>, Paint)> {
         .unwrap_or_default()
 }
 
-/// What a kind of node does for the colours below it.
+/// The effect of a kind of node on the colours below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     /// Nothing; its leaves speak for themselves.
@@ -504,7 +504,7 @@ mod tests {
         ("rust", "let x = \"broken; } // x", "k:let c:// x"),
     ];
 
-    /// What opens and closes something in one language or another, for the grammars' scanners are written by hand.
+    /// Characters that open or close something in some language; the grammars' scanners are written by hand.
     const PIECES: &[&str] = &[
         "<<EOF\n",
         "<<-'A B'\n",

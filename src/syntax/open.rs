@@ -1,5 +1,5 @@
-//! What is still open at the end of a text: brackets, strings, comments, blocks of words. A text that is being written is
-//! parsed with these closed, so that its lines have the colours they will have when it is whole.
+//! The constructs that are still open at the end of a text: brackets, strings, comments, blocks of words. A text that
+//! is being written is parsed with these closed, so that its lines have the colours they will have when it is whole.
 
 use super::Language;
 
@@ -27,7 +27,7 @@ enum Within {
     Document(String),
 }
 
-/// What begins a string or a comment, and how it ends.
+/// The beginning of a string or comment, and its end.
 struct Rule(&'static str, &'static str, bool, bool);
 
 const SLASH: Rule = Rule("//", "\n", false, true);

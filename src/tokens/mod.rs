@@ -44,7 +44,7 @@ const FAMILIES: &[(&str, Encoding, bool)] = &[
 ];
 
 impl Encoding {
-    /// The encoding of a model, by its name for the server; none where it isn't OpenAI's.
+    /// The encoding of a model, by its name for the server; none if it isn't OpenAI's.
     #[must_use]
     pub fn of_model(model: &str) -> Option<Self> {
         family(model).map(|(encoding, _)| encoding)

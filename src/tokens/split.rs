@@ -3,7 +3,7 @@
 
 use super::Encoding;
 
-/// What a character is, as far as the patterns ask.
+/// The class of a character, as far as the patterns ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A sign, or not assigned.

@@ -1,5 +1,5 @@
-//! What a repository's sources define, and which of it matters: read by its grammars, kept from one look to the next,
-//! ranked by who uses it and by words that are sought.
+//! The definitions in a repository's sources, and which of them matter: read by its grammars, kept from one look to
+//! the next, ranked by who uses it and by words that are sought.
 //!
 //! Files are chosen as searches choose them: none that `.gitignore` names, hidden, vendored or generated. A file is read
 //! again where its time, size or number on the disk has changed.
@@ -85,7 +85,7 @@ pub struct Source {
     pub path: PathBuf,
     /// When it was last as it is now.
     stamp: Stamp,
-    /// What it defines, in order.
+    /// Its definitions, in order.
     pub definitions: Vec<Definition>,
     /// Names that it uses, as numbers, and how often.
     references: Vec<(u32, u16)>,
@@ -106,7 +106,7 @@ impl Stamp {
     }
 }
 
-/// What is known of a repository's sources.
+/// The knowledge about a repository's sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Symbols {
     /// The sources, by path.

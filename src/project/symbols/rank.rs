@@ -16,7 +16,7 @@ const DEFINERS_MAX: usize = 12;
 /// How much more a file counts that the words name, or that is in use, than one that nobody asked for.
 const NAMED: f64 = 50.0;
 
-/// What is sought.
+/// The search terms.
 #[derive(Clone, Debug, Default)]
 pub struct Sought {
     /// Words of a question, or a name.

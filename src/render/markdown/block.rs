@@ -1,4 +1,4 @@
-//! What a line of markdown begins: containers (quotes, list items) and the kind of block.
+//! The beginning of a line of Markdown: containers (quotes, list items) and the kind of block.
 //!
 //! Owns the decision from a line's first characters, taken as soon as more of them couldn't change it. Pure and without
 //! memory of its own: it is asked again with each character until it knows, at most [`HEAD_BYTES_MAX`] of them.
@@ -44,7 +44,7 @@ pub(super) enum Leaf {
     Math,
 }
 
-/// What the line before was, as far as it matters.
+/// The kind of the previous line, as far as it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Before {
     Paragraph,

@@ -13,7 +13,7 @@ pub(super) const HELD_CHARS_MAX: usize = 300;
 /// Links inside a link's text are read to this depth.
 const DEPTH_MAX: usize = 3;
 
-/// What a character is part of.
+/// The construct that a character is part of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) strong: bool,
@@ -24,7 +24,7 @@ pub(super) struct Mark {
     pub(super) url: bool,
 }
 
-/// What came before the next character, as far as it decides on markup.
+/// The previous character's kind, as far as it decides on markup.
 #[derive(Clone, Copy, Debug)]
 struct Context {
     before: char,

@@ -66,7 +66,7 @@ pub struct Markdown {
     plain_last: char,
 }
 
-/// What becomes of the current line's characters.
+/// The handling of the current line's characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Start,

@@ -30,7 +30,7 @@ pub(super) fn is_delimiter(row: &str) -> bool {
     row.contains('-') && cells.iter().all(dashes)
 }
 
-/// Lays a table out in `width` columns, one row of cells for each line; `None` where it can't fit. The rows are a header,
+/// Lays a table out in `width` columns, one row of cells for each line; `None` if it can't fit. The rows are a header,
 /// a delimiter row and the body; the longest row gives the count of columns, so that no cell is lost.
 pub(super) fn lay_out(
     rows: &[String],

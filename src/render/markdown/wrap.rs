@@ -7,7 +7,7 @@ use nu_ansi_term::Style;
 
 use crate::render::text;
 
-/// What stands in front of a line's text.
+/// The prefix of a line's text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prefix {
     pub(super) spans: Vec<(String, Style)>,
@@ -21,7 +21,7 @@ impl Prefix {
     }
 }
 
-/// What is shown in one place, and how.
+/// The text of one place and its style.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
     pub(super) text: String,
