@@ -1,9 +1,10 @@
-//! Tools for every room: limits, hashes, hexadecimal text, base64, deceptive characters, times as text. Knows nothing
-//! of the rest.
+//! Tools for every room: limits, hashes, hexadecimal text, base64, deceptive characters, times as text,
+//! programs on `PATH`. Knows nothing of the rest.
 
 pub mod base64;
 pub mod hash;
 pub mod hex;
 pub mod limits;
+pub mod program;
 pub mod text;
 pub mod time;

@@ -3,10 +3,11 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use crate::base::program::is_program;
 
 /// Where a bash is looked for when `PATH` has none.
 const USUAL: [&str; 3] = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
@@ -20,13 +21,12 @@ pub fn find(configured: Option<PathBuf>) -> PathBuf {
         .into_iter()
         .chain(on_path)
         .chain(USUAL.into_iter().map(PathBuf::from))
-        .find(|program| is_program(program) && !is_self(program))
+        .find(|program| is_absolute_program(program) && !is_self(program))
         .unwrap_or_else(|| "/bin/sh".into())
 }
 
-fn is_program(path: &Path) -> bool {
-    path.is_absolute()
-        && std::fs::metadata(path).is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+fn is_absolute_program(path: &Path) -> bool {
+    path.is_absolute() && is_program(path)
 }
 
 /// Whether a program is this one: a shell that became itself would never end.

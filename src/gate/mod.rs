@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::base::program::find_program;
 use crate::base::time::utc;
 use crate::host::now_unix_ms;
 use crate::policy::{self, Context, High, Rules};
@@ -592,15 +593,4 @@ fn fingerprint(call: &Call, cwd: &Path) -> String {
 
 fn starts_program(action: &Action) -> bool {
     matches!(action, Action::Shell { .. } | Action::External { .. } | Action::Served { .. })
-}
-
-/// The first program of that name on a path of directories.
-fn find_program(name: &str, path: &str, cwd: &Path) -> Option<PathBuf> {
-    use std::os::unix::fs::PermissionsExt;
-    let is_program =
-        |file: &Path| file.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0);
-    if name.contains('/') {
-        return Some(cwd.join(name)).filter(|file| is_program(file));
-    }
-    path.split(':').map(|directory| cwd.join(directory).join(name)).find(|file| is_program(file))
 }

@@ -5,7 +5,6 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -16,6 +15,8 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use super::Repository;
+
+use crate::base::program::is_program;
 
 /// Variables that git needs to find its own config.
 const VARIABLES: [&str; 3] = ["HOME", "XDG_CONFIG_HOME", "PATH"];
@@ -73,10 +74,7 @@ pub enum Trouble {
 /// The first git on `PATH` that isn't the repository's own.
 pub(super) fn find_git(root: &Path, env: &[(OsString, OsString)]) -> Option<PathBuf> {
     let path = env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
-    let is_program = |path: &PathBuf| {
-        path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
-            && path.canonicalize().is_ok_and(|real| !real.starts_with(root))
-    };
+    let is_program = |path: &PathBuf| is_program(path) && path.canonicalize().is_ok_and(|real| !real.starts_with(root));
     let directories = std::env::split_paths(path.unwrap_or(OsStr::new("/usr/bin:/bin")));
     directories.filter(|directory| directory.is_absolute()).map(|directory| directory.join("git")).find(is_program)
 }

@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
+use crate::base::program::{is_executable, is_program};
 use crate::config::RouteMode;
 use crate::proto::{Names, Route, RouteVerdict};
 use crate::route::{self, Context, Forced, Weights};
@@ -152,9 +152,8 @@ impl EditorState {
         let Some(path) = self.first_path.as_ref().filter(|_| self.names.programs.is_empty()) else {
             return Arc::clone(&self.names);
         };
-        let is_program = |word: &&str| {
-            !word.contains('/') && std::env::split_paths(path).any(|dir| is_executable_file(&dir.join(word)))
-        };
+        let is_program =
+            |word: &&str| !word.contains('/') && std::env::split_paths(path).any(|dir| is_program(&dir.join(word)));
         let words = line.split(|c: char| c.is_whitespace() || ";|&()<>".contains(c)).filter(|word| !word.is_empty());
         let found = words.take(FIRST_WORDS_MAX).filter(is_program).map(str::to_owned).collect();
         Arc::new(Names { programs: Arc::new(found), ..Names::clone(&self.names) })
@@ -174,12 +173,8 @@ impl EditorState {
     #[must_use]
     pub fn is_runnable(&self, word: &str) -> bool {
         let data = self.resolve(word).and_then(|path| path.metadata().ok());
-        data.is_some_and(|data| data.is_dir() || (data.is_file() && data.permissions().mode() & 0o111 != 0))
+        data.is_some_and(|data| data.is_dir() || is_executable(&data))
     }
-}
-
-fn is_executable_file(path: &Path) -> bool {
-    path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
 
 /// Reads the state. A writer that panicked left whole values behind, so its poison is passed over.

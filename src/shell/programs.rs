@@ -3,10 +3,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+
+use crate::base::program::is_executable;
 
 /// Directories of `PATH` that are looked at; more is a mistake in somebody's profile.
 const DIRECTORIES_MAX: usize = 256;
@@ -77,7 +78,7 @@ fn executables(directory: &Path) -> Vec<String> {
         .flatten()
         .filter(|entry| {
             // Through symbolic links, as a shell looks.
-            std::fs::metadata(entry.path()).is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+            std::fs::metadata(entry.path()).is_ok_and(|data| is_executable(&data))
         })
         .filter_map(|entry| entry.file_name().into_string().ok())
         .take(PROGRAMS_MAX)
@@ -89,6 +90,7 @@ fn executables(directory: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 

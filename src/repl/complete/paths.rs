@@ -1,9 +1,9 @@
 //! Paths at the cursor: one directory read, names quoted as bash needs them. It must not know commands.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use super::{Candidate, ENTRIES_MAX, Fit};
+use crate::base::program::is_executable;
 use crate::repl::state::EditorState;
 use crate::route::lex::unquoted;
 
@@ -110,7 +110,7 @@ fn entries(directory: &std::path::Path, prefix: &str, wanted: Wanted, fit: Fit) 
         let looked =
             (kind.is_symlink() || wanted == Wanted::Runnable).then(|| std::fs::metadata(entry.path()).ok()).flatten();
         let is_directory = kind.is_dir() || looked.as_ref().is_some_and(std::fs::Metadata::is_dir);
-        let runnable = looked.is_some_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0);
+        let runnable = looked.is_some_and(|data| is_executable(&data));
         if wanted == Wanted::Any || is_directory || (wanted == Wanted::Runnable && runnable) {
             found.push((name, is_directory));
         }

@@ -1,0 +1,51 @@
+//! Programs among files: whether a file can be run, and the search in the directories of `PATH`. It looks at files and opens
+//! none.
+
+use std::fs::Metadata;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Whether these are the facts of a plain file that somebody may run.
+#[must_use]
+pub fn is_executable(data: &Metadata) -> bool {
+    data.is_file() && data.permissions().mode() & 0o111 != 0
+}
+
+/// Whether a path leads to a program, through symbolic links.
+#[must_use]
+pub fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|data| is_executable(&data))
+}
+
+/// Returns the program that a shell in `cwd` would run for a name, with this value of `PATH`.
+#[must_use]
+pub fn find_program(name: &str, path: &str, cwd: &Path) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Some(cwd.join(name)).filter(|file| is_program(file));
+    }
+    path.split(':').map(|directory| cwd.join(directory).join(name)).find(|file| is_program(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{Permissions, create_dir, set_permissions, write};
+
+    use super::*;
+
+    #[test]
+    fn the_first_program_on_the_path_is_found() {
+        let top = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| top.path().join(name);
+        for name in ["a", "b"] {
+            create_dir(at(name)).expect("a directory");
+            write(at(name).join("tool"), "").expect("a file");
+        }
+        create_dir(at("a/folder")).expect("a directory");
+        set_permissions(at("b/tool"), Permissions::from_mode(0o755)).expect("a mode");
+        let path = format!("{}:b", at("a").display());
+        assert_eq!(find_program("tool", &path, top.path()), Some(at("b/tool")), "a/tool can't be run");
+        assert_eq!(find_program("folder", &path, top.path()), None);
+        assert_eq!(find_program("b/tool", "", top.path()), Some(at("b/tool")));
+        assert_eq!(find_program("./a/tool", &path, top.path()), None);
+    }
+}
