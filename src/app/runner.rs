@@ -254,12 +254,8 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
 /// of servers' tools aren't judged.
 #[must_use]
 pub fn unknown_tools(settings: &Settings, env: &Env) -> Vec<(String, String)> {
-    let nothing = || Err(String::new());
-    let launcher = Launcher::new(
-        move |_, _, _| nothing().map(|()| std::process::Command::new("false")),
-        || Hold::Walls,
-        || Err(String::new()),
-    );
+    // The registry is read for its names alone: nothing is started.
+    let launcher = Launcher::new(|_, _, _| Err(String::new()), || Hold::Walls, || Err(String::new()));
     let (registry, _) = tools(settings, env, &launcher);
     let is_known = |name: &String| {
         name == "skill" || name.contains("__") || registry.specs().any(|spec| spec.is_in(std::slice::from_ref(name)))

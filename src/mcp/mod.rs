@@ -122,6 +122,9 @@ pub type End = Arc<dyn Fn(u32, Duration) -> bool + Send + Sync>;
 /// Reads the headers that the user wants sent to a server, keys among them.
 pub type Headers = Arc<dyn Fn(&str) -> Result<Vec<(String, String)>, String> + Send + Sync>;
 
+/// Reads the secret of the user's own registration for a server.
+pub type Secret = Arc<dyn Fn(&Server) -> Option<String> + Send + Sync>;
+
 /// The parts for servers that are reached by an address.
 #[derive(Clone)]
 pub struct Web {
@@ -132,7 +135,7 @@ pub struct Web {
     /// Makes the client for addresses that a server names.
     pub dial: Dial,
     /// Reads the secret of the user's own registration for a server.
-    pub secret: Arc<dyn Fn(&Server) -> Option<String> + Send + Sync>,
+    pub secret: Secret,
 }
 
 /// The parts of a client of servers.

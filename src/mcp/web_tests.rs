@@ -19,11 +19,10 @@ struct Seen {
 
 impl Seen {
     fn header(&self, name: &str) -> Option<String> {
-        let found = self.headers.lines().find_map(|line| {
+        self.headers.lines().find_map(|line| {
             let (key, value) = line.split_once(':')?;
             key.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
-        });
-        found
+        })
     }
 
     fn method(&self) -> &str {

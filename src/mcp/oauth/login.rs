@@ -179,7 +179,7 @@ fn code(
 ) -> Result<Code, String> {
     let (verifier, state) = (random()?, random()?);
     let digest = crate::base::hash::sha256(verifier.as_bytes());
-    let challenge = URL_SAFE_NO_PAD.encode(&digest);
+    let challenge = URL_SAFE_NO_PAD.encode(digest);
     let mut parts = vec![
         ("response_type", "code"),
         ("client_id", &record.client.id),
