@@ -343,12 +343,18 @@ return {
 
   -- Ways to a model. Commands and `:` lines work in any case.
   channels = {
-    -- true or false: questions in the shell.
-    shell = { enabled = true },
-    -- true or false: questions by `reedclaw agent`.
-    agent = { enabled = true },
-    -- true or false: questions by `reedclaw acp`, in an editor.
-    acp = { enabled = true },
+    shell = {
+      -- true or false: questions in the shell.
+      enabled = true,
+    },
+    agent = {
+      -- true or false: questions by `reedclaw agent`.
+      enabled = true,
+    },
+    acp = {
+      -- true or false: questions by `reedclaw acp`, in an editor.
+      enabled = true,
+    },
   },
 
   -- The only tools that a model has, by channel; names as `reedclaw tool list` has them. Default: all. {} is none.

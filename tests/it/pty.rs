@@ -296,6 +296,7 @@ impl Session {
             fs::create_dir_all(path.parent().expect("a file in the home")).expect("a folder in the home");
             fs::write(path, text).expect("a file in the home");
         }
+        name_the_machine();
         let (master, slave, slave_path) = open_pty();
         stty(&slave_path, &["rows", &spawn.rows.to_string(), "cols", &spawn.cols.to_string(), "iutf8"]);
         let mut child = command(&spawn, &home, slave).spawn().expect("the program starts");
@@ -581,6 +582,14 @@ impl Drop for Session {
                 std::thread::yield_now();
             }
         }
+    }
+}
+
+/// Gives this thread, and the programs that it starts, a short host name: root's prompt names the machine, and a long name would
+/// leave no room for the lines of tests. Only root may, and only root's prompt has it.
+fn name_the_machine() {
+    if nix::unistd::geteuid().is_root() && nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWUTS).is_ok() {
+        nix::unistd::sethostname("vm").expect("a host name in a namespace of our own");
     }
 }
 

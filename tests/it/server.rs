@@ -260,12 +260,13 @@ impl Drop for Server {
 
 fn serve(mut stream: TcpStream, shared: &Shared) {
     let Some(request) = read_request(&mut stream) else { return };
-    if request.head.starts_with("GET /props ") {
-        let answer = match &shared.lock().props {
+    // Questions beside the protocol, which only llama.cpp's server answers: they are none of a test's requests.
+    if ["GET /props ", "GET /slots ", "GET /health "].iter().any(|line| request.head.starts_with(line)) {
+        let is_props = request.head.starts_with("GET /props ");
+        let answer = match shared.lock().props.as_ref().filter(|_| is_props) {
             Some(props) => {
                 format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{props}", props.len())
             }
-            // What is asked beside the protocol: it is no llama.cpp server.
             None => "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned(),
         };
         drop(stream.write_all(answer.as_bytes()));

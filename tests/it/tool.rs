@@ -429,7 +429,7 @@ fn tools_are_listed_with_where_they_may_be_used() {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
     let channels = |name: &str| tools.iter().find(|tool| tool["name"] == name).expect(name)["channels"].clone();
-    assert_eq!(channels("time"), json!(["shell", "agent"]));
+    assert_eq!(channels("time"), json!(["shell", "agent", "acp"]));
     assert_eq!(channels("http"), json!(["shell"]), "by its other name");
     assert_eq!(channels("shell"), json!([]));
     assert!(tools.iter().all(|tool| tool["schema"]["type"] == "object" && tool["description"].is_string()));

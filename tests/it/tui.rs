@@ -209,9 +209,9 @@ fn make_and_vim_run_commands_through_the_shell_variable() {
 fn the_size_in_pixels_is_passed_on() {
     let session = Session::spawn(Spawn::reedclaw());
     session.expect_prompt();
-    session.resize_with_pixels([30, 90, 900, 600]);
+    session.resize_with_pixels([30, 120, 900, 600]);
     session.run("perl -le 'ioctl(STDIN, 0x5413, $b = \"x\" x 8); print join \"-\", unpack \"S4\", $b'");
-    session.expect_line("30-90-900-600");
+    session.expect_line("30-120-900-600");
 }
 
 #[test]
