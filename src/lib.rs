@@ -39,6 +39,8 @@ pub mod log;
 pub mod config;
 #[allow(clippy::disallowed_methods, reason = "the file of the emergency stop")]
 pub mod estop;
+#[allow(clippy::disallowed_methods, reason = "objects and references of a repository, git's program")]
+pub mod git;
 #[allow(clippy::disallowed_methods, reason = "manual pages, the index of them")]
 pub mod manual;
 #[allow(
@@ -70,7 +72,11 @@ pub mod store;
 // floor 5
 #[allow(clippy::disallowed_methods, reason = "where paths lead, the rules of what is allowed")]
 pub mod gate;
+#[allow(clippy::disallowed_methods, reason = "the directory that commands of a session work on")]
+pub mod tree;
 // floor 6
+#[allow(clippy::disallowed_methods, reason = "lock, journal and draft of a session in the state directory")]
+pub mod sessions;
 #[allow(clippy::disallowed_methods, reason = "whole outputs, programs")]
 pub mod tools;
 // floor 7

@@ -18,6 +18,7 @@ use crate::proto::tool::{FileChange, Outcome, Step, ToolError, ToolEvent};
 use crate::sandbox::{Change, ChangeKind, Changes, CollectLimits, collect};
 use crate::steps::{Incoming, NewContent};
 use crate::tools::{Copied, Refusal, is_plain_config, listed, protection, shown};
+use crate::tree::{Bench, Did};
 
 /// Changes of files that one call names; of more, the number.
 const NAMED_MAX: usize = 10_000;
@@ -56,7 +57,7 @@ impl ToolRunner {
         if let Some(Refusal { line, need, is_hidden }) = &copied.refused
             && call.needs.len() < OFFERS_MAX
             && !call.needs.contains(need)
-            && self.options.gate.may_offer(need, &root)
+            && self.options.gate.may_offer(need, self.workspace())
         {
             let was_declined = *is_hidden && self.declined.contains(need);
             let answer = match was_declined {
@@ -174,7 +175,7 @@ impl ToolRunner {
         around: &mut Around<'_>,
     ) {
         let keep = self.keep_call(command, call, group, outcome);
-        let root = self.options.root.path().to_owned();
+        let root = self.workspace().to_owned();
         let ticket = self.options.gate.judge(keep, &root, around.person.can_ask());
         let said = self.decided(&ticket, around.person);
         let (approver, incoming, note) = match said {
@@ -207,6 +208,9 @@ impl ToolRunner {
                 return dropped(group, "no", &why, *refused, outcome);
             }
         };
+        if let Some(bench) = self.options.bench.clone() {
+            return self.draft(&bench, permit, group, outcome);
+        }
         let adopted = self.keeper.adopt(command, incoming);
         self.changed_at = Some(std::time::Instant::now());
         let mut kept = match adopted {
@@ -230,6 +234,38 @@ impl ToolRunner {
         };
         self.options.gate.settle(permit, &mut kept);
         tracing::info!(event = "changes_kept", count = group.len());
+    }
+}
+
+impl ToolRunner {
+    /// Takes what a command changed into the draft of a git session; build products stay on its bench.
+    fn draft(&mut self, bench: &Bench, permit: Permit, group: &[&Change], outcome: &mut Outcome) {
+        let did = |change: &&Change| {
+            let did = match &change.kind {
+                ChangeKind::File { mode, source, .. } => Did::File(source.clone(), *mode),
+                ChangeKind::Link { target } => Did::Link(target.clone()),
+                ChangeKind::Directory { .. } => Did::Directory,
+                ChangeKind::Deleted => Did::Gone,
+            };
+            (change.path.clone(), did)
+        };
+        let changes: Vec<_> = group.iter().map(did).collect();
+        let changes: Vec<_> = changes.iter().map(|(path, did)| (path.as_path(), did.clone())).collect();
+        let mut kept = match bench.adopt(&changes) {
+            Ok(left_out) => {
+                add(outcome, &format!("[kept in the session: {}]", listed(group)));
+                if !left_out.is_empty() {
+                    add(outcome, &format!("[not part of the session: {}]", left_out.join(", ")));
+                }
+                Outcome::of(format!("kept {}", counted(group.len(), "change")))
+            }
+            Err(error) => {
+                add(outcome, &format!("[nothing of what it changed was kept: {error}]"));
+                fail(outcome, ToolError::new("changes-dropped", error.clone(), "try again"));
+                ToolError::new("changes-dropped", error, "").into()
+            }
+        };
+        self.options.gate.settle(permit, &mut kept);
     }
 }
 

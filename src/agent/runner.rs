@@ -13,7 +13,7 @@ use super::kept::{Keeper, Kept, Refused};
 use super::logged::Logged;
 use super::person::Person;
 use super::person::Timed;
-use crate::files::Root;
+use crate::files::{Root, Tree};
 use crate::gate::{Approver, CHECK_TOOL, Call, Gate, Ticket, reasons};
 use crate::model::{Cancel, Tool, ToolCall};
 use crate::proto::action::{Action, Decision, Need, Risk};
@@ -24,6 +24,7 @@ use crate::proto::{Event, Failure};
 use crate::steps::{Guard, Steps};
 use crate::tools::served::Servers;
 use crate::tools::{Limits, Memory, Place, Registry, Replies, Spill, ToolSet, Work, changed_by_person, taken};
+use crate::tree::Bench;
 
 /// Commands that a person may put in place of a proposed one, one after the other, before it counts as no.
 const EDITS_MAX: usize = 20;
@@ -45,8 +46,10 @@ pub struct ToolRunnerOptions {
     pub servers: Option<Arc<Servers>>,
     /// The gate.
     pub gate: Gate,
-    /// The workspace.
+    /// The workspace; the bench of a git session.
     pub root: Root,
+    /// The files of a git session, in place of the workspace's, and where its commands work.
+    pub bench: Option<Arc<Bench>>,
     /// Where whole outputs are kept.
     pub spill: Spill,
     /// How long things may take.
@@ -150,7 +153,12 @@ impl ToolRunner {
     /// The workspace.
     #[must_use]
     pub fn workspace(&self) -> &Path {
-        self.later.as_ref().map_or_else(|| self.options.root.path(), |later| &later.workspace)
+        self.later.as_ref().map_or_else(|| self.tree().path(), |later| &later.workspace)
+    }
+
+    /// The files that tools work on.
+    fn tree(&self) -> &dyn Tree {
+        tree_of(self.options.bench.as_ref(), &self.options.root)
     }
 
     /// Has the workspace made with the first call.
@@ -236,17 +244,18 @@ impl ToolRunner {
         person: &mut dyn Person,
         sink: &mut dyn FnMut(Event),
     ) -> Option<String> {
-        let ToolRunnerOptions { root, spill, registry, gate, .. } = &self.options;
+        let ToolRunnerOptions { spill, registry, gate, root, bench, .. } = &self.options;
+        let tree = tree_of(bench.as_ref(), root);
         if !std::mem::take(&mut self.has_edited) || cancel.is_cancelled() || !registry.has_ours(CHECK_TOOL) {
             return None;
         }
         let started = Instant::now();
         let (tool, arguments) = (CHECK_TOOL.to_owned(), Value::Object(Map::new()));
-        let plan = registry.plan_again(CHECK_TOOL, &arguments, Place { root, spill }).ok()?;
+        let plan = registry.plan_again(CHECK_TOOL, &arguments, Place { tree, spill }).ok()?;
         let Action::Shell { command } = plan.action.clone() else { return None };
         let (action, preview, changes) = (plan.action, plan.preview, plan.changes);
         let call = Call { tool, arguments, action, preview, changes, conversation, needs: Vec::new() };
-        let ticket = gate.judge(call, root.path(), true);
+        let ticket = gate.judge(call, tree.path(), true);
         let tell = |step| {
             let (id, tool) = (CHECK_TOOL.to_owned(), CHECK_TOOL.to_owned());
             Event::Tool(Box::new(ToolEvent { id, tool, step }))
@@ -357,8 +366,9 @@ impl ToolRunner {
         conversation: Option<i64>,
         can_ask: bool,
     ) -> Result<Judged, ToolError> {
-        let ToolRunnerOptions { root, spill, registry, gate, .. } = &self.options;
-        let place = Place { root, spill };
+        let ToolRunnerOptions { spill, registry, gate, .. } = &self.options;
+        let tree = self.tree();
+        let place = Place { tree, spill };
         let (tool, arguments, plan) = match wanted {
             Wanted::Model(arguments) => registry.plan(&wish.name, arguments, place)?,
             Wanted::Person(tool, arguments) => {
@@ -366,8 +376,9 @@ impl ToolRunner {
             }
         };
         let intent = plan.intent.unwrap_or_else(|| intent(&plan.action));
-        let cwd = plan.cwd.unwrap_or_else(|| root.path().to_owned());
-        let action = beneath_root(plan.action, root);
+        let cwd = plan.cwd.unwrap_or_else(|| tree.path().to_owned());
+        // A draft has no other names: its tools take paths below the checkout alone.
+        let action = if bench.is_some() { plan.action } else { beneath_root(plan.action, root) };
         let (preview, changes) = (plan.preview, plan.changes);
         let call = Call { tool, arguments, action, preview, changes, conversation, needs: Vec::new() };
         let (refusal, left_out) = (plan.refusal, plan.left_out);
@@ -439,7 +450,7 @@ impl ToolRunner {
         let why = outcome.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
         call.preview =
             format!("{why}\nIt needs somebody who types. [s] runs it in your shell; any other key leaves it.");
-        let cwd = self.options.root.path().to_owned();
+        let cwd = self.workspace().to_owned();
         let ticket = self.options.gate.judge(call, &cwd, true);
         let question = Question { only_own_shell: true, ..self.options.gate.question(&ticket) };
         if person.approve(&question) != Answer::InMyShell {
@@ -485,13 +496,14 @@ impl ToolRunner {
         } else {
             wait_until(self.changed_at.map(|at| at + OWN_CHANGES));
         }
-        let ToolRunnerOptions { registry, gate, root, spill, limits, memory, .. } = &mut self.options;
+        let ToolRunnerOptions { registry, gate, root, bench, spill, limits, memory, .. } = &mut self.options;
+        let tree = tree_of(bench.as_ref(), root);
         let permit = gate.admit(ticket, approver)?;
         let edited = edited_paths(permit.action());
         let stop = gate.stop().clone();
         let is_stopped = || cancel.is_cancelled() || stop().is_some();
         let mut work = Work {
-            place: Place { root, spill },
+            place: Place { tree, spill },
             limits,
             is_stopped: &is_stopped,
             person: &mut Asking(*person),
@@ -501,7 +513,10 @@ impl ToolRunner {
             copied: None,
             has_jobs: self.has_jobs,
         };
-        let mut outcome = registry.run(&permit, &mut work);
+        let mut outcome = match made_ready(bench.as_ref(), permit.action()) {
+            Ok(()) => registry.run(&permit, &mut work),
+            Err(why) => ToolError::new("bench", why, "file tools work on; tell the user").into(),
+        };
         self.has_jobs = work.has_jobs;
         let copied = work.copied.take();
         if let Some(path) = permit.arguments().get("path").and_then(Value::as_str).map(PathBuf::from) {
@@ -525,9 +540,10 @@ impl ToolRunner {
 
     /// Where a call works: the directory that it names, else the workspace.
     pub(super) fn cwd_of(&self, call: &Call) -> PathBuf {
-        let ToolRunnerOptions { root, spill, registry, .. } = &self.options;
-        let plan = registry.plan_again(&call.tool, &call.arguments, Place { root, spill });
-        plan.ok().and_then(|plan| plan.cwd).unwrap_or_else(|| root.path().to_owned())
+        let ToolRunnerOptions { spill, registry, .. } = &self.options;
+        let tree = self.tree();
+        let plan = registry.plan_again(&call.tool, &call.arguments, Place { tree, spill });
+        plan.ok().and_then(|plan| plan.cwd).unwrap_or_else(|| tree.path().to_owned())
     }
 
     /// Keeps what a call may change, or has it refused where that can't be kept and the person says no.
@@ -581,6 +597,16 @@ fn unsaved(root: &Path, call: &Call, person: &mut dyn Person) -> Option<String> 
 fn planned(ticket: &Ticket) -> Arc<Planned> {
     let Call { action, arguments, changes, .. } = ticket.call().clone();
     Arc::new(Planned { action, arguments, changes, is_asked: ticket.verdict().decision == Decision::Ask })
+}
+
+fn tree_of<'a>(bench: Option<&'a Arc<Bench>>, root: &'a Root) -> &'a dyn Tree {
+    bench.map_or(root as &dyn Tree, |bench| &**bench.draft())
+}
+
+/// Brings the bench of a git session to its draft, where a program is about to run on it.
+fn made_ready(bench: Option<&Arc<Bench>>, action: &Action) -> Result<(), String> {
+    let starts = matches!(action, Action::Shell { .. } | Action::External { .. });
+    bench.filter(|_| starts).map_or(Ok(()), |bench| bench.ready())
 }
 
 /// The files that an edit changes.

@@ -146,6 +146,7 @@ impl Attaching<'_> {
             time,
             is_stopped: &|| false,
             open: &|path| symbols::open_plainly(root, path),
+            files: None,
         };
         symbols::symbols(root, &options)
     }

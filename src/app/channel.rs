@@ -69,13 +69,18 @@ impl Runtime {
     /// Gives the model its tools, in `workspace`; tells what is wrong with them. A project keeps its own, with what runs in
     /// them. Where no model is configured nobody would use them.
     pub fn take_tools(&mut self, workspace: &Path) -> Vec<Failure> {
-        let Self { agent, settings, env, store, channel, config, tools, ceiling, .. } = self;
+        let Self { agent, settings, env, store, channel, config, tools, ceiling, on_git, .. } = self;
+        let on_git = on_git.as_ref();
+        // A session has its own workspace, wherever the person is.
+        let workspace = on_git.map_or(workspace, super::OnGit::workspace);
+        let bench = on_git.map(|it| &it.bench);
+        let session = on_git.map(|it| it.session.id());
         if agent.models().is_empty() {
             return Vec::new();
         }
-        tools.take(agent, workspace, settings, |settings| {
+        tools.take(agent, (workspace, session), settings, |settings| {
             let (channel, config, ceiling) = (Some(*channel), config.path.as_deref(), ceiling.clone());
-            super::tool_runner(&super::RunnerOf { settings, env, workspace, store, channel, config, ceiling })
+            super::tool_runner(&super::RunnerOf { settings, env, workspace, store, channel, config, ceiling, bench })
         })
     }
 
@@ -110,7 +115,8 @@ impl Runtime {
     /// Receives a message: its conversation begins or goes on, what goes with it is attached, and told.
     pub fn receive(&mut self, channel: &dyn Channel, message: &str) -> Received {
         let conversation = self.agent.begin();
-        for told in self.attach(message) {
+        let begun = self.begin_turn(message).unwrap_or_else(|failure| Some(failure.message));
+        for told in begun.into_iter().chain(self.attach(message)) {
             channel.send(conversation, Event::Notice(told));
         }
         Received { conversation, message: message.to_owned() }
@@ -118,7 +124,13 @@ impl Runtime {
 
     /// Receives a message and has it answered.
     pub fn answer(&mut self, channel: &dyn Channel, message: &str, cancel: &Cancel, person: &mut dyn Person) {
-        self.receive(channel, message).answer(&mut self.agent, channel, cancel, person);
+        let received = self.receive(channel, message);
+        let conversation = received.conversation;
+        received.answer(&mut self.agent, channel, cancel, person);
+        match self.end_turn() {
+            Ok(told) => told.into_iter().for_each(|it| channel.send(conversation, Event::Notice(it))),
+            Err(failure) => channel.send(conversation, Event::Notice(failure.message)),
+        }
     }
 
     /// Lets the next question carry what is remembered, what is known of the repository around it, and what it names with `@`;

@@ -14,6 +14,7 @@ mod runner;
 mod safety;
 mod secrets;
 mod served;
+mod session;
 mod skills;
 mod steps;
 mod title;
@@ -52,6 +53,7 @@ pub use runner::{
 };
 pub use safety::{estop, receipt_options, unknown_outcomes};
 pub use served::servers;
+pub use session::{OnGit, session_failure};
 pub use skills::{Skills, trust as skills_trust};
 pub use steps::{recover, steps, steps_failure};
 pub use title::make_title;
@@ -95,6 +97,8 @@ pub struct Runtime {
     /// The person's word on what questions carry of the project; else the setting counts.
     project_wanted: Option<bool>,
     tools: parked::Tools,
+    /// The session on git that is on.
+    pub on_git: Option<OnGit>,
 }
 
 /// The session's part of the config.
@@ -223,6 +227,7 @@ impl Runtime {
             skills_told: None,
             project_wanted: None,
             tools: parked::Tools::default(),
+            on_git: None,
         })
     }
 

@@ -20,6 +20,8 @@ pub(super) struct Tools {
 #[derive(Clone, PartialEq)]
 struct At {
     workspace: PathBuf,
+    /// The git session that they work for.
+    session: Option<String>,
     tools: ToolSettings,
     limits: ToolLimitSettings,
     security: SecuritySettings,
@@ -32,12 +34,13 @@ impl Tools {
     pub(super) fn take(
         &mut self,
         agent: &mut Agent,
-        workspace: &Path,
+        (workspace, session): (&Path, Option<&str>),
         settings: &Settings,
         make: impl FnOnce(&Settings) -> Result<BuiltRunner, Failure>,
     ) -> Vec<Failure> {
         let Settings { tools, limits, security, mcp, .. } = settings.clone();
-        let at = At { workspace: workspace.to_owned(), tools, limits, security, mcp };
+        let at =
+            At { workspace: workspace.to_owned(), session: session.map(str::to_owned), tools, limits, security, mcp };
         if self.at.as_ref() == Some(&at) {
             return Vec::new();
         }
@@ -51,7 +54,7 @@ impl Tools {
         let old = self.at.replace(at);
         self.parked.extend(old.zip(agent.replace_tools(next)));
         // What was made for this project under other settings isn't taken up again.
-        self.parked.retain(|(old, _)| old.workspace != workspace);
+        self.parked.retain(|(old, _)| old.workspace != workspace || old.session.as_deref() != session);
         problems
     }
 }

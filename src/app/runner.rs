@@ -22,6 +22,7 @@ use crate::receipts;
 use crate::sandbox::{self, Grant, Mode, Sandbox, Tier};
 use crate::store::{ConversationId, Hit, Store};
 use crate::tools::{Found, Launcher, Memory, Registry, Spill, Terms};
+use crate::tree::Bench;
 
 /// Files that lie at the top of a project.
 const PROJECT_FILES: [&str; 12] = [
@@ -148,6 +149,8 @@ pub struct RunnerOf<'a> {
     pub config: Option<&'a Path>,
     /// The most autonomy for now.
     pub ceiling: Ceiling,
+    /// Where commands of a git session work, if one is on.
+    pub bench: Option<&'a Arc<Bench>>,
 }
 
 /// Builds a tool runner, as [`runner_in`] does. The configured workspace that isn't there yet is made with the first call of a
@@ -156,7 +159,7 @@ pub struct RunnerOf<'a> {
 /// # Errors
 /// As of [`runner_in`].
 pub fn tool_runner(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
-    let &RunnerOf { settings, env, workspace, store, channel, config, ref ceiling } = of;
+    let &RunnerOf { settings, env, workspace, store, channel, config, ref ceiling, bench: _ } = of;
     let make = |path: &Path| {
         let _ = DirBuilder::new().recursive(true).mode(0o700).create(path);
     };
@@ -180,7 +183,8 @@ pub fn tool_runner(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
             make(&place);
             let (settings, env, store) = (&settings, &env, &store);
             let (workspace, config, ceiling) = (place.as_path(), config.as_deref(), ceiling.clone());
-            runner_in(&RunnerOf { settings, env, workspace, store, channel, config, ceiling }).map(|built| built.runner)
+            let bench = None;
+            runner_in(&RunnerOf { settings, env, workspace, store, channel, config, ceiling, bench }).map(|built| built.runner)
         }),
     });
     Ok(built)
@@ -191,29 +195,39 @@ pub fn tool_runner(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
 /// # Errors
 /// The workspace can't be opened, or there is no state directory for receipts.
 fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
-    let &RunnerOf { settings, env, workspace, store, channel, config, ref ceiling } = of;
+    let &RunnerOf { settings, env, workspace, store, channel, config, ref ceiling, bench } = of;
     let failed = |message: String, hint: &str| Failure {
         kind: FailureKind::Unavailable,
         message: format!("tools can't be used: {message}"),
         hint: hint.to_owned(),
     };
-    let home = variable(env, "HOME").map(PathBuf::from);
-    let root = Root::open(workspace, home.as_deref())
-        .map_err(|error| failed(format!("{}: {error}", workspace.display()), "reedclaw init makes the workspace"))?;
-    tracing::info!(event = "workspace_path", path = %root.path().display());
+    let home = variable(env, "HOME").map(Path::new);
+    let open = |path: &Path| {
+        Root::open(path, home)
+            .map_err(|error| failed(format!("{}: {error}", path.display()), "reedclaw init makes the workspace"))
+    };
+    let place = open(workspace)?.path().to_owned();
+    let root = match bench {
+        Some(bench) => {
+            let _ = DirBuilder::new().recursive(true).mode(0o700).create(bench.dir());
+            open(bench.dir())?
+        }
+        None => open(workspace)?,
+    };
+    tracing::info!(event = "workspace_path", path = %place.display());
     let state = state_directory(env).ok_or_else(|| failed("no HOME says where the state directory is".into(), ""))?;
-    let left = super::steps::recover(settings, env, root.path());
+    let left = super::steps::recover(settings, env, &place);
     let mut problems = Vec::new();
-    let allowed = allowed_or_none(&state, root.path(), &mut problems);
+    let allowed = allowed_or_none(&state, &place, &mut problems);
     let log = receipt_options(settings, env)?
         .map(receipts::Log::open)
         .transpose()
         .map_err(|error| failed(format!("the receipts: {error}"), "see reedclaw doctor"))?;
     let estop = estop(env)?;
-    let chosen = Chosen::for_workspace(settings, env, root.path());
-    let rules = Rules { workspace: root.path().display().to_string(), ..policy_rules(settings, env, config) };
+    let chosen = Chosen::for_workspace(settings, env, &place);
+    let rules = policy_rules(settings, env, config);
     let options = gate::Options {
-        rules,
+        rules: Rules { workspace: place.display().to_string(), is_draft: bench.is_some(), ..rules },
         ceiling: ceiling.clone(),
         sandbox: Box::new({
             let chosen = chosen.clone();
@@ -226,24 +240,26 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
         check: settings.tools.check.clone(),
         path: variable(env, "PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned(),
     };
-    let launcher = launcher(settings, env, root.path(), &chosen);
+    let launcher = launcher(settings, env, &place, &chosen, bench);
     let (mut registry, lacking) = tools(settings, env, &launcher);
-    let added = registry.add(Box::new(crate::tools::Skill::new(super::skills::library(env, root.path()))));
+    let added = registry.add(Box::new(crate::tools::Skill::new(super::skills::library(env, &place))));
     debug_assert_eq!(added, Ok(()));
     problems.extend(lacking.into_iter().chain(left.into_iter().map(cut_off)));
     if let Some(names) = channel.and_then(|channel| allowed_tools(settings, channel)) {
         keep_allowed(&mut registry, names, &mut problems);
     }
-    let steps = super::steps::steps(settings, env, workspace)?;
+    let steps = bench.is_none().then(|| super::steps::steps(settings, env, workspace)).transpose()?;
     let runner = ToolRunner::new(ToolRunnerOptions {
-        servers: super::served::servers_in(settings, env, root.path(), &chosen),
+        // A server of tools works on the checkout, which a git session leaves alone.
+        servers: super::served::servers_in(settings, env, &place, &chosen).filter(|_| bench.is_none()),
+        bench: bench.map(Arc::clone),
         registry,
         gate: Gate::new(options),
         spill: Spill::new(&state),
         root,
         limits: tool_limits(settings),
         memory: Box::new(StoredMemory { store: Arc::clone(store) }),
-        steps: Some(steps),
+        steps,
         has_undo: settings.undo.enabled,
         tool_set: tool_set(settings, channel),
     });
@@ -426,12 +442,19 @@ pub fn sandbox_name(settings: &Settings, env: &Env, workspace: &Path) -> &'stati
 }
 
 /// How a model's programs are started.
-pub(super) fn launcher(settings: &Settings, env: &Env, workspace: &Path, chosen: &Chosen) -> Launcher {
-    let grant = Arc::new(grant(settings, env, workspace));
+pub(super) fn launcher(
+    settings: &Settings,
+    env: &Env,
+    workspace: &Path,
+    chosen: &Chosen,
+    bench: Option<&Arc<Bench>>,
+) -> Launcher {
+    let shown_instead = bench.map(|bench| bench.dir().to_owned());
+    let copied = shown_instead.clone().unwrap_or_else(|| workspace.to_owned());
+    let grant = Arc::new(Grant { shown_instead, ..grant(settings, env, workspace) });
     let seen = Arc::clone(&grant);
     let (start, hold, layer) = (chosen.clone(), chosen.clone(), chosen.clone());
     let failed = |error: sandbox::SandboxError| format!("{}; {}", error.message, error.hint);
-    let workspace = workspace.to_owned();
     Launcher::new(
         move |program, arguments, terms: &Terms| {
             let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
@@ -447,9 +470,10 @@ pub(super) fn launcher(settings: &Settings, env: &Env, workspace: &Path, chosen:
             start.get().command(program.as_ref(), &arguments, &grant).map_err(failed)
         },
         move || hold.hold(),
-        move || layer.get().layer(&workspace).map_err(failed),
+        move || layer.get().layer(&copied).map_err(failed),
     )
     .with_outside(move |path| sandbox::outside(&seen, path))
+    .on_bench(bench.is_some())
 }
 
 /// The grant of every program of a model: its workspace, no network, no credentials, none of our directories.

@@ -123,6 +123,7 @@ fn import(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
     let (runtime, workspace) = start(matches, config)?;
     let path = file_of(matches);
     let mut handed = app::tool_runner(&app::RunnerOf {
+        bench: None,
         settings: &runtime.settings,
         env: &runtime.env,
         workspace: &workspace,

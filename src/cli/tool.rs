@@ -160,6 +160,7 @@ pub(super) fn called(
 ) -> Result<Outcome, Failure> {
     runtime.settings.limits.output_bytes = OUTPUT_BYTES_MAX;
     let app::BuiltRunner { mut runner, problems } = app::tool_runner(&app::RunnerOf {
+        bench: None,
         settings: &runtime.settings,
         env: &runtime.env,
         workspace,

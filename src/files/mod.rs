@@ -11,6 +11,7 @@ mod lock;
 mod place;
 mod replace;
 mod survey;
+mod tree;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -31,6 +32,7 @@ pub use lock::Locked;
 pub use place::{Places, Stage};
 pub use replace::{make_private, replace_private};
 pub use survey::{Looked, Seen, Stamp, SurveyEnd, SurveyLimits};
+pub use tree::{FileStamp, Opened, Opener, Tree, Visitor, Walked};
 
 /// Longest path in bytes, as in Linux (`PATH_MAX`, its end included).
 const PATH_BYTES_MAX: usize = 4095;
@@ -88,6 +90,9 @@ pub enum PathError {
     /// Another session is just changing files here.
     #[error("another session is just changing files here")]
     Busy,
+    /// The tree doesn't let it be used, for this reason.
+    #[error("{0}")]
+    Reserved(&'static str),
     /// The system says no.
     #[error("{}", .0.desc())]
     System(Errno),
@@ -180,29 +185,8 @@ impl Root {
     /// # Errors
     /// The path can't be one, or leads elsewhere.
     pub fn beneath(&self, path: &str) -> Result<PathBuf, PathError> {
-        if path.is_empty() {
-            return Err(PathError::Empty);
-        }
-        if path.contains('\0') {
-            return Err(PathError::Nul);
-        }
-        if self.is_variable(path) {
-            return Err(PathError::Variable);
-        }
-        // `x/.` is the directory `x`, as `x/` is; `components` would lose the dot.
-        let path = if path.ends_with("/.") { &path[..path.len() - 1] } else { path };
-        let expanded = match path.strip_prefix('~') {
-            Some("") => self.home.clone().ok_or(PathError::Outside)?,
-            Some(rest) if rest.starts_with('/') => {
-                self.home.as_ref().ok_or(PathError::Outside)?.join(rest.trim_start_matches('/'))
-            }
-            Some(_) => return Err(PathError::Tilde),
-            None => PathBuf::from(path),
-        };
-        let is_long = |part: Component<'_>| part.as_os_str().len() > NAME_BYTES_MAX;
-        if expanded.as_os_str().len() > PATH_BYTES_MAX || expanded.components().any(is_long) {
-            return Err(PathError::TooLong);
-        }
+        let is_there = |name: &str| self.path.join(name).symlink_metadata().is_ok();
+        let expanded = expanded(path, self.home.as_deref(), &is_there)?;
         if !expanded.is_absolute() {
             return Ok(expanded);
         }
@@ -236,15 +220,6 @@ impl Root {
         let beneath = real.strip_prefix(&self.path).map_err(|_| PathError::Outside)?;
         let beneath: PathBuf = beneath.components().chain(rest.components()).collect();
         Ok(if beneath.as_os_str().is_empty() { PathBuf::from(".") } else { beneath })
-    }
-
-    /// Whether a path begins with a variable that only a shell expands, and nothing has that name here.
-    fn is_variable(&self, path: &str) -> bool {
-        let Some(rest) = path.strip_prefix('$') else { return false };
-        let name = rest.split('/').next().unwrap_or_default();
-        let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_uppercase() || c == '_');
-        (rest.starts_with('{') || is_name(name))
-            && self.path.join(path.split('/').next().unwrap_or_default()).symlink_metadata().is_err()
     }
 
     /// Reads a regular file of at most `bytes_max` bytes.
@@ -564,6 +539,43 @@ impl Links {
         });
         counts.get(&(of.dev(), of.ino())).is_some_and(|count| *count >= of.nlink())
     }
+}
+
+/// Reads a path as a tool is given it: only a leading `~/` is expanded. `is_there` says whether something has a name
+/// beneath that looks like a variable.
+///
+/// # Errors
+/// It can't be a path.
+pub fn expanded(path: &str, home: Option<&Path>, is_there: &dyn Fn(&str) -> bool) -> Result<PathBuf, PathError> {
+    if path.is_empty() {
+        return Err(PathError::Empty);
+    }
+    if path.contains('\0') {
+        return Err(PathError::Nul);
+    }
+    if is_variable(path) && !is_there(path.split('/').next().unwrap_or_default()) {
+        return Err(PathError::Variable);
+    }
+    // `x/.` is the directory `x`, as `x/` is; `components` would lose the dot.
+    let path = if path.ends_with("/.") { &path[..path.len() - 1] } else { path };
+    let expanded = match path.strip_prefix('~') {
+        Some("") => home.ok_or(PathError::Outside)?.to_owned(),
+        Some(rest) if rest.starts_with('/') => home.ok_or(PathError::Outside)?.join(rest.trim_start_matches('/')),
+        Some(_) => return Err(PathError::Tilde),
+        None => PathBuf::from(path),
+    };
+    let is_long = |part: Component<'_>| part.as_os_str().len() > NAME_BYTES_MAX;
+    if expanded.as_os_str().len() > PATH_BYTES_MAX || expanded.components().any(is_long) {
+        return Err(PathError::TooLong);
+    }
+    Ok(expanded)
+}
+
+/// Whether a path begins with a variable that only a shell expands.
+fn is_variable(path: &str) -> bool {
+    let Some(rest) = path.strip_prefix('$') else { return false };
+    let name = rest.split('/').next().unwrap_or_default();
+    rest.starts_with('{') || !name.is_empty() && name.chars().all(|c| c.is_ascii_uppercase() || c == '_')
 }
 
 fn raw(fd: &OwnedFd) -> i32 {

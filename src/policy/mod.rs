@@ -63,6 +63,9 @@ pub struct Rules {
     pub allow_domains: Vec<String>,
     /// ReedClaw's own directories and files: config, state, data. Never written by a model.
     pub own_paths: Vec<String>,
+    /// Whether files of the workspace are changed in a draft of a git session, which the person takes over later: ordinary
+    /// edits are made unasked then.
+    pub is_draft: bool,
 }
 
 /// The rule of a reason by which a command is asked about, whatever holds it.
@@ -204,6 +207,7 @@ fn finish(mut found: Findings<'_, '_>, context: &Context<'_>, action: &Action) -
     let is_held = is_line || is_command && context.hold == Hold::Copy;
     let decision =
         if is_held { decide_command(risk, &found.reasons, &found.needs, context) } else { decide(risk, context) };
+    let decision = if is_drafted(action, &found, context.rules) { Decision::Run } else { decision };
     if is_line && context.hold == Hold::Nothing && risk == Risk::High {
         let text = "no sandbox works here, and this isn't proved harmless; install bubblewrap";
         found.high("no-sandbox", text);
@@ -213,6 +217,14 @@ fn finish(mut found: Findings<'_, '_>, context: &Context<'_>, action: &Action) -
     }
     found.reasons.sort_by_key(|reason| std::cmp::Reverse(reason.risk));
     PolicyVerdict { risk, decision, reasons: found.reasons, effects: found.effects, needs: found.needs }
+}
+
+/// Whether an action only changes ordinary files of a draft: nothing in the user's checkout.
+fn is_drafted(action: &Action, found: &Findings<'_, '_>, rules: &Rules) -> bool {
+    let is_edit =
+        matches!(action, Action::Write { .. } | Action::Delete { .. } | Action::Edit { .. } | Action::Keep { .. });
+    let is_ordinary = |reason: &Reason| matches!(reason.rule, "write" | "delete");
+    rules.is_draft && rules.autonomy != Autonomy::Readonly && is_edit && found.reasons.iter().all(is_ordinary)
 }
 
 /// Decides again about a command after more of its needs became known.

@@ -54,6 +54,7 @@ impl Repl {
             Action::Save if argument.is_empty() => return self.save_memory(),
             Action::Save => self.save_block(argument),
             Action::Memory => return self.memory(argument),
+            Action::Session => return self.session(argument),
             Action::Config => return self.config(argument),
             Action::Context => return self.context(argument),
             Action::Card => self.show_card(),

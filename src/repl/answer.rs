@@ -61,7 +61,12 @@ impl Repl {
         let waiting = self.await_answer(conversation);
         let channel = self.channel.clone();
         let received = self.runtime.receive(&channel, question);
-        self.with_model(&waiting, |agent, cancel, person| received.answer(agent, &channel, cancel, person))
+        let reply = self.with_model(&waiting, |agent, cancel, person| received.answer(agent, &channel, cancel, person));
+        match self.runtime.end_turn() {
+            Ok(told) => told.iter().for_each(|line| self.console.notice(line)),
+            Err(failure) => self.console.failure(&failure),
+        }
+        reply
     }
 
     /// Lets the agent ask a model for something else than an answer, and draws what it says of that.

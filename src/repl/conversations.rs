@@ -26,6 +26,9 @@ const TITLES_SEARCHED: usize = 500;
 impl Repl {
     /// Begins a new conversation.
     pub(super) fn new_conversation(&mut self) {
+        if let Some(id) = self.runtime.leave_session() {
+            self.console.notice(&format!("left session {id}; :session open {id} goes on with it"));
+        }
         self.end_conversation(Agent::clear);
         self.console.notice("a new conversation begins; :sessions lists the ones before");
     }
@@ -59,6 +62,10 @@ impl Repl {
             Ok(found) => {
                 if self.runtime.agent.conversation() != Some(found.id) {
                     self.note_ended();
+                    // Another conversation isn't the session's.
+                    if let Some(id) = self.runtime.leave_session() {
+                        self.console.notice(&format!("left session {id}; :session open {id} goes on with it"));
+                    }
                 }
                 if self.go_on_in(found.id)
                     && let Some(last) = self.stored_turns(found.id).and_then(|mut turns| turns.pop())
@@ -75,6 +82,9 @@ impl Repl {
         let Some((id, turns)) = self.present_turns() else { return };
         let Some(count) = self.turn_number(argument, turns.len()) else { return };
         let count = count.unwrap_or(turns.len());
+        if self.session_fork(u64::try_from(count).ok()) {
+            return;
+        }
         if count == 0 {
             return self.console.notice("a fork at turn 0 would be empty: that is :new");
         }
@@ -103,6 +113,9 @@ impl Repl {
             self.console.write(&table(&rows, self.console.width_columns()));
             return self.console.notice(":rewind N drops everything after turn N; 0 drops all; :fork N keeps both");
         };
+        if self.session_rewind(u64::try_from(count).unwrap_or(u64::MAX)) {
+            return;
+        }
         let rewound = self.store().rewind(id, u32::try_from(count).unwrap_or(u32::MAX));
         match rewound {
             Err(problem) => self.console.failure(&problem.into()),

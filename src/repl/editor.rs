@@ -16,7 +16,8 @@ use super::keys::{self, COMPLETION_MENU};
 use super::line::{Links, SearchMenu, Suggester, WordKey, widgets};
 use super::menu::CompletionMenu;
 use super::meta::{
-    ALLOW_WORDS, Argument, CONFIG_WORDS, CONTEXT_WORDS, HISTORY_WORDS, MEMORY_WORDS, METAS, SKILLS_WORDS, UNDO_WORDS,
+    ALLOW_WORDS, Argument, CONFIG_WORDS, CONTEXT_WORDS, HISTORY_WORDS, MEMORY_WORDS, METAS, SESSION_WORDS,
+    SKILLS_WORDS, UNDO_WORDS,
 };
 use super::prompt::Heading;
 use super::slots::{ShellCompletion, ToldHighlighter, ToldValidator};
@@ -169,6 +170,7 @@ fn meta_entries(shape: &Shape<'_>) -> Vec<MetaEntry> {
             Argument::Forget => vec!["forget".to_owned()],
             Argument::Context => CONTEXT_WORDS.map(str::to_owned).to_vec(),
             Argument::Memory => MEMORY_WORDS.map(str::to_owned).to_vec(),
+            Argument::Session => SESSION_WORDS.map(str::to_owned).to_vec(),
             Argument::Skills => SKILLS_WORDS.map(str::to_owned).to_vec(),
             Argument::Show => vec!["show".to_owned()],
             Argument::Clear => vec!["clear".to_owned()],

@@ -51,6 +51,8 @@ pub enum Argument {
     Step,
     /// One of `SKILLS_WORDS`; none lists.
     Skills,
+    /// One of `SESSION_WORDS`; none lists.
+    Session,
     /// Words, or none.
     Words,
     /// A word of any kind.
@@ -65,6 +67,9 @@ pub const CONTEXT_WORDS: [&str; 3] = ["compact", "restore", "project"];
 
 /// What `:memory` can be told.
 pub const MEMORY_WORDS: [&str; 8] = ["add", "drop", "edit", "forget", "inbox", "save", "show", "take"];
+/// What `:session` can be told.
+pub const SESSION_WORDS: [&str; 12] =
+    ["abandon", "cat", "diff", "drop", "leave", "list", "log", "merge", "open", "show", "start", "undo"];
 /// What `:allow` can be told.
 pub const ALLOW_WORDS: [&str; 4] = ["list", "remove", "export", "import"];
 
@@ -171,6 +176,8 @@ pub enum Action {
     Context,
     /// Shows the project's card.
     Card,
+    /// Sessions on git.
+    Session,
     /// Lists, adds, changes and forgets what is remembered.
     Memory,
     /// Lists what was hidden.
@@ -329,6 +336,14 @@ pub const METAS: [Meta; 45] = [
         Argument::Turn,
         "drops everything after TURN, 0 drops all; without TURN lists the turns",
         Action::Rewind,
+    ),
+    row(
+        Group::Conversation,
+        &["session"],
+        "[WHAT]",
+        Argument::Session,
+        "lists sessions on git, whose turns are commits; start [--from REV] [TITLE], open ID, leave, log, show [N], diff [N or A..B], cat PATH [@N], undo, merge [--squash, --merge, --rebase or --pick N,N] [--into BRANCH], abandon ID, drop ID",
+        Action::Session,
     ),
     row(
         Group::Conversation,

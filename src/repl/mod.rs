@@ -38,6 +38,7 @@ mod route;
 mod run;
 mod secrets;
 mod served;
+mod sessions;
 mod skills;
 mod slots;
 pub mod state;

@@ -129,6 +129,8 @@ pub enum View {
 pub struct Grant {
     /// Where it works.
     pub workspace: PathBuf,
+    /// A directory of ours that is shown in the workspace's place: held by the overlay tier only.
+    pub shown_instead: Option<PathBuf>,
     /// How it sees that.
     pub view: View,
     /// Where else it may write; files and directories that are there.
@@ -183,6 +185,7 @@ impl Grant {
         Self {
             cwd: workspace.clone(),
             workspace,
+            shown_instead: None,
             view: View::default(),
             writable: Vec::new(),
             readable: Vec::new(),
@@ -361,6 +364,15 @@ impl Sandbox {
     /// What the helper has to know.
     fn spec(&self, grant: &Grant) -> Result<Spec, SandboxError> {
         let workspace = directory(&grant.workspace)?;
+        if grant.shown_instead.is_some() && self.tier != Tier::Overlay {
+            return Err(SandboxError {
+                message: format!(
+                    "a command of a git session needs the overlay sandbox, and here it is {}",
+                    self.tier.name()
+                ),
+                hint: "file tools work; reedclaw doctor says what the overlay sandbox lacks".into(),
+            });
+        }
         let mut readable = grant.readable.clone();
         let mut writable = Vec::new();
         let jail = match self.tier {
@@ -437,6 +449,7 @@ impl Sandbox {
         let kept = masks::tools_of(&homes, grant.env.get(OsStr::new("PATH")).map(OsString::as_os_str));
         Ok(JailWire {
             workspace: of(workspace),
+            shown_instead: grant.shown_instead.as_deref().map(of),
             view: match &grant.view {
                 View::Look => ViewWire::Look,
                 View::Work => ViewWire::Work,

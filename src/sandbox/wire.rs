@@ -78,6 +78,8 @@ enum TierName {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct JailWire {
     pub(super) workspace: PathWire,
+    /// What is shown in its place.
+    pub(super) shown_instead: Option<PathWire>,
     pub(super) view: ViewWire,
     /// What stands for `/tmp`, and for the homes.
     pub(super) tmp: PathWire,

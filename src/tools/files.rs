@@ -1,14 +1,12 @@
 //! `file_list`, `file_read` and `read_readme`: files of the workspace, each opened beneath its handle.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
-use ignore::WalkBuilder;
 use serde_json::{Value, json};
 
 use super::edit::{is_binary, shown};
 use super::{Offer, Place, Plan, Reads, Spec, Spill, Tool, Work, number, text};
-use crate::files::{DirEntry, EntryKind, PathError, Root};
+use crate::files::{DirEntry, EntryKind, PathError, Tree};
 use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
@@ -35,11 +33,11 @@ pub(super) fn path_error(path: &str, error: &PathError) -> ToolError {
 }
 
 /// What a model reads of a path where there is nothing: what is there instead.
-pub(super) fn missing(path: &str, root: &Root) -> ToolError {
+pub(super) fn missing(path: &str, tree: &dyn Tree) -> ToolError {
     let error = path_error(path, &PathError::Missing);
     let (directory, name) = path.trim_end_matches('/').rsplit_once('/').unwrap_or((".", path));
     let directory = if directory.is_empty() { "/" } else { directory };
-    let Ok(mut entries) = root.list(directory) else {
+    let Ok(mut entries) = tree.list(directory) else {
         let message = format!("{}, nor a directory {directory}", error.message);
         return ToolError { message, ..error };
     };
@@ -93,11 +91,11 @@ impl Tool for List {
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
         let path = directory(permit.arguments());
-        let entries = match work.place.root.list(path) {
+        let entries = match work.place.tree.list(path) {
             Ok(entries) => entries,
             Err(error) => return path_error(path, &error).into(),
         };
-        let (entries, ignored) = not_ignored(entries, path, work.place.root);
+        let (entries, ignored) = not_ignored(entries, path, work.place.tree);
         let line = |it: &DirEntry| match it.kind {
             EntryKind::Directory => format!("{}/", it.name),
             EntryKind::File => format!("{}  {} bytes", it.name, it.bytes),
@@ -134,13 +132,10 @@ fn entry_of(entry: &DirEntry) -> Value {
 }
 
 /// The entries that no ignore file names, and the names of the others; git's own directory is one of those.
-fn not_ignored(entries: Vec<DirEntry>, path: &str, root: &Root) -> (Vec<DirEntry>, Vec<String>) {
-    let Ok(below) = root.look(path) else { return (entries, Vec::new()) };
-    let walk = WalkBuilder::new(root.path().join(below.0)).max_depth(Some(1)).hidden(false).build();
-    let names: BTreeSet<String> =
-        walk.flatten().filter(|it| it.depth() > 0).map(|it| it.file_name().to_string_lossy().into_owned()).collect();
-    let (shown, ignored): (Vec<DirEntry>, Vec<DirEntry>) =
-        entries.into_iter().partition(|it| names.contains(&it.name) && it.name != ".git");
+fn not_ignored(entries: Vec<DirEntry>, path: &str, tree: &dyn Tree) -> (Vec<DirEntry>, Vec<String>) {
+    let names = tree.look(path).ok().and_then(|(below, _)| tree.unignored(&below));
+    let Some(names) = names else { return (entries, Vec::new()) };
+    let (shown, ignored): (Vec<DirEntry>, Vec<DirEntry>) = entries.into_iter().partition(|it| names.contains(&it.name));
     (shown, ignored.into_iter().map(|it| it.name).collect())
 }
 
@@ -261,13 +256,13 @@ fn read_lines(
     place: Place<'_>,
     reads: &Reads,
 ) -> Result<Outcome, ToolError> {
-    let content = place.root.read(path, FILE_BYTES_MAX).map_err(|error| match error {
-        PathError::Missing => missing(path, place.root),
+    let content = place.tree.read(path, FILE_BYTES_MAX).map_err(|error| match error {
+        PathError::Missing => missing(path, place.tree),
         error => path_error(path, &error),
     })?;
     let text = readable(path, &content.bytes)?;
     let outcome = lines_of(path, &text, range)?;
-    if let Ok(found) = place.root.resolve(path) {
+    if let Ok(found) = place.tree.resolve(path) {
         reads.note(found, &content.bytes);
     }
     Ok(match text {
@@ -307,7 +302,7 @@ impl Tool for Readme {
     }
 
     fn plan(&self, _: &Value, place: Place<'_>) -> Result<Plan, ToolError> {
-        let entries = place.root.list(".").map_err(|error| path_error(".", &error))?;
+        let entries = place.tree.list(".").map_err(|error| path_error(".", &error))?;
         let readmes = entries.into_iter().filter(|entry| entry.kind != EntryKind::Directory).filter_map(|entry| {
             let name = entry.name.to_ascii_lowercase();
             let end = name.strip_prefix("readme")?;

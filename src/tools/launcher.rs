@@ -48,6 +48,8 @@ pub struct Launcher {
     hold: Arc<dyn Fn() -> Hold + Send + Sync>,
     layer: Arc<MakeLayer>,
     outside: Arc<LookOutside>,
+    /// Jobs work on copies too.
+    is_bench: bool,
 }
 
 impl Launcher {
@@ -58,13 +60,31 @@ impl Launcher {
         hold: impl Fn() -> Hold + Send + Sync + 'static,
         layer: impl Fn() -> Result<Arc<Layer>, String> + Send + Sync + 'static,
     ) -> Self {
-        Self { start: Arc::new(start), hold: Arc::new(hold), layer: Arc::new(layer), outside: Arc::new(|_| None) }
+        Self {
+            start: Arc::new(start),
+            hold: Arc::new(hold),
+            layer: Arc::new(layer),
+            outside: Arc::new(|_| None),
+            is_bench: false,
+        }
     }
 
     /// The same, with what says how a jail shows a path outside of the workspace.
     #[must_use]
     pub fn with_outside(self, outside: impl Fn(&Path) -> Option<Outside> + Send + Sync + 'static) -> Self {
         Self { outside: Arc::new(outside), ..self }
+    }
+
+    /// The same for the bench of a git session: what goes on as a job works on a copy of it, too.
+    #[must_use]
+    pub fn on_bench(self, is_bench: bool) -> Self {
+        Self { is_bench, ..self }
+    }
+
+    /// Whether programs work on the bench of a git session.
+    #[must_use]
+    pub fn is_on_bench(&self) -> bool {
+        self.is_bench
     }
 
     /// One that holds nothing.

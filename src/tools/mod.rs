@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::files::Root;
+use crate::files::Tree;
 use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{FileChange, Outcome, Overdue, OverdueChoice, ToolError};
@@ -130,7 +130,7 @@ impl Plan {
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     /// The workspace.
-    pub root: &'a Root,
+    pub tree: &'a dyn Tree,
     /// Whole outputs that a model has seen the ends of.
     pub spill: &'a Spill,
 }

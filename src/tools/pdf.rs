@@ -36,7 +36,7 @@ impl Pdf {
     }
 
     fn read(&self, path: &str, work: &Work<'_>) -> Result<Vec<String>, ToolError> {
-        let content = work.place.root.read(path, FILE_BYTES_MAX).map_err(|error| files::path_error(path, &error))?;
+        let content = work.place.tree.read(path, FILE_BYTES_MAX).map_err(|error| files::path_error(path, &error))?;
         // The header may stand a little into the file.
         let head = &content.bytes[..content.bytes.len().min(1024)];
         if memchr::memmem::find(head, b"%PDF-").is_none() {

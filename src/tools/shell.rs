@@ -178,7 +178,7 @@ impl Shell {
     fn terms(&self, permit: &Permit, in_background: bool) -> Result<Terms, String> {
         let view = match self.launcher.hold() {
             // A copy would grow stale under what runs beside the person's own work.
-            Hold::Copy if in_background => View::Work,
+            Hold::Copy if in_background && !self.launcher.is_on_bench() => View::Work,
             Hold::Copy => View::Copy(self.launcher.layer()?),
             Hold::Walls if permit.risk() == Risk::Low => View::Look,
             Hold::Walls | Hold::Nothing => View::Work,
@@ -422,9 +422,9 @@ fn end_all(left: Left) {
 /// A directory of the workspace, as an absolute path.
 fn directory(path: &str, place: Place<'_>) -> Result<PathBuf, ToolError> {
     let wrong = |error| ToolError::new("bad-directory", format!("{path}: {error}"), "a directory of the workspace");
-    place.root.list(path).map_err(|error| wrong(error.to_string()))?;
-    let beneath = place.root.beneath(path).map_err(|error| wrong(error.to_string()))?;
-    Ok(normal(&place.root.path().join(beneath)))
+    place.tree.list(path).map_err(|error| wrong(error.to_string()))?;
+    let beneath = place.tree.beneath(path).map_err(|error| wrong(error.to_string()))?;
+    Ok(normal(&place.tree.path().join(beneath)))
 }
 
 /// A path without its `.` parts and a slash at its end.

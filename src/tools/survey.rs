@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use ignore::DirEntry;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::search::{End, Walk, limit, limit_schema, note};
 use super::{Offer, Place, Plan, Spec, Tool, Work};
-use crate::files::{Links, Root};
+use crate::files::{Opener, Walked};
 use crate::gate::Permit;
 use crate::project::languages::{self, FIRST_LINE_BYTES};
 use crate::project::{Bounds, COMMITS_MAX, COMMITS_WITH_LINES, Heat, Repository, Trouble, heat};
@@ -73,27 +72,27 @@ struct Source {
 
 /// The workspace's own sources.
 fn sources(work: &Work<'_>) -> (Vec<Source>, End) {
-    let root = work.place.root;
-    let links = Links::default();
+    let open = work.place.tree.opener();
     Walk::new(Path::new(""), work).each_file(|| {
-        |entry: &DirEntry, path: &Path, found: &mut Vec<Source>, _: &_| {
+        |file: &Walked<'_>, found: &mut Vec<Source>, _: &_| {
+            let path = file.path;
             if languages::is_foreign(path) {
                 return;
             }
-            let language = languages::by_name(path).or_else(|| first_line(root, path, &links));
-            if let (Some(language), Ok(data)) = (language, entry.metadata()) {
-                found.push(Source { path: path.to_owned(), language, bytes: data.len() });
+            let language = languages::by_name(path).or_else(|| first_line(&open, path));
+            if let (Some(language), Some(stamp)) = (language, file.stamp()) {
+                found.push(Source { path: path.to_owned(), language, bytes: stamp.bytes });
             }
         }
     })
 }
 
-fn first_line(root: &Root, path: &Path, links: &Links) -> Option<&'static str> {
+fn first_line(open: &Opener<'_>, path: &Path) -> Option<&'static str> {
     if !languages::may_say_in_first_line(path) {
         return None;
     }
     let mut bytes = Vec::new();
-    root.open_found(path, links).ok()?.0.take(FIRST_LINE_BYTES as u64).read_to_end(&mut bytes).ok()?;
+    open(path).ok()?.0.take(FIRST_LINE_BYTES as u64).read_to_end(&mut bytes).ok()?;
     languages::by_first_line(&bytes)
 }
 
@@ -127,7 +126,7 @@ impl Tool for HotFiles {
     }
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
-        let (root, is_stopped) = (work.place.root, work.is_stopped);
+        let (root, is_stopped) = (work.place.tree, work.is_stopped);
         let bounds = Bounds {
             commits: COMMITS_MAX,
             with_lines: COMMITS_WITH_LINES,

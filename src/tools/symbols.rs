@@ -2,12 +2,14 @@
 //! what matters most.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use super::files::{path_error, path_schema};
 use super::{Place, Plan, Spec, Tool, Work, text};
-use crate::files::Links;
+use crate::files::{FileStamp, Tree};
 use crate::gate::Permit;
 use crate::project::symbols::{self, FILES_MAX, Options, Sought, Symbols as Known, Told};
 use crate::proto::action::Action;
@@ -69,28 +71,51 @@ impl Tool for Symbols {
 
 impl Symbols {
     fn told(&self, permit: &Permit, work: &Work<'_>) -> Result<Outcome, ToolError> {
-        let root = work.place.root;
+        let tree = work.place.tree;
         let (path, query) = (text(permit.arguments(), "path"), text(permit.arguments(), "query"));
         let below = match path {
             "" => PathBuf::new(),
-            path => root.look(path).map_err(|error| path_error(path, &error))?.0,
+            path => tree.look(path).map_err(|error| path_error(path, &error))?.0,
         };
-        let links = Links::default();
+        let (open, deadline) = (tree.opener(), Instant::now() + work.limits.tool);
+        let is_over = || (work.is_stopped)() || Instant::now() >= deadline;
+        let files = || sources(tree, &is_over);
         let options = Options {
-            kept_in: self.kept_in.as_deref().map(|directory| symbols::kept_file(directory, root.path())),
+            kept_in: self.kept_in.as_deref().map(|directory| symbols::kept_file(directory, tree.path())),
             time: work.limits.tool,
             is_stopped: work.is_stopped,
-            open: &|path| root.open_found(path, &links).ok().map(|(file, _)| file),
+            files: Some(&files),
+            open: &|path| open(path).ok().map(|(file, _)| file),
         };
-        let mut known = symbols::symbols(root.path(), &options);
+        let mut known = symbols::symbols(tree.path(), &options);
         if known.is_stopped {
             return Err(ToolError::new("stopped", "the user stopped it", ""));
         }
         // A walk goes by names, and what is kept may be older than a rule: what is told is looked at once more.
-        let may = |path: &Path| root.holds(path) && permit.may_read(&root.path().join(path));
+        let may = |path: &Path| tree.holds(path) && permit.may_read(&tree.path().join(path));
         known.sources.retain(|source| may(&source.path));
         Ok(outcome(&known, &below, query, work.used))
     }
+}
+
+/// The sources of a tree with what tells their contents apart.
+fn sources(tree: &dyn Tree, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<(PathBuf, symbols::Stamp)> {
+    let found = Mutex::new(Vec::new());
+    tree.walk(Path::new(""), &|| {
+        let (found, mut seen) = (&found, 0_usize);
+        Box::new(move |file| {
+            seen += 1;
+            if symbols::is_source(file.path)
+                && let Some(FileStamp { time_ns, bytes, identity }) = file.stamp()
+                && bytes <= symbols::FILE_BYTES_MAX
+            {
+                let stamp = symbols::Stamp { time_ns, bytes, inode: identity };
+                found.lock().unwrap_or_else(PoisonError::into_inner).push((file.path.to_owned(), stamp));
+            }
+            !seen.is_multiple_of(256) || !is_over()
+        })
+    });
+    found.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn outcome(known: &Known, below: &Path, query: &str, used: &[PathBuf]) -> Outcome {

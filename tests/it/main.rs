@@ -61,6 +61,7 @@ mod route;
 mod routing;
 mod sandbox;
 mod server;
+mod sessions;
 mod skills;
 mod sshd;
 mod state;

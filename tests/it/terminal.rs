@@ -87,6 +87,7 @@ fn runner(world: &World, shell: Duration) -> ToolRunner {
         check: None,
     });
     ToolRunner::new(ToolRunnerOptions {
+        bench: None,
         servers: None,
         registry,
         steps: None,

@@ -9,7 +9,7 @@ mod rank;
 mod told;
 
 use std::collections::HashMap;
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{Metadata, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub use told::{Told, map, of_file};
 /// Files that are read; of more the first by path count.
 pub const FILES_MAX: usize = 20_000;
 /// Bytes of a file; a longer one was hardly written by hand.
-const FILE_BYTES_MAX: u64 = 512 * 1024;
+pub const FILE_BYTES_MAX: u64 = 512 * 1024;
 /// Names that complete what was typed.
 const NAMES_MAX: usize = 30;
 /// Threads that read.
@@ -43,13 +43,16 @@ pub struct Options<'a> {
     /// Whether it is to stop.
     pub is_stopped: &'a (dyn Fn() -> bool + Sync),
     /// Opens a file by its path from the root; one that leads elsewhere isn't opened.
-    pub open: &'a (dyn Fn(&Path) -> Option<File> + Sync),
+    pub open: &'a (dyn Fn(&Path) -> Option<Box<dyn Read + Send>> + Sync),
+    /// Lists the sources if they don't lie in a real directory: what [`is_source`] wants, at most [`FILE_BYTES_MAX`] long.
+    pub files: Option<&'a (dyn Fn() -> Vec<(PathBuf, Stamp)> + Sync)>,
 }
 
 /// Opens a file of a directory as it lies there, not through a link.
-pub fn open_plainly(root: &Path, path: &Path) -> Option<File> {
+pub fn open_plainly(root: &Path, path: &Path) -> Option<Box<dyn Read + Send>> {
     let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK | nix::libc::O_CLOEXEC;
-    OpenOptions::new().read(true).custom_flags(flags).open(root.join(path)).ok()
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(root.join(path)).ok()?;
+    file.metadata().ok()?.is_file().then(|| Box::new(file) as Box<dyn Read + Send>)
 }
 
 /// Gives the file in which what is known of a root is kept, below a directory for all of them.
@@ -93,10 +96,13 @@ pub struct Source {
 
 /// By what a file is known to be the same: time in nanoseconds, size, number on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    time_ns: i128,
-    bytes: u64,
-    inode: u64,
+pub struct Stamp {
+    /// Time of the last change in nanoseconds.
+    pub time_ns: i128,
+    /// Bytes.
+    pub bytes: u64,
+    /// The inode, or the beginning of the content's hash.
+    pub inode: u64,
 }
 
 impl Stamp {
@@ -121,7 +127,7 @@ pub struct Symbols {
 pub fn symbols(root: &Path, options: &Options<'_>) -> Symbols {
     let deadline = Instant::now() + options.time;
     let is_over = || (options.is_stopped)() || Instant::now() >= deadline;
-    let mut files = files(root, &is_over);
+    let mut files = options.files.map_or_else(|| files(root, &is_over), |files| files());
     files.sort_unstable_by(|left, right| left.0.cmp(&right.0));
     let mut left_out = files.len().saturating_sub(FILES_MAX);
     files.truncate(FILES_MAX);
@@ -147,6 +153,12 @@ pub fn symbols(root: &Path, options: &Options<'_>) -> Symbols {
     Symbols { sources, left_out, is_stopped: (options.is_stopped)() }
 }
 
+/// Whether a file is a source that somebody wrote, in a language that is known.
+#[must_use]
+pub fn is_source(path: &Path) -> bool {
+    Language::of_path(path).is_some() && !is_foreign(path)
+}
+
 /// Gives the sources below a root, in no order.
 fn files(root: &Path, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<(PathBuf, Stamp)> {
     let found = Mutex::new(Vec::new());
@@ -161,13 +173,12 @@ fn files(root: &Path, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<(PathBuf, Stam
                 return WalkState::Quit;
             }
             let Ok(entry) = entry else { return WalkState::Continue };
-            if !entry.file_type().is_some_and(|kind| kind.is_file()) || Language::of_path(entry.path()).is_none() {
+            if !entry.file_type().is_some_and(|kind| kind.is_file()) {
                 return WalkState::Continue;
             }
-            let (Ok(path), Ok(data)) = (entry.path().strip_prefix(root), entry.metadata()) else {
-                return WalkState::Continue;
-            };
-            if data.len() <= FILE_BYTES_MAX && !is_foreign(path) {
+            let path = entry.path().strip_prefix(root).ok().filter(|path| is_source(path));
+            let (Some(path), Ok(data)) = (path, entry.metadata()) else { return WalkState::Continue };
+            if data.len() <= FILE_BYTES_MAX {
                 let file = (path.to_owned(), Stamp::of(&data));
                 found.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(file);
             }
@@ -208,9 +219,6 @@ fn read_all(
 fn read(path: &Path, stamp: Stamp, options: &Options<'_>) -> Source {
     let text = || {
         let file = (options.open)(path)?;
-        if !file.metadata().ok()?.is_file() {
-            return None;
-        }
         let mut text = String::new();
         file.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
         Some(text)
@@ -243,6 +251,7 @@ mod tests {
             time: Duration::from_secs(60),
             is_stopped: &|| false,
             open: &open,
+            files: None,
         };
         let found = symbols(root, &options);
         fs::write(root.join("opened"), opened.load(Ordering::Relaxed).to_string()).expect("a file");
@@ -299,7 +308,7 @@ mod tests {
             fs::write(dir.path().join(name), "fn f() {}").expect("a file");
         }
         let open = |path: &Path| open_plainly(dir.path(), path);
-        let options = Options { kept_in: None, time: Duration::ZERO, is_stopped: &|| false, open: &open };
+        let options = Options { kept_in: None, time: Duration::ZERO, is_stopped: &|| false, open: &open, files: None };
         let found = symbols(dir.path(), &options);
         assert_eq!((found.sources.len(), found.left_out, found.is_stopped), (0, 2, false));
         assert!(symbols(dir.path(), &Options { is_stopped: &|| true, ..options }).is_stopped);

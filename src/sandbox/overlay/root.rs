@@ -19,7 +19,7 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 use super::super::enter::Calls;
 use super::super::masks::{KEPT_OF_RUN, outermost};
 use super::super::sockets as services;
-use super::super::wire::{PathWire, Spec, ViewWire, paths};
+use super::super::wire::{JailWire, PathWire, Spec, ViewWire, paths};
 
 /// Directories on which the new root may be put together: a tmpfs is mounted over one, in this namespace only.
 const STAGES: [&str; 3] = ["/tmp", "/mnt", "/run"];
@@ -66,6 +66,13 @@ impl Source {
             return None;
         }
         Some(Self { fd, path: path.to_owned(), is_directory: kind.is_dir() })
+    }
+
+    /// Opens the workspace, or what is shown in its place.
+    fn open_as(jail: &JailWire) -> Option<Self> {
+        let path = jail.workspace.path();
+        let shown = jail.shown_instead.as_ref().map(PathWire::path);
+        Some(Self { path: path.clone(), ..Self::open(&shown.unwrap_or(path))? })
     }
 }
 
@@ -136,7 +143,7 @@ impl NewRoot {
     /// Puts it together on a tmpfs; `sockets` are covered.
     pub(super) fn build(spec: &Spec, sockets: &[PathBuf], has_names: bool, calls: Calls) -> Result<Self, String> {
         let jail = spec.jail.as_ref().ok_or("the description of the jail is missing")?;
-        let workspace = Source::open(&jail.workspace.path()).ok_or("the workspace can't be opened")?;
+        let workspace = Source::open_as(jail).ok_or("the workspace can't be opened")?;
         let (tmp, home) = (needed(slice::from_ref(&jail.tmp))?, needed(slice::from_ref(&jail.home))?);
         let layers = match &jail.view {
             ViewWire::Copy { upper, work, .. } => needed(&[upper.clone(), work.clone()])?,

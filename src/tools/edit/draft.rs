@@ -13,7 +13,7 @@ use super::Kind;
 use super::revise::Revised;
 use super::text as bytes;
 use crate::base::hash::sha256_hex;
-use crate::files::{Change, PathError, Root};
+use crate::files::{Change, PathError, Tree};
 use crate::proto::tool::{FileChange, ToolError};
 use crate::render::diff::unified;
 
@@ -41,9 +41,15 @@ struct Edited {
 
 impl Draft {
     /// Makes one more edit.
-    pub(super) fn edit(&mut self, kind: Kind, arguments: &Value, root: &Root, reads: &Reads) -> Result<(), ToolError> {
+    pub(super) fn edit(
+        &mut self,
+        kind: Kind,
+        arguments: &Value,
+        tree: &dyn Tree,
+        reads: &Reads,
+    ) -> Result<(), ToolError> {
         let path = text(arguments, "path");
-        let at = self.file(path, root)?;
+        let at = self.file(path, tree)?;
         if let Edited { place, old: Some(old), .. } = &self.files[at]
             && reads.differ(place, old)
         {
@@ -52,7 +58,7 @@ impl Draft {
             return Err(ToolError::new("changed", message, hint));
         }
         let now = self.files[at].new.as_deref();
-        let there = now.ok_or_else(|| missing(path, root));
+        let there = now.ok_or_else(|| missing(path, tree));
         let next = match kind {
             Kind::Replace => {
                 let expected = number(arguments, "expected_occurrences").unwrap_or(1);
@@ -79,7 +85,7 @@ impl Draft {
             }
             Kind::Delete => {
                 there?;
-                self.may_be_gone(at, path, root)?;
+                self.may_be_gone(at, path, tree)?;
                 None
             }
         };
@@ -94,9 +100,9 @@ impl Draft {
     pub(super) fn put(
         &mut self,
         Revised { path, content, basis: made_from }: Revised,
-        root: &Root,
+        tree: &dyn Tree,
     ) -> Result<(), ToolError> {
-        let at = self.file(&path, root)?;
+        let at = self.file(&path, tree)?;
         // What a person made of a proposal must not undo what somebody else has done since.
         if basis(self.files[at].old.as_deref()) != made_from {
             return Err(path_error(&path, &PathError::Changed));
@@ -118,11 +124,11 @@ impl Draft {
     }
 
     /// The number of a file, read with its first edit.
-    fn file(&mut self, path: &str, root: &Root) -> Result<usize, ToolError> {
+    fn file(&mut self, path: &str, tree: &dyn Tree) -> Result<usize, ToolError> {
         if path.chars().any(char::is_control) {
             return Err(ToolError::new("path", "the path holds a control character", ""));
         }
-        let place = root.resolve(path).map_err(|error| path_error(path, &error))?;
+        let place = tree.resolve(path).map_err(|error| path_error(path, &error))?;
         if let Some(at) = self.files.iter().position(|file| file.place == place) {
             return Ok(at);
         }
@@ -130,7 +136,7 @@ impl Draft {
             let message = format!("these are more than {FILES_MAX} files");
             return Err(ToolError::new("too-many", message, "make several batches of it"));
         }
-        let old = match root.read(path, FILE_BYTES_MAX) {
+        let old = match tree.read(path, FILE_BYTES_MAX) {
             Ok(old) => Some(old.bytes),
             Err(PathError::Missing) => None,
             Err(error) => return Err(path_error(path, &error)),
@@ -153,10 +159,10 @@ impl Draft {
     }
 
     /// Whether the path names the file itself. By a link it is another file that would go, and the link that would stay.
-    fn may_be_gone(&self, at: usize, path: &str, root: &Root) -> Result<(), ToolError> {
-        let relative = root.beneath(path).map_err(|error| path_error(path, &error))?;
+    fn may_be_gone(&self, at: usize, path: &str, tree: &dyn Tree) -> Result<(), ToolError> {
+        let relative = tree.beneath(path).map_err(|error| path_error(path, &error))?;
         let parent = relative.parent().and_then(Path::to_str).filter(|it| !it.is_empty());
-        let directory = parent.map_or(Ok(PathBuf::new()), |it| root.resolve(it));
+        let directory = parent.map_or(Ok(PathBuf::new()), |it| tree.resolve(it));
         let directory = directory.map_err(|error| path_error(path, &error))?;
         let place = &self.files[at].place;
         if relative.file_name().is_some_and(|name| directory.join(name) == *place) {

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::files::{path_error, path_schema};
 use super::fit;
 use super::{Offer, Place, Plan, Reads, Spec, Tool, Work, text as argument};
-use crate::files::{Journals, Root};
+use crate::files::{Journals, Tree};
 use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{FileChange, Outcome, ToolError};
@@ -168,15 +168,15 @@ impl Tool for Edit {
             _ => None,
         };
         let plan = Plan { intent, ..Plan::of(action) };
-        Ok(match self.draft(arguments, place.root) {
+        Ok(match self.draft(arguments, place.tree) {
             Ok(draft) => Plan { preview: draft.difference().preview(), changes: draft.file_changes(), ..plan },
             Err(error) => Plan { refusal: Some(refused(error)), ..plan },
         })
     }
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
-        let root = work.place.root;
-        let draft = match self.draft(permit.arguments(), root) {
+        let tree = work.place.tree;
+        let draft = match self.draft(permit.arguments(), tree) {
             Ok(draft) => draft,
             Err(error) => return refused(error),
         };
@@ -186,7 +186,7 @@ impl Tool for Edit {
             let message = "a file has changed meanwhile: the difference that was shown was made from another";
             return refused(ToolError::new("changed", message, "read them again, then propose the change anew"));
         }
-        match root.commit(&self.journals, &draft.changes()) {
+        match tree.change(&self.journals, &draft.changes()) {
             Ok(()) => {
                 draft.note(&self.reads);
                 done(&difference, work.limits.output_bytes)
@@ -255,15 +255,15 @@ impl Edit {
         })
     }
 
-    fn draft(&self, arguments: &Value, root: &Root) -> Result<Draft, ToolError> {
+    fn draft(&self, arguments: &Value, tree: &dyn Tree) -> Result<Draft, ToolError> {
         let mut draft = Draft::default();
         if let Some(files) = revise::files(arguments) {
             for file in files {
-                draft.put(file, root)?;
+                draft.put(file, tree)?;
             }
         } else {
             for (at, (kind, arguments)) in self.edits(arguments)?.iter().enumerate() {
-                draft.edit(*kind, arguments, root, &self.reads).map_err(|error| match self.kind {
+                draft.edit(*kind, arguments, tree, &self.reads).map_err(|error| match self.kind {
                     Some(_) => error,
                     None => ToolError { message: format!("edit {} ({}): {error}", at + 1, kind.name()), ..error },
                 })?;

@@ -1,5 +1,6 @@
 //! Edits of a small workspace: what they come to, what they say where they don't fit, and that nothing is written then.
 
+use crate::files::Root;
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;

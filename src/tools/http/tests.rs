@@ -64,7 +64,7 @@ fn request(tool: &Http, method: &str, url: &str, is_stopped: &(dyn Fn() -> bool 
     let top = tempfile::tempdir().expect("a directory");
     let (root, spill) = (Root::open(top.path(), None).expect("a root"), Spill::new(top.path()));
     let limits = Limits { http: Duration::from_millis(limit_ms), ..Limits::default() };
-    let place = Place { root: &root, spill: &spill };
+    let place = Place { tree: &root, spill: &spill };
     let (person, memory) = (&mut Nobody, &mut Nobody);
     let work = Work {
         place,
@@ -286,7 +286,7 @@ fn a_stop_and_the_limit_end_a_request_that_waits() {
 fn what_is_planned_is_what_was_understood() {
     let top = tempfile::tempdir().expect("a directory");
     let (root, spill) = (Root::open(top.path(), None).expect("a root"), Spill::new(top.path()));
-    let place = Place { root: &root, spill: &spill };
+    let place = Place { tree: &root, spill: &spill };
     let plan = |arguments: Value| tool(&[80, 443], false).plan(&arguments, place).map_err(|error| error.code);
     let planned = plan(json!({"url": "HTTPS://Example.COM:443/a?b#c"})).expect("a plan");
     assert_eq!(planned.action, Action::Http { method: "GET".into(), url: "https://example.com/a?b".into() });

@@ -100,7 +100,7 @@ impl Tool for PluginTool {
             Err(why) => return ToolError::new("sandbox", why, "tell the user").into(),
         };
         let own_name = &self.entry.full_name[self.plugin.len() + 1..];
-        let input = json!({"tool": own_name, "arguments": permit.arguments(), "workspace": work.place.root.path()});
+        let input = json!({"tool": own_name, "arguments": permit.arguments(), "workspace": work.place.tree.path()});
         let bounds = Bounds { time: work.limits.tool, output_bytes_max: OUTPUT_BYTES_MAX, is_stopped: work.is_stopped };
         match program::run(command, input.to_string().into_bytes(), bounds) {
             Ok(output) => outcome(&output),

@@ -6,6 +6,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde_json::{Value, json};
 
 use super::{End, LEFT_OUT, Walk, limit, limit_schema, note, outcome, shown};
+use crate::files::Walked;
 use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
@@ -49,10 +50,12 @@ fn found(permit: &Permit, work: &Work<'_>) -> Result<Outcome, ToolError> {
     let pattern = text(permit.arguments(), "pattern");
     let globs = globs(pattern)?;
     let is_whole = pattern.contains('/');
-    let root = work.place.root;
+    let tree = work.place.tree;
     let (mut paths, end) = Walk::new(Path::new(""), work).each_file(|| {
-        |entry: &ignore::DirEntry, path: &Path, found: &mut Vec<PathBuf>, _: &_| {
-            let is_match = if is_whole { globs.is_match(path) } else { globs.is_match(entry.file_name()) };
+        |file: &Walked<'_>, found: &mut Vec<PathBuf>, _: &_| {
+            let path = file.path;
+            let is_match =
+                if is_whole { globs.is_match(path) } else { path.file_name().is_some_and(|name| globs.is_match(name)) };
             if is_match {
                 found.push(path.to_owned());
             }
@@ -61,7 +64,7 @@ fn found(permit: &Permit, work: &Work<'_>) -> Result<Outcome, ToolError> {
     paths.sort_unstable();
     let count = paths.len();
     // A walk goes by names: what is told is looked at once more, beneath the handle.
-    let is_shown = |path: &&PathBuf| root.holds(path) && permit.may_read(&root.path().join(path));
+    let is_shown = |path: &&PathBuf| tree.holds(path) && permit.may_read(&tree.path().join(path));
     let mut lines: Vec<String> =
         paths.iter().filter(is_shown).take(limit(permit.arguments())).map(|path| shown(path)).collect();
     let given = lines.len();

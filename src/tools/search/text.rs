@@ -1,6 +1,5 @@
 //! `search_text`: lines by a text or a regular expression, with ripgrep's own crates.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkFinish
 use serde_json::{Value, json};
 
 use super::{End, LEFT_OUT, Walk, limit, limit_schema, note, outcome, shown};
-use crate::files::Links;
+use crate::files::Walked;
 use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
@@ -98,20 +97,21 @@ struct Hit {
 
 fn searched(permit: &Permit, work: &Work<'_>) -> Result<Outcome, ToolError> {
     let matcher = matcher(permit.arguments())?;
-    let root = work.place.root;
+    let tree = work.place.tree;
     let start = start(permit.arguments());
-    let (below, _) = root.look(start).map_err(|error| path_error(start, &error))?;
-    let (links, total, binary) = (Links::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+    let (below, _) = tree.look(start).map_err(|error| path_error(start, &error))?;
+    let (open, total, binary) = (tree.opener(), AtomicUsize::new(0), AtomicUsize::new(0));
     let (mut hits, end) = Walk::new(&below, work).each_file(|| {
         let mut searcher = SearcherBuilder::new()
             .binary_detection(BinaryDetection::quit(0))
             .heap_limit(Some(LINE_BYTES_MAX))
             .line_number(true)
             .build();
-        let (matcher, links, total, binary) = (matcher.clone(), &links, &total, &binary);
-        move |_: &ignore::DirEntry, path: &Path, found: &mut Vec<Hit>, halt: &AtomicBool| {
+        let (matcher, open, total, binary) = (matcher.clone(), &open, &total, &binary);
+        move |file: &Walked<'_>, found: &mut Vec<Hit>, halt: &AtomicBool| {
+            let path = file.path;
             // What can't be opened, has another name outside or a line too long is left out.
-            let Ok((file, bytes)) = root.open_found(path, links) else { return };
+            let Ok((file, bytes)) = open(path) else { return };
             let mut lines = Lines { path, shared: None, matcher: &matcher, found, halt, total, is_binary: false };
             let _ = searcher.search_reader(&matcher, Stoppable { file, left: bytes, halt }, &mut lines);
             if lines.is_binary {
@@ -126,7 +126,7 @@ fn searched(permit: &Permit, work: &Work<'_>) -> Result<Outcome, ToolError> {
     for hit in hits {
         let may = match &judged {
             Some((path, may)) if *path == hit.path => *may,
-            _ => permit.may_read(&root.path().join(&*hit.path)),
+            _ => permit.may_read(&tree.path().join(&*hit.path)),
         };
         judged = Some((Arc::clone(&hit.path), may));
         if may && lines.len() < limit(permit.arguments()) {
@@ -155,7 +155,7 @@ impl Hit {
 /// A file that is read as far as it went when it was opened, and no further once the walk is to end. To know its length
 /// spares asking twice whether that was all, a third of the calls for a small file.
 struct Stoppable<'a> {
-    file: File,
+    file: Box<dyn Read + Send>,
     left: u64,
     halt: &'a AtomicBool,
 }

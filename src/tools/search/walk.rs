@@ -8,9 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use ignore::{DirEntry, WalkBuilder, WalkState};
-
-use crate::files::Root;
+use crate::files::{Tree, Walked};
 use crate::tools::Work;
 
 /// How often it is asked whether to stop: less than a person notices.
@@ -32,7 +30,7 @@ pub(in crate::tools) enum End {
 /// Where a walk goes, and how long.
 pub(in crate::tools) struct Walk<'a> {
     /// The workspace.
-    root: &'a Root,
+    tree: &'a dyn Tree,
     /// Where it begins, from the workspace: a directory or a file, without links.
     below: PathBuf,
     is_stopped: &'a (dyn Fn() -> bool + Sync),
@@ -42,37 +40,29 @@ pub(in crate::tools) struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// A walk of a call.
     pub(in crate::tools) fn new(below: &Path, work: &Work<'a>) -> Self {
-        Self { root: work.place.root, below: below.to_owned(), is_stopped: work.is_stopped, time: work.limits.tool }
+        Self { tree: work.place.tree, below: below.to_owned(), is_stopped: work.is_stopped, time: work.limits.tool }
     }
 
-    /// Shows each file to a visitor; each thread has one of its own. A visitor gets the file, its path from the workspace,
+    /// Shows each file to a visitor; each thread has one of its own. A visitor gets the file,
     /// a list to put into what it finds, and a flag: set, it ends the walk. Gives what was found, in no order.
     pub(in crate::tools) fn each_file<T, V>(&self, visitor: impl Fn() -> V + Sync) -> (Vec<T>, End)
     where
         T: Send,
-        V: FnMut(&DirEntry, &Path, &mut Vec<T>, &AtomicBool) + Send,
+        V: FnMut(&Walked<'_>, &mut Vec<T>, &AtomicBool) + Send,
     {
         let found = Mutex::new(Vec::new());
         let halt = AtomicBool::new(false);
-        let top = self.root.path();
-        let walk = WalkBuilder::new(top.join(&self.below)).same_file_system(true).build_parallel();
         let run = || {
-            walk.run(|| {
+            self.tree.walk(&self.below, &|| {
                 let mut visit = visitor();
                 let mut own = Batch { items: Vec::new(), all: &found };
                 let halt = &halt;
-                Box::new(move |entry| {
+                Box::new(move |file| {
                     if halt.load(Ordering::Relaxed) {
-                        return WalkState::Quit;
+                        return false;
                     }
-                    // What can't be read is left out, as ripgrep does.
-                    let Ok(entry) = entry else { return WalkState::Continue };
-                    if entry.file_type().is_some_and(|kind| kind.is_file())
-                        && let Ok(path) = entry.path().strip_prefix(top)
-                    {
-                        visit(&entry, path, &mut own.items, halt);
-                    }
-                    WalkState::Continue
+                    visit(file, &mut own.items, halt);
+                    true
                 })
             });
         };
@@ -130,7 +120,7 @@ mod tests {
         for name in ["a", "b"] {
             std::fs::write(dir.path().join(name), name).expect("a file");
         }
-        let root = Root::open(dir.path(), None).expect("a root");
+        let root = crate::files::Root::open(dir.path(), None).expect("a root");
         let began = AtomicBool::new(false);
         // The walk isn't told to end, and isn't late, before it has come to a file.
         let is_stopped_then = || {
@@ -139,16 +129,16 @@ mod tests {
             }
             is_stopped
         };
-        let walk = Walk { root: &root, below: PathBuf::new(), is_stopped: &is_stopped_then, time };
+        let walk = Walk { tree: &root, below: PathBuf::new(), is_stopped: &is_stopped_then, time };
         let (found, end) = walk.each_file(|| {
             let began = &began;
-            move |_: &DirEntry, path: &Path, found: &mut Vec<PathBuf>, halt: &AtomicBool| {
+            move |file: &Walked<'_>, found: &mut Vec<PathBuf>, halt: &AtomicBool| {
                 began.store(true, Ordering::Relaxed);
                 halt.fetch_or(ends_itself, Ordering::Relaxed);
                 while (is_stopped || time.is_zero()) && !halt.load(Ordering::Relaxed) {
                     std::thread::yield_now();
                 }
-                found.push(path.to_owned());
+                found.push(file.path.to_owned());
             }
         });
         assert!(!found.is_empty(), "what was found by then is given");

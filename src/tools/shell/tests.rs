@@ -68,7 +68,7 @@ impl Scene {
         let limits = Limits { shell: limit, ..Limits::default() };
         let is_stopped = || self.is_stopped.load(Ordering::SeqCst);
         let mut work = Work {
-            place: Place { root: &root, spill: &spill },
+            place: Place { tree: &root, spill: &spill },
             limits: &limits,
             is_stopped: &is_stopped,
             person: &mut Person(&mut self.asked, answer),

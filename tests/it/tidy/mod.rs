@@ -64,6 +64,7 @@ const ROOMS: &[Room] = &[
     room("log", 3, &["base"], "what happened, whoever says so"),
     room("config", 4, &["base", "proto"], "settings are read through the door; nobody else reads them"),
     room("estop", 4, &["base", "proto", "host"], "a file that stops tools knows no tool"),
+    room("git", 4, &[], "a repository's objects know no session"),
     room("manual", 4, &["base", "proto", "files"], "it finds lines and runs none; the history is handed to it"),
     room(
         "mcp",
@@ -90,6 +91,13 @@ const ROOMS: &[Room] = &[
         &["base", "proto", "policy", "files", "host", "receipts"],
         "it judges and writes down; it asks nobody",
     ),
+    room("tree", 5, &["files", "git"], "files that lie in git's objects; whoever changes them may ask"),
+    room(
+        "sessions",
+        6,
+        &["base", "files", "host", "git", "tree"],
+        "turns become commits; who asks and answers is another room's",
+    ),
     room(
         "tools",
         6,
@@ -99,16 +107,19 @@ const ROOMS: &[Room] = &[
     room(
         "agent",
         7,
-        &["base", "proto", "redact", "money", "turn", "files", "model", "sandbox", "steps", "store", "gate", "tools"],
+        &[
+            "base", "proto", "redact", "money", "turn", "files", "model", "sandbox", "steps", "store", "gate", "tree",
+            "tools",
+        ],
         "it performs what turn asks for, and never prints",
     ),
     room(
         "app",
         8,
         &[
-            "base", "proto", "syntax", "money", "policy", "turn", "files", "host", "log", "config", "estop", "manual",
-            "mcp", "model", "project", "receipts", "sandbox", "shell", "skills", "steps", "store", "gate", "tools",
-            "agent",
+            "git", "tree", "sessions", "base", "proto", "syntax", "money", "policy", "turn", "files", "host", "log",
+            "config", "estop", "manual", "mcp", "model", "project", "receipts", "sandbox", "shell", "skills", "steps",
+            "store", "gate", "tools", "agent",
         ],
         "the composition root: settings become options here and nowhere else",
     ),
@@ -129,8 +140,8 @@ const ROOMS: &[Room] = &[
         "repl",
         11,
         &[
-            "base", "bash", "proto", "policy", "render", "route", "turn", "host", "config", "estop", "manual",
-            "project", "shell", "skills", "steps", "store", "gate", "agent", "app", "console", "ask",
+            "git", "sessions", "base", "bash", "proto", "policy", "render", "route", "turn", "host", "config", "estop",
+            "manual", "project", "shell", "skills", "steps", "store", "gate", "agent", "app", "console", "ask",
         ],
         "the prompt brings the rooms together; it asks no provider itself",
     ),

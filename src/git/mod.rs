@@ -1,0 +1,457 @@
+//! A git repository: objects, references and trees, through the library `gix`; git's own program where it does more.
+//! It must not know sessions. Opening a repository runs nothing that its configuration names.
+
+mod diff;
+mod program;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use gix::bstr::{BString, ByteSlice};
+use gix::objs::tree::EntryKind as GixKind;
+use gix::refs::transaction::{Change, LogChange, PreviousValue, RefEdit, RefLog};
+use gix::refs::{FullName, Target};
+
+pub use diff::{Changed, diff};
+pub use gix::ObjectId as Oid;
+pub use program::{Merged, Program, make_bare};
+pub use write::{Batch, NewCommit, TreeEdit};
+
+/// Entries of a tree that are read; more is no tree that somebody made.
+const ENTRIES_MAX: usize = 1_000_000;
+
+/// Why something of a repository can't be done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GitError {
+    /// There is no repository.
+    #[error("there is no git repository at {0}")]
+    None(String),
+    /// A kind of repository that isn't supported.
+    #[error("this repository can't be used: {0}")]
+    Unsupported(String),
+    /// A revision that names no commit.
+    #[error("{0} names no commit")]
+    NoCommit(String),
+    /// A reference isn't where it was expected.
+    #[error("{name} has moved meanwhile{}", .is.map(|is| format!(" to {}", short(is))).unwrap_or_default())]
+    Moved {
+        /// The reference.
+        name: String,
+        /// The commit that it names now.
+        is: Option<Oid>,
+    },
+    /// An object is missing, or isn't what it should be.
+    #[error("object {0} can't be read")]
+    Object(Oid),
+    /// A file is longer than what is read.
+    #[error("it is longer than {0} bytes")]
+    Long(u64),
+    /// Something else that git or the system says.
+    #[error("git: {0}")]
+    Other(String),
+}
+
+fn other(error: impl std::fmt::Display) -> GitError {
+    GitError::Other(error.to_string())
+}
+
+/// Shows the first digits of an object's name.
+#[must_use]
+pub fn short(id: Oid) -> String {
+    id.to_hex_with_len(8).to_string()
+}
+
+/// Kinds of entries of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// A regular file.
+    File,
+    /// A file that can be executed.
+    Executable,
+    /// A symbolic link.
+    Link,
+    /// A directory.
+    Directory,
+    /// A commit of another repository.
+    Submodule,
+}
+
+impl Mode {
+    fn of(kind: GixKind) -> Self {
+        match kind {
+            GixKind::Tree => Self::Directory,
+            GixKind::Blob => Self::File,
+            GixKind::BlobExecutable => Self::Executable,
+            GixKind::Link => Self::Link,
+            GixKind::Commit => Self::Submodule,
+        }
+    }
+
+    fn kind(self) -> GixKind {
+        match self {
+            Self::File => GixKind::Blob,
+            Self::Executable => GixKind::BlobExecutable,
+            Self::Link => GixKind::Link,
+            Self::Directory => GixKind::Tree,
+            Self::Submodule => GixKind::Commit,
+        }
+    }
+
+    /// Whether it is a regular file.
+    #[must_use]
+    pub fn is_file(self) -> bool {
+        matches!(self, Self::File | Self::Executable)
+    }
+
+    /// The word for it in git's own listings.
+    #[must_use]
+    pub fn octal(self) -> &'static str {
+        match self {
+            Self::File => "100644",
+            Self::Executable => "100755",
+            Self::Link => "120000",
+            Self::Directory => "040000",
+            Self::Submodule => "160000",
+        }
+    }
+}
+
+/// An entry of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// What it is.
+    pub mode: Mode,
+    /// The object that it names.
+    pub id: Oid,
+}
+
+/// A commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// Its tree.
+    pub tree: Oid,
+    /// Its parents.
+    pub parents: Vec<Oid>,
+    /// The author's name.
+    pub author: String,
+    /// When it was made, in seconds of Unix time.
+    pub time_s: i64,
+    /// Its message.
+    pub message: String,
+}
+
+/// Where HEAD stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The full name of the branch; `None` if HEAD is detached.
+    pub branch: Option<String>,
+    /// The commit; `None` before the first one.
+    pub commit: Option<Oid>,
+}
+
+/// A name and an address, for commits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The name.
+    pub name: String,
+    /// The address.
+    pub email: String,
+}
+
+/// A repository. It is shared by threads; each borrows a handle.
+pub struct Repo {
+    shared: gix::ThreadSafeRepository,
+    handles: Mutex<Vec<gix::Repository>>,
+    work_dir: Option<PathBuf>,
+    common_dir: PathBuf,
+    git_dir: PathBuf,
+}
+
+impl std::fmt::Debug for Repo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Repo").field("common_dir", &self.common_dir).finish_non_exhaustive()
+    }
+}
+
+impl Repo {
+    /// Opens the repository whose work tree, or whose own directory, is `path`. Only its own configuration is read, and
+    /// nothing that it names is run.
+    ///
+    /// # Errors
+    /// There is none, or it is of a kind that isn't supported: SHA-256 names, references in tables, another owner's.
+    pub fn open(path: &Path) -> Result<Self, GitError> {
+        let missing = |_| GitError::None(path.display().to_string());
+        let repo = gix::open_opts(path, gix::open::Options::isolated()).map_err(missing)?;
+        if repo.object_hash() != gix::hash::Kind::Sha1 {
+            return Err(GitError::Unsupported("its objects have SHA-256 names".into()));
+        }
+        let storage = repo.config_snapshot().string("extensions.refStorage").map(|it| it.to_string());
+        if let Some(storage) = storage.filter(|it| it != "files") {
+            return Err(GitError::Unsupported(format!("its references are kept in the form {storage}")));
+        }
+        if repo.git_dir_trust() != gix::sec::Trust::Full {
+            return Err(GitError::Unsupported("it belongs to another user".into()));
+        }
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        Ok(Self {
+            work_dir: repo.workdir().map(real),
+            common_dir: real(repo.common_dir()),
+            git_dir: real(repo.git_dir()),
+            shared: repo.into_sync(),
+            handles: Mutex::default(),
+        })
+    }
+
+    /// The directory of the work tree; `None` for a bare repository.
+    #[must_use]
+    pub fn work_dir(&self) -> Option<&Path> {
+        self.work_dir.as_deref()
+    }
+
+    /// The directory that all work trees share.
+    #[must_use]
+    pub fn common_dir(&self) -> &Path {
+        &self.common_dir
+    }
+
+    /// Runs `work` with a handle of this thread's own.
+    fn with<T>(&self, work: impl FnOnce(&gix::Repository) -> T) -> T {
+        let handle = self.handles.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let handle = handle.unwrap_or_else(|| self.shared.to_thread_local());
+        let done = work(&handle);
+        self.handles.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
+        done
+    }
+
+    /// Where HEAD stands.
+    ///
+    /// # Errors
+    /// HEAD can't be read.
+    pub fn head(&self) -> Result<Head, GitError> {
+        self.with(|repo| {
+            let head = repo.head().map_err(other)?;
+            let branch = head.referent_name().map(|name| name.as_bstr().to_string());
+            Ok(Head { branch, commit: head.id().map(gix::Id::detach) })
+        })
+    }
+
+    /// The commit that a revision names, as `git rev-parse REV^{commit}`.
+    ///
+    /// # Errors
+    /// It names none.
+    pub fn find_commit(&self, revision: &str) -> Result<Oid, GitError> {
+        let missing = || GitError::NoCommit(revision.to_owned());
+        self.with(|repo| {
+            let id = repo.rev_parse_single(revision).map_err(|_| missing())?;
+            let object = id.object().map_err(|_| missing())?;
+            Ok(object.peel_to_kind(gix::objs::Kind::Commit).map_err(|_| missing())?.id)
+        })
+    }
+
+    /// The commit that a reference names; `None` if there is no such reference.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub fn tip(&self, name: &str) -> Result<Option<Oid>, GitError> {
+        self.with(|repo| {
+            let found = repo.try_find_reference(name).map_err(other)?;
+            Ok(found.and_then(|found| found.try_id().map(gix::Id::detach)))
+        })
+    }
+
+    /// References whose names begin with `prefix`, which ends with a slash, and the objects that they name.
+    ///
+    /// # Errors
+    /// They can't be read.
+    pub fn refs(&self, prefix: &str) -> Result<Vec<(String, Oid)>, GitError> {
+        self.with(|repo| {
+            let platform = repo.references().map_err(other)?;
+            let found = platform.prefixed(prefix).map_err(other)?;
+            let one = |it: gix::Reference<'_>| Some((it.name().as_bstr().to_string(), it.try_id()?.detach()));
+            Ok(found.flatten().filter_map(one).collect())
+        })
+    }
+
+    /// Moves one reference from `old` to `new` if it is at `old` (`None`: it doesn't exist), and waits until that is on
+    /// the disk. Another process that moves it at the same time wins or loses as a whole.
+    ///
+    /// # Errors
+    /// [`GitError::Moved`] if it isn't at `old`; another error of git or the system.
+    pub fn swap(&self, name: &str, old: Option<Oid>, new: Option<Oid>, who: &Identity) -> Result<(), GitError> {
+        if old == new {
+            return Ok(());
+        }
+        let full = FullName::try_from(BString::from(name)).map_err(other)?;
+        let expected =
+            old.map_or(PreviousValue::MustNotExist, |id| PreviousValue::MustExistAndMatch(Target::Object(id)));
+        let change = match new {
+            Some(new) => {
+                let log =
+                    LogChange { mode: RefLog::AndReference, force_create_reflog: false, message: "session".into() };
+                Change::Update { log, expected, new: Target::Object(new) }
+            }
+            None => Change::Delete { expected, log: RefLog::AndReference },
+        };
+        let time = gix::date::Time::now_utc();
+        let by = gix::actor::Signature { name: who.name.clone().into(), email: who.email.clone().into(), time };
+        let mut buffer = gix::date::parse::TimeBuf::default();
+        let edit = RefEdit { change, name: full, deref: false };
+        let done =
+            self.with(|repo| repo.edit_references_as([edit], Some(by.to_ref(&mut buffer))).map(drop).map_err(other));
+        if let Err(error) = done {
+            let is = self.tip(name)?;
+            return Err(if is == old { error } else { GitError::Moved { name: name.to_owned(), is } });
+        }
+        self.sync_ref(name);
+        Ok(())
+    }
+
+    /// Brings a reference onto the disk. It is there already; that it survives a power cut isn't worth an error.
+    fn sync_ref(&self, name: &str) {
+        let path = self.common_dir.join(name);
+        for path in [Some(path.as_path()), path.parent()].into_iter().flatten() {
+            if let Ok(file) = std::fs::File::open(path) {
+                let _ = file.sync_all();
+            }
+        }
+    }
+
+    /// A commit.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub fn commit(&self, id: Oid) -> Result<Commit, GitError> {
+        self.with(|repo| {
+            let commit = repo.find_commit(id).map_err(|_| GitError::Object(id))?;
+            let commit = commit.decode().map_err(|_| GitError::Object(id))?;
+            let time = commit.committer().ok().and_then(|it| it.time().ok());
+            Ok(Commit {
+                tree: commit.tree(),
+                parents: commit.parents().collect(),
+                author: commit.author().map(|it| it.name.to_string()).unwrap_or_default(),
+                time_s: time.map_or(0, |time| time.seconds),
+                message: commit.message.to_str_lossy().into_owned(),
+            })
+        })
+    }
+
+    /// The newest commit that both have among their ancestors; `None` if there is none.
+    #[must_use]
+    pub fn merge_base(&self, one: Oid, two: Oid) -> Option<Oid> {
+        self.with(|repo| repo.merge_base(one, two).ok().flatten().map(gix::Id::detach))
+    }
+
+    /// The name and address of the user's own git configuration; `None` if none is set.
+    #[must_use]
+    pub fn identity(&self) -> Option<Identity> {
+        // The configuration of the user and of the repository is read here, and nothing of it is run.
+        let repo = gix::open_opts(&self.git_dir, gix::open::Options::default()).ok()?;
+        let config = repo.config_snapshot();
+        let value = |name: &str| config.string(name).map(|it| it.to_string()).filter(|it| !it.is_empty());
+        Some(Identity { name: value("user.name")?, email: value("user.email")? })
+    }
+
+    /// The names of branches that are checked out, each with its work tree.
+    #[must_use]
+    pub fn checked_out(&self) -> Vec<(String, PathBuf)> {
+        self.with(|repo| {
+            let Ok(all) = repo.worktrees_including_main() else { return Vec::new() };
+            let one = |it: gix::Repository| {
+                let branch = it.head_name().ok()??.as_bstr().to_string();
+                Some((branch, it.workdir()?.to_owned()))
+            };
+            all.flatten().filter_map(one).collect()
+        })
+    }
+
+    /// Whether the user's configuration says that commits are signed.
+    #[must_use]
+    pub fn signs(&self) -> bool {
+        let repo = gix::open_opts(&self.git_dir, gix::open::Options::default());
+        repo.is_ok_and(|repo| repo.config_snapshot().boolean("commit.gpgsign").unwrap_or(false))
+    }
+
+    /// An object as it is.
+    fn raw(&self, id: Oid) -> Result<(gix::objs::Kind, Vec<u8>), GitError> {
+        self.with(|repo| {
+            let object = repo.find_object(id).map_err(|_| GitError::Object(id))?;
+            Ok((object.kind, object.data.clone()))
+        })
+    }
+
+    /// Whether an object is there.
+    #[must_use]
+    pub fn has(&self, id: Oid) -> bool {
+        self.with(|repo| repo.has_object(id))
+    }
+}
+
+/// Where the objects of trees are read: a repository, or memory.
+pub trait Objects: Send + Sync {
+    /// The entries of a tree, in git's order.
+    ///
+    /// # Errors
+    /// It can't be read.
+    fn entries(&self, tree: Oid) -> Result<Vec<Entry>, GitError>;
+
+    /// The content of a blob of at most `bytes_max` bytes.
+    ///
+    /// # Errors
+    /// It can't be read, or is longer.
+    fn blob(&self, id: Oid, bytes_max: u64) -> Result<Vec<u8>, GitError>;
+
+    /// The length of a blob.
+    ///
+    /// # Errors
+    /// It can't be read.
+    fn size(&self, id: Oid) -> Result<u64, GitError>;
+}
+
+impl Objects for Repo {
+    fn entries(&self, tree: Oid) -> Result<Vec<Entry>, GitError> {
+        self.with(|repo| {
+            let tree_object = repo.find_tree(tree).map_err(|_| GitError::Object(tree))?;
+            let mut entries = Vec::new();
+            for entry in tree_object.iter().take(ENTRIES_MAX) {
+                let entry = entry.map_err(|_| GitError::Object(tree))?;
+                let (name, id) = (entry.filename().to_vec(), entry.id().detach());
+                entries.push(Entry { name, mode: Mode::of(entry.kind()), id });
+            }
+            Ok(entries)
+        })
+    }
+
+    fn blob(&self, id: Oid, bytes_max: u64) -> Result<Vec<u8>, GitError> {
+        if self.size(id)? > bytes_max {
+            return Err(GitError::Long(bytes_max));
+        }
+        self.with(|repo| Ok(repo.find_blob(id).map_err(|_| GitError::Object(id))?.take_data()))
+    }
+
+    fn size(&self, id: Oid) -> Result<u64, GitError> {
+        self.with(|repo| Ok(repo.find_header(id).map_err(|_| GitError::Object(id))?.size()))
+    }
+}
+
+/// The empty tree.
+#[must_use]
+pub fn empty_tree() -> Oid {
+    Oid::empty_tree(gix::hash::Kind::Sha1)
+}
+
+/// Reads an object's name.
+#[must_use]
+pub fn oid_of(text: &str) -> Option<Oid> {
+    Oid::from_hex(text.trim().as_bytes()).ok()
+}
+
+/// The name of a content, as git has it; `None` for one that was made to have another's name.
+#[must_use]
+pub fn blob_id(bytes: &[u8]) -> Option<Oid> {
+    gix::objs::compute_hash(gix::hash::Kind::Sha1, gix::objs::Kind::Blob, bytes).ok()
+}

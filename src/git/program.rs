@@ -1,0 +1,167 @@
+//! Git's own program, for what it does better than a library: merging trees, and moving a branch that is checked out.
+//!
+//! Merges run in a bare directory of ours with a configuration of ours; the repository's objects are only read through it.
+//! So neither the repository's nor the user's configuration is read, and no merge driver, filter or hook runs. Only
+//! [`Program::fast_forward`] and [`Program::sign`] run git as the user has configured it, after a person's yes.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::DirBuilder;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{GitError, Oid, Repo, oid_of, other};
+
+/// Longest run of git: a merge of the largest repositories takes seconds.
+const TIME: Duration = Duration::from_secs(120);
+/// How often is looked whether git has ended.
+const LOOK: Duration = Duration::from_millis(2);
+/// Bytes of an output that are read.
+const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// A merge of two commits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merged {
+    /// The tree that came out; with marks of conflicts in it if there are conflicts.
+    pub tree: Oid,
+    /// Paths with conflicts.
+    pub conflicts: Vec<PathBuf>,
+}
+
+/// Git's program.
+#[derive(Clone, Debug)]
+pub struct Program {
+    path: PathBuf,
+    env: BTreeMap<OsString, OsString>,
+}
+
+struct Ran {
+    status: Option<i32>,
+    out: Vec<u8>,
+    err: String,
+}
+
+impl Program {
+    /// Finds git in the absolute directories of `PATH` in the user's environment.
+    #[must_use]
+    pub fn find(env: &BTreeMap<OsString, OsString>) -> Option<Self> {
+        let path = env.get(OsStr::new("PATH")).cloned().unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+        let found = std::env::split_paths(&path).filter(|it| it.is_absolute()).map(|it| it.join("git"));
+        let env = env.iter().filter(|(name, _)| !name.as_bytes().starts_with(b"GIT_"));
+        let env = env.map(|(name, value)| (name.clone(), value.clone())).collect();
+        Some(Self { path: found.into_iter().find(|path| path.is_file())?, env })
+    }
+
+    /// Merges two commits as `git merge` would, in memory: neither a reference nor a work tree changes. `base` stands in
+    /// for their merge base. `bare` is a directory that [`make_bare`] made; new objects go there.
+    ///
+    /// # Errors
+    /// Git can't be run, or says that it can't merge them.
+    pub fn merge(&self, bare: &Path, base: Option<Oid>, (ours, theirs): (Oid, Oid)) -> Result<Merged, GitError> {
+        let mut command = Command::new(&self.path);
+        command.env_clear().envs([("LC_ALL", "C"), ("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null")]);
+        command.env("GIT_DIR", bare).current_dir(bare);
+        command.args(["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"]);
+        if let Some(base) = base {
+            command.arg(format!("--merge-base={base}"));
+        }
+        command.args([ours.to_string(), theirs.to_string()]);
+        let ran = run(command)?;
+        let failed = || GitError::Other(format!("merge-tree: {}", ran.err.lines().next().unwrap_or("it failed")));
+        if !matches!(ran.status, Some(0 | 1)) {
+            return Err(failed());
+        }
+        let mut parts = ran.out.split(|byte| *byte == 0);
+        let tree = parts.next().and_then(|it| oid_of(&String::from_utf8_lossy(it))).ok_or_else(failed)?;
+        let conflicts = parts.filter(|it| !it.is_empty()).map(|it| PathBuf::from(OsStr::from_bytes(it))).collect();
+        Ok(Merged { tree, conflicts })
+    }
+
+    /// Moves the branch that is checked out in `work_tree` forward to `commit`, as `git merge --ff-only` does: it refuses to
+    /// overwrite local changes, and does filters and hooks as the user has configured them.
+    ///
+    /// # Errors
+    /// Git's own words; nothing has moved then.
+    pub fn fast_forward(&self, work_tree: &Path, commit: Oid) -> Result<(), GitError> {
+        let mut command = self.as_user(work_tree);
+        command.args(["merge", "--ff-only", "--quiet", &commit.to_string()]);
+        let ran = run(command)?;
+        if ran.status == Some(0) {
+            return Ok(());
+        }
+        Err(GitError::Other(ran.err.trim().replace('\n', " ")))
+    }
+
+    /// Makes a commit that is signed as the user has configured it.
+    ///
+    /// # Errors
+    /// Git's own words.
+    pub fn sign(&self, work_tree: &Path, tree: Oid, parents: &[Oid], message: &str) -> Result<Oid, GitError> {
+        let mut command = self.as_user(work_tree);
+        command.args(["commit-tree", "-S", "-m", message]);
+        for parent in parents {
+            command.args(["-p", &parent.to_string()]);
+        }
+        command.arg(tree.to_string());
+        let ran = run(command)?;
+        let id = oid_of(&String::from_utf8_lossy(&ran.out)).filter(|_| ran.status == Some(0));
+        id.ok_or_else(|| GitError::Other(ran.err.trim().replace('\n', " ")))
+    }
+
+    fn as_user(&self, work_tree: &Path) -> Command {
+        let mut command = Command::new(&self.path);
+        command.env_clear().envs(&self.env).env("GIT_TERMINAL_PROMPT", "0").env("GIT_PAGER", "cat");
+        command.current_dir(work_tree);
+        command
+    }
+}
+
+/// Makes a bare repository of ours at `path`, with a configuration of ours, that reads the objects of `repo`.
+///
+/// # Errors
+/// It can't be written.
+pub fn make_bare(path: &Path, repo: &Repo) -> std::io::Result<()> {
+    for path in [path.join("objects/info"), path.join("refs")] {
+        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    }
+    let mut alternates = repo.common_dir().join("objects").into_os_string().into_encoded_bytes();
+    alternates.push(b'\n');
+    std::fs::write(path.join("objects/info/alternates"), alternates)?;
+    std::fs::write(path.join("HEAD"), "ref: refs/heads/none\n")?;
+    std::fs::write(path.join("config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n")
+}
+
+fn run(mut command: Command) -> Result<Ran, GitError> {
+    let deadline = Instant::now() + TIME;
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(other)?;
+    let read = |pipe: Option<Box<dyn Read + Send>>| {
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            if let Some(pipe) = pipe {
+                let _ = pipe.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
+            }
+            bytes
+        })
+    };
+    let out = read(child.stdout.take().map(|it| Box::new(it) as Box<dyn Read + Send>));
+    let err = read(child.stderr.take().map(|it| Box::new(it) as Box<dyn Read + Send>));
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(other)? {
+            break status;
+        }
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(GitError::Other(format!("it ran for more than {} s and was ended", TIME.as_secs())));
+        }
+        thread::park_timeout(LOOK);
+    };
+    let bytes = |it: thread::JoinHandle<Vec<u8>>| it.join().unwrap_or_default();
+    Ok(Ran { status: status.code(), out: bytes(out), err: String::from_utf8_lossy(&bytes(err)).into_owned() })
+}

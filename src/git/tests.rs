@@ -1,0 +1,186 @@
+//! A repository against git's own program.
+
+use std::process::Command;
+
+use super::*;
+
+fn who() -> Identity {
+    Identity { name: "A Person".into(), email: "person@example.org".into() }
+}
+
+/// Runs git in a directory with a configuration of its own; gives what it printed.
+fn git(at: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.args(arguments).current_dir(at).env_remove("GIT_DIR").env("GIT_CONFIG_GLOBAL", "/dev/null");
+    for name in ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"] {
+        command.env(name, "tester@example.org");
+    }
+    let done = command.output().expect("git");
+    assert!(done.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).trim().to_owned()
+}
+
+struct Scene {
+    dir: tempfile::TempDir,
+    repo: Repo,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        git(dir.path(), &["init", "-q", "-b", "main"]);
+        for (path, text) in [("a.txt", "one\ntwo\nthree\n"), ("src/b.txt", "b\n"), ("src/deep/c.txt", "c\n")] {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+            std::fs::write(path, text).expect("a file");
+        }
+        git(dir.path(), &["add", "-A"]);
+        git(dir.path(), &["commit", "-q", "-m", "first"]);
+        let repo = Repo::open(dir.path()).expect("a repository");
+        Self { dir, repo }
+    }
+
+    fn commit(&self, parents: &[Oid], edits: &[(&str, Option<&str>)]) -> Oid {
+        let base = self.repo.commit(parents[0]).expect("a commit").tree;
+        let mut batch = self.repo.batch();
+        let edits: Vec<TreeEdit> = edits
+            .iter()
+            .map(|(path, text)| {
+                (path.into(), text.map(|it| (Mode::File, batch.blob_of(it.as_bytes()).expect("a blob"))))
+            })
+            .collect();
+        let tree = batch.tree(base, &edits).expect("a tree");
+        let new = NewCommit {
+            tree,
+            parents: parents.to_vec(),
+            author: who(),
+            committer: who(),
+            time_s: 1_700_000_000,
+            message: "a change\n".into(),
+        };
+        let id = batch.commit(&new).expect("a commit");
+        batch.settle().expect("written");
+        id
+    }
+}
+
+#[test]
+fn objects_that_are_written_are_gits_own() {
+    let scene = Scene::new();
+    let head = scene.repo.head().expect("a head");
+    assert_eq!(head.branch.as_deref(), Some("refs/heads/main"));
+    let first = head.commit.expect("a commit");
+    let edits = [("src/deep/c.txt", None), ("src/new.txt", Some("new\n")), ("src/b.txt/inner", Some("x"))];
+    let made = scene.commit(&[first], &edits);
+    let at = scene.dir.path();
+    assert_eq!(
+        git(at, &["ls-tree", "-r", "--name-only", &made.to_string()]),
+        "a.txt\nsrc/b.txt/inner\nsrc/new.txt",
+        "a directory that became empty has gone, a file became a directory"
+    );
+    git(at, &["fsck", "--strict", "--no-dangling"]);
+    let old = scene.repo.commit(first).expect("a commit").tree;
+    let new = scene.repo.commit(made).expect("a commit").tree;
+    let differ: Vec<String> =
+        diff(&scene.repo, old, new).expect("a difference").iter().map(|it| it.path.display().to_string()).collect();
+    assert_eq!(
+        differ.join("\n"),
+        git(at, &["diff", "--name-only", "--no-renames", &first.to_string(), &made.to_string()])
+    );
+    // The work tree and the index are as they were.
+    assert_eq!(git(at, &["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_reference_moves_only_from_where_it_is_expected() {
+    let scene = Scene::new();
+    let first = scene.repo.head().expect("a head").commit.expect("a commit");
+    let (one, two) = (scene.commit(&[first], &[("x", Some("1"))]), scene.commit(&[first], &[("x", Some("2"))]));
+    let name = "refs/heads/reedclaw/session/abc";
+    scene.repo.swap(name, None, Some(one), &who()).expect("made");
+    assert_eq!(scene.repo.tip(name), Ok(Some(one)));
+    assert!(
+        matches!(scene.repo.swap(name, None, Some(two), &who()), Err(GitError::Moved { is: Some(is), .. }) if is == one)
+    );
+    assert!(matches!(scene.repo.swap(name, Some(two), Some(first), &who()), Err(GitError::Moved { .. })));
+    scene.repo.swap(name, Some(one), Some(two), &who()).expect("moved");
+    // One that was deleted meanwhile doesn't come back.
+    git(scene.dir.path(), &["update-ref", "-d", name]);
+    assert!(matches!(scene.repo.swap(name, Some(two), Some(one), &who()), Err(GitError::Moved { is: None, .. })));
+    assert_eq!(scene.repo.tip(name), Ok(None));
+    assert_eq!(scene.repo.refs("refs/heads/reedclaw/"), Ok(vec![]));
+}
+
+#[test]
+fn packed_references_and_objects_are_read() {
+    let scene = Scene::new();
+    let first = scene.repo.head().expect("a head").commit.expect("a commit");
+    let one = scene.commit(&[first], &[("x", Some("1"))]);
+    let name = "refs/heads/reedclaw/session/abc";
+    scene.repo.swap(name, None, Some(one), &who()).expect("made");
+    git(scene.dir.path(), &["gc", "-q", "--prune=now"]);
+    assert_eq!(scene.repo.tip(name), Ok(Some(one)));
+    let two = scene.commit(&[one], &[("x", Some("2"))]);
+    scene.repo.swap(name, Some(one), Some(two), &who()).expect("moved");
+    assert_eq!(scene.repo.refs("refs/heads/reedclaw/"), Ok(vec![(name.to_owned(), two)]));
+    git(scene.dir.path(), &["fsck", "--strict"]);
+}
+
+#[test]
+fn a_merge_is_gits_and_changes_nothing_until_it_is_for_good() {
+    let scene = Scene::new();
+    let env = [("PATH".into(), std::env::var_os("PATH").expect("a path"))].into();
+    let program = Program::find(&env).expect("git");
+    let scratch = tempfile::tempdir().expect("a directory");
+    let first = scene.repo.head().expect("a head").commit.expect("a commit");
+    let ours = scene.commit(&[first], &[("a.txt", Some("ONE\ntwo\nthree\n"))]);
+    let theirs = scene.commit(&[first], &[("a.txt", Some("one\ntwo\nTHREE\n")), ("src/b.txt", None)]);
+    make_bare(scratch.path(), &scene.repo).expect("a directory");
+    let merged = program.merge(scratch.path(), None, (ours, theirs)).expect("merged");
+    assert_eq!(merged.conflicts, Vec::<PathBuf>::new());
+    assert!(!scene.repo.has(merged.tree), "a preview writes nothing into the repository");
+    let mut batch = scene.repo.batch();
+    batch.add_from(&Repo::open(scratch.path()).expect("a repository"), merged.tree).expect("added");
+    batch.settle().expect("written");
+    assert!(scene.repo.has(merged.tree));
+    let shown = git(scene.dir.path(), &["show", &format!("{}:a.txt", merged.tree)]);
+    assert_eq!(shown, "ONE\ntwo\nTHREE");
+    let against = scene.commit(&[first], &[("a.txt", Some("other\ntwo\nthree\n"))]);
+    let merged = program.merge(scratch.path(), None, (ours, against)).expect("merged");
+    assert_eq!(merged.conflicts, [PathBuf::from("a.txt")]);
+}
+
+#[test]
+fn a_merge_runs_nothing_that_the_repository_configures() {
+    let scene = Scene::new();
+    let at = scene.dir.path();
+    let canary = at.join("canary");
+    let touch = format!("touch {}; false", canary.display());
+    git(at, &["config", "merge.evil.driver", &touch]);
+    git(at, &["config", "filter.evil.clean", &touch]);
+    git(at, &["config", "core.fsmonitor", &touch]);
+    git(at, &["config", "core.hooksPath", at.to_str().expect("a path")]);
+    let first = scene.repo.head().expect("a head").commit.expect("a commit");
+    let attributes = (".gitattributes", Some("* merge=evil filter=evil\n"));
+    let base = scene.commit(&[first], &[attributes]);
+    let ours = scene.commit(&[base], &[("a.txt", Some("ONE\ntwo\nthree\n"))]);
+    let theirs = scene.commit(&[base], &[("a.txt", Some("one\ntwo\nTHREE\n"))]);
+    let env = [("PATH".into(), std::env::var_os("PATH").expect("a path"))].into();
+    let program = Program::find(&env).expect("git");
+    let scratch = tempfile::tempdir().expect("a directory");
+    make_bare(scratch.path(), &scene.repo).expect("a directory");
+    let _ = program.merge(scratch.path(), None, (ours, theirs));
+    let _ = scene.repo.refs("refs/heads/");
+    assert!(!canary.exists());
+}
+
+#[test]
+fn kinds_of_repositories_that_cant_be_used_are_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    assert!(matches!(Repo::open(dir.path()), Err(GitError::None(_))));
+    let sha256 = dir.path().join("sha256");
+    git(dir.path(), &["init", "-q", "--object-format=sha256", "sha256"]);
+    assert!(Repo::open(&sha256).is_err());
+    git(dir.path(), &["init", "-q", "--ref-format=reftable", "tables"]);
+    assert!(Repo::open(&dir.path().join("tables")).is_err());
+}

@@ -1,0 +1,291 @@
+//! Objects that are gathered in memory and then written as loose files of the repository: each is on the disk before any
+//! reference names it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+use gix::actor::Signature;
+use gix::objs::tree::Entry as GixEntry;
+use gix::objs::{Commit as GixCommit, Kind, Tree, WriteTo};
+
+use super::{Entry, GitError, Identity, Mode, Objects, Oid, Repo, empty_tree, other};
+
+/// Threads that wait for the disk at once: it takes many files in hardly more than the time of one.
+const SYNCING_THREADS: usize = 8;
+
+/// What is to be at a path: a file, a link or another repository's commit; `None` removes it.
+pub type TreeEdit = (PathBuf, Option<(Mode, Oid)>);
+
+/// A commit that is to be made.
+#[derive(Clone, Debug)]
+pub struct NewCommit {
+    /// Its tree.
+    pub tree: Oid,
+    /// Its parents.
+    pub parents: Vec<Oid>,
+    /// The author.
+    pub author: Identity,
+    /// The committer.
+    pub committer: Identity,
+    /// When, in seconds of Unix time.
+    pub time_s: i64,
+    /// Its message.
+    pub message: String,
+}
+
+/// New objects of a repository, in memory until [`Batch::settle`].
+pub struct Batch<'r> {
+    repo: &'r Repo,
+    new: HashMap<Oid, (Kind, Vec<u8>)>,
+}
+
+impl Repo {
+    /// Begins a batch of new objects.
+    #[must_use]
+    pub fn batch(&self) -> Batch<'_> {
+        Batch { repo: self, new: HashMap::new() }
+    }
+}
+
+impl Objects for Batch<'_> {
+    fn entries(&self, tree: Oid) -> Result<Vec<Entry>, GitError> {
+        let Some((_, bytes)) = self.new.get(&tree) else { return self.repo.entries(tree) };
+        let decoded = gix::objs::TreeRef::from_bytes(bytes, gix::hash::Kind::Sha1);
+        let decoded = decoded.map_err(|_| GitError::Object(tree))?;
+        let one = |it: &gix::objs::tree::EntryRef<'_>| Entry {
+            name: it.filename.to_vec(),
+            mode: Mode::of(it.mode.kind()),
+            id: it.oid.to_owned(),
+        };
+        Ok(decoded.entries.iter().map(one).collect())
+    }
+
+    fn blob(&self, id: Oid, bytes_max: u64) -> Result<Vec<u8>, GitError> {
+        match self.new.get(&id) {
+            Some((_, bytes)) if bytes.len() as u64 > bytes_max => Err(GitError::Long(bytes_max)),
+            Some((_, bytes)) => Ok(bytes.clone()),
+            None => self.repo.blob(id, bytes_max),
+        }
+    }
+
+    fn size(&self, id: Oid) -> Result<u64, GitError> {
+        self.new.get(&id).map_or_else(|| self.repo.size(id), |(_, bytes)| Ok(bytes.len() as u64))
+    }
+}
+
+impl Batch<'_> {
+    fn add(&mut self, kind: Kind, bytes: Vec<u8>) -> Result<Oid, GitError> {
+        let id = gix::objs::compute_hash(gix::hash::Kind::Sha1, kind, &bytes).map_err(other)?;
+        if !self.new.contains_key(&id) && !self.repo.has(id) {
+            self.new.insert(id, (kind, bytes));
+        }
+        Ok(id)
+    }
+
+    /// Adds a blob.
+    ///
+    /// # Errors
+    /// The content was made to have another's name.
+    pub fn blob_of(&mut self, bytes: &[u8]) -> Result<Oid, GitError> {
+        self.add(Kind::Blob, bytes.to_vec())
+    }
+
+    /// Adds the tree that `base` becomes with these edits. Directories that become empty disappear.
+    ///
+    /// # Errors
+    /// A tree on the way can't be read.
+    pub fn tree(&mut self, base: Oid, edits: &[TreeEdit]) -> Result<Oid, GitError> {
+        let mut top = Node::default();
+        for (path, leaf) in edits {
+            let mut at = &mut top;
+            let parts: Vec<&[u8]> = path.components().map(|part| part.as_os_str().as_bytes()).collect();
+            for part in parts {
+                at = at.below.entry(part.to_vec()).or_default();
+            }
+            at.leaf = Some(*leaf);
+        }
+        Ok(self.tree_of(Some(base), &top)?.unwrap_or_else(empty_tree))
+    }
+
+    /// Adds a subtree; `None` if nothing is left of it.
+    fn tree_of(&mut self, base: Option<Oid>, node: &Node) -> Result<Option<Oid>, GitError> {
+        let mut entries: BTreeMap<Vec<u8>, (Mode, Oid)> = BTreeMap::new();
+        if let Some(base) = base {
+            entries.extend(self.entries(base)?.into_iter().map(|it| (it.name, (it.mode, it.id))));
+        }
+        for (name, node) in &node.below {
+            let before = entries.get(name).filter(|(mode, _)| *mode == Mode::Directory).map(|(_, id)| *id);
+            let now = match node.leaf {
+                Some(Some((Mode::Directory, id))) if !node.below.is_empty() => {
+                    self.tree_of(Some(id), node)?.map(|id| (Mode::Directory, id))
+                }
+                Some(Some(leaf)) => Some(leaf),
+                Some(None) if node.below.is_empty() => None,
+                Some(None) => self.tree_of(None, node)?.map(|id| (Mode::Directory, id)),
+                None => self.tree_of(before, node)?.map(|id| (Mode::Directory, id)),
+            };
+            match now {
+                Some(now) => drop(entries.insert(name.clone(), now)),
+                None => drop(entries.remove(name)),
+            }
+        }
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        let entry = |(name, (mode, oid)): (Vec<u8>, (Mode, Oid))| GixEntry {
+            mode: mode.kind().into(),
+            filename: name.into(),
+            oid,
+        };
+        let mut tree = Tree { entries: entries.into_iter().map(entry).collect() };
+        tree.entries.sort();
+        let mut bytes = Vec::new();
+        tree.write_to(&mut bytes).map_err(other)?;
+        self.add(Kind::Tree, bytes).map(Some)
+    }
+
+    /// Adds a commit.
+    ///
+    /// # Errors
+    /// It can't be written, since a name holds a line break for instance.
+    pub fn commit(&mut self, new: &NewCommit) -> Result<Oid, GitError> {
+        let by = |who: &Identity| Signature {
+            name: who.name.clone().into(),
+            email: who.email.clone().into(),
+            time: gix::date::Time::new(new.time_s, 0),
+        };
+        let commit = GixCommit {
+            tree: new.tree,
+            parents: new.parents.iter().copied().collect(),
+            author: by(&new.author),
+            committer: by(&new.committer),
+            encoding: None,
+            message: new.message.clone().into(),
+            extra_headers: Vec::new(),
+        };
+        let mut bytes = Vec::new();
+        commit.write_to(&mut bytes).map_err(other)?;
+        self.add(Kind::Commit, bytes)
+    }
+
+    /// Adds an object of another repository with all that it names and this one lacks.
+    ///
+    /// # Errors
+    /// An object can't be read.
+    pub fn add_from(&mut self, other_repo: &Repo, id: Oid) -> Result<(), GitError> {
+        let mut waiting = vec![id];
+        while let Some(id) = waiting.pop() {
+            if self.new.contains_key(&id) || self.repo.has(id) {
+                continue;
+            }
+            let (kind, bytes) = other_repo.raw(id)?;
+            match kind {
+                Kind::Commit => {
+                    let commit = other_repo.commit(id)?;
+                    waiting.push(commit.tree);
+                    waiting.extend(commit.parents);
+                }
+                Kind::Tree => {
+                    let entries = other_repo.entries(id)?;
+                    waiting.extend(entries.into_iter().filter(|it| it.mode != Mode::Submodule).map(|it| it.id));
+                }
+                Kind::Blob | Kind::Tag => {}
+            }
+            self.new.insert(id, (kind, bytes));
+        }
+        Ok(())
+    }
+
+    /// How many objects are new.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.new.len()
+    }
+
+    /// Whether none is new.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.new.is_empty()
+    }
+
+    /// Writes the objects into the repository and waits until they are on the disk.
+    ///
+    /// # Errors
+    /// One can't be written; those that were are harmless, since nothing names them.
+    pub fn settle(&self) -> Result<(), GitError> {
+        let objects = self.repo.common_dir().join("objects");
+        let all: Vec<(&Oid, &(Kind, Vec<u8>))> = self.new.iter().collect();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some((id, (kind, bytes))) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                write_loose(&objects, **id, *kind, bytes)
+                    .map_err(|error| GitError::Other(format!("{}: {error}", objects.display())))?;
+            }
+            Ok(())
+        };
+        let threads = SYNCING_THREADS.min(all.len());
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let first: Result<(), GitError> = work();
+            let rest = workers.into_iter().map(|it| it.join().unwrap_or_else(|_| Err(other("a thread panicked"))));
+            rest.fold(first, Result::and)
+        })?;
+        let folders: std::collections::BTreeSet<PathBuf> =
+            self.new.keys().filter_map(|id| Some(place(&objects, *id).parent()?.to_owned())).collect();
+        for folder in folders {
+            File::open(&folder).and_then(|folder| folder.sync_all()).map_err(other)?;
+        }
+        Ok(())
+    }
+}
+
+fn place(objects: &Path, id: Oid) -> PathBuf {
+    let hex = id.to_hex().to_string();
+    objects.join(&hex[..2]).join(&hex[2..])
+}
+
+/// Writes one object as git does: a temporary file beside its place, synced, then renamed.
+fn write_loose(objects: &Path, id: Oid, kind: Kind, bytes: &[u8]) -> std::io::Result<()> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let path = place(objects, id);
+    if path.exists() {
+        return Ok(());
+    }
+    let folder = path.parent().unwrap_or(objects);
+    if !folder.exists() {
+        match std::fs::create_dir(folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+            _ => File::open(objects)?.sync_all()?,
+        }
+    }
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    // Git's own name for such files, so that its `gc` sweeps what a crash leaves.
+    let temporary = folder.join(OsStr::new(&format!("tmp_obj_rc{}-{number}", std::process::id())));
+    let written = (|| {
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o444).open(&temporary)?;
+        let mut packed = ZlibEncoder::new(file, Compression::fast());
+        packed.write_all(&gix::objs::encode::loose_header(kind, bytes.len() as u64))?;
+        packed.write_all(bytes)?;
+        packed.finish()?.sync_all()?;
+        std::fs::rename(&temporary, &path)
+    })();
+    if written.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    written
+}
+
+/// A tree that is being made.
+#[derive(Default)]
+struct Node {
+    below: BTreeMap<Vec<u8>, Node>,
+    leaf: Option<Option<(Mode, Oid)>>,
+}

@@ -1,0 +1,461 @@
+//! `:session`: sessions on git at the prompt. It must not know how they are kept.
+
+use super::conversations::{age, one_line};
+use super::question::ask_yes_or_no;
+use super::run::{Flow, Repl};
+use crate::app::session_failure;
+use crate::git::{Changed, Mode, Oid, Program, short};
+use crate::host;
+use crate::proto::{Failure, FailureKind};
+use crate::render::diff::unified;
+use crate::render::patch::parse;
+use crate::render::text::{escape_visible, table};
+use crate::sessions::{How, Listed, LogEntry, MergePlan, SessionError, Sessions, View, short_id};
+use crate::steps::counted;
+
+/// Files that a list names.
+const NAMED_MAX: usize = 30;
+
+/// The sessions as rows of a table: id, title, turns, age, state.
+#[must_use]
+pub fn session_rows(all: &[Listed], here: Option<&str>) -> Vec<Vec<String>> {
+    let now_s = host::now_unix_ms() / 1000;
+    let row = |it: &Listed| {
+        let state = match it {
+            _ if here == Some(&it.meta.id) => "here",
+            Listed { is_damaged: true, .. } => "damaged record",
+            Listed { is_open: true, .. } => "open in another shell",
+            Listed { has_draft: true, .. } => "a turn was cut off",
+            _ => "",
+        };
+        vec![
+            short_id(&it.meta.id).to_owned(),
+            escape_visible(&it.meta.title),
+            counted(usize::try_from(it.meta.turns).unwrap_or(usize::MAX), "turn"),
+            age((now_s - it.time_s) * 1000),
+            state.to_owned(),
+        ]
+    };
+    all.iter().map(row).collect()
+}
+
+/// The turns of a session as rows of a table, the oldest first: number, commit, age, files, state, question.
+///
+/// # Errors
+/// A tree can't be read.
+pub fn log_rows(view: &View, log: &[LogEntry]) -> Result<Vec<Vec<String>>, SessionError> {
+    let now_s = host::now_unix_ms() / 1000;
+    let row = |it: &LogEntry| {
+        let number = it.turn.map_or_else(|| "user".to_owned(), |turn| turn.to_string());
+        let files = match it.act.as_str() {
+            "turn" => counted(view.changes_of(it.turn.unwrap_or(0))?.len(), "file"),
+            _ => String::new(),
+        };
+        let state = if it.state == "whole" { String::new() } else { it.state.clone() };
+        Ok(vec![number, short(it.id), age((now_s - it.time_s) * 1000), files, state, escape_visible(&it.subject)])
+    };
+    log.iter().rev().map(row).collect()
+}
+
+/// Changes in the unified form; `text` gives one side of a change.
+#[must_use]
+pub fn difference(changes: &[Changed], text: &dyn Fn(Option<(Mode, Oid)>) -> Option<String>) -> String {
+    let mut all = String::new();
+    for Changed { path, old, new } in changes {
+        let name = path.display().to_string();
+        let (before, after) = (text(*old), text(*new));
+        if old.is_some() && before.is_none() || new.is_some() && after.is_none() {
+            all.push_str(&format!("Binary file {name} differs\n"));
+            continue;
+        }
+        let is_gone = after.is_none();
+        let mut diff = unified(&name, before.as_deref(), &after.unwrap_or_default());
+        if is_gone {
+            diff = diff.replacen(&format!("\n+++ {name}\n"), "\n+++ /dev/null\n", 1);
+        }
+        all.push_str(&diff);
+    }
+    all
+}
+
+/// A merge that was planned, in lines.
+#[must_use]
+pub fn plan_lines(plan: &MergePlan) -> Vec<String> {
+    let mut lines = vec![format!("into {}: {}", plan.target_name(), counted(plan.files.len(), "file"))];
+    for path in plan.that_run() {
+        lines.push(format!("  runs on people's machines: {}", escape_visible(&path.display().to_string())));
+    }
+    for change in plan.files.iter().take(NAMED_MAX) {
+        let sign = match (&change.old, &change.new) {
+            (None, _) => '+',
+            (_, None) => '-',
+            _ => '~',
+        };
+        lines.push(format!("  {sign} {}", escape_visible(&change.path.display().to_string())));
+    }
+    if plan.files.len() > NAMED_MAX {
+        lines.push(format!("  and {} more", plan.files.len() - NAMED_MAX));
+    }
+    lines
+}
+
+/// Reads `[--squash|--merge|--rebase|--pick N,N] [--into BRANCH]`.
+///
+/// # Errors
+/// A word isn't one of these.
+pub fn merge_wish(argument: &str) -> Result<(How, Option<String>), String> {
+    let (mut how, mut into) = (How::Squash, None);
+    let mut words = argument.split_whitespace();
+    while let Some(word) = words.next() {
+        match word {
+            "--squash" => how = How::Squash,
+            "--merge" => how = How::Merge,
+            "--rebase" => how = How::Rebase,
+            "--into" => into = Some(words.next().ok_or("--into needs a branch")?.to_owned()),
+            "--pick" => {
+                let list = words.next().ok_or("--pick needs the numbers of turns, as 2,5")?;
+                let numbers: Result<Vec<u64>, _> = list.split(',').map(str::parse).collect();
+                how = How::Pick(numbers.map_err(|_| format!("{list} is no list of turns, as 2,5"))?);
+            }
+            other => return Err(format!("{other} isn't known here")),
+        }
+    }
+    Ok((how, into))
+}
+
+impl Repl {
+    /// Carries out `:session`.
+    pub(super) fn session(&mut self, argument: &str) -> Flow {
+        let (word, rest) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
+        let rest = rest.trim();
+        let done = match word {
+            "" | "list" => self.session_list(),
+            "start" => self.session_start(rest),
+            "open" => self.session_open(rest),
+            "leave" => self.session_leave(),
+            "log" => self.session_log(),
+            "show" => return self.session_show(rest),
+            "diff" => return self.session_diff(rest),
+            "cat" => self.session_cat(rest),
+            "undo" => self.session_undo(),
+            "merge" => return self.session_merge(rest),
+            "abandon" => self.session_abandon(rest),
+            "drop" => return self.session_drop(rest),
+            other => {
+                Err(user(format!(":session doesn't know {}", escape_visible(other)), ":help session lists its words"))
+            }
+        };
+        if let Err(failure) = done {
+            self.console.failure(&failure);
+        }
+        Flow::Continue
+    }
+
+    fn git_sessions(&self) -> Result<Sessions, Failure> {
+        match &self.runtime.on_git {
+            Some(on_git) => Ok(on_git.session.sessions().clone()),
+            None => self.runtime.sessions(&self.workspace()),
+        }
+    }
+
+    /// The session that is on, to look at.
+    fn session_view(&self) -> Result<View, Failure> {
+        let none = || user("no session is on".into(), ":session start begins one, :session lists them");
+        Ok(self.runtime.on_git.as_ref().ok_or_else(none)?.session.view())
+    }
+
+    fn session_list(&self) -> Result<(), Failure> {
+        let all = self.git_sessions()?.list().map_err(session_failure)?;
+        if all.is_empty() {
+            self.console.notice("no session yet; :session start begins one");
+            return Ok(());
+        }
+        let here = self.runtime.on_git.as_ref().map(|it| it.session.id());
+        self.console.write(&table(&session_rows(&all, here), self.console.width_columns()));
+        self.console.notice(":session open ID goes on with one");
+        Ok(())
+    }
+
+    fn session_start(&mut self, rest: &str) -> Result<(), Failure> {
+        let (from, title) = match rest.strip_prefix("--from ") {
+            Some(rest) => {
+                let rest = rest.trim_start();
+                let (from, title) = rest.split_once(' ').unwrap_or((rest, ""));
+                (Some(from), title.trim())
+            }
+            None => (None, rest),
+        };
+        let workspace = self.workspace();
+        self.note_ended();
+        self.runtime.start_session(&workspace, from, title)?;
+        if let Some(on_git) = &self.runtime.on_git {
+            let id = on_git.session.id();
+            let base = on_git.session.meta().base.clone().unwrap_or_default();
+            let base = if base.is_empty() { "no commit".to_owned() } else { base[..8.min(base.len())].to_owned() };
+            self.console.notice(&format!(
+                "session {} begins at {base}; your files stay as they are, each turn becomes a commit on \
+                 reedclaw/session/{id}",
+                short_id(id)
+            ));
+            self.console.notice("the branch holds the conversation too: git push --all would send it");
+        }
+        Ok(())
+    }
+
+    fn session_open(&mut self, wanted: &str) -> Result<(), Failure> {
+        if wanted.is_empty() {
+            return Err(user("which session?".into(), ":session lists them"));
+        }
+        let workspace = self.runtime.on_git.as_ref().map_or_else(|| self.workspace(), |it| it.workspace().to_owned());
+        self.note_ended();
+        self.runtime.open_session(&workspace, wanted)?;
+        self.tell_session();
+        Ok(())
+    }
+
+    /// Tells where the session is, and what a turn that was cut off has left.
+    fn tell_session(&self) {
+        let Some(on_git) = &self.runtime.on_git else { return };
+        let meta = on_git.session.meta();
+        let turns = counted(usize::try_from(meta.turns).unwrap_or(usize::MAX), "turn");
+        self.console.notice(&format!("session {}: {}, {turns}", short_id(&meta.id), escape_visible(&meta.title)));
+        if let Some(left) = on_git.session.left() {
+            let files = counted(left.files, "file");
+            self.console.notice(&format!(
+                "turn {} was cut off ({}): {files} of its draft are there; ask on, or :session undo drops them",
+                meta.turns + 1,
+                escape_visible(&one_line(&left.question))
+            ));
+        }
+    }
+
+    fn session_leave(&mut self) -> Result<(), Failure> {
+        self.note_ended();
+        match self.runtime.leave_session() {
+            Some(id) => self.console.notice(&format!("left session {id}; :session open {id} goes on with it")),
+            None => self.console.notice("no session is on"),
+        }
+        Ok(())
+    }
+
+    fn session_log(&self) -> Result<(), Failure> {
+        let view = self.session_view()?;
+        let log = view.log().map_err(session_failure)?;
+        let rows = log_rows(&view, &log).map_err(session_failure)?;
+        self.console.write(&table(&rows, self.console.width_columns()));
+        self.console.notice(":session show N, :rewind N, :fork N");
+        Ok(())
+    }
+
+    fn session_show(&mut self, argument: &str) -> Flow {
+        let shown = self.session_view().and_then(|view| {
+            let turn = match argument {
+                "" => view.meta().map_err(session_failure)?.turns,
+                number => {
+                    number.parse().map_err(|_| user(format!("{number} is no turn"), ":session log lists them"))?
+                }
+            };
+            let record = view.record(turn).map_err(session_failure)?;
+            let changes = view.changes_of(turn).map_err(session_failure)?;
+            Ok((record, difference(&changes, &|side| view.text(side))))
+        });
+        match shown {
+            Err(failure) => self.console.failure(&failure),
+            Ok((record, text)) => {
+                self.console.outside(&format!("? {}\n", record.question));
+                for call in &record.calls {
+                    let sign = if call.success { "·" } else { "✗" };
+                    self.console.outside(&format!("{sign} {} {}\n", call.tool, one_line(&call.arguments)));
+                }
+                self.console.outside(&format!("{}\n", record.answer.trim_end()));
+                return self.browse(parse(&text), Vec::new());
+            }
+        }
+        Flow::Continue
+    }
+
+    fn session_diff(&mut self, argument: &str) -> Flow {
+        let shown = self.session_view().and_then(|view| {
+            let changes = match argument {
+                "" => view.changes(),
+                number => match number.split_once("..") {
+                    Some((from, to)) => {
+                        let turn = |text: &str| text.parse().ok().map(Some);
+                        let missing = || user(format!("{number} isn't A..B"), ":session log lists the turns");
+                        let from = turn(from).ok_or_else(missing)?;
+                        let to = if to.is_empty() { None } else { turn(to).ok_or_else(missing)? };
+                        let (from, to) =
+                            (view.turn(from).map_err(session_failure)?, view.turn(to).map_err(session_failure)?);
+                        view.differ(from.id, to.id)
+                    }
+                    None => view.changes_of(
+                        number.parse().map_err(|_| user(format!("{number} is no turn"), ":session log lists them"))?,
+                    ),
+                },
+            };
+            let changes = changes.map_err(session_failure)?;
+            Ok(difference(&changes, &|side| view.text(side)))
+        });
+        match shown {
+            Err(failure) => self.console.failure(&failure),
+            Ok(text) if text.is_empty() => self.console.notice("nothing differs"),
+            Ok(text) => return self.browse(parse(&text), Vec::new()),
+        }
+        Flow::Continue
+    }
+
+    fn session_cat(&self, argument: &str) -> Result<(), Failure> {
+        let view = self.session_view()?;
+        let (path, turn) = match argument.rsplit_once('@') {
+            Some((path, turn)) if turn.trim().parse::<u64>().is_ok() => (path.trim(), turn.trim().parse().ok()),
+            _ => (argument, None),
+        };
+        let files = view.files(turn).map_err(session_failure)?;
+        let content = files.read(path, crate::sessions::FILE_BYTES_MAX);
+        let content =
+            content.map_err(|error| user(format!("{path}: {error}"), ":session cat PATH @N shows that of turn N"))?;
+        self.console.outside(&String::from_utf8_lossy(&content.bytes));
+        Ok(())
+    }
+
+    /// Goes back to a turn on the session's branch; `false` if no session is on.
+    pub(super) fn session_rewind(&mut self, turn: u64) -> bool {
+        let Some(mut on_git) = self.runtime.on_git.take() else { return false };
+        let before = on_git.session.meta().turns;
+        let done = on_git.session.rewind(turn);
+        let taken = self.runtime.take_session(on_git.session);
+        match (done, taken) {
+            (Ok(kept), Ok(())) => self.console.notice(&format!(
+                "Back at turn {turn}, files and conversation; {} kept as {kept}; :session undo returns there.",
+                if before - turn == 1 {
+                    "the later turn is".to_owned()
+                } else {
+                    format!("{} later turns are", before - turn)
+                }
+            )),
+            (Err(error), _) => self.console.failure(&session_failure(error)),
+            (_, Err(failure)) => self.console.failure(&failure),
+        }
+        true
+    }
+
+    /// Goes on in a fork of the session; `false` if no session is on.
+    pub(super) fn session_fork(&mut self, turn: Option<u64>) -> bool {
+        let Some(on_git) = &self.runtime.on_git else { return false };
+        let (old, sessions) = (on_git.session.id().to_owned(), on_git.session.sessions().clone());
+        let forked = sessions.fork(&old, turn).map_err(session_failure);
+        match forked.and_then(|fork| self.runtime.take_session(fork)) {
+            Ok(()) => {
+                self.console.notice(&format!("forked from session {}, which stays as it is", short_id(&old)));
+                self.tell_session();
+            }
+            Err(failure) => self.console.failure(&failure),
+        }
+        true
+    }
+
+    fn session_undo(&mut self) -> Result<(), Failure> {
+        let none = || user("no session is on".into(), ":session lists them");
+        let mut on_git = self.runtime.on_git.take().ok_or_else(none)?;
+        let done = on_git.session.undo();
+        self.runtime.take_session(on_git.session)?;
+        self.console.notice(&done.map_err(session_failure)?);
+        Ok(())
+    }
+
+    fn session_merge(&mut self, argument: &str) -> Flow {
+        let program = Program::find(&self.runtime.env);
+        let planned = merge_wish(argument)
+            .map_err(|message| user(message, "[--squash|--merge|--rebase|--pick N,N] [--into BRANCH]"))
+            .and_then(|(how, into)| {
+                let program = program.ok_or_else(|| user("git isn't installed".into(), "install git"))?;
+                let view = self.session_view()?;
+                let id = view.meta().map_err(session_failure)?.id;
+                let sessions = self.git_sessions()?;
+                let plan = sessions.plan_merge(&id, how, into.as_deref(), &program).map_err(session_failure)?;
+                Ok((sessions, plan, program))
+            });
+        let (sessions, plan, program) = match planned {
+            Ok(planned) => planned,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
+        };
+        let text = difference(&plan.files, &|side| plan.text(side));
+        if let flow @ Flow::End(_) = self.browse(parse(&text), Vec::new()) {
+            return flow;
+        }
+        plan_lines(&plan).iter().for_each(|line| self.console.line(line));
+        match ask_yes_or_no(self, &format!("Move {} there?", plan.target_name())) {
+            Err(flow) => return flow,
+            Ok(Some(true)) => match sessions.merge(&plan, &program) {
+                Ok(commit) => self.console.notice(&format!("{} is at {} now", plan.target_name(), short(commit))),
+                Err(error) => self.console.failure(&session_failure(error)),
+            },
+            Ok(_) => self.console.notice("nothing was changed"),
+        }
+        Flow::Continue
+    }
+
+    fn session_abandon(&mut self, wanted: &str) -> Result<(), Failure> {
+        let sessions = self.git_sessions()?;
+        let id = match (wanted, &self.runtime.on_git) {
+            ("", Some(on_git)) => on_git.session.id().to_owned(),
+            _ => sessions.find(wanted).map_err(session_failure)?,
+        };
+        if self.runtime.on_git.as_ref().is_some_and(|it| it.session.id() == id) {
+            self.session_leave()?;
+        }
+        let kept = sessions.abandon(&id).map_err(session_failure)?;
+        self.console.notice(&format!("session {} is off the list; its commits stay as {kept}", short_id(&id)));
+        Ok(())
+    }
+
+    fn session_drop(&mut self, wanted: &str) -> Flow {
+        let found = self.git_sessions().and_then(|sessions| {
+            let id = sessions.find(wanted).map_err(session_failure)?;
+            Ok((sessions, id))
+        });
+        let (sessions, id) = match found {
+            Ok(found) => found,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
+        };
+        match ask_yes_or_no(self, &format!("Remove session {} with all its turns?", short_id(&id))) {
+            Err(flow) => return flow,
+            Ok(Some(true)) => {
+                if self.runtime.on_git.as_ref().is_some_and(|it| it.session.id() == id) {
+                    self.runtime.leave_session();
+                }
+                match sessions.drop_for_good(&id) {
+                    Ok(()) => self.console.notice(&format!("session {} is removed", short_id(&id))),
+                    Err(error) => self.console.failure(&session_failure(error)),
+                }
+            }
+            Ok(_) => self.console.notice("nothing was changed"),
+        }
+        Flow::Continue
+    }
+}
+
+fn user(message: String, hint: &str) -> Failure {
+    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wish_to_merge_is_read() {
+        assert_eq!(merge_wish(""), Ok((How::Squash, None)));
+        assert_eq!(merge_wish("--rebase --into dev"), Ok((How::Rebase, Some("dev".into()))));
+        assert_eq!(merge_wish("--pick 2,5"), Ok((How::Pick(vec![2, 5]), None)));
+        for wrong in ["--into", "--pick x", "main"] {
+            assert!(merge_wish(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Looks at a session: its turns, their records and differences. Reads objects only, also while a turn runs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::wire::{Meta, TurnFile, VERSION};
+use super::{SessionError, short_id};
+use crate::files::Tree;
+use crate::git::{Changed, Commit, Mode, Objects, Oid, Repo, diff};
+use crate::tree::{Draft, RECORDS};
+
+/// Commits of a session that are walked.
+const COMMITS_MAX: usize = 100_000;
+/// Longest record of a turn, in bytes.
+const RECORD_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// A session to look at.
+#[derive(Clone, Debug)]
+pub struct View {
+    repo: Arc<Repo>,
+    id: String,
+    tip: Oid,
+}
+
+/// A commit of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogEntry {
+    /// The commit.
+    pub id: Oid,
+    /// Its turn; `None` for a commit of the user's.
+    pub turn: Option<u64>,
+    /// `base`, `turn`, `fork`, `user`, `code`.
+    pub act: String,
+    /// How it ended.
+    pub state: String,
+    /// The model.
+    pub model: String,
+    /// The subject.
+    pub subject: String,
+    /// When, in seconds of Unix time.
+    pub time_s: i64,
+    /// The session whose record its tree holds.
+    pub(super) session: String,
+    pub(super) parents: Vec<Oid>,
+    pub(super) tree: Oid,
+}
+
+impl LogEntry {
+    fn of(id: Oid, commit: Commit) -> Self {
+        let trailer = |name: &str| {
+            let lines = commit.message.lines().rev().take_while(|line| !line.is_empty());
+            let found = lines.filter_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).next();
+            found.unwrap_or_default().to_owned()
+        };
+        let turn = trailer("ReedClaw-Turn").parse().ok();
+        let act = trailer("ReedClaw-Act");
+        Self {
+            id,
+            turn,
+            act: if act.is_empty() { "user".to_owned() } else { act },
+            state: trailer("ReedClaw-State"),
+            model: trailer("ReedClaw-Model"),
+            session: trailer("ReedClaw-Session"),
+            subject: commit.message.lines().next().unwrap_or_default().to_owned(),
+            time_s: commit.time_s,
+            parents: commit.parents,
+            tree: commit.tree,
+        }
+    }
+}
+
+impl View {
+    pub(super) fn new(repo: Arc<Repo>, id: String, tip: Oid) -> Self {
+        Self { repo, id, tip }
+    }
+
+    /// Its newest commit.
+    #[must_use]
+    pub fn tip(&self) -> Oid {
+        self.tip
+    }
+
+    /// What its record says.
+    ///
+    /// # Errors
+    /// The record can't be read.
+    pub fn meta(&self) -> Result<Meta, SessionError> {
+        let tree = self.repo.commit(self.tip)?.tree;
+        let path = Path::new(RECORDS).join(&self.id).join("session.json");
+        let read = self.tree(tree).leaf(&path, RECORD_BYTES_MAX);
+        let meta = read.ok().and_then(|(_, bytes)| serde_json::from_slice::<Meta>(&bytes).ok());
+        meta.filter(|meta| meta.v == VERSION && meta.id == self.id).ok_or(SessionError::Damaged(0))
+    }
+
+    fn tree(&self, tree: Oid) -> Draft {
+        Draft::read_only(self.repo.clone(), tree, Path::new("/"), None)
+    }
+
+    /// Its commits, the newest first, down to the one that began it.
+    ///
+    /// # Errors
+    /// A commit can't be read.
+    pub fn log(&self) -> Result<Vec<LogEntry>, SessionError> {
+        let (mut all, mut at) = (Vec::new(), Some(self.tip));
+        while let Some(id) = at.filter(|_| all.len() < COMMITS_MAX) {
+            let entry = LogEntry::of(id, self.repo.commit(id)?);
+            // A commit of the user's below the first turn is none of the session.
+            let is_first = entry.act == "base";
+            at = entry.parents.first().copied().filter(|_| !is_first);
+            all.push(entry);
+        }
+        Ok(all)
+    }
+
+    /// The newest commit of a turn; `None` stands for the tip.
+    ///
+    /// # Errors
+    /// There is no such turn.
+    pub fn turn(&self, turn: Option<u64>) -> Result<LogEntry, SessionError> {
+        let Some(turn) = turn else { return Ok(LogEntry::of(self.tip, self.repo.commit(self.tip)?)) };
+        let log = self.log()?;
+        let last = log.iter().find_map(|it| it.turn).unwrap_or(0);
+        let missing = || SessionError::NoTurn { id: short_id(&self.id).to_owned(), turn, last };
+        log.into_iter().find(|it| it.turn == Some(turn)).ok_or_else(missing)
+    }
+
+    /// The record of a turn.
+    ///
+    /// # Errors
+    /// There is no such turn, or its record can't be read.
+    pub fn record(&self, turn: u64) -> Result<TurnFile, SessionError> {
+        let entry = self.turn(Some(turn))?;
+        let path = record_path(&entry.session, turn);
+        let (_, bytes) =
+            self.tree(entry.tree).leaf(&path, RECORD_BYTES_MAX).map_err(|_| SessionError::Damaged(turn))?;
+        let file: TurnFile = serde_json::from_slice(&bytes).map_err(|_| SessionError::Damaged(turn))?;
+        if file.v == VERSION { Ok(file) } else { Err(SessionError::Damaged(turn)) }
+    }
+
+    /// The records of all turns up to one, the oldest first; turn 0 says nothing and is left out.
+    ///
+    /// # Errors
+    /// A record can't be read.
+    pub fn records(&self, up_to: u64) -> Result<Vec<TurnFile>, SessionError> {
+        let entry = self.turn(Some(up_to))?;
+        let tree = self.tree(entry.tree);
+        let one = |turn: u64| {
+            let (_, bytes) = tree.leaf(&record_path(&entry.session, turn), RECORD_BYTES_MAX).ok()?;
+            serde_json::from_slice(&bytes).ok()
+        };
+        (1..=up_to).map(|turn| one(turn).ok_or(SessionError::Damaged(turn))).collect()
+    }
+
+    /// The files of a turn, or of the tip: to be read only.
+    ///
+    /// # Errors
+    /// There is no such turn.
+    pub fn files(&self, turn: Option<u64>) -> Result<Box<dyn Tree>, SessionError> {
+        Ok(Box::new(self.tree(self.turn(turn)?.tree)))
+    }
+
+    /// What differs between two commits of it, records left out.
+    ///
+    /// # Errors
+    /// A tree can't be read.
+    pub fn differ(&self, old: Oid, new: Oid) -> Result<Vec<Changed>, SessionError> {
+        let (old, new) = (self.repo.commit(old)?.tree, self.repo.commit(new)?.tree);
+        let mut all = diff(&*self.repo, old, new)?;
+        all.retain(|it| !it.path.starts_with(RECORDS));
+        Ok(all)
+    }
+
+    /// What a turn changed: against its first parent; for turn 0 nothing.
+    ///
+    /// # Errors
+    /// There is no such turn, or a tree can't be read.
+    pub fn changes_of(&self, turn: u64) -> Result<Vec<Changed>, SessionError> {
+        let entry = self.turn(Some(turn))?;
+        match entry.parents.first() {
+            Some(parent) if turn > 0 => self.differ(*parent, entry.id),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// What the session changed since it began.
+    ///
+    /// # Errors
+    /// A tree can't be read.
+    pub fn changes(&self) -> Result<Vec<Changed>, SessionError> {
+        let first = self.turn(Some(0))?;
+        self.differ(first.id, self.tip)
+    }
+
+    /// One side of a change as text; `None` if it isn't there or is no text.
+    #[must_use]
+    pub fn text(&self, side: Option<(Mode, Oid)>) -> Option<String> {
+        let (mode, id) = side?;
+        if mode == Mode::Submodule {
+            return Some(format!("commit {id}\n"));
+        }
+        let bytes = self.repo.blob(id, RECORD_BYTES_MAX).ok()?;
+        String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
+    }
+}
+
+/// Where the record of a turn lies in a tree.
+pub(super) fn record_path(id: &str, turn: u64) -> PathBuf {
+    Path::new(RECORDS).join(id).join(format!("turns/{:02}/{turn:04}.json", turn / 100))
+}

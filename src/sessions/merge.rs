@@ -1,0 +1,319 @@
+//! Taking over: a session's changes become commits on a branch of the user's. Everything is planned in a directory of ours
+//! first; the target moves at the end, at once, and only if it is where the plan saw it.
+
+use std::path::{Path, PathBuf};
+
+use super::history::LogEntry;
+use super::wire::Meta;
+use super::{Session, SessionError, Sessions, View, short_id};
+use crate::git::{Changed, NewCommit, Oid, Program, Repo, TreeEdit, diff, empty_tree, short};
+use crate::git::{Mode, Objects};
+use crate::host::now_unix_ms;
+use crate::tree::RECORDS;
+
+/// Subjects of turns that a squash names.
+const SUBJECTS_MAX: usize = 30;
+
+/// How a session becomes commits of a branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum How {
+    /// One commit with everything.
+    Squash,
+    /// A merge with the session's own history.
+    Merge,
+    /// A commit for each turn that changed files.
+    Rebase,
+    /// The same for these turns only.
+    Pick(Vec<u64>),
+}
+
+/// A merge that was tried out and not made.
+#[derive(Debug)]
+pub struct MergePlan {
+    /// How.
+    pub how: How,
+    /// The branch that would move: its full name.
+    pub target: String,
+    /// Files that would change there.
+    pub files: Vec<Changed>,
+    /// Where that branch is checked out.
+    pub checked_out: Option<PathBuf>,
+    target_tip: Option<Oid>,
+    session: String,
+    session_tip: Oid,
+    commit: Oid,
+    scratch: Scratch,
+}
+
+/// A directory of ours that goes with its owner.
+#[derive(Debug)]
+struct Scratch {
+    repo: Repo,
+    path: PathBuf,
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+impl Scratch {
+    /// A bare repository of ours that reads the objects of `repo`.
+    fn beside(repo: &Repo, path: PathBuf) -> Result<Self, SessionError> {
+        let failed = |error| SessionError::Disk(path.clone(), error);
+        crate::git::make_bare(&path, repo).map_err(failed)?;
+        Ok(Self { repo: Repo::open(&path)?, path })
+    }
+}
+
+impl MergePlan {
+    /// One side of a change as text; `None` if it isn't there or is no text.
+    #[must_use]
+    pub fn text(&self, side: Option<(Mode, Oid)>) -> Option<String> {
+        let bytes = self.scratch.repo.blob(side?.1, 16 * 1024 * 1024).ok()?;
+        String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
+    }
+
+    /// The target's name as people say it.
+    #[must_use]
+    pub fn target_name(&self) -> &str {
+        self.target.trim_start_matches("refs/heads/")
+    }
+
+    /// Files that later run on people's machines: hooks, continuous integration, build scripts, editor tasks.
+    #[must_use]
+    pub fn that_run(&self) -> Vec<&Path> {
+        let runs = |it: &&Changed| {
+            let path = it.path.to_string_lossy();
+            let name = it.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+            let folders =
+                [".github/", ".gitlab/", ".circleci/", ".husky/", ".vscode/", ".idea/", ".devcontainer/", ".cargo/"];
+            let names = [
+                "Makefile",
+                "justfile",
+                "build.rs",
+                "package.json",
+                "setup.py",
+                "conftest.py",
+                ".envrc",
+                ".gitlab-ci.yml",
+                "Dockerfile",
+                "Rakefile",
+                "CMakeLists.txt",
+                ".pre-commit-config.yaml",
+                ".reedclaw.lua",
+                ".gitattributes",
+            ];
+            let becomes_executable =
+                matches!(it.new, Some((Mode::Executable, _))) && !matches!(it.old, Some((Mode::Executable, _)));
+            let becomes_link = matches!(it.new, Some((Mode::Link, _)));
+            folders.iter().any(|folder| path.starts_with(folder))
+                || names.contains(&&*name)
+                || becomes_executable
+                || becomes_link
+        };
+        self.files.iter().filter(|it| it.new.is_some()).filter(runs).map(|it| it.path.as_path()).collect()
+    }
+}
+
+impl Sessions {
+    /// Tries out a merge of a session into `into`, the branch that it began at if none is named. Nothing changes.
+    ///
+    /// # Errors
+    /// [`SessionError::Conflicts`]; or there is no such branch, nothing to merge, or git says no.
+    pub fn plan_merge(
+        &self,
+        id: &str,
+        how: How,
+        into: Option<&str>,
+        program: &Program,
+    ) -> Result<MergePlan, SessionError> {
+        let view = self.look(id)?;
+        let meta = view.meta()?;
+        let target = match into {
+            Some(name) if name.starts_with("refs/heads/") => name.to_owned(),
+            Some(name) => format!("refs/heads/{name}"),
+            None => meta.base_branch.clone().ok_or_else(|| {
+                SessionError::Refused("the session began at no branch; name one with --into BRANCH".to_owned())
+            })?,
+        };
+        let target_tip = self.repo.tip(&target)?;
+        if target_tip.is_none() && self.repo.head()?.branch.as_deref() != Some(&target) {
+            let name = target.trim_start_matches("refs/heads/");
+            return Err(SessionError::Refused(format!("there is no branch {name}")));
+        }
+        let path = super::disk::Desk::of(&self.folder, id).scratch().with_extension(std::process::id().to_string());
+        let scratch = Scratch::beside(&self.repo, path)?;
+        let work = Work { sessions: self, scratch: &scratch, program, meta: &meta, target_tip };
+        let commit = match &how {
+            How::Squash | How::Merge => work.whole(&view, how == How::Merge)?,
+            How::Rebase => work.turns(&view, None)?,
+            How::Pick(turns) => work.turns(&view, Some(turns))?,
+        };
+        let old = target_tip.map_or(Ok(empty_tree()), |tip| self.repo.commit(tip).map(|it| it.tree))?;
+        let files = diff(&scratch.repo, old, scratch.repo.commit(commit)?.tree)?;
+        if files.is_empty() {
+            let name = target.trim_start_matches("refs/heads/");
+            return Err(SessionError::Refused(format!("{name} has all that session {} changed", short_id(id))));
+        }
+        let checked_out = self.repo.checked_out().into_iter().find(|(it, _)| *it == target).map(|(_, at)| at);
+        let session_tip = view.tip();
+        Ok(MergePlan {
+            how,
+            target,
+            files,
+            checked_out,
+            target_tip,
+            session: id.to_owned(),
+            session_tip,
+            commit,
+            scratch,
+        })
+    }
+
+    /// Makes a merge that was planned: the objects first, then the target moves. A branch that is checked out is moved by
+    /// git's own program, which refuses to overwrite local changes.
+    ///
+    /// # Errors
+    /// The target or the session has moved since the plan, or git refuses. Nothing has moved then.
+    pub fn merge(&self, plan: &MergePlan, program: &Program) -> Result<Oid, SessionError> {
+        if self.repo.tip(&plan.target)? != plan.target_tip || self.look(&plan.session)?.tip() != plan.session_tip {
+            let message = format!("{} or the session has moved since; look at the merge again", plan.target_name());
+            return Err(SessionError::Refused(message));
+        }
+        let mut commit = plan.commit;
+        let mut batch = self.repo.batch();
+        batch.add_from(&plan.scratch.repo, commit)?;
+        batch.settle()?;
+        if self.repo.signs() {
+            let made = self.repo.commit(commit)?;
+            if !matches!(plan.how, How::Squash | How::Merge) {
+                let message =
+                    "commits are to be signed here (commit.gpgsign); squash or merge, which sign one".to_owned();
+                return Err(SessionError::Refused(message));
+            }
+            commit = program.sign(&self.work_dir, made.tree, &made.parents, &made.message)?;
+        }
+        match &plan.checked_out {
+            Some(at) => program.fast_forward(at, commit).map_err(|error| {
+                SessionError::Refused(format!(
+                    "{error}; nothing was changed, and the merge is there as commit {}",
+                    short(commit)
+                ))
+            })?,
+            None => self.repo.swap(&plan.target, plan.target_tip, Some(commit), &self.who)?,
+        }
+        Ok(commit)
+    }
+}
+
+/// A merge that is being planned.
+struct Work<'a> {
+    sessions: &'a Sessions,
+    scratch: &'a Scratch,
+    program: &'a Program,
+    meta: &'a Meta,
+    target_tip: Option<Oid>,
+}
+
+impl Work<'_> {
+    /// One commit with everything.
+    fn whole(&self, view: &View, keeps_history: bool) -> Result<Oid, SessionError> {
+        let merged = match self.target_tip {
+            Some(ours) => self.merged(None, ours, view.tip())?,
+            None => self.scratch.repo.commit(view.tip())?.tree,
+        };
+        let log = view.log()?;
+        let turns = log.iter().rev().filter(|it| it.act == "turn");
+        let subjects: Vec<String> = turns.map(|it| format!("- {}", it.subject)).take(SUBJECTS_MAX).collect();
+        let title = if self.meta.title.is_empty() { "changes of a session" } else { &self.meta.title };
+        let message = format!(
+            "{title}\n\n{}\n\nReedClaw-Session: {}\nReedClaw-Turns: 1-{}\n",
+            subjects.join("\n"),
+            self.meta.id,
+            self.meta.turns
+        );
+        let parents = self.target_tip.into_iter().chain(keeps_history.then(|| view.tip())).collect();
+        self.commit(merged, parents, message)
+    }
+
+    /// A commit for each turn, or for some of them.
+    fn turns(&self, view: &View, wanted: Option<&Vec<u64>>) -> Result<Oid, SessionError> {
+        let Some(mut at) = self.target_tip else {
+            return Err(SessionError::Refused("the branch has no commit yet; --squash makes its first one".to_owned()));
+        };
+        let log = view.log()?;
+        if let Some(missing) = wanted.into_iter().flatten().find(|turn| !log.iter().any(|it| it.turn == Some(**turn))) {
+            let id = short_id(&self.meta.id).to_owned();
+            return Err(SessionError::NoTurn { id, turn: *missing, last: self.meta.turns });
+        }
+        let is_wanted = |it: &&LogEntry| match wanted {
+            Some(turns) => it.act == "turn" && it.turn.is_some_and(|turn| turns.contains(&turn)),
+            None => matches!(&*it.act, "turn" | "user" | "code"),
+        };
+        for entry in log.iter().rev().filter(is_wanted) {
+            let Some(parent) = entry.parents.first() else { continue };
+            if view.differ(*parent, entry.id)?.is_empty() {
+                continue;
+            }
+            let tree = self.merged(Some(*parent), at, entry.id)?;
+            if tree == self.scratch.repo.commit(at)?.tree {
+                continue;
+            }
+            at = self.commit(tree, vec![at], self.scratch.repo.commit(entry.id)?.message)?;
+        }
+        Ok(at)
+    }
+
+    /// The tree of a merge, with the target's records instead of the session's.
+    fn merged(&self, base: Option<Oid>, ours: Oid, theirs: Oid) -> Result<Oid, SessionError> {
+        let merged = self.program.merge(&self.scratch.path, base, (ours, theirs))?;
+        let conflicts: Vec<PathBuf> = merged.conflicts.into_iter().filter(|it| !it.starts_with(RECORDS)).collect();
+        if !conflicts.is_empty() {
+            return Err(SessionError::Conflicts(conflicts));
+        }
+        // Another process wrote the objects: a repository that was opened before may not know them yet.
+        let fresh = Repo::open(&self.scratch.path)?;
+        self.with_records_of(&fresh, merged.tree, Some(ours))
+    }
+
+    fn with_records_of(&self, repo: &Repo, tree: Oid, target: Option<Oid>) -> Result<Oid, SessionError> {
+        let records = match target {
+            Some(target) => {
+                self.sessions.records_in(self.sessions.repo.commit(target).or_else(|_| repo.commit(target))?.tree)?
+            }
+            None => None,
+        };
+        let edit: TreeEdit = (Path::new(RECORDS).to_owned(), records.map(|id| (Mode::Directory, id)));
+        let mut batch = repo.batch();
+        let tree = batch.tree(tree, &[edit])?;
+        batch.settle()?;
+        Ok(tree)
+    }
+
+    fn commit(&self, tree: Oid, parents: Vec<Oid>, message: String) -> Result<Oid, SessionError> {
+        let fresh = Repo::open(&self.scratch.path)?;
+        let tree = if self.target_tip.is_some() { tree } else { self.with_records_of(&fresh, tree, None)? };
+        let new: NewCommit = self.sessions.new_commit(tree, parents, now_unix_ms(), message);
+        let mut batch = fresh.batch();
+        let commit = batch.commit(&new)?;
+        batch.settle()?;
+        Ok(commit)
+    }
+}
+
+impl Sessions {
+    /// The records that a tree holds.
+    fn records_in(&self, tree: Oid) -> Result<Option<Oid>, SessionError> {
+        Ok(self.entry(tree, Path::new(RECORDS)).unwrap_or(None))
+    }
+}
+
+impl Session {
+    /// The directory in which commands of this session work.
+    #[must_use]
+    pub fn bench(&self) -> PathBuf {
+        self.desk.bench()
+    }
+}

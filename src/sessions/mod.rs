@@ -1,0 +1,362 @@
+//! Sessions on git: a conversation whose every turn is a commit on a branch of its own, with the code and what was said.
+//!
+//! The order in which rules pull apart: the user's checkout, index and branches stay untouched → nothing said or written is
+//! lost → truthful → fast. A turn is written as objects → journal → one compare-and-swap of one reference; a crash at any
+//! point leaves the old tip and the draft, or the new tip.
+//!
+//! | place | holds |
+//! |---|---|
+//! | `refs/heads/reedclaw/session/ID` | the newest turn |
+//! | `refs/reedclaw/kept/ID/N` | tips that a rewind, an undo or the end of a session left |
+//! | `.reedclaw/sessions/ID/` in the tree | `session.json`, `turns/00/0007.json` |
+//! | state directory, `sessions/REPOSITORY/ID/` | lock, journal, the draft of the turn that runs, operations |
+//!
+//! It must not know HTTP, SQLite, the terminal or how a model is asked.
+
+mod disk;
+mod history;
+mod merge;
+mod names;
+#[cfg(test)]
+mod tests;
+mod time;
+mod turn;
+pub mod wire;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::files::Locked;
+use crate::git::{GitError, Identity, Oid, Repo, empty_tree};
+use crate::host::now_unix_ms;
+use crate::tree::Draft;
+
+pub use crate::tree::FILE_BYTES_MAX;
+pub use disk::Left;
+pub use history::{LogEntry, View};
+pub use merge::{How, MergePlan};
+pub use names::short_id;
+pub use turn::{Committed, Said, State};
+
+use disk::Desk;
+use wire::Meta;
+
+/// The beginning of the branches of sessions.
+pub const BRANCHES: &str = "refs/heads/reedclaw/session/";
+/// The beginning of the names of tips that were left.
+pub const KEPT: &str = "refs/reedclaw/kept/";
+
+/// Why something of a session can't be done.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// Git's reason.
+    #[error("{0}")]
+    Git(#[from] GitError),
+    /// The state directory's reason.
+    #[error("{path}: {error}", path = .0.display(), error = .1)]
+    Disk(PathBuf, std::io::Error),
+    /// No session, or several, have such an id.
+    #[error("{0}")]
+    Unknown(String),
+    /// Another shell writes it.
+    #[error("session {0} is open in another shell{1}")]
+    Held(String, String),
+    /// There is no such turn.
+    #[error("session {id} has no turn {turn}; it has 0 to {last}")]
+    NoTurn {
+        /// The session, in short.
+        id: String,
+        /// The turn.
+        turn: u64,
+        /// Its newest turn.
+        last: u64,
+    },
+    /// It can't be done now.
+    #[error("{0}")]
+    Refused(String),
+    /// Both sides changed the same.
+    #[error("both sides changed {}", list(.0))]
+    Conflicts(Vec<PathBuf>),
+    /// A record that can't be read.
+    #[error("the record of turn {0} can't be read")]
+    Damaged(u64),
+}
+
+/// Paths that a message names.
+const NAMED_MAX: usize = 8;
+
+fn list(paths: &[PathBuf]) -> String {
+    let named: Vec<String> = paths.iter().take(NAMED_MAX).map(|path| path.display().to_string()).collect();
+    let more = paths.len().saturating_sub(NAMED_MAX);
+    if more == 0 { named.join(", ") } else { format!("{} and {more} more", named.join(", ")) }
+}
+
+/// The sessions of one repository.
+#[derive(Clone, Debug)]
+pub struct Sessions {
+    repo: Arc<Repo>,
+    /// Where what lies beside git is kept.
+    folder: PathBuf,
+    /// The directory that drafts stand for.
+    work_dir: PathBuf,
+    home: Option<PathBuf>,
+    who: Identity,
+}
+
+/// A session in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// What its record says.
+    pub meta: Meta,
+    /// Its newest commit.
+    pub tip: Oid,
+    /// When that was made, in seconds of Unix time.
+    pub time_s: i64,
+    /// Whether a shell has it open.
+    pub is_open: bool,
+    /// Whether a turn was cut off and its draft waits.
+    pub has_draft: bool,
+    /// Whether its record can't be read.
+    pub is_damaged: bool,
+}
+
+/// A session that this process writes.
+#[derive(Debug)]
+pub struct Session {
+    sessions: Sessions,
+    meta: Meta,
+    tip: Oid,
+    desk: Desk,
+    draft: Arc<Draft>,
+    _lock: Locked<std::fs::File>,
+}
+
+impl Sessions {
+    /// The sessions of the repository at `workspace`. `state` is the state directory; `login` stands in for an identity
+    /// that git doesn't know.
+    ///
+    /// # Errors
+    /// There is no repository, or it is of a kind that isn't supported.
+    pub fn at(workspace: &Path, state: &Path, home: Option<&Path>, login: &str) -> Result<Self, SessionError> {
+        let repo = Repo::open(workspace)?;
+        let fallback = || Identity { name: login.to_owned(), email: format!("{login}@localhost") };
+        let who = repo.identity().unwrap_or_else(fallback);
+        let folder = disk::folder(state, repo.common_dir());
+        let work_dir = repo.work_dir().unwrap_or(workspace).to_owned();
+        Ok(Self { repo: Arc::new(repo), folder, work_dir, home: home.map(Path::to_owned), who })
+    }
+
+    /// The repository.
+    #[must_use]
+    pub fn repo(&self) -> &Arc<Repo> {
+        &self.repo
+    }
+
+    /// Every session, the one that was used last first.
+    ///
+    /// # Errors
+    /// The references can't be read.
+    pub fn list(&self) -> Result<Vec<Listed>, SessionError> {
+        let mut all = Vec::new();
+        for (name, tip) in self.repo.refs(BRANCHES)? {
+            let id = name.trim_start_matches(BRANCHES).to_owned();
+            let desk = Desk::of(&self.folder, &id);
+            let (is_open, has_draft) = (desk.holder().is_some(), desk.has_draft());
+            let time_s = self.repo.commit(tip).map_or(0, |it| it.time_s);
+            let (meta, is_damaged) = match self.meta(&id, tip) {
+                Ok(meta) => (meta, false),
+                Err(_) => (Meta { id, ..Meta::default() }, true),
+            };
+            all.push(Listed { meta, tip, time_s, is_open, has_draft, is_damaged });
+        }
+        all.sort_by(|left, right| (right.time_s, &right.meta.id).cmp(&(left.time_s, &left.meta.id)));
+        Ok(all)
+    }
+
+    /// The id of the session that `wanted` means: its id, the beginning or the end of it, or a part of its title.
+    ///
+    /// # Errors
+    /// None or several are meant.
+    pub fn find(&self, wanted: &str) -> Result<String, SessionError> {
+        let all = self.list()?;
+        let is_id = |it: &&Listed| it.meta.id.starts_with(wanted) || it.meta.id.ends_with(wanted);
+        let lower = wanted.to_lowercase();
+        let is_titled = |it: &&Listed| it.meta.title.to_lowercase().contains(&lower);
+        let mut found: Vec<&Listed> = all.iter().filter(is_id).collect();
+        if found.is_empty() {
+            found = all.iter().filter(is_titled).collect();
+        }
+        match &found[..] {
+            [one] => Ok(one.meta.id.clone()),
+            [] => Err(SessionError::Unknown(format!("no session here is called {wanted}"))),
+            several => {
+                let ids: Vec<&str> = several.iter().map(|it| short_id(&it.meta.id)).collect();
+                Err(SessionError::Unknown(format!("{wanted} could be {}", ids.join(" or "))))
+            }
+        }
+    }
+
+    /// Begins a session at a revision, HEAD if none is named: a branch and turn 0, and nothing in the checkout.
+    ///
+    /// # Errors
+    /// The revision names no commit, or the repository can't be written.
+    pub fn start(&self, from: Option<&str>, title: &str) -> Result<Session, SessionError> {
+        let head = self.repo.head()?;
+        let base = match from {
+            Some(revision) => Some(self.repo.find_commit(revision)?),
+            None => head.commit,
+        };
+        let now = now_unix_ms();
+        let id = names::new_id(now);
+        let meta = Meta {
+            v: wire::VERSION,
+            id: id.clone(),
+            title: names::title(title),
+            base: base.map(|it| it.to_string()),
+            base_branch: head.branch,
+            started_ms: now,
+            ..Meta::default()
+        };
+        let tree = base.map_or(Ok(empty_tree()), |base| self.repo.commit(base).map(|it| it.tree))?;
+        let parents: Vec<Oid> = base.into_iter().collect();
+        let tip = self.first_commit(&meta, tree, parents, turn::Origin::Start, now)?;
+        self.repo.swap(&branch(&id), None, Some(tip), &self.who)?;
+        self.open(&id)
+    }
+
+    /// Opens a session for writing. A turn that a crash cut off is finished or found again: see [`Session::left`].
+    ///
+    /// # Errors
+    /// There is none of this id, another shell has it open, or its branch is checked out.
+    pub fn open(&self, id: &str) -> Result<Session, SessionError> {
+        let desk = Desk::of(&self.folder, id);
+        let lock = desk.lock()?;
+        desk.recover(&self.repo, &self.who)?;
+        let name = branch(id);
+        let missing = || SessionError::Unknown(format!("no session here has the id {}", short_id(id)));
+        let tip = self.repo.tip(&name)?.ok_or_else(missing)?;
+        if let Some((_, at)) = self.repo.checked_out().into_iter().find(|(it, _)| *it == name) {
+            let message = format!(
+                "the branch of session {} is checked out in {}: a turn would make that checkout look changed",
+                short_id(id),
+                at.display()
+            );
+            return Err(SessionError::Refused(message));
+        }
+        let meta = self.meta(id, tip)?;
+        let tree = self.repo.commit(tip)?.tree;
+        let draft = Draft::on(self.repo.clone(), tree, &self.work_dir, self.home.as_deref());
+        desk.load_draft(&draft, tip)?;
+        let keeper = desk.clone();
+        let draft = Arc::new(draft.watched(Box::new(move |draft| keeper.keep_draft(draft, tip).is_ok())));
+        Ok(Session { sessions: self.clone(), meta, tip, desk, draft, _lock: lock })
+    }
+
+    /// A session to look at, without a lock.
+    ///
+    /// # Errors
+    /// There is none of this id.
+    pub fn look(&self, id: &str) -> Result<View, SessionError> {
+        let missing = || SessionError::Unknown(format!("no session here has the id {}", short_id(id)));
+        let tip = self.repo.tip(&branch(id))?.ok_or_else(missing)?;
+        Ok(View::new(self.repo.clone(), id.to_owned(), tip))
+    }
+
+    /// Ends a session: its branch moves to the tips that are kept, and nothing is lost.
+    ///
+    /// # Errors
+    /// It is open in a shell, or the references can't be moved.
+    pub fn abandon(&self, id: &str) -> Result<String, SessionError> {
+        let desk = Desk::of(&self.folder, id);
+        let _lock = desk.lock()?;
+        let tip = self.look(id)?.tip();
+        let kept = self.keep(id, tip)?;
+        self.repo.swap(&branch(id), Some(tip), None, &self.who)?;
+        Ok(kept)
+    }
+
+    /// Removes a session with its kept tips and what lies beside git; only git's `gc` still finds its objects.
+    ///
+    /// # Errors
+    /// It is open in a shell, or the references can't be removed.
+    pub fn drop_for_good(&self, id: &str) -> Result<(), SessionError> {
+        let desk = Desk::of(&self.folder, id);
+        let lock = desk.lock()?;
+        if let Some(tip) = self.repo.tip(&branch(id))? {
+            self.repo.swap(&branch(id), Some(tip), None, &self.who)?;
+        }
+        for (name, tip) in self.repo.refs(&format!("{KEPT}{id}/"))? {
+            self.repo.swap(&name, Some(tip), None, &self.who)?;
+        }
+        desk.remove()?;
+        drop(lock);
+        Ok(())
+    }
+
+    /// Keeps a tip under a name of its own.
+    fn keep(&self, id: &str, tip: Oid) -> Result<String, SessionError> {
+        let prefix = format!("{KEPT}{id}/");
+        let kept = self.repo.refs(&prefix)?;
+        if let Some((name, _)) = kept.iter().find(|(_, it)| *it == tip) {
+            return Ok(name.clone());
+        }
+        let number = |(name, _): &(String, Oid)| name.rsplit('/').next().and_then(|it| it.parse::<u64>().ok());
+        let next = kept.iter().filter_map(number).max().unwrap_or(0) + 1;
+        let name = format!("{prefix}{next}");
+        self.repo.swap(&name, None, Some(tip), &self.who)?;
+        Ok(name)
+    }
+
+    fn meta(&self, id: &str, tip: Oid) -> Result<Meta, SessionError> {
+        View::new(self.repo.clone(), id.to_owned(), tip).meta()
+    }
+}
+
+/// The name of a session's branch.
+fn branch(id: &str) -> String {
+    format!("{BRANCHES}{id}")
+}
+
+impl Session {
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.meta.id
+    }
+
+    /// What its record says.
+    #[must_use]
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// Its newest commit.
+    #[must_use]
+    pub fn tip(&self) -> Oid {
+        self.tip
+    }
+
+    /// The files of the turn that runs, for tools.
+    #[must_use]
+    pub fn draft(&self) -> &Arc<Draft> {
+        &self.draft
+    }
+
+    /// The sessions of its repository.
+    #[must_use]
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// Its turns, to look at.
+    #[must_use]
+    pub fn view(&self) -> View {
+        View::new(self.sessions.repo.clone(), self.meta.id.clone(), self.tip)
+    }
+
+    /// What a turn that was cut off has left; `None` if nothing was.
+    #[must_use]
+    pub fn left(&self) -> Option<Left> {
+        self.desk.left(self.draft.changes().map_or(0, |it| it.len()))
+    }
+}

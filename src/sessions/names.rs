@@ -1,0 +1,38 @@
+//! Ids and titles of sessions.
+
+use ring::rand::{SecureRandom, SystemRandom};
+
+use crate::base::hex;
+
+/// Digits of an id that are shown.
+const SHOWN: usize = 8;
+/// Characters of a title.
+const TITLE_CHARS_MAX: usize = 80;
+
+/// A new id: a UUID of version 7, which begins with the time (RFC 9562).
+pub(super) fn new_id(now_ms: i64) -> String {
+    let mut bytes = [0; 16];
+    // Without randomness the time alone tells sessions apart, and the first reference refuses a second one.
+    let _ = SystemRandom::new().fill(&mut bytes);
+    bytes[..6].copy_from_slice(&now_ms.to_be_bytes()[2..]);
+    bytes[6] = 0x70 | bytes[6] & 0x0f;
+    bytes[8] = 0x80 | bytes[8] & 0x3f;
+    let hex = hex::encode(&bytes);
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+/// The part of an id that is shown: its last eight digits, which are random.
+#[must_use]
+pub fn short_id(id: &str) -> &str {
+    &id[id.ceil_char_boundary(id.len().saturating_sub(SHOWN))..]
+}
+
+/// A text as a title: one line, of a bearable length.
+pub(super) fn title(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line: String = words.join(" ").chars().filter(|it| !it.is_control()).collect();
+    match line.char_indices().nth(TITLE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", line[..end].trim_end()),
+        None => line,
+    }
+}

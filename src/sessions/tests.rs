@@ -1,0 +1,367 @@
+//! Sessions on real repositories, with git's own program as the witness.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use super::*;
+use crate::files::{Change, Journals, Tree};
+use crate::git::Program;
+
+fn git(at: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.args(arguments).current_dir(at).env("GIT_CONFIG_GLOBAL", "/dev/null");
+    for name in ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"] {
+        command.env(name, "person@example.org");
+    }
+    let done = command.output().expect("git runs");
+    assert!(done.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).trim().to_owned()
+}
+
+struct Scene {
+    dir: tempfile::TempDir,
+    sessions: Sessions,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let at = dir.path().join("ws");
+        std::fs::create_dir_all(at.join("src")).expect("a directory");
+        git(&at, &["init", "-q", "-b", "main"]);
+        std::fs::write(at.join("a.txt"), "one\ntwo\nthree\n").expect("a file");
+        std::fs::write(at.join("src/b.rs"), "fn b() {}\n").expect("a file");
+        git(&at, &["add", "-A"]);
+        git(&at, &["commit", "-q", "-m", "first"]);
+        let sessions = Sessions::at(&at, &dir.path().join("state"), None, "tester").expect("a repository");
+        Self { dir, sessions }
+    }
+
+    fn ws(&self) -> PathBuf {
+        self.dir.path().join("ws")
+    }
+
+    fn program(&self) -> Program {
+        let env: BTreeMap<_, _> = [
+            ("PATH".into(), std::env::var_os("PATH").expect("a path")),
+            ("HOME".into(), self.dir.path().as_os_str().to_owned()),
+        ]
+        .into();
+        Program::find(&env).expect("git")
+    }
+
+    /// What of the checkout a session must leave as it is.
+    fn checkout(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let ws = self.ws();
+        let names =
+            ["a.txt", "src/b.rs", ".git/index", ".git/HEAD", ".git/config", ".git/logs/HEAD", ".git/refs/heads/main"];
+        names.iter().map(|name| (name.into(), std::fs::read(ws.join(name)).unwrap_or_default())).collect()
+    }
+}
+
+fn write(session: &Session, path: &str, old: Option<&str>, new: Option<&str>) {
+    let change = Change { path, old: old.map(str::as_bytes), new: new.map(str::as_bytes) };
+    session.draft().change(&Journals::new("/nonexistent".into()), &[change]).expect("changed");
+}
+
+fn said(question: &str, state: State) -> Said {
+    Said {
+        question: question.into(),
+        answer: format!("the answer to {question}"),
+        state,
+        model: Some("m".into()),
+        calls: Vec::new(),
+        time_ms: 1_700_000_000_000,
+        tokens: [10, 2],
+        cost: None,
+        left_out: Vec::new(),
+    }
+}
+
+fn turn(session: &mut Session, question: &str, path: &str, old: Option<&str>, new: Option<&str>) -> Committed {
+    session.begin_turn(question).expect("begun");
+    write(session, path, old, new);
+    session.end_turn(&said(question, State::Whole)).expect("committed")
+}
+
+#[test]
+fn each_turn_is_one_commit_and_the_checkout_stays_as_it_is() {
+    let scene = Scene::new();
+    let before = scene.checkout();
+    let mut session = scene.sessions.start(None, "a title").expect("begun");
+    turn(&mut session, "make x", "x.txt", None, Some("x\n"));
+    turn(&mut session, "change a", "a.txt", Some("one\ntwo\nthree\n"), Some("ONE\ntwo\nthree\n"));
+    // A turn that only talks, one that fails, one that is stopped.
+    for (question, state) in [("talk", State::Whole), ("fail", State::Failed), ("stop", State::Cancelled)] {
+        session.begin_turn(question).expect("begun");
+        session.end_turn(&said(question, state)).expect("committed");
+    }
+    let branch = format!("reedclaw/session/{}", session.id());
+    assert_eq!(git(&scene.ws(), &["rev-list", "--count", &format!("main..{branch}")]), "6");
+    assert_eq!(git(&scene.ws(), &["show", &format!("{branch}:x.txt")]), "x");
+    assert_eq!(git(&scene.ws(), &["log", "-1", "--format=%s", &branch]), "stop");
+    let state = "%(trailers:key=ReedClaw-State,valueonly)";
+    assert_eq!(git(&scene.ws(), &["log", "-1", &format!("--format={state}"), &branch]), "cancelled");
+    git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
+    assert_eq!(git(&scene.ws(), &["status", "--porcelain"]), "");
+    assert_eq!(scene.checkout(), before);
+    let shown = git(&scene.ws(), &["show", &format!("{branch}~3"), "--", ".", ":!.reedclaw"]);
+    assert!(shown.contains("+ONE") && !shown.contains("question"), "{shown}");
+}
+
+#[test]
+fn any_turn_gives_its_code_and_conversation_in_a_clone() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    let mut text = None;
+    for number in 1..=20 {
+        let new = format!("turn {number}\n");
+        turn(&mut session, &format!("question {number}"), "x.txt", text.as_deref(), Some(&new));
+        text = Some(new);
+    }
+    let clone = scene.dir.path().join("clone");
+    git(scene.dir.path(), &["clone", "-q", "--mirror", "ws", "clone"]);
+    let there = Sessions::at(&clone, &scene.dir.path().join("other-state"), None, "other").expect("a repository");
+    let view = there.look(session.id()).expect("found");
+    for number in 1..=20 {
+        let files = view.files(Some(number)).expect("files");
+        assert_eq!(files.read("x.txt", 100).expect("read").bytes, format!("turn {number}\n").into_bytes());
+        let records = view.records(number).expect("records");
+        assert_eq!(records.len() as u64, number);
+        assert_eq!(records.last().expect("one").question, format!("question {number}"));
+        let next = format!(".reedclaw/sessions/{}/turns/00/{:04}.json", session.id(), number + 1);
+        assert!(files.read(&next, 100_000).is_err(), "nothing of turn {}", number + 1);
+    }
+    let fork = there.fork(session.id(), Some(7)).expect("forked");
+    assert_eq!(fork.meta().turns, 7);
+    assert_eq!(fork.draft().read("x.txt", 100).expect("read").bytes, b"turn 7\n");
+    assert_eq!(fork.view().records(7).expect("records"), view.records(7).expect("records"));
+    assert_eq!(there.look(session.id()).expect("found").tip(), session.tip(), "the original is unchanged");
+}
+
+#[test]
+fn going_back_keeps_the_tip_and_can_be_undone_after_a_restart() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    for number in 1..=4 {
+        turn(&mut session, &format!("q{number}"), &format!("{number}.txt"), None, Some("x"));
+    }
+    let (id, tip) = (session.id().to_owned(), session.tip());
+    let kept = session.rewind(2).expect("back");
+    assert_eq!(scene.sessions.repo().tip(&kept), Ok(Some(tip)));
+    assert_eq!((session.meta().turns, session.draft().read("3.txt", 10).is_err()), (2, true));
+    drop(session);
+    let mut session = scene.sessions.open(&id).expect("opened");
+    session.undo().expect("undone");
+    assert_eq!((session.tip(), session.meta().turns), (tip, 4));
+    session.rewind(1).expect("back");
+    turn(&mut session, "another way", "other.txt", None, Some("x"));
+    assert!(matches!(session.undo(), Err(SessionError::Refused(_))), "turns since aren't thrown away");
+    assert!(matches!(session.rewind(9), Err(SessionError::NoTurn { last: 2, .. })));
+}
+
+#[test]
+fn sessions_do_not_see_each_other_and_one_shell_writes_one() {
+    let scene = Scene::new();
+    let mut one = scene.sessions.start(None, "one").expect("begun");
+    let two = scene.sessions.start(None, "two").expect("begun");
+    write(&one, "x.txt", None, Some("x"));
+    assert_eq!(one.draft().read("x.txt", 10).expect("read").bytes, b"x", "a later call reads it");
+    assert!(two.draft().read("x.txt", 10).is_err() && !scene.ws().join("x.txt").exists());
+    one.end_turn(&said("q", State::Whole)).expect("committed");
+    assert!(two.draft().read("x.txt", 10).is_err());
+    assert!(matches!(scene.sessions.open(one.id()), Err(SessionError::Held(..))));
+    let listed = scene.sessions.list().expect("a list");
+    assert_eq!((listed.len(), listed.iter().all(|it| it.is_open)), (2, true));
+    let id = one.id().to_owned();
+    drop(one);
+    assert_eq!(scene.sessions.find("one").expect("found"), id);
+    scene
+        .sessions
+        .open(short_id(&scene.sessions.find(short_id(&id)).expect("found")))
+        .expect_err("a short id is for people");
+}
+
+#[test]
+fn a_turn_that_was_cut_off_is_found_again_or_dropped() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    session.begin_turn("what was asked").expect("begun");
+    write(&session, "x.txt", None, Some("x"));
+    write(&session, "src/b.rs", Some("fn b() {}\n"), None);
+    let id = session.id().to_owned();
+    drop(session);
+    let mut session = scene.sessions.open(&id).expect("opened");
+    assert_eq!(session.left(), Some(Left { question: "what was asked".into(), files: 2 }));
+    assert_eq!(session.draft().read("x.txt", 10).expect("read").bytes, b"x");
+    session.undo().expect("dropped");
+    assert_eq!((session.left(), session.draft().is_unchanged()), (None, true));
+}
+
+#[test]
+fn a_crash_between_journal_and_reference_leaves_the_old_tip_or_the_new() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "q1", "x.txt", None, Some("x"));
+    let (id, old) = (session.id().to_owned(), session.tip());
+    let name = branch(&id);
+    turn(&mut session, "q2", "y.txt", None, Some("y"));
+    let new = session.tip();
+    drop(session);
+    let desk = Desk::of(&scene.sessions.folder, &id);
+    let reference = scene.ws().join(".git").join(&name);
+    for (at, text) in [(old, format!("{old}\n")), (new, format!("{new}\n")), (new, String::new())] {
+        desk.write_journal(old, new).expect("written");
+        std::fs::write(&reference, &text).expect("a reference");
+        let session = scene.sessions.open(&id).expect("opened");
+        assert_eq!(session.tip(), new, "from {at}: the journal is carried out");
+        assert!(!scene.sessions.folder.join(&id).join("journal").exists());
+        git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
+    }
+    // A journal that isn't whole says nothing.
+    std::fs::write(scene.sessions.folder.join(&id).join("journal"), format!("reedclaw-session 1\n{new}\n{old}\n"))
+        .expect("a file");
+    assert_eq!(scene.sessions.open(&id).expect("opened").tip(), new);
+}
+
+#[test]
+fn a_branch_that_somebody_else_moves_or_deletes_loses_nothing() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "q1", "x.txt", None, Some("x"));
+    let (id, name) = (session.id().to_owned(), branch(session.id()));
+    // A commit of the user's on it is adopted.
+    let tree = git(&scene.ws(), &["rev-parse", &format!("{name}^{{tree}}")]);
+    let theirs = git(&scene.ws(), &["commit-tree", &tree, "-p", &name, "-m", "by hand"]);
+    git(&scene.ws(), &["update-ref", &name, &theirs]);
+    assert!(session.begin_turn("q2").expect("begun").is_some());
+    write(&session, "y.txt", None, Some("y"));
+    session.end_turn(&said("q2", State::Whole)).expect("committed");
+    assert_eq!(git(&scene.ws(), &["log", "--format=%s", "-2", &name]), "q2\nby hand");
+    // Deleted during a turn: not brought back, and the turn goes to a fork.
+    session.begin_turn("q3").expect("begun");
+    write(&session, "z.txt", None, Some("z"));
+    git(&scene.ws(), &["update-ref", "-d", &name]);
+    let done = session.end_turn(&said("q3", State::Whole)).expect("committed");
+    assert!(done.forked.is_some_and(|fork| fork != id));
+    assert_eq!(scene.sessions.repo().tip(&name), Ok(None));
+    assert_eq!(session.draft().read("z.txt", 10).expect("read").bytes, b"z");
+}
+
+#[test]
+fn a_merge_moves_the_target_once_and_drops_the_record() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "two files").expect("begun");
+    turn(&mut session, "make x", "x.txt", None, Some("x\n"));
+    turn(&mut session, "make a script", ".github/run.yml", None, Some("on: push\n"));
+    let program = scene.program();
+    let plan = scene.sessions.plan_merge(session.id(), How::Squash, None, &program).expect("a plan");
+    assert_eq!((plan.target_name(), plan.files.len(), plan.that_run().len()), ("main", 2, 1));
+    let before = scene.checkout();
+    assert_eq!(scene.checkout(), before, "a plan changes nothing");
+    let commit = scene.sessions.merge(&plan, &program).expect("merged");
+    assert_eq!(git(&scene.ws(), &["rev-parse", "main"]), commit.to_string());
+    assert_eq!(
+        git(&scene.ws(), &["ls-files"]),
+        ".github/run.yml\na.txt\nsrc/b.rs\nx.txt",
+        "no record, and the checkout has it"
+    );
+    assert_eq!(git(&scene.ws(), &["status", "--porcelain"]), "");
+    assert!(scene.sessions.merge(&plan, &program).is_err(), "a plan counts once");
+    let again = scene.sessions.plan_merge(session.id(), How::Squash, None, &program);
+    assert!(matches!(again, Err(SessionError::Refused(_))), "there is nothing more to merge");
+}
+
+#[test]
+fn rebase_and_pick_make_a_commit_for_each_turn() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    for number in 1..=3 {
+        turn(&mut session, &format!("q{number}"), &format!("{number}.txt"), None, Some("x\n"));
+    }
+    git(&scene.ws(), &["branch", "dev"]);
+    git(&scene.ws(), &["branch", "other"]);
+    let program = scene.program();
+    let plan = scene.sessions.plan_merge(session.id(), How::Rebase, Some("dev"), &program).expect("a plan");
+    scene.sessions.merge(&plan, &program).expect("merged");
+    assert_eq!(git(&scene.ws(), &["log", "--format=%s", "-3", "dev"]), "q3\nq2\nq1");
+    let plan = scene.sessions.plan_merge(session.id(), How::Pick(vec![2]), Some("other"), &program).expect("a plan");
+    scene.sessions.merge(&plan, &program).expect("merged");
+    assert_eq!(git(&scene.ws(), &["diff", "--name-only", "main", "other"]), "2.txt");
+    git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
+}
+
+#[test]
+fn conflicts_and_local_changes_stop_a_merge_before_anything_moves() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "change a", "a.txt", Some("one\ntwo\nthree\n"), Some("session\ntwo\nthree\n"));
+    let program = scene.program();
+    // The user has an uncommitted change of the same file.
+    std::fs::write(scene.ws().join("a.txt"), "mine\n").expect("a file");
+    let plan = scene.sessions.plan_merge(session.id(), How::Squash, None, &program).expect("a plan");
+    let main = git(&scene.ws(), &["rev-parse", "main"]);
+    assert!(matches!(scene.sessions.merge(&plan, &program), Err(SessionError::Refused(_))));
+    assert_eq!(
+        (git(&scene.ws(), &["rev-parse", "main"]), std::fs::read_to_string(scene.ws().join("a.txt")).expect("a file")),
+        (main, "mine\n".into())
+    );
+    // And then a commit that changes the same line.
+    git(&scene.ws(), &["commit", "-q", "-am", "mine"]);
+    let planned = scene.sessions.plan_merge(session.id(), How::Squash, None, &program);
+    assert!(matches!(planned, Err(SessionError::Conflicts(paths)) if paths == [PathBuf::from("a.txt")]));
+}
+
+#[test]
+fn a_session_begins_before_the_first_commit_and_leaves_nothing_when_it_is_dropped() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let at = dir.path().join("ws");
+    std::fs::create_dir_all(&at).expect("a directory");
+    git(&at, &["init", "-q", "-b", "main"]);
+    let sessions = Sessions::at(&at, &dir.path().join("state"), None, "tester").expect("a repository");
+    let mut session = sessions.start(None, "").expect("begun");
+    turn(&mut session, "q", "x.txt", None, Some("x\n"));
+    session.rewind(0).expect("back");
+    let id = session.id().to_owned();
+    drop(session);
+    sessions.drop_for_good(&id).expect("dropped");
+    assert_eq!(git(&at, &["for-each-ref"]), "");
+    assert!(
+        !dir.path()
+            .join("state/sessions")
+            .read_dir()
+            .expect("a folder")
+            .flatten()
+            .any(|it| it.path().join(&id).exists())
+    );
+}
+
+#[test]
+fn a_damaged_record_is_listed_and_its_files_are_read() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "q", "x.txt", None, Some("x"));
+    let (id, name) = (session.id().to_owned(), branch(session.id()));
+    drop(session);
+    let blob = git(&scene.ws(), &["hash-object", "-w", "a.txt"]);
+    let path = format!(".reedclaw/sessions/{id}/session.json");
+    let index = scene.dir.path().join("index");
+    let in_index = |arguments: &[&str]| {
+        let done = Command::new("git")
+            .args(arguments)
+            .current_dir(scene.ws())
+            .env("GIT_INDEX_FILE", &index)
+            .output()
+            .expect("git");
+        String::from_utf8_lossy(&done.stdout).trim().to_owned()
+    };
+    in_index(&["read-tree", &name]);
+    in_index(&["update-index", "--add", "--cacheinfo", &format!("100644,{blob},{path}")]);
+    let tree = in_index(&["write-tree"]);
+    let commit = git(&scene.ws(), &["commit-tree", &tree, "-p", &name, "-m", "damage"]);
+    git(&scene.ws(), &["update-ref", &name, &commit]);
+    assert!(scene.sessions.list().expect("a list")[0].is_damaged);
+    assert!(scene.sessions.open(&id).is_err());
+    let files = scene.sessions.look(&id).expect("found").files(None).expect("files");
+    assert_eq!(files.read("x.txt", 10).expect("read").bytes, b"x");
+}

@@ -1,0 +1,135 @@
+//! Going back and branching off: rewind, fork, and the undo of both. The old tip is kept before the branch moves.
+
+use std::path::Path;
+
+use super::disk::Operation;
+use super::turn::Origin;
+use super::wire::{Meta, Parent, VERSION};
+use super::{Said, Session, SessionError, Sessions, State, View, branch, names, short_id};
+use crate::git::{GitError, Mode, Objects, Oid, oid_of, short};
+use crate::host::now_unix_ms;
+use crate::tree::RECORDS;
+
+impl Sessions {
+    /// A new session that goes on from a turn of another; the other stays as it is.
+    ///
+    /// # Errors
+    /// There is no such turn, or the repository can't be written.
+    pub fn fork(&self, id: &str, turn: Option<u64>) -> Result<Session, SessionError> {
+        let view = self.look(id)?;
+        let meta = view.meta()?;
+        let turn = turn.unwrap_or(meta.turns);
+        self.fork_of(&view, &meta, turn)
+    }
+
+    pub(super) fn fork_of(&self, view: &View, from: &Meta, turn: u64) -> Result<Session, SessionError> {
+        let entry = view.turn(Some(turn))?;
+        let now = now_unix_ms();
+        let id = names::new_id(now);
+        let parent = Parent { id: from.id.clone(), turn, commit: entry.id.to_string() };
+        let meta = Meta {
+            v: VERSION,
+            id: id.clone(),
+            title: from.title.clone(),
+            base: from.base.clone(),
+            base_branch: from.base_branch.clone(),
+            parent: Some(parent),
+            started_ms: now,
+            turns: turn,
+        };
+        let turns = self.entry(entry.tree, &Path::new(RECORDS).join(&entry.session).join("turns"))?;
+        let origin = Origin::Fork { turns, from: entry.session.clone() };
+        let tip = self.first_commit(&meta, entry.tree, vec![entry.id], origin, now)?;
+        self.repo.swap(&branch(&id), None, Some(tip), &self.who)?;
+        self.open(&id)
+    }
+
+    /// The directory at a path of a tree.
+    pub(super) fn entry(&self, mut tree: Oid, path: &Path) -> Result<Option<Oid>, GitError> {
+        for part in path.iter() {
+            let entries = self.repo.entries(tree)?;
+            let found = entries.into_iter().find(|it| it.name == part.as_encoded_bytes() && it.mode == Mode::Directory);
+            match found {
+                Some(found) => tree = found.id,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(tree))
+    }
+}
+
+impl Session {
+    /// Goes back to a turn: the branch moves there, and the tip that it leaves is kept. Gives its name.
+    ///
+    /// # Errors
+    /// There is no such turn, or the branch can't be moved.
+    pub fn rewind(&mut self, turn: u64) -> Result<String, SessionError> {
+        self.commit_left()?;
+        let entry = self.view().turn(Some(turn))?;
+        self.operate(&format!("rewind to turn {turn}"), entry.id)
+    }
+
+    /// Takes back the last operation on the session itself. Gives what that was.
+    ///
+    /// # Errors
+    /// There is none, or turns were made since.
+    pub fn undo(&mut self) -> Result<String, SessionError> {
+        if !self.draft.is_unchanged() || self.left().is_some() {
+            self.draft.start_over(self.draft.base());
+            self.desk.clear_draft();
+            return Ok("dropped the draft of a turn that was cut off".to_owned());
+        }
+        let mut all = self.desk.operations();
+        let Some(last) = all.pop() else {
+            return Err(SessionError::Refused("nothing was done to this session that could be undone".to_owned()));
+        };
+        let (Some(from), Some(to)) = (oid_of(&last.from), oid_of(&last.to)) else {
+            return Err(SessionError::Refused("the list of operations is damaged".to_owned()));
+        };
+        if to != self.tip {
+            let message = format!("turns were made since the {}; :rewind and :fork still reach them", last.what);
+            return Err(SessionError::Refused(message));
+        }
+        self.move_to(from)?;
+        self.desk.put_operations(&all)?;
+        Ok(format!("undid the {}; the session is at {} again", last.what, short(from)))
+    }
+
+    /// Commits what a turn that was cut off has left, so that going elsewhere doesn't lose it.
+    fn commit_left(&mut self) -> Result<(), SessionError> {
+        let Some(left) = self.left().filter(|_| !self.draft.is_unchanged()) else { return Ok(()) };
+        let said = Said {
+            question: left.question,
+            answer: String::new(),
+            state: State::Cut,
+            model: None,
+            calls: Vec::new(),
+            time_ms: now_unix_ms(),
+            tokens: [0; 2],
+            cost: None,
+            left_out: Vec::new(),
+        };
+        self.end_turn(&said).map(drop)
+    }
+
+    /// Moves the branch, and writes down that it can be undone.
+    fn operate(&mut self, what: &str, to: Oid) -> Result<String, SessionError> {
+        let from = self.tip;
+        if from == to {
+            return Err(SessionError::Refused(format!("session {} is there already", short_id(&self.meta.id))));
+        }
+        let kept = self.move_to(to)?;
+        let mut all = self.desk.operations();
+        all.push(Operation { what: what.to_owned(), from: from.to_string(), to: to.to_string() });
+        self.desk.put_operations(&all)?;
+        Ok(kept)
+    }
+
+    /// Moves the branch; the tip that it leaves is kept first.
+    fn move_to(&mut self, to: Oid) -> Result<String, SessionError> {
+        let kept = self.sessions.keep(&self.meta.id, self.tip)?;
+        self.publish(to)?;
+        self.meta = self.view().meta()?;
+        Ok(kept)
+    }
+}

@@ -1,0 +1,338 @@
+//! The end of a turn: objects, journal, one compare-and-swap of the branch.
+
+use std::path::{Path, PathBuf};
+
+use super::history::record_path;
+use super::wire::{self, CallFile, ChangeFile, Meta, TurnFile};
+use super::{Session, SessionError, Sessions, branch, names, short_id};
+use crate::git::{Batch, GitError, Identity, Mode, NewCommit, Oid, TreeEdit, short};
+use crate::host::now_unix_ms;
+use crate::tree::{Changed, Content, RECORDS};
+
+/// Characters of a commit's subject.
+const SUBJECT_CHARS_MAX: usize = 72;
+/// Lines of an answer in a commit's message.
+const BODY_LINES_MAX: usize = 12;
+/// Characters of a line there.
+const LINE_CHARS_MAX: usize = 200;
+/// Bytes of a result of a tool that a record keeps; of a longer one both ends.
+const RESULT_BYTES_MAX: usize = 64 * 1024;
+/// Records aren't compared line by line in a checkout of the branch; git reads such rules from a work tree only.
+const ATTRIBUTES: &str = "** -diff linguist-generated\n";
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The answer is whole.
+    Whole,
+    /// The user stopped it.
+    Cancelled,
+    /// It failed.
+    Failed,
+    /// The process ended in the middle of it.
+    Cut,
+}
+
+impl State {
+    /// The word for it in records.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::Cancelled => "cancelled",
+            Self::Failed => "failed",
+            Self::Cut => "cut",
+        }
+    }
+}
+
+/// What was said in a turn. Its texts must be without secrets: they become part of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// The question.
+    pub question: String,
+    /// The answer.
+    pub answer: String,
+    /// How it ended.
+    pub state: State,
+    /// The model.
+    pub model: Option<String>,
+    /// The calls.
+    pub calls: Vec<CallFile>,
+    /// When it was asked, in milliseconds of Unix time.
+    pub time_ms: i64,
+    /// Tokens that were sent and received.
+    pub tokens: [u64; 2],
+    /// What it cost, in words.
+    pub cost: Option<String>,
+    /// What commands changed and the commit leaves out.
+    pub left_out: Vec<String>,
+}
+
+/// A turn that was committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// Its number.
+    pub turn: u64,
+    /// Its commit.
+    pub commit: Oid,
+    /// Files that it changed.
+    pub files: usize,
+    /// The new id of the session if its branch had moved, so that the turn went to a fork.
+    pub forked: Option<String>,
+}
+
+/// What a session comes from.
+pub(super) enum Origin {
+    Start,
+    Fork { turns: Option<Oid>, from: String },
+}
+
+impl Sessions {
+    /// Writes the commit that a session begins with.
+    pub(super) fn first_commit(
+        &self,
+        meta: &Meta,
+        tree: Oid,
+        parents: Vec<Oid>,
+        origin: Origin,
+        now_ms: i64,
+    ) -> Result<Oid, SessionError> {
+        let mut batch = self.repo.batch();
+        let own = Path::new(RECORDS).join(&meta.id);
+        let mut edits = vec![file(&mut batch, Path::new(RECORDS).join(".gitattributes"), ATTRIBUTES.as_bytes())?];
+        edits.push(file(&mut batch, own.join("session.json"), &json(meta))?);
+        let (subject, act, turn) = match origin {
+            Origin::Start => {
+                let record =
+                    TurnFile { v: wire::VERSION, kind: "base".into(), state: "whole".into(), ..TurnFile::default() };
+                let record = TurnFile { time_ms: now_ms, ..record };
+                edits.push(file(&mut batch, record_path(&meta.id, 0), &json(&record))?);
+                let at = parents.first().map_or_else(|| "an empty repository".to_owned(), |it| short(*it));
+                (format!("session {} begins at {at}", short_id(&meta.id)), "base", 0)
+            }
+            Origin::Fork { turns, from } => {
+                edits.push((Path::new(RECORDS).join(&from), None));
+                edits.extend(turns.map(|turns| (own.join("turns"), Some((Mode::Directory, turns)))));
+                (format!("session {} is forked from {}", short_id(&meta.id), short_id(&from)), "fork", meta.turns)
+            }
+        };
+        let tree = batch.tree(tree, &edits)?;
+        let message = format!("{subject}\n\n{}", trailers(&meta.id, turn, act, "whole", None));
+        let commit = batch.commit(&self.new_commit(tree, parents, now_ms, message))?;
+        batch.settle()?;
+        Ok(commit)
+    }
+
+    pub(super) fn new_commit(&self, tree: Oid, parents: Vec<Oid>, now_ms: i64, message: String) -> NewCommit {
+        let who = || Identity { name: self.who.name.clone(), email: self.who.email.clone() };
+        NewCommit { tree, parents, author: who(), committer: who(), time_s: now_ms / 1000, message }
+    }
+}
+
+impl Session {
+    /// Notes that a turn begins, so that a crash finds its question.
+    ///
+    /// # Errors
+    /// The state directory can't be written, or the branch has moved and can't be followed.
+    pub fn begin_turn(&mut self, question: &str) -> Result<Option<String>, SessionError> {
+        let told = self.follow()?;
+        self.desk.begin(question)?;
+        Ok(told)
+    }
+
+    /// Follows the branch if somebody has added commits to it: they become part of the session.
+    fn follow(&mut self) -> Result<Option<String>, SessionError> {
+        let name = branch(&self.meta.id);
+        let now = self.sessions.repo.tip(&name)?;
+        if now == Some(self.tip) {
+            return Ok(None);
+        }
+        let Some(now) = now else {
+            return Err(SessionError::Refused(format!(
+                "the branch of session {} was deleted; its newest commit is {}",
+                short_id(&self.meta.id),
+                short(self.tip)
+            )));
+        };
+        if !self.draft.is_unchanged() || self.sessions.repo.merge_base(self.tip, now) != Some(self.tip) {
+            return Err(SessionError::Refused(format!(
+                "the branch of session {} was moved to {}, which doesn't follow {}",
+                short_id(&self.meta.id),
+                short(now),
+                short(self.tip)
+            )));
+        }
+        let tree = self.sessions.repo.commit(now)?.tree;
+        self.draft.start_over(tree);
+        self.tip = now;
+        self.watch();
+        Ok(Some(format!("session {} goes on at {}, which somebody committed", short_id(&self.meta.id), short(now))))
+    }
+
+    /// Ends a turn: its files and what was said become one commit.
+    ///
+    /// # Errors
+    /// It can't be written. The branch is where it was then, and the draft stays.
+    pub fn end_turn(&mut self, said: &Said) -> Result<Committed, SessionError> {
+        let turn = self.meta.turns + 1;
+        let changes = self.draft.changes()?;
+        let record = record_of(turn, said, &changes);
+        let mut meta = Meta { turns: turn, ..self.meta.clone() };
+        if meta.title.is_empty() {
+            meta.title = names::title(&said.question);
+        }
+        let message = message_of(&meta, turn, said);
+        let commit = self.write(&meta, Some(&record), &changes, message)?;
+        let files = changes.len();
+        match self.publish(commit) {
+            Ok(()) => {
+                self.meta = meta;
+                Ok(Committed { turn, commit, files, forked: None })
+            }
+            Err(SessionError::Git(GitError::Moved { .. })) => self.published_as_fork(meta, commit, files),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes a commit over the tip; nothing names it yet.
+    pub(super) fn write(
+        &self,
+        meta: &Meta,
+        record: Option<&TurnFile>,
+        changes: &[Changed],
+        message: String,
+    ) -> Result<Oid, SessionError> {
+        let repo = &self.sessions.repo;
+        let mut batch = repo.batch();
+        let mut edits: Vec<TreeEdit> = Vec::with_capacity(changes.len() + 2);
+        for Changed { path, now } in changes {
+            if let Some((_, Content::New(bytes, _))) = now {
+                batch.blob_of(bytes)?;
+            }
+            edits.push((path.clone(), now.as_ref().map(|(mode, content)| (*mode, content.id()))));
+        }
+        edits.push(file(&mut batch, Path::new(RECORDS).join(&meta.id).join("session.json"), &json(meta))?);
+        if let Some(record) = record {
+            edits.push(file(&mut batch, record_path(&meta.id, record.turn), &json(record))?);
+        }
+        let tree = batch.tree(repo.commit(self.tip)?.tree, &edits)?;
+        let commit = batch.commit(&self.sessions.new_commit(tree, vec![self.tip], now_unix_ms(), message))?;
+        batch.settle()?;
+        Ok(commit)
+    }
+
+    /// Moves the branch to a commit that was written, over the journal.
+    pub(super) fn publish(&mut self, commit: Oid) -> Result<(), SessionError> {
+        let repo = self.sessions.repo.clone();
+        self.desk.write_journal(self.tip, commit)?;
+        let swapped = repo.swap(&branch(&self.meta.id), Some(self.tip), Some(commit), &self.sessions.who);
+        if let Err(error) = swapped {
+            self.desk.clear_journal();
+            return Err(error.into());
+        }
+        self.moved_to(commit)
+    }
+
+    /// Takes up a tip that the branch is at: the draft begins anew.
+    pub(super) fn moved_to(&mut self, commit: Oid) -> Result<(), SessionError> {
+        self.tip = commit;
+        self.draft.start_over(self.sessions.repo.commit(commit)?.tree);
+        self.watch();
+        self.desk.clear_draft();
+        self.desk.clear_journal();
+        Ok(())
+    }
+
+    /// Lets changes of the draft be kept from now on for the tip as it is.
+    fn watch(&self) {
+        let (keeper, tip) = (self.desk.clone(), self.tip);
+        self.draft.watch(Box::new(move |draft| keeper.keep_draft(draft, tip).is_ok()));
+    }
+
+    /// Somebody else moved the branch during the turn: the turn goes to a session of its own, and nothing of it is lost.
+    fn published_as_fork(&mut self, meta: Meta, commit: Oid, files: usize) -> Result<Committed, SessionError> {
+        let kept = self.sessions.keep(&meta.id, commit)?;
+        let turn = meta.turns;
+        let view = super::View::new(self.sessions.repo.clone(), meta.id.clone(), commit);
+        let fork = self
+            .sessions
+            .fork_of(&view, &meta, turn)
+            .map_err(|error| SessionError::Refused(format!("the turn was kept as {kept}, but can't go on: {error}")))?;
+        self.desk.clear_draft();
+        let id = fork.meta.id.clone();
+        *self = fork;
+        Ok(Committed { turn, commit, files, forked: Some(id) })
+    }
+}
+
+fn file(batch: &mut Batch<'_>, path: PathBuf, bytes: &[u8]) -> Result<TreeEdit, SessionError> {
+    Ok((path, Some((Mode::File, batch.blob_of(bytes)?))))
+}
+
+/// A record as text: fields in the order of their names, and one line break at the end.
+fn json(value: &impl serde::Serialize) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec_pretty(value).unwrap_or_default();
+    bytes.push(b'\n');
+    bytes
+}
+
+fn record_of(turn: u64, said: &Said, changes: &[Changed]) -> TurnFile {
+    let change = |it: &Changed| ChangeFile {
+        path: it.path.display().to_string(),
+        mode: it.now.as_ref().map(|(mode, _)| mode.octal().to_owned()),
+        now: it.now.as_ref().map(|(_, content)| content.id().to_string()),
+    };
+    TurnFile {
+        v: wire::VERSION,
+        turn,
+        kind: "ask".into(),
+        state: said.state.word().into(),
+        time_ms: said.time_ms,
+        question: said.question.clone(),
+        answer: said.answer.clone(),
+        model: said.model.clone(),
+        calls: said.calls.iter().map(|it| CallFile { result: both_ends(&it.result), ..it.clone() }).collect(),
+        changes: changes.iter().map(change).collect(),
+        tokens: said.tokens,
+        cost: said.cost.clone(),
+        left_out: said.left_out.clone(),
+    }
+}
+
+/// A long result without its middle.
+fn both_ends(text: &str) -> String {
+    if text.len() <= RESULT_BYTES_MAX {
+        return text.to_owned();
+    }
+    let (head, tail) =
+        (text.floor_char_boundary(RESULT_BYTES_MAX / 2), text.ceil_char_boundary(text.len() - RESULT_BYTES_MAX / 2));
+    format!("{}\n[{} bytes are left out here]\n{}", &text[..head], tail - head, &text[tail..])
+}
+
+/// The message of a turn's commit: what was asked, the beginning of the answer, trailers.
+fn message_of(meta: &Meta, turn: u64, said: &Said) -> String {
+    let cut = |line: &str, most: usize| match line.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", line[..end].trim_end()),
+        None => line.to_owned(),
+    };
+    let one_line: String = said.question.split_whitespace().collect::<Vec<_>>().join(" ");
+    let subject = if one_line.is_empty() { format!("turn {turn}") } else { cut(&one_line, SUBJECT_CHARS_MAX - 1) };
+    let plain = |text: &str| text.chars().filter(|it| !it.is_control() || *it == '\n').collect::<String>();
+    let lines = said.answer.lines().filter(|line| !line.trim().is_empty());
+    let lines: Vec<String> = lines.take(BODY_LINES_MAX).map(|line| cut(line, LINE_CHARS_MAX)).collect();
+    let more = if said.answer.lines().count() > BODY_LINES_MAX { "\n…" } else { "" };
+    let body = if lines.is_empty() { String::new() } else { format!("{}{more}\n\n", lines.join("\n")) };
+    let model = said.model.as_deref();
+    let mut trailers = trailers(&meta.id, turn, "turn", said.state.word(), model);
+    let [sent, received] = said.tokens;
+    if sent + received > 0 {
+        trailers.push_str(&format!("ReedClaw-Tokens: {sent}/{received}\n"));
+    }
+    plain(&format!("{subject}\n\n{body}{trailers}"))
+}
+
+pub(super) fn trailers(id: &str, turn: u64, act: &str, state: &str, model: Option<&str>) -> String {
+    let model = model.map(|model| format!("ReedClaw-Model: {}\n", names::title(model))).unwrap_or_default();
+    format!("ReedClaw-Session: {id}\nReedClaw-Turn: {turn}\nReedClaw-Act: {act}\nReedClaw-State: {state}\n{model}")
+}

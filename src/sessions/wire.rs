@@ -1,0 +1,103 @@
+//! The record of a session as it lies in its commits: `session.json` and one file for each turn. Fields are only added;
+//! a file with another version is shown as damaged rather than guessed at.
+
+use serde::{Deserialize, Serialize};
+
+/// Version of both files.
+pub const VERSION: u32 = 1;
+
+/// `session.json`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Meta {
+    /// The commit that the session began at; none in a repository without commits.
+    pub base: Option<String>,
+    /// The branch that was checked out then.
+    pub base_branch: Option<String>,
+    /// The session's id.
+    pub id: String,
+    /// The session and turn that it was forked from.
+    pub parent: Option<Parent>,
+    /// When it began, in milliseconds of Unix time.
+    pub started_ms: i64,
+    /// Its title.
+    pub title: String,
+    /// The number of its newest turn.
+    pub turns: u64,
+    /// Version of the format.
+    pub v: u32,
+}
+
+/// Where a session was forked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Parent {
+    /// The commit.
+    pub commit: String,
+    /// The session.
+    pub id: String,
+    /// Its turn.
+    pub turn: u64,
+}
+
+/// The file of a turn. Its texts are without secrets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TurnFile {
+    /// The answer.
+    pub answer: String,
+    /// The calls of tools, in order.
+    pub calls: Vec<CallFile>,
+    /// The files that differ from the turn before.
+    pub changes: Vec<ChangeFile>,
+    /// What it cost, in words; none if no price is known.
+    pub cost: Option<String>,
+    /// The kind of act: `ask`, `user`, `base`, `code`.
+    pub kind: String,
+    /// What commands changed and the commit leaves out, with the reason.
+    pub left_out: Vec<String>,
+    /// The model that answered.
+    pub model: Option<String>,
+    /// The question.
+    pub question: String,
+    /// How it ended: `whole`, `cancelled`, `failed`, `cut`.
+    pub state: String,
+    /// When it was asked, in milliseconds of Unix time.
+    pub time_ms: i64,
+    /// Tokens that were sent and received.
+    pub tokens: [u64; 2],
+    /// Its number.
+    pub turn: u64,
+    /// Version of the format.
+    pub v: u32,
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CallFile {
+    /// The arguments, JSON as the model wrote it.
+    pub arguments: String,
+    /// Its name for the model.
+    pub id: String,
+    /// The receipt that tells of it.
+    pub receipt: Option<String>,
+    /// What came of it, JSON.
+    pub result: String,
+    /// Whether it did what it should.
+    pub success: bool,
+    /// The tool.
+    pub tool: String,
+}
+
+/// A path that a turn changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ChangeFile {
+    /// The mode as git has it; none if it is gone.
+    pub mode: Option<String>,
+    /// The new content's name in git.
+    pub now: Option<String>,
+    /// The path.
+    pub path: String,
+}

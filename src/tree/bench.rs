@@ -1,0 +1,357 @@
+//! The bench: a directory of ours with the files of a draft, shown to commands in the workspace's place. It is a cache:
+//! only what a draft takes of it counts, and it can be made anew at any time. What git ignores stays on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use super::{Draft, FILE_BYTES_MAX};
+use crate::files::PathError;
+use crate::git::{Changed as Differs, Mode, Oid, diff, empty_tree, oid_of};
+
+/// Threads that write files.
+const THREADS_MAX: usize = 8;
+/// Paths of one command that a commit takes.
+const PATHS_MAX: usize = 5_000;
+/// Bytes of one command that a commit takes.
+const BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Longest ignore file that is read, in bytes.
+const IGNORE_BYTES_MAX: u64 = 1024 * 1024;
+/// The beginning of names of files that hold secrets: no commit takes them.
+const SECRET: [&str; 6] = [".env", "id_rsa", "id_ed25519", "id_ecdsa", ".netrc", ".pgpass"];
+
+/// What a command did at one path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Did {
+    /// There is a file with this content and these permission bits.
+    File(PathBuf, u32),
+    /// There is a link to this.
+    Link(PathBuf),
+    /// There is a directory.
+    Directory,
+    /// There is nothing any more.
+    Gone,
+}
+
+/// The directory that commands of a session work on.
+#[derive(Debug)]
+pub struct Bench {
+    dir: PathBuf,
+    draft: Arc<Draft>,
+    /// Lines of the repository's and the user's own ignore files.
+    excludes: Vec<String>,
+    known: Mutex<Option<Known>>,
+}
+
+/// The tree that the bench shows: a tree of the store, and the paths that differ from it.
+#[derive(Debug)]
+struct Known {
+    base: Oid,
+    changed: BTreeMap<PathBuf, Option<(Mode, Oid)>>,
+}
+
+impl Bench {
+    /// A bench at `dir` for a draft; nothing is written yet. `excludes` are lines as of `.git/info/exclude`.
+    #[must_use]
+    pub fn new(dir: PathBuf, draft: Arc<Draft>, excludes: Vec<String>) -> Self {
+        Self { dir, draft, excludes, known: Mutex::new(None) }
+    }
+
+    /// Where it lies.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The draft whose files it shows.
+    #[must_use]
+    pub fn draft(&self) -> &Arc<Draft> {
+        &self.draft
+    }
+
+    /// Brings it to the state of the draft: only paths that differ are written.
+    ///
+    /// # Errors
+    /// A file can't be written or read, in words.
+    pub fn ready(&self) -> Result<(), String> {
+        let told = |error: io::Error| format!("the copy for commands ({}): {error}", self.dir.display());
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = match known.take().or_else(|| self.remembered()) {
+            Some(before) => before,
+            None => {
+                // What is there is of a state that nobody knows.
+                clear(&self.dir).map_err(told)?;
+                Known { base: empty_tree(), changed: BTreeMap::new() }
+            }
+        };
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(told)?;
+        let now = self.state()?;
+        let differ = diff(&*self.draft.objects, before.base, now.base).map_err(|error| error.to_string())?;
+        let differ: BTreeMap<&Path, &Differs> = differ.iter().map(|it| (it.path.as_path(), it)).collect();
+        let mut paths: BTreeSet<&Path> = differ.keys().copied().collect();
+        paths.extend(before.changed.keys().chain(now.changed.keys()).map(PathBuf::as_path));
+        // A path that is in neither list is the same in both trees.
+        let was =
+            |path: &Path| before.changed.get(path).copied().unwrap_or_else(|| differ.get(path).and_then(|it| it.old));
+        let is = |path: &Path| now.changed.get(path).copied().unwrap_or_else(|| differ.get(path).and_then(|it| it.new));
+        let outdated =
+            |path: &&Path| was(path) != is(path) || !before.changed.contains_key(*path) && !differ.contains_key(path);
+        let work: Vec<&Path> = paths.into_iter().filter(outdated).collect();
+        if !work.is_empty() || before.base != now.base {
+            self.forget().map_err(told)?;
+            self.bring(&work).map_err(told)?;
+            self.remember(&now).map_err(told)?;
+        }
+        *known = Some(now);
+        Ok(())
+    }
+
+    /// Writes or removes these paths as the draft has them.
+    fn bring(&self, paths: &[&Path]) -> io::Result<()> {
+        let leaf = |path: &Path| match self.draft.leaf(path, u64::MAX) {
+            Ok(leaf) => Ok(Some(leaf)),
+            Err(PathError::Missing | PathError::NotDirectory | PathError::Directory) => Ok(None),
+            Err(error) => Err(io::Error::other(format!("{}: {error}", path.display()))),
+        };
+        // What has gone makes room first.
+        for path in paths {
+            if self.draft.leaf(path, 0).is_err_and(|error| !matches!(error, PathError::Long(_))) {
+                remove(&self.dir, path)?;
+            }
+        }
+        let parents: BTreeSet<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
+        for parent in parents {
+            if self.draft.is_directory(parent) {
+                make_directories(&self.dir, parent)?;
+            }
+        }
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if let Some((mode, bytes)) = leaf(path)? {
+                    put(&self.dir, path, mode, &bytes)?;
+                }
+            }
+            Ok(())
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(paths.len());
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let first: io::Result<()> = work();
+            let panicked = || Err(io::Error::other("a thread panicked"));
+            workers.into_iter().map(|it| it.join().unwrap_or_else(|_| panicked())).fold(first, Result::and)
+        })
+    }
+
+    /// Makes real on the bench what a command did on its copy, and takes into the draft what belongs into a commit. Gives
+    /// the paths that the draft doesn't take, each with the reason; ignored ones aren't told.
+    ///
+    /// # Errors
+    /// The bench or the draft can't be written, in words; the bench is made anew then.
+    pub fn adopt(&self, changes: &[(&Path, Did)]) -> Result<Vec<String>, String> {
+        let told = |error: io::Error| format!("the copy for commands ({}): {error}", self.dir.display());
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = None;
+        self.forget().map_err(told)?;
+        let (mut left_out, mut paths, mut bytes, mut rules) = (Vec::new(), 0, 0, Rules::default());
+        for (path, did) in changes {
+            self.carry_out(path, did).map_err(told)?;
+            let leaf = match did {
+                Did::Directory => continue,
+                Did::Gone => None,
+                Did::Link(target) => Some((Mode::Link, target.as_os_str().as_bytes().to_vec())),
+                Did::File(_, mode) => {
+                    let file = self.dir.join(path);
+                    let length = fs::metadata(&file).map_err(told)?.len();
+                    let is_ignored = !self.draft.has(path) && self.is_ignored(path, &mut rules);
+                    let why = self.why_left_out(path, length, bytes, paths);
+                    if is_ignored {
+                        continue;
+                    }
+                    if let Some(why) = why {
+                        left_out.push(format!("{} ({why})", path.display()));
+                        continue;
+                    }
+                    (bytes, paths) = (bytes + length, paths + 1);
+                    let mode = if mode & 0o111 == 0 { Mode::File } else { Mode::Executable };
+                    Some((mode, fs::read(&file).map_err(told)?))
+                }
+            };
+            if matches!(did, Did::Link(_)) && !self.draft.has(path) && self.is_ignored(path, &mut rules) {
+                continue;
+            }
+            let leaf = leaf.as_ref().map(|(mode, bytes)| (*mode, &bytes[..]));
+            if let Err(error) = self.draft.put(path, leaf) {
+                left_out.push(format!("{} ({error})", path.display()));
+            }
+        }
+        if !self.draft.tell() {
+            return Err("the draft can't be kept in the state directory".to_owned());
+        }
+        let now = self.state()?;
+        self.remember(&now).map_err(told)?;
+        *known = Some(now);
+        Ok(left_out)
+    }
+
+    fn why_left_out(&self, path: &Path, length: u64, bytes: u64, paths: usize) -> Option<&'static str> {
+        let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
+        let is_secret = SECRET.iter().any(|it| name.starts_with(it.as_bytes())) && !self.draft.has(path);
+        if is_secret {
+            Some("a file of its name may hold secrets")
+        } else if length > FILE_BYTES_MAX {
+            Some("it is longer than 16 MiB")
+        } else if bytes + length > BYTES_MAX {
+            Some("one command's files come to more than 64 MiB")
+        } else if paths >= PATHS_MAX {
+            Some("one command changed more than 5,000 files")
+        } else {
+            None
+        }
+    }
+
+    /// Does on the bench what a command did on its copy.
+    fn carry_out(&self, path: &Path, did: &Did) -> io::Result<()> {
+        match did {
+            Did::Gone => remove(&self.dir, path),
+            Did::Directory => make_directories(&self.dir, path),
+            Did::Link(target) => put(&self.dir, path, Mode::Link, target.as_os_str().as_bytes()),
+            Did::File(source, mode) => {
+                make_directories(&self.dir, path.parent().unwrap_or(Path::new("")))?;
+                remove(&self.dir, path)?;
+                let target = self.dir.join(path);
+                fs::copy(source, &target)?;
+                fs::set_permissions(&target, fs::Permissions::from_mode(mode & 0o777))
+            }
+        }
+    }
+
+    /// What the draft is now.
+    fn state(&self) -> Result<Known, String> {
+        let changes = self.draft.changes().map_err(|error| error.to_string())?;
+        let one = |it: super::Changed| (it.path, it.now.map(|(mode, content)| (mode, content.id())));
+        Ok(Known { base: self.draft.base(), changed: changes.into_iter().map(one).collect() })
+    }
+
+    fn state_file(&self) -> PathBuf {
+        self.dir.with_extension("state")
+    }
+
+    /// What the bench shows, as it was written down; only a bench without changes is taken up again by another process.
+    fn remembered(&self) -> Option<Known> {
+        let text = fs::read_to_string(self.state_file()).ok()?;
+        Some(Known { base: oid_of(text.strip_prefix("tree ")?)?, changed: BTreeMap::new() })
+    }
+
+    fn remember(&self, known: &Known) -> io::Result<()> {
+        if !known.changed.is_empty() {
+            return Ok(());
+        }
+        fs::write(self.state_file(), format!("tree {}\n", known.base))
+    }
+
+    fn forget(&self) -> io::Result<()> {
+        match fs::remove_file(self.state_file()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether git would ignore a path that it doesn't know yet.
+    fn is_ignored(&self, path: &Path, rules: &mut Rules) -> bool {
+        for directory in path.ancestors().skip(1) {
+            let rule = rules.0.entry(directory.to_owned()).or_insert_with(|| {
+                let mut builder = GitignoreBuilder::new(Path::new("/").join(directory));
+                let text = self.draft.leaf(&directory.join(".gitignore"), IGNORE_BYTES_MAX);
+                let text = text.map(|(_, bytes)| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+                let excludes = self.excludes.iter().filter(|_| directory.as_os_str().is_empty());
+                for line in excludes.map(String::as_str).chain(text.lines()) {
+                    let _ = builder.add_line(None, line);
+                }
+                builder.build().unwrap_or_else(|_| Gitignore::empty())
+            });
+            let found = rule.matched_path_or_any_parents(Path::new("/").join(path), false);
+            if !found.is_none() {
+                return found.is_ignore();
+            }
+        }
+        false
+    }
+}
+
+/// Ignore files by directory, each read once.
+#[derive(Default)]
+struct Rules(BTreeMap<PathBuf, Gitignore>);
+
+/// Removes what is in a directory; the directory itself stays, since others hold it open.
+fn clear(top: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(top) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        remove(top, Path::new(&entry?.file_name()))?;
+    }
+    Ok(())
+}
+
+/// Makes directories beneath `top`; what isn't a directory on the way makes room. Nobody else writes there meanwhile.
+fn make_directories(top: &Path, path: &Path) -> io::Result<()> {
+    let mut at = top.to_owned();
+    for part in path.iter() {
+        at.push(part);
+        match at.symlink_metadata() {
+            Ok(data) if data.is_dir() => continue,
+            Ok(_) => fs::remove_file(&at)?,
+            Err(_) => {}
+        }
+        fs::create_dir(&at)?;
+    }
+    Ok(())
+}
+
+/// Removes what is at a path beneath `top`; a link on the way isn't followed.
+fn remove(top: &Path, path: &Path) -> io::Result<()> {
+    let mut at = top.to_owned();
+    for part in path.parent().unwrap_or(Path::new("")).iter() {
+        at.push(part);
+        if !at.symlink_metadata().is_ok_and(|data| data.is_dir()) {
+            return Ok(());
+        }
+    }
+    let target = top.join(path);
+    match target.symlink_metadata() {
+        Ok(data) if data.is_dir() => fs::remove_dir_all(&target),
+        Ok(_) => fs::remove_file(&target),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Puts a file or a link at a path beneath `top`.
+fn put(top: &Path, path: &Path, mode: Mode, bytes: &[u8]) -> io::Result<()> {
+    let target = top.join(path);
+    let parent = path.parent().unwrap_or(Path::new(""));
+    let is_plain = |at: &Path| at.symlink_metadata().is_ok_and(|data| data.is_dir());
+    if !parent.ancestors().filter(|it| !it.as_os_str().is_empty()).all(|it| is_plain(&top.join(it))) {
+        make_directories(top, parent)?;
+    }
+    if target.symlink_metadata().is_ok() {
+        remove(top, path)?;
+    }
+    match mode {
+        Mode::Link => symlink(OsStr::from_bytes(bytes), &target),
+        Mode::Submodule | Mode::Directory => fs::create_dir(&target),
+        Mode::File | Mode::Executable => {
+            let bits = if mode == Mode::Executable { 0o755 } else { 0o644 };
+            OpenOptions::new().write(true).create_new(true).mode(bits).open(&target)?.write_all(bytes)
+        }
+    }
+}

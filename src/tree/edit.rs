@@ -1,0 +1,146 @@
+//! Changes of a draft: all or none, each only if the file is what the change expects.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::node::Content;
+use super::read::{Found, bytes_of, of_git};
+use super::{Changed, Draft, FILE_BYTES_MAX};
+use crate::files::{Change, CommitError, PathError, Tree};
+use crate::git::{GitError, Mode};
+
+/// The directory in which sessions keep their records; nobody but they write there.
+pub const RECORDS: &str = ".reedclaw/sessions";
+/// The beginning of a pointer of Git LFS, as its specification says.
+const LFS: &[u8] = b"version https://git-lfs.github.com/spec/";
+
+impl Draft {
+    /// Changes several files as one.
+    pub(super) fn edit(&self, changes: &[Change<'_>]) -> Result<(), CommitError> {
+        let failed = |change: &Change<'_>, error| CommitError { path: change.path.to_owned(), error };
+        let mut puts: Vec<(PathBuf, Option<(Mode, Content)>)> = Vec::new();
+        for change in changes {
+            let put = self.put_of(change).map_err(|error| failed(change, error))?;
+            if puts.iter().any(|(path, _)| *path == put.0) {
+                return Err(failed(change, PathError::Changed));
+            }
+            puts.push(put);
+        }
+        let mut state = self.state();
+        let before = state.top.clone();
+        for ((path, leaf), change) in puts.into_iter().zip(changes) {
+            let parts: Vec<&[u8]> = path.iter().map(OsStrExt::as_bytes).collect();
+            let names: Vec<OsString> = path.iter().map(ToOwned::to_owned).collect();
+            // A change of the same batch may have put a file above, or files below.
+            let is_in_the_way = leaf.is_some()
+                && (matches!(state.at(&*self.objects, &names), Ok(Found::Directory))
+                    || (1..names.len())
+                        .any(|count| matches!(state.at(&*self.objects, &names[..count]), Ok(Found::Leaf(..)))));
+            let done = if is_in_the_way {
+                Err(PathError::NotDirectory)
+            } else {
+                state.top.put(&*self.objects, &parts, leaf).map_err(|error| of_git(&error))
+            };
+            if let Err(error) = done {
+                state.top = before;
+                return Err(failed(change, error));
+            }
+        }
+        drop(state);
+        if self.tell() {
+            return Ok(());
+        }
+        // What can't survive a crash isn't changed.
+        self.state().top = before;
+        let path = changes.first().map(|it| it.path.to_owned()).unwrap_or_default();
+        Err(CommitError { path, error: PathError::Reserved("the draft can't be kept in the state directory") })
+    }
+
+    /// Where a change goes and what it puts there; fails if the file isn't what the change expects.
+    fn put_of(&self, change: &Change<'_>) -> Result<(PathBuf, Option<(Mode, Content)>), PathError> {
+        if self.is_read_only {
+            return Err(PathError::Reserved("a commit can't be changed"));
+        }
+        let path = self.resolve(change.path)?;
+        may_hold(&path)?;
+        let (path, found) = self.state().locate(&*self.objects, &path, false).or_else(|error| match error {
+            PathError::Missing => Ok((path, Found::Missing)),
+            error => Err(error),
+        })?;
+        let (mode, old) = match found {
+            Found::Missing => (Mode::File, None),
+            Found::Directory | Found::Submodule => return Err(PathError::Directory),
+            Found::Leaf(Mode::Link, _) => return Err(PathError::Outside),
+            Found::Leaf(mode, content) => (mode, Some(bytes_of(&*self.objects, &content, FILE_BYTES_MAX)?)),
+        };
+        if old.as_deref() != change.old {
+            return Err(PathError::Changed);
+        }
+        if old.is_some_and(|old| old.starts_with(LFS)) {
+            return Err(PathError::Reserved("it is a pointer of Git LFS; its content isn't in the session"));
+        }
+        let leaf = match change.new {
+            None => None,
+            Some(bytes) if bytes.len() as u64 > FILE_BYTES_MAX => return Err(PathError::Long(FILE_BYTES_MAX)),
+            Some(bytes) => Some((mode, Content::new(bytes).ok_or(PathError::Changed)?)),
+        };
+        Ok((path, leaf))
+    }
+
+    /// Puts a file or a link at a path as it is, or takes away what is there, whatever that was: what a command did.
+    ///
+    /// # Errors
+    /// Git can't hold such a path, or a tree on the way can't be read.
+    pub fn put(&self, path: &Path, leaf: Option<(Mode, &[u8])>) -> Result<(), PathError> {
+        may_hold(path)?;
+        let leaf = match leaf {
+            Some((mode, bytes)) => Some((mode, Content::new(bytes).ok_or(PathError::Changed)?)),
+            None => None,
+        };
+        let parts: Vec<&[u8]> = path.iter().map(OsStrExt::as_bytes).collect();
+        self.state().top.put(&*self.objects, &parts, leaf).map_err(|error| of_git(&error))
+    }
+
+    /// Applies changes to it, as [`Draft::changes`] gave them.
+    ///
+    /// # Errors
+    /// A tree on the way can't be read.
+    pub fn apply(&self, changes: &[Changed]) -> Result<(), GitError> {
+        let mut state = self.state();
+        // What goes makes room first.
+        for change in changes.iter().filter(|it| it.now.is_none()).chain(changes.iter().filter(|it| it.now.is_some())) {
+            let parts: Vec<&[u8]> = change.path.iter().map(OsStrExt::as_bytes).collect();
+            state.top.put(&*self.objects, &parts, change.now.clone())?;
+        }
+        Ok(())
+    }
+
+    /// What is at a path of the draft, without following links: its kind and its bytes, at most `bytes_max`.
+    ///
+    /// # Errors
+    /// There is nothing, or no file or link.
+    pub fn leaf(&self, path: &Path, bytes_max: u64) -> Result<(Mode, Vec<u8>), PathError> {
+        let (_, found) = self.state().locate(&*self.objects, path, false)?;
+        match found {
+            Found::Leaf(mode, content) => Ok((mode, bytes_of(&*self.objects, &content, bytes_max)?)),
+            Found::Missing => Err(PathError::Missing),
+            Found::Directory | Found::Submodule => Err(PathError::Directory),
+        }
+    }
+}
+
+/// Whether git can hold a path, and a session lets others write it.
+fn may_hold(path: &Path) -> Result<(), PathError> {
+    let is_gits = |name: &[u8]| {
+        let name = name.to_ascii_lowercase();
+        name == b".git" || name == b"git~1" || name.is_empty() || name == b"." || name == b".."
+    };
+    if path.as_os_str().is_empty() || path.iter().any(|name| is_gits(name.as_bytes())) {
+        return Err(PathError::Reserved("git can't hold a file of this name"));
+    }
+    if path.starts_with(RECORDS) {
+        return Err(PathError::Reserved("only the session itself writes its record"));
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! Trees of files that lie in git's objects: a commit, which is only read, and a draft, which holds a commit and what was
+//! changed since, in memory. Both are `host::Tree`, so that every tool works on them as on a directory.
+//!
+//! | | reads | writes | empty directories |
+//! |---|---|---|---|
+//! | `host::Root` | the directory | the directory | stay |
+//! | [`Draft`] over a repository | changes, else objects | memory | disappear, as in git |
+//! | [`Draft::read_only`] | objects | refused | |
+//! | [`Draft`] over [`Memory`] | memory | memory | disappear |
+//!
+//! It must not know conversations, models, or what becomes of a draft.
+
+mod bench;
+mod edit;
+mod memory;
+mod node;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::git::{GitError, Mode, Objects, Oid};
+
+pub use bench::{Bench, Did};
+pub use edit::RECORDS;
+pub use memory::Memory;
+pub use node::Content;
+use node::Node;
+
+/// Longest path in bytes, as in Linux (`PATH_MAX`, its end included).
+const PATH_BYTES_MAX: usize = 4095;
+/// Longest name in bytes, as in Linux (`NAME_MAX`).
+const NAME_BYTES_MAX: usize = 255;
+/// Links that are followed on the way to one file, as in Linux.
+const LINKS_MAX: usize = 40;
+/// Longest file that a draft takes, in bytes; longer ones don't belong into a commit.
+pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// One path of a draft that differs from its base.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// The path.
+    pub path: PathBuf,
+    /// What is there now; `None` if it is gone.
+    pub now: Option<(Mode, Content)>,
+}
+
+/// A commit's files and what was changed since.
+pub struct Draft {
+    objects: Arc<dyn Objects>,
+    path: PathBuf,
+    home: Option<PathBuf>,
+    is_read_only: bool,
+    state: Mutex<State>,
+    watcher: Mutex<Option<Watcher>>,
+}
+
+/// Hears of each change of a draft; returns whether it could keep it.
+pub type Watcher = Box<dyn Fn(&Draft) -> bool + Send + Sync>;
+
+struct State {
+    base: Oid,
+    top: Node,
+}
+
+impl std::fmt::Debug for Draft {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Draft").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Draft {
+    /// A draft over the tree `base`. `path` is the directory that it stands for, `home` what `~` stands for.
+    #[must_use]
+    pub fn on(objects: Arc<dyn Objects>, base: Oid, path: &Path, home: Option<&Path>) -> Self {
+        let state = Mutex::new(State { base, top: Node::of_tree(base) });
+        Self {
+            objects,
+            path: path.to_owned(),
+            home: home.map(Path::to_owned),
+            is_read_only: false,
+            state,
+            watcher: Mutex::new(None),
+        }
+    }
+
+    /// The tree `base` as it is: every change is refused.
+    #[must_use]
+    pub fn read_only(objects: Arc<dyn Objects>, base: Oid, path: &Path, home: Option<&Path>) -> Self {
+        Self { is_read_only: true, ..Self::on(objects, base, path, home) }
+    }
+
+    /// The same draft, with somebody who hears of each change.
+    #[must_use]
+    pub fn watched(self, watcher: Watcher) -> Self {
+        self.watch(watcher);
+        self
+    }
+
+    /// Lets `watcher` hear of each change from now on.
+    pub fn watch(&self, watcher: Watcher) {
+        *self.watcher.lock().unwrap_or_else(PoisonError::into_inner) = Some(watcher);
+    }
+
+    /// Tells the watcher that something changed; returns whether it could keep that.
+    pub fn tell(&self) -> bool {
+        self.watcher.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_none_or(|watcher| watcher(self))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tree that it began with.
+    #[must_use]
+    pub fn base(&self) -> Oid {
+        self.state().base
+    }
+
+    /// Lets it begin with another tree; what was changed is forgotten.
+    pub fn start_over(&self, base: Oid) {
+        *self.state() = State { base, top: Node::of_tree(base) };
+    }
+
+    /// What differs from the base, by path. A file that was changed back is none of it.
+    ///
+    /// # Errors
+    /// A tree of the base can't be read.
+    pub fn changes(&self) -> Result<Vec<Changed>, GitError> {
+        let mut all = Vec::new();
+        let state = self.state();
+        state.top.changes(&*self.objects, Some(state.base), Path::new(""), &mut all)?;
+        all.sort_by(|left, right| left.path.cmp(&right.path));
+        Ok(all)
+    }
+
+    /// Whether something is at a path, with no link on the way to it.
+    #[must_use]
+    pub fn has(&self, path: &Path) -> bool {
+        crate::files::Tree::holds(self, path)
+    }
+
+    /// Whether a directory is at a path.
+    #[must_use]
+    pub fn is_directory(&self, path: &Path) -> bool {
+        let parts: Vec<std::ffi::OsString> = path.iter().map(std::ffi::OsStr::to_owned).collect();
+        matches!(self.state().at(&*self.objects, &parts), Ok(read::Found::Directory))
+    }
+
+    /// Whether nothing differs from the base.
+    #[must_use]
+    pub fn is_unchanged(&self) -> bool {
+        self.changes().is_ok_and(|changes| changes.is_empty())
+    }
+}

@@ -1,0 +1,338 @@
+//! Trees against a real directory, and against git's program.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Command;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::files::{Change, EntryKind, Journals, PathError, Root, Tree};
+use crate::git::{Repo, TreeEdit, empty_tree};
+
+fn git(at: &Path, arguments: &[&str]) -> String {
+    let done = Command::new("git")
+        .args(arguments)
+        .current_dir(at)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .output()
+        .expect("git runs");
+    assert!(done.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).trim().to_owned()
+}
+
+/// A directory with files and links, and the same as a draft.
+struct Twins {
+    dir: tempfile::TempDir,
+    root: Root,
+    draft: Draft,
+    repo: Arc<Repo>,
+    journals: Journals,
+}
+
+impl Twins {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let at = dir.path().join("ws");
+        std::fs::create_dir_all(at.join("src/deep")).expect("a directory");
+        git(&at, &["init", "-q", "-b", "main"]);
+        for (path, text) in [
+            ("a.txt", "a\n"),
+            ("src/b.rs", "fn b() {}\n"),
+            ("src/deep/c.txt", "c\n"),
+            (".hidden", "h\n"),
+            ("run", "#!\n"),
+        ] {
+            std::fs::write(at.join(path), text).expect("a file");
+        }
+        std::fs::set_permissions(at.join("run"), std::fs::Permissions::from_mode(0o755)).expect("a mode");
+        for (target, link) in [
+            ("a.txt", "link"),
+            ("src", "into"),
+            ("/etc/passwd", "away"),
+            ("../..", "up"),
+            ("loop", "loop"),
+            ("none", "dangling"),
+        ] {
+            symlink(target, at.join(link)).expect("a link");
+        }
+        let root = Root::open(&at, None).expect("a root");
+        git(&at, &["add", "-A"]);
+        let tree = git(&at, &["write-tree"]);
+        let repo = Arc::new(Repo::open(&at).expect("a repository"));
+        let tree = crate::git::oid_of(&tree).expect("a tree");
+        let draft = Draft::on(repo.clone(), tree, root.path(), None);
+        Self { root, draft, repo, journals: Journals::new(dir.path().join("journals")), dir }
+    }
+
+    /// The tree that the directory is for git, and the one that the draft would become.
+    fn trees(&self) -> (String, String) {
+        let at = self.dir.path().join("ws");
+        git(&at, &["add", "-A"]);
+        let mut batch = self.repo.batch();
+        let mut edits: Vec<TreeEdit> = Vec::new();
+        for Changed { path, now } in self.draft.changes().expect("changes") {
+            let now = now.map(|(mode, content)| {
+                if let Content::New(bytes, _) = &content {
+                    batch.blob_of(bytes).expect("a blob");
+                }
+                (mode, content.id())
+            });
+            edits.push((path, now));
+        }
+        let tree = batch.tree(self.draft.base(), &edits).expect("a tree");
+        (git(&at, &["write-tree"]), tree.to_string())
+    }
+}
+
+#[test]
+fn a_draft_answers_as_the_directory_does() {
+    let twins = Twins::new();
+    let inside = twins.root.path().join("src/b.rs");
+    let paths = [
+        "a.txt",
+        "./a.txt",
+        "src/b.rs",
+        "src//b.rs",
+        "src/./b.rs",
+        "src/../a.txt",
+        "src/deep/../../a.txt",
+        "link",
+        "into/b.rs",
+        "into",
+        "src",
+        "src/",
+        "src/.",
+        ".",
+        "",
+        "..",
+        "../x",
+        "src/../../x",
+        "away",
+        "up",
+        "up/x",
+        "loop",
+        "dangling",
+        "none",
+        "none/x",
+        "a.txt/x",
+        "a.txt/",
+        "into/deep/c.txt",
+        "into/../a.txt",
+        "src/none",
+        "run",
+        ".hidden",
+        "~",
+        "~/x",
+        "~nobody",
+        "$HOME/x",
+        "${X}",
+        "/etc/passwd",
+        "a\0b",
+        inside.to_str().expect("a path"),
+        "src/deep/",
+        "link/",
+        "link/x",
+    ];
+    let long = "x".repeat(300);
+    for path in paths.into_iter().chain([long.as_str()]) {
+        let read = |tree: &dyn Tree| tree.read(path, 1000).map(|it| (it.bytes, it.mode & 0o111 != 0));
+        assert_eq!(read(&twins.draft), read(&twins.root), "read {path:?}");
+        assert_eq!(twins.draft.look(path), Tree::look(&twins.root, path), "look {path:?}");
+        assert_eq!(twins.draft.resolve(path), Tree::resolve(&twins.root, path), "resolve {path:?}");
+        assert_eq!(twins.draft.beneath(path), Tree::beneath(&twins.root, path), "beneath {path:?}");
+        let list = |tree: &dyn Tree| {
+            let entries = tree.list(path)?;
+            Ok::<_, PathError>(entries.into_iter().filter(|it| it.name != ".git").collect::<Vec<_>>())
+        };
+        assert_eq!(list(&twins.draft), list(&twins.root), "list {path:?}");
+    }
+    let holds = |tree: &dyn Tree, path: &str| tree.holds(Path::new(path));
+    for path in ["a.txt", "src", "link", "into/b.rs", "none", "src/none"] {
+        assert_eq!(holds(&twins.draft, path), holds(&twins.root, path), "holds {path}");
+    }
+    assert_eq!(twins.draft.read("a.txt", 1), Err(PathError::Long(1)));
+}
+
+#[test]
+fn both_show_the_same_files_to_a_search() {
+    let twins = Twins::new();
+    let walked = |tree: &dyn Tree, below: &str| {
+        let found = Mutex::new(Vec::new());
+        tree.walk(Path::new(below), &|| {
+            Box::new(|file| {
+                let bytes = file.stamp().expect("a stamp").bytes;
+                found.lock().expect("a list").push((file.path.to_owned(), bytes));
+                true
+            })
+        });
+        let mut found = found.into_inner().expect("a list");
+        found.sort();
+        found
+    };
+    for below in ["", "src", "src/b.rs", ".hidden", "none"] {
+        assert_eq!(walked(&twins.draft, below), walked(&twins.root, below), "below {below:?}");
+    }
+    let text = |tree: &dyn Tree| {
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut tree.opener()(Path::new("src/b.rs")).expect("opened").0, &mut text)
+            .expect("read");
+        text
+    };
+    assert_eq!(text(&twins.draft), text(&twins.root));
+}
+
+#[test]
+fn a_draft_refuses_what_git_or_the_session_cannot_hold() {
+    let twins = Twins::new();
+    let change = |path: &str, old: Option<&[u8]>, new: Option<&[u8]>| {
+        twins.draft.change(&twins.journals, &[Change { path, old, new }]).map_err(|error| error.error)
+    };
+    for path in [".git/config", "x/.GIT/hooks/a", "src/git~1"] {
+        assert!(matches!(change(path, None, Some(b"x")), Err(PathError::Reserved(_))), "{path}");
+    }
+    assert!(matches!(change(".reedclaw/sessions/x/session.json", None, Some(b"x")), Err(PathError::Reserved(_))));
+    assert_eq!(change("a.txt", Some(b"other"), Some(b"x")), Err(PathError::Changed));
+    assert_eq!(change("a.txt", None, Some(b"x")), Err(PathError::Changed));
+    assert_eq!(change("src", None, Some(b"x")), Err(PathError::Directory));
+    assert_eq!(change("a.txt/x", None, Some(b"x")), Err(PathError::NotDirectory));
+    assert_eq!(change("../x", None, Some(b"x")), Err(PathError::Outside));
+    assert_eq!(change("away", None, Some(b"x")), Err(PathError::Outside));
+    let both = [
+        Change { path: "a.txt", old: Some(b"a\n"), new: Some(b"changed") },
+        Change { path: "none", old: Some(b"x"), new: None },
+    ];
+    assert!(twins.draft.change(&twins.journals, &both).is_err());
+    assert!(twins.draft.is_unchanged(), "a change that fails changes nothing");
+    let shut = Draft::read_only(twins.repo.clone(), twins.draft.base(), twins.root.path(), None);
+    let one = [Change { path: "a.txt", old: Some(b"a\n"), new: Some(b"x") }];
+    assert!(shut.change(&twins.journals, &one).is_err() && shut.is_unchanged());
+}
+
+#[test]
+fn what_is_changed_back_is_no_change_and_a_link_leads_to_its_file() {
+    let twins = Twins::new();
+    let change = |path: &str, old: Option<&[u8]>, new: Option<&[u8]>| {
+        twins.draft.change(&twins.journals, &[Change { path, old, new }]).expect("changed");
+    };
+    change("link", Some(b"a\n"), Some(b"by the link\n"));
+    assert_eq!(twins.draft.read("a.txt", 100).expect("read").bytes, b"by the link\n");
+    change("a.txt", Some(b"by the link\n"), Some(b"a\n"));
+    assert!(twins.draft.is_unchanged());
+    change("run", Some(b"#!\n"), Some(b"#!/bin/sh\n"));
+    let (mode, _) = twins.draft.leaf(Path::new("run"), 100).expect("a file");
+    assert_eq!(mode, Mode::Executable, "a file keeps its mode");
+}
+
+#[test]
+fn memory_holds_a_tree_without_a_repository() {
+    let memory = Arc::new(Memory::default());
+    let draft = Draft::on(memory, empty_tree(), Path::new("/project"), None);
+    let journals = Journals::new("/nonexistent".into());
+    let change = [Change { path: "/project/src/a.rs", old: None, new: Some(b"x") }];
+    draft.change(&journals, &change).expect("written");
+    assert_eq!(draft.read("src/a.rs", 10).expect("read").bytes, b"x");
+    assert_eq!(draft.list("src").expect("a list").iter().map(|it| it.kind).collect::<Vec<_>>(), [EntryKind::File]);
+    draft.change(&journals, &[Change { path: "src/a.rs", old: Some(b"x"), new: None }]).expect("deleted");
+    assert_eq!(draft.look("src"), Err(PathError::Missing), "an empty directory is none");
+}
+
+/// One act on both.
+#[derive(Clone, Debug)]
+enum Act {
+    Write(usize, u8),
+    Delete(usize),
+    Executable(usize, bool),
+    Link(usize, usize),
+}
+
+const NAMES: [&str; 14] = [
+    "a.txt",
+    "src/b.rs",
+    "src/deep/c.txt",
+    "src/deep",
+    "src",
+    "new",
+    "new/x",
+    "new/x/y",
+    "link",
+    "into/z",
+    "src/ü",
+    "b c",
+    "run",
+    "src/deep/er/d",
+];
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let name = 0..NAMES.len();
+    let act = prop_oneof![
+        5 => (name.clone(), any::<u8>()).prop_map(|(name, byte)| Act::Write(name, byte)),
+        3 => name.clone().prop_map(Act::Delete),
+        1 => (name.clone(), any::<bool>()).prop_map(|(name, on)| Act::Executable(name, on)),
+        1 => (name.clone(), name).prop_map(|(name, target)| Act::Link(name, target)),
+    ];
+    prop::collection::vec(act, 1..25)
+}
+
+proptest! {
+    // Each case starts git twice; the whole takes some seconds.
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn a_draft_becomes_the_tree_that_git_makes_of_the_directory(acts in acts()) {
+        let twins = Twins::new();
+        let at = twins.root.path().to_owned();
+        for act in acts {
+            match act {
+                Act::Write(name, byte) => {
+                    let (path, new) = (NAMES[name], vec![byte; 3]);
+                    let old = Tree::read(&twins.root, path, 1000).ok().map(|it| it.bytes);
+                    let change = [Change { path, old: old.as_deref(), new: Some(&new) }];
+                    let kinds = (twins.root.commit(&twins.journals, &change), twins.draft.change(&twins.journals, &change));
+                    // Only what the directory took as a file counts: git has no empty directories in the way.
+                    let is_by_link = path.starts_with("into/");
+                    prop_assert!(kinds.0.is_err() || kinds.1.is_ok() || is_by_link, "{path}: {kinds:?}");
+                    if kinds.0.is_ok() && kinds.1.is_err() {
+                        // The link leads to a directory that is empty on the disk, and none in git.
+                        std::fs::remove_file(at.join(path)).expect("a file");
+                    }
+                    if kinds.0.is_err() && kinds.1.is_ok() {
+                        std::fs::remove_dir_all(at.join(path)).ok();
+                        twins.root.commit(&twins.journals, &change).expect("an empty directory was in the way");
+                    }
+                }
+                Act::Delete(name) => {
+                    let path = NAMES[name];
+                    let Ok(old) = Tree::read(&twins.root, path, 1000) else { continue };
+                    let change = [Change { path, old: Some(&old.bytes), new: None }];
+                    let done = (twins.root.commit(&twins.journals, &change), twins.draft.change(&twins.journals, &change));
+                    prop_assert_eq!(done.0.is_ok(), done.1.is_ok(), "{}", path);
+                }
+                Act::Executable(name, on) => {
+                    let path = Path::new(NAMES[name]);
+                    let is_plain = at.join(path).canonicalize().is_ok_and(|it| it == at.join(path) && it.is_file());
+                    if !is_plain {
+                        continue;
+                    }
+                    let Ok((_, bytes)) = twins.draft.leaf(path, 1000) else { continue };
+                    let mode = if on { 0o755 } else { 0o644 };
+                    std::fs::set_permissions(at.join(path), std::fs::Permissions::from_mode(mode)).expect("a mode");
+                    let mode = if on { Mode::Executable } else { Mode::File };
+                    twins.draft.put(path, Some((mode, &bytes))).expect("put");
+                }
+                Act::Link(name, target) => {
+                    let (path, target) = (Path::new(NAMES[name]), NAMES[target]);
+                    let is_free = at.join(path).symlink_metadata().is_err();
+                    let parent = path.parent().expect("a parent");
+                    let is_plain = at.join(parent).canonicalize().is_ok_and(|it| it == at.join(parent) && it.is_dir());
+                    if !is_free || !is_plain {
+                        continue;
+                    }
+                    symlink(target, at.join(path)).expect("a link");
+                    twins.draft.put(path, Some((Mode::Link, target.as_bytes()))).expect("put");
+                }
+            }
+        }
+        let (theirs, ours) = twins.trees();
+        prop_assert_eq!(theirs, ours);
+    }
+}

@@ -1,0 +1,128 @@
+//! Sessions on git at the prompt: the built executable with a scripted model, in a real repository.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::need::require;
+use crate::pty::{Session, Spawn};
+
+const CONFIG: &str = "return { console = {usage = false}, memory = {auto = false}, context = {project = false},\n\
+    editor = {autosuggest = false}, models = { m = { kind = \"mock\", script = os.getenv(\"HOME\") .. \"/answers.jsonl\" } } }";
+
+fn git(at: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.args(arguments).current_dir(at).env("GIT_CONFIG_GLOBAL", "/dev/null");
+    for name in ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"] {
+        command.env(name, "person@example.org");
+    }
+    let done = command.output().expect("git runs");
+    assert!(done.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).trim().to_owned()
+}
+
+fn calls(when: &str, tool: &str, arguments: Value) -> Value {
+    json!({"when": when, "rounds": [[{"tool_call": {"name": tool, "arguments": arguments}}], [{"text": "done"}]]})
+}
+
+/// A session of the shell in a repository with one commit.
+fn at_repository(answers: &[Value]) -> Session {
+    let lines: Vec<String> = answers.iter().map(Value::to_string).collect();
+    let spawn = Spawn::reedclaw().size(40, 110).file(".config/reedclaw/config.lua", CONFIG);
+    let spawn = spawn.file("answers.jsonl", &lines.join("\n"));
+    let session = Session::spawn(spawn.file("project/a.txt", "old\n").file("project/.gitignore", "built/\n"));
+    let project = session.home().join("project");
+    git(&project, &["init", "-q", "-b", "main"]);
+    git(&project, &["add", "-A"]);
+    git(&project, &["commit", "-q", "-m", "first"]);
+    session.expect_prompt();
+    session.run("cd ~/project");
+    session
+}
+
+#[test]
+fn a_session_edits_beside_the_checkout_goes_back_and_is_taken_over() {
+    if !require(&["git"]) {
+        return;
+    }
+    let session = at_repository(&[
+        calls("write", "file_write", json!({"path": "a.txt", "content": "new\n"})),
+        calls("more", "file_write", json!({"path": "more.txt", "content": "more\n"})),
+        calls("look", "file_read", json!({"path": "a.txt"})),
+    ]);
+    let project = session.home().join("project");
+    session.run(":session start my title");
+    session.expect_text("begins at");
+    session.run("?write it");
+    session.expect_text("turn 1 · 1 file");
+    session.expect_prompt();
+    session.run("?more of it");
+    session.expect_text("turn 2 · 1 file");
+    session.expect_prompt();
+    session.run("clear");
+    session.run(":session cat a.txt");
+    session.expect_line("new");
+    assert_eq!(fs::read_to_string(project.join("a.txt")).expect("a file"), "old\n", "the checkout stays as it is");
+    assert_eq!(git(&project, &["status", "--porcelain"]), "");
+    session.run("clear");
+    session.run(":session log");
+    session.expect_text("write it");
+    session.run(":rewind 1");
+    session.expect_text("Back at turn 1");
+    session.run(":session cat more.txt");
+    session.expect_text("no such file");
+    session.run(":session undo");
+    session.expect_text("undid the rewind to turn 1");
+    session.run("clear");
+    session.run(":session merge");
+    session.expect_text("Move main there?");
+    session.expect_text("yes [y]");
+    session.type_text("y");
+    session.expect_text("main is at");
+    assert_eq!(fs::read_to_string(project.join("more.txt")).expect("a file"), "more\n");
+    assert_eq!(git(&project, &["ls-files"]), ".gitignore\na.txt\nmore.txt");
+    assert_eq!(git(&project, &["rev-list", "--count", "main"]), "2");
+}
+
+#[test]
+fn a_command_of_a_session_works_on_its_bench() {
+    if !require(&["git"]) {
+        return;
+    }
+    let command = "cat a.txt; echo made >made.txt; mkdir -p built; echo x >built/out; sed -i s/new/changed/ a.txt";
+    let session = at_repository(&[
+        calls("write", "file_write", json!({"path": "a.txt", "content": "new\n"})),
+        calls("command", "shell", json!({"command": command})),
+        calls("again", "shell", json!({"command": "cat built/out >>made.txt"})),
+    ]);
+    let project = session.home().join("project");
+    session.run(":session start");
+    session.expect_text("begins at");
+    session.run("?write it");
+    session.expect_text("turn 1 · 1 file");
+    session.expect_prompt();
+    session.run("?a command now");
+    session.expect_text("turn 2 · 2 files");
+    session.expect_prompt();
+    session.run("?again please");
+    session.expect_text("turn 3 · 1 file");
+    session.expect_prompt();
+    session.run("clear; git show $(git branch --list 'reedclaw/session/*'):made.txt");
+    session
+        .expect("what the command made, and what stayed on the bench", |screen| screen.contents().contains("made\nx"));
+    session.run(":session cat a.txt");
+    session.expect_line("changed");
+    assert_eq!(git(&project, &["status", "--porcelain"]), "", "the checkout stays as it is");
+    assert!(!project.join("built").exists());
+}
+
+#[test]
+fn where_there_is_no_repository_that_is_said() {
+    let session = Session::spawn(Spawn::reedclaw().file(".config/reedclaw/config.lua", CONFIG).file("plain/x", ""));
+    session.expect_prompt();
+    session.run("cd ~/plain");
+    session.run(":session start");
+    session.expect_text("no git repository");
+}
