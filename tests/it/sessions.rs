@@ -76,7 +76,7 @@ fn a_session_edits_beside_the_checkout_goes_back_and_is_taken_over() {
     session.run(":session undo");
     session.expect_text("undid the rewind to turn 1");
     session.run("clear");
-    session.run(":session merge");
+    session.line(":session merge");
     session.expect_text("Move main there?");
     session.expect_text("yes [y]");
     session.type_text("y");
