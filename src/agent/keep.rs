@@ -117,7 +117,10 @@ impl ToolRunner {
 
     fn keep(&mut self, command: &str, call: &Call, changes: Changes, outcome: &mut Outcome, around: &mut Around<'_>) {
         let Changes { items, left_out } = changes;
-        let (contested, items): (Vec<Change>, Vec<Change>) = items.into_iter().partition(|it| it.is_contested);
+        // Nobody else writes on the bench of a git session; its files may be as new as the copy.
+        let is_bench = self.options.bench.is_some();
+        let (contested, items): (Vec<Change>, Vec<Change>) =
+            items.into_iter().partition(|it| it.is_contested && !is_bench);
         if !contested.is_empty() {
             let all: Vec<&Change> = contested.iter().collect();
             add(outcome, &format!("[left as they are, since the user changed them meanwhile: {}]", listed(&all)));
