@@ -366,7 +366,7 @@ impl ToolRunner {
         conversation: Option<i64>,
         can_ask: bool,
     ) -> Result<Judged, ToolError> {
-        let ToolRunnerOptions { spill, registry, gate, .. } = &self.options;
+        let ToolRunnerOptions { spill, registry, gate, root, bench, .. } = &self.options;
         let tree = self.tree();
         let place = Place { tree, spill };
         let (tool, arguments, plan) = match wanted {

@@ -173,7 +173,7 @@ impl Runtime {
         let Some(on_git) = &mut self.on_git else { return Ok(None) };
         let Some(said) = said_last(&self.agent, &self.store) else { return Ok(None) };
         let done = on_git.session.end_turn(&said).map_err(session_failure)?;
-        let files = crate::steps::counted(done.files, "file");
+        let files = crate::base::text::counted(done.files, "file");
         let mut line = format!("turn {} · {files} · {}", done.turn, crate::git::short(done.commit));
         if said.state != State::Whole {
             line.push_str(&format!(" · {}", said.state.word()));

@@ -231,7 +231,7 @@ pub struct Meta {
 }
 
 /// The table, in the order of help.
-pub const METAS: [Meta; 45] = [
+pub const METAS: [Meta; 46] = [
     row(
         Group::Lines,
         &["exec"],

@@ -76,6 +76,7 @@ impl Repl {
             channel: None,
             config: self.runtime.config.path.as_deref(),
             ceiling: self.runtime.ceiling.clone(),
+            bench: None,
         });
         let mut runner = match built {
             Ok(built) => built.runner,

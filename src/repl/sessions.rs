@@ -1,7 +1,7 @@
 //! `:session`: sessions on git at the prompt. It must not know how they are kept.
 
 use super::conversations::{age, one_line};
-use super::question::ask_yes_or_no;
+use crate::ask::ask_yes_or_no;
 use super::run::{Flow, Repl};
 use crate::app::session_failure;
 use crate::git::{Changed, Mode, Oid, Program, short};
@@ -11,7 +11,7 @@ use crate::render::diff::unified;
 use crate::render::patch::parse;
 use crate::render::text::{escape_visible, table};
 use crate::sessions::{How, Listed, LogEntry, MergePlan, SessionError, Sessions, View, short_id};
-use crate::steps::counted;
+use crate::base::text::counted;
 
 /// Files that a list names.
 const NAMED_MAX: usize = 30;
