@@ -374,7 +374,7 @@ fn edits(plan: &Plan) {
         path: String::new(),
     });
     let spill = Spill::new(&top);
-    let place = Place { root: &root, spill: &spill };
+    let place = Place { tree: &root, spill: &spill };
     // From state to state, so that each turn finds what the one before has left.
     let arguments = |turn: usize| {
         let edit = |number: usize| {

@@ -22,6 +22,7 @@ mod keep;
 mod kept;
 mod logged;
 mod person;
+mod places;
 mod purse;
 mod recorder;
 mod remember;

@@ -13,6 +13,7 @@ use super::kept::{Keeper, Kept, Refused};
 use super::logged::Logged;
 use super::person::Person;
 use super::person::Timed;
+use super::places::{beneath_root, edited_paths, made_ready, tree_of};
 use crate::files::{Root, Tree};
 use crate::gate::{Approver, CHECK_TOOL, Call, Gate, Ticket, reasons};
 use crate::model::{Cancel, Tool, ToolCall};
@@ -599,25 +600,6 @@ fn planned(ticket: &Ticket) -> Arc<Planned> {
     Arc::new(Planned { action, arguments, changes, is_asked: ticket.verdict().decision == Decision::Ask })
 }
 
-fn tree_of<'a>(bench: Option<&'a Arc<Bench>>, root: &'a Root) -> &'a dyn Tree {
-    bench.map_or(root as &dyn Tree, |bench| &**bench.draft())
-}
-
-/// Brings the bench of a git session to its draft, where a program is about to run on it.
-fn made_ready(bench: Option<&Arc<Bench>>, action: &Action) -> Result<(), String> {
-    let starts = matches!(action, Action::Shell { .. } | Action::External { .. });
-    bench.filter(|_| starts).map_or(Ok(()), |bench| bench.ready())
-}
-
-/// The files that an edit changes.
-fn edited_paths(action: &Action) -> Vec<PathBuf> {
-    match action {
-        Action::Write { path } | Action::Delete { path } => vec![path.into()],
-        Action::Edit { writes, deletes } => writes.iter().chain(deletes).map(PathBuf::from).collect(),
-        _ => Vec::new(),
-    }
-}
-
 /// Whose arguments a call has.
 enum Wanted {
     /// The model's, or a command in the place of its.
@@ -792,22 +774,4 @@ fn intent(action: &Action) -> String {
         Action::Inert { name } | Action::External { name } => format!("Calling {name}"),
         Action::Served { server, tool, .. } => format!("Calling {server}.{tool}"),
     }
-}
-
-/// An action whose absolute paths lead into the workspace through another name of it, with the workspace's own name.
-fn beneath_root(mut action: Action, root: &Root) -> Action {
-    let rename = |path: &mut String| {
-        let is_other = Path::new(path.as_str()).is_absolute() && !Path::new(path.as_str()).starts_with(root.path());
-        if let Some(inside) = root.beneath(path).ok().filter(|_| is_other) {
-            *path = root.path().join(inside).display().to_string();
-        }
-    };
-    match &mut action {
-        Action::Read { path } | Action::List { path } | Action::Write { path } | Action::Delete { path } => {
-            rename(path)
-        }
-        Action::Edit { writes, deletes } => writes.iter_mut().chain(deletes).for_each(rename),
-        _ => {}
-    }
-    action
 }

@@ -160,19 +160,16 @@ pub struct RunnerOf<'a> {
 /// As of [`runner_in`].
 pub fn tool_runner(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     let &RunnerOf { settings, env, workspace, store, channel, config, ref ceiling, bench: _ } = of;
-    let make = |path: &Path| {
-        let _ = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    };
     if workspace != workspace_dir(settings, env) || workspace.exists() {
         return runner_in(of);
     }
     let stand_in =
         state_directory(env).map(|state| state.join("no-workspace")).filter(|_| settings.mcp.servers.is_empty());
     let Some(stand_in) = stand_in else {
-        make(workspace);
+        made(workspace);
         return runner_in(of);
     };
-    make(&stand_in);
+    made(&stand_in);
     let ceiling = ceiling.clone();
     let mut built = runner_in(&RunnerOf { workspace: &stand_in, ceiling: ceiling.clone(), ..*of })?;
     let (settings, env, store) = (settings.clone(), env.clone(), Arc::clone(store));
@@ -180,14 +177,21 @@ pub fn tool_runner(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     built.runner.wait_for(Later {
         workspace: workspace.to_owned(),
         make: Box::new(move || {
-            make(&place);
+            made(&place);
             let (settings, env, store) = (&settings, &env, &store);
             let (workspace, config, ceiling) = (place.as_path(), config.as_deref(), ceiling.clone());
             let bench = None;
-            runner_in(&RunnerOf { settings, env, workspace, store, channel, config, ceiling, bench }).map(|built| built.runner)
+            runner_in(&RunnerOf { settings, env, workspace, store, channel, config, ceiling, bench })
+                .map(|built| built.runner)
         }),
     });
     Ok(built)
+}
+
+/// Makes a directory that isn't there yet; opening it reports a failure.
+fn made(path: &Path) -> &Path {
+    let _ = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    path
 }
 
 /// Builds a tool runner.
@@ -207,13 +211,7 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
             .map_err(|error| failed(format!("{}: {error}", path.display()), "reedclaw init makes the workspace"))
     };
     let place = open(workspace)?.path().to_owned();
-    let root = match bench {
-        Some(bench) => {
-            let _ = DirBuilder::new().recursive(true).mode(0o700).create(bench.dir());
-            open(bench.dir())?
-        }
-        None => open(workspace)?,
-    };
+    let root = open(bench.map_or(workspace, |bench| made(bench.dir())))?;
     tracing::info!(event = "workspace_path", path = %place.display());
     let state = state_directory(env).ok_or_else(|| failed("no HOME says where the state directory is".into(), ""))?;
     let left = super::steps::recover(settings, env, &place);

@@ -1,9 +1,10 @@
 //! `:session`: sessions on git at the prompt. It must not know how they are kept.
 
 use super::conversations::{age, one_line};
-use crate::ask::ask_yes_or_no;
 use super::run::{Flow, Repl};
 use crate::app::session_failure;
+use crate::ask::ask_yes_or_no;
+use crate::base::text::counted;
 use crate::git::{Changed, Mode, Oid, Program, short};
 use crate::host;
 use crate::proto::{Failure, FailureKind};
@@ -11,7 +12,6 @@ use crate::render::diff::unified;
 use crate::render::patch::parse;
 use crate::render::text::{escape_visible, table};
 use crate::sessions::{How, Listed, LogEntry, MergePlan, SessionError, Sessions, View, short_id};
-use crate::base::text::counted;
 
 /// Files that a list names.
 const NAMED_MAX: usize = 30;
