@@ -398,7 +398,7 @@ fn the_result_is_json_and_the_exit_status_says_how_it_went() {
 fn tools_are_listed_with_where_they_may_be_used() {
     let home = home();
     fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
-    let config = "return {tools_allow = {agent = {\"time\"}, shell = {\"http_request\", \"time\"}}}";
+    let config = "return {tools_allow = {acp = {}, agent = {\"time\"}, shell = {\"http_request\", \"time\"}}}";
     fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
     let (code, out, err) = run(home.path(), &["tool", "list", "--json"]);
     assert_eq!((code, err.as_str()), (Some(0), ""));
@@ -429,7 +429,7 @@ fn tools_are_listed_with_where_they_may_be_used() {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
     let channels = |name: &str| tools.iter().find(|tool| tool["name"] == name).expect(name)["channels"].clone();
-    assert_eq!(channels("time"), json!(["shell", "agent", "acp"]));
+    assert_eq!(channels("time"), json!(["shell", "agent"]));
     assert_eq!(channels("http"), json!(["shell"]), "by its other name");
     assert_eq!(channels("shell"), json!([]));
     assert!(tools.iter().all(|tool| tool["schema"]["type"] == "object" && tool["description"].is_string()));
