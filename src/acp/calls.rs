@@ -145,7 +145,7 @@ pub(super) fn fenced(text: &str, language: &str) -> String {
     format!("{fence}{language}\n{clean}{rest}\n{fence}")
 }
 
-/// What a question asks, as the call that it is about.
+/// The call that a question is about.
 pub(super) fn asked(id: &str, question: &Question, (title, arguments): (&str, &Value), root: &Path) -> Value {
     let Question { tool, action, verdict, preview, changes, cwd, program, .. } = question;
     let mut content = differences(changes, root);

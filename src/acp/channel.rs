@@ -40,11 +40,11 @@ pub(super) struct Editor {
 /// Carries out the commands of a session until there are no more.
 pub(super) type Serve = Box<dyn Fn(&Editor, Runtime) + Send + Sync>;
 
-/// What an editor has been sent of the prompt at hand.
+/// The part of an answer that the editor has been sent.
 struct Face {
     /// Numbers messages, and questions beside calls.
     last: u64,
-    /// Who spoke last, and the number of that message.
+    /// The last speaker, and the number of that message.
     voice: Option<(Voice, u64)>,
     sanitiser: Sanitiser,
     /// The call that goes on.
@@ -63,7 +63,7 @@ struct Call {
     has_difference: bool,
 }
 
-/// What a session is made of.
+/// The parts of a session.
 pub(super) struct Parts {
     pub(super) name: String,
     pub(super) peer: Arc<Peer>,

@@ -65,7 +65,7 @@ pub(super) fn available(runtime: &Runtime) -> Vec<Value> {
     own.chain(templates.map(template)).collect()
 }
 
-/// What a prompt turns out to be.
+/// The kinds of prompt: a question, or a slash command.
 pub(super) enum Meant {
     /// A question, possibly made of a template.
     Question(String),

@@ -13,7 +13,7 @@ const ALL_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of the text of a prompt.
 const TEXT_BYTES_MAX: usize = 1024 * 1024;
 
-/// Makes a question of a prompt; returns what its person is told beside.
+/// Makes a question of a prompt; returns also the notices for the person.
 ///
 /// # Errors
 /// A block that can't be used, or a prompt that is too long or empty.
@@ -67,7 +67,7 @@ fn link(uri: &str, name: &str, cwd: &Path) -> String {
     }
 }
 
-/// Attaches the text of a resource; returns what its person is told, if it isn't all attached.
+/// Attaches the text of a resource; returns a notice for the person if some of it wasn't attached.
 fn attach(runtime: &mut Runtime, Resource { uri, text }: Resource, left: &mut usize) -> Option<String> {
     let name = short(&uri);
     let refused = |why: &str| Some(format!("not attached: {name}: {why}"));
@@ -134,12 +134,12 @@ mod tests {
 
     #[test]
     fn a_link_to_a_file_here_is_an_at_and_any_other_is_text() {
-        let cwd = Path::new("/work/my project");
+        let cwd = Path::new("/srv/my project");
         for (uri, name, expected) in [
-            ("file:///work/my%20project/src/a.rs", "a.rs", "@\"src/a.rs\""),
-            ("file:///work/my%20project/src/a.rs#L3", "a.rs", "@\"src/a.rs\""),
+            ("file:///srv/my%20project/src/a.rs", "a.rs", "@\"src/a.rs\""),
+            ("file:///srv/my%20project/src/a.rs#L3", "a.rs", "@\"src/a.rs\""),
             ("file:///etc/passwd", "passwd", "passwd (file:///etc/passwd)"),
-            ("file:///work/my%20project/../x", "x", "@\"../x\""),
+            ("file:///srv/my%20project/../x", "x", "@\"../x\""),
             ("https://example.org/x", "", "https://example.org/x"),
             ("file://elsewhere/x", "x", "x (file://elsewhere/x)"),
         ] {

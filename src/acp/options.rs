@@ -1,4 +1,4 @@
-//! What a person can choose in an editor: the mode, which is the autonomy and never more than the config allows, and the model.
+//! The choices that a person has in an editor: the model, and the mode, which is the autonomy and never above the config's.
 
 use serde_json::{Value, json};
 

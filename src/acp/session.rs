@@ -27,7 +27,7 @@ use crate::store::{ConversationId, EditorSession, Period, Store};
 /// Commands that wait for a session.
 const COMMANDS_MAX: usize = 16;
 
-/// What a session is to do; each is a request with an id.
+/// The work of a session; each item is a request with an id.
 pub(super) enum Command {
     Prompt { id: Value, blocks: Vec<Block> },
     SetModel { id: Value, model: String },
@@ -159,7 +159,7 @@ pub(super) enum Opening {
     Resume,
 }
 
-/// What a session is opened with.
+/// The parameters that open a session.
 pub(super) struct Wanted {
     pub(super) id: Value,
     pub(super) opening: Opening,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// The version that is spoken, whichever one a client offers.
 pub(super) const VERSION: u64 = 1;
 
-/// What the client can do beside the necessary.
+/// The client's optional abilities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Abilities {
     /// It gives the text of files as they are in its buffers.
@@ -127,7 +127,7 @@ pub(super) struct Resource {
     pub(super) text: Option<String>,
 }
 
-/// Who says a piece of text.
+/// The speaker of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Voice {
     User,

@@ -85,7 +85,7 @@ mod tests {
         let mut open = store.ask(conversation, at, &format!("a question about {name}"), None);
         store.push_piece(&mut open, "an answer", at);
         store.finish_message(open, MessageState::Complete, at);
-        let session = EditorSession { name: name.into(), conversation, directory: format!("/work/{name}") };
+        let session = EditorSession { name: name.into(), conversation, directory: format!("/srv/{name}") };
         store.note_editor_session(&session).expect("noted");
         conversation
     }
@@ -102,7 +102,7 @@ mod tests {
             store.editor_sessions().expect("read").into_iter().map(|it| it.name).collect()
         };
         assert_eq!(names(&store), ["new", "old"]);
-        assert_eq!(store.editor_sessions().expect("read")[1].directory, "/work/old");
+        assert_eq!(store.editor_sessions().expect("read")[1].directory, "/srv/old");
         assert!(store.delete_conversation(old).expect("deleted"));
         assert!(!store.delete_conversation(old).expect("nothing is left"));
         assert_eq!(names(&store), ["new"]);
