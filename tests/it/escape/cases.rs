@@ -84,7 +84,7 @@ pub const CASES: &[Case] = &[
     case(
         "strace-pipe",
         "",
-        "strace -o '|touch ran $OUT/ran' true; for i in 1 2 3 4 5 6 7 8; do test -e ran && exit; sleep 0.1; done; false",
+        "strace -o '|touch ran $OUT/ran' true; for i in $(seq 40); do test -e ran && exit; sleep 0.1; done; false",
         CODE,
     ),
     case("gconv-path", LIBRARY, "GCONV_PATH=. iconv -f RC -t UTF-8 own.txt; test -e ran", CODE),
