@@ -59,13 +59,13 @@ pub const ANNOTATIONS: [&str; 11] = [
     "writeOnly",
 ];
 
-/// Schemas within schemas, and references one behind the other: beyond, the schema or the value is refused.
+/// Nesting of schemas, and length of a chain of references: beyond it, the schema or the value is refused.
 const DEPTH_MAX: usize = 64;
-/// Problems that are told of one value.
+/// Limit for the problems reported about one value.
 const PROBLEMS_MAX: usize = 8;
 /// Most schemas held against values in one check: two references in an `anyOf` could else double the work at each step.
 const STEPS_MAX: usize = 4_000_000;
-/// Longest schema of somebody else, in bytes.
+/// Limit for a schema from outside, in bytes.
 const FOREIGN_BYTES_MAX: usize = 256 << 10;
 /// Items that are held against each other for `uniqueItems`, each against each.
 const UNIQUE_ITEMS_MAX: usize = 4_000;
@@ -88,8 +88,7 @@ impl Schema {
         Ok(Self { root })
     }
 
-    /// Reads a schema that somebody else wrote. Keywords that aren't known here are passed over: what they forbid is for the
-    /// schema's owner to find.
+    /// Reads a schema from outside. Unknown keywords are ignored: the schema's owner checks those.
     ///
     /// # Errors
     /// The problem of a known keyword, a reference out of the schema, or its size.
@@ -106,7 +105,7 @@ impl Schema {
         &self.root
     }
 
-    /// Says what is wrong with a value, by place; nothing where it is valid. At most eight problems.
+    /// Lists the problems of a value, by place, at most eight; none if it is valid.
     #[must_use]
     pub fn problems(&self, value: &Value) -> Vec<String> {
         let mut problems = Vec::new();
@@ -279,7 +278,7 @@ impl Check<'_> {
     }
 }
 
-/// The answer without a block of code around the whole of it.
+/// The answer without a block of code around it.
 fn unfenced(answer: &str) -> &str {
     let answer = answer.trim();
     let inner = answer.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));

@@ -1,6 +1,6 @@
-//! Skills and prompt templates: Markdown files with a head of `name: value` lines, in directories of the user's and of a
-//! project's. It reads them and writes down what a project's are, to the byte, so that a person can trust exactly that. It
-//! must not know who trusts what, nor how a model is told.
+//! Skills and prompt templates: Markdown files that begin with `name: value` lines, in directories of the user and of a
+//! project. It reads them and describes a project's files exactly, so that a person can trust that very text. It must
+//! not know who trusts what, nor how a model learns of them.
 
 use std::fs::File;
 use std::io::Read;
@@ -18,7 +18,7 @@ const DESCRIPTION_CHARS_MAX: usize = 500;
 /// Bytes of a name.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Where skills and templates are looked for. The first place that has a name counts.
+/// Directories of skills and templates. The first directory that has a name wins.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     /// Directories with a directory for each skill, which has `SKILL.md` in it.
@@ -62,17 +62,17 @@ impl Places {
 pub struct Text {
     /// Its name.
     pub name: String,
-    /// What it is for, in its author's words.
+    /// Its purpose, in its author's words.
     pub description: String,
-    /// The rest of it.
+    /// The text after the head.
     pub body: String,
-    /// Where it is.
+    /// The path of its file.
     pub path: PathBuf,
     /// Hash of its bytes.
     hash: String,
 }
 
-/// What the places have.
+/// The contents of all directories.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Skills, by name.
@@ -90,7 +90,7 @@ impl Found {
         self.skills.is_empty() && self.templates.is_empty()
     }
 
-    /// What there is, to the byte: a line with hash and path for each file. Trust in this text is trust in those files.
+    /// The text for trust: a line with hash and path for each file. Trust in this text is trust in exactly those files.
     #[must_use]
     pub fn manifest(&self) -> String {
         let all = self.skills.iter().chain(&self.templates);
@@ -119,8 +119,8 @@ pub fn read(places: &Places) -> Found {
     found
 }
 
-/// Puts arguments into a template: `$ARGUMENTS` or `$@` are all of them, `$1` to `$9` single ones. Where it names none, they
-/// follow its text.
+/// Puts arguments into a template: `$ARGUMENTS` or `$@` are all of them, `$1` to `$9` single ones. If the template
+/// names none, they follow its text.
 #[must_use]
 pub fn filled(body: &str, arguments: &str) -> String {
     let words: Vec<&str> = arguments.split_whitespace().collect();

@@ -87,7 +87,7 @@ fn offered(question: &Question, has_shell: bool) -> Vec<Key> {
 /// Asks about a call.
 ///
 /// # Errors
-/// Nobody can be asked any more.
+/// The person can't be asked any more.
 pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) -> Result<Answer, P::Gone> {
     let is_change = !question.changes.is_empty() || matches!(question.action, Action::Keep { .. });
     let offered = offered(question, person.has_shell());
@@ -158,8 +158,8 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
     }
 }
 
-/// Asks for a second `a` before something is allowed for good. It is a question of its own, so key repeat doesn't answer it;
-/// any other key goes back to the first. `None` for Ctrl-C.
+/// Asks for a second `a` before something is allowed permanently. It is a separate question, so key repeat doesn't
+/// answer it; any other key returns to the first. `None` for Ctrl-C.
 fn is_sure<P: Asking>(person: &mut P, make: &dyn Fn(Look) -> Sheet, top: usize) -> Result<Option<bool>, P::Gone> {
     const SURE: &str = "always, for this command in this project? press a again [a]  back [any other key]";
     let choice = |keys: &[u8], _: bool| Some(Some(keys.eq_ignore_ascii_case(b"a")));
@@ -171,7 +171,7 @@ fn is_sure<P: Asking>(person: &mut P, make: &dyn Fn(Look) -> Sheet, top: usize) 
     Ok(said)
 }
 
-/// Leaves behind what was asked about, as much of it as fits on a screen, and what was said.
+/// Replaces the question on the screen by as much of the call as fits, and by the answer.
 fn conclude(console: &Console, make: &dyn Fn(Look) -> Sheet, word: &str) {
     // Screen readers have already read it out.
     if !console.options().accessible {
@@ -205,7 +205,7 @@ fn look_at<P: Asking>(person: &mut P, make: &dyn Fn(Look) -> Sheet) -> Result<()
 /// Puts a model's question to the person.
 ///
 /// # Errors
-/// Nobody can be asked any more.
+/// The person can't be asked any more.
 pub fn words<P: Asking>(
     person: &mut P,
     heading: &str,
@@ -218,7 +218,7 @@ pub fn words<P: Asking>(
     Ok(said.map(|said| chosen(said, choices)))
 }
 
-/// The question whether a conversation may go to a farther model.
+/// The question whether a conversation may go to a more distant model.
 #[must_use]
 pub fn crossing_question(Crossing { from, to, place }: &Crossing) -> String {
     escape_visible(&format!("{from} doesn't answer. Send this conversation to {to} ({place})?"))

@@ -82,7 +82,7 @@ pub(super) fn choose_hunks<P: Asking>(
     })
 }
 
-/// Opens what a file would hold in the person's editor; gives what they saved, where that is another text.
+/// Opens the new content of a file in the person's editor; returns the saved text if it differs.
 pub(super) fn rewrite<P: Asking>(person: &mut P, change: &FileChange) -> Result<Option<Vec<u8>>, P::Gone> {
     let console = person.console().clone();
     let Some(proposed) = change.new.as_ref().filter(|content| std::str::from_utf8(content).is_ok()) else {

@@ -26,10 +26,10 @@ type Choice = (&'static [u8], OverdueChoice, &'static str, &'static str);
 const JOB: Choice = (b"j", OverdueChoice::Job, "go on as a job [j, Enter]", "as a job");
 const WAITED: Choice = (b"w", OverdueChoice::Wait, "wait for it [w]", "waiting");
 const END: Choice = (b"e", OverdueChoice::End, "end it [e]", "ended");
-/// Where it can't go on as a job.
+/// For a command that can't continue as a job.
 const END_FIRST: Choice = (b"e", OverdueChoice::End, "end it [e, Enter]", "ended");
 
-/// The offered choices; a key such as Enter, which has no choice of its own, stands for the first.
+/// The offered choices; a key without a choice of its own, such as Enter, means the first.
 fn offered(command: &Overdue) -> &'static [Choice] {
     if command.no_job.is_some() { &[END_FIRST, WAITED] } else { &[JOB, WAITED, END] }
 }
@@ -42,7 +42,7 @@ fn key(keys: &[u8], offered: &[Choice]) -> Option<Said> {
     offered.iter().find(|choice| keys.eq_ignore_ascii_case(choice.0)).map(|choice| Said::Chosen(choice.1))
 }
 
-/// The question, as it stands.
+/// The question on the screen.
 struct Standing<'a> {
     command: &'a Overdue,
     has_ended: &'a AtomicBool,
@@ -76,10 +76,10 @@ impl Asked for Standing<'_> {
     }
 }
 
-/// Asks what is to become of a command, until it `has_ended`; nothing if nothing was said.
+/// Asks for the choice about an overdue command, until it `has_ended`; `None` without an answer.
 ///
 /// # Errors
-/// Nobody can be asked any more.
+/// The person can't be asked any more.
 pub fn ask_overdue<P: Asking>(
     person: &mut P,
     command: &Overdue,

@@ -11,7 +11,7 @@ use crate::render::sheet::{Look, Sheet};
 /// Rows that a page has, however low the terminal.
 const PAGE_ROWS_MIN: usize = 3;
 
-/// How a console shows changes.
+/// The appearance of changes on a console.
 pub fn look(console: &Console) -> Look {
     let options = console.options();
     Look {
@@ -37,14 +37,14 @@ pub struct Pager<'q, T> {
     is_seen: bool,
     /// A key was pressed that counts only at the end.
     is_early: bool,
-    /// Rows that are drawn now, without those of keys; none if something else stands below them.
+    /// Rows on the screen, without those of keys; zero if other text is below them.
     drawn: usize,
     row: KeyRow,
     /// Whether an answer does nothing but leave.
     is_harmless: bool,
 }
 
-/// Where a key goes.
+/// The direction of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scroll {
     Rows(isize),
@@ -76,7 +76,7 @@ const SCROLLS: [(&[u8], Scroll); 20] = [
     (b"G", Scroll::End),
 ];
 
-/// Reads keys that scroll; nothing if there is another among them.
+/// Reads keys that scroll; `None` if any other key is among them.
 fn scrolls(mut keys: &[u8]) -> Option<Vec<Scroll>> {
     let mut found = Vec::new();
     while !keys.is_empty() {
@@ -146,19 +146,19 @@ impl<'q, T> Pager<'q, T> {
         if rows + of_keys == 0 {
             return;
         }
-        // In a terminal that got narrower nobody knows in how many rows the old ones stand.
+        // In a terminal that has become narrower, the number of rows that the old text takes is unknown.
         if console.options().accessible || console.width_columns() < self.width_columns {
             return if of_keys > 0 {
                 console.raw(b"\r\n")
             };
         }
-        // Without a row of keys the cursor stands where it will be.
+        // Without a row of keys the cursor is where the row will be.
         let up = rows + of_keys.saturating_sub(1);
         let up = if up > 0 { format!("\x1b[{up}A") } else { String::new() };
         console.raw(format!("\r{up}\x1b[J").as_bytes());
     }
 
-    /// Draws the page without its keys; over the one before, where that still stands.
+    /// Draws the page without its keys, over the previous one if that is still on the screen.
     fn draw(&mut self, console: &Console) {
         let columns = console.width_columns();
         self.leave(console);

@@ -54,7 +54,7 @@ impl Reader {
 /// may still have on their way (the thread that lists programs, the one that answers).
 const NUDGES: u8 = 3;
 
-/// How long a key is waited for, counted from the last one; none is no.
+/// Time limit for a key, counted from the last one; the answer is then no.
 pub(super) const WAIT: Duration = Duration::from_secs(120);
 
 /// Poll interval for a question's withdrawal.
@@ -129,15 +129,15 @@ impl<T: Clone, C: Fn(&[u8]) -> Option<T>> Asked for Row<'_, C> {
     }
 }
 
-/// Somebody at a terminal who is asked by keys: in a session, or by a command without one.
+/// A person at a terminal who is asked by keys: in a session, or by a command without one.
 pub trait Asking {
-    /// Why nobody can be asked any more.
+    /// The reason why the person can't be asked any more.
     type Gone;
 
     /// The source of the keys.
     fn session(&self) -> &Session;
 
-    /// Where it is drawn.
+    /// The console for the question.
     fn console(&self) -> &Console;
 
     /// The environment: it says where a private copy may lie.
@@ -149,24 +149,25 @@ pub trait Asking {
     /// It is over.
     fn happened(&mut self, event: Event) -> Result<(), Self::Gone>;
 
-    /// Lets the person write a line, which begins with `text`; nothing if they don't.
+    /// Lets the person edit a line that begins with `text`; `None` if they cancel.
     ///
     /// # Errors
-    /// It is over.
+    /// The session is over.
     fn write_line(&mut self, label: &str, text: &str) -> Result<Option<String>, Self::Gone>;
 
-    /// Opens a file in the person's editor and gives its exit status; nothing if it can't be opened, which was told.
+    /// Opens a file in the person's editor and returns its exit status; `None` if it can't be opened, which has been
+    /// reported.
     ///
     /// # Errors
-    /// It is over.
+    /// The session is over.
     fn open_in_editor(&mut self, path: &Path) -> Result<Option<i32>, Self::Gone>;
 
     /// Whether they have a shell of their own here.
     fn has_shell(&self) -> bool;
 }
 
-/// Puts a question and waits for an answer by keys, which are kept again from then on; `stop` is what Ctrl-C says, `late` is
-/// what is taken for the answer where no key came for so long.
+/// Puts a question and waits for an answer by keys; afterwards keys are kept for the editor again. `stop` is the answer
+/// of Ctrl-C, `late` the one after the time limit.
 ///
 /// A key answers only after a pause ([`Quiet`]); Ctrl-C always does.
 pub fn put<P: Asking, A: Asked>(
@@ -178,8 +179,8 @@ pub fn put<P: Asking, A: Asked>(
 ) -> Result<A::Answer, P::Gone> {
     let console = person.console().clone();
     console.raw(b"\x1b[?2004h");
-    // Keys from before the question don't answer it: they stay kept for the editor. So it is put when the pump has
-    // said that from now on keys are the question's.
+    // Keys from before the question don't answer it: they stay with the editor. The question appears once the pump has
+    // confirmed that keys now belong to it.
     person.session().keys_to(KeysTo::Question);
     (0..NUDGES).for_each(|_| person.session().handle().nudge());
     let mut nudges_due = NUDGES;
@@ -294,10 +295,10 @@ impl<A: Asked> KeysOf<'_, A> {
     }
 }
 
-/// Asks for yes or no; nothing if everything is to be stopped.
+/// Asks for yes or no; `None` if everything is to be stopped.
 ///
 /// # Errors
-/// Nobody can be asked any more.
+/// The person can't be asked any more.
 pub fn ask_yes_or_no<P: Asking>(person: &mut P, text: &str) -> Result<Option<bool>, P::Gone> {
     person.console().line(text);
     let mut row = Row { keys: "yes [y]  no [n, Enter]", choice: yes_or_no, is_harmless: false, row: KeyRow::default() };
@@ -317,10 +318,10 @@ pub fn yes_or_no(keys: &[u8]) -> Option<Option<bool>> {
 }
 
 /// Puts a question by its row of keys, and waits for a key that answers it; `stop` is the answer of Ctrl-C. With
-/// `is_harmless` keys count from the drawing on.
+/// `is_harmless`, keys count as soon as the question is drawn.
 ///
 /// # Errors
-/// Nobody can be asked any more.
+/// The person can't be asked any more.
 pub fn put_row<P: Asking, T: Clone>(
     person: &mut P,
     keys: &str,

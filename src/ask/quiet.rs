@@ -8,20 +8,20 @@ use nu_ansi_term::Style;
 use crate::console::Console;
 use crate::render::text::width;
 
-/// Nobody has read a question sooner; a key that comes before was on its way to something else.
+/// A person needs at least this long to read a question; an earlier key was meant for something else.
 const AFTER_DRAWN: Duration = Duration::from_millis(500);
-/// The longest pause of somebody who is typing a line. Key repeat (some 30 ms) is far below it.
+/// The longest pause while a person types a line. Key repeat (some 30 ms) is far below it.
 const AFTER_KEY: Duration = Duration::from_millis(700);
-/// A key that turned a page was meant for the question, so the next one is too: only what is typed in one go has to be
-/// kept apart, for the keys that turn pages are letters of words as well ("by").
+/// A key that turned a page was meant for the question, so the next one is too. Only keys typed in one go must be
+/// separated, because the keys that turn pages are letters of words as well ("by").
 const AFTER_PAGING: Duration = Duration::from_millis(300);
 
 /// The hint after a key that was passed over.
 const MISSED: &str = "  (too soon: press again)";
-/// How the words begin whose keys count at once: they turn pages.
+/// Beginnings of the choices whose keys count at once: they turn pages.
 const PAGING: [&str; 3] = ["down [", "up [", "end ["];
 
-/// How long keys don't answer yet.
+/// The time during which keys don't answer yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quiet {
     over_at: Instant,
@@ -49,7 +49,7 @@ impl Quiet {
         at >= self.over_at
     }
 
-    /// How long it still lasts.
+    /// The remaining time.
     pub(super) fn left(self, now: Instant) -> Duration {
         self.over_at.saturating_duration_since(now)
     }
@@ -78,17 +78,17 @@ pub struct KeyRow {
 }
 
 impl KeyRow {
-    /// How many rows it takes now.
+    /// The number of rows that it takes now.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// It isn't there any more, or something else stands below it.
+    /// Forgets the row: it has gone, or other text is below it.
     pub(super) fn forget(&mut self) {
         (self.shown, self.rows) = (None, 0);
     }
 
-    /// Draws it, over itself where it stands already. `end` stands behind the last key.
+    /// Draws the row, over itself if it is on the screen already. `end` follows the last key.
     pub(super) fn draw(&mut self, console: &Console, keys: &str, end: &str, listening: Listening) {
         if console.options().accessible {
             return self.say(console, keys, end, listening);
@@ -99,7 +99,7 @@ impl KeyRow {
         let columns = console.width_columns();
         let mut erase = String::new();
         if self.rows > 0 {
-            // In a terminal that got narrower nobody knows in how many rows the old ones stand.
+            // In a terminal that has become narrower, the number of rows that the old text takes is unknown.
             erase = match (columns < self.width_columns, self.rows) {
                 (true, _) => "\n".to_owned(),
                 (false, 1) => "\r\x1b[J".to_owned(),
@@ -155,7 +155,7 @@ fn without_keys(row: &str, dim: impl Fn(&str) -> String) -> String {
     row.split("  ").map(word).collect::<Vec<_>>().join("  ")
 }
 
-/// In how many rows a row of keys stands at most.
+/// The largest number of rows that a row of keys takes.
 pub(super) fn height(keys: &str, columns: usize) -> usize {
     rows_of_keys(&format!("{keys}{MISSED}"), columns.saturating_sub(1)).len()
 }

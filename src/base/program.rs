@@ -5,7 +5,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Whether these are the facts of a plain file that somebody may run.
+/// Whether the metadata belong to a plain file with an execute permission.
 #[must_use]
 pub fn is_executable(data: &Metadata) -> bool {
     data.is_file() && data.permissions().mode() & 0o111 != 0

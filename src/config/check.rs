@@ -40,7 +40,7 @@ pub(super) struct Check<'a> {
     pub(super) holds: &'a Tree,
     /// The values that stay if the whole config is wrong.
     pub(super) otherwise: &'static str,
-    /// Where problems go.
+    /// Collects the problems.
     pub(super) problems: &'a mut Problems,
 }
 
@@ -165,8 +165,8 @@ impl Check<'_> {
         false
     }
 
-    /// Leaves a model out that lacks what its kind needs, where the key is a model. One whose address or kind is wrong
-    /// leaves too: without it the question would go where the config doesn't say.
+    /// Removes a model that lacks something its kind needs. A model with a wrong address or kind is removed too:
+    /// without that key the question would go to a place that the config doesn't name.
     fn model_holds(&mut self, table: &Table, key: &[String], checked: &mut Checked) {
         if !matches!(key, [parent, _] if parent == "models") {
             return;
@@ -276,7 +276,7 @@ impl Check<'_> {
             Kind::Argv => argv(value).ok_or_else(|| format!("the value is not {allowed}")).map(Setting::Argv),
             Kind::Ports => ports(value).ok_or_else(wrong).map(Setting::Ports),
             Kind::Secret => {
-                // Whatever stands here is likely a key, or a part of one: it is not echoed.
+                // The text here is probably a key, or a part of one: it isn't repeated in the message.
                 let wrong = || format!("the value is not {allowed}");
                 let text = text(value, &wrong).map_err(|_| wrong())?;
                 if text.trim().is_empty() {
@@ -290,7 +290,7 @@ impl Check<'_> {
         }
     }
 
-    /// Takes what stands in the place of a hook; says whether it was one.
+    /// Reads the value of a hook's key; returns whether the key belongs to a hook.
     fn hook(&mut self, key: &[String], value: &Value, found: &mut FoundHooks) -> bool {
         let parts: Vec<&str> = key.iter().map(String::as_str).collect();
         match (&parts[..], value) {
@@ -415,7 +415,7 @@ impl Check<'_> {
         read: fn(&Value) -> Option<String>,
     ) -> Option<Vec<String>> {
         let Value::Table(table) = value else {
-            // What is forbidden alone was meant to be forbidden.
+            // Words that the user has forbidden stay forbidden, even if other words are wrong.
             let only = read(value)
                 .filter(|_| key.last().is_some_and(|name| name.starts_with("forbidden_") || name == "programs"))?;
             self.problems.key(key, format!("{} is not a list; taken for its one entry", shown(value)));
@@ -583,7 +583,7 @@ pub(super) fn is_loopback(address: &str) -> bool {
 }
 
 fn variable_name(value: &Value, allowed: Kind) -> Result<Setting, String> {
-    // Whatever stands here instead of a name is likely a key: it is not echoed.
+    // A text in the place of a name is probably a key: it isn't repeated in the message.
     let wrong = || format!("the value is not {allowed}");
     let name = text(value, &wrong).map_err(|_| wrong())?;
     let mut bytes = name.bytes();

@@ -2,24 +2,24 @@
 
 use super::values::Values;
 
-/// What is printed.
+/// The appearance of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsoleSettings {
     /// When colours are used.
     pub color: ColorChoice,
     /// Whether the markdown of answers is drawn.
     pub markdown: bool,
-    /// Whether context and money stand at the right edge of the prompt.
+    /// Whether context and money appear at the right edge of the prompt.
     pub usage: bool,
     /// Whether the prompt names user and host.
     pub who: WhoChoice,
     /// A command that took longer than so many seconds has its duration in the prompt; 0: none has.
     pub duration_s: u64,
-    /// How the end of a command is told to somebody who looks elsewhere.
+    /// The announcement of the end of a command to a person who is doing something else.
     pub notify: NotifyChoice,
     /// Only if it took longer than so many seconds.
     pub notify_s: u64,
-    /// Whether somebody listens instead of looking.
+    /// Whether the output is for a screen reader.
     pub accessible: bool,
 }
 
@@ -34,7 +34,7 @@ pub enum WhoChoice {
     Never,
 }
 
-/// How the end of a command is told to somebody who looks elsewhere.
+/// The announcement of the end of a command to a person who is doing something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotifyChoice {
     /// By a notification where the terminal has them, else by its bell.

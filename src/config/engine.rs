@@ -1,5 +1,5 @@
-//! Runs the hooks, each call within its limits. An interpreter lives on only where a config has hooks. A hook that fails
-//! is off until the config is read again. What a project's hook may answer is a type of its own.
+//! Runs the hooks, each call within its limits. An interpreter stays alive only if a config has hooks. A hook that
+//! fails is off until the config is read again. The answer of a project's hook has a type of its own.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -31,7 +31,7 @@ pub struct HookContext {
     pub branch: Option<String>,
     /// The status of the last command.
     pub status: i32,
-    /// How long it took, in milliseconds.
+    /// The duration in milliseconds.
     pub duration_ms: u64,
     /// The model that answers.
     pub model: Option<String>,
@@ -86,7 +86,7 @@ pub struct Suggested {
     pub description: Option<String>,
 }
 
-/// Something that a hook is told of.
+/// An event that a hook receives.
 #[derive(Clone, Copy, Debug)]
 pub enum Told<'a> {
     /// A command has ended.
@@ -107,7 +107,7 @@ impl Told<'_> {
     }
 }
 
-/// Why a hook failed; it is told once, since the hook is off then.
+/// The failure of a hook, reported once, since the hook is off afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookFailure {
     file: String,
@@ -258,7 +258,7 @@ impl<A: Answer> HookSet<A> {
         )
     }
 
-    /// Asks what may stand at `position_bytes` of a line; none if ReedClaw's own completion answers.
+    /// Asks for the words that can continue a line at `position_bytes`; `None` leaves it to ReedClaw's own completion.
     ///
     /// # Errors
     /// The hook failed; it is off now.

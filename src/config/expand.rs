@@ -1,4 +1,4 @@
-//! `~`, `$VAR` and `${VAR}` in paths, from an environment given as a value. No files, no environment of its own.
+//! `~`, `$VAR` and `${VAR}` in paths. The environment is an argument; this file reads neither it nor any file.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

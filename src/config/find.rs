@@ -1,4 +1,4 @@
-//! Where the config is, and reading it: the only file access of this room.
+//! The place of the config, and reading it: the only file access of this room.
 
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
@@ -13,7 +13,7 @@ pub(super) const FILE_BYTES_MAX: u64 = 256 * 1024;
 /// Write permission of group and others.
 pub(super) const OTHERS_WRITE: u32 = 0o022;
 
-/// How the config was found.
+/// The way in which the config was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Named by `--config`.
@@ -55,7 +55,7 @@ pub(super) fn first(option: Option<&Path>, env: &Env, cwd: Option<&Path>) -> Opt
     }
 }
 
-/// `$XDG_CONFIG_HOME/reedclaw/config.lua`, where a relative variable doesn't count, as the XDG specification says.
+/// `$XDG_CONFIG_HOME/reedclaw/config.lua`. A relative variable doesn't count, as the XDG specification says.
 pub(super) fn user_path(env: &Env) -> Option<PathBuf> {
     let absolute = |value: &&OsStr| Path::new(value).is_absolute();
     let base = variable(env, "XDG_CONFIG_HOME").filter(absolute).map(PathBuf::from);
@@ -108,7 +108,7 @@ fn read(path: &Path, source: Source) -> Result<String, Unreadable> {
         Source::Variable | Source::User => libc::O_NONBLOCK,
     };
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    // Asked of the open file, so that nobody can swap it between the question and the reading.
+    // The metadata are those of the open file, so that it can't be replaced between the check and the reading.
     let metadata = file.metadata()?;
     if metadata.is_dir() {
         return Err("is a directory".into());

@@ -24,11 +24,11 @@ pub enum HookKind {
 /// One hook.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HookRow {
-    /// Its name in the config; a function may stand at the top or in `hooks`.
+    /// Its name in the config; the function may be at the top level or in `hooks`.
     pub name: &'static str,
     /// The kind of value.
     pub kind: HookKind,
-    /// How it is written, with its arguments.
+    /// Its form, with its arguments.
     pub usage: &'static str,
     /// The values that it may return.
     pub gives: &'static str,
@@ -146,7 +146,7 @@ pub const CONTEXT: &[(&str, &str)] = &[
 
 /// Keys that are ReedClaw's: a project's file can't take them away. The line editor's table is held against this.
 pub const OWN_KEYS: [&str; 7] = ["ctrl-t", "tab", "shift-tab", "ctrl-r", "alt-enter", "shift-enter", "ctrl-x"];
-/// Keys that nobody can take away: a shell without them is a trap.
+/// Keys that can't be bound to anything else: a shell without them is a trap.
 const FIXED_KEYS: [&str; 11] =
     ["enter", "ctrl-c", "ctrl-d", "ctrl-m", "ctrl-j", "ctrl-i", "ctrl-h", "ctrl-[", "escape", "tab", "f35"];
 
@@ -311,7 +311,7 @@ impl FoundHooks {
     }
 }
 
-/// A function of Lua's, where the value is one.
+/// The value as a function of Lua's, if it is one.
 pub(super) fn function(value: &Value) -> Option<Function> {
     match value {
         Value::Function(function) => Some(function.clone()),

@@ -15,7 +15,7 @@ use super::{Env, schema};
 /// Longest value that is shown, in characters: a system prompt is cut.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// Where a default model comes from that nobody has named.
+/// The origin of a default model that the config doesn't name.
 const ONLY_MODEL: &str = "the only model of the config";
 
 /// Values and where they came from.
@@ -53,14 +53,15 @@ pub struct Effective {
     pub problems: Vec<Problem>,
     /// The project's hooks.
     pub hooks: OverlayHooks,
-    /// The values behind the settings.
+    /// The values from which the settings were built.
     pub layers: Layers,
     /// The keys that the project set, from the top.
     pub changed: Vec<String>,
 }
 
 impl Layers {
-    /// Why a project can't set `key` to what `source` says, as far as that can be told without running it.
+    /// The reason why a project can't set `key` to the value in `source`, as far as it can be found without running the
+    /// source.
     pub(super) fn refusal(&self, key: &[String], source: &str) -> Option<String> {
         tighten::refused_as(key, source, &self.own, &self.defaults)
     }
@@ -74,7 +75,7 @@ impl Layers {
     ) -> Self {
         let origin = |key: &[String]| Origin { file: file.to_owned(), line: line(key) };
         let origins = own.tree().keys().map(|key| (key.clone(), origin(key))).collect();
-        // A hook may stand in `hooks` or at the top.
+        // A hook may be in `hooks` or at the top level.
         let hook_origin = |key: &[String]| {
             let at_top = line(&key[key.len() - 1..]).filter(|_| key[0] == "hooks");
             Origin { file: file.to_owned(), line: line(key).or(at_top) }
@@ -83,7 +84,7 @@ impl Layers {
         Self { defaults, own, origins, hooks }
     }
 
-    /// Lays a project's file over the values: runs the very bytes that were trusted, within the limits of a load.
+    /// Merges a project's file over the values: runs exactly the bytes that were trusted, within the limits of a load.
     #[must_use]
     pub fn with(&self, overlay: &Trusted, env: &Env) -> Effective {
         let env = project_env(env);
@@ -101,7 +102,7 @@ impl Layers {
         };
         let mut tightened = tighten::tighten(&self.own, &self.defaults, Project::of(checked), &mut problems);
         let mut before = Problems::of(problems.file_name());
-        // What the user's own config lacks has been told; the project isn't blamed for it.
+        // Problems of the user's own config have been reported; the project isn't blamed for them.
         let without = settings::build(&self.defaults, &self.own, &mut before);
         tightened.own.keep_default_model(without.ok().and_then(|settings| settings.default_model));
         let known: Vec<(String, String)> =
@@ -171,7 +172,7 @@ impl Layers {
             }
         }
         match (settings.default_model, rows.iter().position(|row| row.key == "default_model")) {
-            // By its own name, where the config has an alias.
+            // Shows the model's own name if the config has an alias.
             (Some(name), Some(at)) => rows[at].value = quote(&name),
             (Some(name), None) => {
                 let row = ShownRow { key: "default_model".into(), value: quote(&name), origin: ONLY_MODEL.into() };

@@ -50,7 +50,7 @@ pub(super) const PROJECT_VARIABLES: [&str; 16] = [
     "XDG_CACHE_HOME",
 ];
 
-/// How long something may run.
+/// The limits of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimeLimit {
     /// Processor time.

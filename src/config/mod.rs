@@ -84,13 +84,14 @@ pub struct Loaded {
     pub problems: Vec<Problem>,
     /// The config that was used, or that was meant and could not be.
     pub path: Option<PathBuf>,
-    /// How it was found.
+    /// The way in which it was found.
     pub source: Option<Source>,
     /// The config was run and gave a table, or there is none: a broken one gives nothing at all.
     pub is_read: bool,
     /// The hooks that the config gave.
     pub hooks: Hooks,
-    /// The values behind the settings, for a project's file to be laid over them, and to be shown.
+    /// The values from which the settings were built, so that a project's file can be merged over them and they can be
+    /// shown.
     pub layers: Layers,
 }
 
@@ -141,18 +142,19 @@ impl From<LoadError> for Failure {
     }
 }
 
-/// Loads the settings: the defaults, then the first config there is (`--config`, `$REEDCLAW_CONFIG`, the user's own)
-/// over them. Where it can't be read as a whole, the defaults hold and the autonomy is `readonly`. Takes at most about 50 ms of processor time and 32 MiB, whatever the config does.
+/// Loads the settings: the defaults, and over them the first config that exists (`--config`, `$REEDCLAW_CONFIG`, the
+/// user's own). If it can't be read as a whole, the defaults apply and the autonomy is `readonly`. Takes at most about
+/// 50 ms of processor time and 32 MiB, whatever the config does.
 ///
 /// # Errors
-/// `Unreadable` where `--config` names a file that can't be read; `Defaults` where the program itself is broken.
-/// Whatever else is wrong is a problem, and costs no more than what it is about.
+/// `Unreadable` if `--config` names a file that can't be read; `Defaults` if the program itself is broken. Any other
+/// fault is a problem, and affects only the key that it is about.
 pub fn load(request: &LoadRequest) -> Result<Loaded, LoadError> {
     load_or(request, DEFAULTS_HOLD)
 }
 
-/// Loads the settings anew in a session: as [`load`], but of a config that is broken as a whole it says that what held
-/// before holds on, and [`Loaded::is_read`] is to be heeded.
+/// Loads the settings again in a session: as [`load`], but if the config is broken as a whole, the message says that
+/// the previous settings stay, and the caller must check [`Loaded::is_read`].
 ///
 /// # Errors
 /// As [`load`].
@@ -183,7 +185,7 @@ fn load_or(request: &LoadRequest, otherwise: &'static str) -> Result<Loaded, Loa
     let default_problems: Vec<Problem> = default_problems.into_iter().filter(|problem| !given(&problem.key)).collect();
     let is_read = !problems.has_file();
     if !is_read {
-        // What it said of security isn't known.
+        // The security settings in the broken config are unknown.
         checked.tree.extend(schema::strictest(&["security", "autonomy"]));
     }
     let (own, hooks) = (Own::chosen(checked.tree), checked.hooks);
@@ -225,7 +227,7 @@ fn run(
     }
 }
 
-/// Reads the defaults. Where the environment lacks what they need (HOME), that is a problem like any other.
+/// Reads the defaults. If the environment lacks something they need (HOME), that is a problem like any other.
 fn defaults(sandbox: &Sandbox, env: &Env) -> Result<(Tree, Vec<Problem>), LoadError> {
     let value = sandbox.run_trusted(DEFAULT_LUA).map_err(|error| LoadError::Defaults { why: error.message })?;
     let mut problems = Problems::of("default.lua");

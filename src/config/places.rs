@@ -1,7 +1,7 @@
-//! Where each key stands in a config's source, found by reading it, without running anything. Lua's tables don't know
+//! The place of each key in a config's source, found by reading it, without running anything. Lua's tables don't know
 //! their lines; a value that code computes is found where its key is written out, or not at all.
 //!
-//! It also gives what a file would set before anybody trusts it: its keys with the source text of their values.
+//! It also lists the keys that a file would set, with the source text of their values, before the file is trusted.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use std::ops::Range;
 /// Deepest table that is read; a setting is three deep.
 const DEPTH_MAX: usize = 16;
 
-/// Where a value is written.
+/// The place of a value in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// The line of its key, counted from 1.
@@ -24,7 +24,7 @@ pub(super) struct Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Places {
     keys: BTreeMap<Vec<String>, Place>,
-    /// Everything that the source sets stands in one table that is written out.
+    /// The whole source is one table, written out.
     is_complete: bool,
 }
 
@@ -92,7 +92,7 @@ impl Token<'_> {
 struct Reader<'a> {
     tokens: &'a [Token<'a>],
     at: usize,
-    /// Tables that stand in variables, by name.
+    /// Tables in variables, by the variable's name.
     variables: BTreeMap<String, BTreeMap<Vec<String>, Place>>,
 }
 
@@ -251,7 +251,7 @@ impl<'a> Reader<'a> {
             && token.kind == Kind::Name
             && let Some(entries) = self.variables.get(token.text)
         {
-            // What else the code does to the variable can't be seen from here.
+            // Other uses of the variable can't be followed from here.
             is_plain = false;
             inner.extend(entries.iter().map(|(rest, place)| ([&key[..], &rest[..]].concat(), place.clone())));
         }
@@ -297,7 +297,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether nothing but the last statement can return: no block stands before it, and no text that may hold code.
+/// Whether only the last statement can return: no block precedes it, and no text that may contain code.
 fn is_straight(tokens: &[Token<'_>]) -> bool {
     const BLOCKS: [&str; 8] = ["do", "else", "end", "function", "if", "repeat", "then", "until"];
     let last = tokens.iter().position(|token| token.is("return")).unwrap_or(0);
@@ -305,7 +305,7 @@ fn is_straight(tokens: &[Token<'_>]) -> bool {
     !has_block && tokens.iter().all(|token| !token.text.starts_with('`'))
 }
 
-/// Cuts a source into tokens, without its comments. What isn't Lua comes out as single symbols.
+/// Splits a source into tokens, without its comments. Text that isn't Lua becomes single symbols.
 fn tokens(text: &str) -> Vec<Token<'_>> {
     let bytes = text.as_bytes();
     let (mut out, mut at, mut line) = (Vec::new(), 0, 1_u32);
@@ -380,7 +380,7 @@ fn quoted_end(bytes: &[u8], at: usize) -> usize {
     let (mut at, mut depth) = (at + 1, 0_usize);
     while at < bytes.len() {
         match bytes[at] {
-            // `\z` swallows the white space behind it, line ends among it.
+            // `\z` skips the white space after it, including line ends.
             b'\\' if bytes.get(at + 1) == Some(&b'z') => {
                 let blank = bytes[at + 2..].iter().take_while(|byte| byte.is_ascii_whitespace() || **byte == 0x0b);
                 at += 1 + blank.count();

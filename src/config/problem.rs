@@ -56,12 +56,12 @@ impl Problems {
         &self.file
     }
 
-    /// Tells in which lines of the file its keys stand.
+    /// Adds the places of the keys in the file, for line numbers.
     pub(super) fn locate(&mut self, places: Places) {
         self.places = places;
     }
 
-    /// The line of a key, where it is written out.
+    /// The line of a key, if the key is written out.
     pub(super) fn line(&self, key: &[String]) -> Option<u32> {
         self.places.line(key)
     }
@@ -96,7 +96,7 @@ impl Problems {
 
     /// Gives the problems; where there were too many, the last one says how many are not shown.
     pub(super) fn finish(mut self) -> Vec<Problem> {
-        // In the order of the file; what has no line stands in front, in the order in which it was found.
+        // The order of the file; problems without a line come first, in the order in which they were found.
         self.list.sort_by_key(|problem| problem.line);
         if self.dropped > 0 {
             let message = format!("{} more problems are not shown", self.dropped);

@@ -30,7 +30,7 @@ pub enum Kind {
     Number(f64, f64),
     /// `true` or `false`.
     Bool,
-    /// `true`; `false` is refused, for the reason given.
+    /// `true`; `false` is refused, for this reason.
     AlwaysTrue(&'static str),
     /// One of a few strings, or a whole number in a range, both ends included.
     ChoiceOrInteger(&'static [&'static str], u64, u64),
@@ -63,7 +63,7 @@ pub enum Project {
     Less,
     /// A list that may only grow.
     Adds,
-    /// A list that may only lose entries; where none is given it stands for everything.
+    /// A list that can only lose entries; an absent list means everything.
     Drops,
     /// One of a few strings, from the strictest to the loosest, that may only become stricter.
     Stricter(&'static [&'static str]),
@@ -74,7 +74,7 @@ pub enum Project {
 /// One setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
-    /// The key, from the top, joined by dots; `NAME` stands for any name.
+    /// The key, from the top, joined by dots; `NAME` means any name.
     pub path: &'static str,
     /// The kind of its value.
     pub kind: Kind,
@@ -95,7 +95,7 @@ const TOKENS_MAX: u64 = 10_000_000;
 /// Rounds of tools for one question; a model that needs more has lost its way.
 const ROUNDS_MAX: u64 = 1000;
 
-/// Kinds of models that stand at a server, each with the address that it has unless one is given.
+/// Kinds of models at a server, each with its default address.
 const SERVER_KINDS: &[(&str, Option<&str>)] = &[
     ("openai-responses", Some("https://api.openai.com/v1")),
     ("anthropic", Some("https://api.anthropic.com")),
@@ -110,7 +110,7 @@ const DAY_S: u64 = 24 * 3600;
 const SANDBOX: &[&str] = &["require", "prefer", "off"];
 /// Sandboxes, the strongest first.
 const TIERS: &[&str] = &["overlay", "bubblewrap", "landlock"];
-/// Every kind of model; the first is the one that holds where none is given.
+/// Every kind of model; the first is the default.
 const KINDS: &[&str] = &["openai-compatible", "openai-responses", "anthropic", "gemini", "mock", "reliable", "router"];
 
 /// The key without which a model of this kind is none.
@@ -128,7 +128,7 @@ pub(super) fn usual_endpoint(kind: &str) -> Option<&'static str> {
     SERVER_KINDS.iter().find(|(name, _)| *name == kind).and_then(|(_, endpoint)| *endpoint)
 }
 
-/// How much a model thinks, in words.
+/// Efforts of thinking, in words.
 const EFFORTS: &[&str] = &["off", "low", "medium", "high"];
 /// Beyond what anybody asks for, below what would overflow a sum.
 const BUDGET_TOKENS_MAX: u64 = 1_000_000_000_000;
@@ -597,7 +597,7 @@ impl Place {
     }
 }
 
-/// Finds what a key is, given its parts from the top.
+/// Finds the row or the group of a key, from its parts from the top.
 pub(super) fn place(key: &[String]) -> Place {
     for row in ROWS {
         let mut parts = row.path.split('.');
@@ -613,12 +613,12 @@ pub(super) fn place(key: &[String]) -> Place {
     Place::Unknown
 }
 
-/// The strictest value of a security setting, which holds where the one that was given is wrong.
+/// The strictest value of a security setting, which applies if the configured one is wrong.
 pub(super) fn strictest<S: AsRef<str>>(key: &[S]) -> Option<(Vec<String>, Setting)> {
     let key: Vec<String> = key.iter().map(|part| part.as_ref().to_owned()).collect();
     let Place::Leaf(row) = place(&key) else { return None };
     if key[0] == "security" && (row.project == Adds || row.kind == Kind::Programs) {
-        // What a list was to forbid isn't known.
+        // The entries that a damaged list should forbid are unknown.
         return strictest(&["security", "autonomy"]);
     }
     let value = match row.project {

@@ -31,7 +31,7 @@ pub struct ServerSettings {
     pub url: Option<String>,
     /// Headers that it is sent.
     pub headers: BTreeMap<String, String>,
-    /// Where the key is that it is sent.
+    /// The source of the key that is sent to it.
     pub key: Option<KeySource>,
     /// Logins at it.
     pub oauth: OAuthSettings,
@@ -41,7 +41,7 @@ pub struct ServerSettings {
     pub env: BTreeMap<String, String>,
     /// Variables of the user that it gets.
     pub pass: Vec<String>,
-    /// How it is held.
+    /// Its confinement.
     pub sandbox: ServerSandbox,
     /// Whether it has the network.
     pub network: bool,
@@ -78,7 +78,7 @@ pub struct OAuthSettings {
     pub port: u16,
 }
 
-/// How a server is held.
+/// The confinement of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerSandbox {
     /// It reads the workspace.

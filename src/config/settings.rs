@@ -47,9 +47,9 @@ pub struct Settings {
     pub workspace_dir: Option<PathBuf>,
     /// The rights of a model.
     pub security: SecuritySettings,
-    /// Whose prompt is shown.
+    /// The source of the prompt.
     pub prompt: PromptStyle,
-    /// Where lines go.
+    /// The rules for routing lines.
     pub route: RouteSettings,
     /// The line editor.
     pub editor: EditorSettings,
@@ -57,13 +57,13 @@ pub struct Settings {
     pub console: ConsoleSettings,
     /// The model's tools.
     pub tools: ToolSettings,
-    /// How far a model may go.
+    /// The limits of a model's tools.
     pub limits: ToolLimitSettings,
     /// Ways to a model.
     pub channels: ChannelSettings,
     /// Servers of tools.
     pub mcp: McpSettings,
-    /// How much of what a model changed can be taken back.
+    /// The limits of undo.
     pub undo: UndoSettings,
 }
 
@@ -77,33 +77,33 @@ pub struct ModelSettings {
     pub endpoint: String,
     /// The server's name for the model.
     pub model: String,
-    /// Sent where given, 0 to 2.
+    /// The sampling temperature, 0 to 2, if set.
     pub temperature: Option<f64>,
-    /// Most tokens of an answer, where given.
+    /// The limit for an answer in tokens, if set.
     pub max_output_tokens: Option<u64>,
-    /// Most tokens of a request and its answer, where given.
+    /// The window: limit of a request and its answer together, in tokens, if set.
     pub context_tokens: Option<u64>,
-    /// Whether it takes pictures, where given.
+    /// Whether it takes pictures, if set.
     pub images: Option<bool>,
-    /// How much it thinks, where given.
+    /// The effort of thinking, if set.
     pub thinking: Option<ThinkingSettings>,
-    /// How often a refused request is sent again.
+    /// Further tries of a refused request.
     pub retries: u32,
     /// Of `reliable`: the models that are asked in turn, keys of `models`.
     pub of: Vec<String>,
-    /// Of `reliable`: a question may go on to a farther model.
+    /// For `reliable`: a question may go on to a more distant model.
     pub allow_remote: bool,
     /// Of `router`: the model for a task or a hint, a key of `models`.
     pub rules: BTreeMap<String, String>,
     /// Of `mock`: the file with its answers, absolute.
     pub script: Option<PathBuf>,
-    /// Where its key comes from; none if no key is sent.
+    /// The source of its key; `None` if no key is sent.
     pub key: Option<KeySource>,
-    /// Other names of it.
+    /// Its other names.
     pub aliases: Vec<String>,
     /// Instructions that open a conversation with this model.
     pub system_prompt: String,
-    /// Milliseconds until the connection stands.
+    /// Time limit for connecting, in milliseconds.
     pub connect_timeout_ms: u64,
     /// Milliseconds until the answer starts.
     pub first_byte_timeout_ms: u64,
@@ -111,7 +111,7 @@ pub struct ModelSettings {
     pub idle_timeout_ms: u64,
 }
 
-/// How much a model thinks before it answers.
+/// The effort that a model spends on thinking before it answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ThinkingSettings {
     /// `off`, `low`, `medium` or `high`.
@@ -129,7 +129,7 @@ pub struct BudgetSettings {
     pub per_conversation: LimitSettings,
     /// For one day.
     pub per_day: LimitSettings,
-    /// The share of a limit from which on it is told.
+    /// A warning appears at this fraction of a limit.
     pub warn_at: f64,
 }
 
@@ -142,16 +142,16 @@ pub struct LimitSettings {
     pub tokens: Option<u64>,
 }
 
-/// Where a model's key comes from.
+/// The source of a model's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeySource {
     /// This environment variable holds it.
     Variable(String),
     /// This program, with its arguments, prints it.
     Command(Vec<String>),
-    /// This file, which nobody but the user can read, holds it.
+    /// A file that only the user can read.
     File(PathBuf),
-    /// It stands in the config.
+    /// The config itself.
     Literal(Hidden),
 }
 
@@ -162,11 +162,11 @@ pub struct ShellSettings {
     pub program: Option<PathBuf>,
     /// First words that are commands though the shell can't find them.
     pub known_commands: Vec<String>,
-    /// Whether a copy of each command's output is kept.
+    /// Whether the shell keeps a copy of each command's output.
     pub capture_output: bool,
-    /// Bytes kept from the start of the output.
+    /// Limit for the start of the output, in bytes.
     pub capture_head_bytes: usize,
-    /// Bytes kept from the end of the output.
+    /// Limit for the end of the output, in bytes.
     pub capture_tail_bytes: usize,
     /// Always true at this stage: a model's command needs a yes.
     pub confirm_cmd: bool,
@@ -175,7 +175,7 @@ pub struct ShellSettings {
 /// The context that the model sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextSettings {
-    /// Turns kept in a conversation.
+    /// Limit for the turns of a conversation.
     pub max_turns: usize,
     /// Tokens of a whole request.
     pub token_budget: usize,
@@ -183,11 +183,11 @@ pub struct ContextSettings {
     pub exec_output_tokens: usize,
     /// From how many parts in a hundred of the window on the older turns are summarised; 0 is never.
     pub compact_at_percent: usize,
-    /// Whether a question asked inside a repository carries what is known of it.
+    /// Whether a question asked inside a repository carries facts about it.
     pub project: bool,
     /// Most tokens of the project's files and instructions.
     pub project_tokens: usize,
-    /// How long a question waits for git's state.
+    /// Time limit for git's state in a question.
     pub git_ms: u64,
 }
 
@@ -205,7 +205,7 @@ pub struct MemorySettings {
 pub struct HistorySettings {
     /// Directory of the database, absolute; none if no HOME says where.
     pub dir: Option<PathBuf>,
-    /// Lines kept.
+    /// Limit for the lines of the history.
     pub entries_max: usize,
     /// Whether a line that starts with a space stays out.
     pub ignore_space: bool,
@@ -214,7 +214,7 @@ pub struct HistorySettings {
 /// The receipts of tool calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceiptSettings {
-    /// Whether receipts are kept.
+    /// Whether receipts are written.
     pub enabled: bool,
     /// The file, absolute; none means the one in the state directory.
     pub path: Option<PathBuf>,
@@ -225,7 +225,7 @@ pub struct ReceiptSettings {
 /// The rights of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecuritySettings {
-    /// How much it may do unasked.
+    /// How much a model may do without asking.
     pub autonomy: Autonomy,
     /// Whether everything outside the workspace is out of bounds.
     pub workspace_only: bool,
@@ -239,7 +239,7 @@ pub struct SecuritySettings {
     pub denies_high: bool,
     /// Hosts that it may ask with GET.
     pub allow_domains: Vec<String>,
-    /// A file that gets a line for each decision, absolute, where given.
+    /// A file that gets a line for each decision, as an absolute path, if set.
     pub audit_log: Option<PathBuf>,
     /// Whether its commands need a sandbox.
     pub sandbox: SandboxChoice,
@@ -258,7 +258,7 @@ pub enum SandboxChoice {
     Off,
 }
 
-/// Whose prompt is shown.
+/// The source of the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PromptStyle {
     /// ReedClaw's: directory, branch, status, model.
@@ -267,7 +267,7 @@ pub enum PromptStyle {
     Shell,
 }
 
-/// Where lines go.
+/// The rules for routing lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteSettings {
     /// The authority that decides.
@@ -657,7 +657,8 @@ fn leads_to<'a>(models: &'a BTreeMap<String, ModelSettings>, from: &'a str, to: 
     others.into_iter().any(|other| leads_to(models, other, to, seen))
 }
 
-/// Chooses the model of the start. Where the choice isn't plain none is made: a question may go to another machine.
+/// Chooses the model of the start. If the choice isn't obvious, it chooses none, because a question may go to another
+/// machine.
 fn default_model(
     values: &Values<'_>,
     models: &BTreeMap<String, ModelSettings>,

@@ -1,4 +1,4 @@
-//! The room as a whole: real files in a directory of their own, an environment given as a value.
+//! The room as a whole: real files in a temporary directory, and an environment as an argument.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -40,11 +40,11 @@ impl Project {
     }
 }
 
-/// Hooks of a project, without those that it may not have. What they answer is still a project's answer.
+/// Hooks of a project, without the forbidden ones. Their answers are still a project's answers.
 pub(super) struct ProjectHooks(pub(super) FoundHooks);
 
-/// Merges a project's values over the user's, key by key. What would grant something is refused, with a line that says
-/// so. `changed` is what came through.
+/// Merges a project's values over the user's, key by key. A value that would grant something is refused with a problem
+/// that names its line. `changed` are the keys that were accepted.
 pub(super) fn tighten(own: &Own, defaults: &Tree, project: Project, problems: &mut Problems) -> Tightened {
     let Project(Checked { tree, hooks }) = project;
     let mut merged = own.clone();
@@ -106,7 +106,7 @@ fn allowed(
         (Policy::Less, Some(Setting::Number(most)), Setting::Number(value)) if value <= *most => {
             Ok(Setting::Number(value))
         }
-        // What has no limit gets one.
+        // An unlimited value gets a limit.
         (Policy::Less, None, value) => Ok(value),
         (Policy::Less, ..) => Err("make this larger".into()),
         (Policy::Adds, held, Setting::Words(added)) => {
@@ -116,7 +116,7 @@ fn allowed(
             };
             let count = added.len();
             let new: Vec<String> = added.into_iter().filter(|word| !words.contains(word)).collect();
-            // What adds nothing and lacks something can only be meant to take something away.
+            // A list that adds nothing and lacks some words can only be meant to remove them.
             if new.is_empty() && count < words.len() {
                 return Err("make this shorter".into());
             }
@@ -217,7 +217,7 @@ pub(super) fn refused(key: &[String]) -> Option<&'static str> {
     }
 }
 
-/// The same, also where it is the value that is refused: a word, a number or a yes or no that stands there as it is.
+/// The same, also if it is the value that is refused: a word, a number or a boolean, written out.
 pub(super) fn refused_as(key: &[String], source: &str, own: &Own, defaults: &Tree) -> Option<String> {
     if let Some(what) = refused(key) {
         return Some(what.to_owned());
@@ -271,7 +271,7 @@ mod tests {
             ("models.new.endpoint", "'http://192.0.2.1/v1'", Some("send your questions to another machine")),
             ("models.new.endpoint", "\"http://127.0.0.1:9/v1\"", None),
             ("models.mine.endpoint", "\"http://127.0.0.1:9/v1\"", Some("change where a model of yours is")),
-            // What code makes can't be told before it runs.
+            // The result of code is unknown before it runs.
             ("models.new.endpoint", "'http://' .. host", None),
             ("context.max_turns", "7", None),
         ] {
@@ -392,7 +392,8 @@ mod tests {
 
     #[test]
     fn every_setting_says_what_a_project_may_do() {
-        // What grants something is refused before a value is looked at; a new row must decide on purpose.
+        // A row that grants something is refused before its value is read; the author of a new row must decide on
+        // purpose.
         for path in [
             "shell.program",
             "history.dir",

@@ -19,7 +19,7 @@ pub struct ToolSettings {
     pub search: String,
     /// Its address, if it isn't the usual one.
     pub search_url: String,
-    /// Which tools the model is told of: a word.
+    /// The word for the set of tools that the model gets.
     pub set: String,
     /// The only tools in the shell; all where none are named.
     pub allow_shell: Option<Vec<String>>,
@@ -29,7 +29,7 @@ pub struct ToolSettings {
     pub allow_acp: Option<Vec<String>>,
 }
 
-/// How far a model may go.
+/// The limits of a model's tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolLimitSettings {
     /// Rounds of tool calls for one question.
@@ -83,10 +83,10 @@ impl ChannelSettings {
     }
 }
 
-/// How much of what a model changed can be taken back.
+/// The limits of undo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndoSettings {
-    /// Whether anything is kept for that.
+    /// Whether contents are stored for undo.
     pub enabled: bool,
     /// Bytes for a workspace.
     pub bytes_max: u64,

@@ -1,5 +1,6 @@
-//! Which project files a person has trusted: records in the user's state directory, never in the project. A record binds
-//! the directory (path, device, inode) to the digest of the very bytes; whatever differs isn't trusted.
+//! The project files that a person has trusted: records in the user's state directory, never in the project. A record
+//! binds the directory (path, device, inode) to the digest of the exact bytes; a file that differs in anything isn't
+//! trusted.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -75,9 +76,9 @@ impl Trusted {
 pub enum TrustVerdict {
     /// These bytes in this directory were trusted.
     Trusted(Trusted),
-    /// Nobody wants to be asked about this directory.
+    /// The user doesn't want to be asked about this directory.
     Never,
-    /// Nobody has been asked about these bytes.
+    /// The user hasn't been asked about these bytes.
     Unknown {
         /// The file that is meant.
         overlay: Overlay,
@@ -97,7 +98,7 @@ enum Decision {
 #[derive(Serialize, Deserialize)]
 struct Record {
     version: u32,
-    /// For a person who reads the record; the name of the file is what counts.
+    /// For a person who reads the record; only the name of the file counts.
     root: String,
     device: u64,
     inode: u64,
@@ -197,7 +198,7 @@ impl Trust {
         };
         let bytes = serde_json::to_vec(&record).map_err(io::Error::other)?;
         let draft = path.with_extension(format!("{}.tmp", std::process::id()));
-        // One that a crash left behind.
+        // The draft of a run that crashed.
         let _ = fs::remove_file(&draft);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
         let written = file.write_all(&bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&draft, &path));
@@ -208,7 +209,7 @@ impl Trust {
     }
 }
 
-/// Reads a record; one that somebody else could have written is none.
+/// Reads a record; a file that another user could have written doesn't count.
 fn read(path: &Path) -> io::Result<Record> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
     let data = file.metadata()?;

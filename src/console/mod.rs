@@ -19,7 +19,7 @@ pub use waiting::Waiting;
 /// Moves to the top left and clears the screen.
 pub const CLEAR_SCREEN: &[u8] = b"\x1b[H\x1b[2J";
 
-/// How the console draws.
+/// The appearance of the console's output.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Whether colours are used.
@@ -28,7 +28,7 @@ pub struct Options {
     pub markdown: bool,
     /// Whether characters outside ASCII are drawn.
     pub unicode: bool,
-    /// Whether somebody listens instead of looking: no sign that is drawn over, a word for what a colour says.
+    /// Whether the output is for a screen reader: nothing is drawn over, and words replace colours.
     pub accessible: bool,
     /// Whether the terminal understands the kitty keyboard protocol's push and pop, or at least ignores them.
     pub keyboard_protocol: bool,
@@ -61,7 +61,7 @@ impl Console {
         Self { options, ..self.clone() }
     }
 
-    /// How it draws.
+    /// Returns the console's options.
     #[must_use]
     pub fn options(&self) -> Options {
         self.options
@@ -140,8 +140,8 @@ impl Console {
         }
     }
 
-    /// Writes text broken at spaces to the terminal's width; each row is coloured by itself.
-    /// Writes safe text in as many rows as it needs, those behind the first with an indent.
+    /// Writes safe text, broken at spaces to the terminal's width. Each row is coloured by itself; rows after the first
+    /// get the indent.
     pub fn wrapped(&self, style: Style, text: &str, indent: &str) {
         for row in render::text::wrap(text, self.width_columns(), indent).split('\n') {
             self.line(&self.paint(style, row));

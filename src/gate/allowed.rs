@@ -1,5 +1,5 @@
-//! The commands that a person has allowed for good, per project: the very same line, in the same directory, by the same
-//! program. They are kept in the state directory, never in the project. Knows nothing of risks.
+//! The commands that a person has allowed permanently, per project: the same line, in the same directory, with the same
+//! program. The file is in the state directory, never in the project. Knows nothing of risks.
 
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::Write;
@@ -16,7 +16,7 @@ use crate::files::Locked;
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Most rules of a project.
 const RULES_MAX: usize = 1_000;
-/// So many paths are kept singly; of more, their directories.
+/// Up to this number of paths, each gets a rule; beyond it, their directories do.
 const KEPT_SINGLY_MAX: usize = 20;
 /// Most paths of a rule.
 const KEPT_MAX: usize = 200;
@@ -29,7 +29,7 @@ const LOCK_WAIT: Duration = Duration::from_secs(5);
 pub struct AllowedError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong, in words.
+    /// The problem, in words.
     pub why: String,
 }
 
@@ -37,7 +37,7 @@ pub struct AllowedError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// The line, to the byte.
+    /// The exact line.
     pub command: String,
     /// The directory that it runs in, from the project's root.
     pub cwd: String,
@@ -45,13 +45,13 @@ pub struct Rule {
     pub program: String,
     /// SHA-256 of that program, hexadecimal.
     pub sha256: String,
-    /// If it is about what the command changes on its copy: the paths, relative to the project's root, whose changes are kept
-    /// unasked. One that ends in `/` stands for all below it.
+    /// For a rule about the changes of a command on its copy: the paths, relative to the project's root, whose changes
+    /// are applied without asking. A path that ends in `/` includes everything below it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keeps: Vec<String>,
 }
 
-/// What is in the file.
+/// The contents of the file.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Content {
@@ -86,7 +86,7 @@ impl Allowed {
         Self { path, root: root.to_owned(), rules: Vec::new() }
     }
 
-    /// What the file holds now: another session, or a person, may have changed it.
+    /// Reads the file anew: another session, or a person, may have changed it.
     fn read(&self) -> Result<Vec<Rule>, AllowedError> {
         let failed = |why: String| AllowedError { path: self.path.clone(), why };
         let content = match std::fs::metadata(&self.path) {
@@ -116,7 +116,7 @@ impl Allowed {
         &self.rules
     }
 
-    /// Whether the very same call is allowed, by the file as it is now: what was taken back elsewhere counts at once.
+    /// Whether exactly this call is allowed, by the file as it is now: a withdrawal in another session counts at once.
     #[must_use]
     pub fn allows(&self, command: &str, cwd: &Path, program: &Path) -> bool {
         let rules = self.read().unwrap_or_default();
@@ -128,7 +128,7 @@ impl Allowed {
         same.any(|rule| *rule == wanted)
     }
 
-    /// Whether all of what a command has changed on its copy may be kept, by the file as it is now.
+    /// Whether all changes of a command on its copy may be applied, by the file as it is now.
     #[must_use]
     pub fn allows_to_keep(&self, command: &str, paths: &[&str]) -> bool {
         let is_covered = |rule: &Rule, path: &str| {
@@ -139,7 +139,8 @@ impl Allowed {
         same.any(|rule| paths.iter().all(|path| is_covered(rule, path)))
     }
 
-    /// Allows what a command changes at these paths to be kept for good. Of many paths in a directory that directory is meant.
+    /// Allows changes of a command at these paths to be applied from now on. Many paths in one directory become that
+    /// directory.
     ///
     /// # Errors
     /// The file can't be read or written, or there are too many rules.
@@ -162,7 +163,7 @@ impl Allowed {
         self.save()
     }
 
-    /// Allows a command for good.
+    /// Allows a command permanently.
     ///
     /// # Errors
     /// The program can't be read, the directory isn't the project's, or the file can't be written.

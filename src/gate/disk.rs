@@ -1,4 +1,4 @@
-//! What the policy may ask of the disk: where a path leads. It reads names, never contents.
+//! The policy's view of the disk: the target of a path. It reads names, never contents.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Commands that are allowed for good without a question of a model: the same ones that "always" may be said to, held
-//! against the policy and the programs as they are now.
+//! Commands that a person allows permanently without a model's question: the same commands for which "always" is a
+//! possible answer, checked against the policy and the programs of this moment.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,10 @@ use super::{AllowedError, Call, Gate, may_always, reasons};
 use crate::proto::action::Action;
 
 impl Gate {
-    /// Finds the program of a command that may be allowed for good in `cwd`. Nothing is changed.
+    /// Finds the program of a command that may be allowed permanently in `cwd`. Nothing is changed.
     ///
     /// # Errors
-    /// Why it may not be, in words.
+    /// The reason against it, in words.
     pub fn may_allow(&self, command: &str, cwd: &Path) -> Result<PathBuf, String> {
         let action = Action::Shell { command: command.to_owned() };
         let arguments = json!({"command": command});
@@ -32,10 +32,10 @@ impl Gate {
         self.program(&call, cwd).ok_or_else(|| "there is no such program".to_owned())
     }
 
-    /// Allows a command for good in `cwd`, by the program that it stands for now.
+    /// Allows a command permanently in `cwd`, with the program that its first word means now.
     ///
     /// # Errors
-    /// It may not be allowed, or the rule can't be kept.
+    /// It may not be allowed, or the rule can't be written.
     pub fn allow(&mut self, command: &str, cwd: &Path) -> Result<(), String> {
         let program = self.may_allow(command, cwd)?;
         self.options.allowed.add(command, cwd, &program).map_err(|error: AllowedError| error.to_string())

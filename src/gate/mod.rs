@@ -1,6 +1,6 @@
-//! The one way by which a model's wish becomes an act: judged by the policy, asked for where it must be, written to the
-//! receipts before it happens and after. Only here is a [`Permit`] made, and no tool runs without one. It asks nobody
-//! itself: a question is data, and an answer counts for the very call that it was put about.
+//! The only way from a model's call to an act: the policy judges it, a person is asked if necessary, and receipts are
+//! written before and after. Only this room makes a [`Permit`], and no tool runs without one. It doesn't ask anybody
+//! itself: a question is data, and an answer counts only for the call in the question.
 
 mod allowed;
 mod ceiling;
@@ -41,8 +41,8 @@ const TOOL_CHARS_MAX: usize = 100;
 
 /// Most paths of changes to which "always" may be said.
 const KEPT_ALWAYS_MAX: usize = 200;
-/// Rules of the policy whose commands may be allowed for good though their risk is high: nothing is wrong with them but
-/// that they aren't known.
+/// Rules of the policy whose commands may be allowed permanently despite their high risk: the commands are only
+/// unknown.
 const MAY_ALWAYS_RULES: &[&str] = &["unknown-program"];
 
 /// A call, planned by its tool without touching anything.
@@ -52,9 +52,9 @@ pub struct Call {
     pub tool: String,
     /// Its arguments, valid against its schema.
     pub arguments: Value,
-    /// What it would do.
+    /// Its effect, for the policy.
     pub action: Action,
-    /// What would change, for a person to read.
+    /// Its changes, for a person to read.
     pub preview: String,
     /// The files that would change, as the preview tells of them.
     pub changes: Arc<[FileChange]>,
@@ -80,14 +80,14 @@ pub struct Ticket {
     verdict: PolicyVerdict,
     digest: String,
     cwd: PathBuf,
-    /// The person has allowed the very same call for good.
+    /// The person has allowed exactly this call permanently.
     is_allowed: bool,
 }
 
-/// Who says that a call may run.
+/// The authority that lets a call run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Approver {
-    /// Nobody was asked: the policy lets it run, or a rule of the person's does.
+    /// The policy, or a rule of the person's, without a question.
     Policy,
     /// The user's own config names this very command, to be run after accepted edits.
     Config,
@@ -130,13 +130,13 @@ impl Permit {
         &self.call.arguments
     }
 
-    /// What it does.
+    /// The action of the call.
     #[must_use]
     pub fn action(&self) -> &Action {
         &self.call.action
     }
 
-    /// What would change, as it was shown.
+    /// The changes of the call, as the person saw them.
     #[must_use]
     pub fn preview(&self) -> &str {
         &self.call.preview
@@ -189,10 +189,10 @@ impl Permit {
     }
 }
 
-/// The emergency stop: why everything is stopped, where it is.
+/// The emergency stop: the reason for it, while it is on.
 pub type Stop = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// What a gate is made of.
+/// The parts of a gate.
 pub struct Options {
     /// The user's rules.
     pub rules: Rules,
@@ -200,17 +200,17 @@ pub struct Options {
     pub ceiling: Ceiling,
     /// The name of the sandbox, for the receipts, and how it holds a command. Asked only if a program is to be started.
     pub sandbox: Box<dyn Fn() -> (&'static str, Hold) + Send>,
-    /// Where receipts go; none are written where the user has switched them off.
+    /// The log of receipts; `None` if the user has switched receipts off.
     pub log: Option<Log>,
-    /// Says why everything is stopped, where it is.
+    /// The reason for the emergency stop, while it is on.
     pub stop: Stop,
-    /// What is allowed for good in this project.
+    /// The calls that are allowed permanently in this project.
     pub allowed: Allowed,
     /// The command that the user's config has run after accepted edits.
     pub check: Option<String>,
-    /// `PATH`, to say which program a word stands for.
+    /// `PATH`, to find the program of a word.
     pub path: String,
-    /// A file that gets a line for each decision, where the user wants one.
+    /// A file that gets a line for each decision, if the user wants one.
     pub audit_log: Option<PathBuf>,
 }
 
@@ -250,7 +250,7 @@ impl Gate {
     /// Whether a person may be asked for what a command was refused: never for a path that no tool may have.
     #[must_use]
     pub fn may_offer(&self, need: &Need, cwd: &Path) -> bool {
-        // What the policy says of the plainest command that does no more.
+        // The policy's verdict on the simplest command that does no more.
         let quoted = |path: &str| format!("'{}'", path.replace('\'', r"'\''"));
         let command = match need {
             Need::Read { path } | Need::Socket { path } => format!("cat {}", quoted(path)),
@@ -263,13 +263,13 @@ impl Gate {
         policy::judge(&action, &context).risk < Risk::Blocked
     }
 
-    /// Says why everything is stopped, where it is.
+    /// Returns the reason for the emergency stop, while it is on.
     #[must_use]
     pub fn stop(&self) -> &Stop {
         &self.options.stop
     }
 
-    /// What is allowed for good in this project.
+    /// The calls that are allowed permanently in this project.
     pub fn allowed(&mut self) -> &mut Allowed {
         &mut self.options.allowed
     }
@@ -317,8 +317,8 @@ impl Gate {
     /// Lets a judged call run: it is judged once more, and its intent is in the receipts before this returns.
     ///
     /// # Errors
-    /// It may not run: the verdict is no, or is another by now; nobody was asked who should have been; the answer was to
-    /// another call; everything is stopped; the receipt can't be written. That is in the receipts then.
+    /// It may not run: the verdict is no, or has changed; a person should have been asked and wasn't; the answer was
+    /// for another call; the emergency stop is on; the receipt can't be written. The refusal is in the receipts.
     pub fn admit(&mut self, ticket: Ticket, approver: &Approver) -> Result<Permit, Box<Outcome>> {
         if let Some(why) = (self.options.stop)() {
             return Err(self.refuse(ticket, "estop", &why).into());
@@ -382,7 +382,7 @@ impl Gate {
     /// Why a call that is denied may not run: a code and words.
     #[must_use]
     pub fn denial(&self, verdict: &PolicyVerdict, can_ask: bool) -> (&'static str, String) {
-        // What it lacks in the jail is what a model can do something about.
+        // The model can do something about the needs of a command in the sandbox.
         let needs: Vec<String> = verdict.needs.iter().map(ToString::to_string).collect();
         let why = if needs.is_empty() || verdict.risk == Risk::Blocked { reasons(verdict) } else { needs.join("; ") };
         let Rules { autonomy, high, .. } = &*self.rules_now();
@@ -409,7 +409,7 @@ impl Gate {
         self.audit(&ticket, "denied", code);
         let entry = self.entry(&ticket, (code == "no").then_some("person"));
         if let Some(log) = &mut self.options.log {
-            // It doesn't run anyway: that the receipt is missing is told where receipts are checked.
+            // The call doesn't run in any case; the check of the receipts reports a missing one.
             if let Ok(id) = log.denied(&entry) {
                 outcome.receipt_id = Some(id.as_str().to_owned());
             }
@@ -417,14 +417,14 @@ impl Gate {
         outcome
     }
 
-    /// Writes down a call that came to nothing before anybody decided about it: no tool understands it, or its tool can't
-    /// do it. The rule is the kind of trouble.
+    /// Records a call that failed before any decision: the tool is unknown, or can't do it. The rule is the kind of
+    /// failure.
     pub fn turn_away(&self, tool: &str, arguments: &str, conversation: Option<i64>, outcome: &mut Outcome) {
         let Some(log) = &self.options.log else { return };
         let parsed = serde_json::from_str::<Value>(arguments).map(|value| value.to_string());
         let entry = receipts::Entry {
             conversation_id: conversation.and_then(|id| u64::try_from(id).ok()),
-            // Where there is no such tool, the name is whatever the model made of it.
+            // The name of an unknown tool is the model's invention.
             tool: tool.chars().take(TOOL_CHARS_MAX).collect(),
             args_hash: receipts::hash(parsed.as_deref().unwrap_or(arguments).as_bytes()),
             rule: outcome.error.as_ref().map(|error| error.code.to_owned()),
@@ -510,7 +510,7 @@ impl Gate {
 }
 
 impl Ticket {
-    /// What the policy says.
+    /// Asks the policy for its verdict.
     #[must_use]
     pub fn verdict(&self) -> &PolicyVerdict {
         &self.verdict
@@ -560,8 +560,9 @@ fn kept_paths(call: &Call) -> Option<(&str, Vec<&str>)> {
     }
 }
 
-/// Whether "always" may be said to a call: changes of a command at some paths, none of them protected; or one plain command, understood, that reaches neither the network nor a place
-/// that is guarded, and whose program isn't one that runs whatever it is told.
+/// Whether "always" is a possible answer for a call: changes of a command at some paths, none of them protected; or one
+/// plain, understood command that reaches neither the network nor a guarded place, and whose program isn't one that
+/// runs any code in its arguments.
 fn may_always(call: &Call, verdict: &PolicyVerdict) -> bool {
     let is_plain =
         |effect: &Effect| !matches!(effect, Effect::Net { .. } | Effect::Define { .. } | Effect::Signal { .. });

@@ -1,5 +1,5 @@
-//! The tools of servers that a person has allowed, each by a hash of its whole definition and of the server that it is from:
-//! whatever has changed since counts as not allowed. They are kept in the state directory, for every project.
+//! The tools of servers that a person has allowed, each by a hash of its whole definition and its server: a tool that
+//! has changed isn't allowed any more. The file is in the state directory, for every project.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -29,7 +29,7 @@ const DOMAIN: &str = "reedclaw/mcp-tool/1\0";
 pub struct PinError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong, in words.
+    /// The problem, in words.
     pub why: String,
 }
 
@@ -120,7 +120,7 @@ impl Pins {
         Ok(gone)
     }
 
-    /// The time of the file, for whoever keeps something that was made from it.
+    /// The time of the file, for a caller that caches data made from it.
     #[must_use]
     pub fn stamp(&self) -> Option<SystemTime> {
         self.path.metadata().and_then(|data| data.modified()).ok()

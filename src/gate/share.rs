@@ -1,4 +1,5 @@
-//! What is allowed for good as a list to pass on: the lines alone, for programs and their hashes are each machine's own.
+//! The permanently allowed commands as a list to share: the lines alone, because programs and their hashes differ
+//! between machines.
 
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +42,7 @@ impl CommandList {
             "" => ListedCommand::InRoot(command.clone()),
             _ => ListedCommand::Below(CommandBelow { command: command.clone(), cwd: cwd.clone() }),
         };
-        // What may be kept is about the paths of one project.
+        // Rules about changes contain the paths of one project.
         Self { commands: rules.iter().filter(|rule| rule.keeps.is_empty()).map(listed).collect() }
     }
 

@@ -1,5 +1,5 @@
-//! Which authorities vouch for servers on https: the list that is built in, or what `SSL_CERT_FILE` and `SSL_CERT_DIR`
-//! name, as for curl and OpenSSL. Must not know who asks whom.
+//! The authorities that vouch for servers on https: the built-in list, or those in `SSL_CERT_FILE` and `SSL_CERT_DIR`,
+//! as for curl and OpenSSL. Must not know the servers.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -15,7 +15,7 @@ const DIRECTORIES: &str = "SSL_CERT_DIR";
 /// Files of a directory that are read: the usual lists have some 300, each under two names.
 const FILES_MAX: usize = 2000;
 
-/// The authorities that are trusted: Mozilla's list, which is built in, where nothing is named.
+/// The trusted authorities; by default Mozilla's list, which is built in.
 #[derive(Clone, Debug, Default)]
 pub struct Authorities {
     file: Option<PathBuf>,
@@ -33,10 +33,10 @@ impl Authorities {
         }
     }
 
-    /// Gives how connections are encrypted: where something is named, nobody else vouches for a server.
+    /// Returns the settings of encrypted connections. If the environment names authorities, only they count.
     ///
     /// # Errors
-    /// In words, what is wrong with what the environment names.
+    /// The problem with the environment's authorities, in words.
     pub fn tls(&self) -> Result<TlsConfig, String> {
         let roots = match self.file.is_none() && self.directories.is_empty() {
             true => RootCerts::WebPki,
@@ -84,8 +84,8 @@ fn files_of(directory: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// Says in plain words what is wrong with a server's certificate, and what to do next; nothing if `why`, the TLS library's
-/// own words, is about something else.
+/// Explains a problem with a server's certificate, and what to do next; `None` if `why`, the TLS library's own words,
+/// is about something else.
 #[must_use]
 pub fn certificate_problem(why: &str) -> Option<(String, &'static str)> {
     let has = |words: &[&str]| words.iter().any(|word| why.contains(word));

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// How long a program may take; it is the user who waits.
+/// Time limit for a program, since the user is waiting.
 const PROGRAM_TIME: Duration = Duration::from_secs(1);
 
 /// Programs, with the variable that says that there is a desktop for them; none needs one on macOS.

@@ -41,7 +41,7 @@ impl PrivateCopy {
         Ok(copy)
     }
 
-    /// Where it is.
+    /// The path of the copy.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

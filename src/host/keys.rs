@@ -1,4 +1,5 @@
-//! Reads a key: from a file that nobody else can read, or from what a program prints. It must not know what it opens.
+//! Reads a key: from a file that only the user can read, or from the output of a program. It must not know the key's
+//! use.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,9 +18,9 @@ use nix::unistd::Pid;
 
 /// Longest key, in bytes; the longest tokens are some KiB.
 pub const KEY_BYTES_MAX: usize = 16 * 1024;
-/// How long a program may take: a password store that asks an agent answers in far less.
+/// Time limit for a program: a password store that asks an agent answers in far less.
 pub const KEY_COMMAND_TIME: Duration = Duration::from_secs(10);
-/// How often a program that is silent is left for a look at whether the person has stopped it.
+/// Interval at which a wait for a silent program checks whether the person has stopped it.
 const LOOK_MS: u16 = 50;
 /// The permissions of everybody but the owner.
 const OTHERS: u32 = 0o077;
@@ -31,7 +32,7 @@ const OTHERS: u32 = 0o077;
 pub fn key_from_file(path: &Path) -> Result<String, String> {
     let open = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
     let file = open.map_err(|error| error.to_string())?;
-    // Asked of the open file, so that nobody can swap it in between.
+    // The metadata are those of the open file, so that it can't be replaced in between.
     let data = file.metadata().map_err(|error| error.to_string())?;
     if !data.is_file() {
         return Err("it is not a plain file".into());
@@ -63,7 +64,7 @@ pub fn key_from_command(
         .envs(env)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        // What it says there may hold a part of the key, and the terminal is being drawn on.
+        // Its messages may contain a part of the key, and would disturb the screen.
         .stderr(Stdio::null())
         .process_group(0)
         .spawn()

@@ -1,5 +1,5 @@
-//! The only door out for what has no room of its own: environment, clock, the machine's name, where a key is
-//! read from, the authorities that vouch for servers, the desktop's clipboard, a private copy for an editor.
+//! The door to everything outside that has no room of its own: environment, clock, host name, sources of keys, TLS
+//! authorities, the desktop's clipboard, a private copy for an editor.
 
 mod authorities;
 mod clipboard;
@@ -63,7 +63,7 @@ pub fn read_text(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| error.to_string())
 }
 
-/// Gives where this program lies; its name, to be looked for, where the system doesn't say.
+/// Returns the path of this program; its bare name, to be searched for, if the system doesn't know the path.
 #[must_use]
 pub fn executable() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| "reedclaw".into())

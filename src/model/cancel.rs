@@ -1,4 +1,4 @@
-//! Stopping a question from another thread. Knows how a wait is woken; must not know who asks for the stop.
+//! Stopping a question from another thread. Knows how a wait is woken; must not know the reason for the stop.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};

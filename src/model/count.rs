@@ -1,5 +1,6 @@
-//! How many tokens a model makes of a text: the server's own count where it is a llama.cpp server, OpenAI's vocabularies
-//! for OpenAI's models. Nothing where neither is so: then it can only be estimated, which is not done here.
+//! The number of tokens of a text for a model: the server's own count from llama.cpp, and OpenAI's vocabularies for
+//! OpenAI's models. For other models it returns nothing, since the number could only be estimated, which is done
+//! elsewhere.
 
 use std::io::Read;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -17,22 +18,22 @@ use crate::tokens::Encoding;
 
 /// Longest wait for a count: a question waits for it.
 const WAIT: Duration = Duration::from_secs(2);
-/// How often a wait looks at whether it was cancelled.
+/// Interval at which a wait checks for cancellation.
 const STEP: Duration = Duration::from_millis(25);
 /// Bytes of a server's answer that are read: the tokens of a very long conversation, as a list of numbers.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Tokens that stand around each message, and at the end, in OpenAI's form.
+/// Tokens around each message, and at the end, in OpenAI's form.
 const AROUND_MESSAGE: u64 = 4;
 const AT_END: u64 = 3;
 
 /// Counts for one server, of which it remembers whether it can.
 #[derive(Debug, Default)]
 pub(super) struct Counter {
-    /// What the server has said of itself; unknown until it has.
+    /// The server's description of itself, once it has answered.
     told: Mutex<Option<Told>>,
 }
 
-/// What a server says of itself.
+/// A server's description of itself.
 #[derive(Clone, Copy, Debug)]
 struct Told {
     /// It is llama.cpp's.
@@ -46,7 +47,7 @@ struct Told {
 }
 
 impl Counter {
-    /// Counts, where it is known how.
+    /// Counts the tokens, if there is an exact way.
     pub(super) fn count(&self, endpoint: &Endpoint, what: Countable<'_>, cancel: &Cancel) -> Option<Count> {
         let encoding = Encoding::of_model(&endpoint.model);
         // A model of that name elsewhere than at OpenAI may be another.
@@ -62,17 +63,17 @@ impl Counter {
         encoding.map(|encoding| Count { is_exact: false, ..by_vocabulary(encoding, &endpoint.model, what) })
     }
 
-    /// What the server has room for, where it was asked already and has said so. Never waits.
+    /// The server's window, if it has already reported one. Never waits.
     pub(super) fn window(&self) -> Option<u64> {
         self.told.try_lock().ok()?.as_ref()?.window
     }
 
-    /// Whether the server has said that tools don't reach its model. Never waits.
+    /// Whether the server has reported that tools don't reach its model. Never waits.
     pub(super) fn drops_tools(&self) -> bool {
         self.told.try_lock().is_ok_and(|told| told.as_ref().is_some_and(|told| told.drops_tools))
     }
 
-    /// Whether the server's model takes pictures, if the server has said so. Never waits.
+    /// Whether the server's model takes pictures, if the server has reported it. Never waits.
     pub(super) fn sees(&self) -> Option<bool> {
         self.told.try_lock().ok()?.as_ref()?.sees
     }
@@ -113,7 +114,7 @@ fn by_vocabulary(encoding: Encoding, model: &str, what: Countable<'_>) -> Count 
     let method = encoding.name().to_owned();
     match what {
         Countable::Text(text) => Count { tokens: encoding.count(text), method, is_exact: Encoding::is_sure(model) },
-        // What stands around messages and tools differs from model to model.
+        // The tokens around messages and tools differ from model to model.
         Countable::Request(request) => {
             let texts = request.texts();
             let tokens = texts.iter().map(|text| encoding.count(text) + AROUND_MESSAGE).sum::<u64>() + AT_END;

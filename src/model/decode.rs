@@ -11,9 +11,9 @@ use super::wire::{self, ANSWER_BYTES_MAX, Bad, Fresh, Gathered, Problem};
 pub(super) const RESPONSE_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Most bytes of a response that is one JSON object, since it is held whole.
 pub(super) const OBJECT_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Bytes of a response that are kept as they came; a stream of some ten thousand tokens.
+/// Limit for the raw bytes of a response: a stream of some ten thousand tokens.
 const RAW_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Bytes of a response kept to show how garbage begins.
+/// Bytes of a response that an error message may quote.
 const SAMPLE_BYTES: usize = 240;
 
 /// Whether more is to be read.
@@ -81,7 +81,7 @@ impl Decoder {
         self.limited(result)
     }
 
-    /// Whether more of the answer came since the last call; comments of a stream of events are nothing of it.
+    /// Whether more of the answer came since the last call. Comments in a stream of events don't count.
     pub(super) fn take_progress(&mut self) -> bool {
         match &mut self.form {
             Form::Unknown => false,
@@ -95,7 +95,7 @@ impl Decoder {
         std::mem::take(&mut self.got.fresh)
     }
 
-    /// Whether the server has said why the answer ends, so that a missing last word costs nothing.
+    /// Whether the server has named the reason for the end, so that a missing last message does no harm.
     pub(super) fn has_stopped(&self) -> bool {
         self.got.stop.is_some()
     }
@@ -149,7 +149,7 @@ impl Decoder {
 
     fn feed_form(&mut self, mut bytes: &[u8]) -> Result<Progress, Fault> {
         if matches!(self.form, Form::Unknown) {
-            // A byte order mark and blank lines may stand before either form.
+            // A byte order mark and blank lines may precede either form.
             let start = bytes.iter().position(|byte| !byte.is_ascii_whitespace() && !b"\xef\xbb\xbf".contains(byte));
             let Some(start) = start else { return Ok(Progress::More) };
             bytes = &bytes[start..];
@@ -222,7 +222,7 @@ impl Decoder {
     }
 }
 
-/// What a server's error inside an answer means.
+/// Classifies an error that a server reports inside an answer.
 fn reported(problem: &Problem) -> Fault {
     let said = one_line(&problem.message);
     let retry_after = problem.retry_after.clone();

@@ -1,4 +1,4 @@
-//! Where a model is reached and with which key. Knows how an address is written; must not know how it is used.
+//! The address of a model and its key. Knows how an address is written; must not know how it is used.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -23,7 +23,7 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a key; white space around it (the newline of a file) is no part of it.
+    /// Wraps a key without the white space around it (the newline of a file).
     #[must_use]
     pub fn new(key: &str) -> Self {
         Self(key.trim().to_owned())
@@ -34,8 +34,8 @@ impl Secret {
         &self.0
     }
 
-    /// Replaces the key wherever `text` repeats it (servers echo keys in their refusals), also where a shortened text ends
-    /// in the middle of it.
+    /// Replaces the key wherever `text` repeats it (servers echo keys in their refusals), even if a shortened text ends
+    /// inside the key.
     pub(super) fn redact(&self, text: &str) -> String {
         if self.0.is_empty() {
             return text.to_owned();
@@ -75,7 +75,7 @@ impl KeyReader {
         Self { read: Arc::new(read), key: Arc::default() }
     }
 
-    /// Gives the key; a failure is not kept, so that the next question tries again.
+    /// Returns the key. A failure isn't remembered, so the next question tries again.
     pub(super) fn read(&self, cancel: &Cancel) -> Result<Secret, Failure> {
         if let Some(key) = self.key.get() {
             return Ok(key.clone());
@@ -91,7 +91,7 @@ impl fmt::Debug for KeyReader {
     }
 }
 
-/// What a server speaks.
+/// The protocol of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// OpenAI's chat completions, and everybody's who took them over.
@@ -126,7 +126,7 @@ impl Protocol {
         Self::ALL.into_iter().find(|protocol| protocol.word() == word)
     }
 
-    /// The address of its own provider, where there is just one.
+    /// The address of the protocol's own provider, if there is exactly one.
     #[must_use]
     pub fn usual_endpoint(self) -> Option<&'static str> {
         match self {
@@ -137,7 +137,7 @@ impl Protocol {
         }
     }
 
-    /// What a path gets that names no version.
+    /// The version that is added to a path without one.
     fn version(self) -> &'static str {
         if self == Self::Gemini { "/v1beta" } else { "/v1" }
     }
@@ -159,7 +159,7 @@ impl Protocol {
     }
 }
 
-/// How much a model thinks before it answers.
+/// The effort that a model spends on thinking before it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thinking {
     /// Not at all.
@@ -187,7 +187,7 @@ impl Thinking {
         })
     }
 
-    /// The nearest effort, for who knows no numbers; nothing where it is off.
+    /// The nearest named effort, for APIs without token budgets; `None` if thinking is off.
     pub(super) fn effort(self) -> Option<&'static str> {
         Some(match self {
             Self::Off => return None,
@@ -197,7 +197,7 @@ impl Thinking {
         })
     }
 
-    /// The nearest number of tokens, for who knows no efforts: those that Google gives for its own (the "OpenAI
+    /// The nearest number of tokens, for APIs without named efforts: the numbers that Google uses (the "OpenAI
     /// compatibility" page of the Gemini API's documentation).
     pub(super) fn tokens(self) -> u64 {
         match self {
@@ -213,9 +213,9 @@ impl Thinking {
 /// The options of one model at a server.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// What the user calls it (`models.NAME`).
+    /// The user's name for it (`models.NAME`).
     pub name: String,
-    /// What the server speaks.
+    /// The protocol of the server.
     pub protocol: Protocol,
     /// The server's address, with or without its version, a trailing slash or the full path.
     pub endpoint: String,
@@ -225,21 +225,21 @@ pub struct Endpoint {
     pub temperature: Option<f64>,
     /// Most tokens of an answer; the server's own limit where absent.
     pub max_output_tokens: Option<u64>,
-    /// Most tokens of a request and its answer, where the config says so.
+    /// The window: limit of a request and its answer together, if the config sets one.
     pub context_tokens: Option<u64>,
     /// Whether the model takes pictures, if the config says so.
     pub images: Option<bool>,
-    /// The server is asked what it is: for its window, where nobody has said it, and whether its model sees tools.
+    /// The server is asked about itself: for its window, unless the config sets one, and whether its model sees tools.
     pub asks_server: bool,
-    /// How much it thinks; the server's own way where absent.
+    /// The effort for thinking; `None` leaves it to the server.
     pub thinking: Option<Thinking>,
     /// The key, sent to this endpoint only.
     pub key: Option<Secret>,
-    /// How the key is read that isn't known yet: with the first question.
+    /// Reads a key that isn't known yet, with the first question.
     pub key_reader: Option<KeyReader>,
     /// The environment variable that holds the key, for hints.
     pub key_env: Option<String>,
-    /// Who vouches for the server on https.
+    /// The authorities that vouch for the server on https.
     pub authorities: Authorities,
     /// Longest wait for the name, and again for the connection.
     pub connect_timeout: Duration,
@@ -247,7 +247,7 @@ pub struct Endpoint {
     pub first_byte_timeout: Duration,
     /// Longest silence once it has begun.
     pub idle_timeout: Duration,
-    /// How often a request is sent again that was refused before its answer began.
+    /// Further tries of a request that was refused before its answer began.
     pub retries: u32,
 }
 
@@ -277,12 +277,12 @@ impl Endpoint {
         }
     }
 
-    /// Whether the server may be asked if it is still at work before a question is given up.
+    /// Whether the server may be asked if it is still at work before a question is abandoned.
     pub(super) fn may_say_it_works(&self) -> bool {
         self.asks_server && self.protocol == Protocol::OpenAi && self.reach() != Reach::Internet
     }
 
-    /// The key, where it is known or has been read.
+    /// The key, if it is known already.
     pub(super) fn known_key(&self) -> Option<&Secret> {
         self.key.as_ref().or_else(|| self.key_reader.as_ref()?.key.get())
     }
@@ -307,13 +307,13 @@ impl Endpoint {
         self.address(Ask::Models).map_or_else(|_| self.shown().to_owned(), |address| address.place)
     }
 
-    /// Gives the host alone, in lower case; nothing where the address can't be read.
+    /// Returns the host alone, in lower case; `None` if the address can't be parsed.
     #[must_use]
     pub fn host(&self) -> String {
         self.address(Ask::Models).map_or_else(|_| String::new(), |address| address.host.to_ascii_lowercase())
     }
 
-    /// Gives the address as it may be shown: without what stands before an `@`, which may be a password.
+    /// Returns the address as it may be shown: without the part before `@`, which may be a password.
     #[must_use]
     pub fn shown(&self) -> &str {
         self.endpoint.rsplit('@').next().unwrap_or_default().trim()
@@ -385,16 +385,16 @@ impl Endpoint {
     }
 }
 
-/// What is asked of a server: it decides the path.
+/// The kinds of request to a server; each has its path.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ask<'a> {
     /// An answer in pieces, of this model.
     Stream(&'a str),
     /// An answer in one piece, of this model.
     Whole(&'a str),
-    /// Which models there are.
+    /// The list of models.
     Models,
-    /// What llama.cpp has beside the protocol, above its version: this path.
+    /// A path of llama.cpp's own, above the protocol's version.
     Root(&'static str),
 }
 
@@ -422,7 +422,7 @@ impl Address {
         host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
-    /// How far a request goes.
+    /// The distance to the server: this machine, the private network, or the internet.
     fn reach(&self) -> Reach {
         let host = self.host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
         let is_private = match host.parse::<IpAddr>() {

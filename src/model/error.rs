@@ -1,5 +1,5 @@
-//! What can go wrong between a question and its answer, each with its one line and its hint. Never holds a key; a server's
-//! own words are bounded to one clean line.
+//! The failures between a question and its answer, each with one line and a hint. Never holds a key; a server's own
+//! words are cut to one clean line.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub struct ModelError {
     pub model: String,
     /// Host and port, or the endpoint as written where it can't be read.
     pub place: String,
-    /// The environment variable that should hold the key, where one is configured.
+    /// The environment variable that should hold the key, if one is configured.
     pub key_env: Option<String>,
     /// Its word in `models.NAME.kind`.
     pub kind: &'static str,
@@ -33,7 +33,7 @@ pub enum Fault {
     /// The endpoint can't be used as it is written.
     #[error("the endpoint can't be used: {why}")]
     BadEndpoint {
-        /// What is wrong with it.
+        /// The problem with it.
         why: String,
     },
     /// The key holds what no header can carry.
@@ -45,7 +45,7 @@ pub enum Fault {
         /// The rule's words.
         Failure,
     ),
-    /// Nobody listens there.
+    /// The server's port is closed.
     #[error("connection refused")]
     Refused,
     /// The host's name is unknown.
@@ -122,7 +122,7 @@ pub enum Fault {
     Redirected {
         /// The HTTP status.
         status: u16,
-        /// Where it points.
+        /// The target of the redirect.
         location: String,
     },
     /// Connected, but the answer did not begin in time.
@@ -143,10 +143,10 @@ pub enum Fault {
     /// The connection closed in the middle of the answer.
     #[error("the answer was cut off in the middle: the connection closed")]
     Cut,
-    /// What came is no answer in the form of the protocol.
+    /// The response isn't an answer in the form of the protocol.
     #[error("the answer is not what such a server sends{}", tail(.sample))]
     Garbage {
-        /// How it begins.
+        /// The first bytes of the response.
         sample: String,
     },
     /// The server reported an error inside the answer.
@@ -158,7 +158,7 @@ pub enum Fault {
     /// The answer passed a limit.
     #[error("the {what} passed the limit of {limit_bytes} bytes and was stopped")]
     TooLong {
-        /// What was too long.
+        /// The part that was too long.
         what: &'static str,
         /// The limit.
         limit_bytes: usize,
@@ -169,7 +169,7 @@ pub enum Fault {
     /// The key can't be read.
     #[error("{}", .0.message)]
     Key(
-        /// What went wrong, ready to be shown.
+        /// The failure, ready to be shown.
         Failure,
     ),
     /// A model that asks others has none to ask.
@@ -186,13 +186,13 @@ pub enum Fault {
     /// The script of a mock can't be used.
     #[error("the script can't be used: {why}")]
     Script {
-        /// What is wrong with it.
+        /// The problem with it.
         why: String,
     },
     /// Ours.
     #[error("the request could not be run: {why}")]
     Internal {
-        /// What happened.
+        /// The cause.
         why: String,
     },
 }

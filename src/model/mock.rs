@@ -1,14 +1,13 @@
-//! A model that plays a script: the tests' own, and what answers where no model is connected, by saying so. It opens no
-//! file and no socket.
+//! A model that plays a script. Tests use it, and it answers, by saying so, if no model is connected. It opens no file
+//! and no socket.
 //!
 //! A script is JSON lines, one answer each: `{"when": "part of the question", "steps": [...]}`. An answer with `when`
-//! answers each question that holds it; the others are given in turn, and the last one from then on. In place of `steps`
-//! there may be `rounds`, a list of steps for each request of one question: the second is given once the tools that the
-//! first called have given their results, and so on, the last one from then on. A step is one of
-//! `{"text": "…"}`, `{"thought": "…"}`, `{"tool_call": {"name": "…", "arguments": {…}}}`, `{"delay_ms": 50}`,
-//! `{"usage": {"in": 1, "cache_read": 0, "cache_write": 0, "out": 1, "reasoning": 0}}`, `{"stop": "length"}`,
-//! `{"error": {"status": 429, "retry_after": "1", "message": "…"}}` and `{"cut": true}`. Empty lines and lines that
-//! begin with `#` are left out.
+//! is for each question that contains the text; the others come in turn, and the last one repeats. In place of `steps`
+//! there may be `rounds`, a list of steps for each request of one question: the second is played after the results of
+//! the tools that the first called, and so on; the last one repeats. A step is one of `{"text": "…"}`, `{"thought":
+//! "…"}`, `{"tool_call": {"name": "…", "arguments": {…}}}`, `{"delay_ms": 50}`, `{"usage": {"in": 1, "cache_read": 0,
+//! "cache_write": 0, "out": 1, "reasoning": 0}}`, `{"stop": "length"}`, `{"error": {"status": 429, "retry_after": "1",
+//! "message": "…"}}` and `{"cut": true}`. Empty lines and lines that begin with `#` are left out.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -198,7 +197,7 @@ impl Answer {
     }
 }
 
-/// How often the model has answered since the person's last words.
+/// The number of answers since the user's last message.
 fn round(request: &Request) -> usize {
     request
         .messages

@@ -30,7 +30,7 @@ pub enum Spec {
         name: String,
         /// The models, by name.
         of: Vec<String>,
-        /// Whether a question to a near model may go to a farther one.
+        /// Whether a question to a near model may go to a more distant one.
         allow_remote: bool,
     },
     /// One for each kind of work.
@@ -49,7 +49,7 @@ impl From<Endpoint> for Spec {
 }
 
 impl Spec {
-    /// What the user calls it.
+    /// The user's name for it.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -98,13 +98,13 @@ impl Models {
         Self { specs, providers }
     }
 
-    /// What is configured, in order.
+    /// The configured models, in order.
     #[must_use]
     pub fn specs(&self) -> &[Spec] {
         &self.specs
     }
 
-    /// The keys that are known by now, each with words that stand for it: for the one who hides them.
+    /// The keys that are known by now, each with the words that replace it: for redaction.
     pub fn keys(&self) -> impl Iterator<Item = (String, String)> {
         let endpoint = |spec: &Spec| match spec {
             Spec::Server(endpoint) => {
@@ -116,8 +116,8 @@ impl Models {
         self.specs.iter().filter_map(endpoint)
     }
 
-    /// The model that a router names for a task, where one is configured: not what answers anyway, and none that is
-    /// farther away than that.
+    /// The model that a router names for a task, if it is another one than answers by default and no more distant than
+    /// that.
     #[must_use]
     pub fn for_task(&self, answers: &dyn Provider, task: Task) -> Option<Arc<dyn Provider>> {
         let reach = answers.capabilities().reach;
@@ -156,7 +156,7 @@ fn make(
     let others: BTreeMap<&String, Arc<dyn Provider>> =
         spec.others().into_iter().filter_map(|other| Some((other, make(other, specs, path, made)?))).collect();
     path.pop();
-    // One that could ask nobody is of no use to another.
+    // A model that needs another to answer is no leaf.
     let is_leaf = matches!(spec, Spec::Server(_) | Spec::Mock { .. });
     if others.is_empty() && !is_leaf && !path.is_empty() {
         return None;

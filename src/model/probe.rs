@@ -11,7 +11,7 @@ use super::worker;
 
 /// Bytes of a list that are read: some thousand models.
 const LIST_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Names that are kept.
+/// Limit for the names that a probe remembers.
 const NAMES_MAX: usize = 2000;
 
 /// Gives the names of the models that a server has, as it orders them.

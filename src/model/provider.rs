@@ -1,4 +1,4 @@
-//! What every provider is: a name, what it can do, and one way to be asked. Knows no wire and no config.
+//! The interface of every provider: a name, its capabilities, and one way to ask. Knows no wire and no config.
 
 use super::cancel::Cancel;
 use super::error::ModelError;
@@ -7,10 +7,10 @@ use crate::proto::Failure;
 
 /// Answers requests.
 pub trait Provider: Send + Sync {
-    /// What the user calls it (`models.NAME`).
+    /// The user's name for it (`models.NAME`).
     fn name(&self) -> &str;
 
-    /// What it can do, and where it is.
+    /// Its abilities and its place.
     fn capabilities(&self) -> Capabilities;
 
     /// Answers one request and returns when it is over; `sink` hears the answer as it comes. A cancel of the sink's ends
@@ -21,17 +21,17 @@ pub trait Provider: Send + Sync {
     /// came before it.
     fn chat(&self, request: &Request, sink: &mut dyn Sink) -> Result<Response, Box<ModelError>>;
 
-    /// Asks the server once how much its model reads at once, where nobody has said it and the server can: a llama.cpp
-    /// server that isn't on the internet. [`Self::capabilities`] tells it from then on; a cancel ends the wait.
+    /// Asks the server once for its window, unless it is known: only a llama.cpp server that isn't on the internet can
+    /// answer. From then on [`Self::capabilities`] contains it; a cancel ends the wait.
     fn learn(&self, _: &Cancel) {}
 
-    /// Counts tokens as the model does, where that is known. It may ask the server; a cancel ends that.
+    /// Counts tokens as the model does, if there is an exact way. It may ask the server; a cancel ends that.
     fn count(&self, _: Countable<'_>, _: &Cancel) -> Option<Count> {
         None
     }
 }
 
-/// Who hears an answer as it comes.
+/// Receives an answer while it arrives.
 pub trait Sink {
     /// Takes the next event.
     fn event(&mut self, event: ChatEvent);
@@ -39,13 +39,13 @@ pub trait Sink {
     /// The handle that stops the request.
     fn cancel(&self) -> &Cancel;
 
-    /// Is told of each request before it is sent, by the model that sends it. May limit the tokens of the answer.
+    /// Decides about each request before it is sent, and may limit the tokens of the answer.
     ///
     /// # Errors
-    /// Why it must not be sent: [`super::Fault::NotAllowed`].
+    /// The reason against sending: [`super::Fault::NotAllowed`].
     fn permit(&mut self, sending: &Sending<'_>) -> Result<Option<u64>, Failure>;
 
-    /// Asks the person whether a request may leave for a model that is farther away; no where nobody can be asked.
+    /// Asks the person whether a request may go to a more distant model; false if nobody can be asked.
     fn consent(&mut self, crossing: &Crossing) -> bool;
 }
 
@@ -57,17 +57,17 @@ pub struct Sending<'a> {
     pub served_as: &'a str,
     /// The server's host, without its port; empty where there is none.
     pub host: &'a str,
-    /// How far it goes.
+    /// The distance to the model.
     pub reach: Reach,
-    /// The most tokens that it may write, where it says so.
+    /// The request's own limit for the answer.
     pub output_tokens_max: Option<u64>,
-    /// What is sent.
+    /// The request itself.
     pub request: &'a Request,
     /// Counts its tokens as exactly as can be; it may take a while.
     pub count: &'a dyn Fn() -> Option<Count>,
 }
 
-/// What is counted.
+/// The text, or the request, whose tokens are counted.
 #[derive(Clone, Copy, Debug)]
 pub enum Countable<'a> {
     /// A text alone.
@@ -87,31 +87,31 @@ pub struct Count {
     pub is_exact: bool,
 }
 
-/// What a sink hears.
+/// A part of an answer, or a report about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChatEvent {
     /// More of the answer, raw as the model sent it.
     Text(String),
     /// More of the model's thoughts, raw.
     Thought(String),
-    /// Nothing came for a moment behind a piece.
+    /// A short silence after a piece.
     Pause,
-    /// What the person should know: another try, a fall-back.
+    /// A report for the person: another try, a fall-back.
     Notice(String),
 }
 
-/// A fall-back that would carry the request farther than the person asked for.
+/// A fall-back that would send the request further away than the person asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crossing {
     /// The model that failed.
     pub from: String,
     /// The one that would be asked.
     pub to: String,
-    /// Where that one is.
+    /// The place of the other model.
     pub place: String,
 }
 
-/// What a provider can do.
+/// A provider's abilities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// Its word in `models.NAME.kind`.
@@ -124,17 +124,17 @@ pub struct Capabilities {
     pub images: Option<bool>,
     /// It marks what the server's cache may keep.
     pub caching: bool,
-    /// It sends thoughts back to the byte.
+    /// Its thoughts go back to it unchanged.
     pub keeps_state: bool,
-    /// The most tokens of a request and its answer, where that is known.
+    /// The window: limit of a request and its answer together, if known.
     pub context_tokens: Option<u64>,
-    /// How far a request goes.
+    /// The distance to the model.
     pub reach: Reach,
-    /// Where that is, in words: host and port, or the names of other models.
+    /// The place of the model in words: host and port, or the names of other models.
     pub place: String,
 }
 
-/// How far a request goes; a larger one is farther.
+/// The distance that a request travels; the order is by distance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
     /// This machine.

@@ -1,5 +1,5 @@
-//! Several models in order: where one can't be reached, the next is asked. Each fall-back is told, and none carries a
-//! question farther away without the person's word.
+//! Several models in order: if one can't be reached, the next is asked. Each fall-back is reported, and none sends a
+//! question further away without the person's consent.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ pub struct Reliable {
 }
 
 impl Reliable {
-    /// Makes the provider. `allow_remote` is the person's word, given in the config, that a question to a near model may
-    /// go to a farther one.
+    /// Makes the provider. `allow_remote` is the person's consent, from the config, to send a question for a near model
+    /// to a more distant one.
     #[must_use]
     pub fn new(name: &str, of: Vec<Arc<dyn Provider>>, allow_remote: bool) -> Self {
         Self { name: name.to_owned(), of, allow_remote }
@@ -61,7 +61,7 @@ impl Provider for Reliable {
             caching: every(|it| it.caching),
             keeps_state: every(|it| it.keeps_state),
             context_tokens: all.iter().filter_map(|it| it.context_tokens).min(),
-            // Where a question goes that nobody was asked about.
+            // The distance of a question without asking anybody.
             reach: if self.allow_remote {
                 all.iter().map(|it| it.reach).max().unwrap_or_default()
             } else {

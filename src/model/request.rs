@@ -1,4 +1,4 @@
-//! What is asked of a model and what comes back, in one form for every provider: plain data. Knows no wire.
+//! A request to a model and its response, in one form for every provider: plain data. Knows no wire.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ const IMAGE_CHARS: u64 = 4 * 1_200;
 /// One question with all that goes with it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
-    /// The system prompt, where there is one.
+    /// The system prompt, if there is one.
     pub system: Option<String>,
     /// The conversation, oldest first; the last item is what is to be answered.
     pub messages: Vec<Item>,
     /// The tools that the model may call.
     pub tools: Vec<Tool>,
-    /// The model's name for the server, where it isn't the configured one.
+    /// The model's name for the server, if it isn't the configured one.
     pub model: Option<String>,
-    /// The sampling temperature, where it isn't the configured one.
+    /// The sampling temperature, if it isn't the configured one.
     pub temperature: Option<f64>,
     /// Most tokens of the answer, where they aren't the configured ones.
     pub max_output_tokens: Option<u64>,
-    /// What a router chooses by; never sent.
+    /// Facts by which a router chooses; never sent.
     pub metadata: Metadata,
     /// The JSON schema that the answer is to fit, as text; servers that can hold the model to it do.
     pub answer_schema: Option<String>,
@@ -43,16 +43,16 @@ pub enum Item {
     System(String),
     /// The person's words.
     User(String),
-    /// What the model answered.
+    /// The model's answer.
     Assistant {
         /// Its words.
         text: String,
         /// The tools that it called.
         calls: Vec<ToolCall>,
-        /// What its provider wants back to the byte.
+        /// Data that its provider wants back unchanged.
         state: Option<State>,
     },
-    /// What a tool gave.
+    /// The result of a tool.
     Tool(ToolResult),
 }
 
@@ -61,7 +61,7 @@ pub enum Item {
 pub struct Tool {
     /// Its name.
     pub name: String,
-    /// What it does, for the model.
+    /// Its purpose, for the model.
     pub description: String,
     /// The JSON schema of its arguments, as text; an object.
     pub schema: String,
@@ -70,7 +70,7 @@ pub struct Tool {
 /// A model's wish to have a tool called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolCall {
-    /// What its result names it by.
+    /// The id that its result refers to.
     pub id: String,
     /// The tool.
     pub name: String,
@@ -78,14 +78,14 @@ pub struct ToolCall {
     pub arguments: String,
 }
 
-/// What a tool gave for a call.
+/// A tool's result for a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolResult {
     /// The call.
     pub id: String,
     /// The tool.
     pub name: String,
-    /// What it gave.
+    /// The text of the result.
     pub content: String,
     /// Whether it failed.
     pub is_error: bool,
@@ -99,11 +99,11 @@ pub struct State {
     pub model: String,
     /// The protocol's word, as in `models.NAME.kind`.
     pub protocol: &'static str,
-    /// The parts in order, each JSON to the byte.
+    /// The parts in order, each as the JSON text that came.
     pub parts: Vec<String>,
 }
 
-/// What a request is for; a router chooses by it.
+/// The purpose of a request; a router chooses by it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
     /// The kind of work.
@@ -121,13 +121,13 @@ pub struct Response {
     pub text: String,
     /// The tools that it wants called, in order.
     pub calls: Vec<ToolCall>,
-    /// What it cost, where the server said so.
+    /// Its tokens, if the server reported them.
     pub usage: Option<Usage>,
     /// Why it ended.
     pub stop: Stop,
-    /// What goes back with the next request, where the provider wants something back.
+    /// Data for the next request, if the provider wants some back.
     pub state: Option<State>,
-    /// The body as it came, with at most 4 MiB of it.
+    /// The body as it came, at most 4 MiB.
     pub raw: String,
 }
 
@@ -198,7 +198,7 @@ impl Request {
         has_changed.then_some(request)
     }
 
-    /// All texts that the model reads of it.
+    /// All texts of the request that the model reads.
     pub(super) fn texts(&self) -> Vec<String> {
         let of_item = |item: &Item| match item {
             Item::System(text) | Item::User(text) => text.clone(),
@@ -212,7 +212,7 @@ impl Request {
         self.system.iter().cloned().chain(self.messages.iter().map(of_item)).chain(tools).collect()
     }
 
-    /// How long these are: in characters, and in bytes.
+    /// The length in characters and in bytes.
     #[must_use]
     pub fn length(&self) -> (u64, u64) {
         let texts = self.texts();

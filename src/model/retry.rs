@@ -11,8 +11,8 @@ const LONGEST: Duration = Duration::from_secs(8);
 /// The longest wait that a server may ask for: after more than that a person has long turned to something else.
 const SERVER_LONGEST: Duration = Duration::from_secs(60);
 
-/// Gives how long to wait before the next try, where one makes sense. `random` spreads the tries of many clients; a
-/// server's own wish is kept to, and a little more.
+/// Returns the wait before the next try, if another try makes sense. `random` spreads the tries of many clients; a
+/// server's own wish is respected, plus a little.
 pub(super) fn delay(fault: &Fault, tries: u32, random: u64, now_unix_ms: i64) -> Option<Duration> {
     let wish = match fault {
         Fault::RateLimited { retry_after, .. } | Fault::Server { retry_after, .. } => retry_after.as_deref(),

@@ -1,4 +1,4 @@
-//! A scripted HTTP server for tests: plays one exchange after another, to the byte. Knows nothing of models.
+//! A scripted HTTP server for tests: plays one exchange after another, byte for byte. Knows nothing of models.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

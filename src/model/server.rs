@@ -18,7 +18,7 @@ use crate::host;
 
 /// Longest single wait for a piece. Nothing is polled: a piece, the end, a time-out and a cancel all end the wait.
 const WAIT: Duration = Duration::from_secs(60 * 60);
-/// Silence behind a piece after which the sink is told.
+/// Silence after a piece that is reported to the sink.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A model at a server.
@@ -47,7 +47,7 @@ impl Server {
         Ok(endpoint)
     }
 
-    /// Asks the sink whether a request may be sent; gives it anew where its answer has to be shorter.
+    /// Asks the sink whether a request may be sent; returns a new request if the answer must be shorter.
     fn permitted(&self, endpoint: &Endpoint, request: &Request, sink: &mut dyn Sink) -> Result<Option<Request>, Fault> {
         let cancel = sink.cancel().clone();
         let sending = Sending {
@@ -167,7 +167,7 @@ impl Provider for Server {
     fn chat(&self, request: &Request, sink: &mut dyn Sink) -> Result<Response, Box<ModelError>> {
         let failed = |fault: Fault| Box::new(ModelError::of(&self.endpoint, fault));
         let endpoint = self.ready(sink).map_err(failed)?;
-        // A key that was read just now is the one that nobody above could hide.
+        // The rooms above can't hide a key that was read just now.
         let hidden = endpoint.key.as_ref().and_then(|key| request.without(key));
         let request = hidden.as_ref().unwrap_or(request);
         let limited = self.permitted(&endpoint, request, sink).map_err(failed)?;
@@ -181,7 +181,7 @@ impl Provider for Server {
                 Ok(response) => return Ok(response),
                 Err(fault) => fault,
             };
-            // What was shown can't be taken back, so it isn't asked for again.
+            // The user has already seen the beginning of the answer, so a second one would confuse.
             if has_begun {
                 return Err(failed(fault));
             }

@@ -12,7 +12,7 @@ pub(super) const EVENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Event {
-    /// The event's name, empty where none was given.
+    /// The event's name; empty if the server sent none.
     pub name: String,
     /// Its data lines, joined by newlines.
     pub data: String,
@@ -37,7 +37,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Whether anything but comments and blank lines came since the last call: a server may send those for ever.
+    /// Whether anything but comments and blank lines came since the last call: a server may send those endlessly.
     pub(super) fn take_progress(&mut self) -> bool {
         std::mem::take(&mut self.has_progressed)
     }
@@ -66,8 +66,8 @@ impl Reader {
         self.append(bytes)
     }
 
-    /// Takes the end of the stream: an event that only lacked its blank line is given, because servers that close early
-    /// leave it out.
+    /// Takes the end of the stream. An event that lacks only its blank line counts, because servers that close early
+    /// omit it.
     pub(super) fn finish(&mut self, events: &mut Vec<Event>) -> Result<(), TooLong> {
         if !self.line.is_empty() {
             self.end_line(events)?;

@@ -14,12 +14,12 @@ use super::worker::{self, Job};
 
 /// Pieces that wait between the request's thread and the caller; when full, the thread waits and so does the server.
 const PIECES_WAITING_MAX: usize = 64;
-/// How often a server that is at work is asked whether it still is.
+/// Interval of asking a server that is at work whether it still is.
 const WORK_LOOK: Duration = Duration::from_secs(30);
 /// Longest single wait where the caller names none: only a bound for the clock's arithmetic, no polling.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What comes out of a stream.
+/// A part of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// More of the answer, raw as the model sent it.
@@ -30,10 +30,10 @@ pub enum Piece {
     Done(Box<Response>),
 }
 
-/// What the request's thread says to the caller's end.
+/// A message from the request's thread to the caller.
 #[derive(Debug)]
 pub(super) enum Heard {
-    /// Bytes came that hold no text: headers, data (not comments, which a server may send for ever).
+    /// Bytes without text arrived: headers or data, but not comments, which a server may send endlessly.
     Alive,
     Text(String),
     Thought(String),
@@ -51,7 +51,7 @@ pub struct Stream {
     phase: Phase,
     first_byte_timeout: Duration,
     idle_timeout: Duration,
-    /// What says whether the server is at work, and until when it is believed.
+    /// The check whether the server is at work, and the time until which its last answer counts.
     works: Option<(Works, Instant)>,
 }
 
@@ -72,7 +72,7 @@ enum Phase {
     Begun { deadline: Instant },
     /// Text is coming.
     Running { deadline: Instant },
-    /// Over; the same end is given to every further call.
+    /// The end, which every further call returns again.
     Ended(Result<Box<Response>, Fault>),
 }
 
@@ -106,10 +106,10 @@ pub(super) fn start_without(endpoint: &Endpoint, request: &Request, without: Wit
 }
 
 impl Stream {
-    /// Waits for the next piece, at most `wait`: `None` where nothing came or the stream was woken.
+    /// Waits for the next piece, at most `wait`: `None` after a silence or a wake-up.
     ///
     /// # Errors
-    /// Any [`Fault`], with the model's name. What came before it has been given already.
+    /// Any [`Fault`], with the model's name. The pieces before it have been returned already.
     pub fn recv_timeout(&mut self, wait: Duration) -> Result<Option<Piece>, Box<ModelError>> {
         let until = Instant::now() + wait.min(WAIT_MAX);
         loop {
@@ -178,7 +178,7 @@ impl Stream {
         self.waker.clone()
     }
 
-    /// Ends the request at once: the connection is closed, so that the server stops too, and nobody is waited for.
+    /// Ends the request at once: the connection closes, so that the server stops too, and this call doesn't wait.
     pub fn cancel(self) {
         drop(self);
     }

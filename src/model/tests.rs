@@ -282,7 +282,7 @@ fn comments_and_blank_lines_do_not_extend_the_limits() {
     }
 }
 
-/// The arguments of a call are no text, and may take longer than the limit between two pieces of it.
+/// The arguments of a call aren't text, and may take longer than the limit between two pieces of text.
 #[test]
 fn data_without_text_extends_the_limits() {
     let server = serve(vec![vec![sse_head(), said("a"), Step::Drip(b"data: {\"choices\":[]}\n\n".to_vec())]]);
@@ -332,7 +332,7 @@ fn an_endpoint_that_cannot_be_used_is_a_matter_of_the_config() {
     assert_eq!(drain(&mut start(&endpoint, &question())).1.expect_err("a fault").fault, Fault::BadKey);
 }
 
-/// Its window counts where nobody has set one, and it is asked for it once, and not by everybody.
+/// The server's window counts unless the config sets one, and the server is asked for it only once.
 #[test]
 fn a_llama_server_tells_its_window() {
     let props = r#"{"default_generation_settings": {"n_ctx": 4096}}"#;

@@ -1,4 +1,5 @@
-//! How much well-known models read at once, and whether they take pictures, by their names. Where a model isn't known, nobody guesses.
+//! Windows of well-known models, and whether they take pictures, by their names. It makes no guess about an unknown
+//! model.
 
 /// The beginnings of names, and the tokens of request and answer together. Sources: the providers' lists of models, as of
 /// November 2026; a gateway's own prefix (`vendor/`) is passed over.
@@ -19,7 +20,7 @@ const KNOWN: [(&str, u64); 14] = [
     ("deepseek-reasoner", 64_000),
 ];
 
-/// The window of a model, where it is known: the first beginning that fits.
+/// The window of a model, from the first entry whose beginning fits the name.
 pub(super) fn context_tokens(model: &str) -> Option<u64> {
     let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
     KNOWN.iter().find(|(begin, _)| name.starts_with(begin)).map(|(_, tokens)| *tokens)

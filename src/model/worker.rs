@@ -1,5 +1,5 @@
-//! The request's own thread: the only code of this room that touches the network. It tells what it hears through the
-//! channel, ends by its own time-outs where nobody listens any more, and never prints.
+//! The request's own thread: the only code of this room that touches the network. It reports through the channel, ends
+//! by its own time-outs if the caller has gone, and never prints.
 
 use std::io::{self, Read};
 use std::sync::mpsc::SyncSender;
@@ -79,7 +79,7 @@ struct Line {
 }
 
 impl Line {
-    /// Tells the caller; `None` where nobody listens any more.
+    /// Sends a message to the caller; `None` if the caller has gone.
     fn say(&self, heard: Heard) -> Option<()> {
         self.sender.send(heard).ok()
     }
@@ -98,7 +98,7 @@ impl Drop for Line {
     }
 }
 
-/// One request and its response; `None` where nobody listens any more.
+/// One request and its response; `None` if the caller has gone.
 fn exchange(job: &Job, line: &Line) -> Option<Result<Box<Answer>, Fault>> {
     let endpoint = &job.endpoint;
     if endpoint.key.as_ref().is_some_and(|key| !key.reveal().bytes().all(|byte| byte.is_ascii_graphic())) {
@@ -200,7 +200,7 @@ pub(super) fn refusal(response: Response<ureq::Body>, endpoint: &Endpoint) -> Fa
     }
 }
 
-/// What a failure before the response's headers means.
+/// Classifies a failure before the response's headers.
 pub(super) fn before_answer(error: ureq::Error, endpoint: &Endpoint) -> Fault {
     let why = one_line(&error.to_string());
     match error {

@@ -8,7 +8,7 @@ use crate::proto::Money;
 /// Tokens of an answer below which it isn't worth a request: where a budget leaves fewer, it is used up.
 const ANSWER_TOKENS_MIN: u64 = 256;
 
-/// Tokens of an answer at most where nobody says: every current model may write so many, and none is refused for them.
+/// Assumed length of an answer without a limit: every current model may write as much.
 pub const ANSWER_TOKENS_MAX: u64 = 16_384;
 
 /// The budget; an absent limit means unlimited.
@@ -29,7 +29,7 @@ pub struct Budget {
     pub per_conversation: Limit,
     /// For one day, over all conversations.
     pub per_day: Limit,
-    /// The share of a limit from which on it is told.
+    /// A warning appears at this fraction of the limit.
     pub warn_at: f64,
 }
 
@@ -68,9 +68,9 @@ pub struct Request<'a> {
     pub model: &'a str,
     /// The tokens that it reads.
     pub input_tokens: u64,
-    /// The most tokens that it may write, where it says so.
+    /// The request's own limit for the answer.
     pub output_tokens_max: Option<u64>,
-    /// The model's price, where it is known.
+    /// The model's price, if it is known.
     pub price: Option<Price>,
     /// The model is on this machine or in the user's network, so that an unknown price needn't be a bill.
     pub is_near: bool,
@@ -79,7 +79,7 @@ pub struct Request<'a> {
 /// The verdict of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowed {
-    /// The most tokens that may be written, where that had to be limited.
+    /// The limit for the answer, if the budget had to reduce it.
     pub output_tokens_max: Option<u64>,
 }
 
@@ -95,7 +95,7 @@ pub struct Over {
 /// A limit that is nearly used up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// Which one: it is told once.
+    /// The setting's name; each limit is reported once.
     pub key: &'static str,
     /// The sentence.
     pub text: String,
@@ -111,11 +111,11 @@ impl Budget {
         [self.per_turn, self.per_conversation, self.per_day].iter().any(|it| it.money.is_some() || it.tokens.is_some())
     }
 
-    /// Judges a request by the most that it can come to. Where it doesn't say how much it may write, it is told: what is
-    /// left.
+    /// Judges a request by the most that it can cost. A request without a limit for its answer gets one: the rest of
+    /// the budget.
     ///
     /// # Errors
-    /// A limit that it could go over, or one in money where the price isn't known.
+    /// A limit that the request could exceed, or a limit in money while the price is unknown.
     pub fn judge(&self, spent: &Spending, request: &Request<'_>) -> Result<Allowed, Over> {
         let mut output_max: Option<u64> = None;
         for (key, what, limit, sum) in self.limits(spent) {
@@ -137,7 +137,7 @@ impl Budget {
         Ok(Allowed { output_tokens_max: output_max })
     }
 
-    /// Names the limits of which so much is spent that it is told.
+    /// Names the limits that are spent up to their warning.
     #[must_use]
     pub fn warnings(&self, spent: &Spending) -> Vec<Warning> {
         let mut warnings = Vec::new();
@@ -170,7 +170,7 @@ fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 1.0 }
 }
 
-/// How many tokens may be written for so much; nothing if money has no say.
+/// The number of tokens that a sum pays for; `None` if output costs nothing.
 fn output_for(request: &Request<'_>, left: Money, key: &str) -> Result<Option<u64>, Over> {
     match request.price {
         Some(price) if price.most(request.input_tokens, 0) > left => Ok(Some(0)),
@@ -234,7 +234,7 @@ mod tests {
     /// A dollar for a thousand tokens read, two for a thousand written.
     const PRICE: Price = Price { input: 1_000.0, cache_read: None, cache_write: None, output: 2_000.0, long: None };
 
-    /// Budget; spent by now; tokens read, and those that may be written; price; near or not; what is allowed or told.
+    /// Budget; spent by now; tokens read, and those that may be written; price; near or not; the limit or the error.
     type Row = (Budget, Sum, u64, Option<u64>, Option<Price>, bool, Result<Option<u64>, &'static str>);
 
     #[test]

@@ -26,9 +26,9 @@ pub struct Price {
 pub struct LongPrice {
     /// It holds for requests that read more than so many tokens.
     pub above_tokens: u64,
-    /// How much more what is read costs, cached or not.
+    /// Factor on the price of input, cached or not.
     pub input_factor: f64,
-    /// How much more what is written costs.
+    /// Factor on the price of output.
     pub output_factor: f64,
 }
 
@@ -37,7 +37,7 @@ pub struct LongPrice {
 pub struct Listed {
     /// The host whose price it is: elsewhere a model of the same name is another thing.
     pub host: String,
-    /// The model's name there; a date behind it changes nothing.
+    /// The model's name in the list; a date at the end doesn't matter.
     pub model: String,
     /// The last day on which it holds, as [`day_of`] counts; the next row of the model holds from then on.
     pub until_day: Option<i64>,
@@ -63,7 +63,7 @@ impl Price {
         self.most_in(input_tokens).plus(scaled(of(output_tokens, self.output), output_factor))
     }
 
-    /// How many tokens can be written for so much, where a request reads so many.
+    /// The number of tokens that a sum pays for, after a request of so many tokens.
     #[must_use]
     pub fn output_for(&self, money: Money, input_tokens: u64) -> u64 {
         let (_, output_factor) = self.factors(input_tokens);
@@ -99,7 +99,7 @@ fn scaled(money: Money, factor: f64) -> Money {
 
 type Read = dyn Fn() -> Vec<Listed> + Send + Sync;
 
-/// Where prices are looked up.
+/// The price lists.
 pub struct Prices {
     own: BTreeMap<String, Price>,
     read: Box<Read>,
@@ -113,8 +113,8 @@ impl Prices {
         Self { own, read: Box::new(read), listed: OnceLock::new() }
     }
 
-    /// Finds the price of a model on a day: the user's own by its name in the config, else as the server calls it; else
-    /// the listed one, where the host is one that a list can name.
+    /// Finds the price of a model on a day: the user's own, by the model's name in the config or at the server; else
+    /// the listed one, if the list can name the host.
     #[must_use]
     pub fn find(&self, name: &str, host: Option<&str>, served_as: &str, day: i64) -> Option<Price> {
         if let Some(own) = self.own.get(name).or_else(|| self.own.get(served_as)) {
@@ -150,7 +150,7 @@ impl fmt::Debug for Prices {
     }
 }
 
-/// Whether a model is a row's: by the same name, or with a date or `-latest` behind it.
+/// Whether a row is about this model: the same name, or the name followed by a date or `-latest`.
 fn is_same(served_as: &str, row: &str) -> bool {
     match served_as.strip_prefix(row) {
         Some("" | "-latest") => true,

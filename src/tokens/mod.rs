@@ -27,7 +27,8 @@ pub enum Encoding {
     O200k,
 }
 
-/// How names of models begin, and what they count by; the first that fits holds. Of the last ones OpenAI hasn't said it.
+/// Beginnings of model names, with their vocabularies; the first match counts. For the last rows OpenAI hasn't
+/// confirmed the vocabulary.
 const FAMILIES: &[(&str, Encoding, bool)] = &[
     ("gpt-4o", Encoding::O200k, true),
     ("chatgpt-4o", Encoding::O200k, true),

@@ -45,18 +45,18 @@ impl Kind {
         matches!(self, Self::Upper | Self::Lower | Self::Letter)
     }
 
-    /// May stand at the start of a word in `o200k_base`, in front of its lower case.
+    /// Can be at the start of a word in `o200k_base`, before its lower case.
     fn is_upper(self) -> bool {
         matches!(self, Self::Upper | Self::Letter | Self::Mark)
     }
 
-    /// May stand at the end of a word in `o200k_base`.
+    /// Can be at the end of a word in `o200k_base`.
     fn is_lower(self) -> bool {
         matches!(self, Self::Lower | Self::Letter | Self::Mark)
     }
 }
 
-/// Where each run of characters of one kind begins: the character's number above three bits of its kind.
+/// The start of each run of characters of one kind: the character's number, shifted by three bits for the kind.
 const KINDS: &[u8] = include_bytes!("../../config/tokens/kinds.bin");
 
 /// Gives the pieces of a text; together they are the text.
@@ -78,7 +78,7 @@ pub(super) fn pieces(encoding: Encoding, text: &str) -> impl Iterator<Item = &st
     })
 }
 
-/// How many bytes at the start of `text` are characters of which `fits` holds.
+/// The length in bytes of the leading characters for which `fits` is true.
 fn span(text: &str, fits: impl Fn(char) -> bool) -> usize {
     text.find(|c| !fits(c)).unwrap_or(text.len())
 }
@@ -111,8 +111,8 @@ fn word(text: &str) -> Option<usize> {
     sign(text).and_then(letters).or_else(|| letters(0))
 }
 
-/// A word of `o200k_base`: upper case, then lower case, with a sign before and a contraction behind. First such that ends
-/// in lower case, else one of upper case alone.
+/// A word of `o200k_base`: upper case, then lower case, with a sign before and a contraction after. A word that ends in
+/// lower case is tried first, then one of upper case alone.
 fn cased_word(text: &str) -> Option<usize> {
     let starts = || sign(text).into_iter().chain([0]);
     let end = starts().find_map(|start| ends_lower(text, start)).or_else(|| {

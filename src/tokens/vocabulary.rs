@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A vocabulary: tokens in the order of their ranks, each behind a byte with its length. A token's place stands for its
+/// A vocabulary: tokens in the order of their ranks, each after a byte with its length. A token's offset serves as its
 /// rank, since both grow together.
 pub(super) struct Vocabulary {
     tokens: &'static [u8],
@@ -38,7 +38,7 @@ impl Vocabulary {
             return u64::from(!piece.is_empty());
         }
         let end = piece.len();
-        // A part is named by where it begins; `next` is where it ends and the one behind it begins.
+        // A part is named by its start; `next` is its end and the start of the following part.
         let mut next: Vec<usize> = (1..=end).collect();
         let mut before: Vec<usize> = (0..end).map(|at| at.wrapping_sub(1)).collect();
         let pair = |next: &[usize], at: usize| {

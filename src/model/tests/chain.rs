@@ -64,7 +64,7 @@ fn reliable(of: &[&str], allow_remote: bool) -> Spec {
     Spec::Reliable { name: "r".into(), of: of.iter().map(|it| (*it).to_owned()).collect(), allow_remote }
 }
 
-/// A model that nobody may reach by accident: the port of a server that has gone, at a name that isn't this machine's.
+/// A model that must not be reached by accident: a closed port under a name of another machine.
 fn far(name: &str) -> Spec {
     Endpoint::new(name, "http://far.invalid:1", "x").into()
 }
@@ -146,7 +146,7 @@ fn the_next_model_is_asked_where_one_cannot_be_reached_and_it_is_told() {
             assert!(ear.notices()[0].ends_with("; asking b"), "{:?}", ear.notices());
         }
     }
-    // What was shown can't be taken back.
+    // The user has already seen the first half.
     let half = r#"{"steps": [{"text": "half"}, {"error": {"status": 503}}]}"#;
     let mut ear = Ear::new(false);
     let specs = vec![mock("a", half), mock("b", good), reliable(&["a", "b"], false)];
@@ -159,7 +159,7 @@ fn a_question_goes_no_farther_than_it_was_meant_without_a_word() {
     let down = r#"{"steps": [{"error": {}}]}"#;
     let good = r#"{"steps": [{"text": "good"}]}"#;
     let specs = || vec![mock("near", down), far("far"), mock("last", good), reliable(&["near", "far", "last"], false)];
-    // No: the farther one is left out and told, the near one behind it is asked.
+    // No: the distant model is skipped with a notice, and the near one after it is asked.
     let mut ear = Ear::new(false);
     let answer = chat(specs(), "r", &question("q"), &mut ear).expect("an answer");
     assert_eq!((answer.model.as_str(), ear.crossings), ("last", vec!["near to far at far.invalid:1".to_owned()]));
@@ -173,7 +173,7 @@ fn a_question_goes_no_farther_than_it_was_meant_without_a_word() {
     chat(specs(), "r", &question("q"), &mut ear).expect("an answer");
     assert_eq!(ear.crossings.len(), 1);
     assert_eq!(ear.notices().len(), 2, "{:?}", ear.notices());
-    // The word in the config: nobody is asked.
+    // With the consent in the config the person isn't asked.
     let mut ear = Ear::new(false);
     let allowed = vec![mock("near", down), far("far"), mock("last", good), reliable(&["near", "far", "last"], true)];
     chat(allowed, "r", &question("q"), &mut ear).expect("an answer");

@@ -12,7 +12,8 @@ use crate::base::base64;
 use crate::model::endpoint::{Endpoint, Thinking};
 use crate::model::request::{Item, Request, StopReason, Usage};
 
-/// Most tokens of an answer where nobody says: the protocol wants a number, and every current model writes so many.
+/// Limit of an answer if the config has none: the protocol requires a number, and every current model can write as
+/// much.
 const MAX_TOKENS_DEFAULT: u64 = 8192;
 /// Fewest tokens of thoughts that the protocol takes.
 const THINKING_TOKENS_MIN: u64 = 1024;
@@ -50,7 +51,7 @@ struct Message {
     content: Vec<Box<RawValue>>,
 }
 
-/// What a cache may keep ends here. The prefix is stable, so each request finds what the one before it wrote.
+/// Marks the end of the prefix for the cache. The prefix is stable, so each request finds the previous one's.
 fn cache_mark() -> Value {
     json!({"type": "ephemeral"})
 }
@@ -93,8 +94,8 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
     })
 }
 
-/// How much it may write, and what it is told of thinking. Newer models take an effort, older ones a number of tokens,
-/// which is inside what it may write.
+/// The answer's limit and the fields for thinking. Newer models take an effort, older ones a number of tokens, which
+/// counts towards the limit.
 fn thinking(request: &Request, endpoint: &Endpoint, form: ThinkingForm) -> (u64, Option<Value>, Option<Value>) {
     let limit = super::output_tokens_max(request, endpoint);
     let plain = limit.unwrap_or(MAX_TOKENS_DEFAULT);
@@ -103,7 +104,7 @@ fn thinking(request: &Request, endpoint: &Endpoint, form: ThinkingForm) -> (u64,
         let disabled = json!({"type": "disabled"});
         return (plain, Some(disabled).filter(|_| form == ThinkingForm::Usual), None);
     };
-    // Where nobody says how long an answer may be, thoughts don't make it shorter.
+    // Without a configured limit, thoughts don't make the answer shorter.
     let max_tokens = limit.unwrap_or_else(|| MAX_TOKENS_DEFAULT.saturating_add(wanted.tokens()));
     let by_tokens = matches!(wanted, Thinking::Tokens(_)) == (form == ThinkingForm::Usual);
     if !by_tokens {
@@ -221,7 +222,7 @@ struct Opening {
 struct Block {
     index: Option<u64>,
     kind: Kind,
-    /// As it opened, to the byte.
+    /// The block's opening as it came.
     opening: String,
 }
 

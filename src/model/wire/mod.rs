@@ -20,7 +20,7 @@ use crate::proto::Money;
 /// Most text of one answer, in bytes: a hundred times what a person reads; reaching it ends the answer and is said.
 pub(super) const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Fields that some servers refuse; each is left out once a server has said so.
+/// Fields that some servers refuse; each is left out after the server's first refusal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Without {
     /// `stream_options`.
@@ -29,7 +29,7 @@ pub(super) struct Without {
     pub response_format: bool,
     /// `include` of encrypted reasoning.
     pub encrypted_reasoning: bool,
-    /// How much it is to think, in a form that it didn't take.
+    /// The form for thinking that it refused.
     pub thinking: ThinkingForm,
 }
 
@@ -39,14 +39,14 @@ pub(super) enum ThinkingForm {
     /// The one that fits how it is configured.
     #[default]
     Usual,
-    /// The other one, where a protocol has two; else none.
+    /// The other form, if the protocol has two; else none.
     Other,
     /// None at all.
     Unsaid,
 }
 
 impl ThinkingForm {
-    /// What is tried behind this one.
+    /// The form to try after this one.
     pub(super) fn next(self) -> Self {
         match self {
             Self::Usual => Self::Other,
@@ -105,7 +105,7 @@ impl From<serde_json::Error> for Bad {
     }
 }
 
-/// What came together of an answer.
+/// The parts of an answer that have arrived.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     /// Text and thoughts that were not handed on yet.
@@ -114,11 +114,11 @@ pub(super) struct Gathered {
     pub text: String,
     /// The tools called.
     pub calls: Vec<ToolCall>,
-    /// What it cost.
+    /// Its tokens.
     pub usage: Option<Usage>,
     /// Why it ended.
     pub stop: Option<Stop>,
-    /// Its parts to the byte, for a protocol that wants them back.
+    /// Its parts unchanged, for a protocol that wants them back.
     pub parts: Vec<String>,
     /// A piece of an answer has come.
     pub saw_answer: bool,
@@ -163,7 +163,7 @@ impl Gathered {
         kept
     }
 
-    /// Keeps a part that goes back to the byte; what is over the limit is dropped whole.
+    /// Stores a part that goes back unchanged; a part over the limit is dropped as a whole.
     pub(super) fn keep_part(&mut self, part: &str) {
         if self.within_limit(part).len() == part.len() {
             self.parts.push(part.to_owned());
@@ -183,7 +183,7 @@ impl Gathered {
     }
 }
 
-/// How ids begin that no server gave.
+/// Prefix of the ids that we make up because the server sent none.
 const MADE_UP_ID: &str = "reedclaw-";
 
 /// A picture as the URL of its bytes.
@@ -191,7 +191,7 @@ fn data_url(image: &Image) -> String {
     format!("data:image/{};base64,{}", image.format(), base64::encode(image.bytes()))
 }
 
-/// A number of tokens; nothing where the server gave none.
+/// A number of tokens; zero if the server reported none.
 fn tokens(usage: &Value, path: &str) -> u64 {
     usage.pointer(path).and_then(Value::as_u64).unwrap_or(0)
 }
@@ -234,7 +234,7 @@ pub(super) struct Problem {
     pub message: String,
     /// `type`, `code` and `status`, where they are text.
     pub codes: Vec<String>,
-    /// When to come back, in seconds, where the body says so.
+    /// The wait in seconds, if the body names one.
     pub retry_after: Option<String>,
 }
 

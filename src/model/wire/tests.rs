@@ -55,8 +55,8 @@ fn protocol_of(name: &str) -> Protocol {
     }
 }
 
-/// What a fixture says: name; text; thoughts; calls as id, name, arguments; why it ended; tokens in the order of
-/// `Usage`; how many parts go back.
+/// The expectation for a fixture: name; text; thoughts; calls as id, name, arguments; reason for the end; tokens in the
+/// order of `Usage`; number of parts that go back.
 type Row = (
     &'static str,
     &'static str,
@@ -158,7 +158,7 @@ fn every_fixture_says_the_same_cut_at_every_byte() {
         let got = [usage.uncached_in, usage.cache_read, usage.cache_write, usage.visible_out, usage.reasoning_out];
         assert_eq!(got, *tokens, "{name}");
         assert_eq!(response.state.as_ref().map_or(0, |state| state.parts.len()), *parts, "{name}");
-        // What stands behind the end that the server names isn't read.
+        // Data after the end that the server announces isn't read.
         let end = bytes.windows(6).position(|it| it == b"[DONE]").map_or(bytes.len(), |at| at + 6);
         assert!(bytes.starts_with(response.raw.as_bytes()) && response.raw.len() >= end, "{name}");
         for cut in 0..=bytes.len() {
@@ -180,7 +180,7 @@ fn a_stream_that_breaks_off_anywhere_is_never_taken_for_whole() {
         let protocol = protocol_of(name);
         let whole = read(protocol, &[&bytes]).2.expect("whole").text;
         let text = String::from_utf8(bytes.clone()).expect("text");
-        // From where the server has said why it ends, nothing of the answer is missing.
+        // Once the server has named the reason for the end, nothing of the answer is missing.
         let ends = [
             "finish_reason\":\"",
             "\"stop_reason\":\"",
@@ -261,7 +261,7 @@ fn what_a_provider_wants_back_goes_back_to_the_byte_and_to_no_other() {
     }
 }
 
-/// What a template takes apart is JSON, whatever the model wrote; its result says what was wrong.
+/// Arguments that a template takes apart are always valid JSON; a damaged call is reported in its result.
 #[test]
 fn a_call_that_was_cut_off_goes_back_as_one_without_arguments() {
     let endpoint = endpoint(Protocol::OpenAi);
@@ -454,7 +454,7 @@ fn events_and_blocks_that_nobody_knows_are_passed_over() {
     assert_eq!(read(Protocol::Responses, &[stream.as_bytes()]).2.expect("an answer").text, "late");
 }
 
-/// What each protocol is told of thinking, by what is configured; and, once it was refused, what it is told then.
+/// The fields for thinking in each protocol, by configuration, and after a refusal.
 #[test]
 fn how_much_a_model_thinks_is_said_in_each_protocols_own_way() {
     let high = Thinking::High;
@@ -572,7 +572,7 @@ fn how_much_a_model_thinks_is_said_in_each_protocols_own_way() {
         let (Value::Object(plain), Value::Object(mut sent)) = (send(None), send(Some(thinking))) else {
             panic!("objects")
         };
-        // What is there without it too isn't told of it.
+        // Only the fields for thinking are compared.
         sent.retain(|key, value| key == "max_tokens" || plain.get(key) != Some(value));
         assert_eq!(Value::Object(sent), expected, "{} {model} {thinking:?} {form:?}", protocol.word());
     }
