@@ -12,7 +12,7 @@ use crate::proto::{Event, Failure};
 use crate::redact::{Hidden, Settling};
 use crate::turn::may_begin_call;
 
-/// What a question needs to be asked.
+/// The parts of an agent that a question uses.
 pub(super) struct Parts<'a> {
     pub(super) sink: &'a mut dyn FnMut(Event),
     pub(super) record: Record<'a>,
@@ -31,9 +31,9 @@ pub(super) struct Asked<'a> {
     pub(super) text: String,
     /// The thoughts of the request that runs.
     thoughts: String,
-    /// What of the text is safe to be kept by now.
+    /// Separates the text that can be stored already from text that may yet turn out to be secret.
     settling: Settling,
-    /// How much of the text came of requests that are counted.
+    /// The length of the text from requests that are counted.
     counted_bytes: usize,
     pub(super) secrets: &'a mut Secrets,
     pub(super) purse: &'a mut Purse,
@@ -43,7 +43,7 @@ pub(super) struct Asked<'a> {
     pub(super) person: &'a mut dyn Person,
     consents: &'a mut BTreeMap<String, bool>,
     bytes_max: usize,
-    /// Text that may turn out to be a call, which nobody is shown.
+    /// Text that may turn out to be a call; it isn't shown yet.
     held: String,
     /// Whether calls may be written as text, so that such text is held back.
     pub(super) holds_calls: bool,
@@ -128,7 +128,7 @@ impl<'a> Asked<'a> {
         self.keep(rest);
     }
 
-    /// Counts a request that is over, and tells what it came to; to be called after each.
+    /// Counts a request that is over and reports its cost; to be called after each.
     pub(super) fn settle(&mut self, end: &Result<Response, Box<ModelError>>) {
         self.settle_rest();
         let thoughts = self.secrets.redactor.redact(&std::mem::take(&mut self.thoughts)).text.into_owned();

@@ -11,7 +11,7 @@ use crate::turn::{self, Older, Part, Scale, estimate_tokens};
 
 /// After so many summaries that failed no more are tried by themselves in this conversation.
 pub(super) const FAILURES_MAX: u8 = 3;
-/// What the window holds.
+/// The contents of the window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextReport {
     /// The parts that the next question would carry, in order.
@@ -22,7 +22,7 @@ pub struct ContextReport {
     pub window_tokens: usize,
     /// From how many tokens on the older part is summarised; none where it never is.
     pub compact_at_tokens: Option<usize>,
-    /// The summary, and how many turns it stands for.
+    /// The summary, and the number of turns that it replaces.
     pub summary: Option<(String, usize)>,
 }
 
@@ -85,7 +85,7 @@ impl Agent {
     /// Takes the summary away; gives how many turns it stood for.
     pub fn restore_context(&mut self) -> Option<usize> {
         let turns = self.conversation.restore_summarised()?;
-        // A record that can't be written keeps the summary for whoever resumes: no harm.
+        // If this can't be recorded, a resumed conversation still has the summary, which does no harm.
         let _ = self.recorder.summarised(None);
         Some(turns)
     }
@@ -147,7 +147,7 @@ impl Agent {
         Scribe { models, secrets, purse, recorder: &mut **recorder, cancel, sink }.written(writer, messages)
     }
 
-    /// Counts as the server does from now on, as far as it has said how.
+    /// Counts as the server does from now on, as far as its way is known.
     pub(super) fn scale(&self, provider: &dyn Provider) -> Scale {
         let Some(Learnt { factor: Some(factor), .. }) = self.learnt.get(provider.name()) else {
             return Scale::UNKNOWN;
@@ -175,7 +175,7 @@ fn tool_tokens(tool: &crate::model::Tool) -> usize {
     estimate_tokens(&format!("{} {} {}", tool.name, tool.description, tool.schema))
 }
 
-/// Hears a text that nobody sees come: notices pass, and nothing goes to a farther model for it.
+/// Receives a text in the background: notices are passed on, and nothing goes to a more distant model.
 pub(super) struct Quiet<'a> {
     pub(super) cancel: &'a Cancel,
     pub(super) sink: &'a mut dyn FnMut(Event),

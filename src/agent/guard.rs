@@ -64,7 +64,7 @@ impl ToolRunner {
         }
     }
 
-    /// Lets go of what was there before, unless jobs go on; adds what is to be told to an outcome.
+    /// Forgets the previous state, unless jobs continue; appends the reports to an outcome.
     pub(super) fn unguarded(&mut self, told: impl IntoIterator<Item = String>, outcome: &mut Outcome) {
         if !self.has_jobs {
             self.guard = None;

@@ -1,5 +1,6 @@
-//! Decides about the changes that a command made on its copy of the workspace: they are shown, kept or dropped, and kept
-//! changes are a step that can be undone. A command that was refused the network or a path is offered to run again with it.
+//! Decides about the changes that a command made on its copy of the workspace: they are shown, then applied or dropped.
+//! Applied changes become a step that undo can revert. If a command was refused the network or a path, the person is
+//! offered to run it again with the permission.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -117,7 +118,7 @@ impl ToolRunner {
 
     fn keep(&mut self, command: &str, call: &Call, changes: Changes, outcome: &mut Outcome, around: &mut Around<'_>) {
         let Changes { items, left_out } = changes;
-        // Nobody else writes on the bench of a git session; its files may be as new as the copy.
+        // Only this session writes on the bench of a git session, so its files may be as new as the copy.
         let is_bench = self.options.bench.is_some();
         let (contested, items): (Vec<Change>, Vec<Change>) =
             items.into_iter().partition(|it| it.is_contested && !is_bench);
@@ -312,7 +313,7 @@ fn arguments(command: &str, group: &[&Change]) -> Value {
     json!({"command": command, "changes": named, "changes_sha256": all.finish_hex()})
 }
 
-/// The hash of each change's new content, nothing where it has none; many are read by several threads.
+/// The hash of each change's new content, empty if it has none; several threads read them.
 fn hashes(group: &[&Change]) -> Vec<String> {
     let hash = |change: &&Change| match &change.kind {
         ChangeKind::File { source, .. } => hash_of(source),
@@ -331,8 +332,8 @@ fn hashes(group: &[&Change]) -> Vec<String> {
     })
 }
 
-/// The hash of a file's data, with the places of the data if it has holes. Of a file with too much of it, what tells it from
-/// another: nobody else writes there.
+/// The hash of a file's data, with the places of the data if the file has holes. For a file with too much data, its
+/// metadata instead, since only this program writes there.
 fn hash_of(source: &std::path::Path) -> String {
     let mut hasher = Hasher::new();
     let (mut end, mut left) = (0, HASHED_BYTES_MAX);
@@ -369,7 +370,7 @@ fn incoming(group: &[&Change], files: Option<&[FileChange]>) -> Vec<Incoming> {
                     Some(NewContent::Bytes { mode: *mode, bytes: bytes.clone() })
                 }
                 (Some(_), _) => Some(content(change)),
-                // A directory is made with what is kept in it.
+                // A directory is made together with the applied files in it.
                 (None, ChangeKind::Directory { .. }) if change.before.is_none() => {
                     let is_above = |file: &FileChange| std::path::Path::new(&file.path).starts_with(&change.path);
                     files.iter().any(is_above).then(|| content(change))

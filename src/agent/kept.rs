@@ -1,4 +1,4 @@
-//! What a call changes, kept so that it can be taken back: a look before a command and one behind it, an edit's own files.
+//! The state of the workspace before and after a call, stored so that undo can revert the call.
 
 use std::path::PathBuf;
 
@@ -15,20 +15,20 @@ use crate::steps::{Adopted, Before, Incoming, Made, Open, Steps, StepsError};
 /// The answer that lets a command run that can't be taken back.
 const RUN: &str = "run it all the same";
 
-/// Steps of the workspace, and what was told of them.
+/// Steps of the workspace, and the problems that were reported about them.
 pub(super) struct Keeper {
     steps: Option<Steps>,
     /// Whether what calls change can be undone.
     has_undo: bool,
     redactor: Redactor,
-    /// Why nothing can be kept here; told once.
+    /// The reason why undo doesn't work here, once it has been reported.
     told: Option<StepsError>,
     has_looked_ahead: bool,
 }
 
-/// What was there before a call.
+/// The state before a call.
 pub(super) enum Kept {
-    /// Nothing that it could change is kept.
+    /// The call's changes aren't stored.
     Nothing,
     /// Everything, before a command.
     Command(Open),
@@ -44,7 +44,7 @@ impl Keeper {
         Self { steps, has_undo, redactor: Redactor::new::<&str, &str>([]), told: None, has_looked_ahead: false }
     }
 
-    /// How far a look at the workspace goes; none if nothing is kept.
+    /// The limits of a look at the workspace; `None` if undo is off.
     pub(super) fn limits(&self) -> Option<&crate::steps::Limits> {
         self.steps.as_ref().map(Steps::limits)
     }
@@ -54,13 +54,14 @@ impl Keeper {
         if let Some(Ok(mut steps)) =
             self.steps.as_ref().filter(|_| self.has_undo && !self.has_looked_ahead).map(Steps::again)
         {
-            // What goes wrong is told where it counts: before a command.
+            // Problems are reported before a command, the moment at which they matter.
             std::thread::spawn(move || drop(steps.ahead()));
         }
         self.has_looked_ahead = true;
     }
 
-    /// Looks at what a call may change. Where that can't be kept it is told, and somebody who can be asked is asked.
+    /// Stores the state that a call may change. If that fails, a report says so, and a person who can be asked decides
+    /// whether to go on.
     pub(super) fn before(
         &mut self,
         action: &Action,
@@ -80,7 +81,7 @@ impl Keeper {
             Action::Served { reach: Reach::Remote, .. } => return Ok(Kept::Nothing),
             Action::Served { server, tool, .. } => steps.before(&format!("{server}.{tool}")).map(Kept::Command),
             Action::Write { path } | Action::Delete { path } => edit(steps, vec![path]),
-            // What is kept of a copy is a step by itself.
+            // Applying the changes of a copy makes a step of its own.
             Action::Keep { .. } => return Ok(Kept::Nothing),
             Action::Edit { writes, deletes } => edit(steps, writes.iter().chain(deletes).collect()),
             Action::Read { .. } | Action::List { .. } | Action::Http { .. } | Action::Inert { .. } => {
@@ -90,7 +91,7 @@ impl Keeper {
         kept.or_else(|error| self.without(error, person, sink))
     }
 
-    /// Goes on without, where nobody objects.
+    /// Goes on without undo, if nobody objects.
     fn without(
         &mut self,
         error: StepsError,
@@ -146,7 +147,7 @@ impl Keeper {
 /// Says in an outcome which step it became.
 pub(super) fn note_step(outcome: &mut Outcome, made: &Made, sink: &mut dyn FnMut(Event)) {
     let Made { step: Some(step), files, lost, pruned } = *made else { return };
-    // What was kept of one command may be two steps: what is protected is a step by itself.
+    // The changes of one command may make two steps, since protected files get a step of their own.
     let before = |outcome: &Outcome, name: &str| outcome.metadata.get(name).and_then(serde_json::Value::as_u64);
     let files = before(outcome, "files_changed").unwrap_or(0) + files as u64;
     outcome.metadata.insert("step".into(), step.into());
@@ -160,7 +161,7 @@ pub(super) fn note_step(outcome: &mut Outcome, made: &Made, sink: &mut dyn FnMut
     }
 }
 
-/// What a call changed, in a line, where it changed something; `undo` is how it is taken back here.
+/// A line about the call's changes, if there are any; `undo` is the command that reverts them here.
 #[must_use]
 pub fn changed_line(outcome: &Outcome, undo: &str) -> Option<String> {
     let number = |name: &str| outcome.metadata.get(name).and_then(serde_json::Value::as_u64);

@@ -67,7 +67,7 @@ use secrets::Secrets;
 
 /// Characters of a conversation from which on a request is `long` to a router: some 16,000 tokens.
 const LONG_CHARS: usize = 64_000;
-/// A first question up to which nobody asks the server how much it reads at once.
+/// A first question up to this length is sent without asking the server for its window.
 const SHORT_BYTES: usize = 2_000;
 
 /// Tokens that a small window has at most.
@@ -75,12 +75,12 @@ const SMALL_WINDOW: u64 = 16_384;
 
 /// Bytes of tool results of earlier questions that go with the next one; the oldest leave first.
 const TRAIL_BYTES_MAX: usize = 64 * 1024;
-/// Bytes that are kept of one such result.
+/// Limit for the bytes of one such result.
 const TRAIL_RESULT_BYTES: usize = 4 * 1024;
 /// Bytes of a conversation's pictures; the oldest leave first. Each goes with every request while its question does.
 const IMAGES_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// What bounds one question.
+/// The limits of one question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Times that a model gets results of tools before it must answer.
@@ -97,22 +97,22 @@ impl Default for Limits {
     }
 }
 
-/// What is told a model behind its system prompt.
+/// Instructions for a model after its system prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prompts {
-    /// Where it has tools.
+    /// For a model with tools.
     pub tools: String,
-    /// Where it has none, and proposes commands in text.
+    /// For a model without tools, which proposes commands in its text.
     pub commands: String,
 }
 
-/// What an agent is made of.
+/// The parts of an agent.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The models, in the order in which they are listed.
     pub models: Vec<Spec>,
-    /// The name of the one that answers. Where absent it is the only one; among several none is chosen, because a
-    /// question may not be meant for just any machine.
+    /// The name of the model that answers; without it, the only model. Among several none is chosen, because a question
+    /// may not be meant for just any machine.
     pub default_model: Option<String>,
     /// The system prompts of models that have one of their own, by the model's name.
     pub system_prompts: BTreeMap<String, String>,
@@ -120,11 +120,11 @@ pub struct Options {
     pub aliases: BTreeMap<String, String>,
     /// The limits and the system prompt of the conversation.
     pub conversation: turn::Options,
-    /// Values that are hidden wherever they appear, beside the models' keys: each with the name that stands for it.
+    /// Values that are hidden wherever they appear, beside the models' keys: each with its name.
     pub secrets: Vec<(String, String)>,
-    /// What is told a model behind its system prompt.
+    /// Instructions for a model after its system prompt.
     pub prompts: Prompts,
-    /// What bounds one question.
+    /// The limits of one question.
     pub limits: Limits,
     /// Prices and budgets.
     pub money: MoneyOptions,
@@ -132,12 +132,12 @@ pub struct Options {
     pub closed: Option<Failure>,
 }
 
-/// What requests cost, and what they may.
+/// Prices and budgets.
 #[derive(Clone, Debug, Default)]
 pub struct MoneyOptions {
     /// Prices of models.
     pub prices: Prices,
-    /// What may be spent.
+    /// The limits for spending.
     pub budget: Budget,
 }
 
@@ -148,7 +148,7 @@ pub struct ModelInfo {
     pub name: String,
     /// Its name for the server.
     pub model: String,
-    /// The server's address, as configured but for a password in it; the models behind it, where it has no server.
+    /// The server's address as configured, without a password; for a combination, its models.
     pub endpoint: String,
     /// Whether it answers now.
     pub is_current: bool,
@@ -171,7 +171,7 @@ const FACTORS: std::ops::RangeInclusive<f64> = 0.2..=10.0;
 /// Answers questions, one at a time, in one conversation.
 pub struct Agent {
     models: Models,
-    /// What the person said about models that are farther away, by name: asked once per session.
+    /// The person's answers about more distant models, by name: asked once per session.
     consents: BTreeMap<String, bool>,
     default_model: Option<String>,
     current: Option<String>,
@@ -192,7 +192,7 @@ pub struct Agent {
     toolless: BTreeSet<String>,
     /// Models of which the person knows that they have no room for tools.
     roomless: BTreeSet<String>,
-    /// How servers count, and what they refused, by the model that was asked.
+    /// The servers' ways of counting, and the sizes that they refused, by model.
     learnt: BTreeMap<String, Learnt>,
     /// Calls and results of earlier questions, by the question as it was sent.
     trails: Vec<(String, Vec<Item>)>,
@@ -279,7 +279,7 @@ impl Agent {
         }
     }
 
-    /// Gives a text without its secrets, for whoever keeps it.
+    /// Returns a text without its secrets, for storage.
     #[must_use]
     pub fn redacted(&self, text: &str) -> String {
         self.secrets.redactor.redact(text).text.into_owned()
@@ -298,12 +298,12 @@ impl Agent {
         self.shortfall
     }
 
-    /// What was hidden in this session, the oldest first.
+    /// The secrets hidden in this session, the oldest first.
     pub fn findings(&self) -> impl Iterator<Item = &Finding> {
         self.secrets.findings()
     }
 
-    /// What makes titles: where the model that answers is a router which has one for summaries.
+    /// The writer of titles, if the answering model is a router with a model for summaries.
     #[must_use]
     pub fn titler(&self) -> Option<Titler> {
         let name = self.current_model()?;
@@ -331,13 +331,13 @@ impl Agent {
         std::mem::replace(&mut self.runner, runner)
     }
 
-    /// Its tools, where it has some.
+    /// The tool runner, if there is one.
     pub fn runner(&mut self) -> Option<&mut ToolRunner> {
         self.runner.as_mut()
     }
 
-    /// Asks one question and returns when it is over. `sink` gets notices, then pieces as they come, then exactly one of
-    /// `Answered`, `Cancelled` and `Failed`. What a person would be asked about is denied.
+    /// Asks one question and returns when it is over. `sink` gets notices, then pieces as they arrive, then exactly one
+    /// of `Answered`, `Cancelled` and `Failed`. A call that would need a person's consent is denied.
     pub fn ask(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event)) {
         self.ask_with(question, cancel, sink, &mut Nobody);
     }
@@ -428,7 +428,7 @@ impl Agent {
             runner.prepare(cancel, sink);
         }
         let offers_tools = self.runner.as_ref().is_some_and(ToolRunner::has_tools);
-        // A short first question without tools fits every window, and isn't kept waiting for one.
+        // A short first question without tools fits every window, so it doesn't wait for one.
         if offers_tools || !self.conversation.is_empty() || question.len() > SHORT_BYTES {
             provider.learn(cancel);
         }
@@ -447,13 +447,13 @@ impl Agent {
         let more = if self.has_tools(provider) { tools } else { commands };
         self.conversation.instruct(&instructions(system, more));
         let window = provider.capabilities().context_tokens.and_then(|tokens| usize::try_from(tokens).ok());
-        // A server that has refused a request for its size has less room than that, whatever is known of it.
+        // A server that has refused a request for its size has a smaller window than that, whatever else is known.
         let refused = self.learnt.get(provider.name()).and_then(|learnt| learnt.refused);
         self.conversation.fit_window(window.into_iter().chain(refused.map(|tokens| tokens * 9 / 10)).min());
         self.conversation.scale(self.scale(provider));
     }
 
-    /// Whether a model is given tools.
+    /// Whether a model gets tools.
     fn has_tools(&self, provider: &dyn Provider) -> bool {
         self.runner.as_ref().is_some_and(ToolRunner::has_tools)
             && provider.capabilities().tools
@@ -534,7 +534,7 @@ impl Agent {
         self.models.specs().iter().map(info).collect()
     }
 
-    /// Names the model that answers, where it is configured.
+    /// Names the answering model, if it is configured.
     #[must_use]
     pub fn current_model(&self) -> Option<&str> {
         self.current.as_deref().filter(|name| self.models.get(name).is_some())
@@ -573,12 +573,12 @@ impl Agent {
         }
     }
 
-    /// Records into a copy of the present conversation from now on; what the model was told stays as it is.
+    /// Records into a copy of the present conversation from now on; the model's context doesn't change.
     pub fn branch_into(&mut self, conversation: ConversationId) {
         self.recorder.turn_to(Some(conversation));
     }
 
-    /// Begins the conversation, where it hasn't begun yet, so that it is known before its first question is answered.
+    /// Begins the conversation, unless it has begun, so that it exists before its first question is answered.
     pub fn begin(&mut self) -> Option<ConversationId> {
         self.recorder.begin(self.current.as_deref())
     }
@@ -641,7 +641,7 @@ fn close(
     }
 }
 
-/// A system prompt and what follows it; nothing where the person wants none.
+/// A system prompt and the text after it; empty if the person wants none.
 fn instructions(system: &str, more: &str) -> String {
     if system.trim().is_empty() || more.is_empty() {
         return system.to_owned();
@@ -707,7 +707,7 @@ fn keep_trail(trails: &mut Vec<(String, Vec<Item>)>, question: String, mut trail
     }
 }
 
-/// Opens a question in a conversation, and makes a request of it.
+/// Opens a question in a conversation and builds its request.
 fn request_for(conversation: &mut Conversation, question: &str, sink: &mut dyn FnMut(Event)) -> Request {
     let (messages, notices) = conversation.messages_for(question);
     notices.into_iter().for_each(|notice| sink(Event::Notice(notice)));
@@ -731,12 +731,12 @@ fn hints(messages: &[Message]) -> BTreeSet<String> {
     (length > LONG_CHARS).then(|| "long".to_owned()).into_iter().collect()
 }
 
-/// Whether a model is to be told little: its window is small, or it runs on this machine.
+/// Whether a model gets short instructions: its window is small, or it runs on this machine.
 fn is_small(capabilities: &Capabilities) -> bool {
     capabilities.reach == Reach::Machine || capabilities.context_tokens.is_some_and(|tokens| tokens <= SMALL_WINDOW)
 }
 
-/// What an answer that ended well still lacks.
+/// The fault of an answer that seems to have ended well.
 fn shortfall(response: &Response) -> Option<&'static str> {
     match response.stop.reason {
         StopReason::Length => Some("the answer stopped at the server's limit of tokens"),
@@ -746,7 +746,7 @@ fn shortfall(response: &Response) -> Option<&'static str> {
     }
 }
 
-/// The model that answers. Where none is configured, it is one that says so.
+/// The answering model; if none is configured, one whose answer explains that.
 fn choose(models: &Models, name: Option<&str>) -> Result<Arc<dyn Provider>, Failure> {
     let Some(name) = name else {
         if models.specs().is_empty() {

@@ -1,4 +1,4 @@
-//! The person behind a question, as the agent needs them: whoever shows events also asks what must be asked.
+//! The person behind a question, as the agent sees them: the code that shows events also asks the person.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use crate::model::Crossing;
 use crate::proto::tool::{Answer, Outcome, Overdue, OverdueChoice, Question};
 
-/// Somebody who can be asked while a question is answered. What isn't overridden is answered with no.
+/// A person who can be asked while a question is answered. The default answer is no.
 pub trait Person {
-    /// Whether anybody is there; where nobody is, each call that would be asked about is denied.
+    /// Whether a person is there; otherwise each call that needs their consent is denied.
     fn can_ask(&self) -> bool {
         false
     }
 
-    /// Whether a question may go on to a farther model.
+    /// Whether a question may go to a more distant model.
     fn consent(&mut self, _: &Crossing) -> bool {
         false
     }
@@ -25,17 +25,17 @@ pub trait Person {
         Answer::No(String::new())
     }
 
-    /// What they say to a question of the model's; nothing where nothing was said.
+    /// Their answer to a question of the model's; `None` if they don't answer.
     fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
         self.reply_to("The model asks:", question, choices)
     }
 
-    /// The same for a question of somebody else, whom the heading names.
+    /// The same for a question from elsewhere; the heading names its origin.
     fn reply_to(&mut self, _heading: &str, _question: &str, _choices: &[String]) -> Option<String> {
         None
     }
 
-    /// What is to become of a command that still runs: asked until it `has_ended`; nothing where nothing was said.
+    /// Their choice about an overdue command: asked until it `has_ended`; `None` if they don't answer.
     fn overdue(&mut self, _command: &Overdue, _has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
         None
     }
@@ -50,13 +50,13 @@ pub trait Person {
         false
     }
 
-    /// Runs a command that they approved in their own shell; nothing where there is none.
+    /// Runs an approved command in their own shell; `None` if there is none.
     fn run_in_own_shell(&mut self, _: &str) -> Option<Outcome> {
         None
     }
 }
 
-/// Nobody is there.
+/// Stands in for a person who isn't there.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nobody;
 

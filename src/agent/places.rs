@@ -12,7 +12,7 @@ pub(super) fn tree_of<'a>(bench: Option<&'a Arc<Bench>>, root: &'a Root) -> &'a 
     bench.map_or(root as &dyn Tree, |bench| &**bench.draft())
 }
 
-/// Brings the bench of a git session to its draft, where a program is about to run on it.
+/// Brings the bench of a git session to its draft before a program runs on it.
 pub(super) fn made_ready(bench: Option<&Arc<Bench>>, action: &Action) -> Result<(), String> {
     let starts = matches!(action, Action::Shell { .. } | Action::External { .. });
     bench.filter(|_| starts).map_or(Ok(()), |bench| bench.ready())

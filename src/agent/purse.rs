@@ -1,5 +1,5 @@
-//! What requests cost: judged before each is sent, told and recorded after. Whoever asks a provider calls `permit` from its
-//! sink and `settle` with the end.
+//! The cost of requests: judged before each is sent, reported and recorded after. The caller of a provider calls
+//! `permit` from its sink and `settle` at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,15 +11,15 @@ use crate::turn::estimate_tokens;
 
 /// Characters that are taken as one token where nothing was learnt.
 const CHARS_PER_TOKEN: f64 = 4.0;
-/// A shorter request says little of how a model counts: what stands around messages weighs too much.
+/// A shorter request reveals little about a model's way of counting: the tokens around messages weigh too much.
 const LEARNT_FROM_TOKENS: f64 = 64.0;
-/// How much the newest request weighs in what is learnt.
+/// The weight of the newest request in the learnt factor.
 const NEWEST_WEIGHT: f64 = 0.25;
 /// No model counts so much otherwise; beyond it a server's figures are wrong.
 const FACTORS: std::ops::RangeInclusive<f64> = 0.1..=10.0;
 /// An estimate may be short of what it is; a budget takes so much more.
 const ESTIMATE_MARGIN: f64 = 1.25;
-/// The same for a count with the model's vocabulary, which doesn't know all that stands around messages.
+/// The same for a count with the model's vocabulary, which doesn't include all tokens around messages.
 const COUNT_MARGIN: f64 = 1.05;
 /// Tokens around one message, at most.
 const AROUND_MESSAGE: u64 = 16;
@@ -29,11 +29,11 @@ const AROUND_MESSAGE: u64 = 16;
 pub(super) struct Purse {
     options: MoneyOptions,
     turn: Sum,
-    /// Limits that were told to be nearly used up.
+    /// Limits that were reported as nearly used up.
     told: BTreeSet<&'static str>,
     factors: BTreeMap<String, f64>,
     sent: Option<Sent>,
-    /// What kept something from being recorded, until it is told.
+    /// A failure to record, until it is reported.
     trouble: Option<Failure>,
 }
 
@@ -44,11 +44,11 @@ struct Sent {
     served_as: String,
     chars: u64,
     estimated_in: u64,
-    /// Where a list may have its price.
+    /// The host in whose list the price may be.
     host: Option<String>,
 }
 
-/// What a request came to, and what is to be told.
+/// The cost of a request, and the reports about it.
 pub(super) struct Settled {
     pub(super) spent: Spent,
     pub(super) notices: Vec<String>,
@@ -127,15 +127,15 @@ impl Purse {
         let output_most = sending.output_tokens_max.or(output).unwrap_or_default();
         let usage = Usage { uncached_in: input, visible_out: output_most, ..Usage::default() };
         let worst = sent.spent(usage, Vec::new(), true, price);
-        // Other sessions see it from now on, and a crash leaves it behind.
+        // Other sessions count it from now on, and it remains after a crash.
         let reserved = recorder.reserve(&Spent { cost: price.map(|price| price.most(input, output_most)), ..worst });
         self.note(reserved);
         self.sent = Some(sent);
         Ok(output)
     }
 
-    /// Counts a request that is over; nothing where nothing was spent. `text` and `thoughts` are what came of it. Beside
-    /// it comes what kept it from being recorded.
+    /// Counts a request that is over; `None` if nothing was spent. `text` and `thoughts` are its output. The second
+    /// value is a failure to record.
     pub(super) fn settle(
         &mut self,
         end: Result<&Response, &ModelError>,
@@ -145,7 +145,7 @@ impl Purse {
         let settled = self.sent.take().and_then(|sent| {
             let (usage, tools) = match end {
                 Ok(response) => (response.usage.clone(), response.calls.iter().map(|call| call.name.clone()).collect()),
-                // Where nothing came we can't know whether anything was read; mostly it wasn't.
+                // Without output it is unknown whether the server read the request; mostly it didn't.
                 Err(_) if text.is_empty() && thoughts.is_empty() => {
                     self.note(recorder.release());
                     return None;
@@ -193,13 +193,13 @@ impl Purse {
         if !self.options.budget.is_set() {
             return Vec::new();
         }
-        // What can't be known is told before the next request, which it keeps from being sent.
+        // The next request reports an unknown sum, which keeps it from being sent.
         let Ok(spending) = recorder.spending() else { return Vec::new() };
         let warnings = self.options.budget.warnings(&Spending { turn: self.turn, ..spending });
         let keys = warnings.iter().map(|warning| warning.key).collect();
         let new = warnings.into_iter().filter(|warning| !self.told.contains(warning.key));
         let texts = new.map(|warning| warning.text).collect();
-        // What is no longer near its limit, as in a new conversation, is told again another time.
+        // A limit that is no longer near, as in a new conversation, is reported again the next time.
         self.told = keys;
         texts
     }

@@ -1,10 +1,10 @@
-//! What the agent tells whoever keeps the conversation. Knows nothing of how it is kept.
+//! The agent's reports to the store of conversations. Knows nothing of how they are stored.
 
 use crate::money::Spending;
 use crate::proto::{Failure, Spent};
 use crate::store::ConversationId;
 
-/// How a question ended, for the record.
+/// The end of a question, for the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending<'a> {
     /// The answer is whole.
@@ -15,7 +15,7 @@ pub enum Ending<'a> {
     Failed(&'a Failure),
 }
 
-/// A summary, and the first turn behind it.
+/// A summary, and the first turn after it.
 pub type SummaryUpTo<'a> = (&'a str, Option<(&'a str, &'a str)>);
 
 /// A call of a tool that is over; its texts are without secrets.
@@ -27,56 +27,56 @@ pub struct PastCall {
     pub tool: String,
     /// The arguments, JSON as the model wrote it.
     pub arguments: String,
-    /// What came of it, JSON.
+    /// Its result, JSON.
     pub result: String,
     /// Whether it did what it should.
     pub is_done: bool,
-    /// The receipt that tells of it.
+    /// The id of its receipt.
     pub receipt: Option<String>,
 }
 
-/// Keeps a conversation as it happens, so that a crash loses nothing. Called in order: one `question`, any number of
+/// Records a conversation as it happens, so that a crash loses nothing. Called in order: one `question`, any number of
 /// `answer_piece` and `spent`, one `finished`.
 ///
-/// A failure to keep is told to the user once per question, and the answer goes on.
+/// A failure is reported to the user once per question, and the answer goes on.
 pub trait Recorder: Send {
     /// A question is about to be asked, of that model where one is chosen: begins a conversation where none has begun.
     fn begin(&mut self, _: Option<&str>) -> Option<ConversationId> {
         None
     }
 
-    /// A question was asked; of that model, where one is chosen.
+    /// Records a question, with its model if one is chosen.
     ///
     /// # Errors
-    /// What kept it from being recorded.
+    /// The failure to record.
     fn question(&mut self, text: &str, model: Option<&str>) -> Result<(), Failure>;
 
-    /// A piece of its answer came, raw.
+    /// Records a piece of the answer, as it came.
     ///
     /// # Errors
-    /// What kept it from being recorded.
+    /// The failure to record.
     fn answer_piece(&mut self, text: &str) -> Result<(), Failure>;
 
-    /// No piece came for a moment: what was held back is written now.
+    /// Writes the pieces that were held back, since none came for a moment.
     ///
     /// # Errors
-    /// What kept it from being recorded.
+    /// The failure to record.
     fn answer_pauses(&mut self) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// A request of it is over: what it came to, and what the model thought meanwhile.
+    /// Records the cost of a request, and the model's thoughts during it.
     ///
     /// # Errors
-    /// What kept it from being recorded.
+    /// The failure to record.
     fn spent(&mut self, _: &Spent, _: &str) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// A tool was called, and this came of it.
+    /// Records a tool's call with its result.
     ///
     /// # Errors
-    /// What kept it from being recorded.
+    /// The failure to record.
     fn tool(&mut self, _: &PastCall) -> Result<(), Failure> {
         Ok(())
     }
@@ -89,40 +89,40 @@ pub trait Recorder: Send {
         Ok(Vec::new())
     }
 
-    /// A request is about to be sent that may come to so much; `spent` or `release` says what became of it. A second one
-    /// takes the place of the first.
+    /// Reserves the highest cost of a request before it is sent; `spent` or `release` ends the reservation. A second
+    /// one replaces the first.
     ///
     /// # Errors
-    /// What kept it from being recorded.
+    /// The failure to record.
     fn reserve(&mut self, _: &Spent) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// What was reserved was not spent.
+    /// Cancels the reservation, since nothing was spent.
     ///
     /// # Errors
-    /// What kept it from being recorded.
+    /// The failure to record.
     fn release(&mut self) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// What this conversation and this day have cost by now, by all sessions.
+    /// The cost of this conversation and of this day by now, in all sessions.
     ///
     /// # Errors
-    /// What keeps it from being known.
+    /// The sums can't be read.
     fn spending(&mut self) -> Result<Spending, Failure> {
         Ok(Spending::default())
     }
 
-    /// By how much a model counts otherwise than we estimate, where that was learnt.
+    /// The ratio of a model's own count to our estimate, if it was learnt.
     fn token_factor(&mut self, _: &str) -> Option<f64> {
         None
     }
 
-    /// It was learnt.
+    /// Records that ratio.
     ///
     /// # Errors
-    /// What kept it from being recorded.
+    /// The failure to record.
     fn learn_token_factor(&mut self, _: &str, _: f64) -> Result<(), Failure> {
         Ok(())
     }
@@ -132,22 +132,22 @@ pub trait Recorder: Send {
         0
     }
 
-    /// It ended.
+    /// Records the end of the question.
     ///
     /// # Errors
-    /// What kept it from being recorded.
+    /// The failure to record.
     fn finished(&mut self, ending: Ending<'_>) -> Result<(), Failure>;
 
-    /// A summary stands for all turns before the first that is still sent to the letter, which is given by what was asked,
-    /// with what went in front of it, and its answer; without one the turns stand for themselves again.
+    /// Records a summary of all turns before the first that is still sent in full. That turn is identified by its
+    /// question, with the context before it, and its answer. `None` removes the summary.
     ///
     /// # Errors
-    /// What kept it from being recorded.
+    /// The failure to record.
     fn summarised(&mut self, _: Option<SummaryUpTo<'_>>) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// What follows belongs to this conversation; to a new one where none is named.
+    /// Records into this conversation from now on; into a new one for `None`.
     fn turn_to(&mut self, _: Option<ConversationId>) {}
 
     /// The conversation that is recorded, once it has begun.

@@ -1,5 +1,5 @@
-//! A memory of a conversation, written by the small model where there is one: while the user waits, or on a thread of its
-//! own that a question ends. Knows nothing of where memories are kept.
+//! A memory of a conversation, written by the small model if there is one: while the user waits, or on a thread of its
+//! own that the next question ends. Knows nothing of where memories are stored.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -22,12 +22,12 @@ pub struct MemoryJob {
     receiver: Receiver<Written>,
 }
 
-/// How far a memory is.
+/// The progress of a memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
     /// It is still being written.
     Pending,
-    /// This is it; nothing where the model found nothing worth it.
+    /// It is written; `None` if the model found nothing worth remembering.
     Done(Option<String>),
     /// None came, for this reason.
     Failed(String),
@@ -48,7 +48,7 @@ impl MemoryJob {
 }
 
 impl Drop for MemoryJob {
-    /// Nobody waits for it any more.
+    /// Cancels the request, since the memory isn't wanted any more.
     fn drop(&mut self) {
         self.cancel.cancel();
     }
@@ -106,7 +106,7 @@ impl Agent {
             let mut quiet = Quiet { cancel: &stop, sink, purse: &mut purse, recorder };
             let end = writer.chat(&request, &mut quiet);
             let text = end.as_ref().map_or("", |response| response.text.as_str());
-            // What couldn't be recorded is the store's to tell.
+            // The store reports its own failures.
             let _ = purse.settle(end.as_ref().map_err(|error| &**error), (text, ""), recorder);
             let written = match end {
                 Ok(response) => {
@@ -116,14 +116,14 @@ impl Agent {
                 Err(error) if error.fault == Fault::Cancelled => Written::Stopped,
                 Err(error) => Written::Failed(error.to_failure().message),
             };
-            // Nobody listens where the session has ended.
+            // Fails if the session has ended.
             let _ = sender.send(written);
         });
         Some(MemoryJob { cancel, receiver })
     }
 
-    /// How far a request to a model goes, the one that answers where none is named: 0 this machine, 1 the private network,
-    /// 2 beyond it. One that isn't configured is nowhere near.
+    /// The distance to a model, by default the answering one: 0 this machine, 1 the private network, 2 beyond it. An
+    /// unknown model counts as distant.
     #[must_use]
     pub fn reach(&self, model: Option<&str>) -> u8 {
         let name = model.or(self.current.as_deref());
@@ -147,7 +147,7 @@ impl Agent {
     }
 }
 
-/// Who writes: the model for summaries, else the one that answers.
+/// The writing model: the one for summaries, else the answering one.
 fn writer(models: &Models, provider: &Arc<dyn Provider>) -> Arc<dyn Provider> {
     models.for_task(&**provider, Task::Summary).unwrap_or_else(|| Arc::clone(provider))
 }

@@ -26,7 +26,7 @@ impl Past {
 }
 
 impl Repeats {
-    /// The earlier result of a call that would come to the same, in words; counts it.
+    /// The earlier result of a call that would have the same effect, in words; counts it.
     pub(super) fn known(&mut self, call: &ToolCall) -> Option<String> {
         let past = self.past.iter_mut().find(|past| past.holds && past.is(call))?;
         past.times += 1;
@@ -58,7 +58,7 @@ impl Repeats {
         }
     }
 
-    /// How often the most repeated call was made.
+    /// The number of times that the most repeated call was made.
     pub(super) fn most(&self) -> usize {
         self.past.iter().map(|past| past.times).max().unwrap_or(0)
     }

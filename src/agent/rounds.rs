@@ -49,7 +49,7 @@ pub(super) struct Turn<'t, 'a, 's> {
     pub(super) limits: &'t Limits,
     /// Models of which it was said that they have no room for tools.
     pub(super) roomless: &'t mut BTreeSet<String>,
-    /// What is told a model that has no tools.
+    /// Instructions for a model without tools.
     pub(super) command_prompt: &'t str,
     pub(super) tool_prompt: &'t str,
     pub(super) conversation: Option<i64>,
@@ -57,7 +57,7 @@ pub(super) struct Turn<'t, 'a, 's> {
     pub(super) is_small: bool,
 }
 
-/// What a turn left behind.
+/// The result of a turn.
 pub(super) struct Turned {
     pub(super) end: Result<Response, Broken>,
     /// The calls and what came of them, between question and answer.
@@ -70,7 +70,7 @@ pub(super) struct Turned {
     pub(super) shortfall: Option<Shortfall>,
 }
 
-/// How far a turn is.
+/// The progress of a turn.
 #[derive(Default)]
 struct Progress {
     rounds: usize,
@@ -79,7 +79,7 @@ struct Progress {
     was_asked_again: bool,
     failed_calls: usize,
     has_no_tools: bool,
-    /// Where the question's calls begin.
+    /// The index of the question's first call.
     question_at: usize,
     counted: Option<Counted>,
     shortfall: Option<Shortfall>,
@@ -304,7 +304,7 @@ impl Turn<'_, '_, '_> {
     }
 }
 
-/// What an answer lacks by the server's word.
+/// The fault of an answer, according to the server.
 fn shortfall(response: &Response) -> Option<Shortfall> {
     match response.stop.reason {
         StopReason::Length | StopReason::ContextFull => Some(Shortfall::Length),
@@ -345,8 +345,8 @@ fn append(request: &mut Request, words: &str) {
     }
 }
 
-/// The calls of an answer, each once: small models say the same twice, and what is inserted twice is wrong. Where a provider
-/// wants its own parts back, each call in them needs a result.
+/// The calls of an answer without duplicates: small models repeat themselves, and text that is inserted twice is wrong.
+/// If a provider wants its own parts back, each call in them needs a result.
 fn distinct(response: &Response) -> Vec<ToolCall> {
     let is_first = |(number, call): &(usize, &ToolCall)| {
         let before = &response.calls[..*number];
@@ -355,7 +355,7 @@ fn distinct(response: &Response) -> Vec<ToolCall> {
     response.calls.iter().enumerate().filter(is_first).map(|(_, call)| call.clone()).collect()
 }
 
-/// What a person is told of a model without tools.
+/// The notice about a model without tools.
 pub(super) fn proposes_instead(model: &str, why: &str) -> String {
     format!("[model] {model} {why}: it proposes commands for you to run instead")
 }
@@ -389,7 +389,7 @@ fn check(runner: &mut ToolRunner, conversation: Option<i64>, asked: &mut Asked<'
     }
 }
 
-/// What the model reads of a call.
+/// A call's result, for the model.
 fn result(call: &ToolCall, content: String, is_error: bool) -> Item {
     Item::Tool(ToolResult { id: call.id.clone(), name: call.name.clone(), content, is_error })
 }

@@ -31,8 +31,8 @@ use crate::tree::Bench;
 const EDITS_MAX: usize = 20;
 /// Paths that are remembered as in use.
 const USED_MAX: usize = 50;
-/// How long after a change of ours a copy is made: what changed within a tick of file systems' clocks before the copy, or since,
-/// counts as somebody else's change.
+/// The delay between a change of ours and a copy. A change within a tick of the file system's clock before the copy, or
+/// after it, counts as another program's.
 const OWN_CHANGES: Duration = Duration::from_millis(15);
 /// The fact that names arguments which were left out.
 const LEFT_OUT: &str = "unknown_arguments_ignored";
@@ -51,9 +51,9 @@ pub struct ToolRunnerOptions {
     pub root: Root,
     /// The files of a git session, in place of the workspace's, and where its commands work.
     pub bench: Option<Arc<Bench>>,
-    /// Where whole outputs are kept.
+    /// The directory for whole outputs.
     pub spill: Spill,
-    /// How long things may take.
+    /// Time limits.
     pub limits: Limits,
     /// Earlier conversations.
     pub memory: Box<dyn Memory + Send>,
@@ -65,9 +65,10 @@ pub struct ToolRunnerOptions {
     pub tool_set: ToolSet,
 }
 
-/// A workspace that isn't there yet, and what makes a tool runner for it: a directory nobody needs isn't made.
+/// A workspace that doesn't exist yet, with the function that makes its tool runner: the directory is made only if it
+/// is needed.
 pub struct Later {
-    /// Where it will be.
+    /// Its future path.
     pub workspace: PathBuf,
     /// Makes the directory, and a tool runner for it.
     pub make: Box<dyn FnMut() -> Result<ToolRunner, Failure> + Send>,
@@ -85,7 +86,7 @@ pub struct ToolRunner {
     pub(super) changed_at: Option<Instant>,
     /// The call that runs was refused something and runs again with it.
     pub(super) is_again: bool,
-    /// What the user didn't grant: for a command that does well without, they aren't asked again.
+    /// Needs that the user declined: if a command does well without them, it isn't offered again.
     pub(super) declined: HashSet<Need>,
     /// Paths that calls were about, the newest last.
     used: Vec<PathBuf>,
@@ -190,7 +191,7 @@ impl ToolRunner {
         self.options.registry.specs().next().is_some()
     }
 
-    /// The tools as a model is told of them.
+    /// The tools as they are described to a model.
     pub(super) fn tools(&self, is_small: bool, can_ask: bool) -> Vec<Tool> {
         let tool = |spec: &crate::tools::Spec| Tool {
             name: spec.name.clone(),
@@ -200,7 +201,7 @@ impl ToolRunner {
         self.options.registry.offered(self.options.tool_set, is_small, can_ask).map(tool).collect()
     }
 
-    /// Takes a call from wish to result: judged, asked for where it must be, run, and written down. Each step is told.
+    /// Takes a call from request to result: judged, asked about if necessary, run, and recorded. Each step is reported.
     pub fn call(
         &mut self,
         wish: &ToolCall,
@@ -236,8 +237,8 @@ impl ToolRunner {
         outcome
     }
 
-    /// Runs the check of the user's config, where there is one and edits were made since the last one; gives what the
-    /// model is told. Each step is told as those of a call are.
+    /// Runs the check of the user's config, if there is one and files were edited since the last run; returns the text
+    /// for the model. Its steps are reported as those of a call.
     pub fn check(
         &mut self,
         conversation: Option<i64>,
@@ -386,7 +387,7 @@ impl ToolRunner {
         Ok(Judged { ticket: gate.judge(call, &cwd, can_ask), intent, refusal, left_out })
     }
 
-    /// What follows from the verdict; the person is asked where it says so. The log hears of it.
+    /// Turns the verdict into a decision, and asks the person if the verdict requires it. The log records it.
     pub(super) fn decided(&self, ticket: &Ticket, person: &mut dyn Person) -> Said {
         let said = self.decide(ticket, person);
         let call = ticket.call();
@@ -399,7 +400,7 @@ impl ToolRunner {
     fn decide(&self, ticket: &Ticket, person: &mut dyn Person) -> Said {
         let verdict = ticket.verdict();
         let no = |why: &str| Said::Refused("no", why.to_owned());
-        // Nobody is asked about what can't run whatever they say.
+        // A call that can't run in any case needs no question.
         if let Some(why) = (self.options.gate.stop())() {
             return Said::Refused("estop", why);
         }
@@ -437,7 +438,7 @@ impl ToolRunner {
         }
     }
 
-    /// Offers a command that wanted a terminal to the person's own shell, where there is one.
+    /// Offers a command that needs a terminal to the person's own shell, if there is one.
     fn offer_own_shell(
         &mut self,
         mut call: Call,
@@ -469,7 +470,7 @@ impl ToolRunner {
         person: &mut dyn Person,
         sink: &mut dyn FnMut(Event),
     ) -> Result<Outcome, Box<Outcome>> {
-        // What jobs have changed by now isn't this call's doing.
+        // Changes by jobs don't belong to this call.
         let told = self.guarded(person, sink);
         let mut ran = self.run_alone(ticket, approver, &mut Around { cancel, person, sink });
         let outcome = match &mut ran {
@@ -489,7 +490,7 @@ impl ToolRunner {
         let Around { cancel, person, sink } = around;
         let is_edit = !ticket.call().changes.is_empty();
         self.has_only_looked = matches!(ticket.call().action, Action::Read { .. } | Action::List { .. });
-        // What changes on a copy is looked at there.
+        // The changes of a command with a copy are examined there.
         let has_copy = self.options.gate.has_copy(ticket.call());
         let (ticket, kept) = if has_copy { (ticket, Kept::Nothing) } else { self.kept(ticket, *person, *sink)? };
         if !has_copy {
@@ -539,7 +540,7 @@ impl ToolRunner {
         Ok(outcome)
     }
 
-    /// Where a call works: the directory that it names, else the workspace.
+    /// The directory of a call: the one that it names, else the workspace.
     pub(super) fn cwd_of(&self, call: &Call) -> PathBuf {
         let ToolRunnerOptions { spill, registry, .. } = &self.options;
         let tree = self.tree();
@@ -547,7 +548,7 @@ impl ToolRunner {
         plan.ok().and_then(|plan| plan.cwd).unwrap_or_else(|| tree.path().to_owned())
     }
 
-    /// Keeps what a call may change, or has it refused where that can't be kept and the person says no.
+    /// Stores the state that a call may change; if that fails and the person says no, the call is refused.
     fn kept(
         &mut self,
         ticket: Ticket,
@@ -600,17 +601,17 @@ fn planned(ticket: &Ticket) -> Arc<Planned> {
     Arc::new(Planned { action, arguments, changes, is_asked: ticket.verdict().decision == Decision::Ask })
 }
 
-/// Whose arguments a call has.
+/// The author of a call's arguments.
 enum Wanted {
     /// The model's, or a command in the place of its.
     Model(String),
-    /// What the person made of the files of a call, of this tool.
+    /// The person, who changed the files of a call of this tool.
     Person(String, Value),
 }
 
-/// How a person made something else of a proposal.
+/// A person's way of changing a proposal.
 pub(super) enum How {
-    /// They took some of its hunks; so the model is told.
+    /// They accepted some of its hunks; the text tells the model which.
     Taken(String),
     /// They wrote another text, and are asked about it.
     Rewritten,
@@ -626,10 +627,10 @@ impl How {
     }
 }
 
-/// What a person made of a proposal, from the first one on.
+/// A person's changes to a proposal, since the first one.
 #[derive(Default)]
 struct Revision {
-    /// What the model proposed.
+    /// The model's proposal.
     proposed: Option<Arc<[FileChange]>>,
     /// Hunks that they have taken: a yes to exactly these files.
     chosen: Option<Chosen>,
@@ -643,7 +644,7 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// Whether a call does that and nothing else, and isn't judged more severely; otherwise it is asked about anew.
+    /// Whether a call does exactly this, with no higher risk; otherwise the person is asked again.
     fn is_of(&self, ticket: &Ticket) -> bool {
         ticket.call().changes[..] == self.files[..]
             && ticket.verdict().risk <= self.risk
@@ -689,7 +690,7 @@ fn rewritten(changes: &[FileChange], number: usize, content: Vec<u8>) -> Vec<Fil
 /// A call that was planned and judged.
 struct Judged {
     ticket: Ticket,
-    /// What it is about to do, in a line.
+    /// Its effect, in a line.
     intent: String,
     /// Why it can't be done, for a model that may know.
     refusal: Option<Outcome>,
@@ -712,7 +713,7 @@ fn wait_until(moment: Option<Instant>) {
     }
 }
 
-/// What follows from a verdict, and from the person's word where that was needed.
+/// The decision about a call, with the person's answer if one was needed.
 pub(super) enum Said {
     Run(Approver),
     InMyShell(Approver),
@@ -745,7 +746,7 @@ impl Replies for Asking<'_> {
     }
 }
 
-/// The arguments with another command; nothing where the call is no command, or the person left it empty.
+/// The arguments with another command; `None` if the call is no command, or the person left it empty.
 fn edited(ticket: &Ticket, command: &str) -> Option<String> {
     if command.trim().is_empty() || !matches!(ticket.call().action, Action::Shell { .. }) {
         return None;
@@ -755,7 +756,7 @@ fn edited(ticket: &Ticket, command: &str) -> Option<String> {
     Some(arguments.to_string())
 }
 
-/// What a call is about to do, in a line; it quotes the call, so whoever shows it escapes it.
+/// A call's effect, in a line; it quotes the call, so the caller must escape it before showing it.
 fn intent(action: &Action) -> String {
     match action {
         Action::Shell { command } => format!("Command requested: `{command}`"),

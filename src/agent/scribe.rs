@@ -101,8 +101,8 @@ impl Shorter<'_> {
         !self.has_run && self.compact_at.is_some_and(|most| counted.scale().counted(request_tokens) > most)
     }
 
-    /// As [`Self::shorten`], where the server refused a request that is estimated at this. Where no summary comes, the older
-    /// part leaves without one: the server has left no choice.
+    /// As [`Self::shorten`], after the server refused a request of this estimated size. If no summary can be made, the
+    /// older part is dropped without one, since the request can't be sent otherwise.
     pub(super) fn shorten_refused(
         &mut self,
         provider: &dyn Provider,
@@ -167,7 +167,7 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// How the two compare.
+    /// The ratio of the two.
     #[allow(clippy::cast_precision_loss, reason = "token counts are far below a float's limit")]
     pub(super) fn scale(self) -> Scale {
         Scale { factor: self.tokens as f64 / self.estimated.max(1) as f64, beside: 0 }

@@ -1,21 +1,22 @@
-//! What of a question and its answer is hidden, from the model and from the record, and where that was. Knows no rules.
+//! The secrets of a question and its answer, hidden from the model and from the record, with their places. Knows no
+//! rules.
 
 use std::collections::VecDeque;
 
 use crate::model::{Item, Request};
 use crate::redact::{Hidden, Redactor};
 
-/// What was hidden is listed up to so many, the newest.
+/// Limit for the list of hidden secrets; the newest stay.
 const FINDINGS_MAX: usize = 500;
-/// Of what a question hid, so many are told one by one.
+/// Limit for the secrets of one question that are reported one by one.
 const TOLD_MAX: usize = 3;
 
 /// A secret that was hidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Where it stood, such as `the output of env`.
+    /// Its place, such as `the output of env`.
     pub place: String,
-    /// What it was.
+    /// The kind of the secret.
     pub hidden: Hidden,
 }
 
@@ -26,7 +27,7 @@ pub(super) struct Secrets {
     /// The values that the redactor knows.
     values: Vec<(String, String)>,
     findings: VecDeque<Finding>,
-    /// What is still to be told with the next question.
+    /// Secrets to be reported with the next question.
     untold: Vec<Finding>,
 }
 
@@ -48,8 +49,8 @@ impl Secrets {
         redacted.text.into_owned()
     }
 
-    /// Keeps what was hidden; it is told with the next question where the model would have seen it. What is known already
-    /// isn't kept again: a conversation is sent anew with each question.
+    /// Records hidden secrets; they are reported with the next question if the model would have seen them. A known one
+    /// isn't recorded again, because each question sends the conversation anew.
     pub fn note(&mut self, findings: impl IntoIterator<Item = Finding>, is_told: bool) {
         for finding in findings {
             if self.findings.contains(&finding) {
@@ -65,7 +66,8 @@ impl Secrets {
         }
     }
 
-    /// Hides in all that a request carries; but for what a provider wants back to the byte, which came from there.
+    /// Hides secrets in all texts of a request, except in data that a provider wants back unchanged, which came from
+    /// there.
     pub fn hide_in(&mut self, request: &mut Request) {
         let mut hide = |place: &str, text: &mut String| {
             let redacted = self.redactor.redact(text);
@@ -92,7 +94,7 @@ impl Secrets {
         }
     }
 
-    /// What was hidden since the last call, in one line.
+    /// The secrets hidden since the last call, in one line.
     pub fn take_told(&mut self) -> Option<String> {
         let untold = std::mem::take(&mut self.untold);
         if untold.is_empty() {
@@ -106,7 +108,7 @@ impl Secrets {
         Some(format!("[redact] hidden from the model: {}", told.join("; ")))
     }
 
-    /// What was hidden, the oldest first.
+    /// The hidden secrets, the oldest first.
     pub fn findings(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter()
     }

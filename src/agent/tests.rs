@@ -514,7 +514,7 @@ fn an_estimate_learns_from_what_the_server_counts() {
     assert_eq!(spent_of(&ask(&mut agent, &question))[0].estimated_in, 300);
 }
 
-/// A model of the newer kind refuses a number of tokens for its thoughts; it is told an effort then.
+/// A model of the newer kind refuses a number of tokens for its thoughts; the next request names an effort.
 #[test]
 fn a_form_of_thinking_that_is_refused_gives_way_to_the_other() {
     let refusal = r#"{"type":"error","error":{"type":"invalid_request_error","message":"\"thinking.type.enabled\" is not supported for this model"}}"#;

@@ -1,4 +1,4 @@
-//! A conversation's title, asked of the model that a router has for summaries. Meant for a thread on which nobody waits.
+//! A conversation's title, from the model that a router uses for summaries. Meant for a background thread.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl Titler {
         let end = self.provider.chat(&request, &mut quiet);
         let Quiet { mut purse, recorder, thoughts, .. } = quiet;
         let text = end.as_ref().map_or("", |response| &response.text);
-        // What couldn't be recorded is the store's to tell.
+        // The store reports its own failures.
         let _ = purse.settle(end.as_ref().map_err(|error| &**error), (text, &thoughts), recorder);
         title_of(text)
     }
@@ -62,7 +62,7 @@ fn title_of(text: &str) -> Option<String> {
     (clean.chars().count() <= TITLE_CHARS_MAX && !clean.is_empty()).then_some(clean)
 }
 
-/// Hears the answer for nobody.
+/// Receives the answer in the background.
 struct Quiet<'a> {
     purse: Purse,
     recorder: &'a mut dyn Recorder,
@@ -85,7 +85,7 @@ impl Sink for Quiet<'_> {
         self.purse.permit(sending, self.recorder)
     }
 
-    /// Nobody is asked, so nothing goes farther than the person has said.
+    /// No person is asked, so nothing goes further than they have allowed.
     fn consent(&mut self, _: &Crossing) -> bool {
         false
     }

@@ -90,7 +90,7 @@ pub(super) fn worded(outcome: &Outcome, workspace: &str) -> String {
     text
 }
 
-/// Which lines of a file it is, if it isn't the whole.
+/// The lines of a file that were read, if it wasn't the whole.
 fn lines_of(outcome: &Outcome) -> Option<String> {
     let number = |name: &str| outcome.metadata.get(name).and_then(Value::as_u64);
     let (first, last, all) = (number("startLine")?, number("endLine")?, number("lines")?);

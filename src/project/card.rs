@@ -1,5 +1,6 @@
-//! What a newcomer asks of a repository first: what it says of itself, how it is built and tested. Reads the readme and the
-//! files at its top that name commands; runs nothing. What is read is a stranger's text: it is shortened, and cleaned.
+//! The first facts that a newcomer wants about a repository: its description, and how it is built and tested. Reads the
+//! readme and the files at its top that name commands; runs nothing. The text is a stranger's: it is shortened and
+//! cleaned.
 
 use std::path::{Path, PathBuf};
 
@@ -9,9 +10,9 @@ use super::clean;
 use super::closed::Closed;
 use super::instructions::text_inside;
 
-/// Characters of the readme that are told.
+/// Limit for the readme, in characters.
 const README_CHARS_MAX: usize = 800;
-/// Commands that are told of one file.
+/// Limit for the commands of one file.
 const COMMANDS_MAX: usize = 8;
 /// Characters of one command.
 const COMMAND_CHARS_MAX: usize = 100;
@@ -48,7 +49,7 @@ const MANIFESTS: &[Manifest] = &[
 /// Targets of a Makefile and scripts that a newcomer wants, those first.
 const WANTED: [&str; 10] = ["build", "test", "check", "lint", "all", "ci", "fmt", "format", "run", "install"];
 
-/// Where it looks: their times tell whether it is to look again.
+/// The places that it reads: their times show whether it must read again.
 pub(super) fn places(root: &Path) -> Vec<PathBuf> {
     let names = READMES.iter().copied().chain(MANIFESTS.iter().map(|(name, ..)| *name));
     names.map(|name| root.join(name)).collect()
@@ -89,7 +90,7 @@ fn excerpt(text: &str) -> String {
     told.trim_end().to_owned()
 }
 
-/// How it is built and tested: a line for each file that says so.
+/// The commands to build and test: a line for each file that has some.
 pub(super) fn commands(root: &Path, closed: &Closed) -> Vec<String> {
     let told = |(name, fixed, read): &Manifest| {
         let path = root.join(name);

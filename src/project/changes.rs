@@ -1,5 +1,6 @@
-//! The uncommitted changes as a diff: what git tracks against the last commit, and the names of what is new to it. No program
-//! that a config names runs: no driver, converter, filter, monitor or pager; and nothing outside the repository is told.
+//! The uncommitted changes as a diff: git's tracked files against the last commit, and the names of untracked ones. No
+//! program that a config names runs: no driver, converter, filter, monitor or pager. Nothing outside the repository is
+//! shown.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -55,7 +56,7 @@ pub fn changes(root: &Path, options: &GitOptions) -> Result<Changes, Trouble> {
 /// A file's part of a diff of git's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileDiff<'a> {
-    /// Its paths before and after, where they can be told; the same where it wasn't renamed.
+    /// Its paths before and after, if they are known; the same path twice unless it was renamed.
     pub paths: Vec<String>,
     /// Its part, from `diff --git` on.
     pub text: &'a str,

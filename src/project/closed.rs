@@ -1,4 +1,4 @@
-//! Paths that the user's rules close: nothing of them is told, whatever the name that leads there.
+//! Paths that the user's rules close: nothing about them is shown, whatever the name that leads there.
 
 use std::path::{Path, PathBuf};
 

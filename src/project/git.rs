@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// References told at most; a list longer than this helps nobody complete.
+/// Limit for the references; a longer list is of no use for completion.
 const REFS_MAX: usize = 5_000;
 /// Directories under `refs/` that are opened at most.
 const DIRECTORIES_MAX: usize = 1_000;
 /// `packed-refs` beyond this is not read: 8 MiB are some 100,000 references.
 const PACKED_BYTES_MAX: u64 = 8 * 1024 * 1024;
-/// A repository's `config` that is longer was written by nobody.
+/// A longer `config` of a repository wasn't written by a person.
 const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
 /// `HEAD`, `.git` and `commondir` are one line each; a path is 4,096 bytes at most.
 const LINE_BYTES_MAX: u64 = 8 * 1024;
@@ -23,9 +23,9 @@ const SHORT_HASH: usize = 7;
 pub struct Repository {
     /// The directory that holds `.git`.
     pub root: PathBuf,
-    /// Where this work tree's own `HEAD` is.
+    /// The directory with this work tree's own `HEAD`.
     git_dir: PathBuf,
-    /// Where references shared by all work trees are.
+    /// The directory with the references of all work trees.
     common_dir: PathBuf,
 }
 
@@ -122,8 +122,8 @@ impl Repository {
         is_hash.then(|| Head::Detached(text[..SHORT_HASH].to_owned()))
     }
 
-    /// Reads the name of the commit that HEAD leads to; none if there is no commit, or references are kept in a form of
-    /// git's that isn't known here.
+    /// Reads the name of HEAD's commit; `None` if there is no commit, or references are stored in an unknown format of
+    /// git's.
     #[must_use]
     pub fn head_commit(&self) -> Option<String> {
         let is_hash = |text: &str| text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -1,5 +1,5 @@
-//! Which files of a repository are worked on most, from its history: commits and trees are read through gix, so that nothing a
-//! repository's config names can run. A history that can't be read so is told as none.
+//! The files of a repository that are worked on most, from its history: gix reads commits and trees, so that no program
+//! in a repository's config can run. A history that it can't read counts as empty.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
@@ -32,7 +32,7 @@ const DAY_S: f64 = 86_400.0;
 const THREADS_MAX: usize = 4;
 /// Commits that a thread takes at a time; one after the other they share most of their trees.
 const SHARE: usize = 128;
-/// How deep trees are followed.
+/// Limit for the depth of trees.
 const DEPTH_MAX: usize = 256;
 /// Bytes of a file of which lines are counted.
 const COUNTED_BYTES_MAX: usize = 1024 * 1024;
@@ -42,7 +42,7 @@ const TREES_BYTES_MAX: usize = 32 * 1024 * 1024;
 const BASES_MAX: usize = 4096;
 const BASE_BYTES_MAX: usize = 64 * 1024;
 
-/// How much a file has been worked on.
+/// The amount of work on a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heat {
     /// Its path, from the directory that was asked about; it may be gone by now.
@@ -57,7 +57,7 @@ pub struct Heat {
     pub score: f64,
 }
 
-/// How far a look goes and how long it may take.
+/// The limits of a look at the history.
 #[derive(Clone, Copy)]
 pub struct Bounds<'a> {
     /// Newest commits that are looked at, merges apart.
@@ -232,7 +232,7 @@ struct Reader {
     buffer: Vec<u8>,
     trees: HashMap<ObjectId, Rc<[u8]>>,
     trees_bytes: usize,
-    /// How often a pack was asked for what another object is a difference to.
+    /// The number of times that a pack was asked for the base of a delta object.
     asked: Arc<AtomicUsize>,
     /// The same for the last share of commits, the newest first and the oldest first: packs have either as the base of the
     /// other, and only one order finds it remembered.
@@ -265,7 +265,7 @@ impl Reader {
             let mut parent_tree = None;
             for parent in &parents {
                 let is_new = seen.insert(*parent);
-                // A parent that has been seen is compared with all the same, where it is the only one.
+                // A parent that has been seen is still compared with, if it is the only one.
                 if !is_new && parents.len() > 1 {
                     continue;
                 }
@@ -303,7 +303,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A commit; nothing if it isn't there.
+    /// A commit; `None` if it is missing.
     fn commit(&mut self, id: &ObjectId, order: usize) -> Result<Option<Waiting>, Trouble> {
         let found = self.objects.try_find(id, &mut self.buffer).map_err(|_| Trouble::Unreadable)?;
         let Some(data) = found.filter(|data| data.kind == Kind::Commit) else { return Ok(None) };

@@ -22,7 +22,7 @@ pub(super) struct Instructions {
     text: String,
 }
 
-/// Where such files may be, the root's first.
+/// The directories of such files, the root first.
 pub(super) fn places(root: &Path, cwd: &Path) -> Vec<PathBuf> {
     let mut directories: Vec<&Path> = cwd.ancestors().take_while(|directory| directory.starts_with(root)).collect();
     directories.reverse();
@@ -46,7 +46,7 @@ pub(super) fn read(root: &Path, cwd: &Path, closed: &Closed) -> Vec<Instructions
     found
 }
 
-/// Reads a file of text that lies in the repository and isn't closed, without signs that nobody sees.
+/// Reads a text file that lies in the repository and isn't closed, without invisible characters.
 pub(super) fn text_inside(root: &Path, path: &Path, closed: &Closed) -> Option<String> {
     let real = path.canonicalize().ok().filter(|real| real.starts_with(root))?;
     if closed.holds(path) || closed.holds(&real) || !real.metadata().ok()?.is_file() {

@@ -1,5 +1,5 @@
-//! Files in which something is kept for the next session, one or two for each repository. Others can make them again, so the
-//! oldest go where there are too many.
+//! Files that store data for the next session, one or two for each repository. They can be made again, so the oldest
+//! are removed if there are too many.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write};

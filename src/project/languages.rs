@@ -1,9 +1,9 @@
-//! Which language a file is in, by its name or its first line; and which files nobody here has written. Pure: tables and
-//! texts. A table of our own: the crates for it look into every file or bring a whole git.
+//! The language of a file, by its name or its first line, and the files that were generated or vendored. Pure: tables
+//! and texts. The table is our own, because the crates for it read every file or bring a whole git.
 
 use std::path::Path;
 
-/// Languages, by the ends of names, in lower case. Where an end is several languages', the commonest has it.
+/// Languages, by the ends of names, in lower case. An end of several languages belongs to the commonest.
 const ENDS: &[(&str, &str)] = &[
     ("ada adb ads", "Ada"),
     ("asm s", "Assembly"),
@@ -162,7 +162,7 @@ const GENERATED_ENDS: &[&str] = &[
     "go.sum",
     "pnpm-lock.yaml",
 ];
-/// Bytes of a file in which its first line is sought: Linux takes no more of it.
+/// Bytes of a file in which its first line is sought: Linux reads no more.
 pub const FIRST_LINE_BYTES: usize = 256;
 
 /// The language that a name tells.
@@ -179,7 +179,7 @@ pub fn may_say_in_first_line(path: &Path) -> bool {
     path.extension().is_none()
 }
 
-/// The language that the beginning of a file tells: the program that it names behind `#!`.
+/// The language that a file's beginning reveals: that of the program after `#!`.
 #[must_use]
 pub fn by_first_line(bytes: &[u8]) -> Option<&'static str> {
     let line = bytes.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
@@ -187,7 +187,7 @@ pub fn by_first_line(bytes: &[u8]) -> Option<&'static str> {
     let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
     let mut program = last(words.next()?);
     if program == "env" {
-        // `env -S` and assignments may stand in front.
+        // `env -S` and assignments may precede it.
         program = last(words.find(|word| !word.starts_with('-') && !word.contains('='))?);
     }
     let plain = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');

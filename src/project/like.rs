@@ -39,7 +39,7 @@ pub fn paths_like(root: &Path, typed: &str, here: &str) -> Vec<PathBuf> {
     found.into_iter().take(SHOWN_MAX).map(|(_, _, path)| path).collect()
 }
 
-/// How like a path is to what was typed, 0 the most; none if it isn't.
+/// The distance of a path from the typed text, 0 for the best; `None` if it doesn't match.
 fn likeness(path: &str, typed: &str) -> Option<u32> {
     let (path, typed) = (path.to_lowercase(), typed.to_lowercase());
     let name = path.rsplit('/').next().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The names that are told of a repository, kept for the next session: to walk a large tree takes longer than to see that
-//! none of the directories told has changed.
+//! The names of a repository's files, stored for the next session: walking a large tree takes longer than checking that
+//! none of its directories has changed.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,15 +10,15 @@ use super::symbols::kept_file;
 use super::tree::{self, Listed};
 use super::{Stamp, git, stamp};
 
-/// First line of what is kept; the number goes up with each other form.
+/// The first line of the stored file; the number grows with each new format.
 const MAGIC: &str = "reednames2";
-/// Bytes of what is kept.
+/// Limit for the stored file.
 const KEPT_BYTES_MAX: u64 = 1024 * 1024;
 /// A directory that changed so shortly before may change once more without showing it.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// The names below a root in so many characters, without closed ones, and how the directories stand that they are from;
-/// `kept_in` is where they are kept.
+/// The names below a root within a number of characters, without closed ones, and the times of their directories;
+/// `kept_in` is where they are stored.
 pub(super) fn names(root: &Path, chars_max: usize, closed: &Closed, kept_in: Option<&Path>) -> (Listed, Vec<Stamp>) {
     let which = format!("{chars_max} {}", closed.line());
     if let Some(kept) = kept_in.and_then(|directory| kept(&file(directory, root), root, &which)) {
@@ -32,7 +32,7 @@ pub(super) fn names(root: &Path, chars_max: usize, closed: &Closed, kept_in: Opt
     (listed, stamps)
 }
 
-/// What the names hang on: a directory's time changes with the names in it.
+/// The names depend on these: a directory's time changes with the names in it.
 fn stamps(root: &Path, directories: &[String]) -> Vec<Stamp> {
     let places = directories.iter().map(|directory| root.join(directory));
     places.chain([root.join(".gitignore")]).map(|path| stamp(&path)).collect()
@@ -60,7 +60,7 @@ fn kept(file: &Path, root: &Path, which: &str) -> Option<(Listed, Vec<Stamp>)> {
     (stands && directories.len() == count).then_some((Listed { text, directories }, stamps))
 }
 
-/// Keeps them, where that can be.
+/// Stores the names, if possible.
 fn keep(directory: &Path, root: &Path, which: &str, listed: &Listed, stamps: &[Stamp]) {
     let is_line = |text: &str| !text.contains('\n');
     let is_settled = |stamp: &Stamp| {
@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// Makes directories as old as if nobody had touched them for a while.
+    /// Makes directories as old as if they had been unchanged for a while.
     fn settle(root: &Path) {
         for path in [root.to_owned(), root.join("src"), root.join("src/deep")] {
             let time = SystemTime::now() - Duration::from_secs(60);

@@ -1,6 +1,7 @@
-//! Git as a program. A repository can name programs that git runs: monitors, hooks, filters, those of submodules, pagers,
-//! signers. Here all of them are switched off, nothing is fetched, no lock is taken and nobody is asked; and git starts in a
-//! jail, so that a program that runs all the same can change nothing. It must not know how the jail is made.
+//! Git as a program. A repository can name programs that git runs: monitors, hooks, filters, those of submodules,
+//! pagers, signers. All of them are switched off here, nothing is fetched, no lock is taken and no question is asked;
+//! and git starts in a jail, so that a program that runs all the same can change nothing. It must not know how the jail
+//! is made.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -20,8 +21,8 @@ use crate::base::program::is_program;
 
 /// Variables that git needs to find its own config.
 const VARIABLES: [&str; 3] = ["HOME", "XDG_CONFIG_HOME", "PATH"];
-/// What a repository's config can't change: each stands in front of git's words. Bare repositories count only where they are
-/// named, for a clone may bring one along, with a config of its own.
+/// Options that a repository's config can't override, since they precede git's words. A bare repository counts only if
+/// it is named, because a clone may contain one with a config of its own.
 const SWITCHES: [&str; 10] = [
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -42,7 +43,7 @@ const NAMES_BYTES_MAX: u64 = 1024 * 1024;
 /// why it can't be jailed, and then it isn't started.
 pub type Jail = Arc<dyn Fn(Command, &[PathBuf]) -> Result<Command, String> + Send + Sync>;
 
-/// How git is started.
+/// The way to start git.
 #[derive(Clone)]
 pub struct GitOptions {
     /// The variables `PATH`, `HOME` and those that say where git's own config is; others aren't passed on.
@@ -58,7 +59,7 @@ impl fmt::Debug for GitOptions {
     }
 }
 
-/// Why git has said nothing.
+/// The reason why git printed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// No git is there, or it doesn't want to.
@@ -140,7 +141,7 @@ impl<'a> Quiet<'a> {
         let names = String::from_utf8(names.bytes).ok().filter(|_| names.is_whole).ok_or(Trouble::Unreadable)?;
         // A filter runs where git compares a file with what it has: an empty one is none.
         for filter in filters(&names) {
-            // A name with this sign can't be given by an option, so it can't be taken away by one.
+            // A name with this character can't be set by an option, so it can't be overridden by one.
             if filter.contains('=') {
                 return Err(Trouble::Unreadable);
             }
@@ -151,7 +152,7 @@ impl<'a> Quiet<'a> {
         Ok(quiet)
     }
 
-    /// Runs git within the time; what it prints where it succeeds, or the first of it.
+    /// Runs git within the time limit; returns its output if it succeeds, up to the given length.
     pub(super) fn output(&self, words: &[&str], bytes_max: u64) -> Result<Output, Trouble> {
         let words: Vec<String> = self.words.iter().cloned().chain(words.iter().map(|&word| word.to_owned())).collect();
         let command = command(&self.git, self.root, &self.options.env, &words);
@@ -185,7 +186,7 @@ impl<'a> Quiet<'a> {
     }
 }
 
-/// Kills it and, where the jail made it lead a group, what it has started.
+/// Kills it and, if the jail made it the leader of a group, its children.
 fn kill(child: &mut Child) {
     if let Ok(pid) = i32::try_from(child.id()) {
         let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);

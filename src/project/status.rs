@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::program::{GitOptions, Quiet, Trouble};
 
-/// How long git may take in all; nobody waits that long.
+/// Time limit for a run of git; no question waits that long.
 const TIME: Duration = Duration::from_secs(2);
 /// Bytes of its output that are read: some thousands of changed files.
 const OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
@@ -219,7 +219,7 @@ mod tests {
         [b"[filter \"e\xffvil\"]\n\tclean = ", format!("{}/evil.sh\n", root.display()).as_bytes()].concat()
     }
 
-    /// Names behind the part of a long list that is read weren't overridden.
+    /// Names after the part of a long list that is read weren't overridden.
     #[test]
     fn a_filter_behind_a_megabyte_of_other_names_isnt_run() {
         let (_dir, root, mark) = trapped();

@@ -1,5 +1,5 @@
-//! Facts that cost a look at every file or at the history: languages, and the files that are worked on most. It is
-//! made on a thread of its own, waited for only so long, and kept by the commit that it was made at.
+//! Facts that need a look at every file or at the history: languages, and the files that are worked on most. A thread
+//! of its own finds them; a question waits for it only a short time, and the result is stored under its commit.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ use super::{clean, git};
 
 /// Longest it may take at all; what it has by then counts.
 const TIME: Duration = Duration::from_secs(30);
-/// Languages and files that are told.
+/// Limit for the languages and files in the card.
 const LANGUAGES_MAX: usize = 6;
 const FILES_MAX: usize = 8;
 /// Newest commits that count: for who works where today.
 const COMMITS_MAX: usize = 1_000;
-/// First line of what is kept; the number goes up with each other form.
+/// The first line of the stored file; the number grows with each new format.
 const MAGIC: &str = "reedcard2";
-/// Bytes of what is kept.
+/// Limit for the stored file.
 const KEPT_BYTES_MAX: u64 = 64 * 1024;
 
 /// The findings, one line each; empty if there are none.
@@ -60,7 +60,7 @@ impl Pending {
         Self { root: root.to_owned(), head: head.to_owned(), receiver, since: Instant::now() }
     }
 
-    /// One of which nothing comes while what is given beside it is held.
+    /// A survey that never finishes while the returned sender is held.
     #[cfg(test)]
     pub(super) fn endless(root: &Path, head: &str) -> (std::sync::mpsc::Sender<Survey>, Self) {
         let (sender, receiver) = channel();
@@ -73,7 +73,7 @@ impl Pending {
     }
 }
 
-/// Gives what is kept of a root at a commit, made without what is closed.
+/// Returns the stored survey of a root at a commit, if the same paths were closed.
 pub(super) fn kept(directory: &Path, root: &Path, head: &str, closed: &Closed) -> Option<Survey> {
     let text = git::read_bounded(&kept_file(directory, root), KEPT_BYTES_MAX)?;
     let mut lines = text.strip_prefix(MAGIC)?.strip_prefix('\n')?.split('\n');
@@ -82,7 +82,7 @@ pub(super) fn kept(directory: &Path, root: &Path, head: &str, closed: &Closed) -
     (is_same && lines.next() == Some("") && lines.next().is_none()).then_some(survey)
 }
 
-/// Keeps it, where that can be; else it is made again.
+/// Stores the survey, if possible; otherwise it is made again.
 fn keep(directory: &Path, root: &Path, head: &str, closed: &Closed, survey: &Survey) {
     let Some(place) = root.to_str().filter(|place| !place.contains('\n')) else { return };
     let text = format!("{MAGIC}\n{place}\n{head}\n{}\n{}\n{}\n", closed.line(), survey.languages, survey.hot);

@@ -1,5 +1,5 @@
-//! The names of a repository's files within a number of characters: whole directories line by line, the upper ones first,
-//! the others counted. What git ignores or the user's rules close isn't there.
+//! The names of a repository's files within a number of characters: whole directories line by line, the upper ones
+//! first, the others as a number. Files that git ignores or the user's rules close are omitted.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::closed::Closed;
 const ENTRIES_MAX: usize = 20_000;
 /// Levels below the root that are looked at.
 const DEPTH_MAX: usize = 24;
-/// Names of one directory that are told.
+/// Limit for the names of one directory.
 const NAMES_MAX: usize = 40;
 
 /// A directory.
@@ -28,14 +28,14 @@ pub(super) struct Tree {
 /// Its description.
 pub(super) struct Listed {
     pub text: String,
-    /// The directories whose names are told, below the root.
+    /// The directories whose names are listed, below the root.
     pub directories: Vec<String>,
 }
 
 /// Reads the names.
 pub(super) fn read(root: &Path, closed: &Closed) -> Tree {
     let mut walk = WalkBuilder::new(root);
-    // Only this repository says what it ignores: a file above it is not part of it.
+    // Only this repository's ignore files count: a file above it is not part of it.
     walk.parents(false).git_global(false).follow_links(false).max_depth(Some(DEPTH_MAX)).require_git(false);
     walk.sort_by_file_name(Ord::cmp);
     let closed = closed.clone();

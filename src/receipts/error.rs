@@ -20,7 +20,7 @@ pub enum ReceiptErrorKind {
     Key,
 }
 
-/// A receipt can't be written or read: what failed on what, and one thing to do next. What it was for must not run.
+/// A receipt can't be written or read: the failure and its place, and one thing to do next. The call must not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ReceiptError {

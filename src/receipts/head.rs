@@ -1,5 +1,5 @@
-//! The head file and the anchors: where the log ended, kept in other places than the log, so that a cut end is noticed.
-//! They name only what is on the disk, or a power failure would look like a cut.
+//! The head file and the anchors: the end of the log, noted outside the log, so that a cut end is noticed. They name
+//! only records that are on the disk, or a power failure would look like a cut.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -65,7 +65,7 @@ pub(super) fn anchor(options: &Options, head: &Head) -> Result<(), ReceiptError>
     line.and_then(|line| append(&file, line.as_bytes()))
         .map_err(|problem| ReceiptError::io("write an anchor to", &path, &problem))?;
     if options.syslog {
-        // Nobody may listen, and a log that is full must not hold up a tool: the file has the anchor already.
+        // The syslog may be absent or full and must not delay a tool: the file has the anchor already.
         let _ = tell_syslog(head);
     }
     Ok(())

@@ -1,7 +1,7 @@
-//! The key of a sealed log. It moves on every [`EPOCH_RECEIPTS`] receipts, by a step that can't be taken back, and the old
-//! value is forgotten: whoever takes the key can't rewrite what was sealed before. The first value, with which seals are
-//! checked, lies beside it until somebody takes it to another machine; as long as it lies there it stops only those who
-//! don't look. (A file system may keep the bytes of a file that was replaced.)
+//! The key of a sealed log. It advances every [`EPOCH_RECEIPTS`] receipts, by a step that can't be reversed, and the
+//! old value is erased: a thief of the key can't rewrite records that were sealed before. The first value, with which
+//! seals are checked, is stored beside it until somebody moves it to another machine; until then it stops only those
+//! who don't look. (A file system may retain the bytes of a file that was replaced.)
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write};

@@ -29,7 +29,7 @@ pub(super) fn open_private(path: &Path, how: &OpenOptions) -> Result<File, Recei
     Ok(file)
 }
 
-/// Takes the lock of a log, shared or alone; it is given back when the value is dropped.
+/// Takes the lock of a log, shared or alone; dropping the value releases it.
 pub(super) fn take<'a>(file: &'a File, path: &Path, shared: bool) -> Result<Locked<&'a File>, ReceiptError> {
     Locked::take(file, shared, WAIT).map_err(|error| match error {
         TryLockError::WouldBlock => ReceiptError::locked(path),
@@ -37,7 +37,7 @@ pub(super) fn take<'a>(file: &'a File, path: &Path, shared: bool) -> Result<Lock
     })
 }
 
-/// Locks the byte that stands for a session, until `mark_ended` or the end of the process.
+/// Locks the byte of a session, until `mark_ended` or the end of the process.
 pub(super) fn mark_alive(file: &File, session: u64) -> io::Result<()> {
     fcntl(file, FcntlArg::F_OFD_SETLK(&byte(session))).map(drop).map_err(io::Error::from)
 }

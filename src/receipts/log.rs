@@ -1,5 +1,5 @@
-//! The one writer of a log, among threads and processes: each record is made from the last line, read anew under the lock,
-//! and written with one call. It must not trust what it remembers of the log's end.
+//! The only writer of a log, among threads and processes: each record follows from the last line, read anew under the
+//! lock, and is written with one call. It must not trust its memory of the log's end.
 
 use std::borrow::Cow;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -101,7 +101,7 @@ impl Log {
         Ok(Self { options, session, lock, live, state: Mutex::new(state) })
     }
 
-    /// Writes that a call is about to run. Where its risk isn't `low` it is on the disk when this returns.
+    /// Records that a call is about to run. Unless its risk is `low`, the record is on the disk when this returns.
     ///
     /// # Errors
     /// It could not be written: the call must not run.
@@ -111,10 +111,10 @@ impl Log {
         Ok(Opened { id, entry: entry.clone() })
     }
 
-    /// Writes how a call ended.
+    /// Records the outcome of a call.
     ///
     /// # Errors
-    /// It could not be written; the intent stays open, and is told.
+    /// It could not be written; the intent stays open, and will be reported.
     pub fn settle(&self, opened: Opened, outcome: &Outcome) -> Result<ReceiptId, ReceiptError> {
         let status = if outcome.failed { Status::Failed } else { Status::Allowed };
         let draft = Draft {
@@ -136,7 +136,7 @@ impl Log {
         self.append(Kind::Denied, &draft, false)
     }
 
-    /// Gives the calls of sessions that are gone of which nobody knows how they ended. It reads the whole log.
+    /// Returns the calls without an outcome of sessions that have ended. It reads the whole log.
     ///
     /// # Errors
     /// The log can't be read.
@@ -158,7 +158,7 @@ impl Log {
         end.finish(true)
     }
 
-    /// Where the log is and how it is kept.
+    /// The log's options.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.options
@@ -189,7 +189,7 @@ impl Log {
         Ok(ReceiptId(id))
     }
 
-    /// Finds the end of the log, opening it anew where another file has taken its place, and mends a torn one.
+    /// Finds the end of the log and repairs a torn one; opens the log again if another file has replaced it.
     fn end<'a>(&'a self, state: &'a mut State) -> Result<End<'a>, ReceiptError> {
         let path = &self.options.path;
         let fail = |problem: io::Error| ReceiptError::io("read", path, &problem);
@@ -221,7 +221,7 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        // A session that ends has nobody left to tell; verify tells how far the last anchor reaches.
+        // At its end a session can't report a failure; verify reports how far the last anchor reaches.
         let _ = self.anchor();
         lock::mark_ended(&self.live, self.session);
     }
@@ -245,7 +245,7 @@ impl End<'_> {
         (self.log.options.clock)()
     }
 
-    /// Writes one record behind the last.
+    /// Appends one record.
     fn push(&mut self, kind: Kind, draft: &Draft) -> Result<String, ReceiptError> {
         let seq = self.last.as_ref().map_or(0, |last| last.seq) + 1;
         let log_id = match &self.last {
@@ -328,7 +328,7 @@ impl End<'_> {
         Ok(begins)
     }
 
-    /// Where a log without a key gets one: a record of its own says since when.
+    /// Starts the seals of a log that had no key; a record marks the start.
     fn begin_seals(&mut self) -> Result<(), ReceiptError> {
         if self.log.options.hmac && self.last.as_ref().is_some_and(|last| !last.is_sealed) {
             self.push(Kind::Anchor, &Draft { rule: Some("seals-begin"), ..Draft::default() })?;
@@ -352,7 +352,7 @@ impl End<'_> {
             Ok(_) => io::Error::from(io::ErrorKind::StorageFull),
             Err(problem) => problem,
         };
-        // What can't be taken back is a torn end, and the next record says so.
+        // If it can't be removed, a torn end remains, and the next record notes it.
         let _ = self.file.set_len(self.size);
         Err(ReceiptError::io("write", self.path(), &problem))
     }
@@ -394,8 +394,7 @@ impl End<'_> {
         self.recover(&format!("torn-tail: {} bytes", torn.len()), &hash(torn))
     }
 
-    /// Looks at the head file. Where it knows more than the log, it is kept as an anchor, and the log says so; also where
-    /// it is missing.
+    /// Reads the head file. If it knows more than the log, or is missing, an anchor preserves it and the log notes it.
     fn heed_head(&mut self) -> Result<(), ReceiptError> {
         let Ok(head) = head::read(&self.log.options) else { return Ok(()) };
         let Some(head) = head else {

@@ -1,12 +1,14 @@
-//! Receipts: what tools were asked to do, were let do, and how it ended; one line a record, each bound to the one before.
+//! Receipts: the calls of tools, the decisions about them, and their outcomes; one line a record, each bound to the one
+//! before.
 //!
 //! It owns the log, its lock, head file, anchors and keys. A call's intent is on the disk before the call runs, so a
-//! crash leaves an intent without an outcome, which [`Log::open_intents`] and [`verify`] tell. It must not know what a
-//! tool is, what is risky, or who is asked; and it keeps hashes of arguments and results, never these themselves.
+//! crash leaves an intent without an outcome, which [`Log::open_intents`] and [`verify`] report. It must not know what
+//! a tool is, what is risky, or who is asked; and it stores hashes of arguments and results, never these themselves.
 //!
-//! A chain proves this: that nothing in the middle was changed, removed, added or moved. That its end wasn't cut off is
-//! told by the head file and the anchors, in other files and in the system's log; that it wasn't all written anew, by a
-//! key (`hmac`) whose first value is kept elsewhere. What the same user can rewrite proves nothing against that user.
+//! The chain proves that nothing in the middle was changed, removed, added or moved. The head file and the anchors, in
+//! other files and in the system's log, prove that its end wasn't cut off. A key (`hmac`) whose first value is stored
+//! elsewhere proves that the whole log wasn't written anew. Anything that a user can rewrite proves nothing against
+//! that user.
 //!
 //! ```
 //! # let dir = tempfile::tempdir()?;
@@ -55,7 +57,7 @@ pub const TEXT_BYTES_MAX: usize = 512;
 /// Longest line: six texts, each byte of which may be written as six, and what has a fixed size.
 const LINE_BYTES_MAX: usize = 6 * 6 * TEXT_BYTES_MAX + 2048;
 
-/// Where a log is and how it is kept.
+/// The place and the settings of a log.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The log. Its lock, head file and torn ends lie beside it.
@@ -128,9 +130,10 @@ pub struct Entry {
     pub tool: String,
     /// [`hash`] of the canonical arguments.
     pub args_hash: String,
-    /// How risky it is, empty if it came to nothing before it was judged; an intent of anything but `low` is on the disk before it is given back.
+    /// Its risk, empty if it failed before it was judged; an intent of any risk but `low` is on the disk before the
+    /// call returns.
     pub risk: String,
-    /// The author of the decision; absent if nobody had to be asked.
+    /// The author of the decision; absent if no person was needed.
     pub approver: Option<String>,
     /// The rule that decided.
     pub rule: Option<String>,
@@ -139,14 +142,14 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// A call that nobody had to be asked about.
+    /// A call without a question to a person.
     #[must_use]
     pub fn new(tool: &str, args_hash: String, risk: &str) -> Self {
         Self { tool: tool.to_owned(), args_hash, risk: risk.to_owned(), ..Self::default() }
     }
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Whether it failed.

@@ -1,4 +1,4 @@
-//! Reading the log: its lines from the start, its last line from the end, and what is asked of it. Changes nothing.
+//! Reading the log: its lines from the start, its last line from the end, and queries. Changes nothing.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
@@ -16,7 +16,7 @@ const TAIL_BYTES: u64 = 2048;
 /// The longest end without a line feed that is moved away; nothing of ours is longer than a line.
 const TORN_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// An intent without an outcome, whose session is gone: nobody knows whether the call ran.
+/// An intent without an outcome, whose session has ended: whether the call ran is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenIntent {
     /// The number of the receipt.
@@ -34,7 +34,7 @@ pub struct OpenIntent {
 pub struct Stored {
     /// The number of the line.
     pub number: u64,
-    /// The line, as it stands there.
+    /// The line as it is in the log.
     pub line: String,
     /// The receipt in it; none if it is none.
     pub record: Option<Record<'static>>,
@@ -92,9 +92,9 @@ pub(super) struct Last {
 
 /// The end of a log.
 pub(super) struct Tail {
-    /// Where the last whole line ends.
+    /// The end of the last whole line.
     pub(super) end: u64,
-    /// Bytes behind it: a line that was not written to its end.
+    /// The bytes after it: a line that was not written to its end.
     pub(super) torn: Vec<u8>,
     /// The last receipt; none in an empty log.
     pub(super) last: Option<Last>,

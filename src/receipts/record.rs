@@ -33,7 +33,7 @@ pub enum Kind {
     Recovery,
 }
 
-/// How it stands with a call.
+/// The state of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// It was let run, and did not fail.
@@ -95,9 +95,9 @@ pub struct Record<'a> {
     pub args_hash: Option<Cow<'a, str>>,
     /// SHA-256 of the result.
     pub result_hash: Option<Cow<'a, str>>,
-    /// How it stands with the call.
+    /// The state of the call.
     pub status: Option<Status>,
-    /// How risky it was held to be.
+    /// Its risk, by the policy.
     pub risk: Option<Cow<'a, str>>,
     /// The author of the decision.
     pub approver: Option<Cow<'a, str>>,
@@ -116,9 +116,9 @@ pub struct Record<'a> {
 /// The part that a key adds to a receipt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seal<'a> {
-    /// How often the key has moved on.
+    /// The number of times that the key has advanced.
     pub epoch: u64,
-    /// Which key.
+    /// The id of the key.
     pub key_id: Cow<'a, str>,
     /// HMAC-SHA256 over the record without this and without its hash.
     pub mac: Cow<'a, str>,
@@ -266,7 +266,7 @@ fn escape(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// A line that was read: a record, the hash that it claims, and where both codes stand in it.
+/// A parsed line: a record, the hash in it, and the places of both codes in it.
 #[derive(Debug)]
 pub(super) struct Parsed<'a> {
     pub(super) record: Record<'a>,

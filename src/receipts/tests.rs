@@ -143,7 +143,7 @@ fn a_log_that_is_cut_at_any_byte_is_told_and_goes_on() {
             _ => 9,
         };
         assert_eq!(code, expected, "cut at {cut}: {:?}", verdict(&options));
-        // What goes on after a cut says so, and the cut can still be told.
+        // A log that continues after a cut notes it, and the cut can still be detected.
         if cut % 197 == 0 || cut == whole.len() || (cut > last_line && cut % 23 == 0) {
             write(&Log::open(options.clone()).unwrap(), 1);
             let report = verify(&options, &Check::default()).unwrap();
@@ -204,11 +204,11 @@ fn a_sealed_log_cannot_be_written_anew_or_go_on_after_a_cut() {
     let whole = closed(&sealing, 200);
     let report = verify(&sealing, &Check::default()).unwrap();
     assert_eq!((&report.verdict, report.receipts), (&Verdict::Whole, 204), "{report:?}");
-    // Sealed once, sealed for ever, whatever the setting.
+    // A log that was sealed once stays sealed, whatever the setting.
     closed(&plain, 1);
     assert_eq!(verdict(&plain), Verdict::Whole);
     assert!(fs::read_to_string(&plain.path).unwrap().lines().last().unwrap().contains("\"mac\""));
-    // Without the key nobody can check the seals, and that is told.
+    // Without the key the seals can't be checked, and the report says so.
     let log_id = report.log_id.unwrap();
     let usual = plain.verification_key_path(&log_id);
     let away = dir.path().join("away.json");
@@ -221,7 +221,7 @@ fn a_sealed_log_cannot_be_written_anew_or_go_on_after_a_cut() {
     fs::write(&plain.path, lines_of(&whole)[..70].concat()).unwrap();
     let refused = Log::open(plain.clone()).unwrap().denied(&entry(1)).unwrap_err();
     assert_eq!(refused.kind, ReceiptErrorKind::Key);
-    // Written anew without seals, all hashes right: the key says that there must be seals.
+    // All hashes are right, but without seals: the key shows that there must be seals.
     let elsewhere = tempfile::tempdir().unwrap();
     let other = Options::new(plain.path.clone(), elsewhere.path().into());
     for name in [&plain.path, &plain.head_path()] {
@@ -280,11 +280,11 @@ fn a_log_that_is_moved_away_while_it_is_open_goes_on_in_its_place() {
     assert_eq!(text.lines().count(), 3, "a recovery, an intent, its outcome");
     assert!(text.contains("log-missing") && text.contains("had 6 receipts"), "{text}");
     drop(log);
-    // Until the anchors are moved away too, somebody may miss the old log.
+    // Until the anchors are moved away too, the old log is missed.
     assert_eq!(verdict(&options).exit_code(), 9);
     fs::remove_file(options.anchors_path()).unwrap();
     assert_eq!(verify(&options, &Check::default()).unwrap().missing, ["anchors"]);
-    // The next session makes them anew.
+    // The next session creates new ones.
     closed(&options, 1);
     assert_eq!(verdict(&options), Verdict::Whole);
 }

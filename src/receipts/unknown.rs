@@ -1,5 +1,5 @@
-//! Calls whose outcome nobody knows, each told once: what a session that was killed left behind. How far the log was
-//! read is kept in the state directory, so that a start reads only what is new.
+//! Calls with an unknown outcome, from a session that was killed, each reported once. The position up to which the log
+//! was read is stored in the state directory, so that a start reads only the new part.
 
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
@@ -10,10 +10,10 @@ use super::record::Parsed;
 use super::wire::{Running, Seen};
 use super::{Options, ReceiptError};
 
-/// Gives the calls of sessions that have ended of which nobody knows how they ended, but for those that it gave before.
+/// Returns the calls without an outcome of sessions that have ended, except those that it returned before.
 ///
 /// # Errors
-/// The log can't be read, or it can't be kept that they were told: they are told again then.
+/// The log can't be read, or the position can't be stored: the calls are reported again then.
 pub fn take_unknown(options: &Options) -> Result<Vec<OpenIntent>, ReceiptError> {
     let Some((mut file, size)) = read::open(options)? else { return Ok(Vec::new()) };
     let failed = |problem: std::io::Error| ReceiptError::io("read", &options.path, &problem);
@@ -23,7 +23,7 @@ pub fn take_unknown(options: &Options) -> Result<Vec<OpenIntent>, ReceiptError> 
         std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
     // Another log in its place is read from its start.
     let seen = if seen.inode == inode && seen.bytes <= size { seen } else { Seen { inode, ..Seen::default() } };
-    // Behind a line that isn't whole yet somebody writes: it counts the next time.
+    // Another session is still writing an incomplete line: it counts the next time.
     let end = read::tail(&file, size).map_or(0, |tail| tail.end);
     let mut open = Open::default();
     seen.running.iter().for_each(|running| open.carry(running.intent()));

@@ -1,4 +1,5 @@
-//! Checks a log: every hash, number and seal, the head file, the anchors, a head that somebody noted. Changes nothing.
+//! Checks a log: every hash, number and seal, the head file, the anchors, and a head that somebody noted. Changes
+//! nothing.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -16,11 +17,11 @@ use super::{Options, ReceiptError, head};
 pub struct Check {
     /// A hash that must be that of a receipt.
     pub expect_head: Option<String>,
-    /// The verification key, where it isn't in the state directory.
+    /// The verification key, if it isn't in the state directory.
     pub key: Option<PathBuf>,
 }
 
-/// How a log is.
+/// The result of the check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// All of it holds.
@@ -37,7 +38,7 @@ pub enum Verdict {
         /// Its length.
         bytes: u64,
     },
-    /// The end is missing, or all was written anew: something else remembers more than the log has.
+    /// The end is missing, or the whole log was written anew: other evidence names more records than the log has.
     Cut {
         /// The source that remembers more, and the part that it remembers.
         why: String,
@@ -65,7 +66,7 @@ impl Verdict {
 /// The findings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// How the log is.
+    /// The result.
     pub verdict: Verdict,
     /// Receipts that hold.
     pub receipts: u64,
@@ -73,12 +74,12 @@ pub struct Report {
     pub log_id: Option<String>,
     /// The hash of the last receipt that holds.
     pub head: Option<String>,
-    /// Which of `head` and `anchors` are missing, though there are receipts.
+    /// The missing ones of `head` and `anchors`, although there are receipts.
     pub missing: Vec<&'static str>,
-    /// Calls of which nobody knows how they ended.
+    /// Calls with an unknown outcome.
     pub unknown: Vec<OpenIntent>,
-    /// Findings that are worth a look but prove nothing: recoveries, a clock that went back, seals that nobody could
-    /// check.
+    /// Findings that are worth a look but prove nothing: recoveries, a clock that went back, seals that could not be
+    /// checked.
     pub notes: Vec<String>,
 }
 
@@ -282,7 +283,7 @@ impl<'a> Walk<'a> {
         }
         if let Some(other) = others.last() {
             let Head { log_id, seq, .. } = other;
-            // Of a log whose only line is torn nobody knows the id.
+            // The id of a log whose only line is torn is unknown.
             if !(is_torn && self.receipts == 0 && *seq <= have) {
                 return Some(format!("another log stood here, {log_id} with {seq} receipts"));
             }
@@ -325,7 +326,7 @@ mod tests {
     use super::*;
     use crate::receipts::{Entry, Log, hash};
 
-    /// Every byte of 1,000 receipts, each changed in a bit: the check of that line fails, whatever the change makes of it.
+    /// Changes one bit in every byte of 1,000 receipts: the check of that line fails, whatever the change.
     #[test]
     fn a_changed_byte_anywhere_is_found() {
         for (hmac, receipts) in [(false, 1_000), (true, 100)] {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where a log ended. As the head file, and as a line of the anchors.
+/// The end of a log, as in the head file and in a line of the anchors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Head {
     /// The hash of its last receipt.
@@ -27,7 +27,7 @@ pub(super) struct StoredKey {
     pub(super) log_id: String,
 }
 
-/// How far the log was read for calls of unknown outcome.
+/// The position up to which the log was read for calls with an unknown outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Seen {
     /// The log's file.

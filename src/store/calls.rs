@@ -5,9 +5,9 @@ use rusqlite::{Connection, params};
 
 use super::{ConversationId, OpenMessage, Store, StoreError};
 
-/// Bytes that are kept of the arguments, and of the result. What a model is shown of an output is shorter.
+/// Limit for the stored arguments, and for the stored result. The model's part of an output is shorter.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
-/// Stands behind a text of which the rest wasn't kept.
+/// Ends a text whose rest wasn't stored.
 const CUT: &str = "\n[the rest is not kept]";
 
 pub(super) const INSERT: &str = "
@@ -15,7 +15,7 @@ pub(super) const INSERT: &str = "
     VALUES (?1, ?2, (SELECT coalesce(max(seq), 0) + 1 FROM tool_call WHERE message = ?2), ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 pub(super) const COLUMNS: &str = "conversation, message, time, call_id, tool, arguments, result, success, receipt";
 
-/// A call and what came of it.
+/// A call and its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredCall {
     /// When it was over, Unix milliseconds.
@@ -30,7 +30,7 @@ pub struct StoredCall {
     pub result: String,
     /// Whether it did what it should.
     pub success: bool,
-    /// The receipt that tells of it.
+    /// The id of its receipt.
     pub receipt: Option<String>,
 }
 

@@ -21,14 +21,14 @@ pub(super) const INSERT_MESSAGE: &str = "
 pub(super) const APPEND: &str =
     "UPDATE message SET content = content || ?2, state = ?3, indexed = max(indexed, ?4) WHERE id = ?1";
 pub(super) const TOUCH: &str = "UPDATE conversation SET updated = max(updated, ?2) WHERE id = ?1";
-/// Characters of the first question that stand for a title.
+/// Characters of the first question that serve as a title.
 const TITLE_CHARS: usize = 80;
 
 /// The id of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConversationId(pub i64);
 
-/// How far a message got.
+/// The state of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageState {
     /// Whole.
@@ -61,11 +61,11 @@ pub struct StoredConversation {
     pub updated: i64,
     /// The model it began with; empty if none was chosen.
     pub model: String,
-    /// The title that it was given, else the beginning of its first question.
+    /// Its title, else the beginning of its first question.
     pub title: String,
     /// The conversation it was forked from, and how many of its turns it began with.
     pub parent: Option<(ConversationId, u32)>,
-    /// How many questions it holds; rewound ones don't count.
+    /// The number of its questions, without rewound ones.
     pub turns: u32,
 }
 
@@ -78,11 +78,11 @@ pub struct StoredMessage {
     pub time: i64,
     /// The message with its speaker.
     pub message: Message,
-    /// How far it got.
+    /// Whether it is complete.
     pub state: MessageState,
-    /// The model that said it, where one did and it is known.
+    /// The model that wrote it, if it is known.
     pub model: Option<String>,
-    /// The conversation was rewound past it: it is kept, and no part of it any more.
+    /// The conversation was rewound past it: the record has it, the conversation doesn't.
     pub rewound: bool,
     /// The calls of tools that it took.
     pub calls: Vec<StoredCall>,
@@ -95,7 +95,7 @@ pub struct StoredTurn {
     pub question: String,
     /// The answer, as far as it came.
     pub answer: String,
-    /// How far it got.
+    /// Whether it is complete.
     pub state: MessageState,
     /// When the question was asked, Unix milliseconds.
     pub time: i64,
@@ -168,10 +168,10 @@ impl Store {
         Ok(ConversationId(self.write(now, copy).unwrap_or(0)))
     }
 
-    /// Takes all turns behind the first `turns` out of a conversation; they stay in its record.
+    /// Removes all turns after the first `turns` from a conversation; they stay in its record.
     ///
     /// # Errors
-    /// The database can't be read or written: nothing was taken out.
+    /// The database can't be read or written: nothing was removed.
     pub fn rewind(&mut self, conversation: ConversationId, turns: u32) -> Result<(), StoreError> {
         let mut questions = 0;
         let behind: Vec<i64> = self
@@ -367,7 +367,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Where rows are read from: the file, and what it could not take.
+    /// The databases that hold rows: the file, and the one in memory for rows that the file could not take.
     pub(super) fn readers(&self) -> impl Iterator<Item = &Connection> {
         [&self.main].into_iter().chain(self.overlay.as_ref().map(|overlay| &overlay.connection))
     }
@@ -387,7 +387,7 @@ impl Store {
             if std::ptr::eq(connection, &raw const store.main) || id >= OVERLAY_ID_MIN {
                 return connection.prepare_cached(APPEND)?.execute(params![id, pending, state_text(state), is_end]);
             }
-            // The message began in the file, which can't take its rest: that is kept under the same id.
+            // The message began in the file, which can't take its rest: that is stored in memory under the same id.
             let conversation = store.moved.conversation(conversation.0);
             connection.execute(
                 "INSERT INTO message (id, conversation, seq, time, role, content, state, indexed)

@@ -1,5 +1,4 @@
-//! Looks after the database's file: what is wrong with it, and what of it can be saved. It never deletes the file that it
-//! was given.
+//! Looks after the database's file: finds faults and saves the readable rows. It never deletes the original file.
 
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
@@ -35,7 +34,7 @@ pub struct Repair {
     pub kept: u64,
     /// Rows that could not be read, as far as they can be counted.
     pub lost: u64,
-    /// Where the damaged file went; none if it could stay.
+    /// The new path of the damaged file; `None` if it stayed in place.
     pub damaged: Option<PathBuf>,
 }
 
@@ -63,11 +62,11 @@ pub fn check(dir: &Path) -> Checkup {
     found
 }
 
-/// Repairs the database in `dir`: its mode, its text indexes, and where the file itself is damaged, a new file with every
-/// row that can still be read; the damaged one is kept beside it, marked with `now` (Unix milliseconds).
+/// Repairs the database in `dir`: its mode, its text indexes, and if the file itself is damaged, a new file with every
+/// row that can still be read. The damaged file stays beside it, marked with `now` (Unix milliseconds).
 ///
 /// # Errors
-/// The file is of a newer ReedClaw, is locked, or can't be written: it is as it was.
+/// The file is of a newer ReedClaw, is locked, or can't be written: it is unchanged.
 pub fn repair(dir: &Path, now: i64) -> Result<Repair, StoreError> {
     let path = dir.join(FILE_NAME);
     let io = |action: &'static str| {
@@ -164,7 +163,7 @@ fn look(connection: &Connection, found: &mut Checkup) -> rusqlite::Result<()> {
 fn is_sound(connection: &Connection) -> rusqlite::Result<bool> {
     let mut found = Checkup::default();
     look(connection, &mut found)?;
-    // An index can be made anew from its rows.
+    // An index can be rebuilt from its rows.
     Ok(found.faults.iter().all(|fault| fault.starts_with("the text index")))
 }
 
@@ -218,7 +217,7 @@ fn salvage(path: &Path, target: &Connection) -> rusqlite::Result<u64> {
     Ok(lost)
 }
 
-/// The columns that both databases have, but for the mark of the text index, which is made anew.
+/// The columns that both databases have, except the mark of the text index, which is rebuilt.
 fn common_columns(source: &Connection, target: &Connection, table: &str) -> rusqlite::Result<Option<Vec<String>>> {
     let columns = |connection: &Connection| -> rusqlite::Result<Vec<String>> {
         connection.prepare("SELECT name FROM pragma_table_info(?1)")?.query_map([table], |row| row.get(0))?.collect()

@@ -14,7 +14,7 @@ use super::{Row, Search, Store, StoredCall, StoredConversation, StoredMessage};
 use crate::base::time::utc;
 use crate::proto::{Failure, FailureKind, Role};
 
-/// How an export is written.
+/// The form of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// One JSON object a line.
@@ -146,10 +146,10 @@ pub fn write_conversation(
     Ok(())
 }
 
-/// A call as an object; it stands before the answer that it led to.
+/// A call as an object; it precedes the answer that it led to.
 fn call_object(conversation: i64, seq: u32, number: u32, call: &StoredCall) -> Value {
     let StoredCall { time, call_id, tool, arguments, result, success, receipt } = call;
-    // What was cut is no JSON any more, and stays text.
+    // A text that was cut is no JSON any more, and stays text.
     let value = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
     json!({
         "type": "tool_call", "conversation": conversation, "message": seq, "seq": number, "time": utc(*time),
@@ -158,7 +158,7 @@ fn call_object(conversation: i64, seq: u32, number: u32, call: &StoredCall) -> V
     })
 }
 
-/// A call to read: what was wanted, what came of it.
+/// A call as text: the request and the result.
 fn call_text(call: &StoredCall) -> String {
     let StoredCall { tool, arguments, result, success, receipt, .. } = call;
     let told = match serde_json::from_str::<Value>(result) {

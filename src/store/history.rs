@@ -8,11 +8,11 @@ use super::overlay::OVERLAY_ID_MIN;
 use super::{Store, StoreError};
 use crate::proto::LineKind;
 
-/// How many rows are looked at, newest first, before an index is asked: nearly every search that is typed ends
-/// here, in well under a millisecond, and the index's hits needn't be sorted.
+/// The newest rows, searched before an index is: nearly every search that is typed ends here, in well under a
+/// millisecond, and the index's hits needn't be sorted.
 const WINDOW_ROWS: usize = 1_000;
-/// How many rows are looked at for a substring too short for the index: a person who types one or two characters
-/// types more before long, and a whole scan of a million rows would hold up the key press.
+/// Limit for a substring too short for the index: a person who types one or two characters soon types more, and a whole
+/// scan of a million rows would delay the key press.
 const SHORT_WINDOW_ROWS: usize = 10_000;
 /// The shortest substring that the trigram index can find, in characters.
 const TRIGRAM_CHARS_MIN: usize = 3;
@@ -44,7 +44,7 @@ pub struct Entry {
     pub kind: LineKind,
     /// The exit status, once it ended.
     pub status: Option<i32>,
-    /// How long it ran.
+    /// Its duration.
     pub duration_ms: Option<u64>,
 }
 
@@ -57,7 +57,7 @@ pub struct Row {
     pub entry: Entry,
 }
 
-/// How a line is compared; case counts.
+/// The comparison with a line; case counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TextMatch {
     /// Any line.
@@ -152,7 +152,7 @@ impl Store {
     /// Finds lines.
     ///
     /// # Errors
-    /// The database can't be read; where rows are kept in memory, those are found all the same.
+    /// The database can't be read; rows in memory are found all the same.
     pub fn search(&self, search: &Search) -> Result<Vec<Row>, StoreError> {
         let bounds = Bounds { after: self.place(search.after), until: self.place(search.until) };
         let found = find(&self.main, search, &bounds);
@@ -303,8 +303,8 @@ pub(super) fn insert(connection: &Connection, entry: &Entry) -> rusqlite::Result
         ])
 }
 
-/// Deletes a row and takes its text out of the text index as well, where a plain delete would only cover it up until
-/// the next merge. That costs some milliseconds, too much for [`Store::prune`].
+/// Deletes a row and removes its text from the text index as well; a plain delete would only hide it until the next
+/// merge. That costs some milliseconds, too much for [`Store::prune`].
 fn delete_for_good(connection: &Connection, id: i64) -> rusqlite::Result<usize> {
     let mode = "INSERT INTO history_text(history_text, rank) VALUES('secure-delete', ?1)";
     let transaction = connection.unchecked_transaction()?;
@@ -356,7 +356,7 @@ fn find(connection: &Connection, search: &Search, bounds: &Bounds) -> rusqlite::
     let mut values = match &search.text {
         TextMatch::Any => vec![],
         TextMatch::Exact(text) => vec![Value::Text(text.clone())],
-        // No text sorts behind the last code point, which is none that anyone types.
+        // No text sorts after the last code point, which cannot be typed.
         TextMatch::Prefix(text) => vec![Value::Text(text.clone()), Value::Text(format!("{text}\u{10ffff}"))],
         TextMatch::Substring(text) => {
             vec![Value::Text(quoted(text)), Value::Text(text.clone())]
@@ -381,7 +381,7 @@ fn find(connection: &Connection, search: &Search, bounds: &Bounds) -> rusqlite::
     values.push(Value::Integer(i64::try_from(limit).unwrap_or(-1)));
     let wheres = wheres(text_clause.into_iter().chain(more_clauses));
     let order = order(search);
-    // The inner query reads an index alone, where one has all it needs, and sorts bare ids.
+    // The inner query reads only an index, if one has all the columns, and sorts bare ids.
     let sql = format!(
         "SELECT {COLUMNS} FROM history
          WHERE id IN (SELECT id FROM history {index} {wheres} {order} LIMIT ?) {order}"

@@ -10,7 +10,7 @@ use super::history::insert;
 use super::{Entry, Store, StoreError};
 use crate::proto::LineKind;
 
-/// How many problems are told one by one.
+/// Limit for the problems that are reported one by one.
 const PROBLEMS_MAX: usize = 20;
 /// Longest line that is imported; a longer one is a file that is no history.
 const LINE_BYTES_MAX: usize = 256 * 1024;
@@ -24,9 +24,9 @@ const ZSH_META: u8 = 0x83;
 pub struct Imported {
     /// The command, possibly of several lines.
     pub line: String,
-    /// When it was run, Unix milliseconds, where the file says so.
+    /// The time of its run, Unix milliseconds, if the file has it.
     pub time: Option<i64>,
-    /// How long it ran, where the file says so.
+    /// Its duration, if the file has it.
     pub duration_ms: Option<u64>,
 }
 
@@ -48,7 +48,7 @@ pub struct ImportReport {
     pub known: u64,
 }
 
-/// Reads bash's history: one command a line, or behind `#timestamp` lines commands of any number of lines.
+/// Reads bash's history: one command a line, or after `#timestamp` lines commands of any number of lines.
 #[must_use]
 pub fn bash(text: &[u8]) -> (Vec<Imported>, Vec<Problem>) {
     let mut out = Out::default();
@@ -128,13 +128,13 @@ pub fn fish(text: &[u8]) -> (Vec<Imported>, Vec<Problem>) {
     out.done()
 }
 
-/// Adds imported lines to the history, those that are not there yet: the same import twice adds nothing.
+/// Adds imported lines to the history unless they are there: the same import twice adds nothing.
 ///
-/// A line is there if its text and time are; lines without a time are kept in their order, before all others. Of
-/// the same line at the same time, as many are kept as the file has.
+/// A line is there if its text and time are; lines without a time stay in their order, before all others. If the file
+/// has the same line at the same time more than once, the history gets as many.
 ///
 /// # Errors
-/// The database can't be written; what was added before stays, and a repeated import goes on from there.
+/// The database can't be written; lines added before stay, and a repeated import goes on from there.
 pub fn import_into(store: &mut Store, lines: &[Imported]) -> Result<ImportReport, StoreError> {
     let mut report = ImportReport::default();
     let mut known: HashMap<(&str, i64), i64> = HashMap::new();
@@ -261,7 +261,7 @@ fn unmetafied(text: &[u8]) -> Vec<u8> {
 }
 
 fn zsh_entry(out: &mut Out, number: usize, body: &[u8]) {
-    // zsh puts a space behind a command that ends in a backslash, so that it doesn't read as continued.
+    // zsh puts a space after a command that ends in a backslash, so that it doesn't read as continued.
     let trimmed = body.strip_suffix(b" ").filter(|rest| rest.trim_ascii_end().ends_with(b"\\"));
     let body = trimmed.unwrap_or(body);
     match zsh_extended(body) {

@@ -1,5 +1,5 @@
-//! What is remembered beyond conversations, what a model proposed to remember, and which ended conversations still wait to
-//! be remembered. Knows nothing of which memory belongs to a question.
+//! Memories beyond conversations, proposals of a model, and the ended conversations that have no memory yet. Knows
+//! nothing of which memory belongs to a question.
 
 use rusqlite::{OptionalExtension, Row, params};
 
@@ -9,7 +9,7 @@ use super::{ConversationId, Store, StoreError};
 
 /// Proposals that wait for the user at most; then the oldest leave.
 const INBOX_MAX: i64 = 100;
-/// How often a conversation's memory is tried.
+/// Limit for the tries of a conversation's memory.
 const TRIES_MAX: i64 = 3;
 
 const COLUMNS: &str = "id, time, place, origin, conversation, taken, content, reach";
@@ -42,7 +42,8 @@ pub struct StoredMemory {
     pub conversation: Option<ConversationId>,
     /// Whether it counts; a proposal waits.
     pub taken: bool,
-    /// How far it may go: 0 this machine, 1 the private network, 2 anywhere; no farther than what it was made of went.
+    /// The greatest distance that it may be sent: 0 this machine, 1 the private network, 2 anywhere; no further than
+    /// the conversation that it came from.
     pub reach: u8,
     /// Its text.
     pub text: String,
@@ -53,18 +54,18 @@ pub struct StoredMemory {
 pub struct ToRemember {
     /// The conversation.
     pub conversation: ConversationId,
-    /// Where it ended.
+    /// The place where the conversation ended.
     pub place: Option<String>,
     /// The model that answered last: it has seen the conversation.
     pub model: String,
 }
 
 impl Store {
-    /// Keeps a memory; gives its number, none if the same text is there already. The memory of a conversation takes the
-    /// place of the one before.
+    /// Stores a memory; returns its number, or `None` if the same text is there already. The memory of a conversation
+    /// replaces its previous one.
     ///
     /// # Errors
-    /// The database can't be written: nothing is kept.
+    /// The database can't be written: nothing is stored.
     pub fn remember(&mut self, memory: &StoredMemory) -> Result<Option<i64>, StoreError> {
         let StoredMemory { time, place, origin, conversation, taken, reach, text, .. } = memory;
         let conversation = conversation.map(|id| self.moved.conversation(id.0));

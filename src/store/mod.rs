@@ -101,12 +101,13 @@ impl Store {
         self.path.is_some() && self.overlay.is_none()
     }
 
-    /// Takes the problem that came up since the last call, if any: show it, it is told once.
+    /// Takes the problem that arose since the last call, if any, so that each is shown once.
     pub fn take_problem(&mut self) -> Option<StoreError> {
         self.problem.take()
     }
 
-    /// Keeps a failed read for [`take_problem`](Store::take_problem), for callers that must go on; told once a session.
+    /// Stores a failed read for [`take_problem`](Store::take_problem), for callers that must go on; only one per
+    /// session.
     pub fn note_read_problem(&mut self, problem: StoreError) {
         if !self.read_problem_told {
             self.read_problem_told = true;
@@ -123,8 +124,8 @@ impl Store {
     }
 }
 
-/// Makes the database's file, private from its first moment, and refuses what is no plain file: SQLite would wait
-/// on a pipe for ever.
+/// Creates the database's file with private permissions, and refuses anything but a plain file: SQLite would wait on a
+/// pipe endlessly.
 fn prepare_file(path: &Path) -> Result<(), StoreError> {
     match path.metadata() {
         Ok(meta) if !meta.is_file() => return Err(StoreError::not_a_file(path)),

@@ -1,5 +1,5 @@
-//! Rows that the file could not take: kept in a database of the same schema in memory, and moved to the file when
-//! it can be written again. Knows no searches.
+//! Rows that the file could not take: stored in a database of the same schema in memory, and moved to the file when it
+//! can be written again. Knows no searches.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use super::{Store, calls, schema};
 /// Ids from here on belong to rows in memory; no file reaches them by counting.
 pub(super) const OVERLAY_ID_MIN: i64 = 1 << 40;
 
-/// How long after a failure the file is left alone, by the caller's clock: a retry can cost [`RETRY_WAIT_MS`].
+/// The wait after a failure before the file is tried again, by the caller's clock: a retry can cost [`RETRY_WAIT_MS`].
 const RETRY_AFTER_MS: i64 = 5_000;
-/// How long a retry waits for a lock, and how long the last one does, at the end of a session.
+/// The time that a retry waits for a lock, and the longer time of the last one, at the end of a session.
 const RETRY_WAIT_MS: u64 = 20;
 const LAST_WAIT_MS: u64 = 1_000;
 
@@ -29,7 +29,7 @@ pub(super) struct Overlay {
     retry_at: i64,
 }
 
-/// Where rows went that once were in memory, so that ids given out stay good.
+/// The new ids of rows that were in memory, so that ids handed out remain valid.
 #[derive(Debug, Default)]
 pub(super) struct Moved {
     history: HashMap<i64, i64>,
@@ -93,7 +93,7 @@ impl Store {
     /// Moves what is in memory to the file if it is time for a new try.
     pub(super) fn retry(&mut self, now: i64) {
         let Some(overlay) = &mut self.overlay else { return };
-        // A clock set back must not put the retry off for ever.
+        // A clock that was set back must not delay the retry endlessly.
         let due = now >= overlay.retry_at || now < overlay.retry_at - RETRY_AFTER_MS;
         if due {
             overlay.retry_at = now + RETRY_AFTER_MS;
@@ -118,7 +118,7 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// A last try: what is still in memory now is gone afterwards, as the problem has told.
+    /// The last try: rows that are still in memory are lost, as the reported problem has warned.
     fn drop(&mut self) {
         self.recover(LAST_WAIT_MS);
     }
@@ -153,7 +153,7 @@ fn move_rows(main: &mut Connection, overlay: &Overlay, moved: &mut Moved) -> rus
         let mut rows = select.query([])?;
         while let Some(row) = rows.next()? {
             let mut values: Vec<Value> = (1..=count).map(|column| row.get(column)).collect::<Result<_, _>>()?;
-            // A conversation comes behind the one that it was forked from.
+            // A conversation follows the one that it was forked from.
             if let ("conversation", Some(Value::Integer(parent))) = (table, values.get_mut(4)) {
                 *parent = moved.conversation(*parent);
             }

@@ -7,8 +7,8 @@ use super::conversation::role_of;
 use super::{ConversationId, Store, StoreError};
 use crate::proto::Role;
 
-/// Where more messages match, the newest so many are ranked: a word that stands everywhere says little, and to weigh a
-/// million messages for it takes longer than a person waits.
+/// If more messages match, only the newest are ranked: a word that is everywhere distinguishes little, and ranking a
+/// million messages takes longer than a person waits.
 const RANKED_MESSAGES_MAX: usize = 1_000;
 /// The usual parameters of BM25: how soon more of the same word counts no more, and how much a long message pays for it.
 const SATURATION: f64 = 1.2;
@@ -33,8 +33,8 @@ pub struct Hit {
 
 impl Store {
     /// Finds messages by `query`: words that must all be there, in any case and with or without their accents; `word*`
-    /// for a beginning, `"two words"` for a phrase. The best comes first by BM25, of equals the newest. Rewound messages
-    /// are found too, a copy in a fork isn't told a second time.
+    /// for a beginning, `"two words"` for a phrase. The best comes first by BM25, and among equals the newest. Rewound
+    /// messages are found too, copies in a fork only once.
     ///
     /// # Errors
     /// The database can't be read.
@@ -61,8 +61,8 @@ impl Store {
     }
 }
 
-/// Puts into the index what a crash kept out of it. Another session's answer that is still coming may be among it: the
-/// index follows it. Where the file can't be written, those few messages aren't found.
+/// Adds the messages to the index that a crash kept out. Another session's unfinished answer may be among them: the
+/// index follows it. If the file can't be written, those few messages aren't found.
 fn catch_up(connection: &Connection) {
     let sql = "UPDATE message SET indexed = 1
         WHERE id IN (SELECT id FROM message WHERE indexed = 0 AND content != '' ORDER BY id DESC LIMIT ?1)";
@@ -87,7 +87,7 @@ struct Term {
 /// longer than the rest. Here the counts are taken from the newest of them.
 fn find(connection: &Connection, terms: &[Term], limit: usize) -> rusqlite::Result<Vec<(f64, Hit)>> {
     let expression = terms.iter().map(|term| term.expression.as_str()).collect::<Vec<_>>().join(" AND ");
-    // What a term says against others; alone it says all, and needn't be looked up twice.
+    // The weight of a term against the others; a single term needs none.
     let weights = match terms {
         [_] => vec![1.0],
         terms => terms.iter().map(|term| weight(connection, term)).collect::<Result<Vec<f64>, _>>()?,
@@ -131,8 +131,8 @@ fn find(connection: &Connection, terms: &[Term], limit: usize) -> rusqlite::Resu
     ranked.into_iter().map(with_excerpt).collect()
 }
 
-/// How much a term says: the fewer messages hold it, the more. Their number is estimated by how densely the newest of
-/// them lie.
+/// The weight of a term: the fewer messages contain it, the higher. Their number is estimated by how densely the newest
+/// of them lie.
 fn weight(connection: &Connection, term: &Term) -> rusqlite::Result<f64> {
     let total: i64 = connection.query_row("SELECT coalesce(max(id), 0) FROM message", [], |row| row.get(0))?;
     let sql = "SELECT count(*), coalesce(min(rowid), 0) FROM

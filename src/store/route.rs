@@ -1,13 +1,13 @@
-//! The router's lessons from the user: lines that went the other way, and moved weights. It must not know what a weight
-//! stands for; a fingerprint says which weights were moved, and moves of others are forgotten.
+//! The router's lessons from the user: lines that the user sent the other way, and moved weights. It must not know a
+//! weight's meaning; a fingerprint identifies the set of weights, and moves of other sets are forgotten.
 
 use rusqlite::{Connection, Transaction, params};
 
 use super::{Store, StoreError};
 
-/// Answers that are kept; the oldest leave.
+/// Limit for the stored answers; the oldest are removed.
 const ANSWERS_MAX: i64 = 1000;
-/// How far a weight may be moved in all: a habit, not a new router.
+/// Limit for the total movement of a weight: it makes a habit, not a new router.
 const STEPS_MAX: i64 = 8;
 
 /// All that was learned.

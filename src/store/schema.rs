@@ -7,7 +7,7 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
 use super::StoreError;
 
-/// How long one statement waits for another session's lock: a person hardly notices, and the prompt never hangs.
+/// Time limit of one statement for another session's lock: a person hardly notices, and the prompt never hangs.
 pub const BUSY_TIMEOUT_MS: u64 = 250;
 
 /// Each step takes a database from the version that is its index to the next one. Never edit a step that was
@@ -60,7 +60,7 @@ CREATE TABLE message (
 ) STRICT;
 ";
 
-/// Where the user sent a line against what was decided, and how far each of the router's weights was moved for it.
+/// Corrections by the user of the router's decisions, and how far each of the router's weights was moved for it.
 const V2: &str = "
 CREATE TABLE route_answer (
     line TEXT PRIMARY KEY,
@@ -73,11 +73,11 @@ CREATE TABLE route_weight (
 ) STRICT;
 ";
 
-/// Conversations that last. `parent_turns` is how many turns of `parent` a conversation began with. `rewound` messages
-/// stay in the record and out of the conversation.
+/// Stored conversations. `parent_turns` is the number of `parent`'s turns with which a conversation began. `rewound`
+/// messages stay in the record and out of the conversation.
 ///
-/// A message that still grows is not in the text index, for each piece would index it anew: `indexed` says whether it
-/// is there, and the triggers keep to it.
+/// A message that still grows is not in the text index, since each piece would index it again: `indexed` marks those in
+/// it, and the triggers respect the mark.
 const V3: &str = "
 ALTER TABLE conversation ADD COLUMN title TEXT;
 ALTER TABLE conversation ADD COLUMN parent INTEGER;
@@ -108,11 +108,12 @@ END;
 UPDATE message SET indexed = 1 WHERE content != '';
 ";
 
-/// What each request to a model came to. It isn't kept with messages: an answer may take several requests, and a fork
-/// copies messages, but nothing is paid twice. Tokens don't contain each other; `usage` is what the server said; `tools`
-/// are names, one a line; `served_as` is the server's name for the model; `estimated_in` is what was counted before it was
-/// sent; `cost` is in millionths of a millionth of a dollar, NULL where the price isn't known; the tokens of an `estimate`
-/// were counted here, for the server told none. `token_factor` is by how much a model counts otherwise than we do.
+/// The cost of each request to a model. It isn't stored with messages: an answer may take several requests, and a fork
+/// copies messages, but nothing is paid twice. The kinds of tokens don't overlap; `usage` is the server's report;
+/// `tools` are names, one a line; `served_as` is the server's name for the model; `estimated_in` is the number counted
+/// before sending; `cost` is in millionths of a millionth of a dollar, NULL if the price isn't known; the tokens of an
+/// `estimate` were counted here, because the server reported none. `token_factor` is the ratio of a model's own count
+/// to ours.
 const REQUESTS: &str = "
 CREATE TABLE request (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -141,10 +142,10 @@ CREATE TABLE token_factor (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// What stands for the first turns of a conversation, and what is remembered beyond conversations. `place` is the directory
-/// or repository that a memory belongs to, NULL where it belongs everywhere; one that a model proposed waits, `taken` 0,
-/// until the user takes it. `reach` is how far it may go: 0 this machine, 1 the private
-/// network, 2 anywhere. `to_remember` are conversations that ended and have no memory yet, with the model that answered.
+/// Summaries of the first turns of a conversation, and memories beyond conversations. `place` is the directory or
+/// repository that a memory belongs to, NULL if it belongs everywhere; a model's proposal waits with `taken` 0 until
+/// the user accepts it. `reach` is how far it may go: 0 this machine, 1 the private network, 2 anywhere. `to_remember`
+/// are conversations that ended and have no memory yet, with the model that answered.
 const CONTEXT: &str = "
 CREATE TABLE summary (
     conversation INTEGER PRIMARY KEY,
@@ -171,8 +172,8 @@ CREATE TABLE to_remember (
 ) STRICT;
 ";
 
-/// The calls of tools that an answer took. `message` is that answer; `arguments` and `result` are JSON, cut where they are
-/// long; `receipt` is the id of the receipt that tells of it.
+/// The calls of tools for an answer. `message` is that answer; `arguments` and `result` are JSON, cut if they are long;
+/// `receipt` is the id of the call's receipt.
 const CALLS: &str = "
 CREATE TABLE tool_call (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -191,8 +192,8 @@ CREATE INDEX tool_call_conversation ON tool_call(conversation, message, seq);
 CREATE INDEX tool_call_message ON tool_call(message, seq);
 ";
 
-/// `fingerprint` is that of the router's weights that were moved: of others it would be other features. Of what is older
-/// nobody knows whose it was. The default lets a repair copy rows of a file from before.
+/// `fingerprint` identifies the router's weights that were moved: in other weights the features differ. For older rows
+/// it is unknown. The default lets a repair copy rows from an older file.
 const ROUTE_FINGERPRINT: &str = "
 DROP TABLE route_weight;
 CREATE TABLE route_weight (

@@ -1,5 +1,5 @@
-//! What requests to models came to, one row each: kept apart from conversations, so that a fork pays nothing twice and a
-//! cleared conversation doesn't make money come back. Knows no prices.
+//! The costs of requests to models, one row each: separate from conversations, so that a fork pays nothing twice and
+//! clearing a conversation doesn't restore a budget. Knows no prices.
 
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 
@@ -10,7 +10,7 @@ use crate::proto::{Money, Spent, Usage};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestId(i64);
 
-/// Which requests are meant.
+/// The selection of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Period {
     /// Those of a conversation.
@@ -24,7 +24,7 @@ pub enum Period {
 /// The cost of some requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpentSum {
-    /// How many there were.
+    /// The number of requests.
     pub requests: u64,
     /// Those of them whose price wasn't known.
     pub unpriced: u64,
@@ -83,7 +83,7 @@ const COLUMNS: &str = "conversation, time, model, served_as, uncached_in, cache_
     reasoning_out, usage, tools, thoughts, estimated_in, estimate, cost";
 
 impl Store {
-    /// Keeps what a request came to; it never fails, see [`Store::take_problem`].
+    /// Stores the cost of a request; it never fails, see [`Store::take_problem`].
     pub fn add_request(
         &mut self,
         conversation: Option<ConversationId>,
@@ -172,13 +172,13 @@ impl Store {
         Ok(found)
     }
 
-    /// Reads by how much a model counts otherwise than we estimate, where that was learnt.
+    /// Reads the ratio of a model's own count to our estimate, if it was learnt.
     #[must_use]
     pub fn token_factor(&self, model: &str) -> Option<f64> {
         let sql = "SELECT factor FROM token_factor WHERE model = ?1";
         let read =
             |connection: &Connection| connection.prepare_cached(sql)?.query_row([model], |row| row.get(0)).optional();
-        // What can't be read was not learnt: it is an estimate in any case.
+        // An unreadable ratio counts as not learnt, since the result is an estimate in any case.
         self.readers().filter_map(|connection| read(connection).ok().flatten()).last()
     }
 

@@ -1,4 +1,5 @@
-//! The summaries that stand for the first turns of conversations. The turns themselves stay; knows nothing of who wrote it.
+//! Summaries that replace the first turns of conversations in requests. The turns themselves stay; knows nothing of the
+//! summary's author.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -7,7 +8,7 @@ use super::{ConversationId, Store, StoreError};
 /// The summary of a conversation's first turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredSummary {
-    /// How many turns it stands for, of those that [`Store::turns`] gives.
+    /// The number of turns that it replaces, of those that [`Store::turns`] returns.
     pub turns: u32,
     /// The summary.
     pub text: String,
@@ -52,7 +53,7 @@ pub(super) fn read(connection: &Connection, conversation: i64) -> rusqlite::Resu
     connection.query_row(sql, [conversation], row).optional()
 }
 
-/// Takes the summary of a conversation away that stands for more than its first `turns`.
+/// Removes the summary of a conversation if it covers more than the first `turns`.
 pub(super) fn fit(connection: &Connection, conversation: i64, turns: u32) -> rusqlite::Result<()> {
     // Most have none, and a file that can't be written needn't be for that.
     if read(connection, conversation)?.is_some_and(|summary| summary.turns > turns) {

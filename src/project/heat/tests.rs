@@ -1,4 +1,5 @@
-//! Hot files as git itself would tell them, in every kind of repository; what can't be read is told, and nothing runs.
+//! Hot files compared with git's own answer, in every kind of repository; unreadable parts are reported, and nothing
+//! runs.
 
 use std::fs;
 use std::process::Command;

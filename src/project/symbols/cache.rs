@@ -1,5 +1,5 @@
-//! What was read of a repository's sources, in a file: little-endian numbers and texts with their lengths. A file that
-//! isn't exactly of this form is none.
+//! The definitions of a repository's sources in a file: little-endian numbers and texts with their lengths. A file that
+//! differs from this format in anything is ignored.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use super::{Source, Stamp};
 use crate::syntax::{Definition, Kind};
 
-/// How the form is known; the number goes up with each other form or grammar.
+/// The mark of the format; the number grows with each new format or grammar.
 const MAGIC: &[u8; 8] = b"reedsym1";
 /// Bytes of the file: 20,000 sources are some 30 MB.
 const BYTES_MAX: u64 = 256 * 1024 * 1024;
 const KINDS: [Kind; 4] = [Kind::Function, Kind::Type, Kind::Module, Kind::Value];
 
-/// Reads what is kept of a root.
+/// Reads the stored sources of a root.
 pub(super) fn read(path: &Path, root: &Path) -> Option<Vec<Source>> {
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(BYTES_MAX).read_to_end(&mut bytes).ok()?;

@@ -1,8 +1,8 @@
-//! The definitions in a repository's sources, and which of them matter: read by its grammars, kept from one look to
-//! the next, ranked by who uses it and by words that are sought.
+//! The definitions in a repository's sources, and the importance of each: read by the grammars, stored from one look to
+//! the next, ranked by their users and by the words of a search.
 //!
-//! Files are chosen as searches choose them: none that `.gitignore` names, hidden, vendored or generated. A file is read
-//! again where its time, size or number on the disk has changed.
+//! Files are chosen as a search tool chooses them: none that is ignored by `.gitignore`, hidden, vendored or generated.
+//! A file is read again if its time, size or number on the disk has changed.
 
 mod cache;
 mod rank;
@@ -34,9 +34,9 @@ const NAMES_MAX: usize = 30;
 /// Threads that read.
 const THREADS_MAX: usize = 8;
 
-/// How long a look may take, and where it is kept.
+/// The time limit of a look, and the place of the stored results.
 pub struct Options<'a> {
-    /// Where what was read is kept for the next look; nowhere without it.
+    /// The stored results of the last look; `None` stores nothing.
     pub kept_in: Option<PathBuf>,
     /// The time.
     pub time: Duration,
@@ -55,7 +55,7 @@ pub fn open_plainly(root: &Path, path: &Path) -> Option<Box<dyn Read + Send>> {
     file.metadata().ok()?.is_file().then(|| Box::new(file) as Box<dyn Read + Send>)
 }
 
-/// Gives the file in which what is known of a root is kept, below a directory for all of them.
+/// Returns the file for the results about a root, below a directory for all of them.
 #[must_use]
 pub fn kept_file(directory: &Path, root: &Path) -> PathBuf {
     let (high, low) =
@@ -65,7 +65,7 @@ pub fn kept_file(directory: &Path, root: &Path) -> PathBuf {
     directory.join(format!("{high:08x}{low:08x}"))
 }
 
-/// Names that begin with what was typed, each with where it is defined, of what is kept of a root: nothing is read anew.
+/// Names that begin with the typed text, each with its place, from the stored results about a root: no source is read.
 #[must_use]
 pub fn names_like(kept: &Path, root: &Path, typed: &str) -> Vec<(String, String)> {
     let typed = typed.to_lowercase();
@@ -147,13 +147,13 @@ pub fn symbols(root: &Path, options: &Options<'_>) -> Symbols {
     sources.extend(read);
     sources.sort_unstable_by(|left, right| left.path.cmp(&right.path));
     if let Some(path) = options.kept_in.as_deref().filter(|_| has_changed) {
-        // What can't be kept is read again the next time.
+        // If they can't be stored, the sources are read again the next time.
         let _ = cache::write(path, root, &sources);
     }
     Symbols { sources, left_out, is_stopped: (options.is_stopped)() }
 }
 
-/// Whether a file is a source that somebody wrote, in a language that is known.
+/// Whether a file is a hand-written source in a known language.
 #[must_use]
 pub fn is_source(path: &Path) -> bool {
     Language::of_path(path).is_some() && !is_foreign(path)
@@ -229,7 +229,7 @@ fn read(path: &Path, stamp: Stamp, options: &Options<'_>) -> Source {
     Source { path: path.to_owned(), stamp, definitions: outline.definitions, references }
 }
 
-/// The number that stands for a name among references: FNV-1a. Two names with one number make a rank a little wrong.
+/// The number of a name among references: FNV-1a. A collision makes a rank slightly wrong.
 fn number(name: &str) -> u32 {
     name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

@@ -1,5 +1,5 @@
-//! Which definitions matter: a file that is used by files that matter, matters (PageRank over who names what), and more so
-//! where words that are sought name it. Pure.
+//! The importance of definitions: a file that important files use is important (PageRank over references), even more if
+//! it contains words of the search. Pure.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ const ROUNDS: usize = 20;
 const DAMPING: f64 = 0.85;
 /// A name that more files define than this tells nothing of whose it is: `new`, `main`, `get`.
 const DEFINERS_MAX: usize = 12;
-/// How much more a file counts that the words name, or that is in use, than one that nobody asked for.
+/// The weight of a file that the words name, or that is in use, against any other.
 const NAMED: f64 = 50.0;
 
 /// The search terms.
@@ -80,10 +80,10 @@ pub fn ranked<'a>(symbols: &'a Symbols, sought: &Sought) -> Vec<Ranked<'a>> {
                 continue;
             }
             let used = of_name.get(&(at, number(&definition.name))).copied().unwrap_or(0.0);
-            // What nobody names still counts a little by its file; what is outermost before what lies within.
+            // A definition without users still counts a little by its file; outer definitions rank before inner ones.
             let rest = weights[at] / (20.0 * (1.0 + source.definitions.len() as f64)) / (1.0 + definition.depth as f64);
             let kind = if definition.kind == Kind::Value { 0.5 } else { 1.0 } * if is_test { 0.1 } else { 1.0 };
-            // Who is sought by name comes first, whoever uses it; how much it is used says the order among these.
+            // Definitions whose names match the words come first; their users decide the order among them.
             let weight = ((used + rest) * (1.0 + meets) + meets / EXACT) * kind;
             all.push(Ranked { path: &source.path, definition, weight });
         }
@@ -125,7 +125,8 @@ fn edges(symbols: &Symbols, definers: &HashMap<u32, (f64, Vec<usize>)>) -> Vec<V
     symbols.sources.iter().enumerate().map(of).collect()
 }
 
-/// How surely a use of a name means this definition: `map`, `get` and `first` are everybody's, `read_config` isn't.
+/// The confidence that a use of a name means this definition: `map`, `get` and `first` are common names, `read_config`
+/// isn't.
 fn telling(name: &str) -> f64 {
     match parts(name).len() {
         _ if name.len() < 4 => 0.1,
@@ -135,7 +136,7 @@ fn telling(name: &str) -> f64 {
     }
 }
 
-/// Whether a file is of tests: they use everything, and nobody uses them.
+/// Whether a file contains tests: they use everything, and nothing uses them.
 fn is_test(path: &Path) -> bool {
     path.iter().any(|part| {
         let part = part.to_string_lossy();
@@ -172,7 +173,7 @@ fn page_rank(edges: &[Vec<Edge>], wanted: &[f64]) -> Vec<f64> {
 /// A name that is one of the words.
 const EXACT: f64 = 30.0;
 
-/// How well words meet a name: 0 is not at all.
+/// The similarity of words and a name; 0 is none.
 fn name_match(name: &str, words: &[Word]) -> f64 {
     if words.is_empty() {
         return 0.0;

@@ -12,9 +12,9 @@ use crate::syntax::Definition;
 pub struct Told {
     /// The text: a path, below it its definitions, each with its line.
     pub text: String,
-    /// How many are in it.
+    /// The number of definitions in it.
     pub count: usize,
-    /// How many are left out.
+    /// The number of definitions left out.
     pub left_out: usize,
 }
 
