@@ -1,7 +1,8 @@
-//! The emergency stop: a file in the state directory. As long as it is there no tool starts, and what runs is cancelled.
+//! The emergency stop: a file in the state directory. As long as it is there no tool starts, and what runs is
+//! cancelled.
 //!
-//! It owns that file and the thread that looks for it. It must not know what is cancelled, or who asked. What can't be
-//! understood means stopped: a file that can't be looked at, a link, a directory, a state directory of somebody else.
+//! It owns that file and the thread that looks for it. It must not know what is cancelled, or why. In doubt it means
+//! stopped: a file that can't be examined, a link, a directory, a state directory of another user.
 //!
 //! ```
 //! # let dir = tempfile::tempdir()?;
@@ -32,7 +33,7 @@ use crate::proto::{Failure, FailureKind};
 
 /// The name of the file in the state directory.
 pub const FILE_NAME: &str = "ESTOP";
-/// How often a watcher looks. A stop must reach what runs within 500 ms; a look costs some microseconds.
+/// Interval of a watcher. A stop must reach running calls within 500 ms; a look costs some microseconds.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Bytes of the file that are read, to tell since when it is there.
 const NOTE_BYTES_MAX: u64 = 200;
@@ -121,7 +122,7 @@ impl Estop {
             Err(problem) if problem.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
             file => file?,
         };
-        // It is there, and that is what counts; what stands in it is for a person.
+        // Only the file's presence counts; its text is for a person.
         let now = time::utc(host::now_unix_ms());
         let _ = writeln!(file, "since {now}, by process {}", std::process::id()).and_then(|()| file.sync_all());
         File::open(&self.directory)?.sync_all()
@@ -144,7 +145,7 @@ impl Estop {
     pub fn watch(&self, cancel: impl FnOnce(&Stopped) + Send + 'static) -> Watch {
         let (end, ended) = mpsc::channel::<()>();
         let estop = self.clone();
-        // Kept where both can take it: where no thread can be had, nobody would look, and that means stopped.
+        // Shared, because without a thread there would be no watcher, and that means stopped.
         let cancel = Arc::new(Mutex::new(Some(cancel)));
         let kept = Arc::clone(&cancel);
         let look = move || {
@@ -197,7 +198,7 @@ impl Drop for Watch {
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()
         {
-            // A panic in `cancel` has been told by its own thread.
+            // The thread of `cancel` has reported its own panic.
             let _ = thread.join();
         }
     }

@@ -1,13 +1,14 @@
-//! The log: what happened, as events with a few plain fields, in a file of the state directory and, without a session, on
-//! standard error. It owns that file. It must not know who logs.
+//! The log: events with a few plain fields, in a file of the state directory and, without a session, on standard error.
+//! It owns that file. It must not know its callers.
 //!
-//! Other rooms write events with the macros of `tracing`; this room is the layer that collects them. Of each event it writes
-//! the fields: names, numbers, ReedClaw's own paths, and the message of an error, which may repeat a line of a server. Text of
-//! a person or a model, arguments, contents and keys never go into a field, and events of libraries are left out. Nothing is
-//! opened before the first event that counts, and nothing at all without [`init`]. A log that can't be written disturbs nobody.
+//! Other rooms write events with the macros of `tracing`; this room is the layer that collects them. It writes an
+//! event's fields: names, numbers, ReedClaw's own paths, and the message of an error, which may repeat a line of a
+//! server. Text of a person or a model, arguments, contents and keys never go into a field, and events of libraries are
+//! ignored. No file is opened before the first event that counts, and none at all without [`init`]. A log that can't be
+//! written causes no error.
 //!
-//! Three fields have a meaning: `event` is the event's name, `shown = true` marks what the user sees in other words anyway
-//! (standard error then has it only if the log was asked for), and a field of bytes is JSON.
+//! Three fields have a meaning: `event` is the event's name, `shown = true` marks what the user sees in other words
+//! anyway (standard error then has it only if the log was asked for), and a field of bytes is JSON.
 //!
 //! ```
 //! tracing::info!(event = "receipt_written", tool = "time", ms = 3, shown = true);
@@ -37,7 +38,7 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// Characters of a field; a path has room.
 const FIELD_CHARS_MAX: usize = 300;
 
-/// Where events go, and which.
+/// The places of events, and the selection of them.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The directory of the file; without it none is written.

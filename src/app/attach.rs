@@ -1,5 +1,6 @@
-//! `@` in a question: finds what it names beneath the root of the repository or project, and makes notes of it that go with
-//! the question. What the policy doesn't let a model read unasked isn't attached; what is nothing stays text.
+//! `@` in a question: finds the named files beneath the root of the repository or project, and makes notes of them for
+//! the question. A file that the policy doesn't let a model read without a question isn't attached; a name of nothing
+//! stays text.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,24 +29,25 @@ const IMAGE_BYTES_MAX: u64 = 5 * 1024 * 1024;
 const IMAGES_MAX: usize = 5;
 /// Definitions of one name that are attached.
 const DEFINITIONS_MAX: usize = 3;
-/// Names of a directory that are told.
+/// Limit for the listed names of a directory.
 const ENTRIES_MAX: usize = 200;
-/// How long a name is looked for among definitions; what was read by then is kept, and the next question goes on.
+/// Time limit for finding a name among definitions; the sources read by then are stored, and the next question
+/// continues.
 const SYMBOLS_TIME: Duration = Duration::from_millis(1_500);
-/// The same while somebody types and waits for a completion.
+/// The same while a person types and waits for a completion.
 const NAMES_TIME: Duration = Duration::from_millis(300);
 
 /// The beginning of a question to which a pipe's text was attached.
 pub const PIPED: &str = "[standard input]\n";
 
-/// What goes with a question.
+/// The attachments of a question.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attached {
     /// Each with the place that it is from, for the model.
     pub notes: Vec<(String, String)>,
     /// Pictures, for a model that takes them.
     pub images: Vec<Image>,
-    /// What the person is told, a line each.
+    /// Notices for the person, a line each.
     pub told: Vec<String>,
 }
 
@@ -64,7 +66,8 @@ pub struct Attaching<'a> {
 }
 
 impl Attaching<'_> {
-    /// Finds what a question names with `@`, and pictures whose paths stand in it as a terminal pastes them.
+    /// Finds the attachments that a question names with `@`, and pictures whose paths are in it as a terminal pastes
+    /// them.
     #[must_use]
     pub fn attach(&self, question: &str) -> Attached {
         let mut attached = Attached::default();
@@ -100,8 +103,8 @@ impl Attaching<'_> {
         attached
     }
 
-    /// A picture anywhere on the disk: the person has named it themselves. What the policy closes stays closed. A path that is
-    /// none is text, unless it was meant as an attachment.
+    /// A picture anywhere on the disk: the person has named it themselves. The policy's closed paths stay closed. A
+    /// path of nothing is text, unless it was meant as an attachment.
     fn picture(&self, path: &str, is_named: bool) -> Option<Piece> {
         let refused = |why: String| Some(Piece::Refused(path.to_owned(), why));
         let home = || self.env.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from);
@@ -162,7 +165,7 @@ impl Attaching<'_> {
                 return vec![Piece::Refused("diff".into(), why.into())];
             }
             Ok(found) => {
-                // Of what may not be read no change is told either.
+                // For a file that may not be read, its changes aren't shown either.
                 let mut text = String::new();
                 let is_told = |path: &str| place.may_read(Path::new(path)).is_ok();
                 for file in crate::project::by_file(&found.diff) {
@@ -198,7 +201,7 @@ impl Attaching<'_> {
         let prefix = place.below.to_string_lossy();
         let paths = crate::project::paths_like(root, typed, &prefix);
         let value = |path: PathBuf| {
-            // From the working directory, where it lies below it.
+            // Relative to the working directory, if it lies below it.
             let path = path.strip_prefix(&place.below).unwrap_or(&path).display().to_string();
             let value = if path.contains(|c: char| c.is_whitespace() || "`'<>(){}[],;|".contains(c)) {
                 format!("\"{path}\"")
@@ -207,7 +210,7 @@ impl Attaching<'_> {
             };
             (value, String::new())
         };
-        // A path that only has the letters, with others between, comes behind a name that begins with them.
+        // A path that only has the letters, with others between, ranks after a name that begins with them.
         let wanted = typed.to_lowercase();
         let is_near = |path: &PathBuf| path.to_string_lossy().to_lowercase().contains(&wanted);
         let (near, far): (Vec<PathBuf>, Vec<PathBuf>) = paths.into_iter().partition(is_near);
@@ -217,7 +220,7 @@ impl Attaching<'_> {
         found
     }
 
-    /// Names of definitions that begin with what was typed. Where nothing is kept of them yet, they are looked for.
+    /// Names of definitions that begin with the typed text. If none are stored yet, the sources are searched.
     fn names(&self, place: &Place, typed: &str) -> Vec<(String, String)> {
         let root = place.root.path();
         let kept = symbols_directory(self.env).map(|directory| symbols::kept_file(&directory, root));
@@ -240,7 +243,7 @@ fn is_far_picture(mention: &Mention) -> bool {
     mention.name.starts_with(['/', '~']) && is_picture(&mention.name)
 }
 
-/// Of a name that stands for nothing only what was hardly meant as text is told: lines of a file, or the name of one.
+/// For a name of nothing there is a notice only if it was hardly meant as text: lines of a file, or a file's name.
 fn missing(mention: &Mention) -> Vec<Piece> {
     let end = Path::new(&mention.name).extension().and_then(|it| it.to_str());
     let is_file = mention.lines.is_some() || end.is_some_and(|it| it.starts_with(|c: char| c.is_ascii_alphabetic()));
@@ -298,7 +301,7 @@ impl Attached {
     }
 }
 
-/// The root, where the person is in it, and what may be read.
+/// The root around the person, and the paths that may be read.
 struct Place {
     root: Root,
     below: PathBuf,
@@ -331,7 +334,7 @@ impl Place {
                 Err(why) => error = Some(why),
             }
         }
-        // What merely looks like a path is text; one that leads out is told, where there is something.
+        // A word that merely looks like a path is text; a path that leads outside gets a notice if it exists.
         let exists = self.root.path().join(&from_here).exists();
         match error.filter(|_| exists) {
             Some(why) => Found::Pieces(vec![Piece::Refused(mention.text.clone(), why.to_string())]),
@@ -405,7 +408,7 @@ impl Place {
         };
         let all = known.sources.iter().flat_map(|source| source.definitions.iter().map(move |it| (source, it)));
         let mut meant: Vec<_> = all.filter(|(_, it)| is_meant(it)).collect();
-        // The longest says most: a prototype comes behind its definition.
+        // The longest is the most useful: a prototype ranks after its definition.
         meant.sort_by_key(|(_, it)| std::cmp::Reverse(it.lines.1 - it.lines.0));
         let more = meant.len().saturating_sub(DEFINITIONS_MAX);
         let piece = |(source, it): &(&symbols::Source, &crate::syntax::Definition)| {
@@ -428,7 +431,7 @@ impl Place {
     }
 }
 
-/// Some lines of a text, and how many they are; nothing if the first one isn't there.
+/// Some lines of a text, and their number; `None` if the first one is missing.
 fn lines_of(text: &str, first: usize, last: usize) -> Option<(String, usize)> {
     let lines: Vec<&str> = text.lines().skip(first - 1).take(last + 1 - first).collect();
     (!lines.is_empty()).then(|| (lines.join("\n"), lines.len()))

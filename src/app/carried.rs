@@ -30,7 +30,7 @@ impl Remembered {
         if !agent.is_new() || tokens_max == 0 {
             return Self::default();
         }
-        // A store that can't be read is told elsewhere; the question goes without.
+        // A store that can't be read is reported elsewhere; the question does without memories.
         let stored = store.memories(true).unwrap_or_default();
         let all: Vec<turn::Memory<'_>> = stored[stored.len().saturating_sub(LOOKED_AT_MAX)..]
             .iter()
@@ -64,7 +64,7 @@ impl Remembered {
 #[derive(Debug, Default)]
 pub struct Around {
     surroundings: Surroundings,
-    /// The repository for which it was told what questions carry.
+    /// The repository for which the notice about the carried facts was shown.
     told: Option<PathBuf>,
     jails: Jails,
 }

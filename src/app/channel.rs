@@ -16,7 +16,7 @@ use crate::proto::{Event, Failure, Image};
 use crate::shell::supervise::Ending;
 use crate::store::ConversationId;
 
-/// Where messages come from, and where answers go. It may be shared: one thread takes messages, another sends.
+/// A source of messages and the place where answers go. It may be shared: one thread takes messages, another sends.
 pub trait Channel {
     /// Its name, as the log and the config have it.
     fn name(&self) -> &'static str;
@@ -27,7 +27,7 @@ pub trait Channel {
     /// Sends what happened in a conversation, in order; the end of an answer has all of its text.
     fn send(&self, conversation: Option<ConversationId>, message: Event);
 
-    /// Whether an answer is shown while it comes. Where it isn't, its pieces aren't sent.
+    /// Whether an answer is shown while it arrives. If not, its pieces aren't sent.
     fn supports_draft_updates(&self) -> bool;
 }
 
@@ -66,8 +66,8 @@ impl Runtime {
         channel.start(self)
     }
 
-    /// Gives the model its tools, in `workspace`; tells what is wrong with them. A project keeps its own, with what runs in
-    /// them. Where no model is configured nobody would use them.
+    /// Gives the model its tools, in `workspace`; returns their problems. Each project keeps its own tools, with the
+    /// jobs in them. Without a model there are none, since nothing would use them.
     pub fn take_tools(&mut self, workspace: &Path) -> Vec<Failure> {
         let Self { agent, settings, env, store, channel, config, tools, ceiling, on_git, .. } = self;
         let on_git = on_git.as_ref();
@@ -102,7 +102,7 @@ impl Runtime {
         let (Some(path), Some(cwd)) = (path.to_str(), self.cwd.to_str()) else {
             return Err("its name is no UTF-8".into());
         };
-        // How far a model reaches by itself doesn't bound what its person shows it.
+        // The workspace limits the model's own reading, but not the files that its person shows it.
         let rules = Rules { workspace: cwd.to_owned(), workspace_only: false, ..rules };
         let context = Context { can_ask: true, files: &Disk, cwd, ..Context::new(&rules) };
         let verdict = policy::judge(&Action::Read { path: path.to_owned() }, &context);
@@ -112,7 +112,7 @@ impl Runtime {
         Err(verdict.reasons.first().map_or_else(|| "the policy closes it".to_owned(), |reason| reason.text.clone()))
     }
 
-    /// Receives a message: its conversation begins or goes on, what goes with it is attached, and told.
+    /// Receives a message: its conversation begins or continues, and its attachments are added and announced.
     pub fn receive(&mut self, channel: &dyn Channel, message: &str) -> Received {
         let conversation = self.agent.begin();
         let begun = self.begin_turn(message).unwrap_or_else(|failure| Some(failure.message));
@@ -133,8 +133,8 @@ impl Runtime {
         }
     }
 
-    /// Lets the next question carry what is remembered, what is known of the repository around it, and what it names with `@`;
-    /// gives what is to be told of that.
+    /// Adds memories, the facts about the repository around, and the attachments named with `@` to the next question;
+    /// returns the notices about them.
     fn attach(&mut self, question: &str) -> Vec<String> {
         if self.agent.current_model().is_none() || super::closed(&self.settings, self.channel).is_some() {
             return Vec::new();
@@ -177,7 +177,7 @@ impl Runtime {
         if agent.runner().is_some_and(|runner| runner.has_tools()) {
             parts.push(("the list of skills", skills.note()));
         }
-        // What the person named with `@` stands next to the question.
+        // The person's attachments come right before the question.
         let jails = around.jails();
         let attached = Attaching { settings, env, config: config.path.as_deref(), cwd, jails }.attach(question);
         told.extend(attached.told);
@@ -201,7 +201,7 @@ impl Runtime {
         told
     }
 
-    /// How git is started for the person.
+    /// The way to start git for the person.
     #[must_use]
     pub fn git_options(&self) -> GitOptions {
         self.around.jails().git_options(&self.settings, &self.env)
@@ -236,7 +236,7 @@ fn session_note(env: &Env, cwd: &Path) -> String {
     format!("[session] {date}; directory {}; {name}, {machine}; shell {shell}\n", cwd.display())
 }
 
-/// The workspace, where it isn't around the working directory: `agent` without `--path` works in the configured one.
+/// The workspace, if it isn't around the working directory: `agent` without `--path` works in the configured one.
 fn elsewhere(agent: &mut Agent, cwd: &Path) -> Option<String> {
     let workspace = agent.runner().filter(|runner| runner.has_tools())?.workspace();
     let is_here = cwd.canonicalize().is_ok_and(|cwd| cwd.starts_with(workspace));

@@ -62,6 +62,6 @@ pub fn verdict_lines(verdict: &PolicyVerdict) -> Vec<String> {
     if !needs.is_empty() {
         lines.push(format!("needs more than a copy of the workspace: {}", needs.join(", ")));
     }
-    // What is quoted from a command may hold line ends, and must not look like lines of ours.
+    // Text quoted from a command may contain line ends, and must not look like lines of ours.
     lines.iter().map(|line| line.replace('\n', "\\n")).collect()
 }

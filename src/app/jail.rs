@@ -25,7 +25,7 @@ impl std::fmt::Debug for Jails {
 }
 
 impl Jails {
-    /// How git is started.
+    /// The way to start git.
     #[must_use]
     pub fn git_options(&self, settings: &Settings, env: &Env) -> GitOptions {
         let variables = env.iter().map(|(name, value)| (name.clone(), value.clone())).collect();

@@ -1,4 +1,5 @@
-//! Lists of what is allowed for good: written to a file, and read from one that somebody names. None is read by itself.
+//! Lists of permanently allowed commands: written to a file, and read from a file that the person names. None is read
+//! automatically.
 
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
@@ -15,9 +16,9 @@ pub struct ListedHere {
     pub command: String,
     /// Its directory, from the project's root; text from outside.
     pub below: String,
-    /// That directory.
+    /// The directory of the command.
     pub cwd: PathBuf,
-    /// The program that it stands for, or why it may not be allowed, in words.
+    /// The program of its first word, or the reason why it may not be allowed, in words.
     pub program: Result<PathBuf, String>,
 }
 

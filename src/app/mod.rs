@@ -61,7 +61,7 @@ pub use tools::{
     OWN_TOOLS, allowed_tools, card_options, manual_options, plugins, symbols_directory, tool_channels, tool_rows, tools,
 };
 
-/// Problems of a config that are told before the first prompt, which must stay in sight.
+/// Limit for the problems of a config that are shown before the first prompt, which must stay in sight.
 const PROBLEMS_SHOWN_MAX: usize = 20;
 
 /// Longest wait for the first word of a model on this machine, unless the config sets another.
@@ -79,11 +79,11 @@ pub struct Runtime {
     pub store: Arc<Mutex<store::Store>>,
     /// Answers questions.
     pub agent: Agent,
-    /// The config behind the settings, for a session that changes them.
+    /// The config from which the settings were built, for a session that changes them.
     pub config: ConfigParts,
-    /// Where questions come from.
+    /// The source of the questions.
     pub channel: ChannelKind,
-    /// Where a question is asked: what it names with `@` is looked up there.
+    /// The directory of a question: its `@` names are looked up there.
     pub cwd: PathBuf,
     /// The most autonomy for now.
     pub ceiling: Ceiling,
@@ -92,7 +92,7 @@ pub struct Runtime {
     /// Notes that a channel puts in front of the next question, each with the place that it is from.
     brought: Vec<(String, String)>,
     around: Around,
-    /// The project of which it was told that it brings skills that nobody has trusted.
+    /// The project for which the notice about its untrusted skills was shown.
     skills_told: Option<PathBuf>,
     /// The person's word on what questions carry of the project; else the setting counts.
     project_wanted: Option<bool>,
@@ -104,7 +104,7 @@ pub struct Runtime {
 /// The session's part of the config.
 #[derive(Default)]
 pub struct ConfigParts {
-    /// How the config is found.
+    /// The way to find the config.
     pub request: config::LoadRequest,
     /// Its values, for a project's file to be laid over them.
     pub layers: config::Layers,
@@ -122,16 +122,16 @@ impl ConfigParts {
     }
 }
 
-/// What the command line says about an interactive session.
+/// The command line's options for an interactive session.
 #[derive(Clone, Default)]
 pub struct Request {
     /// `--config PATH`.
     pub config: Option<PathBuf>,
-    /// `--model NAME`: the model that answers, where it isn't the default one.
+    /// `--model NAME`: the answering model, if it isn't the default one.
     pub model: Option<String>,
     /// The conversation that goes on; a new one begins where absent.
     pub resume: Option<Resume>,
-    /// Where questions come from.
+    /// The source of the questions.
     pub channel: ChannelKind,
     /// The directory that it begins in; the process's where absent.
     pub cwd: Option<PathBuf>,
@@ -139,7 +139,7 @@ pub struct Request {
     pub store: Option<Arc<Mutex<Store>>>,
 }
 
-/// Where questions come from: it says which tools answer them and how far these go.
+/// The source of questions, which decides the tools that answer them and their reach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChannelKind {
     /// A session.
@@ -166,7 +166,7 @@ impl ChannelKind {
     }
 }
 
-/// Which stored conversation goes on.
+/// The stored conversation to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resume {
     /// The newest.
@@ -237,7 +237,7 @@ impl Runtime {
         shell::Options { start, dialect, unicode: self.unicode(), wanted: wanted(&self.settings) }
     }
 
-    /// The value of an environment variable, where it is text and not empty.
+    /// The value of an environment variable, if it is text and not empty.
     #[must_use]
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.env.get(std::ffi::OsStr::new(name)).and_then(|value| value.to_str()).filter(|value| !value.is_empty())
@@ -258,8 +258,8 @@ impl Runtime {
     }
 }
 
-/// Lets the log begin: what the variables of the environment say of it, or `level` where it is given. `to_stderr` is false
-/// where a session draws there. Returns what of it is unknown, a sentence each.
+/// Starts the log, with the level in the environment's variables, or `level` if there is one. `to_stderr` is false if a
+/// session draws there. Returns the unknown parts of the variables, a sentence each.
 #[must_use]
 pub fn start_log(env: &Env, to_stderr: bool, level: Option<&str>) -> Vec<String> {
     let variable = |name: &str| {
@@ -293,7 +293,7 @@ pub fn color(settings: &Settings, env: &Env) -> bool {
     settings.console.color == ColorChoice::Auto && !refused && !is_dumb && !settings.console.accessible
 }
 
-/// What the settings want of the shell's commands.
+/// The settings for the shell's commands.
 #[must_use]
 pub fn wanted(settings: &Settings) -> shell::Wanted {
     let (shell, console) = (&settings.shell, &settings.console);

@@ -28,7 +28,7 @@ fn price_of(price: &PriceSettings) -> Price {
 }
 
 fn listed(row: ListedPrice) -> Option<Listed> {
-    // A last day that is none would let a price hold for ever.
+    // An invalid last day would make a price permanent.
     let until_day = row.until_day.map(|day| day_of(&day).ok_or(())).transpose().ok()?;
     let long = row.long.map(|(above_tokens, input_factor, output_factor)| LongPrice {
         above_tokens,
@@ -38,7 +38,7 @@ fn listed(row: ListedPrice) -> Option<Listed> {
     Some(Listed { host: row.host, model: row.model, until_day, price: Price { long, ..price_of(&row.price) } })
 }
 
-/// Makes the rows of a table of what some requests came to: all together under `name`, then by model.
+/// Makes the rows of a table of the cost of some requests: all together under `name`, then by model.
 pub fn spent_rows(name: &str, by_model: &[(String, SpentSum)], is_near: &dyn Fn(&str) -> bool) -> Vec<Vec<String>> {
     let row = |name: String, models: &[(String, SpentSum)]| {
         let mut sum = SpentSum::default();

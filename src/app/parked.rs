@@ -10,13 +10,13 @@ use crate::proto::Failure;
 /// The tools of a runtime.
 #[derive(Default)]
 pub(super) struct Tools {
-    /// Where those work that the agent has.
+    /// The place where the agent's tool runner works.
     at: Option<At>,
     /// Those of other projects that were asked about.
     parked: Vec<(At, ToolRunner)>,
 }
 
-/// Where tools work, and what was set when they were made: a project's file may change that.
+/// The place where tools work, and the settings when they were made: a project's file may change those.
 #[derive(Clone, PartialEq)]
 struct At {
     workspace: PathBuf,
@@ -53,7 +53,7 @@ impl Tools {
         };
         let old = self.at.replace(at);
         self.parked.extend(old.zip(agent.replace_tools(next)));
-        // What was made for this project under other settings isn't taken up again.
+        // A tool runner that was made for this project under other settings isn't used again.
         self.parked.retain(|(old, _)| old.workspace != workspace || old.session.as_deref() != session);
         problems
     }

@@ -33,8 +33,8 @@ pub fn past_summary(store: &Store, id: ConversationId) -> Result<Option<PastSumm
     Ok(store.summary(id)?.map(past))
 }
 
-/// How many of the turns come before the one that is given by what was asked, with what went in front of it, and its
-/// answer. Another shell may have added turns meanwhile, so it is looked for from the end.
+/// The number of turns before the given one, which is identified by its question, with the context before it, and its
+/// answer. Another shell may have added turns meanwhile, so the search begins at the end.
 fn turns_before(turns: &[StoredTurn], first: Option<(&str, &str)>) -> usize {
     let Some((question, answer)) = first else { return turns.len() };
     let is_first = |turn: &StoredTurn| question.ends_with(&turn.question) && answer.starts_with(turn.answer.trim_end());
@@ -44,7 +44,7 @@ fn turns_before(turns: &[StoredTurn], first: Option<(&str, &str)>) -> usize {
 /// Writes questions and the pieces of answers to the store.
 pub struct StoreRecorder {
     store: Arc<Mutex<Store>>,
-    /// Begun with the first question, so that a session without questions leaves nothing behind.
+    /// Begun with the first question, so that a session without questions stores nothing.
     conversation: Option<ConversationId>,
     open: Option<OpenMessage>,
     /// The row of a request that is on its way.
@@ -60,18 +60,18 @@ impl StoreRecorder {
         Self { store, conversation: None, open: None, reserved: None, is_quiet: false }
     }
 
-    /// Makes one for work in the background of a session, in a conversation of it.
+    /// Makes a recorder for background work of a session, for one of its conversations.
     #[must_use]
     pub fn in_background(store: Arc<Mutex<Store>>, conversation: ConversationId) -> Self {
         Self { conversation: Some(conversation), is_quiet: true, ..Self::new(store) }
     }
 
-    /// The store's problem, where it is ours to tell.
+    /// The store's problem, if this recorder is the one to report it.
     fn told(is_quiet: bool, store: &mut Store) -> Result<(), Failure> {
         if is_quiet { Ok(()) } else { store.take_problem().map_or(Ok(()), |problem| Err(problem.into())) }
     }
 
-    /// A panic elsewhere leaves whole rows behind, so a poisoned lock is as good as another.
+    /// After a panic in another thread all rows are whole, so a poisoned lock is as good as another.
     fn store(store: &Arc<Mutex<Store>>) -> MutexGuard<'_, Store> {
         store.lock().unwrap_or_else(PoisonError::into_inner)
     }

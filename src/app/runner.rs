@@ -47,8 +47,9 @@ pub fn workspace_dir(settings: &Settings, env: &Env) -> PathBuf {
     settings.workspace_dir.clone().unwrap_or_else(usual)
 }
 
-/// The workspace for a user in `cwd`: the top of the git repository, else of the project, else that directory where it
-/// is the user's own; never the home directory or what contains it, for which the configured workspace stands.
+/// The workspace for a user in `cwd`: the top of the git repository, else of the project, else that directory if it is
+/// the user's own. It is never the home directory or a directory that contains it; the configured workspace replaces
+/// those.
 #[must_use]
 pub fn workspace_for(env: &Env, cwd: &Path, configured: &Path) -> PathBuf {
     let top = project_top(env, cwd);
@@ -65,10 +66,10 @@ pub fn project_top(env: &Env, cwd: &Path) -> Option<PathBuf> {
     top.map(Path::to_owned)
 }
 
-/// The workspace for somebody who names a directory: the top of the git repository or project around it, else that directory.
+/// The workspace for a named directory: the top of the git repository or project around it, else that directory.
 ///
 /// # Errors
-/// It is the home or contains it: with that as a workspace a model would reach everything.
+/// It is the home or contains it: in such a workspace a model could reach everything.
 pub fn workspace_named(env: &Env, path: &Path) -> Result<PathBuf, Failure> {
     let top = project_top(env, path).filter(|top| !holds_home(env, top));
     let named = top.unwrap_or_else(|| path.to_owned());
@@ -82,7 +83,7 @@ pub fn workspace_named(env: &Env, path: &Path) -> Result<PathBuf, Failure> {
     Ok(named)
 }
 
-/// Top directories of a system: nobody's project.
+/// Top directories of a system, which are never a project.
 const SYSTEM: [&str; 24] = [
     "bin",
     "boot",
@@ -149,12 +150,12 @@ pub struct RunnerOf<'a> {
     pub config: Option<&'a Path>,
     /// The most autonomy for now.
     pub ceiling: Ceiling,
-    /// Where commands of a git session work, if one is on.
+    /// The bench on which commands of a git session run, if one is on.
     pub bench: Option<&'a Arc<Bench>>,
 }
 
-/// Builds a tool runner, as [`runner_in`] does. The configured workspace that isn't there yet is made with the first call of a
-/// tool: until then an empty directory of ours stands for it. A server of tools needs it at once.
+/// Builds a tool runner, as [`runner_in`] does. A configured workspace that doesn't exist is made with the first call
+/// of a tool: until then an empty directory of ours takes its place. A server of tools needs it at once.
 ///
 /// # Errors
 /// As of [`runner_in`].
@@ -292,7 +293,7 @@ fn keep_allowed(registry: &mut Registry, names: &[String], problems: &mut Vec<Fa
     registry.keep_only(names);
 }
 
-/// The rules of what is allowed for good; none while their file is damaged, which is a problem. The tools go on and ask.
+/// The permanently allowed commands; none while their file is damaged, which is a problem. The tools go on and ask.
 fn allowed_or_none(state: &Path, root: &Path, problems: &mut Vec<Failure>) -> Allowed {
     let mut allowed = Allowed::at(state, root);
     problems.extend(allowed.refresh().err().map(|error| Failure {
@@ -309,7 +310,7 @@ fn cut_off(message: String) -> Failure {
     Failure { kind: FailureKind::Unavailable, message, hint }
 }
 
-/// Returns the rules that are allowed for good in `workspace`.
+/// Returns the permanently allowed commands of `workspace`.
 ///
 /// # Errors
 /// There is no state directory or no such workspace, or the file of rules can't be used.
@@ -324,7 +325,7 @@ pub fn allowed_commands(env: &Env, workspace: &Path) -> Result<Allowed, Failure>
     Allowed::open(&state, &root).map_err(|error| failed(error.to_string(), "remove or mend that file"))
 }
 
-/// Rules of what is allowed for good, as the rows of a table.
+/// Permanently allowed commands, as the rows of a table.
 #[must_use]
 pub fn allowed_rows(rules: &[Rule]) -> Vec<Vec<String>> {
     let row = |(number, Rule { command, cwd, program, keeps, .. }): (usize, &Rule)| {
@@ -403,7 +404,7 @@ impl Chosen {
         self.sandbox.get_or_init(|| Arc::new(Sandbox::detect(self.mode, "/proc/self/exe".into(), &self.place)))
     }
 
-    /// How a command is held.
+    /// The confinement of a command.
     fn hold(&self) -> Hold {
         match self.get().tier() {
             Tier::Overlay => Hold::Copy,
@@ -413,7 +414,7 @@ impl Chosen {
     }
 }
 
-/// Where and how strongly programs of a model are held.
+/// The place and the strength of the confinement of a model's programs.
 #[must_use]
 pub fn sandbox_place(settings: &Settings, env: &Env, workspace: &Path) -> sandbox::Place {
     sandbox::Place {
@@ -439,7 +440,7 @@ pub fn sandbox_name(settings: &Settings, env: &Env, workspace: &Path) -> &'stati
     Chosen::for_workspace(settings, env, workspace).get().tier().name()
 }
 
-/// How a model's programs are started.
+/// The way to start a model's programs.
 pub(super) fn launcher(
     settings: &Settings,
     env: &Env,

@@ -13,10 +13,10 @@ pub fn estop(env: &Env) -> Result<Estop, Failure> {
     config::state_directory(env).map(Estop::new).ok_or_else(no_state)
 }
 
-/// Where receipts are and how they are kept; none if the config wants none.
+/// The place and the settings of the receipts; `None` if the config switches them off.
 ///
 /// # Errors
-/// No home says where the state directory is; then no tool may run.
+/// Without a home directory there is no state directory; then no tool may run.
 pub fn receipt_options(settings: &Settings, env: &Env) -> Result<Option<receipts::Options>, Failure> {
     let receipts = &settings.receipts;
     if !receipts.enabled {
@@ -27,11 +27,11 @@ pub fn receipt_options(settings: &Settings, env: &Env) -> Result<Option<receipts
     Ok(Some(receipts::Options { hmac: receipts.hmac, syslog: true, ..receipts::Options::new(path, state) }))
 }
 
-/// The calls of earlier sessions of which nobody knows how they ended, one line each; each is told once.
+/// The calls of earlier sessions with an unknown outcome, one line each; each is reported once.
 #[must_use]
 pub fn unknown_outcomes(settings: &Settings, env: &Env) -> Vec<String> {
     let Ok(Some(options)) = receipt_options(settings, env) else { return Vec::new() };
-    // Where the log can't be read the first call of a tool says so, and doctor.
+    // If the log can't be read, the first call of a tool reports it, and so does doctor.
     let unknown = receipts::take_unknown(&options).unwrap_or_default();
     let line = |open: &receipts::OpenIntent| {
         let (receipt, tool) = (open.id.as_str(), open.tool.as_str());

@@ -1,8 +1,8 @@
-//! Which values of the environment are secrets: those whose names say so. Opens nothing.
+//! The secret values of the environment, recognised by the names of their variables. Opens nothing.
 
 use crate::config::Env;
 
-/// How the names of variables end that hold a secret.
+/// Ends of the names of variables that hold a secret.
 const ENDINGS: [&str; 12] = [
     "TOKEN",
     "SECRET",
@@ -20,7 +20,7 @@ const ENDINGS: [&str; 12] = [
 /// Shorter values are switches and names more often than secrets.
 const LEAST_CHARS: usize = 8;
 
-/// Gives the secrets of an environment, each with the variable that stands for it.
+/// Returns the secrets of an environment, each with the variable whose name replaces it.
 pub(super) fn of_environment(env: &Env) -> Vec<(String, String)> {
     let secret = |(name, value): (&std::ffi::OsString, &std::ffi::OsString)| {
         let (name, value) = (name.to_str()?, value.to_str()?.trim());

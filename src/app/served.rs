@@ -209,7 +209,7 @@ struct Parts {
     unheld: Chosen,
     servers: Mutex<std::collections::BTreeMap<String, ServerSettings>>,
     env: Env,
-    /// Where each server has a directory of its own.
+    /// The parent of each server's own directory.
     own: Option<PathBuf>,
 }
 

@@ -22,7 +22,7 @@ pub struct OnGit {
 }
 
 impl OnGit {
-    /// The directory that the session's files stand for.
+    /// The directory whose files the session works on.
     #[must_use]
     pub fn workspace(&self) -> &Path {
         crate::files::Tree::path(&**self.session.draft())
@@ -37,7 +37,7 @@ impl OnGit {
     }
 }
 
-/// What a failure of sessions is for a person.
+/// A failure of sessions, in words for a person.
 #[must_use]
 pub fn session_failure(error: SessionError) -> Failure {
     let (kind, hint) = match &error {
@@ -156,7 +156,7 @@ impl Runtime {
         Some(short_id(left.session.id()).to_owned())
     }
 
-    /// Notes that a turn begins; returns what is to be told.
+    /// Notes that a turn begins; returns a notice.
     pub(super) fn begin_turn(&mut self, question: &str) -> Result<Option<String>, Failure> {
         let question = self.agent.redacted(question);
         match &mut self.on_git {
@@ -165,10 +165,10 @@ impl Runtime {
         }
     }
 
-    /// Commits the turn that was answered, failed or stopped; returns the line that tells of it.
+    /// Commits the turn that was answered, failed or stopped; returns a line about it.
     ///
     /// # Errors
-    /// It can't be written. The draft stays, and the next turn takes it along.
+    /// It can't be written. The draft stays, and the next turn includes it.
     pub fn end_turn(&mut self) -> Result<Option<String>, Failure> {
         let Some(on_git) = &mut self.on_git else { return Ok(None) };
         let Some(said) = said_last(&self.agent, &self.store) else { return Ok(None) };
@@ -193,7 +193,7 @@ fn stored_call(call: CallFile, time: i64) -> crate::store::StoredCall {
     crate::store::StoredCall { time, call_id, tool, arguments, result, success, receipt }
 }
 
-/// What was said last, as it is stored; its texts are redacted once more.
+/// The last turn as it is stored; its texts are redacted once more.
 fn said_last(agent: &Agent, store: &std::sync::Mutex<crate::store::Store>) -> Option<Said> {
     let turns = store.lock().unwrap_or_else(PoisonError::into_inner).turns(agent.conversation()?).ok()?;
     let last = turns.into_iter().next_back()?;

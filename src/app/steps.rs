@@ -1,4 +1,4 @@
-//! Settings to steps: where they are kept, how far they go; what a crash left, finished.
+//! Settings to steps: their place and limits; finishes the work that a crash interrupted.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,12 +10,12 @@ use crate::proto::{Failure, FailureKind};
 use crate::sandbox;
 use crate::steps::{Limits, Steps, StepsError};
 
-/// How long a look at the workspace may take; one that is too large for that isn't covered.
+/// Time limit for a look at the workspace; a workspace that is too large for it isn't covered.
 const LOOK_TIME: Duration = Duration::from_secs(2);
-/// How long contents are read at one look; the rest has its turn at the next.
+/// Time limit for reading contents at one look; the rest follows at the next.
 const READ_TIME: Duration = Duration::from_secs(2);
 
-/// How long files are compared with what git's index says of them, where a command waits for it.
+/// Time limit for comparing files with git's index while a command waits.
 const COMPARE_TIME: Duration = Duration::from_millis(150);
 
 /// The steps of a workspace.

@@ -1,4 +1,4 @@
-//! The title of a new conversation, made in the background: nobody waits for it, and a session that ends goes without.
+//! The title of a new conversation, made in the background: nothing waits for it, and a session that ends does without.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -7,8 +7,8 @@ use super::StoreRecorder;
 use crate::agent::Agent;
 use crate::store::{MessageState, Store};
 
-/// Has a title made for the agent's conversation, where it holds one whole turn and there is a model for summaries. A title
-/// that the person gives meanwhile stays.
+/// Starts a title for the agent's conversation if it holds one whole turn and there is a model for summaries. A title
+/// that the person sets meanwhile stays.
 pub fn make_title(agent: &Agent, store: &Arc<Mutex<Store>>) {
     let (Some(titler), Some(conversation)) = (agent.titler(), agent.conversation()) else { return };
     let turns = store.lock().unwrap_or_else(PoisonError::into_inner).turns(conversation).unwrap_or_default();
@@ -17,7 +17,7 @@ pub fn make_title(agent: &Agent, store: &Arc<Mutex<Store>>) {
         return;
     }
     let (turn, store) = (turn.clone(), Arc::clone(store));
-    // Where there is no thread left there is no title.
+    // If no thread can be started, there is no title.
     let _ = thread::Builder::new().name("title".to_owned()).spawn(move || {
         let mut recorder = StoreRecorder::in_background(Arc::clone(&store), conversation);
         if let Some(title) = titler.title(&turn.question, &turn.answer, &mut recorder) {

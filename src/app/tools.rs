@@ -35,10 +35,10 @@ pub const OWN_TOOLS: [&str; 13] = [
     "web_search",
 ];
 
-/// Where plugins are.
+/// The place of the plugins.
 ///
 /// # Errors
-/// No home says where the user's directories are.
+/// Without a home directory the user's directories are unknown.
 pub fn plugins(env: &Env) -> Result<Plugins, Failure> {
     let directories = config::data_directory(env).zip(config::state_directory(env));
     directories.map(|(data, state)| Plugins::new(&data, &state)).ok_or_else(|| Failure {
@@ -58,7 +58,7 @@ pub fn tools(settings: &Settings, env: &Env, launcher: &Launcher) -> (Registry, 
         allow_private: settings.tools.http_allow_private,
         authorities: host::Authorities::of(env),
     };
-    // Who can't say where the emergency stop is, is stopped.
+    // If the place of the emergency stop is unknown, tools are stopped.
     let estop = super::estop(env).ok();
     let is_stopped = Arc::new(move || estop.as_ref().is_none_or(|it| it.check().is_err()));
     let reader = vec![host::executable().display().to_string(), "pdf-text".to_owned()];
@@ -102,7 +102,7 @@ fn search_options(settings: &Settings, env: &Env) -> SearchOptions {
     }
 }
 
-/// Where what sources define is kept, a file for each workspace.
+/// The place of the stored definitions, a file for each workspace.
 #[must_use]
 pub fn symbols_directory(env: &Env) -> Option<PathBuf> {
     config::state_directory(env).map(|state| state.join("symbols"))
@@ -118,7 +118,7 @@ pub fn manual_options(env: &Env) -> crate::manual::Options {
     }
 }
 
-/// How a project's card is made.
+/// The options for a project's card.
 #[must_use]
 pub fn card_options(settings: &Settings, env: &Env, jails: &Jails) -> project::Options {
     project::Options {
@@ -131,7 +131,7 @@ pub fn card_options(settings: &Settings, env: &Env, jails: &Jails) -> project::O
     }
 }
 
-/// Where the journals of edits are, below the state directory.
+/// The place of the journals of edits, below the state directory.
 pub(super) fn edit_journals(state: &Path) -> Journals {
     Journals::new(state.join("edits"))
 }
@@ -165,7 +165,7 @@ pub fn allowed_tools(settings: &Settings, channel: ChannelKind) -> Option<&[Stri
     }
 }
 
-/// The tools that a model is told of: those that a list names, if there is one.
+/// The tools that a model gets: those of a list, if there is one.
 pub(super) fn tool_set(settings: &Settings, channel: Option<ChannelKind>) -> ToolSet {
     match ToolSet::of_word(&settings.tools.set) {
         ToolSet::Auto if channel.and_then(|channel| allowed_tools(settings, channel)).is_some() => ToolSet::All,
@@ -180,8 +180,8 @@ pub fn tool_channels(settings: &Settings, spec: &Spec) -> Vec<&'static str> {
     ChannelKind::ALL.into_iter().filter(|channel| has(*channel)).map(ChannelKind::word).collect()
 }
 
-/// The tools of a runner as the rows of a table: names, how risky their calls are as a rule, where they may be used,
-/// what they do. What a plugin says of itself is in there.
+/// The tools of a runner as the rows of a table: name, usual risk of a call, channels, purpose. A plugin's row contains
+/// its own words.
 #[must_use]
 pub fn tool_rows(runner: &ToolRunner, settings: &Settings) -> Vec<Vec<String>> {
     let row = |spec: &Spec| {
@@ -194,7 +194,7 @@ pub fn tool_rows(runner: &ToolRunner, settings: &Settings) -> Vec<Vec<String>> {
     runner.registry().specs().map(row).collect()
 }
 
-/// How risky calls of a tool are as a rule; of each one the policy judges.
+/// The usual risk of a tool's calls; the policy judges each call.
 fn risk_class(tool: &str) -> &'static str {
     match tool {
         "time" | "shell_job" | "memory_search" | "ask_user" => "low",
@@ -210,7 +210,7 @@ fn risk_class(tool: &str) -> &'static str {
     }
 }
 
-/// How far tools go.
+/// The limits of tools.
 pub(super) fn tool_limits(settings: &Settings) -> Limits {
     let limits = &settings.limits;
     Limits {

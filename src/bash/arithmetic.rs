@@ -1,4 +1,5 @@
-//! Values of bash's arithmetic, as far as numbers and known variables go. What has a side effect isn't calculated.
+//! Values of bash's arithmetic, as far as numbers and known variables go. An expression with a side effect isn't
+//! calculated.
 
 /// Calculates an expression; `None` where it isn't known.
 pub(crate) fn calculate(text: &str, look: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {

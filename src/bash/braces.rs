@@ -1,4 +1,4 @@
-//! Brace expansion: `{a,b}` and `{1..9}` in a word → the words that it stands for.
+//! Brace expansion: `{a,b}` and `{1..9}` in a word → the resulting words.
 
 use super::syntax::Part;
 
@@ -45,7 +45,7 @@ pub(crate) fn braces(parts: &[Part]) -> Option<Option<Vec<Vec<Part>>>> {
     Some(Some(made.into_iter().map(join).collect()))
 }
 
-/// Expands the first braces of `rest` behind `head`, and what follows them; false where it is too much.
+/// Expands the first braces of `rest` after `head`, and the rest of the word; false if there are too many results.
 fn unbrace<'a>(head: Vec<Unit<'a>>, rest: &[Unit<'a>], made: &mut Vec<Vec<Unit<'a>>>, depth: usize) -> bool {
     if made.len() >= BRACES_MAX || depth > 32 {
         return false;
@@ -90,7 +90,7 @@ fn unbrace<'a>(head: Vec<Unit<'a>>, rest: &[Unit<'a>], made: &mut Vec<Vec<Unit<'
     true
 }
 
-/// Where the brace that opens `units` closes, and the commas between them.
+/// The index of the brace that closes `units`, and those of the commas between them.
 fn closing(units: &[Unit<'_>]) -> Option<(usize, Vec<usize>)> {
     let (mut depth, mut commas) = (0, Vec::new());
     for (at, unit) in units.iter().enumerate() {

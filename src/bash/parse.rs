@@ -1,5 +1,5 @@
-//! Bash's grammar: a script → its tree. One pass without going back, so its time grows with the text alone; a mistake is
-//! noted and reading goes on behind it, for what stands there may still run. Words are read in `word`.
+//! Bash's grammar: a script → its tree. One pass without going back, so its time grows linearly with the text. After a
+//! mistake it notes the mistake and reads on, because the rest may still run. Words are read in `word`.
 
 use std::rc::Rc;
 
@@ -16,7 +16,7 @@ const ENDERS: [&str; 8] = ["then", "do", "done", "fi", "else", "elif", "esac", "
 /// Builtins whose arguments may be assignments of arrays.
 const DECLARERS: [&str; 5] = ["declare", "typeset", "local", "export", "readonly"];
 
-/// Reads a script that stands `depth` constructs deep in another one; also says what was wrong with it.
+/// Reads a script that is nested `depth` constructs deep in another one; also returns its first mistake.
 pub(crate) fn parse(text: &str, depth: usize) -> (Script, Option<Trouble>) {
     let mut parser = Parser::new(text, depth);
     (parser.script(), parser.trouble)
@@ -27,9 +27,9 @@ pub(crate) fn quoted(text: &str, depth: usize) -> Word {
     Word { parts: vec![Part::Double(Parser::new(text, depth).double(None))] }
 }
 
-/// Whether bash would ask for more after a script: something is open at its end. What is wrong in another way, nested too
-/// deep, or longer than [`SCRIPT_BYTES_MAX`](super::SCRIPT_BYTES_MAX) is finished: bash reports what is wrong with it. Takes
-/// time in proportion to the text.
+/// Whether bash would ask for more after a script: something is open at its end. A script with any other mistake,
+/// nested too deep, or longer than [`SCRIPT_BYTES_MAX`](super::SCRIPT_BYTES_MAX) counts as finished: bash reports its
+/// mistake. Takes time in proportion to the text.
 #[must_use]
 pub fn is_unfinished(text: &str) -> bool {
     if text.len() > super::SCRIPT_BYTES_MAX {
@@ -48,7 +48,7 @@ pub(super) struct Parser<'a> {
     pub(super) trouble: Option<Trouble>,
     /// Whether the first thing that was wrong is that the text ends too early. Not all that is wrong so is a trouble.
     ends_early: Option<bool>,
-    /// Where the line with a here-document ends, and where what follows its bodies begins.
+    /// The end of the line with a here-document, and the start of the text after its bodies.
     here: Option<(usize, usize)>,
 }
 
@@ -166,7 +166,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The plain word that stands next, for reserved words.
+    /// The plain word that follows, for reserved words.
     fn word_ahead(&self) -> &'a str {
         let rest = self.rest();
         let end = rest.find([' ', '\t', '\n', '\r', ';', '&', '|', '<', '>', '(', ')']).unwrap_or(rest.len());
@@ -281,8 +281,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Goes to the next line that has something, where a command must stand. To bash it is wrong if none does; what is
-    /// there may run all the same.
+    /// Goes to the next line that isn't empty, at a place that requires a command. For bash a missing command is a
+    /// mistake; the text there may run all the same.
     fn expect_command(&mut self) {
         self.skip_newlines();
         match self.peek() {
@@ -425,7 +425,7 @@ impl<'a> Parser<'a> {
         Kind::For { name, words, body: self.body() }
     }
 
-    /// Reads a name, which must stand on this line.
+    /// Reads a name, which must be on this line.
     fn name_ahead(&mut self) -> String {
         let name = self.word_ahead();
         self.at += name.len();
@@ -573,7 +573,7 @@ impl<'a> Parser<'a> {
         Command { kind: Kind::Simple { assigns, words }, redirects }
     }
 
-    /// Reads `name=…`, `name[…]=…`, `name+=…` where one stands next.
+    /// Reads `name=…`, `name[…]=…` or `name+=…` if one follows.
     fn assignment(&mut self) -> Option<Assign> {
         let rest = self.rest();
         let length = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
@@ -645,7 +645,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads a redirection where one stands next.
+    /// Reads a redirection if one follows.
     fn redirect(&mut self) -> Option<Redirect> {
         let rest = self.rest();
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -701,7 +701,7 @@ impl<'a> Parser<'a> {
         Some(Redirect { fd, op: found.1, target })
     }
 
-    /// Reads the delimiter here and the body behind the end of this line.
+    /// Reads the delimiter here and the body after the end of this line.
     fn here_document(&mut self, strip_tabs: bool) -> Word {
         let start = self.at;
         let Some(word) = self.word() else {

@@ -5,14 +5,14 @@ use std::rc::Rc;
 use super::parse::{Parser, parse};
 use super::syntax::{Change, Parameter, Part, Trouble, Word};
 
-/// How far the end of an expression is looked for, so that many that never end don't cost the square of their number.
+/// Limit for the search for the end of an expression, so that many unclosed ones don't take quadratic time.
 const BRACKET_BYTES_MAX: usize = 2048;
 
 /// The characters that end a word outside quotes.
 const METACHARACTERS: [char; 10] = [' ', '\t', '\n', '\r', ';', '&', '|', '<', '>', '('];
 
 impl Parser<'_> {
-    /// Reads a word where one stands next.
+    /// Reads a word if one follows.
     pub(super) fn word(&mut self) -> Option<Word> {
         let start = self.at;
         let parts = self.parts(&|c| METACHARACTERS.contains(&c) || c == ')', false);
@@ -160,7 +160,7 @@ impl Parser<'_> {
         parts
     }
 
-    /// Reads what begins with `$` or a backquote; `None` for a lone `$`, which is then behind.
+    /// Reads an expansion that begins with `$` or a backquote; `None` for a lone `$`, which it skips.
     fn dollar(&mut self, in_double: bool) -> Option<Part> {
         if self.peek() == Some('`') {
             return Some(self.backquoted(in_double));
@@ -290,7 +290,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads `${…}` behind its brace.
+    /// Reads `${…}` after its brace.
     fn braced(&mut self, in_double: bool) -> Part {
         let mut found =
             Parameter { name: String::new(), index: None, indirect: false, length: false, change: Change::None };
@@ -332,7 +332,7 @@ impl Parser<'_> {
             self.change(in_double)
         };
         if !self.eat("}") {
-            // What can't be read is passed over up to the brace.
+            // Unreadable text is skipped up to the brace.
             found.change = Change::Unknown;
             self.parts(&|c| c == '}', in_double);
             self.end("}");

@@ -38,7 +38,7 @@ use crate::turn::Thinking;
 const ATTACHED_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of a file with a schema.
 const SCHEMA_BYTES_MAX: usize = 1024 * 1024;
-/// Milliseconds without a byte on standard input after which the user is told what is waited for.
+/// Milliseconds without a byte on standard input after which the user learns what the program waits for.
 const WAIT_TOLD_MS: u16 = 2_000;
 
 /// The subcommand, as clap knows it.
@@ -112,14 +112,14 @@ pub(super) fn run(
     };
     let ended = match begin(matches, config, named, &channel) {
         Ok(runtime) => runtime.run(&channel),
-        // Nothing was asked: what was given can't be used.
+        // No question was asked, because the arguments can't be used.
         Err(failure) => channel.failed(failure),
     };
     let Ending::Exit(code) = ended else { return ExitCode::from(exit::FAILED) };
     ExitCode::from(channel.face().finish(u8::try_from(code).unwrap_or(exit::FAILED)))
 }
 
-/// Where it works and who answers, as far as that was said.
+/// The workspace and the model that the command line named.
 struct Named {
     path: Option<PathBuf>,
     model: Option<String>,
@@ -135,7 +135,7 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
     let resume = matches.get_one::<Resume>("conversation").copied();
     let request = Request { config, resume, channel: ChannelKind::Agent, ..Request::default() };
     let mut runtime = Runtime::start(&request).map_err(|failure| match failure.kind {
-        // The file that was named can't be read; a broken one is told and left out.
+        // The named file can't be read; a broken one is reported and ignored.
         FailureKind::Config => Failure { kind: FailureKind::User, ..failure },
         _ => failure,
     })?;
@@ -145,7 +145,7 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
     }
     channel.face().draw_for(&runtime);
     if channel.message.is_none() {
-        // In a chat somebody sees each round, as in a session.
+        // In a chat a person sees each round, as in a session.
         runtime.settings.limits.tool_rounds_once = runtime.settings.limits.tool_rounds;
         runtime.agent.configure(app::agent_options(&runtime.settings, &runtime.env, ChannelKind::Agent));
     }
@@ -293,11 +293,11 @@ fn hold_against(schema: &Schema, end: Event) -> Result<Event, (String, String)> 
     }
 }
 
-/// Where events go.
+/// Shows events.
 struct Face {
     is_json: bool,
     is_plain: bool,
-    /// What the answer must fit: pieces aren't shown, only one that does.
+    /// The schema that the answer must match: pieces aren't shown, only an answer that matches.
     schema: Option<Schema>,
     /// Why the last answer doesn't.
     misfit: Option<String>,
@@ -305,7 +305,7 @@ struct Face {
     is_second_try: bool,
     /// The command that takes back what was changed.
     undo: String,
-    /// How the last question ended, as an exit status.
+    /// The exit status for the last question.
     code: u8,
     drawing: Markdown,
     thinking: Thinking,
@@ -360,7 +360,7 @@ impl Face {
         self.take(event);
     }
 
-    /// An answer as it is shown; nothing where it doesn't fit and is asked for once more.
+    /// An answer to be shown; `None` if it doesn't match the schema and the model is asked once more.
     fn judged(&mut self, end: Event) -> Option<Event> {
         let Some(schema) = &self.schema else { return Some(end) };
         match hold_against(schema, end) {
@@ -456,7 +456,7 @@ impl Face {
         }
         let mut out = io::stdout().lock();
         if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            // Nobody reads the rest: it need not come.
+            // The reader has gone, so the rest needn't be written.
             self.broken = Some(error);
             self.cancel.cancel();
         }
@@ -559,7 +559,7 @@ pub(super) fn watch_interrupts(cancel: &Cancel, terminal: Option<RawTerminal>) {
     });
 }
 
-/// Says a line on standard error; where that is full or closed, nobody could be told.
+/// Prints a line on standard error; a failure can't be reported anywhere.
 pub(super) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{}", sanitise(text));
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::base::program::is_program;
 
-/// Where a bash is looked for when `PATH` has none.
+/// Places of bash if `PATH` has none.
 const USUAL: [&str; 3] = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
 
 /// Finds the backing shell: the configured program, else the bash on `PATH`, else `/bin/sh`. Never this program.
@@ -37,7 +37,7 @@ fn is_self(path: &Path) -> bool {
     }
 }
 
-/// Replaces this process by the backing shell, with the dash of `argv[0]` kept. Returns only where that fails.
+/// Replaces this process by the backing shell, with the dash of `argv[0]`. Returns only if that fails.
 #[must_use]
 pub fn become_shell(program: &Path, login: bool, arguments: &[OsString]) -> io::Error {
     let mut name = OsString::from(if login { "-" } else { "" });

@@ -52,12 +52,12 @@ const COMMANDS: [Row; 9] = [
     Row { name: "model", usage: "[NAME]", help: "lets another model answer, or lists them", act: model },
 ];
 
-/// Whether somebody can type, and see what they type.
+/// Whether a person can type, and see the text that they type.
 pub(super) fn has_terminal() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Carries out commands until there is a question; nothing where there is none any more.
+/// Carries out commands until there is a question; `None` at the end of the input.
 pub(super) fn next_question(runtime: &mut Runtime, person: &mut AtTty) -> Result<Option<String>, Failure> {
     while let Some(line) = person.line().map_err(unreadable)? {
         match command(&line) {
@@ -85,7 +85,7 @@ pub(super) fn unreadable(error: io::Error) -> Failure {
     Failure { kind: FailureKind::Unavailable, message, hint: String::new() }
 }
 
-/// What a line is.
+/// The kind of a line.
 enum Command<'a> {
     /// No command.
     None,
@@ -149,7 +149,7 @@ fn policy(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the model may do, in short.
+/// The limits of the model, in short.
 fn policy_rows(rules: &Rules, sandbox: &str) -> Vec<Vec<String>> {
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let mut rows = vec![
@@ -235,7 +235,7 @@ fn put(rows: &[Vec<String>]) {
     let escaped = |row: &Vec<String>| row.iter().map(|cell| escape_visible(cell)).collect();
     let rows: Vec<Vec<String>> = rows.iter().map(escaped).collect();
     let mut out = io::stdout().lock();
-    // Where the terminal has gone nobody could be told.
+    // If the terminal has gone, a failure can't be reported anywhere.
     let _ = out.write_all(table(&rows, columns).as_bytes()).and_then(|()| out.flush());
 }
 

@@ -1,5 +1,5 @@
-//! What `reedclaw doctor` looks at beside the database and what guards tools: the config, the shell behind, the model,
-//! the places, the plugins. Asks no server beyond the person's own network.
+//! The checks of `reedclaw doctor` beside those of the database and of the tools' guards: config, backing shell, model,
+//! directories, plugins. Contacts no server beyond the person's own network.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::model::{Fault, Models, Reach, Spec, list_models};
 use crate::shell::spawn::Dialect;
 use crate::tools::plugin::Standing;
 
-/// What was found: in order, each a line.
+/// The results in order, a line each.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) lines: Vec<String>,
@@ -111,7 +111,7 @@ fn models(found: &mut Found, settings: &Settings, env: &Env) {
     }
 }
 
-/// The directories of ours: there, the user's own, for nobody else to write in.
+/// Our directories: they exist, belong to the user, and can't be written by others.
 fn places(found: &mut Found, settings: &Settings, env: &Env, cwd: &Path) {
     let own = nix::unistd::geteuid().as_raw();
     let named = [("data", config::data_directory(env)), ("state", config::state_directory(env))];

@@ -96,14 +96,14 @@ fn candidates(words: &[String], names: &dyn Fn(Names) -> Vec<String>) -> Vec<(St
     found
 }
 
-/// How far a command line has been read.
+/// The position in a command line that is being read.
 struct Place<'a> {
     command: &'a Command,
     /// The names of the subcommands so far.
     path: Vec<&'a str>,
     /// The option whose value comes next.
     pending: Option<&'a Arg>,
-    /// How many operands the subcommand has so far.
+    /// The number of operands of the subcommand up to here.
     operands: usize,
     /// Whether `--` was read.
     options_end: bool,

@@ -1,5 +1,5 @@
-//! `reedclaw config`: what is wrong with the config, what holds and why, where it is. Runs no project's file that
-//! nobody has trusted.
+//! `reedclaw config`: the config's problems, the settings in force with their origins, the config's path. Runs no
+//! untrusted file of a project.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -103,7 +103,7 @@ fn unknown_tools(loaded: &Loaded, env: &Env) -> Vec<Problem> {
     app::unknown_tools(&loaded.settings, env).into_iter().map(problem).collect()
 }
 
-/// Own meta commands that ReedClaw's stand in front of.
+/// The config's meta commands whose names ReedClaw's own have already.
 fn taken_metas(layers: &Layers) -> impl Iterator<Item = Problem> {
     layers.rows().into_iter().filter_map(|row| {
         let message = taken(row.key.strip_prefix("meta.")?)?;

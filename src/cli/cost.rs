@@ -1,4 +1,4 @@
-//! `reedclaw cost`: what today's and this month's questions came to, by model, without a session.
+//! `reedclaw cost`: the cost of today's and this month's questions, by model, without a session.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! A terminal with somebody at it, for a command without a session: keys and lines come as in a session, and what is typed
-//! ahead is kept. It must not know what is asked.
+//! A terminal with a person at it, for a command without a session: keys and lines arrive as in a session, and
+//! typed-ahead text waits. It must not know the questions.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -17,10 +17,10 @@ use crate::repl::editor_program;
 use crate::shell::session::KeysTo;
 use crate::shell::{Event, Handle, Session};
 
-/// How a terminal is used.
+/// The use of a terminal.
 #[derive(Clone, Debug)]
 pub(super) struct Manner {
-    /// How it is drawn on.
+    /// The appearance of the output.
     pub(super) options: Options,
     /// Whether a line can be edited there; else it is read as the terminal gives it.
     pub(super) can_edit: bool,
@@ -30,14 +30,14 @@ pub(super) struct Manner {
     pub(super) env: Env,
 }
 
-/// A terminal with somebody at it.
+/// A terminal with a person at it.
 pub(super) struct Desk {
     session: Session,
     console: Console,
     editor: Option<Reedline>,
     tty: File,
     env: Env,
-    /// Who gets the keys while nothing is asked.
+    /// The receiver of keys between questions.
     idle: KeysTo,
 }
 
@@ -60,7 +60,7 @@ impl Desk {
         self.session.keys_to(self.idle);
     }
 
-    /// Reads a line that begins with `text`; nothing at the end of the input, `Some` of nothing where it was left by Ctrl-C.
+    /// Reads a line that begins with `text`; `None` at the end of the input, `Some(None)` if Ctrl-C cancelled it.
     pub(super) fn line(&mut self, label: &str, text: &str) -> io::Result<Option<Option<String>>> {
         let Some(editor) = &mut self.editor else {
             self.console.write(label);
@@ -83,7 +83,7 @@ impl Desk {
         })
     }
 
-    /// Lends the terminal, and waits until nobody here reads it.
+    /// Lends the terminal, and waits until this program has stopped reading it.
     fn lend(&self) {
         self.session.keys_to(KeysTo::Shell);
         while self.session.pending_event().is_some() {}
@@ -118,7 +118,7 @@ impl Asking for Desk {
     }
 
     fn write_line(&mut self, label: &str, text: &str) -> Result<Option<String>, ()> {
-        // What was typed before mustn't submit it.
+        // Text typed earlier mustn't submit it.
         self.session.keys_to(KeysTo::HoldFresh);
         self.line(label, text).map(Option::flatten).map_err(|_| ())
     }

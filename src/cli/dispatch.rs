@@ -1,7 +1,7 @@
-//! Decides what an invocation is, from `argv` alone, before anything else happens. Pure.
+//! Decides the kind of an invocation, from `argv` alone, before anything else happens. Pure.
 //!
-//! A login shell is called by many programs that have never heard of it. Whatever isn't plainly "a person at a
-//! terminal" or one of our own subcommands belongs to the backing shell, with the very same arguments.
+//! Many programs that have never heard of ReedClaw call a login shell. Every invocation that isn't plainly "a person at
+//! a terminal" or one of our own subcommands belongs to the backing shell, with exactly the same arguments.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use super::command::SUBCOMMANDS;
 use crate::sandbox::HELPER_WORD;
 
-/// What is known of the standard streams.
+/// Facts about the standard streams.
 #[derive(Clone, Copy, Debug)]
 pub struct Streams {
     /// Standard input is a terminal.
@@ -20,7 +20,7 @@ pub struct Streams {
     pub error: bool,
 }
 
-/// What an invocation is.
+/// The kind of an invocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dispatch {
     /// Become the backing shell with these arguments.
@@ -33,10 +33,10 @@ pub enum Dispatch {
     Sandboxed(Vec<OsString>),
 }
 
-/// How the interactive session was asked for.
+/// The options of an interactive session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interactive {
-    /// A login shell: `argv[0]` begins with a dash, or `-l` or `--login` was given.
+    /// A login shell: `argv[0]` begins with a dash, or there is `-l` or `--login`.
     pub login: bool,
     /// Our own options.
     pub own: Own,

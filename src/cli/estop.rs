@@ -50,7 +50,7 @@ fn act(matches: &ArgMatches) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One line that says how it stands.
+/// One line about its state.
 pub(super) fn status(estop: &Estop) -> String {
     match estop.check() {
         Ok(()) => "tools may run: no emergency stop".to_owned(),
@@ -70,7 +70,7 @@ fn clear(estop: &Estop) -> Result<ExitCode, Failure> {
             hint: "run reedclaw estop --clear at a terminal, without a pipe".into(),
         });
     }
-    // What was typed before the question is no answer to it.
+    // Text typed before the question isn't an answer to it.
     let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
     eprint!("{}\nLet tools run again? Type yes: ", sanitise(&stopped.why));
     let _ = io::stderr().flush();

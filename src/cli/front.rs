@@ -83,7 +83,7 @@ fn start(how: &Interactive, ignored: sys::Ignored, front: Option<Front>) -> Resu
     Ok(runtime.run(&Shell::new(start, dialect)))
 }
 
-/// Tells where tools work, where it isn't the directory that `--path` names.
+/// Reports the directory in which tools work, if it isn't the one of `--path`.
 fn tell_where_tools_work(runtime: &mut Runtime) {
     let configured = app::workspace_dir(&runtime.settings, &runtime.env);
     let is_taken = app::workspace_for(&runtime.env, &runtime.cwd, &configured) != configured;
@@ -103,8 +103,8 @@ fn one_line(message: &str, hint: &str) -> String {
     if hint.is_empty() { message.to_owned() } else { format!("{message} ({hint})") }
 }
 
-/// Keeps a panic's message to one line. A panic of the main thread ends the front-end by itself, one of the pump must
-/// end it too, for nobody would carry keys any more; the supervisor then restores the terminal.
+/// Shortens a panic's message to one line. A panic of the main thread ends the front-end by itself; one of the pump
+/// must end it too, because keys would no longer arrive. The supervisor then restores the terminal.
 fn install_panic_hook() {
     std::panic::set_hook(Box::new(|info| {
         eprint!("\r\nreedclaw: {}\r\n", info.to_string().replace('\n', " "));

@@ -91,7 +91,7 @@ fn import(shell: Option<&str>, file: Option<&Path>) -> Result<(), Failure> {
     })
 }
 
-/// Where a shell keeps its history unless told otherwise.
+/// The default history file of a shell.
 fn usual_file(runtime: &Runtime, shell: &str) -> Option<PathBuf> {
     let home = PathBuf::from(runtime.variable("HOME")?);
     match shell {

@@ -17,7 +17,7 @@ use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 use crate::store::Store;
 
-/// The config of somebody who has none: comments, and nothing that differs from the defaults.
+/// The first config: comments, and nothing that differs from the defaults.
 const STARTER: &str = include_str!("../../config/starter.lua");
 
 /// The subcommand, as clap knows it.

@@ -17,7 +17,7 @@ use crate::render::sanitise;
 use crate::store::export::{self, Format};
 use crate::store::{ConversationId, Store, StoredConversation, StoredMemory};
 
-/// Conversations or hits that are printed unless told otherwise.
+/// Default number of printed conversations or hits.
 const ROWS: &str = "50";
 
 /// The subcommand, as clap knows it.

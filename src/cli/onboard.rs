@@ -19,7 +19,7 @@ use crate::model::{Endpoint, Protocol, Secret, Server, list_models};
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 
-/// Where servers of models usually listen, and whose port it is.
+/// Usual ports of model servers, with the server's name.
 const PORTS: [(u16, &str); 7] = [
     (8080, "llama.cpp"),
     (11434, "Ollama"),
@@ -36,7 +36,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(3);
 /// Names of models that a comment lists.
 const NAMES_SHOWN_MAX: usize = 8;
 
-/// A provider whose key may stand in the environment.
+/// A provider whose key may be in the environment.
 struct Known {
     variables: &'static [&'static str],
     name: &'static str,
@@ -128,7 +128,7 @@ struct Found {
     /// Its name in the config.
     name: String,
     endpoint: Endpoint,
-    /// What is said of it in the config.
+    /// Its note in the config.
     note: String,
     /// The variable that holds its key.
     key_env: Option<&'static str>,
@@ -153,7 +153,7 @@ pub(super) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> ExitCode {
     result.err().map_or(ExitCode::SUCCESS, |failure| exit::failed(&failure))
 }
 
-/// How questions to the person are answered.
+/// The way to answer questions to the person.
 struct Asks {
     yes: bool,
     at_terminal: bool,
@@ -161,7 +161,7 @@ struct Asks {
 }
 
 impl Asks {
-    /// Asks for a plain yes; no where there is nobody to ask.
+    /// Asks for a plain yes; no if there is no person to ask.
     fn ask(&self, question: &str) -> bool {
         self.at_terminal && is_yes(question)
     }
@@ -244,14 +244,14 @@ fn remote_model(known: &Known, env: &Env, asks: &Asks) -> Option<Found> {
     }
 }
 
-/// How many models there are, and the first names.
+/// The number of models, and the first names.
 fn has(models: &[String]) -> String {
     let shown: Vec<&str> = models.iter().take(NAMES_SHOWN_MAX).map(String::as_str).collect();
     let more = if models.len() > shown.len() { ", …" } else { "" };
     format!("It has {}: {}{more}.", models.len(), shown.join(", "))
 }
 
-/// Puts the short question and notes what came of it.
+/// Asks the short question and notes the result.
 fn tried(found: Found) -> Found {
     let place = found.endpoint.place();
     outln!("{}: trying {} at {place} …", sanitise(&found.name), sanitise(&found.endpoint.model));
@@ -344,7 +344,7 @@ fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// The config: what answered is on, the rest stands there as a comment.
+/// The config: models that answered are on, the others are comments.
 fn config_text(found: &[Found]) -> String {
     let mut text = String::from(
         "-- Written by `reedclaw onboard`. Every setting: `reedclaw config show`, docs/settings.md, config/default.lua.\n\
@@ -392,7 +392,7 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// A text that stays inside the comment that it stands in: one line, and no opening of a long one.
+/// A text for inside a comment: one line, without the opening of a long comment.
 fn comment(text: &str) -> String {
     sanitise(text).replace(['\n', '\r'], " ").trim_start_matches('[').to_owned()
 }

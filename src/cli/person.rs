@@ -1,5 +1,5 @@
-//! The person at the terminal of a command without a session: asked with the keys and pages of a session. What isn't plainly
-//! yes is no; where there is no terminal, nobody can be asked.
+//! The person at the terminal of a command without a session, asked with the keys and pages of a session. Any answer
+//! but a plain yes is no; without a terminal, no person can be asked.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal};
@@ -40,7 +40,7 @@ impl AtTty {
         Self { tty: io::stdin().is_terminal().then(open).flatten(), manner, desk: None, cancel }
     }
 
-    /// The terminal's modes as they are now, for whoever ends the process in the middle of a question.
+    /// The terminal's present modes, to be restored if the process ends in the middle of a question.
     pub(super) fn modes(&self) -> Option<RawTerminal> {
         self.tty.as_ref().and_then(|tty| RawTerminal::of(tty.try_clone().ok()?.into()).ok())
     }
@@ -72,7 +72,7 @@ impl AtTty {
         Ok(line)
     }
 
-    /// Has something asked; nothing where everything was stopped or nobody is there.
+    /// Asks the person; `None` if everything was stopped or no person is there.
     fn ask<T>(&mut self, ask: impl FnOnce(&mut Desk, &Cancel) -> Result<T, ()>) -> Option<T> {
         let cancel = self.cancel.clone();
         if cancel.is_cancelled() {

@@ -1,5 +1,5 @@
-//! `reedclaw plugin`: tools that somebody else made. Installing asks a person at a terminal, who is shown all that there is
-//! to know; nothing of a plugin runs before that, nor after it has changed.
+//! `reedclaw plugin`: tools by other authors. Installing shows a plugin's whole declaration to a person at a terminal
+//! and asks; nothing of a plugin runs before that, nor after it has changed.
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};

@@ -148,7 +148,7 @@ fn batch(context: &Context<'_>) -> ExitCode {
             Ok(command) => verdict_object(&judge(&Action::Shell { command }, context)),
             Err(why) => json!({"error": why}),
         };
-        // Each answer at once, for one who waits for it; who reads may have had enough.
+        // Each answer is flushed at once for a waiting reader; a reader may also stop early.
         if writeln!(output, "{answer}").and_then(|()| output.flush()).is_err() {
             return ExitCode::SUCCESS;
         }

@@ -18,7 +18,7 @@ use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 use crate::render::text::width;
 
-/// What a test asks: short to answer, and the answer shows that it was understood.
+/// The question of a test: its answer is short and shows that the model understood.
 pub(super) const QUESTION: &str = "Answer with the one word: ready";
 
 /// The subcommand, as clap knows it.
@@ -86,7 +86,7 @@ fn list(settings: &Settings, env: &Env) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Where a key comes from, and whether it is there; never the key.
+/// The source of a key, and whether there is a key; never the key itself.
 fn key_words(model: &ModelSettings, env: &Env) -> String {
     match &model.key {
         None => "none".to_owned(),
@@ -133,7 +133,7 @@ fn test(settings: &Settings, env: &Env, name: &str) -> Result<u8, Failure> {
     Ok(exit::DONE)
 }
 
-/// What came of a short question.
+/// The result of a short question.
 pub(super) struct Trial {
     /// The answer.
     pub response: Response,
@@ -151,7 +151,7 @@ pub(super) fn try_out(model: &dyn Provider) -> Result<Trial, Box<ModelError>> {
     Ok(Trial { response, first: watch.first, whole: watch.began.elapsed() })
 }
 
-/// How long an answer took.
+/// The duration of an answer.
 pub(super) fn times(trial: &Trial) -> String {
     let ms = |time: Duration| format!("{} ms", time.as_millis());
     match trial.first {
@@ -208,7 +208,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Takes the time; says the notices; nobody is there to say yes to a farther model.
+/// Measures the time and shows notices; refuses more distant models, since no person is asked.
 struct Watch {
     began: Instant,
     first: Option<Duration>,

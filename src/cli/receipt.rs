@@ -17,7 +17,7 @@ use crate::proto::{Failure, FailureKind};
 use crate::receipts::{self, Check, Options, Record, Report, Status, Stored, Verdict};
 use crate::render::sanitise;
 
-/// Receipts that are printed unless told otherwise.
+/// Default number of printed receipts.
 const ROWS: &str = "50";
 /// Characters of an id that a row shows.
 const ID_SHOWN: usize = 40;
@@ -145,7 +145,7 @@ fn fields(stored: &Stored) -> Vec<String> {
     }
 }
 
-/// What the check found, in words.
+/// The result of the check, in words.
 pub(super) fn told(options: &Options, report: &Report) -> Vec<String> {
     let count = counted(usize::try_from(report.receipts).unwrap_or(usize::MAX), "receipt");
     let path = options.path.display();

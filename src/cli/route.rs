@@ -93,7 +93,7 @@ fn batch(known: &Known) -> ExitCode {
             }
         };
         let verdict = known.decide(&unescaped(&String::from_utf8_lossy(&line)));
-        // Who reads may have had enough.
+        // The reader may stop early.
         if writeln!(output, "{}", object(&verdict)).is_err() {
             return ExitCode::SUCCESS;
         }
@@ -143,7 +143,7 @@ fn is_unfinished(line: &str) -> bool {
     !document && is_incomplete(if continued { &line[..line.len() - 1] } else { line })
 }
 
-/// What lines are decided by.
+/// The facts by which lines are decided.
 enum Known {
     /// Names from files, and nothing of this machine.
     Given(Names),
@@ -204,13 +204,13 @@ fn own() -> EditorState {
     EditorState { names: names.into(), cwd, home, route_hook, mode, learned: learned.into(), ..EditorState::default() }
 }
 
-/// What was learned in sessions, where there was one.
+/// The lessons learned in sessions, if there were any.
 fn learned(dir: &Path) -> Option<Learned> {
     let store = dir.join(FILE_NAME).exists().then(|| Store::open(dir))?.ok()?;
     store.route_memory(FINGERPRINT).ok().map(Learned::of)
 }
 
-/// The route hook of the user's config, as a session asks it. A failure is told once; the hook is off then.
+/// The route hook of the user's config, as a session asks it. A failure is reported once; the hook is off then.
 fn ask_hook(hooks: Hooks, cwd: &Path) -> RouteHook {
     let context = HookContext { path: cwd.display().to_string(), ..HookContext::default() };
     let hooks = Mutex::new(hooks);

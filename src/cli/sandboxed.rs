@@ -11,7 +11,7 @@ use crate::shell::sys;
 /// Restricts this process and becomes the program; comes back only where that fails, and says why on standard error.
 #[must_use]
 pub fn become_sandboxed(arguments: &[OsString]) -> ExitCode {
-    // What this process, or who started it, ignores is none of the program's business.
+    // Signals that this process or its parent ignores must not be ignored in the program.
     Signal::iterator().filter(|it| !matches!(it, Signal::SIGKILL | Signal::SIGSTOP)).for_each(sys::default_action);
     let why = sandbox::enter(
         arguments,

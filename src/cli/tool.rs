@@ -24,8 +24,7 @@ use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_json, escape_visible, table};
 use crate::tools::{Launcher, Spec};
 
-/// Exit statuses of a call.
-/// Bytes of an output that are given: nobody reads the rest later, so all of it comes.
+/// Limit for the output of a call. It is high, because the rest can't be read later.
 const OUTPUT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Columns of the list where the terminal doesn't say.
 const COLUMNS: usize = 100;
@@ -184,7 +183,7 @@ pub(super) fn called(
     Ok(runner.call(&wish, None, &cancel, &mut person, &mut |_| {}))
 }
 
-/// Who called: somebody at the terminal, who may have said yes beforehand.
+/// The caller: perhaps a person at the terminal, who may have agreed beforehand.
 struct Caller {
     tty: AtTty,
     says_yes: bool,

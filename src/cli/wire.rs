@@ -1,6 +1,6 @@
-//! The events of an answer as JSON lines, for `reedclaw agent --json` (`config/schema/events.json` says the same for
-//! others), and verdicts of the policy, for `reedclaw policy explain --json`. What stands here is a promise:
-//! fields may be added, none changes its meaning.
+//! The events of an answer as JSON lines, for `reedclaw agent --json` (`config/schema/events.json` describes them to
+//! others), and verdicts of the policy, for `reedclaw policy explain --json`. This format is a promise: fields may be
+//! added, but none changes its meaning.
 
 use serde::Serialize;
 use serde_json::json;
@@ -26,7 +26,7 @@ pub(super) enum Line<'a> {
     Failed { text: &'a str, kind: &'static str, message: &'a str, hint: &'a str },
 }
 
-/// What a request came to.
+/// The cost of a request.
 #[derive(Serialize)]
 pub(super) struct Usage<'a> {
     model: &'a str,

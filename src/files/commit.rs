@@ -1,6 +1,7 @@
-//! Several files beneath a directory, changed as one: all of them or none, after a crash at any moment too. Each new
-//! content is written beside its file first; a journal, kept elsewhere, says what is to be renamed; from the moment that it
-//! counts, what a crash leaves undone is finished by the next one who looks. Knows nothing of what is changed, or why.
+//! Several files beneath a directory, changed as one: all of them or none, even if the program crashes at any moment.
+//! Each new content is written beside its file first; a journal in another directory lists the renames. Once the
+//! journal counts, the next run finishes the renames that a crash interrupted. Knows nothing of the contents or the
+//! reason for the change.
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, TryLockError};
@@ -32,7 +33,7 @@ const SYNCING_THREADS: usize = 8;
 /// One file of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<'a> {
-    /// Which.
+    /// The path of the file.
     pub path: &'a str,
     /// The content required for the change; `None` if there must be no file.
     pub old: Option<&'a [u8]>,
@@ -57,11 +58,11 @@ pub struct Recovery {
     pub root: PathBuf,
     /// Files that hold now what the change gave them; empty if nothing had been changed yet.
     pub finished: Vec<PathBuf>,
-    /// Files that somebody else has changed since: they were left as they are.
+    /// Files that another program has changed since: they were left as they are.
     pub left: Vec<PathBuf>,
 }
 
-/// Where journals are kept: a directory that only its owner writes.
+/// The place of the journals: a directory that only its owner can write.
 #[derive(Clone, Debug)]
 pub struct Journals {
     directory: PathBuf,
@@ -205,7 +206,7 @@ impl Journal {
         Self::of(&std::fs::read_to_string(path).ok()?)
     }
 
-    /// Reads a journal; nothing if it isn't whole.
+    /// Reads a journal; `None` if it isn't complete.
     fn of(text: &str) -> Option<Self> {
         let mut lines = text.strip_prefix(HEAD)?.strip_prefix('\n')?.strip_suffix(&format!("{END}\n"))?.lines();
         let name = |text: &str| {
@@ -258,16 +259,16 @@ struct Staged {
 type Parents = BTreeMap<PathBuf, OwnedFd>;
 
 impl Root {
-    /// Changes several files as one. Missing directories are made; permissions are kept, and so is the owner where that
-    /// is allowed. No two changes may be of the same file.
+    /// Changes several files as one. Missing directories are made; permissions stay, and so does the owner if that is
+    /// allowed. No two changes may be of the same file.
     ///
     /// # Errors
-    /// A file isn't what it should be, or can't be written; every file is as it was then.
+    /// A file has another content than expected, or can't be written; in that case every file is unchanged.
     pub fn commit(&self, journals: &Journals, changes: &[Change<'_>]) -> Result<(), CommitError> {
         self.commit_in_steps(journals, changes, &mut || ())
     }
 
-    /// Calls `step` wherever a crash would leave another state behind.
+    /// Calls `step` at each point where a crash would leave another state.
     fn commit_in_steps(
         &self,
         journals: &Journals,
@@ -305,7 +306,8 @@ impl Root {
         if applied.is_err() {
             for (staged, change) in staged.iter().zip(changes).take(done) {
                 let parent = &parents[&staged.parent];
-                // What can't be put back either stays in the journal's sight no longer: the error says which file failed.
+                // A file that can't be restored either isn't in the journal any more: the error names the file that
+                // failed.
                 let _ = match change.old {
                     Some(old) => replace(parent, &staged.name, old, staged.mode),
                     None => unlinkat(parent, &staged.name, UnlinkatFlags::NoRemoveDir).map_err(PathError::from),
@@ -316,7 +318,7 @@ impl Root {
         parents.values().for_each(sync);
         let _ = desk.close();
         step();
-        // Some disks take milliseconds to give back the blocks of each file that was replaced; nobody waits for that.
+        // Some disks take milliseconds to free the blocks of each replaced file; nothing waits for that.
         let replaced: Vec<File> = staged.into_iter().filter_map(|staged| staged.old).collect();
         let _ = std::thread::Builder::new().spawn(move || drop(replaced));
         applied

@@ -11,10 +11,10 @@ use nix::unistd::{Whence, lseek};
 /// Bytes that are read at once.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Where the next bytes are at or after `at` that aren't in a hole; nothing if only a hole is left.
+/// The position of the first byte at or after `at` that isn't in a hole; `None` if only a hole is left.
 ///
 /// # Errors
-/// It can't be told.
+/// The system can't say.
 pub fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
     let from = i64::try_from(at).map_err(io::Error::other)?;
     match lseek(file, from, Whence::SeekData) {
@@ -43,7 +43,7 @@ pub fn each_piece(file: &File, each: &mut dyn FnMut(u64, &[u8]) -> bool) -> io::
     Ok(())
 }
 
-/// The same of the file at a path; gives what the system says of it.
+/// The same for the file at a path; returns the system's error.
 ///
 /// # Errors
 /// It can't be read.
@@ -53,14 +53,14 @@ pub fn each_piece_at(path: &Path, each: &mut dyn FnMut(u64, &[u8]) -> bool) -> i
     file.metadata()
 }
 
-/// Whether two files of the same size hold the same; nothing if `may_go_on` said no.
+/// Whether two files of the same size have the same content; `None` if `may_go_on` returned false.
 ///
 /// # Errors
 /// One of them can't be read.
 pub fn are_equal(left: &File, right: &File, may_go_on: &dyn Fn() -> bool) -> io::Result<Option<bool>> {
     let (mut one, mut other) = (vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]);
     let mut at = 0;
-    // What is a hole in both is the same.
+    // A hole in both files is equal.
     while let Some(data) = next_data(left, at)?.into_iter().chain(next_data(right, at)?).min() {
         if !may_go_on() {
             return Ok(None);

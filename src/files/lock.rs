@@ -1,4 +1,4 @@
-//! Locks on files: the kernel's, which end with their process; waited for, but never for ever.
+//! Locks on files: the kernel's, which end with their process; waits for them are limited.
 
 use std::borrow::Borrow;
 use std::fs::{File, TryLockError};

@@ -101,7 +101,7 @@ pub enum PathError {
 impl From<Errno> for PathError {
     fn from(errno: Errno) -> Self {
         match errno {
-            // What RESOLVE_BENEATH and RESOLVE_NO_XDEV say of a path that leaves, and a loop of links.
+            // The errors of RESOLVE_BENEATH and RESOLVE_NO_XDEV for a path that leads outside, and for a loop of links.
             Errno::EXDEV | Errno::ELOOP => Self::Outside,
             Errno::ENOENT => Self::Missing,
             Errno::EISDIR => Self::Directory,
@@ -124,7 +124,7 @@ pub struct DirEntry {
     pub name: String,
     /// Its kind.
     pub kind: EntryKind,
-    /// Its size in bytes, where it is a file.
+    /// Its size in bytes, if it is a file.
     pub bytes: u64,
 }
 
@@ -161,10 +161,10 @@ pub struct Root {
 }
 
 impl Root {
-    /// Takes the handle of a directory; `home` is what `~` stands for.
+    /// Takes the handle of a directory; `home` replaces `~`.
     ///
     /// # Errors
-    /// It isn't there, or is no directory.
+    /// It doesn't exist, or isn't a directory.
     pub fn open(path: &Path, home: Option<&Path>) -> Result<Self, PathError> {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let dir = openat2(AT_FDCWD, path, OpenHow::new().flags(flags))?;
@@ -173,7 +173,7 @@ impl Root {
         Ok(Self { dir, path, home: home.map(Path::to_owned), device: data.st_dev, inode: data.st_ino })
     }
 
-    /// Where it was when the handle was taken, without links.
+    /// Its path when the handle was taken, without links.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -290,7 +290,7 @@ impl Root {
         }
         let mut entries: Vec<DirEntry> = names
             .iter()
-            // What has gone since is no entry any more.
+            // An entry that has gone since is skipped.
             .filter_map(|name| {
                 let data = fstatat(&dir, name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
                 let kind = match data.st_mode & libc::S_IFMT {
@@ -307,12 +307,12 @@ impl Root {
         Ok(entries)
     }
 
-    /// Writes a file as a whole, in the place of one or as a new one: all of it or nothing is there at any moment. Missing
-    /// directories are made, the permissions of the old file kept. `expected` is what the file must hold for that, `None`
-    /// in it where there must be none.
+    /// Writes a file as a whole, as a new one or instead of an old one: at any moment all of it or nothing is there.
+    /// Missing directories are made, and an old file's permissions stay. `expected` is the content that the file must
+    /// have before, with `None` in it if the file must not exist.
     ///
     /// # Errors
-    /// Any [`PathError`]; what was there is untouched then.
+    /// Any [`PathError`]; then nothing has changed.
     pub fn write(&self, path: &str, bytes: &[u8], expected: Option<Option<&[u8]>>) -> Result<(), PathError> {
         let relative = self.settled(&self.beneath(path)?)?;
         let (parent, name) = (relative.parent().unwrap_or(Path::new("")), relative.file_name());
@@ -378,7 +378,7 @@ impl Root {
         Ok(missing.iter().rev().fold(there, |path, name| path.join(name)))
     }
 
-    /// Follows the links of a path that exists; one that doesn't is given back as it is, and so is one behind no link.
+    /// Follows the links of a path that exists; returns any other path, and one without links, unchanged.
     fn settled(&self, relative: &Path) -> Result<PathBuf, PathError> {
         if relative.as_os_str().as_bytes().ends_with(b"/") {
             return Err(PathError::Directory);
@@ -487,7 +487,7 @@ impl Root {
         }
     }
 
-    /// Opens a directory, and makes what is missing of it.
+    /// Opens a directory, and makes its missing parts.
     fn make_directories(&self, relative: &Path) -> Result<OwnedFd, PathError> {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
         match self.open_beneath(relative, flags) {
@@ -499,7 +499,7 @@ impl Root {
             let name = match part {
                 Component::CurDir => continue,
                 Component::Normal(name) => Path::new(name),
-                // What isn't there yet has no parent to go back to.
+                // A directory that doesn't exist yet has no parent to return to.
                 _ => return Err(PathError::Outside),
             };
             dir = match self.open_in(&dir, name, flags) {
@@ -517,8 +517,8 @@ impl Root {
     }
 }
 
-/// How many names files with several have beneath a [`Root`]: counted once, with the first such file, for all that a walk
-/// comes upon.
+/// The number of names beneath a [`Root`] of files with several names: counted once, at the first such file, for the
+/// whole walk.
 #[derive(Debug, Default)]
 pub struct Links {
     counts: OnceLock<HashMap<(u64, u64), u64>>,
@@ -541,8 +541,8 @@ impl Links {
     }
 }
 
-/// Reads a path as a tool is given it: only a leading `~/` is expanded. `is_there` says whether something has a name
-/// beneath that looks like a variable.
+/// Reads a tool's path argument: only a leading `~/` is expanded. `is_there` checks whether an entry has a name that
+/// looks like a variable.
 ///
 /// # Errors
 /// It can't be a path.
@@ -583,7 +583,7 @@ fn raw(fd: &OwnedFd) -> i32 {
     fd.as_raw_fd()
 }
 
-/// Writes a temporary file beside and renames it over: atomic, and a hard link is left behind with the old content.
+/// Writes a temporary file beside the old one and renames it: atomic, and other hard links keep the old content.
 fn replace(parent: &OwnedFd, name: &Path, bytes: &[u8], mode: u32) -> Result<(), PathError> {
     let (temporary, mut file) = create_temporary(parent)?;
     let written = file

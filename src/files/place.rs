@@ -1,6 +1,5 @@
-//! Files, links and directories put in their places one by one: each new content is written into a directory of its own
-//! first, then renamed to where it belongs. No link is followed on the way. Who puts what where, and in which order, is the
-//! caller's.
+//! Files, links and directories put in their places one by one: each new content is written into a separate directory
+//! first, then renamed. No link is followed on the way. The caller chooses the contents, the places and the order.
 
 use nix::fcntl::RenameFlags;
 use nix::unistd::{Gid, Uid, fchown, symlinkat};
@@ -8,7 +7,7 @@ use nix::unistd::{Gid, Uid, fchown, symlinkat};
 use super::survey::Stamp;
 use super::*;
 
-/// Flags of a new file that nobody else has made.
+/// Flags for creating a file that must not exist.
 const NEW: OFlag = OFlag::O_WRONLY.union(OFlag::O_CREAT).union(OFlag::O_EXCL).union(OFlag::O_NOFOLLOW);
 
 /// A directory beneath a root in which contents wait to be renamed.
@@ -49,10 +48,10 @@ impl Places<'_> {
         }
     }
 
-    /// Looks at one entry; nothing if there is none.
+    /// Looks at one entry; `None` if it doesn't exist.
     ///
     /// # Errors
-    /// Any [`PathError`]; its directory isn't there.
+    /// Any [`PathError`]; its directory doesn't exist.
     pub fn stamp(&mut self, path: &Path) -> Result<Option<Stamp>, PathError> {
         Ok(self.data(path)?.map(|data| Stamp::of(&data)))
     }
@@ -152,7 +151,7 @@ impl Root {
     /// Any [`PathError`].
     pub fn set_mode(&self, path: &Path, mode: u32) -> Result<(), PathError> {
         let found = self.open_walked(path, OFlag::O_PATH | OFlag::O_NOFOLLOW)?;
-        // What was opened, under whatever name: a descriptor of a path alone has no mode to set.
+        // Names the opened entry: a descriptor of a path alone can't set a mode.
         let named = format!("/proc/self/fd/{}", raw(&found));
         if Stamp::of(&nix::sys::stat::fstat(&found)?).is_link() {
             return Err(PathError::NotRegular);
@@ -175,7 +174,8 @@ impl Root {
 }
 
 impl Stage<'_> {
-    /// Writes a file that waits; it gets the owner of what is at `place` now, where that is allowed.
+    /// Writes a new content into the waiting directory; it gets the owner of the present entry at `place`, if that is
+    /// allowed.
     ///
     /// # Errors
     /// Any [`PathError`].
@@ -250,7 +250,7 @@ impl Stage<'_> {
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         match openat2(&self.dir, number.to_string().as_str(), OpenHow::new().flags(flags)) {
             Ok(file) => File::from(file).sync_all().map_err(|error| of_io(&error)),
-            // Its mode lets nobody read it.
+            // Its mode forbids reading.
             Err(Errno::EACCES) => self.sync_all(),
             Err(errno) => Err(errno.into()),
         }

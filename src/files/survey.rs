@@ -1,5 +1,5 @@
-//! Everything that lies beneath a directory, looked at but not opened, by several threads. No link is followed, no other file
-//! system entered. Whoever asks hears of each directory as a whole and says which of its directories are looked at too.
+//! Every entry beneath a directory, examined but not opened, by several threads. No link is followed, no other file
+//! system entered. The caller receives each directory as a whole and chooses which of its subdirectories to enter.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -79,7 +79,7 @@ pub struct Seen {
 /// One directory that was looked at.
 #[derive(Debug)]
 pub struct Looked<'a> {
-    /// Where it is, from the root.
+    /// Its path from the root.
     pub path: &'a Path,
     /// Its entries by name, those apart that lie on another file system.
     pub entries: Vec<Seen>,
@@ -89,7 +89,7 @@ pub struct Looked<'a> {
     pub is_closed: bool,
 }
 
-/// How far a survey goes.
+/// The limits of a survey.
 #[derive(Clone, Copy, Debug)]
 pub struct SurveyLimits {
     /// Entries.
@@ -173,7 +173,7 @@ impl Root {
         let opened = self.open_walked(path, flags).and_then(|fd| Ok(nix::dir::Dir::from_fd(fd)?));
         let mut dir = match opened {
             Ok(dir) => dir,
-            // What has gone meanwhile is empty.
+            // A directory that has gone meanwhile is empty.
             Err(error) => {
                 looked.is_closed = error != PathError::Missing;
                 return looked;
@@ -197,14 +197,14 @@ impl Root {
         looked
     }
 
-    /// Looks at one entry; nothing if there is none. No link is followed, neither at the end of the path nor before.
+    /// Looks at one entry; `None` if it doesn't exist. No link is followed, neither at the end of the path nor before.
     ///
     /// # Errors
     /// Any [`PathError`].
     pub fn stamp(&self, relative: &Path) -> Result<Option<Stamp>, PathError> {
         match self.open_walked(relative, OFlag::O_PATH | OFlag::O_NOFOLLOW) {
             Ok(found) => Ok(Some(Stamp::of(&nix::sys::stat::fstat(&found)?))),
-            // A file, or a link, where a directory would have to be: what lies below it isn't there.
+            // A file or a link in the place of a directory: nothing exists below it.
             Err(PathError::Missing | PathError::NotDirectory) => Ok(None),
             Err(PathError::Outside) if self.has_link_before(relative) => Ok(None),
             Err(error) => Err(error),
@@ -238,7 +238,7 @@ impl Root {
         self.held_file(relative, bytes_max)
     }
 
-    /// The same, where a regular file is expected: something else is opened, too, but not read.
+    /// The same for a regular file: another kind of entry is opened, too, but not read.
     ///
     /// # Errors
     /// Any [`PathError`].

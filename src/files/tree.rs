@@ -29,7 +29,7 @@ pub struct Walked<'a> {
 }
 
 impl<'a> Walked<'a> {
-    /// A file at `path`; `stamp` is called only if somebody needs it.
+    /// A file at `path`; `stamp` is called only if it is needed.
     #[must_use]
     pub fn new(path: &'a Path, stamp: &'a dyn Fn() -> Option<FileStamp>) -> Self {
         Self { path, stamp }
@@ -57,7 +57,7 @@ pub type Opener<'t> = Box<dyn Fn(&Path) -> Result<Opened, PathError> + Send + Sy
 /// Paths are texts as a model or a person writes them: relative to the tree, or absolute and below [`Tree::path`]. Links
 /// are followed if they stay inside, and refused if they leave.
 pub trait Tree: Send + Sync {
-    /// The directory that the tree is, or stands for.
+    /// The directory of the tree, or the one that it represents.
     fn path(&self) -> &Path;
 
     /// Returns the part of a path that lies beneath the tree, without following links.
@@ -151,7 +151,7 @@ impl Tree for Root {
         WalkBuilder::new(top.join(below)).same_file_system(true).build_parallel().run(|| {
             let mut visit = visitors();
             Box::new(move |entry| {
-                // What can't be read is left out, as ripgrep does.
+                // Unreadable entries are omitted, as ripgrep does.
                 let Ok(entry) = entry else { return WalkState::Continue };
                 let Ok(path) = entry.path().strip_prefix(top) else { return WalkState::Continue };
                 if !entry.file_type().is_some_and(|kind| kind.is_file()) {

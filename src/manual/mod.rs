@@ -1,6 +1,6 @@
-//! Answers from this machine, without a model: recipes that are built in, the manual pages that are installed, and lines of
-//! the person's own history. It gives the three lines that fit a question best; it runs none and changes nothing but its own
-//! index. It must not know how lines are shown, who asked, or where the history is kept.
+//! Answers from this machine, without a model: built-in recipes, the installed manual pages, and lines of the person's
+//! own history. It returns the three lines that fit a question best; it runs none and changes nothing but its own
+//! index. It must not know how lines are shown, nor where the history is.
 
 mod pages;
 mod rank;
@@ -18,19 +18,19 @@ use rank::Ranked;
 
 /// Most hits of a question.
 pub const HITS_MAX: usize = 3;
-/// Where pages are looked for on any machine.
+/// Directories of manual pages on any machine.
 const COMMON_MAN_PATH: [&str; 2] = ["/usr/local/share/man", "/usr/share/man"];
 
-/// What the answers are made of.
+/// The sources of the answers.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Where the index is kept; without it no manual pages are known.
+    /// The place of the index; without it no manual pages are known.
     pub directory: Option<PathBuf>,
     /// Directories of manual pages, each with `man1` and so on in it.
     pub man_path: Vec<PathBuf>,
 }
 
-/// What is known of the person's machine and shell, for one question.
+/// The facts about the person's machine and shell, for one question.
 pub struct Known<'k> {
     /// Whether a command can be run here.
     pub has_command: &'k dyn Fn(&str) -> bool,
@@ -40,7 +40,7 @@ pub struct Known<'k> {
     pub words_min: usize,
 }
 
-/// Where a line is from.
+/// The source of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A recipe that is built in.
@@ -56,22 +56,22 @@ pub enum Source {
 pub struct Hit {
     /// The line to take. Names in capitals are for the person to fill in.
     pub line: String,
-    /// What it does.
+    /// Its effect.
     pub about: String,
-    /// Where it is from.
+    /// Its source.
     pub source: Source,
     /// The command that isn't there, if it isn't.
     pub missing: Option<String>,
 }
 
-/// What a question finds.
+/// The result of a question.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     /// The best lines, the best one first; three at most.
     pub hits: Vec<Hit>,
     /// The manual pages are being read: the same question may find more in a while.
     pub is_reading: bool,
-    /// Why there is no index of manual pages, told once.
+    /// The reason why there is no index of manual pages, reported once.
     pub problem: Option<String>,
 }
 
@@ -82,7 +82,7 @@ pub struct Manual {
     recipes: Option<rank::Recipes>,
     pages: Option<Pages>,
     reading: Option<Receiver<Result<bool, String>>>,
-    /// What the pages were when an index was last begun, so that one that fails isn't begun with each question.
+    /// The stamp of the pages when an index was last begun, so that one that fails isn't begun with each question.
     tried: Option<String>,
 }
 

@@ -1,6 +1,6 @@
-//! The index of manual pages: found below the directories that `man` looks in, read in the background when they are first
-//! wanted, kept in a SQLite file of the state directory with a bound on its size. The file is made beside its place and
-//! renamed, so that a question sees a whole index or the one before.
+//! The index of manual pages: found below the directories that `man` reads, built in the background when it is first
+//! needed, and stored in a SQLite file of limited size in the state directory. The file is made beside its place and
+//! renamed, so that a question sees either a whole index or the previous one.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -27,7 +27,7 @@ const OPTIONS_UNTIL_BYTES: u64 = 18 * 1024 * 1024;
 const PAGES_UNTIL_BYTES: u64 = 24 * 1024 * 1024;
 /// Pages between two looks at the size.
 const PAGES_A_LOOK: usize = 100;
-/// A term that stands in more documents than this says too little to gather them by.
+/// A term in more documents than this distinguishes too little to select them.
 const COMMON_DOCUMENTS: i64 = 4_000;
 /// Most candidates that are ranked.
 const CANDIDATES_MAX: usize = 60;
@@ -45,16 +45,16 @@ pub(super) struct Candidate {
     pub about: String,
 }
 
-/// What is known of the words of a question.
+/// The documents that match a question.
 pub(super) struct Found {
     pub candidates: Vec<Candidate>,
-    /// How many documents hold each word of the question, or one of the same meaning.
+    /// The number of documents that contain each word of the question, or a synonym.
     pub documents: HashMap<String, i64>,
     /// All documents.
     pub total: i64,
 }
 
-/// Says in one text what an index was made of: another one means that it is to be made anew.
+/// Describes the sources of an index in one text: a difference means that the index must be rebuilt.
 pub(super) fn stamp(man_path: &[PathBuf]) -> String {
     let mut stamp = format!("{FORM}\n");
     for directory in sections(man_path).map(|(directory, ..)| directory) {
@@ -137,16 +137,16 @@ impl Pages {
     }
 }
 
-/// How much a word says that stands in so many documents of so many.
+/// The weight of a word that occurs in this number of documents.
 pub(super) fn weight(documents: i64, total: i64) -> f32 {
     let (documents, total) = (documents.max(0) as f32, total.max(1) as f32);
     ((total + 1.0) / (documents + 0.5)).ln().max(0.1)
 }
 
-/// Makes the index anew, unless another process is about it. Says whether it is made.
+/// Rebuilds the index, unless another process is doing it. Returns whether it was rebuilt.
 ///
 /// # Errors
-/// What can't be written, in words.
+/// The failure to write, in words.
 pub(super) fn make(directory: &Path, man_path: &[PathBuf]) -> Result<bool, String> {
     let told = |what: &str, error: &dyn std::fmt::Display| format!("{what} in {}: {error}", directory.display());
     let private = DirBuilder::new().recursive(true).mode(0o700).create(directory);
@@ -166,7 +166,7 @@ pub(super) fn make(directory: &Path, man_path: &[PathBuf]) -> Result<bool, Strin
     renamed.map(|()| true)
 }
 
-/// Writes an index. Nobody else reads it yet, so that a crash costs nothing but the file.
+/// Writes an index. It isn't in use yet, so a crash costs nothing but the file.
 fn write(path: &Path, man_path: &[PathBuf]) -> rusqlite::Result<()> {
     let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path);
     file.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
@@ -178,7 +178,7 @@ fn write(path: &Path, man_path: &[PathBuf]) -> rusqlite::Result<()> {
          CREATE VIRTUAL TABLE words USING fts5(stems, content = '', detail = none, columnsize = 0);
          CREATE VIRTUAL TABLE term USING fts5vocab(words, 'row');",
     )?;
-    // What is there now counts: a page that is installed meanwhile has it made anew.
+    // The stamp is taken first: a page that is installed meanwhile causes another rebuild.
     let stamp = stamp(man_path);
     let mut documents = 0;
     let transaction = connection.transaction()?;
@@ -248,7 +248,7 @@ fn files(man_path: &[PathBuf]) -> Vec<(PathBuf, String, &'static str, bool)> {
 }
 
 fn text_of(path: &Path) -> Option<String> {
-    // A pipe that somebody put there would be waited for.
+    // Reading a pipe in the place of a file would block.
     if !path.metadata().ok()?.is_file() {
         return None;
     }

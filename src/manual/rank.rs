@@ -1,5 +1,5 @@
-//! How well a text answers a question: the share of what the question's words say that the text holds. A word says the more
-//! the fewer texts hold it; one that only means the same counts less, and so does a text that says much else.
+//! The relevance of a text to a question: the share of the weight of the question's words that the text contains. The
+//! fewer texts contain a word, the higher its weight. A synonym counts less, and so does a text about much else.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,26 +8,26 @@ use super::recipes::{self, Recipe};
 use super::words::{synonyms, terms};
 use super::{Hit, Source};
 
-/// What a word counts that means the same.
+/// Weight of a synonym.
 const SAME_MEANING: f32 = 0.7;
-/// What a word of a command's heading counts, against one of the task itself.
+/// Weight of a word in a command's heading, against one in the task itself.
 const HEADING: f32 = 0.75;
-/// What a word says that no recipe has.
+/// Weight of a word that no recipe has.
 const UNKNOWN: f32 = 2.0;
 /// Texts below this share don't answer.
 const SCORE_MIN: f32 = 0.45;
-/// So many words a text and a question must have in common, where the question has as many.
+/// Words that a text and a question must have in common, if the question has as many.
 const WORDS_IN_COMMON_MIN: usize = 2;
-/// What a page, an option and a line of the history count, against a recipe that holds as much.
+/// Weight of a page, an option and a line of the history, against a recipe with the same words.
 const PAGE: f32 = 0.8;
 const OPTION: f32 = 0.7;
 const LINE: f32 = 0.85;
-/// What is added where the question names the command.
+/// Bonus if the question names the command.
 const NAMED: f32 = 0.3;
-/// What is taken for each word of a text that the question doesn't have, and for how many at most.
+/// Deduction for each word of a text that the question doesn't have, and the limit for their number.
 const EXTRA_WORD: f32 = 0.012;
 const EXTRA_WORDS_MAX: usize = 12;
-/// What a line counts whose command isn't here.
+/// Factor for a line whose command isn't installed.
 pub(super) const MISSING: f32 = 0.85;
 
 /// A hit, with how well it fits.
@@ -80,11 +80,11 @@ impl Question {
 #[derive(Debug)]
 pub(super) struct Recipes {
     all: Vec<(Recipe, Text)>,
-    /// How many recipes hold a word.
+    /// The number of recipes that contain a word.
     documents: HashMap<String, i64>,
 }
 
-/// A text's words: those that it is about, and those that stand above it.
+/// A text's words: those of its own, and those of its heading.
 #[derive(Debug)]
 struct Text {
     own: HashSet<String>,
@@ -123,7 +123,7 @@ impl Recipes {
         synonyms(term).iter().any(|it| self.documents.contains_key(it)) || self.documents.contains_key(term)
     }
 
-    /// What each word of a question says among the recipes.
+    /// The weight of each word of a question among the recipes.
     fn weights(&self, question: &Question) -> HashMap<String, f32> {
         let total = i64::try_from(self.all.len()).unwrap_or(i64::MAX);
         let documents = |term: &String| {
@@ -173,7 +173,7 @@ impl Recipes {
 
 /// Manual pages and their options.
 pub(super) fn pages(question: &Question, pages: &Pages) -> Vec<Ranked> {
-    // An index that can't be read finds nothing; it is made anew when the pages change.
+    // An index that can't be read finds nothing; it is rebuilt when the pages change.
     let Ok(found) = pages.find(&question.terms) else { return Vec::new() };
     let weight = |(term, documents): (&String, &i64)| (term.clone(), pages::weight(*documents, found.total));
     let weights: HashMap<String, f32> = found.documents.iter().map(weight).collect();

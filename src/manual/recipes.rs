@@ -11,7 +11,7 @@ pub(super) struct Recipe {
     pub command: &'static str,
     /// Words that the command is looked for by.
     pub words: &'static str,
-    /// What is done.
+    /// The task.
     pub task: &'static str,
     /// The line, with names in capitals for what the person fills in.
     pub line: &'static str,

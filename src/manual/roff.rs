@@ -6,12 +6,12 @@ const OPTIONS_MAX: usize = 300;
 /// Characters of an option's or a page's description.
 const ABOUT_CHARS_MAX: usize = 160;
 
-/// What is read of a page.
+/// The parts of a page that are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Page {
-    /// What is typed: `git commit` for the page `git-commit`.
+    /// The words to type: `git commit` for the page `git-commit`.
     pub command: String,
-    /// What it does, in one line.
+    /// Its purpose, in one line.
     pub summary: String,
     /// Options, as they are typed, each with what it does.
     pub options: Vec<(String, String)>,
@@ -34,7 +34,7 @@ pub(super) fn read(name: &str, source: &str) -> Option<Page> {
     (!summary.is_empty()).then(|| Page { command, summary: cut(&summary), options: reader.options })
 }
 
-/// What the next lines are.
+/// The meaning of the next lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Part {
     #[default]
@@ -225,7 +225,7 @@ fn plain(text: &str) -> String {
     out
 }
 
-/// What comes after the name of a font or string: one character, `(` and two, or brackets.
+/// The rest after the name of a font or string: one character, `(` and two, or brackets.
 fn after_name(rest: &str) -> &str {
     let length = match rest.chars().next() {
         Some('(') => 3,

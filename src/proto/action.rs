@@ -1,5 +1,5 @@
-//! What a model wants to do, what that would do to the machine, and what the policy says of it: plain data. The words
-//! that rules and receipts use are made here, so that no two rooms spell them differently.
+//! The wish of a model, its effects on the machine, and the policy's verdict: plain data. The words of rules and
+//! receipts are defined here, so that no two rooms spell them differently.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::served::{PinStanding, Reach};
 pub enum Action {
     /// A command line for bash.
     Shell {
-        /// The line, to the byte; possibly several lines.
+        /// The exact line; possibly several lines.
         command: String,
     },
     /// Reads a file.
@@ -74,7 +74,7 @@ pub enum Action {
         tool: String,
         /// Whether a person has allowed it as it is now.
         standing: PinStanding,
-        /// How far it reaches.
+        /// Its reach.
         reach: Reach,
         /// Its server says that it may destroy something.
         is_destructive: bool,
@@ -83,17 +83,17 @@ pub enum Action {
     },
 }
 
-/// How much can go wrong.
+/// The risk of an action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Risk {
     /// It only reads, and only what may be read.
     Low,
     /// It changes something, inside the workspace.
     Medium,
-    /// It reaches farther, deletes, or isn't wholly understood.
+    /// It reaches further, deletes, or isn't wholly understood.
     #[default]
     High,
-    /// It is never done, whoever asks.
+    /// It is never done, even with a person's consent.
     Blocked,
 }
 
@@ -119,7 +119,7 @@ impl fmt::Display for Risk {
     }
 }
 
-/// What follows from a risk under an autonomy.
+/// The consequence of a risk under an autonomy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// It runs.
@@ -148,7 +148,7 @@ impl fmt::Display for Decision {
     }
 }
 
-/// What an action needs beyond a private copy of the workspace without a network.
+/// A need of an action beyond a private copy of the workspace without a network.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Need {
     /// The network.
@@ -173,7 +173,7 @@ pub enum Need {
     },
     /// Processes, services or devices outside the jail.
     Host {
-        /// What of the machine, in a few words.
+        /// The part of the machine, in a few words.
         what: String,
     },
 }
@@ -191,7 +191,7 @@ impl Need {
     }
 }
 
-/// What holds a command of a model while it runs.
+/// The confinement of a model's command while it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hold {
     /// Nothing but limits: what it does is done.
@@ -203,7 +203,7 @@ pub enum Hold {
     Copy,
 }
 
-/// How much a model may do unasked. In order: a later one may do all that an earlier one may.
+/// How much a model may do without asking, in order: a later grade includes the earlier ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Autonomy {
     /// It only looks.
@@ -211,7 +211,7 @@ pub enum Autonomy {
     /// It looks; for what changes something the person is asked.
     #[default]
     Supervised,
-    /// It works in the workspace; for what reaches farther the person is asked.
+    /// It works in the workspace; for anything beyond, the person is asked.
     Full,
 }
 
@@ -250,11 +250,11 @@ pub struct Reason {
     pub rule: &'static str,
     /// The risk that this rule alone gives.
     pub risk: Risk,
-    /// The reason in words, one line. It may quote the action: whoever shows it escapes it.
+    /// The reason in words, one line. It may quote the action, so it must be escaped when it is shown.
     pub text: String,
 }
 
-/// What an action would do, as far as that can be said before it is done.
+/// An effect of an action, as far as it can be predicted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// A program or builtin is run.
@@ -264,24 +264,24 @@ pub enum Effect {
     },
     /// A file is made, changed or removed.
     Write {
-        /// Which, absolute where that can be said.
+        /// The path, absolute if possible.
         path: String,
         /// In what way.
         how: WriteKind,
     },
     /// A file is read.
     Read {
-        /// Which, absolute where that can be said.
+        /// The path, absolute if possible.
         path: String,
     },
     /// Another machine is spoken to.
     Net {
-        /// Which; empty where that isn't known.
+        /// The host; empty if it is unknown.
         host: String,
     },
     /// A process gets a signal.
     Signal {
-        /// Which, as the command says it.
+        /// The target, as in the command.
         target: String,
     },
     /// A variable, function or alias is set that changes what later words mean.
@@ -323,23 +323,23 @@ impl WriteKind {
     }
 }
 
-/// What the policy says of an action.
+/// The policy's verdict on an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyVerdict {
-    /// How much can go wrong.
+    /// The risk.
     pub risk: Risk,
-    /// What follows from it.
+    /// The consequence of the risk.
     pub decision: Decision,
     /// Why, the weightiest first; never empty.
     pub reasons: Vec<Reason>,
-    /// What it would do, in the order it was found; cut at a limit that a reason then names.
+    /// Its effects, in the order of their discovery; cut at a limit, which a reason then names.
     pub effects: Vec<Effect>,
-    /// What it needs beyond a private copy of the workspace; empty if the copy suffices.
+    /// Its needs beyond a private copy of the workspace; empty if the copy suffices.
     pub needs: Vec<Need>,
 }
 
 impl PolicyVerdict {
-    /// The same verdict with more needs, which `decide` answers anew.
+    /// The same verdict with more needs, for which `decide` decides again.
     #[must_use]
     pub fn with_needs(mut self, needs: &[Need], decide: impl FnOnce(&Self) -> Decision) -> Self {
         if !needs.is_empty() {
@@ -351,7 +351,7 @@ impl PolicyVerdict {
 }
 
 impl fmt::Display for Need {
-    /// Writes one line for a person. It may quote the action: whoever shows it escapes it.
+    /// Writes one line for a person. It may quote the action, so the caller escapes it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Network { host } if host.is_empty() => f.write_str("it needs the network"),
@@ -365,7 +365,7 @@ impl fmt::Display for Need {
 }
 
 impl fmt::Display for Effect {
-    /// Writes one line for a person. It quotes the action: whoever shows it escapes it.
+    /// Writes one line for a person. It quotes the action, so the caller escapes it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exec { argv } => write!(f, "runs {}", argv.join(" ")),

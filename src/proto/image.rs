@@ -51,8 +51,8 @@ impl Image {
         &self.bytes
     }
 
-    /// The line that stands for it in a question. A picture is sent with the message that holds its mark, so it goes where that
-    /// text goes, and leaves the conversation with it.
+    /// The line that represents it in a question. A picture is sent with the message that contains its mark, so it goes
+    /// wherever that text goes, and leaves the conversation with it.
     #[must_use]
     pub fn mark(&self) -> String {
         // FNV-1a: two pictures of one name have different marks.

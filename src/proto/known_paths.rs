@@ -204,7 +204,7 @@ pub const CREDENTIALS: &[&str] = &[
     ".zsh_history",
 ];
 
-/// How the names of files end that hold passwords, wherever they are below a home.
+/// Ends of the names of password files, wherever they are below a home.
 pub const CREDENTIAL_SUFFIXES: &[&str] = &[".kdbx"];
 
 /// Files and directories of the machine that hold keys or passwords. Most are readable by root alone, and a root's
@@ -319,9 +319,9 @@ pub const STARTUP: &[&str] = &[
     "bin",
 ];
 
-/// Names of a workspace that other programs act on without being told to, each with the reason in a few words. They
-/// count at any depth, for each repository, package and directory may have its own; `*` at one end of a last component
-/// stands for anything.
+/// Names of a workspace on which other programs act by themselves, each with the reason in a few words. They count at
+/// any depth, for each repository, package and directory may have its own; `*` at one end of a last component matches
+/// anything.
 ///
 /// Not here: `Makefile`, `build.rs`, `conftest.py`, `package.json` and other sources that a build or a test runs. A
 /// person who starts a build expects the project's code to run, and each edit of such a file would ask. A bare

@@ -18,7 +18,7 @@ pub use names::{NameKind, Names, ShellKeys};
 pub use task::Task;
 pub use usage::{Money, Spent, Usage};
 
-/// Where a line goes.
+/// The destination of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     /// Nothing but white space.
@@ -36,7 +36,7 @@ pub enum Route {
 /// The router's answer for one line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouteVerdict {
-    /// Where the line goes.
+    /// The destination of the line.
     pub route: Route,
     /// The text that goes there: the line without a forcing prefix (`!`, `$ `, `?`).
     pub text: String,
@@ -44,7 +44,7 @@ pub struct RouteVerdict {
     pub rule: &'static str,
     /// The reason, in words that a user understands.
     pub reason: String,
-    /// How sure that is, as a logarithm of odds: above 0 speaks for the shell, below for the model.
+    /// The confidence, as a logarithm of odds: above 0 favours the shell, below 0 the model.
     pub score: f32,
 }
 
@@ -68,13 +68,13 @@ impl HumanLine {
         Self { text: command.text, kind: LineKind::ModelCommand }
     }
 
-    /// The command line, to the byte.
+    /// The exact command line.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What the history calls it.
+    /// The word for it in the history.
     #[must_use]
     pub fn kind(&self) -> LineKind {
         self.kind
@@ -88,7 +88,7 @@ pub struct ModelCommand {
     pub text: String,
 }
 
-/// What a line in the history was.
+/// The kind of a line in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineKind {
     /// Typed and run by the shell.
@@ -108,11 +108,11 @@ pub struct Capture {
     pub head: Vec<u8>,
     /// The last bytes, after `omitted_bytes` that were dropped.
     pub tail: Vec<u8>,
-    /// How many bytes were dropped between head and tail.
+    /// Bytes dropped between head and tail.
     pub omitted_bytes: u64,
 }
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandOutcome {
     /// The command line as it was handed over.
@@ -121,7 +121,7 @@ pub struct CommandOutcome {
     pub status: i32,
     /// From the start of the command to its end.
     pub duration: Duration,
-    /// The shell's working directory afterwards, where it said so.
+    /// The shell's working directory afterwards, if it reported one.
     pub cwd: Option<PathBuf>,
     /// The virtual environment (Python, conda) that is active afterwards, or nothing.
     pub environment: String,
@@ -129,7 +129,7 @@ pub struct CommandOutcome {
     pub output: Capture,
 }
 
-/// Who said a message. Roles of the OpenAI chat protocol.
+/// The author of a message. Roles of the OpenAI chat protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Instructions, first in a conversation.
@@ -143,13 +143,13 @@ pub enum Role {
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Who said it.
+    /// Its author.
     pub role: Role,
-    /// What was said.
+    /// Its text.
     pub content: String,
 }
 
-/// What kind of trouble, for exit codes and tone.
+/// The kind of a failure, for exit codes and tone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// The user's input.
@@ -171,9 +171,9 @@ pub enum FailureKind {
 /// A failure, ready to be shown: what failed and on what, and one thing to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What kind of trouble.
+    /// Its kind.
     pub kind: FailureKind,
-    /// What failed, and on what. One line.
+    /// The failure and its object, in one line.
     pub message: String,
     /// One thing to do next; may be empty.
     pub hint: String,
@@ -190,7 +190,7 @@ pub enum Shortfall {
     Filtered,
 }
 
-/// What happens while a question is answered, in order, for any face to draw.
+/// Events while a question is answered, in order, for any face to draw.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// Something the user should know, such as an eviction from the context.
@@ -201,21 +201,21 @@ pub enum Event {
     Thought(String),
     /// Something happens to a call of a tool.
     Tool(Box<tool::ToolEvent>),
-    /// A request to a model is over, and this is what it came to; an answer may take several.
+    /// A request to a model is over, with its cost; an answer may take several.
     Usage(Box<Spent>),
     /// The answer is whole.
     Answered {
         /// The whole text.
         text: String,
     },
-    /// The user stopped it; what had come is kept.
+    /// The user stopped the answer; the part up to then stays.
     Cancelled {
-        /// What had come.
+        /// The text up to then.
         text: String,
     },
-    /// It failed; what had come, if anything, is kept.
+    /// The answer failed; the part up to then, if any, stays.
     Failed {
-        /// What had come.
+        /// The text up to then.
         text: String,
         /// Why it ended.
         failure: Failure,

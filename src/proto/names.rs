@@ -1,9 +1,9 @@
-//! What the live shell knows by name, as plain data.
+//! The names that the live shell knows, as plain data.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// What a first word is.
+/// The meaning of a first word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NameKind {
     /// An alias of the live shell.
@@ -21,7 +21,7 @@ pub enum NameKind {
 /// A snapshot of the names that the live shell resolves.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    /// Aliases and what they stand for.
+    /// Aliases and their values.
     pub aliases: BTreeMap<String, String>,
     /// Functions.
     pub functions: HashSet<String>,
@@ -35,7 +35,7 @@ pub struct Names {
     pub programs: Arc<HashSet<String>>,
     /// Words that the config declares to be commands (`shell.known_commands`).
     pub known: HashSet<String>,
-    /// What the shell's own line editor has been told about keys.
+    /// The key bindings of the shell's own line editor.
     pub keys: ShellKeys,
 }
 
@@ -44,14 +44,14 @@ pub struct Names {
 pub struct ShellKeys {
     /// It is in vi mode.
     pub vi: bool,
-    /// Keys that run a shell command or stand for others, as readline writes them (`\C-t`).
+    /// Keys that run a shell command or insert others, as readline writes them (`\C-t`).
     pub bound: Vec<String>,
-    /// Keys and the editor's functions that they are bound to, where there is an `inputrc`.
+    /// Keys and the editor's functions that they are bound to, if there is an `inputrc`.
     pub functions: Vec<(String, String)>,
 }
 
 impl Names {
-    /// What `word` resolves to, in the order in which bash looks: alias, keyword, function, builtin, program.
+    /// The meaning of `word`, in bash's order: alias, keyword, function, builtin, program.
     #[must_use]
     pub fn kind(&self, word: &str) -> Option<NameKind> {
         if self.aliases.contains_key(word) {

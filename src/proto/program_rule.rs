@@ -10,7 +10,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What a rule wants of a command. None of it makes a command less risky.
+/// A requirement of a rule. None makes a command less risky.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
     /// A question before it runs, in every autonomy.
@@ -33,7 +33,7 @@ impl Wants {
 pub struct ProgramRule {
     /// The program, then words and options, at least one.
     words: Vec<String>,
-    /// What it wants.
+    /// Its requirement.
     pub wants: Wants,
 }
 

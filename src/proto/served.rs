@@ -1,5 +1,5 @@
-//! A server of tools, resources, and prompts (Model Context Protocol), as the rooms above exchange it: plain data. Every
-//! text in it is the server's own; whoever shows it escapes it.
+//! A server of tools, resources, and prompts (Model Context Protocol), as the rooms above exchange it: plain data.
+//! Every text in it is the server's own and must be escaped when it is shown.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ pub struct Manifest {
     pub version: String,
     /// The server's own name and version, for lists.
     pub title: String,
-    /// How the server wants to be used.
+    /// The server's instructions for its use.
     pub instructions: String,
     /// Its tools, in its order.
     pub tools: Vec<Definition>,
@@ -78,11 +78,11 @@ pub enum PinStanding {
     Pinned,
     /// A person allowed another definition of this name.
     Changed,
-    /// Nobody has allowed a tool of this name.
+    /// No tool of this name has been allowed.
     New,
 }
 
-/// How far a server's tools can reach.
+/// The reach of a server's tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reach {
     /// Its program runs in the sandbox, without a network.
@@ -102,9 +102,9 @@ pub struct Field {
     pub name: String,
     /// Its name for people; may be empty.
     pub title: String,
-    /// What it is about; may be empty.
+    /// Its subject; may be empty.
     pub description: String,
-    /// What may be entered.
+    /// The kind of its value.
     pub kind: FieldKind,
     /// The form can't be sent without it.
     pub is_required: bool,
@@ -114,7 +114,7 @@ pub struct Field {
     pub default: Option<Value>,
 }
 
-/// What may be entered into a field.
+/// The kind of a field's value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldKind {
     /// A text, with its lengths in characters.
@@ -143,7 +143,7 @@ pub enum FieldKind {
     Several(Vec<(String, String)>),
 }
 
-/// What a person does with a form.
+/// A person's answer to a form.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FormAnswer {
     /// Sends it with these values.
@@ -154,7 +154,7 @@ pub enum FormAnswer {
     Cancelled,
 }
 
-/// Somebody whom a server can ask something while one of its tools works. What isn't overridden is declined.
+/// Answers questions of a server while one of its tools works. The default answer is to decline.
 pub trait Asks {
     /// Fills in a form.
     fn form(&mut self, _server: &str, _message: &str, _fields: &[Field]) -> FormAnswer {
@@ -170,7 +170,7 @@ pub trait Asks {
     fn progress(&mut self, _message: &str, _share: Option<f64>) {}
 }
 
-/// Nobody can be asked.
+/// Stands in for a person who isn't there.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unasked;
 

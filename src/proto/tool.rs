@@ -1,5 +1,4 @@
-//! One tool call, as faces see it: the question whether it may run, what the person says to it, and what came of it.
-//! Plain data.
+//! One tool call, as faces see it: the question whether it may run, the person's answer, and the outcome. Plain data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,17 +14,18 @@ pub struct Question {
     pub digest: String,
     /// The tool.
     pub tool: String,
-    /// What it would do.
+    /// Its effect.
     pub action: Action,
-    /// What the policy says of it.
+    /// The policy's verdict.
     pub verdict: PolicyVerdict,
-    /// What would change or be sent, whole; text from outside, to be escaped by whoever shows it.
+    /// The changes or the data to be sent, in full; text from outside, which must be escaped when it is shown.
     pub preview: String,
-    /// The files that would change, where that is known to the byte: those of the preview, for whoever draws more of them.
+    /// The files that would change, if their exact contents are known: those of the preview, for faces that draw more
+    /// of them.
     pub changes: Arc<[FileChange]>,
     /// The directory it would run in.
     pub cwd: String,
-    /// The program that its first word stands for, where it is a command and that can be said.
+    /// The program of its first word, if it is a command and the program is known.
     pub program: Option<String>,
     /// Whether "always" may be said to it.
     pub may_always: bool,
@@ -36,47 +36,47 @@ pub struct Question {
 /// One file of a proposal: what it holds and what it would hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileChange {
-    /// Which, as the model wrote it.
+    /// The path, as the model wrote it.
     pub path: String,
-    /// What it holds; nothing where there is none.
+    /// Its present content; `None` if it doesn't exist.
     pub old: Option<Vec<u8>>,
-    /// What it would hold; nothing where it would go.
+    /// Its new content; `None` if it would be deleted.
     pub new: Option<Vec<u8>>,
 }
 
-/// What a person says to a [`Question`].
+/// A person's answer to a [`Question`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Run it, this once.
     Once,
-    /// Run it, and the very same command in this project from now on.
+    /// Run it, and exactly this command in this project from now on.
     Always,
-    /// Run this in its place; it is judged anew.
+    /// Run this instead; it is judged again.
     Edited(String),
     /// Make only these of the hunks, by file and hunk in the order of the difference.
     Partly(Vec<Vec<bool>>),
-    /// This is what the file of this number is to hold; it is judged, shown and asked about anew.
+    /// The new content for the file of this number; it is judged, shown and asked about again.
     Rewritten(usize, Vec<u8>),
     /// Run it in my own shell.
     InMyShell,
-    /// Don't. The model is told why, where something was said.
+    /// Don't. The model gets the person's reason, if there is one.
     No(String),
 }
 
 /// A command that still runs when its time is over, as the person is asked about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overdue {
-    /// What runs.
+    /// The command.
     pub command: String,
     /// Since when.
     pub ran_for: Duration,
-    /// The last line that it printed; text from outside, to be escaped by whoever shows it.
+    /// The last line of its output; text from outside, which must be escaped when it is shown.
     pub last_line: Option<String>,
-    /// Why it can't go on as a job, where it can't.
+    /// The reason why it can't continue as a job, if there is one.
     pub no_job: Option<&'static str>,
 }
 
-/// What a person wants to become of an [`Overdue`] command.
+/// A person's choice about an [`Overdue`] command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverdueChoice {
     /// It goes on as a job, and the model with its work.
@@ -87,51 +87,51 @@ pub enum OverdueChoice {
     End,
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// Whether it did what it should.
     pub success: bool,
-    /// What it gave, for the model; text from outside.
+    /// Its output, for the model; text from outside.
     pub output: String,
     /// Why it failed.
     pub error: Option<ToolError>,
-    /// Facts about the output: sizes, an exit status, where the rest of it is.
+    /// Facts about the output: sizes, an exit status, the place of the rest.
     pub metadata: Map<String, Value>,
-    /// The receipt that tells of it.
+    /// The id of its receipt.
     pub receipt_id: Option<String>,
 }
 
-/// What happens to a call, for any face to draw.
+/// An event of a call, for any face to draw.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolEvent {
     /// The call, as its model names it.
     pub id: String,
     /// The tool.
     pub tool: String,
-    /// How far it is.
+    /// Its progress.
     pub step: Step,
 }
 
 /// A call as its tool has planned it. Nothing of it is escaped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
-    /// What it would do.
+    /// Its effect.
     pub action: Action,
     /// Its arguments.
     pub arguments: Value,
-    /// The files that would change, where that is known beforehand.
+    /// The files that would change, if they are known in advance.
     pub changes: Arc<[FileChange]>,
     /// Whether a person is asked before it runs.
     pub is_asked: bool,
 }
 
-/// How far a call is. Each one begins with `Requested` and ends with `Done`, unless its tool isn't known.
+/// The progress of a call. Each one begins with `Requested` and ends with `Done`, unless its tool is unknown.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// The model wants it.
     Requested {
-        /// What it is about to do, in a line. It quotes the model: whoever shows it escapes it.
+        /// Its effect, in a line. It quotes the model, so it must be escaped when it is shown.
         intent: String,
         /// The call, for faces that show more than a line.
         planned: Arc<Planned>,
@@ -145,9 +145,9 @@ pub enum Step {
     },
     /// It is over, run or not.
     Done {
-        /// What came of it.
+        /// The outcome.
         outcome: Outcome,
-        /// How long it took, questions to the person included.
+        /// Its duration, including questions to the person.
         duration: Duration,
     },
 }
@@ -161,11 +161,11 @@ pub const ENDED_BY_USER: &str = "ended-by-user";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolError {
-    /// What kind of trouble, a stable identifier such as `not-found`.
+    /// The kind of the failure, a stable identifier such as `not-found`.
     pub code: &'static str,
-    /// What failed, and on what.
+    /// The failure and its object.
     pub message: String,
-    /// What to try next; may be empty.
+    /// The next thing to try; may be empty.
     pub hint: String,
 }
 
@@ -182,7 +182,7 @@ impl ToolError {
         ![STILL_RUNNING, ENDED_BY_USER].contains(&self.code)
     }
 
-    /// What failed, in one line: what a file has there follows in others.
+    /// The failure in one line, without the lines that quote a file.
     #[must_use]
     pub fn headline(&self) -> &str {
         self.message.split_once('\n').map_or(&self.message, |(first, _)| first.trim_end_matches(':'))

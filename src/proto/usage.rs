@@ -1,4 +1,4 @@
-//! What a request to a model came to, in one form for every provider.
+//! The cost of a request to a model, in one form for every provider.
 
 use std::fmt;
 
@@ -87,14 +87,14 @@ impl fmt::Display for Money {
         match self.0 {
             0 => f.write_str("$0"),
             1..50_000_000 => f.write_str("under $0.0001"),
-            // What would round up to a dollar is written as one.
+            // A sum that would round up to a dollar is written as one.
             50_000_000..995_000_000_000 => write!(f, "${dollars:.*}", if dollars < 0.0995 { 4 } else { 3 }),
             _ => write!(f, "${dollars:.2}"),
         }
     }
 }
 
-/// One request to a model, and what it came to.
+/// One request to a model, and its cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// The name in the config of the model that answered.
@@ -105,11 +105,11 @@ pub struct Spent {
     pub tools: Vec<String>,
     /// The tokens.
     pub usage: Usage,
-    /// The tokens were counted here: the server told none, or the answer broke off before it did.
+    /// The tokens were counted here: the server reported none, or the answer broke off too early.
     pub is_estimate: bool,
     /// The tokens that were counted before it was sent.
     pub estimated_in: u64,
-    /// What it cost, where the price is known.
+    /// Its cost, if the price is known.
     pub cost: Option<Money>,
 }
 

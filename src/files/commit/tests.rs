@@ -10,7 +10,7 @@ use nix::unistd::getpid;
 
 use super::*;
 
-/// Tells this very test, started as a program of its own, where it works and at which step it is killed.
+/// Names the place and the step at which this test, started as a separate program, is killed.
 const PLACE: &str = "REEDCLAW_TEST_COMMIT_PLACE";
 const KILLED_AT: &str = "REEDCLAW_TEST_COMMIT_KILLED_AT";
 
@@ -158,7 +158,7 @@ fn what_fails_in_the_middle_is_put_back() {
     let top = tempfile::tempdir().expect("a directory");
     let (root, journals) = scene(top.path());
     let mut steps = 0;
-    // After the first file is new, somebody makes the one that was to be made.
+    // After the first file is new, another program makes the second one.
     let outcome = root.commit_in_steps(&journals, CHANGES, &mut || {
         steps += 1;
         if steps == 8 {
