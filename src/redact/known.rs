@@ -37,7 +37,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Looks whether it stands at `at`.
+    /// Checks for the value at `at`.
     pub fn look(&self, text: &Text<'_>, at: usize) -> Seen {
         let rest = &text.bytes[at..];
         let value = self.value.as_bytes();

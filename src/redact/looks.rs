@@ -1,4 +1,4 @@
-//! How each kind of secret is read on from its anchor. `start` is where the anchor begins, `at` where it ends. Pure.
+//! The forms of secrets after their anchors. `start` is the beginning of the anchor, `at` its end. Pure.
 
 use super::read::{
     Seen, Text, alnum, base64, blank, dashed, dotted, encoded, is_drawn, is_mixed, is_placeholder, is_random,
@@ -11,7 +11,7 @@ const AUTHORITY_BYTES_MAX: usize = 1024;
 /// A header that ends a block, or begins one.
 const HEADER_BYTES_MAX: usize = 64;
 
-/// A run behind the anchor that is so long; the anchor goes with it, and a run without any digit is words.
+/// A run after the anchor of at least this length; the anchor belongs to it, and a run without any digit is words.
 pub(super) fn run(text: &Text<'_>, start: usize, at: usize, fits: fn(u8) -> bool, least: usize) -> Seen {
     let Some(end) = text.end(at, fits) else { return Seen::More };
     let body = &text.bytes[at..end];
@@ -19,7 +19,7 @@ pub(super) fn run(text: &Text<'_>, start: usize, at: usize, fits: fn(u8) -> bool
     if is_token { Seen::Hide(start..end) } else { Seen::No }
 }
 
-/// A run of exactly this length. What base64 goes on in front of is part of something else.
+/// A run of exactly this length. A match after a base64 character is part of something else.
 pub(super) fn exact(text: &Text<'_>, start: usize, at: usize, fits: fn(u8) -> bool, length: usize) -> Seen {
     let Some(end) = text.end(at, fits) else { return Seen::More };
     let inside = text.byte_before(start).is_some_and(|byte| matches!(byte, b'+' | b'/'));
@@ -117,7 +117,7 @@ pub(super) fn block(text: &Text<'_>, start: usize, at: usize) -> Seen {
     Seen::Hide(start..at + key_lines(window, body))
 }
 
-/// Where the lines end that look like a key's, from `from` on.
+/// The end of the lines that look like a key's, from `from` on.
 fn key_lines(window: &[u8], from: usize) -> usize {
     let mut end = from;
     for line in window[from..].split_inclusive(|byte| *byte == b'\n') {
@@ -136,7 +136,7 @@ fn key_lines(window: &[u8], from: usize) -> usize {
     end - window[from..end].iter().rev().take_while(|byte| byte.is_ascii_whitespace()).count()
 }
 
-/// The lines of base64 behind `Private-Lines: N` of a PuTTY key.
+/// The lines of base64 after `Private-Lines: N` of a PuTTY key.
 pub(super) fn putty(text: &Text<'_>, _: usize, at: usize) -> Seen {
     let Some(count) = text.end(at, |byte| blank(byte) || byte.is_ascii_digit()) else { return Seen::More };
     let Some(start) = text.end(count, |byte| byte.is_ascii_whitespace()) else { return Seen::More };
@@ -203,7 +203,7 @@ pub(super) fn bearer(text: &Text<'_>, _: usize, at: usize) -> Seen {
     if secret.len() >= 16 && is_mixed(secret) { Seen::Hide(at..end) } else { Seen::No }
 }
 
-/// `Cookie: name=value; …` to the end of the line, where one of the pairs is more than a preference.
+/// `Cookie: name=value; …` to the end of the line, if one of the pairs is more than a preference.
 pub(super) fn cookie(text: &Text<'_>, _: usize, at: usize) -> Seen {
     const NAMES: [&[u8]; 9] = [b"sess", b"token", b"auth", b"csrf", b"xsrf", b"jwt", b"login", b"remember", b"secret"];
     let Some(start) = text.end(at, blank) else { return Seen::More };
@@ -220,7 +220,7 @@ pub(super) fn cookie(text: &Text<'_>, _: usize, at: usize) -> Seen {
     if value.split(|byte| *byte == b';').any(is_secret) { Seen::Hide(start..start + value.len()) } else { Seen::No }
 }
 
-/// A value that a name like `password` is given: `NAME=value`, `name: value`, `"name": "value"`. The name is enough.
+/// The value of a name like `password`: `NAME=value`, `name: value`, `"name": "value"`. The name is enough.
 pub(super) fn strong(text: &Text<'_>, _: usize, at: usize) -> Seen {
     assigned(text, at, |value, is_plain| {
         if value.contains(&b' ') { is_mixed(value) } else { value.len() >= 3 && (is_plain || is_long_mixed(value)) }
@@ -231,12 +231,12 @@ fn is_long_mixed(value: &[u8]) -> bool {
     value.len() >= 6 && is_mixed(value)
 }
 
-/// A value that a name like `token` is given: it must look like a secret itself.
+/// The value of a name like `token`: it must look like a secret itself.
 pub(super) fn weak(text: &Text<'_>, _: usize, at: usize) -> Seen {
     assigned(text, at, |value, _| value.len() >= 8 && !value.contains(&b' ') && is_random(value))
 }
 
-/// A value in base64 that a name like `auth` is given.
+/// A value in base64 of a name like `auth`.
 pub(super) fn encoded_value(text: &Text<'_>, _: usize, at: usize) -> Seen {
     assigned(text, at, |value, _| {
         let has = |fits: fn(&u8) -> bool| value.iter().any(fits);
@@ -248,8 +248,8 @@ pub(super) fn encoded_value(text: &Text<'_>, _: usize, at: usize) -> Seen {
     })
 }
 
-/// Reads an assigned value; `is_secret` gets it, and whether it stands in quotes or right behind `=`, which is a shell's
-/// or a file's: `: ` and ` = ` are also what people write.
+/// Reads an assigned value; `is_secret` gets it, and whether it is in quotes or directly after `=`, as in shells and
+/// files: people also write `: ` and ` = ` in sentences.
 fn assigned(text: &Text<'_>, at: usize, is_secret: impl Fn(&[u8], bool) -> bool) -> Seen {
     let Some(value) = value_start(text, at) else { return Seen::More };
     let Some(start) = value else { return Seen::No };
@@ -316,12 +316,12 @@ pub(super) fn define(text: &Text<'_>, _: usize, at: usize) -> Seen {
     Seen::Hide(start..start + value.len())
 }
 
-/// The word behind an option such as `--password `.
+/// The word after an option such as `--password `.
 pub(super) fn strong_option(text: &Text<'_>, _: usize, at: usize) -> Seen {
     option(text, at, |value| value.len() >= 4)
 }
 
-/// The word behind an option such as `--token `.
+/// The word after an option such as `--token `.
 pub(super) fn weak_option(text: &Text<'_>, _: usize, at: usize) -> Seen {
     option(text, at, |value| value.len() >= 8 && is_random(value))
 }
@@ -334,8 +334,8 @@ fn option(text: &Text<'_>, at: usize, is_secret: impl Fn(&[u8]) -> bool) -> Seen
     if is_one { Seen::Hide(start..end) } else { Seen::No }
 }
 
-/// A program's option that takes a password on the rest of its line: `names` are the option with what stands around it,
-/// and of its value only what comes behind `sign` is secret.
+/// A program's option whose password is on the rest of its line: `names` are the option with its surroundings, and only
+/// the part of its value after `sign` is secret.
 pub(super) fn command(text: &Text<'_>, at: usize, names: &[&[u8]], sign: Option<u8>) -> Seen {
     let Some(line) = text.line(at) else { return Seen::More };
     let line = &line[..line.iter().position(|byte| matches!(byte, b'|' | b';')).unwrap_or(line.len())];
@@ -408,7 +408,7 @@ pub(super) fn pgpass(text: &Text<'_>, start: usize, at: usize) -> Seen {
     if is_password && names.iter().all(name) { Seen::Hide(end - password.len()..end) } else { Seen::No }
 }
 
-/// The words of a wallet's seed behind a name for it: 12, 15, 18, 21 or 24 of them, in small letters.
+/// The words of a wallet's seed after a name for it: 12, 15, 18, 21 or 24 of them, in small letters.
 pub(super) fn mnemonic(text: &Text<'_>, _: usize, at: usize) -> Seen {
     let between = |byte: u8| blank(byte) || quote(byte) || matches!(byte, b':' | b'=' | b'\\' | b'>');
     let Some(mut start) = text.end(at, between) else { return Seen::More };
@@ -428,12 +428,12 @@ pub(super) fn mnemonic(text: &Text<'_>, _: usize, at: usize) -> Seen {
     if fits && is_named { Seen::Hide(start..start + words.len()) } else { Seen::No }
 }
 
-/// A token in base64 behind a user's name, as HTTP's basic authorization has it. The anchor is the token's beginning.
+/// A token in base64 after a user's name, as in HTTP's basic authorization. The anchor is the token's beginning.
 pub(super) fn in_base64(text: &Text<'_>, start: usize, at: usize) -> Seen {
     run(text, start, at, base64, 30)
 }
 
-/// The letters and digits behind a token's own prefix of one more sign.
+/// The letters and digits after a token's own prefix of one more sign.
 pub(super) fn azure(text: &Text<'_>, start: usize, at: usize) -> Seen {
     let Some(end) = text.end(at, |byte| dotted(byte) || byte == b'~') else { return Seen::More };
     let is_token = (30..=36).contains(&(end - at)) && text.byte_before(start).is_some_and(alnum);

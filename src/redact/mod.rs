@@ -27,7 +27,7 @@ use rules::{RULES, Rule};
 
 /// The beginning of the mark that replaces a secret; the kind of secret follows.
 const MARK: &str = "[redacted: ";
-/// A text that waits for its end is looked at anew only when it has grown by a quarter, from so many bytes on.
+/// From this length on, a text that waits for its end is read again only when it has grown by a quarter.
 const PATIENT_BYTES: usize = 4 * 1024;
 
 /// Finds and hides secrets. Cheap to clone.
@@ -53,7 +53,7 @@ pub struct Hidden {
     pub kind: String,
     /// The line of the text in which it began, from 1.
     pub line: usize,
-    /// How many characters it had.
+    /// Its length in characters.
     pub length_chars: usize,
 }
 
@@ -64,8 +64,8 @@ impl Default for Redactor {
 }
 
 impl Redactor {
-    /// Knows these values, each with the name that stands for it, beside what is a secret by its shape. A value of fewer
-    /// than six characters, and a word that people write where no key is needed (`none`, `ollama`), is no secret.
+    /// Makes a redactor for these values, each with its name, and for secrets recognised by their form. A value of
+    /// fewer than six characters, or a placeholder for a key (`none`, `ollama`), isn't a secret.
     pub fn new<N: AsRef<str>, V: AsRef<str>>(values: impl IntoIterator<Item = (N, V)>) -> Self {
         let mut known: Vec<Known> =
             values.into_iter().flat_map(|(name, value)| known::forms(name.as_ref(), value.as_ref())).collect();
@@ -76,7 +76,7 @@ impl Redactor {
         Self { known: Arc::new(known), filter: Arc::new(filter) }
     }
 
-    /// Hides the secrets of a text. What is hidden already stays as it is.
+    /// Hides the secrets of a text. Marks of earlier redactions stay.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Redacted<'a> {
         let (spans, _) = self.scan(Text { bytes: text.as_bytes(), before: None, is_whole: true });
@@ -84,7 +84,7 @@ impl Redactor {
         Redacted { text, hidden }
     }
 
-    /// Finds what is to be hidden, in order, and how far the text is decided: what lies behind may yet become a secret, or
+    /// Finds the secrets, in order, and the length of the text that is decided: the rest may yet become a secret, or
     /// belong to one.
     fn scan(&self, text: Text<'_>) -> (Vec<Span>, usize) {
         let mut spans: Vec<Span> = Vec::new();
@@ -207,7 +207,7 @@ impl Settling {
 #[derive(Clone, Debug)]
 struct Span {
     kind: String,
-    /// Where that began by which it was found.
+    /// The start of the anchor by which it was found.
     anchor: usize,
     range: Range<usize>,
 }

@@ -7,9 +7,9 @@ use std::ops::Range;
 #[derive(Clone, Copy)]
 pub(super) struct Text<'a> {
     pub bytes: &'a [u8],
-    /// The byte in front of it.
+    /// The byte before it.
     pub before: Option<u8>,
-    /// Nothing comes behind it.
+    /// It is complete: no more text follows.
     pub is_whole: bool,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Text<'a> {
         self.byte_before(at).is_some_and(word)
     }
 
-    /// Where a run of such bytes from `at` ends; none if it may go on.
+    /// The end of a run of such bytes from `at`; `None` if it may continue.
     pub fn end(&self, at: usize, fits: impl Fn(u8) -> bool) -> Option<usize> {
         let end = self.bytes[at..].iter().position(|byte| !fits(*byte)).map(|length| at + length);
         end.or(self.is_whole.then_some(self.bytes.len()))
@@ -49,7 +49,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Whether a word stands at `at`; none if that isn't known yet.
+    /// Whether this word is at `at`; `None` if that isn't known yet.
     pub fn has(&self, at: usize, wanted: &[u8]) -> Option<bool> {
         let rest = &self.bytes[at..];
         let fits = rest.len().min(wanted.len());
@@ -121,10 +121,10 @@ const WRAPS: [&[u8]; 8] = [
     b"new string(",
 ];
 
-/// Where the value begins that a name ending at `at` is given: none without where that isn't known yet, none within
-/// where no value follows.
+/// The start of the value of a name that ends at `at`: the outer `None` if that isn't known yet, the inner one if no
+/// value follows.
 pub(super) fn value_start(text: &Text<'_>, at: usize) -> Option<Option<usize>> {
-    // The name's own closing quote, escaped where a JSON text stands within another; that of a key's brackets.
+    // The name's own closing quote, escaped in a JSON text within another; or that of a key's brackets.
     let mut at = quotes(text, at)?;
     if text.byte(at)? == Some(b']') {
         at += 1;

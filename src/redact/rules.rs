@@ -1,9 +1,8 @@
-//! Secrets by their shape: a table of rules, each with its anchors, how it reads on, and examples, which are its
-//! tests.
+//! Secrets by their form: a table of rules, each with its anchors, its reader, and examples, which are its tests.
 //!
-//! In examples `§` stands at both ends of what has to be hidden, and `{a36}` for 36 drawn letters and digits, so that
-//! no scanner of repositories takes an example for a secret: `a` letters and digits, `c` letters, `h` hexadecimal, `u`
-//! capitals and 2 to 7, `l` small letters and digits, `d` digits, `b` base64.
+//! In examples `§` is at both ends of the secret, and `{a36}` for 36 drawn letters and digits, so that no scanner of
+//! repositories takes an example for a secret: `a` letters and digits, `c` letters, `h` hexadecimal, `u` capitals and 2
+//! to 7, `l` small letters and digits, `d` digits, `b` base64.
 
 use super::looks::*;
 use super::read::{Seen, Text, alnum, base64, dashed, dotted, encoded, hexadecimal, in_query, path, word};
@@ -12,7 +11,7 @@ use super::read::{Seen, Text, alnum, base64, dashed, dotted, encoded, hexadecima
 pub(super) struct Rule {
     /// Its name in the mark.
     pub kind: &'static str,
-    /// Where an anchor counts.
+    /// The place in a text where an anchor counts.
     pub place: Place,
     /// Its beginnings; at least three characters each, in small letters if they are folded.
     pub anchors: &'static [&'static str],
@@ -26,12 +25,12 @@ pub(super) struct Rule {
     pub leaves: &'static [&'static str],
 }
 
-/// Where an anchor counts.
+/// The place in a text where an anchor counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Where no word goes on in front of it, whatever the case of its letters.
+    /// At the start of a word, in any case of letters.
     Word,
-    /// Where no word goes on in front of it, in just these letters.
+    /// At the start of a word, in exactly these letters.
     Exact,
     /// Anywhere, whatever the case of its letters.
     Inside,
@@ -126,7 +125,7 @@ rules! {
     "Figma token", Word ["figd_" "figo_" "figoh_"], |t, s, a| run(t, s, a, dashed, 35), hides ["§figd_{a40}§"], leaves ["figd_..."];
     "New Relic key", Exact ["NRAK-" "NRJS-" "NRII-" "NRRA-" "NRIQ-"], |t, s, a| run(t, s, a, dashed, 19),
         hides ["§NRAK-{u27}§" "§NRII-{a32}§"], leaves ["NRAK-KEY"];
-    // What stands in front of the dot says nothing without this.
+    // The part before the dot is useless without the rest.
     "Terraform token", Literal [".atlasv1."], |t, s, a| run(t, s, a, dashed, 40),
         hides ["{a14}§.atlasv1.{a67}§"], leaves ["x.atlasv1.y"];
     "Mailgun key", Word ["key-"], |t, s, a| exact(t, s, a, hexadecimal, 32), hides ["'api:§key-{h32}§'"], leaves ["key-value" "key-{h40}"];
@@ -203,7 +202,7 @@ rules! {
         },
         hides ["x?sv=1&sig=§{a30}§&x"], leaves ["?sig=abc"];
 
-    // Names that are given a value.
+    // Names that get a value.
     "password", Inside ["password" "passwd" "passphrase" "_pass" "client_secret" "client-secret" "clientsecret"], strong,
         hides ["PASSWORD=§hunter§" "export DB_PASSWORD='§correct horse 9§'" "{\"password\": \"§hunter§\"}"
             "{\\\"password\\\": \\\"§hunter§\\\"}" "  password: §hunter2§\n" "password = §Hunter2§" "DB_PASS=§hunter§;x"

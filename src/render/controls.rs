@@ -1,7 +1,7 @@
 //! Captured command output to plain text, for the model's copy.
 //!
-//! Owns the last state of a line: escape sequences go, carriage returns, backspaces and the moves within a line are
-//! applied, so that a progress bar leaves what a person saw last. Must not know capture limits or who reads the text.
+//! Owns the last state of a line: escape sequences are removed, carriage returns, backspaces and moves within a line
+//! are applied, so that of a progress bar only its last state remains. Must not know capture limits or the reader.
 //! Linear: a line without controls is copied after one look at its bytes.
 
 use memchr::{memchr, memchr2};

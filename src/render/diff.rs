@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use imara_diff::{Algorithm, Diff, InternedInput};
 
-/// Lines of both texts that stand around a change, as in `diff -u`.
+/// Lines of both texts around a change, as in `diff -u`.
 const CONTEXT_LINES: usize = 3;
 
 /// One line of a comparison.
@@ -69,8 +69,8 @@ pub fn partly(old: &[u8], new: &[u8], wanted: &[bool]) -> Vec<u8> {
     taken.collect::<Vec<_>>().concat()
 }
 
-/// Compares two texts in the unified form: a head with the name, and each change with the lines around it. Empty where
-/// they are the same. A text without a newline at its end is told apart from one with it.
+/// Compares two texts in the unified form: a head with the name, and each change with the lines around it. Empty if
+/// they are equal. A missing newline at the end counts as a difference.
 #[must_use]
 pub fn unified(name: &str, old: Option<&str>, new: &str) -> String {
     let old_lines: Vec<&str> = old.unwrap_or_default().split_inclusive('\n').collect();

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::diff::{self, Line};
 use crate::proto::tool::FileChange;
 
-/// Longest text that is kept to be highlighted, in bytes.
+/// Limit for a text that can be highlighted, in bytes.
 const TEXT_BYTES_MAX: usize = 256 * 1024;
 
 /// One file that changes.
@@ -22,9 +22,9 @@ pub struct FilePatch {
     pub added: usize,
     /// Lines that go.
     pub removed: usize,
-    /// Lines behind the last hunk, where that is known.
+    /// Lines after the last hunk, if known.
     pub lines_after: Option<usize>,
-    /// The new text as a whole, its lines as they are shown, where it is known and isn't too long to be highlighted.
+    /// The new text as a whole, its lines as they are shown, if it is known and not too long to be highlighted.
     pub text: Option<String>,
     /// Whether its lines are shown without the CR that all of them end with.
     is_crlf: bool,
@@ -58,7 +58,7 @@ pub fn patches(changes: &[FileChange]) -> Vec<FilePatch> {
 }
 
 impl FilePatch {
-    /// How a file changes; as a whole with all the lines that don't, too.
+    /// The changes of a file; `as_whole` adds all unchanged lines.
     #[must_use]
     pub fn of(change: &FileChange, as_whole: bool) -> Self {
         let FileChange { path, old, new } = change;
@@ -153,14 +153,14 @@ impl FilePatch {
         only
     }
 
-    /// How many hunks a person can take or leave: a file that is no text is taken as a whole.
+    /// The number of hunks that a person can accept or refuse: a file that isn't text is one.
     #[must_use]
     pub fn choices(&self) -> usize {
         self.hunks.len().max(1)
     }
 }
 
-/// Reads the unified form, with what git adds to it. What isn't understood is left out: it is for drawing.
+/// Reads the unified form, with git's additions. Unknown lines are ignored, since the result is only drawn.
 #[must_use]
 pub fn parse(text: &str) -> Vec<FilePatch> {
     let mut reader = Reader::default();
@@ -188,7 +188,7 @@ impl Reader {
         }
         if let Some(paths) = line.strip_prefix("diff --git ") {
             self.is_git = true;
-            // Where the names are the same the line says them; where not, later lines do.
+            // If both names are the same, the line contains them; if not, later lines do.
             let half = paths.len() / 2;
             let path = paths.get(half + 1..).and_then(|new| new.strip_prefix("b/")).unwrap_or_default();
             return self.files.push(FilePatch { path: unquoted(path), ..FilePatch::default() });
@@ -255,7 +255,7 @@ impl Reader {
             Some((" ", text)) => (1, 1, Line::Kept(text.to_owned())),
             // Some programs take the blank of an empty line away.
             None => (1, 1, Line::Kept(String::new())),
-            // That there is no newline at the end of the old text, between its last line and the new one's.
+            // The old text has no newline at its end, between its last line and the new one's.
             Some(("\\", _)) => {
                 let text = "a last line without a newline".to_owned();
                 if !file.notes.contains(&text) {
@@ -295,7 +295,7 @@ impl Head {
     }
 }
 
-/// A path of a head: git's letter in front of it and the tab behind it taken away.
+/// A path of a head, without git's letter before it and the tab after it.
 fn name(path: &str, letter: &str) -> String {
     let path = unquoted(path.strip_suffix('\t').unwrap_or(path));
     path.strip_prefix(letter).map(str::to_owned).unwrap_or(path)
@@ -323,7 +323,7 @@ fn is_binary(content: &[u8]) -> bool {
     memchr::memchr(0, content).is_some()
 }
 
-/// Whether all lines end with CR and LF; nothing if there is no ending.
+/// Whether all lines end with CR and LF; `None` if no line has an ending.
 fn all_crlf(content: &[u8]) -> Option<bool> {
     let mut ends = memchr::memchr_iter(b'\n', content).peekable();
     ends.peek()?;

@@ -1,5 +1,5 @@
-//! The text shown before a call of a model may run, and for a model's own question: every byte escaped, every row
-//! broken by us. The model's own text stands behind a gutter, ours doesn't, so that neither can look like the other.
+//! The text shown before a model's call may run, and for a model's own question: every byte escaped, every row broken
+//! by us. A gutter marks the model's own text, and never ours, so that neither can look like the other.
 
 use nu_ansi_term::{Color, Style};
 
@@ -13,7 +13,7 @@ use crate::proto::tool::{Overdue, Question};
 
 /// Effects that are listed.
 const EFFECTS_MAX: usize = 12;
-/// Reasons that are given.
+/// Limit for the reasons shown.
 const REASONS_MAX: usize = 3;
 /// The warning about a word that mixes scripts.
 const MIXED: &str = "beware: a word mixes letters of two scripts; those that only look Latin are shown as \\u{...}";
@@ -47,7 +47,7 @@ pub fn question_sheet(question: &Question, look: Look) -> Sheet {
     if (question.changes.is_empty() || is_keep) && !question.preview.is_empty() {
         let text = &question.preview;
         let lines = text.strip_suffix('\n').unwrap_or(text).split('\n').filter(|line| !line.starts_with("# "));
-        // What we say of a command and of what it changed; the arguments of a tool are the model's.
+        // Facts about a command and its changes are our text; the arguments of a tool are the model's.
         let is_ours = is_keep || matches!(question.action, Action::Shell { .. });
         lines.for_each(|line| if is_ours { head.ours(Style::new(), line) } else { head.theirs(Style::new(), line) });
     }
@@ -59,11 +59,11 @@ pub fn question_sheet(question: &Question, look: Look) -> Sheet {
     let program = question.program.as_ref().map(|program| format!(", by {program}")).unwrap_or_default();
     foot.ours(dim, &format!("in {}{program}", question.cwd));
     let asking = || question.verdict.reasons.iter().filter(|reason| reason.risk == question.verdict.risk);
-    // What a command did is shown above; nothing has to be foretold.
+    // The results of a command are shown above; a prediction isn't necessary.
     let effects_max = if matches!(question.action, Action::Keep { .. }) { 0 } else { EFFECTS_MAX };
     for effect in question.verdict.effects.iter().take(effects_max) {
         let effect = effect.to_string();
-        // What an effect says needs no reason that says it again.
+        // A reason that only repeats the effect is left out.
         let rule = asking().find(|reason| reason.text == effect).map(|reason| format!(" (rule: {})", reason.rule));
         foot.ours(dim, &format!("it {effect}{}", rule.unwrap_or_default()));
     }
@@ -89,7 +89,7 @@ pub fn command_rows(command: &str, look: Look) -> Vec<String> {
     rows.rows
 }
 
-/// A question in words, its choices numbered; the heading says who asks.
+/// A question in words, its choices numbered; the heading names its author.
 #[must_use]
 pub fn asked_rows(heading: &str, question: &str, choices: &[String], look: Look) -> Vec<String> {
     let mut rows = Rows::new(look);
@@ -157,7 +157,7 @@ impl Rows {
         self.put("  ", style, text);
     }
 
-    /// Text of the model's, line by line behind the gutter.
+    /// Text of the model's, line by line with the gutter.
     fn theirs(&mut self, style: Style, text: &str) {
         let gutter = match (self.look.accessible, self.look.unicode) {
             (true, _) => "model: ",
@@ -269,7 +269,7 @@ mod tests {
         let mut rows = Rows::new(ascii);
         rows.ours(Style::new(), "in /w\n  it reads nothing");
         assert_eq!(rows.rows, ["  in /w\\n  it reads nothing"]);
-        // A long line stays behind the gutter in each of its rows, and loses nothing.
+        // A long line has the gutter in each of its rows, and loses nothing.
         let line = "a日本b".repeat(20);
         let rows = command_rows(&line, Look::plain(30));
         assert!(rows.len() > 3 && rows.iter().all(|row| row.starts_with("│ ")), "{rows:?}");

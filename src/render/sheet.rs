@@ -23,7 +23,7 @@ const TWO_NUMBERS_COLUMNS: usize = 60;
 /// Columns that a text has at least, however narrow the terminal.
 const TEXT_COLUMNS_MIN: usize = 8;
 
-/// How a sheet is drawn.
+/// The appearance of a sheet.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
     /// The terminal's width.
@@ -32,7 +32,7 @@ pub struct Look {
     pub color: bool,
     /// Whether characters outside ASCII are drawn for signs of ours.
     pub unicode: bool,
-    /// Whether somebody listens: words in place of signs and numbers.
+    /// Whether the output is for a screen reader: words in place of signs and numbers.
     pub accessible: bool,
 }
 
@@ -124,7 +124,7 @@ impl Sheet {
         self.files.push(Drawn { patch, digits, colors: OnceCell::new(), words });
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.starts.last().copied().unwrap_or(0)
@@ -266,7 +266,7 @@ impl Sheet {
         let (base, mark) = match line {
             Line::Kept(_) => (Style::new(), Style::new().dimmed()),
             Line::Gone(_) => (Color::Red.normal(), Color::Red.bold()),
-            // Where the language has colours, the gutter says that it is new.
+            // If the language has colours, only the gutter marks new lines.
             Line::New(_) if Language::of_path(Path::new(&file.patch.path)).is_some() => {
                 (Style::new(), Color::Green.bold())
             }
@@ -397,7 +397,7 @@ pub(super) fn plain(cells: &[Cell<'_>]) -> String {
     cells.iter().map(|cell| cell.text.as_ref()).collect()
 }
 
-/// How much changes: `2 files, +10 −3`.
+/// The size of the changes: `2 files, +10 −3`.
 #[must_use]
 pub fn summary(patches: &[FilePatch], look: Look) -> String {
     let (added, removed) =

@@ -15,7 +15,7 @@ use crate::base::text::is_invisible;
 const CLUSTER_CHARS_MAX: usize = 32;
 /// Blanks between the columns of a plain table.
 const GAP: usize = 2;
-/// Columns that a description needs to stand beside its name.
+/// Columns that a description needs beside its name.
 const DESCRIPTION_MIN: usize = 24;
 
 /// Gives the columns that a text of one line takes on a terminal.
@@ -60,7 +60,7 @@ pub(super) fn cluster_width(cluster: &str) -> usize {
     if cluster.bytes().all(|byte| byte < 0x80) {
         return cluster.bytes().filter(|byte| !byte.is_ascii_control()).count();
     }
-    // Two columns is the most that any terminal gives to what stands in one place.
+    // Two columns is the most that any terminal uses for one character.
     cluster.width().min(2)
 }
 

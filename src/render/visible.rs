@@ -12,11 +12,11 @@ const TAB_COLUMNS: usize = 4;
 /// The content of one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cell<'t> {
-    /// Where it begins in the line, in bytes.
+    /// Its start in the line, in bytes.
     pub(super) at: usize,
     pub(super) text: Cow<'t, str>,
     pub(super) columns: usize,
-    /// Whether it stands for a character that isn't shown as it is.
+    /// Whether it replaces a character that isn't shown as it is.
     pub(super) is_escape: bool,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn cells(line: &str, shows_tabs: bool, unicode: bool) -> impl Iterato
                     let text = escape_visible(c.encode_utf8(&mut [0; 4]));
                     let columns = width(&text);
                     let at = start + offset;
-                    // What stands with others only, and isn't hidden by itself.
+                    // A character that combines with others, and isn't hidden by itself.
                     if columns > 0 && text.chars().eq([c]) && !is_look_alike(at) {
                         return vec![Cell { at, text: text.into(), columns, is_escape: false }];
                     }

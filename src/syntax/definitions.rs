@@ -1,6 +1,6 @@
 //! The definitions of a text, with signatures, and the names that it uses: an outline, read off its tree.
 //!
-//! Owns which nodes of which grammar are definitions. What is defined within a function is its own affair and isn't told.
+//! Owns the list of each grammar's nodes that are definitions. Definitions within a function are omitted.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -39,7 +39,7 @@ pub struct Definition {
     pub kind: Kind,
     /// Its lines, from 1, the last one included.
     pub lines: (usize, usize),
-    /// How it begins, in one line, without its body.
+    /// Its beginning, in one line, without its body.
     pub signature: String,
     /// In how many other definitions it lies.
     pub depth: usize,
@@ -218,7 +218,7 @@ fn what(language: Language, node: Node<'_>) -> Option<What> {
         (_, "impl_item") => What::Around,
         // `mod name;` tells where it is, not what.
         (_, "mod_item") if !body() => return None,
-        // A use of the type, where it has no body.
+        // A use of the type, if it has no body.
         (_, "struct_specifier" | "class_specifier" | "union_specifier" | "enum_specifier") if body() => {
             What::Is(Kind::Type)
         }
@@ -308,7 +308,7 @@ fn name_of(language: Language, node: Node<'_>, what: What) -> Option<Node<'_>> {
 
 /// Gives how a definition begins: without its body, in one line.
 fn signature(text: &str, node: Node<'_>, kind: Kind) -> String {
-    // What stands around it says what it is: `type` of Go, `const` of JavaScript, `template` of C++.
+    // The node around it shows its kind: `type` of Go, `const` of JavaScript, `template` of C++.
     let outer = node.parent().filter(|parent| {
         matches!(
             parent.kind(),

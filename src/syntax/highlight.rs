@@ -26,7 +26,7 @@ pub enum Paint {
     Constant,
     /// A word of the language.
     Keyword,
-    /// A function, where it is defined and called; a macro; a command of the shell.
+    /// A function, at its definition and its calls; a macro; a command of the shell.
     Function,
     /// A type, a class, a trait.
     Type,
@@ -54,7 +54,7 @@ pub fn highlight(language: Language, text: &str) -> Vec<(Range<usize>, Paint)> {
 enum Class {
     /// Nothing; its leaves speak for themselves.
     Inner,
-    /// All of it is one colour, and nobody looks inside.
+    /// The whole node has one colour; its children aren't examined.
     Whole(Paint),
     /// All of it is one colour, but for what has a colour inside.
     Ground(Paint),

@@ -1,4 +1,4 @@
-//! The languages: their grammars, the ends of their files' names, their names behind a fence.
+//! The languages: their grammars, the ends of their files' names, their names after a fence.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub enum Language {
     Tsx,
 }
 
-/// A language: how it is called, the ends of its files' names, its names behind a fence beside these, all in lower case.
+/// A language: its name, the ends of its files' names, and its other names after a fence, all in lower case.
 struct Row {
     language: Language,
     name: &'static str,
@@ -81,8 +81,8 @@ impl Language {
         ROWS.iter().find(|row| row.ends.contains(&end.as_str())).map(|row| row.language)
     }
 
-    /// Gives the language that a name means: what stands behind a fence (`rust,ignore` and `{.python}` too), an alias, the
-    /// end of a file's name.
+    /// Returns the language of a name: the text after a fence (`rust,ignore` and `{.python}` too), an alias, the end of
+    /// a file's name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         let name = name.trim_start_matches(|c: char| c.is_whitespace() || "{.".contains(c));

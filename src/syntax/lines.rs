@@ -1,4 +1,4 @@
-//! Colours of a text that comes line by line: each line has its colours when it has come, by all that stands before it.
+//! Colours of a text that arrives line by line: each line is coloured on its arrival, by all the text before it.
 
 use std::ops::Range;
 
@@ -9,9 +9,9 @@ use super::open::Open;
 use super::parse::{Deadline, parse};
 use super::{Language, Paint};
 
-/// Bytes of a text that comes line by line; the lines behind have no colours.
+/// Limit for a text that arrives line by line; later lines have no colours.
 pub const STREAMED_BYTES_MAX: usize = 128 * 1024;
-/// Milliseconds that one line may take; where one takes longer, the lines behind have no colours.
+/// Time limit for one line in milliseconds; if one takes longer, the later lines have no colours.
 const LINE_MS_MAX: u64 = 50;
 
 /// Colours a text as its lines come.
@@ -21,7 +21,7 @@ pub struct Lines {
     text: String,
     /// Bytes of the lines.
     bytes: usize,
-    /// How many there are.
+    /// Their number.
     count: usize,
     open: Open,
     tree: Option<Tree>,
@@ -84,7 +84,7 @@ impl Lines {
         Some(parts.into_iter().map(|(range, paint)| (range.start - begin..range.end - begin, paint)).collect())
     }
 
-    /// Where the text ends: behind the end of a line, for both its parts end so.
+    /// The end of the text, after the end of a line, since both its parts end there.
     fn end(&self) -> Point {
         Point::new(self.count + memchr::memchr_iter(b'\n', &self.text.as_bytes()[self.bytes..]).count(), 0)
     }
@@ -137,7 +137,7 @@ mod tests {
             let differ: Vec<usize> = (0..text.len())
                 .filter(|&at| text.as_bytes()[at] != b'\n' && !text[at..].starts_with(' ') && whole[at] != lines[at])
                 .collect();
-            // What comes later may still tell what a name is; nearly all is known at once.
+            // A later line can still change the meaning of a name; nearly all names are clear at once.
             assert!(
                 differ.len() * 100 <= text.len(),
                 "{language:?}: {} of {}: {:?}",

@@ -1,7 +1,8 @@
-//! Ten languages by their tree-sitter grammars: which one a file or a fence is in, colours of a text, definitions in it.
+//! Ten languages by their tree-sitter grammars: the language of a file or a fence, colours of a text, definitions in
+//! it.
 //!
-//! Must not know where a text is from or what colours look like. Pure, but for one clock: a parse that takes too long is
-//! given up, as is a text that is too long. Nothing is set up before it is asked for.
+//! Must not know a text's origin or a colour's look. Pure, but for one clock: a parse that takes too long is abandoned,
+//! and a text that is too long isn't parsed. Nothing is set up before its first use.
 //! ```
 //! use reedclaw::syntax::{Language, Paint, highlight};
 //! let rust = Language::of_name("rs").unwrap();

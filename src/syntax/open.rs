@@ -113,7 +113,7 @@ impl Open {
         }
     }
 
-    /// Takes what stands at the beginning of `rest`; gives its length.
+    /// Reads the construct at the beginning of `rest`; returns its length.
     fn code(&mut self, rest: &str, before: char, document: &mut Option<String>) -> usize {
         let Some(c) = rest.chars().next() else { return 0 };
         if self.language == Language::Bash {

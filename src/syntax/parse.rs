@@ -8,7 +8,7 @@ use tree_sitter::{ParseOptions, Parser, Tree};
 
 use super::Language;
 
-/// Bytes of a text; a longer one isn't parsed. A source of 10,000 lines is half of it.
+/// Limit for a text that is parsed. A source of 10,000 lines has half of it.
 pub const TEXT_BYTES_MAX: usize = 1024 * 1024;
 /// Milliseconds that a text may take, from parse to result. The longest text takes a third of it on a machine at rest.
 pub const PARSE_MS_MAX: u64 = 500;
@@ -19,7 +19,7 @@ pub(super) struct Deadline(Instant);
 
 impl Deadline {
     pub(super) fn new(ms: u64) -> Self {
-        // What a unit test sees must not hang on how busy the machine is.
+        // The result of a unit test must not depend on how busy the machine is.
         let ms = if cfg!(test) { ms.saturating_mul(1_000) } else { ms };
         Self(Instant::now() + Duration::from_millis(ms))
     }
@@ -29,7 +29,7 @@ impl Deadline {
     }
 }
 
-/// Parses a text, with the tree of what it was before where that is known and told of the difference; `None` if the text
+/// Parses a text, with the tree of its earlier version, updated for the difference, if there is one; `None` if the text
 /// is too long or the time is over.
 pub(super) fn parse(language: Language, text: &str, before: Option<&Tree>, deadline: Deadline) -> Option<Tree> {
     if text.len() > TEXT_BYTES_MAX {

@@ -1,5 +1,5 @@
-//! The blocks of code in an answer, to the byte as the model wrote them: no fence, no marks of a quote, no indentation
-//! of the list they stand in. Pure.
+//! The blocks of code in an answer, exactly as the model wrote them, without fence, quote marks, and the indentation of
+//! a list around them. Pure.
 
 /// Blocks that are found; an answer has no more that a person would number.
 const BLOCKS_MAX: usize = 1_000;
@@ -7,7 +7,7 @@ const BLOCKS_MAX: usize = 1_000;
 /// A block of code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CodeBlock {
-    /// The word behind the opening fence, such as `sh`; may be empty.
+    /// The word after the opening fence, such as `sh`; may be empty.
     pub language: String,
     /// Its lines, each with its newline.
     pub text: String,
@@ -55,7 +55,7 @@ struct Fence {
 }
 
 impl Fence {
-    /// Reads the line that opens a block, and what stands behind its fence.
+    /// Reads the line that opens a block, and the text after its fence.
     fn opened_by(line: &str) -> Option<(Self, &str)> {
         let (mut rest, mut quotes) = (line, 0);
         while let Some(inner) = rest.trim_start_matches(' ').strip_prefix('>') {
@@ -71,8 +71,7 @@ impl Fence {
         opens.then(|| (Self { mark, count, indent: rest.len() - fence.len(), quotes }, info.trim()))
     }
 
-    /// A line without the marks of the quote and the indentation that the block stands in; none where it has left the
-    /// quote.
+    /// A line without the quote marks and the indentation around the block; `None` if it has left the quote.
     fn inner(self, line: &str) -> Option<&str> {
         let mut rest = line;
         for _ in 0..self.quotes {

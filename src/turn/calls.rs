@@ -23,7 +23,7 @@ pub struct WrittenCall {
     pub arguments: String,
 }
 
-/// What a text was found to be.
+/// The kind of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// No call.

@@ -5,7 +5,7 @@ use super::scan::Scan;
 use crate::base::text::{is_emoji, is_invisible};
 use crate::proto::ModelCommand;
 
-/// Most commands of one answer: nobody reads more before saying yes.
+/// Limit for the commands of one answer: a person wouldn't read more before agreeing.
 const COMMANDS_MAX: usize = 32;
 /// Longest command in bytes, here-documents included.
 const COMMAND_BYTES_MAX: usize = 64 * 1024;
@@ -58,7 +58,7 @@ struct Trouble {
     taken: usize,
 }
 
-/// Reads a `CMD: ` line: its indentation and what stands behind the tag. Blanks in front and backticks around the command
+/// Reads a `CMD: ` line: its indentation and the text after the tag. Blanks before it and backticks around the command
 /// or the line are tolerated.
 fn command_line(line: &str) -> Option<(&str, &str)> {
     let body = line.trim_start_matches([' ', '\t']);
@@ -101,7 +101,7 @@ fn assemble(first: &str, following: &[&str], indent: &str) -> Result<(String, us
             while let Some(document) = scan.next_document() {
                 loop {
                     let Some(line) = following.get(taken).and_then(|line| dedent(line, indent)) else {
-                        // What follows may be its body, not commands: nothing of it is proposed.
+                        // The following lines may be its body, so none is proposed as a command.
                         return Err(Trouble { why: "its here-document has no end", taken: following.len() });
                     };
                     taken += 1;

@@ -1,8 +1,8 @@
-//! The messages of a conversation and what of them is sent: roles in turn, within limits, the oldest leaving with a notice.
-//! Pure; knows nothing of how they are sent or kept.
+//! The messages of a conversation, and the choice of those that are sent: roles in turn, within limits, the oldest
+//! removed with a notice. Pure; knows nothing of how they are sent or stored.
 //!
-//! Tokens are estimated, not counted: a text of n characters is taken as n/4 tokens, rounded up. Code and languages other
-//! than English take more, so leave room between `token_budget` and the model's real context.
+//! Tokens are estimated, not counted: a text of n characters is taken as n/4 tokens, rounded up. Code and languages
+//! other than English take more, so leave room between `token_budget` and the model's real context.
 
 use super::compact::{Older, PastSummary, Summary};
 use super::exec::Outputs;
@@ -25,7 +25,7 @@ pub fn estimate_tokens(text: &str) -> usize {
 /// The limits of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What the model is told first; nothing is sent where it is blank.
+    /// The instructions at the start; if blank, none are sent.
     pub system_prompt: String,
     /// Most question/answer pairs that a request holds, the question being asked included; 0 counts as 1.
     pub max_turns: usize,
@@ -57,18 +57,18 @@ pub struct Conversation {
     /// Stands for the first of the pairs, which are held for the day on which it is taken away.
     pub(super) summary: Option<Summary>,
     pub(super) may_compact: bool,
-    /// What the model that answers can read, where that is known.
+    /// The answering model's window, if known.
     window_tokens: Option<usize>,
-    /// How the server counts what is estimated here.
+    /// The server's way of counting, against the estimate here.
     pub(super) scale: Scale,
     pub(super) outputs: Outputs,
-    /// What goes in front of the next question, unless the model has it already.
+    /// Notes before the next question, unless the model has them already.
     notes: Vec<String>,
     open: Option<Open>,
     redactor: Redactor,
 }
 
-/// How a server's own count of a request compares with the estimate of it.
+/// The ratio of a server's own count of a request to the estimate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
     /// Tokens that the server counts for one that is estimated.
@@ -104,7 +104,7 @@ impl Scale {
 pub(super) struct Pair {
     pub(super) question: String,
     pub(super) answer: String,
-    /// How much of the question are notes that go in front of it.
+    /// Bytes of the notes at the start of the question.
     pub(super) notes_bytes: usize,
 }
 
@@ -121,7 +121,7 @@ pub struct PastTurn {
     pub question: String,
     /// The answer, as far as it came.
     pub answer: String,
-    /// Whether that is all of it.
+    /// Whether there are no more.
     pub is_whole: bool,
 }
 
@@ -151,7 +151,7 @@ impl Conversation {
         }
     }
 
-    /// Holds itself to what the model that answers can read, where that is known.
+    /// Limits requests to the answering model's window, if it is known.
     pub fn fit_window(&mut self, window_tokens: Option<usize>) {
         self.window_tokens = window_tokens;
     }
@@ -215,7 +215,7 @@ impl Conversation {
         self.options = options;
     }
 
-    /// Sets what the model is told first, from the next question on.
+    /// Sets the system prompt from the next question on.
     pub fn instruct(&mut self, system_prompt: &str) {
         if self.options.system_prompt != system_prompt {
             system_prompt.clone_into(&mut self.options.system_prompt);
@@ -227,8 +227,8 @@ impl Conversation {
         self.outputs.add(outcome, self.exec_output_tokens(), &self.redactor)
     }
 
-    /// Opens a question: gives the messages to send, and notices for the user about what no longer fits. What is evicted is
-    /// gone, however the question ends. A question still open counts as failed.
+    /// Opens a question: returns the messages to send, and notices for the user about messages that no longer fit.
+    /// Evicted messages are gone, however the question ends. A question that is still open counts as failed.
     #[must_use]
     pub fn messages_for(&mut self, question: &str) -> (Vec<Message>, Vec<String>) {
         self.failed();
@@ -273,12 +273,14 @@ impl Conversation {
         self.close(text, None);
     }
 
-    /// Closes the open question that the user stopped: what had come is kept, marked; nothing leaves no message.
+    /// Closes the open question that the user stopped: the text up to then stays, with a mark; without text there is no
+    /// message.
     pub fn cancelled(&mut self, text: &str) {
         self.close(text, Some(STOPPED));
     }
 
-    /// Closes the open question whose answer broke off: what had come is kept, marked; nothing leaves no message.
+    /// Closes the open question whose answer broke off: the text up to then stays, with a mark; without text there is
+    /// no message.
     pub fn broke_off(&mut self, text: &str) {
         self.close(text, Some(BROKE_OFF));
     }
@@ -299,9 +301,8 @@ impl Conversation {
         self.may_compact = true;
     }
 
-    /// Holds these turns from now on, without those that got no answer; outputs of commands since the last question stay
-    /// for the next one. A turn that is held already keeps the outputs that went with it. A summary stands for the first
-    /// of them.
+    /// Replaces the turns by these, except those without an answer; outputs of commands since the last question stay
+    /// for the next one. A turn that is held already keeps its outputs. A summary replaces the first of them.
     pub fn restore(&mut self, turns: Vec<PastTurn>, summary: Option<PastSummary>) {
         self.failed();
         self.summary = summary.map(|PastSummary { text, turns: count }| {
@@ -365,7 +366,7 @@ impl Conversation {
         notices
     }
 
-    /// Drops the older part without a summary; gives the notice of it.
+    /// Drops the older part without a summary; returns the notice about it.
     #[must_use]
     pub fn evict(&mut self, older: &Older) -> String {
         let from = self.summarised();

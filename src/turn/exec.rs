@@ -55,7 +55,7 @@ impl Outputs {
 
     fn fit(&mut self, tokens_max: usize) {
         if tokens_max == 0 {
-            // Nobody wants them, so nothing says that they are left out.
+            // Dropped outputs that aren't wanted need no notice.
             *self = Self::default();
             return;
         }

@@ -1,6 +1,6 @@
-//! JSON as small models write it: in a fence, with single quotes, raw line ends, trailing commas, doubled braces, words of
-//! Python, or without its last brackets. Strict JSON is read as it is; a text that was cut off inside a value is refused,
-//! because a part of a command must not pass for the whole of it. Pure.
+//! JSON as small models write it: in a fence, with single quotes, raw line ends, trailing commas, doubled braces, words
+//! of Python, or without its last brackets. Strict JSON is read as it is. A text that was cut off inside a value is
+//! refused, because a part of a command must not pass for the whole. Pure.
 
 use serde_json::{Map, Number, Value};
 

@@ -1,5 +1,5 @@
-//! What a question names with `@`: files, lines of them, definitions, the uncommitted changes. Pure: whether there is such a
-//! thing is found out elsewhere, and what is none stays text.
+//! The names after `@` in a question: files, lines of them, definitions, the uncommitted changes. Pure: other code
+//! checks whether they exist, and a name of nothing stays text.
 
 use crate::proto::Image;
 
@@ -8,7 +8,7 @@ const MENTIONS_MAX: usize = 20;
 /// Bytes of one name.
 const NAME_BYTES_MAX: usize = 1_000;
 
-/// A name behind an `@`.
+/// A name after an `@`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mention {
     /// As it was written, without the `@`.

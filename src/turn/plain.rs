@@ -3,8 +3,8 @@
 
 use crate::proto::Capture;
 
-/// Widest line that is kept as a grid for overwriting; a longer one is cut into lines there, so that a cursor column can't
-/// ask for memory.
+/// Limit for a line as a grid for overwriting; a longer one is cut into lines there, so that a cursor column can't
+/// allocate much memory.
 const COLUMNS_MAX: usize = 64 * 1024;
 /// Longest control string (title, image) that is skipped; a longer one was no control string, and its rest is text.
 const STRING_CHARS_MAX: usize = 1024 * 1024;
@@ -51,8 +51,8 @@ struct Screen {
     string_chars: usize,
     /// A full-screen program is drawing.
     alternate: bool,
-    /// It was drawing when bytes were dropped: it may have ended in the gap. Where its first end is seen after all, the text
-    /// since here was its drawing.
+    /// It was drawing when bytes were dropped: its end may be in the gap. If an end follows after all, the text since
+    /// here was its drawing.
     alternate_at_gap: Option<usize>,
 }
 

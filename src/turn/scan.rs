@@ -156,7 +156,7 @@ impl Scan {
         }
     }
 
-    /// Opens or closes what quotes and substitutes; gives the place behind it.
+    /// Opens or closes a quotation or substitution; returns the place after it.
     fn quote_or_substitution(&mut self, chars: &[char], at: usize) -> Option<usize> {
         let (frame, length) = match (chars[at], chars.get(at + 1), chars.get(at + 2)) {
             ('\'', ..) => (Frame::Single, 1),
@@ -178,7 +178,7 @@ impl Scan {
         Some(at + length)
     }
 
-    /// Reads a here-document's delimiter, from behind `<<`.
+    /// Reads a here-document's delimiter, starting after `<<`.
     fn document(&mut self, chars: &[char], mut at: usize) -> usize {
         let strips_tabs = chars.get(at) == Some(&'-');
         if strips_tabs {

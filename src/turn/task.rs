@@ -28,7 +28,7 @@ pub fn of_question(question: &str) -> Task {
     by(WEIGHTS, question)
 }
 
-/// Recognises the task by given weights, as the training does.
+/// Recognises the task with the weights of a training run.
 #[must_use]
 pub fn by(weights: &[u8; BYTES], question: &str) -> Task {
     let mut scores = [0.0_f32; TASKS];
@@ -72,7 +72,7 @@ pub fn features(question: &str) -> Vec<u32> {
             let next = if LANGUAGES.contains(next) { "=language" } else { stem(next) };
             features.push(hash(&[if at == 0 { "first pair" } else { "pair" }, stem(name), next]));
         }
-        // Scripts without spaces: pairs of letters stand for words.
+        // Scripts without spaces: pairs of letters take the place of words.
         let letters: Vec<(usize, char)> = word.char_indices().filter(|(_, letter)| *letter > '\u{2e7f}').collect();
         features
             .extend(letters.windows(2).map(|two| hash(&["letters", &word[two[0].0..two[1].0 + two[1].1.len_utf8()]])));

@@ -26,8 +26,8 @@ impl Thinking {
         begins
     }
 
-    /// Ends a stretch of thoughts, if one is open, with the line that stands for it. The tokens are an estimate: what the
-    /// server counts it tells with the end of the answer, and a line that is drawn isn't rewritten.
+    /// Ends a stretch of thoughts, if one is open, with a line that replaces it. Its tokens are an estimate: the server
+    /// reports its count with the end of the answer, and a line that is drawn isn't rewritten.
     pub fn fold(&mut self, now: Instant) -> Option<String> {
         let (begun, at) = self.open.take()?;
         let seconds = now.saturating_duration_since(begun).as_secs_f64();

@@ -1,10 +1,10 @@
 //! The beginning of a line of Markdown: containers (quotes, list items) and the kind of block.
 //!
-//! Owns the decision from a line's first characters, taken as soon as more of them couldn't change it. Pure and without
+//! Owns the decision from a line's first characters, made as soon as more of them couldn't change it. Pure and without
 //! memory of its own: it is asked again with each character until it knows, at most [`HEAD_BYTES_MAX`] of them.
 //!
-//! Where it is more lenient than CommonMark: two columns of indentation nest an item under any marker, as models write
-//! lists; a line that isn't indented leaves the list, blank line or not.
+//! It is more lenient than CommonMark in two ways: two columns of indentation nest an item under any marker, as models
+//! write lists; a line that isn't indented leaves the list, blank line or not.
 
 use crate::render::text;
 
@@ -53,12 +53,12 @@ pub(super) enum Before {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Start {
-    /// How many of the open containers go on.
+    /// The number of open containers that continue.
     pub(super) matched: usize,
     /// The containers that begin.
     pub(super) new: Vec<Container>,
     pub(super) leaf: Leaf,
-    /// Where in the head the block's own text begins.
+    /// The start of the block's own text in the head.
     pub(super) rest: usize,
 }
 
@@ -126,7 +126,7 @@ struct Line<'a> {
     head: &'a str,
     complete: bool,
     at: usize,
-    /// Where the innermost quote's text begins.
+    /// The start of the innermost quote's text.
     base: usize,
     /// Columns that the line's indentation lacks of the text of its container.
     short: isize,
@@ -147,7 +147,7 @@ impl Line<'_> {
         (columns, self.head.len(), None)
     }
 
-    /// Gives the column, relative to the container's text, of what stands after so many blanks.
+    /// Returns the column, relative to the container's text, of the text after so many blanks.
     fn beyond(&self, indent: usize) -> isize {
         columns(indent) - self.short
     }

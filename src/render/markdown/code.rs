@@ -118,7 +118,7 @@ const KEYWORDS: &[&str] = &[
     "False",
 ];
 
-/// How a language writes its comments.
+/// A language's form of comments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
     /// `# comment`
@@ -127,7 +127,7 @@ enum Family {
     Slash,
     /// `-- comment`
     Dash,
-    /// Nothing is known of it.
+    /// The form is unknown.
     Unknown,
 }
 
@@ -154,7 +154,7 @@ pub(super) enum Code {
 }
 
 impl Code {
-    /// Begins a block; `info` is what stands behind its fence. Without colours nothing has to be held for them.
+    /// Begins a block; `info` is the text after its fence. Without colours no text has to be held back.
     pub(super) fn new(info: &str, color: bool) -> Self {
         match Language::of_name(info) {
             Some(language) if color => {
@@ -263,7 +263,7 @@ impl Words {
         }
     }
 
-    /// Ends a line: what it held comes out, and no text goes on behind it.
+    /// Ends a line: the held text is printed, and no text continues after it.
     fn end_line(&mut self, sink: &mut dyn FnMut(char, Style)) {
         self.release(sink);
         self.before = '\n';

@@ -1,12 +1,13 @@
 //! Inline markdown of one line, character by character: emphasis, code, links.
 //!
-//! Owns when a span is unambiguous: text outside any open span passes at once, text inside is held until the span closes,
-//! the line ends or [`HELD_CHARS_MAX`] is reached; then what never closed is literal. Must not know columns or colours.
+//! Owns the moment at which a span is unambiguous: text outside any open span passes at once, text inside is held until
+//! the span closes, the line ends or [`HELD_CHARS_MAX`] is reached; then an unclosed span is literal. Must not know
+//! columns or colours.
 //!
-//! Where it leaves CommonMark, and why: a single `*` between two letters or digits is literal (`2*3*4` must stay a
-//! product); nothing opens in a word that has `://`, `$` or a backslash, nor between `\(` `\[` `$$` and their ends (URLs,
-//! shell variables, LaTeX); punctuation means ASCII punctuation, so that emphasis works beside CJK marks; `~~` only, as
-//! `~5` means "about".
+//! Differences from CommonMark, with the reasons: a single `*` between two letters or digits is literal (`2*3*4` must
+//! stay a product); nothing opens in a word that has `://`, `$` or a backslash, nor between `\(` `\[` `$$` and their
+//! ends (URLs, shell variables, LaTeX); punctuation means ASCII punctuation, so that emphasis works beside CJK marks;
+//! `~~` only, as `~5` means "about".
 
 /// Characters held for one open span at most; a longer span is shown as it was written.
 pub(super) const HELD_CHARS_MAX: usize = 300;
@@ -28,7 +29,7 @@ pub(super) struct Mark {
 #[derive(Clone, Copy, Debug)]
 struct Context {
     before: char,
-    /// How much of `://` the word has shown.
+    /// The number of characters of `://` in the word so far.
     scheme: u8,
     /// The word is a URL, a variable or LaTeX: no span opens in it.
     literal_word: bool,

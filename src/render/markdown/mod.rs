@@ -1,12 +1,12 @@
 //! Streaming markdown to terminal text for normal scrollback.
 //!
-//! Owns the state of an answer that is being drawn: append-only, a character at a time, so that where the pieces were cut
-//! never changes the whole. Must not know the terminal, the model, or what a command does.
+//! Owns the state of an answer that is being drawn: append-only, a character at a time, so that the result doesn't
+//! depend on the division into pieces. Must not know the terminal, the model, or the effect of a command.
 //!
 //! A source line is a terminal line or several: a single newline stays a newline, and inline spans end with their line.
-//! A table needs its leading `|`. Setext headings (`===` below) stay as written, `---` is a rule: what stands above has
-//! been printed. Code is never wrapped, indented or framed, so that it can be copied; without colours its fences are kept
-//! for the reader to see where it ends.
+//! A table needs its leading `|`. Setext headings (`===` below) stay as written, `---` is a rule, because the line
+//! above has been printed already. Code is never wrapped, indented or framed, so that it can be copied; without colours
+//! its fences stay, so that the reader sees its end.
 
 mod block;
 mod code;
@@ -33,7 +33,7 @@ const WIDTH_COLUMNS_MIN: usize = 8;
 /// Columns of a rule where the width is unknown.
 const RULE_COLUMNS: usize = 40;
 
-/// How an answer is drawn.
+/// The appearance of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Columns of the terminal; less than 8 turns wrapping off.
@@ -62,7 +62,7 @@ pub struct Markdown {
     math: bool,
     documents: VecDeque<Document>,
     table: Table,
-    /// The last character given with markdown off.
+    /// The last character returned while markdown is off.
     plain_last: char,
 }
 
@@ -74,7 +74,7 @@ enum Mode {
     Verbatim(Style),
     /// A line of a block of code.
     Code,
-    /// Verbatim, and kept to be read at its end.
+    /// Printed as it is, and stored to be read at its end.
     Command,
     Document,
     Held(Leaf),
@@ -316,8 +316,8 @@ impl Markdown {
         }
     }
 
-    /// Gives what stands before the first line of a block and before the lines it wraps to; the containers from
-    /// `first_new` on begin here. At most half of the width is given away.
+    /// Returns the text before the first line of a block, and before the lines that it wraps to; the containers from
+    /// `first_new` on begin here. The text takes at most half of the width.
     fn prefixes(&self, first_new: usize) -> (Prefix, Prefix) {
         let (mut first, mut hang) = (Prefix::default(), Prefix::default());
         let mut columns = 0;
@@ -427,7 +427,7 @@ impl Markdown {
     }
 }
 
-/// Gives how a container shows in front of a line, where it begins and where it goes on.
+/// Returns a container's sign in front of a line, for its first line or the following ones.
 fn shown(container: &Container, begins: bool) -> (String, Style) {
     match container {
         Container::Quote => ("│ ".to_owned(), Style::new().dimmed()),

@@ -77,7 +77,7 @@ proptest! {
 
     #[test]
     fn wrapped_lines_keep_to_the_width(source in markdown_soup(), width in 8usize..60, color: bool) {
-        // What is shown as it is may be wider: code, commands, formulas.
+        // Text that is printed as it is may be wider: code, commands, formulas.
         let mut source = sanitise(&source).replace(['`', '\t', '$', '\\'], " ").replace("~~~", "").replace("CMD: ", "");
         while source.contains("    ") {
             source = source.replace("    ", " ");
