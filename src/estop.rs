@@ -77,7 +77,7 @@ impl Estop {
         self.directory.join(FILE_NAME)
     }
 
-    /// Says whether tools may run.
+    /// Returns whether tools may run.
     ///
     /// # Errors
     /// They may not, and why.

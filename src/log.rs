@@ -50,7 +50,7 @@ pub struct Options {
     /// The value of `REEDCLAW_LOG_LEVEL`: the least level that counts, or `off`. By default the file has `info`, standard
     /// error `warn`.
     pub level: Option<String>,
-    /// Gives the time, in Unix milliseconds.
+    /// Returns the time, in Unix milliseconds.
     pub clock: Option<fn() -> i64>,
 }
 

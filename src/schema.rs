@@ -115,7 +115,7 @@ impl Schema {
         problems
     }
 
-    /// Reads an answer, one JSON value, bare or in a block of code of its own; gives its text as it was written.
+    /// Reads an answer, one JSON value, bare or in a block of code of its own; returns its text as it was written.
     ///
     /// # Errors
     /// That it is none, or what is wrong with the value.

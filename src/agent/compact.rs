@@ -82,7 +82,7 @@ impl Agent {
         self.summarise(&*provider, &older, cancel, sink)
     }
 
-    /// Takes the summary away; gives how many turns it stood for.
+    /// Removes the summary; returns the number of turns that it replaced.
     pub fn restore_context(&mut self) -> Option<usize> {
         let turns = self.conversation.restore_summarised()?;
         // If this can't be recorded, a resumed conversation still has the summary, which does no harm.

@@ -23,8 +23,8 @@ impl ToolRunner {
         }
     }
 
-    /// Compares them, if that was begun, tells what a program has changed, and puts it back unless the person says otherwise. Gives a line for
-    /// the model.
+    /// Compares them, if that was begun, reports the changes of protected files, and restores the files unless the
+    /// person decides otherwise. Returns a line for the model.
     pub(super) fn guarded(&mut self, person: &mut dyn Person, sink: &mut dyn FnMut(Event)) -> Option<String> {
         let root = &self.options.root;
         let guard = self.guard.as_mut()?;

@@ -39,7 +39,7 @@ pub(super) struct Around<'a> {
 }
 
 impl ToolRunner {
-    /// Decides what becomes of what a command did on its copy; gives the outcome that the model reads.
+    /// Decides about the changes that a command made on its copy; returns the outcome for the model.
     pub(super) fn conclude(
         &mut self,
         permit: Permit,

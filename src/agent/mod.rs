@@ -326,7 +326,7 @@ impl Agent {
         self.answer_schema = schema;
     }
 
-    /// Gives it tools, or takes them away; gives back those that it had.
+    /// Sets the tools, or removes them; returns the previous ones.
     pub fn replace_tools(&mut self, runner: Option<ToolRunner>) -> Option<ToolRunner> {
         std::mem::replace(&mut self.runner, runner)
     }

@@ -174,7 +174,8 @@ impl Turn<'_, '_, '_> {
         })
     }
 
-    /// Goes on without tools; gives whether the model has none at all. If only room is missing, the next question may have it.
+    /// Continues without tools; returns whether the model has none at all. If only room is missing, the next question
+    /// may have it.
     fn without_tools(&mut self, request: &mut Request, error: &ModelError) -> bool {
         let is_full = matches!(error.fault, Fault::ContextOverflow { .. });
         let why = if is_full { "has no room for tools" } else { "takes no tools" };
@@ -313,7 +314,7 @@ fn shortfall(response: &Response) -> Option<Shortfall> {
     }
 }
 
-/// Puts the shorter conversation in front of the question's calls; gives where those begin now.
+/// Puts the shorter conversation in front of the question's calls; returns their new start.
 fn replace_start(request: &mut Request, question_at: usize, start: Vec<Item>) -> usize {
     let length = start.len();
     request.messages.splice(..question_at, start);

@@ -360,7 +360,7 @@ impl ToolRunner {
         ToolError::new("denied", "the user changed it again and again", "ask the user what they want").into()
     }
 
-    /// Plans a call and has it judged; gives what it is about in a line, too. Touches nothing.
+    /// Plans a call and has it judged; returns a line about it, too. Changes nothing.
     fn judged(
         &self,
         wish: &ToolCall,

@@ -128,8 +128,8 @@ impl Shorter<'_> {
         Some(self.items())
     }
 
-    /// Gives what goes in front of the question's own calls from now on, question included; none where nothing is older or
-    /// no summary comes.
+    /// Returns the messages before the question's own calls from now on, including the question; `None` if nothing is
+    /// older or no summary could be made.
     pub(super) fn shorten(
         &mut self,
         provider: &dyn Provider,

@@ -32,7 +32,7 @@ pub(super) struct Secrets {
 }
 
 impl Secrets {
-    /// Knows these values from now on; tells whether that changes anything.
+    /// Knows these values from now on; returns whether that changes anything.
     pub fn know(&mut self, values: Vec<(String, String)>) -> bool {
         if values == self.values {
             return false;
@@ -42,7 +42,7 @@ impl Secrets {
         true
     }
 
-    /// Gives a text that is to be sent, without its secrets.
+    /// Returns a text that is to be sent, without its secrets.
     pub fn hide(&mut self, place: &str, text: &str) -> String {
         let redacted = self.redactor.redact(text);
         self.note(redacted.hidden.into_iter().map(|hidden| Finding { place: place.to_owned(), hidden }), true);
@@ -50,7 +50,7 @@ impl Secrets {
     }
 
     /// Records hidden secrets; they are reported with the next question if the model would have seen them. A known one
-    /// isn't recorded again, because each question sends the conversation anew.
+    /// isn't recorded again, because each question sends the conversation again.
     pub fn note(&mut self, findings: impl IntoIterator<Item = Finding>, is_told: bool) {
         for finding in findings {
             if self.findings.contains(&finding) {

@@ -21,7 +21,7 @@ pub trait Channel {
     /// Its name, as the log and the config have it.
     fn name(&self) -> &'static str;
 
-    /// Takes messages and has `runtime` answer them, until no more come; gives how that ended.
+    /// Takes messages and has `runtime` answer them, until there are no more; returns the kind of end.
     fn start(&self, runtime: Runtime) -> Ending;
 
     /// Sends what happened in a conversation, in order; the end of an answer has all of its text.

@@ -29,8 +29,8 @@ struct At {
 }
 
 impl Tools {
-    /// Gives the agent those that work in `workspace` under these settings, made by `make` where there are none yet; tells
-    /// what is wrong with them.
+    /// Gives the agent the tool runner for `workspace` under these settings, made by `make` if there is none yet;
+    /// returns its problems.
     pub(super) fn take(
         &mut self,
         agent: &mut Agent,

@@ -61,8 +61,8 @@ pub fn steps_failure(error: &StepsError, prefix: &str) -> Failure {
     Failure { kind, message: error.to_string(), hint: hint.to_owned() }
 }
 
-/// Finishes what sessions that ended in the middle have left in `workspace`: edits that were accepted, wherever they were,
-/// an undo, a command that was cut off. Gives a line for each.
+/// Finishes the work that interrupted sessions left in `workspace`: accepted edits in any directory, an undo, a command
+/// that was cut off. Returns a line for each.
 #[must_use]
 pub fn recover(settings: &Settings, env: &Env, workspace: &Path) -> Vec<String> {
     let Some(state) = state_directory(env) else { return Vec::new() };

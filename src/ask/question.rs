@@ -255,7 +255,7 @@ struct KeysOf<'a, A> {
 }
 
 impl<A: Asked> KeysOf<'_, A> {
-    /// Shows whether keys count; gives how long they don't yet.
+    /// Shows whether keys count; returns how long they don't yet.
     fn listen(&mut self, console: &Console) -> Option<Duration> {
         let quiet = self.quiet?;
         let now = Instant::now();

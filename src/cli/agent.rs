@@ -284,7 +284,7 @@ impl Channel for AtCli {
     }
 }
 
-/// Gives an answer's JSON alone, or the answer and what is wrong with it; another end stays as it is.
+/// Returns an answer's JSON alone, or the answer and its problems; another end stays as it is.
 fn hold_against(schema: &Schema, end: Event) -> Result<Event, (String, String)> {
     let Event::Answered { text } = end else { return Ok(end) };
     match schema.read(&text) {
@@ -462,7 +462,7 @@ impl Face {
         }
     }
 
-    /// Gives the exit status, where standard output has a say too.
+    /// Returns the exit status; a failure of standard output takes precedence.
     fn finish(&self, code: u8) -> u8 {
         match &self.broken {
             None => code,

@@ -60,7 +60,7 @@ fn act(explicit: Option<PathBuf>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes the config, unless anything has that name; says whether it did.
+/// Writes the config, unless anything has that name; returns whether it did.
 fn write_config(path: &Path) -> std::io::Result<bool> {
     config::make_directory_for(path)?;
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
@@ -70,7 +70,7 @@ fn write_config(path: &Path) -> std::io::Result<bool> {
     }
 }
 
-/// Makes a directory that is the user's alone, unless there is one; says whether it did.
+/// Makes a private directory, unless there is one; returns whether it did.
 fn make_directory(path: &Path) -> std::io::Result<bool> {
     if path.is_dir() {
         return Ok(false);

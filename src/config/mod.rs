@@ -236,7 +236,7 @@ fn defaults(sandbox: &Sandbox, env: &Env) -> Result<(Tree, Vec<Problem>), LoadEr
     Ok((checked.tree, problems.finish()))
 }
 
-/// Gives the path of the config that a load would use, if there is one.
+/// Returns the path of the config that a load would use, if there is one.
 #[must_use]
 pub fn find_path(request: &LoadRequest) -> Option<PathBuf> {
     find::first(request.explicit.as_deref(), &request.env, Some(&request.cwd)).map(|found| found.path)
@@ -250,7 +250,7 @@ pub fn make_directory_for(path: &Path) -> std::io::Result<()> {
     path.parent().map_or(Ok(()), std::fs::create_dir_all)
 }
 
-/// Gives the path of the user's own config, whether or not it is there; none without a home.
+/// Returns the path of the user's own config, whether it exists or not; `None` without a home.
 #[must_use]
 pub fn own_path(env: &Env) -> Option<PathBuf> {
     find::user_path(env)

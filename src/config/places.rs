@@ -190,7 +190,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a table that is written out, from its `{`; says whether each key of it, and of those inside, is plain.
+    /// Reads a table that is written out, from its `{`; returns whether each of its keys, also in nested tables, is
+    /// plain.
     fn table(&mut self, key: &mut Vec<String>, found: &mut BTreeMap<Vec<String>, Place>) -> bool {
         self.at += 1;
         let mut is_plain = true;

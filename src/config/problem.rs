@@ -94,7 +94,7 @@ impl Problems {
         }
     }
 
-    /// Gives the problems; where there were too many, the last one says how many are not shown.
+    /// Returns the problems; if there were too many, the last one names the number of those not shown.
     pub(super) fn finish(mut self) -> Vec<Problem> {
         // The order of the file; problems without a line come first, in the order in which they were found.
         self.list.sort_by_key(|problem| problem.line);

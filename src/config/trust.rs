@@ -120,7 +120,7 @@ impl Trust {
         Self { directory: state_directory(env).map(|state| state.join(name)), session: Vec::new() }
     }
 
-    /// Says whether a file is trusted.
+    /// Returns whether a file is trusted.
     #[must_use]
     pub fn judge(&self, overlay: Overlay) -> TrustVerdict {
         if self.session.contains(&overlay) {
@@ -158,10 +158,7 @@ impl Trust {
         self.write(overlay, Decision::Never)
     }
 
-    /// Forgets what was said about a directory; says whether something was.
-    ///
-    /// # Errors
-    /// The record can't be removed.
+    /// Forgets the decision about a directory; returns whether there was one.
     pub fn forget(&mut self, overlay: &Overlay) -> io::Result<bool> {
         let before = self.session.len();
         self.session.retain(|trusted| trusted.root != overlay.root);

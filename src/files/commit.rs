@@ -146,7 +146,7 @@ impl Desk {
         self.directory.sync_all()
     }
 
-    /// Looks for what a crash left; gives what was done about it.
+    /// Looks for the remains of a crash; returns a description of the repair.
     fn recover(&self, root: &Root) -> Option<Recovery> {
         let is_committed = self.committed.exists();
         if !is_committed && !self.prepared.exists() {
@@ -430,7 +430,7 @@ impl Root {
         Ok(Staged { parent, name, stamp, mode, old, content })
     }
 
-    /// Finishes one file of a change that counts; says whether it holds what it should.
+    /// Finishes one file of a change that counts; returns whether its content is right.
     fn finish(&self, entry: &Entry) -> bool {
         let Some((parent, name)) = self.parent_of(&entry.path) else { return false };
         let hash_of = |name: &Path| {
@@ -477,7 +477,7 @@ impl Root {
     }
 }
 
-/// Gives one file its new content, or takes it away.
+/// Puts one file's new content in place, or removes the file.
 fn apply(parent: &OwnedFd, staged: &Staged, entry: &Entry) -> Result<(), PathError> {
     let (name, temporary) = (&staged.name, Path::new(&entry.temporary));
     match (&entry.old, &entry.new) {

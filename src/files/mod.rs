@@ -179,8 +179,8 @@ impl Root {
         &self.path
     }
 
-    /// Gives the part of a path that lies beneath: a relative one as it is, an absolute one where it begins with this
-    /// very directory. Nothing is expanded but a leading `~/`, nothing decoded, nothing trimmed.
+    /// Returns the part of a path that lies beneath: a relative one as it is, an absolute one if it begins with exactly
+    /// this directory. Only a leading `~/` is expanded; nothing is decoded or trimmed.
     ///
     /// # Errors
     /// The path can't be one, or leads elsewhere.
@@ -353,8 +353,8 @@ impl Root {
         Ok(unlinkat(&parent, name, UnlinkatFlags::NoRemoveDir)?)
     }
 
-    /// Gives where a file lies beneath, without links, `.` and `..`, so that two names of a place are one. The file needn't
-    /// be there, nor the directories that it would lie in.
+    /// Returns a file's path beneath, without links, `.` and `..`, so that two names of a file become one. Neither the
+    /// file nor its directories need exist.
     ///
     /// # Errors
     /// Any [`PathError`]; a path that goes up from what isn't there leads outside.

@@ -100,8 +100,8 @@ impl Root {
         }
     }
 
-    /// Moves a directory for waiting contents, with what is in it, to a path outside of the root; says whether that was
-    /// possible.
+    /// Moves a directory for waiting contents, with what is in it, to a path outside of the root; returns whether that
+    /// was possible.
     pub fn move_stage(&self, name: &str, to: &Path) -> bool {
         self.dir_for_writing().is_ok_and(|parent| renameat(&parent, name, AT_FDCWD, to).is_ok())
     }
@@ -116,7 +116,7 @@ impl Root {
         self.set_mode(path, mode)
     }
 
-    /// Takes an empty directory away; says whether it was empty.
+    /// Removes an empty directory; returns whether it was empty.
     ///
     /// # Errors
     /// Any [`PathError`].
@@ -221,7 +221,7 @@ impl Stage<'_> {
         Ok(File::from(openat2(&self.dir, name.as_str(), how)?))
     }
 
-    /// Gives a waiting file its mode and the owner of what is at its place, as far as they differ.
+    /// Gives a waiting file its mode and the owner of the present entry at its place, if they differ.
     fn finish(&self, number: usize, mode: u32, place: &Path, places: &mut Places<'_>) -> Result<(), PathError> {
         let name = number.to_string();
         let data = fstatat(&self.dir, name.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW)?;

@@ -86,7 +86,7 @@ impl Allowed {
         Self { path, root: root.to_owned(), rules: Vec::new() }
     }
 
-    /// Reads the file anew: another session, or a person, may have changed it.
+    /// Reads the file again: another session, or a person, may have changed it.
     fn read(&self) -> Result<Vec<Rule>, AllowedError> {
         let failed = |why: String| AllowedError { path: self.path.clone(), why };
         let content = match std::fs::metadata(&self.path) {
@@ -184,10 +184,8 @@ impl Allowed {
         self.save()
     }
 
-    /// Takes back the rules of a command, or of the number that a list gives it (from 1). Gives how many there were.
-    ///
-    /// # Errors
-    /// The file can't be written.
+    /// Removes the rules of a command, or the rule of a number in the list (from 1). Returns the number of removed
+    /// rules.
     pub fn remove(&mut self, which: &str) -> Result<usize, AllowedError> {
         let _lock = self.lock()?;
         self.rules = self.read()?;

@@ -400,7 +400,7 @@ impl Gate {
         }
     }
 
-    /// Refuses a judged call, and writes that down; gives what the model reads.
+    /// Refuses a judged call and records the refusal; returns the outcome for the model.
     pub fn refuse(&mut self, ticket: Ticket, code: &'static str, why: &str) -> Outcome {
         let rule = ticket.verdict.reasons.first().map_or(code, |reason| reason.rule);
         let mut outcome: Outcome = ToolError::new("denied", why, hint_of(code)).into();

@@ -18,7 +18,7 @@ const PROGRAMS: [(&str, &[&str], Option<&str>); 3] = [
     ("pbcopy", &[], None),
 ];
 
-/// Gives a text to the clipboard by the first of wl-copy, xclip and pbcopy that takes it, and names that one.
+/// Copies a text to the clipboard with the first of wl-copy, xclip and pbcopy that works; returns its name.
 #[must_use]
 pub fn copy_to_clipboard(text: &str, env: &BTreeMap<OsString, OsString>) -> Option<&'static str> {
     let is_set = |name: &str| env.get(OsStr::new(name)).is_some_and(|value| !value.is_empty());

@@ -16,19 +16,19 @@ pub use clipboard::copy_to_clipboard;
 pub use copy::PrivateCopy;
 pub use keys::{KEY_BYTES_MAX, KEY_COMMAND_TIME, key_from_command, key_from_file};
 
-/// Gives the environment as a value.
+/// Returns the environment as a value.
 #[must_use]
 pub fn environment() -> BTreeMap<OsString, OsString> {
     std::env::vars_os().collect()
 }
 
-/// Gives the time, in milliseconds since the Unix epoch.
+/// Returns the time, in milliseconds since the Unix epoch.
 #[must_use]
 pub fn now_unix_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Gives the machine's name.
+/// Returns the machine's name.
 #[must_use]
 pub fn host_name() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
@@ -69,7 +69,7 @@ pub fn executable() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| "reedclaw".into())
 }
 
-/// Gives the working directory, or `/` where it has gone.
+/// Returns the working directory, or `/` if it is gone.
 #[must_use]
 pub fn working_directory() -> PathBuf {
     std::env::current_dir().unwrap_or_else(|_| "/".into())

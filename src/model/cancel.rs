@@ -54,7 +54,7 @@ impl Cancel {
         }
     }
 
-    /// Tells whether it was cancelled.
+    /// Returns whether it was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.is_cancelled.load(Ordering::SeqCst)
@@ -65,7 +65,7 @@ impl Cancel {
         self.is_cancelled.store(false, Ordering::SeqCst);
     }
 
-    /// Waits, unless it is cancelled; tells whether it was.
+    /// Waits, unless it is cancelled; returns whether it was.
     pub(super) fn wait(&self, duration: Duration) -> bool {
         let (sender, woken) = sync_channel(1);
         self.attach(Some(Waker::new(move || {

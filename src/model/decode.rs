@@ -90,7 +90,7 @@ impl Decoder {
         }
     }
 
-    /// Gives the text and the thoughts that came since the last call.
+    /// Returns the text and the thoughts that came since the last call.
     pub(super) fn fresh(&mut self) -> Fresh {
         std::mem::take(&mut self.got.fresh)
     }

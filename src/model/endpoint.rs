@@ -29,7 +29,7 @@ impl Secret {
         Self(key.trim().to_owned())
     }
 
-    /// Gives the key itself, for the request alone.
+    /// Returns the key itself, for the request alone.
     pub(super) fn reveal(&self) -> &str {
         &self.0
     }
@@ -287,7 +287,7 @@ impl Endpoint {
         self.key.as_ref().or_else(|| self.key_reader.as_ref()?.key.get())
     }
 
-    /// Gives the full address of a streamed answer.
+    /// Returns the full address of a streamed answer.
     ///
     /// # Errors
     /// [`Fault::BadEndpoint`] where the address is no `http` or `https` URL, or carries a password.

@@ -14,10 +14,7 @@ const LIST_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Limit for the names that a probe remembers.
 const NAMES_MAX: usize = 2000;
 
-/// Gives the names of the models that a server has, as it orders them.
-///
-/// # Errors
-/// Any [`Fault`], with the model's name.
+/// Returns the names of a server's models, in its order.
 pub fn list_models(endpoint: &Endpoint) -> Result<Vec<String>, Box<ModelError>> {
     names(endpoint).map_err(|fault| Box::new(ModelError::of(endpoint, worker::redact(endpoint, fault))))
 }

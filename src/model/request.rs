@@ -180,7 +180,7 @@ impl Request {
         request
     }
 
-    /// Gives the request without a key that it repeats; none where it doesn't.
+    /// Returns the request without a key that it repeats; `None` if it doesn't.
     pub(super) fn without(&self, key: &Secret) -> Option<Self> {
         const LEAST_BYTES: usize = 6;
         let key = Some(key.reveal()).filter(|key| key.len() >= LEAST_BYTES)?;
@@ -226,7 +226,7 @@ impl Request {
         self.images.iter().map(AsRef::as_ref).filter(move |image| text.contains(&image.mark()))
     }
 
-    /// Gives the person's last words.
+    /// Returns the person's last message.
     #[must_use]
     pub fn question(&self) -> &str {
         let user = |item: &'_ Item| matches!(item, Item::User(_));

@@ -30,8 +30,8 @@ pub(super) fn delay(fault: &Fault, tries: u32, random: u64, now_unix_ms: i64) ->
     }
 }
 
-/// Tells whether another model may be asked after this fault: no connection, a time-out, a refusal that another server
-/// needn't share (401, 403, 404, 429, 5xx), or an answer that isn't the protocol.
+/// Returns whether another model may be asked after this fault: no connection, a time-out, a refusal that another
+/// server needn't share (401, 403, 404, 429, 5xx), or an answer that isn't the protocol.
 pub(super) fn is_for_another(fault: &Fault) -> bool {
     matches!(
         fault,

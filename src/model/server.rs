@@ -63,7 +63,7 @@ impl Server {
         Ok(most.map(|most| Request { max_output_tokens: Some(most), ..request.clone() }))
     }
 
-    /// Leaves out what the server says it doesn't take; tells whether that changes anything.
+    /// Omits a field that the server has refused; returns whether that changes anything.
     fn leave_out(&self, fault: &Fault) -> bool {
         let Fault::Rejected { said, .. } = fault else { return false };
         let mut without = self.without.lock().unwrap_or_else(PoisonError::into_inner);

@@ -172,7 +172,7 @@ impl Stream {
         true
     }
 
-    /// Gives a handle that wakes this stream's caller.
+    /// Returns a handle that wakes this stream's caller.
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.waker.clone()

@@ -11,8 +11,8 @@ const SHOWN_MAX: usize = 50;
 const ENTRIES_MAX: usize = 50_000;
 const TIME: Duration = Duration::from_millis(250);
 
-/// Gives the files below a root whose paths are like what was typed, the likeliest first; paths are from the root, and
-/// `here` is where in it the person is.
+/// Returns the files below a root whose paths resemble the typed text, the best match first; paths are relative to the
+/// root, and `here` is the person's directory in it.
 #[must_use]
 pub fn paths_like(root: &Path, typed: &str, here: &str) -> Vec<PathBuf> {
     let deadline = Instant::now() + TIME;

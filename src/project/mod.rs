@@ -243,7 +243,7 @@ impl Surroundings {
         card
     }
 
-    /// Begins to look at every file, where what came of it isn't known for this commit; gives the commit.
+    /// Begins to look at every file, unless the result for this commit is known; returns the commit.
     fn begin_survey(&mut self, repository: &Repository, options: &Options) -> String {
         let (root, head) = (&repository.root, repository.head_commit().unwrap_or_default());
         let is_this = |of: &Path, at: &str| of == root && at == head;

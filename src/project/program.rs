@@ -38,9 +38,9 @@ const SWITCHES: [&str; 10] = [
 /// Bytes of the names of a config's keys that are read.
 const NAMES_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Jails a program: takes it as it would start, with its arguments, environment and directory, and the paths that it reads
-/// beside that directory; gives what is to be started in its place. That writes nothing and has no network. The error says
-/// why it can't be jailed, and then it isn't started.
+/// Jails a program: takes its command, with its arguments, environment and directory, and the paths that it reads
+/// beside that directory; returns the command to start in its place, which writes nothing and has no network. The error
+/// is the reason why it can't be jailed; then it isn't started.
 pub type Jail = Arc<dyn Fn(Command, &[PathBuf]) -> Result<Command, String> + Send + Sync>;
 
 /// The way to start git.

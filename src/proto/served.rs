@@ -161,7 +161,7 @@ pub trait Asks {
         FormAnswer::Declined
     }
 
-    /// Says whether an address that a server names is opened.
+    /// Returns whether the person agrees to open an address that a server names.
     fn link(&mut self, _server: &str, _message: &str, _url: &str) -> bool {
         false
     }

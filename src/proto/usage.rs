@@ -54,13 +54,13 @@ impl Money {
         Self(pico)
     }
 
-    /// Gives the number of millionths of a millionth of a dollar.
+    /// Returns the number of millionths of a millionth of a dollar.
     #[must_use]
     pub fn pico(self) -> u64 {
         self.0
     }
 
-    /// Gives the number of dollars.
+    /// Returns the number of dollars.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "for showing and comparing, where the last digits don't count")]
     pub fn usd(self) -> f64 {

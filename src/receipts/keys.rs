@@ -121,8 +121,8 @@ pub(super) fn read(path: &Path) -> Result<Key, String> {
     Key::of(stored).ok_or_else(|| "it isn't a key".to_owned())
 }
 
-/// Gives the key for a receipt. `held` is the one used last; `sync` brings the log to the disk before an epoch ends, so
-/// that the key is never ahead of the log.
+/// Returns the key for a receipt. `held` is the one used last; `sync` brings the log to the disk before an epoch ends,
+/// so that the key never advances before the log.
 pub(super) fn for_receipt(
     options: &Options,
     held: Option<Key>,

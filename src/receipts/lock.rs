@@ -42,7 +42,7 @@ pub(super) fn mark_alive(file: &File, session: u64) -> io::Result<()> {
     fcntl(file, FcntlArg::F_OFD_SETLK(&byte(session))).map(drop).map_err(io::Error::from)
 }
 
-/// Gives the byte back, which a child that is just being started would hold for a moment longer.
+/// Releases the byte, which a child that is just being started would hold for a moment longer.
 pub(super) fn mark_ended(file: &File, session: u64) {
     let free = libc::flock { l_type: libc::F_UNLCK as libc::c_short, ..byte(session) };
     // It can't fail on a lock that is held; and the kernel gives it back with the file.

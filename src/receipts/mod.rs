@@ -68,7 +68,7 @@ pub struct Options {
     pub hmac: bool,
     /// Tell anchors to the system's log as well.
     pub syslog: bool,
-    /// Gives the time, in Unix milliseconds.
+    /// Returns the time, in Unix milliseconds.
     pub clock: fn() -> i64,
 }
 

@@ -167,7 +167,7 @@ fn each_line(options: &Options, mut each: impl FnMut(u64, &[u8])) -> Result<(), 
     Ok(())
 }
 
-/// Gives the newest lines of the log, the oldest of them first.
+/// Returns the newest lines of the log, the oldest of them first.
 ///
 /// # Errors
 /// The log can't be read. One that isn't there is empty.

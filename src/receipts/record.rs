@@ -193,7 +193,7 @@ impl Record<'_> {
         }
     }
 
-    /// Gives the line, with its line feed, and the hash in it.
+    /// Returns the line, with its line feed, and the hash in it.
     #[must_use]
     pub fn line(&self) -> (Vec<u8>, String) {
         let hash = digest(&[&self.canonical(true, None)]);

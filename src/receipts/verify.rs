@@ -38,7 +38,7 @@ pub enum Verdict {
         /// Its length.
         bytes: u64,
     },
-    /// The end is missing, or the whole log was written anew: other evidence names more records than the log has.
+    /// The end is missing, or the whole log was rewritten: other evidence names more records than the log has.
     Cut {
         /// The source that remembers more, and the part that it remembers.
         why: String,

@@ -171,7 +171,7 @@ pub struct Settling {
 }
 
 impl Settling {
-    /// Takes a piece; gives what is decided by now.
+    /// Takes a piece; returns the text that is decided by now.
     pub fn push(&mut self, redactor: &Redactor, piece: &str) -> (String, Vec<Hidden>) {
         self.held.push_str(piece);
         if self.held.len() < self.look_at_bytes {
@@ -183,7 +183,7 @@ impl Settling {
         out
     }
 
-    /// Gives the rest: nothing more comes.
+    /// Returns the rest at the end of the text.
     pub fn finish(&mut self, redactor: &Redactor) -> (String, Vec<Hidden>) {
         let out = self.settle(redactor, true);
         *self = Self::default();

@@ -15,8 +15,8 @@ const COLUMN_MAX: usize = 512;
 /// Blanks that all moves of one text may add together, so that a few bytes can't become megabytes.
 const PADDING_MAX: usize = 64 * 1024;
 
-/// Gives the text that the bytes leave on a terminal, line by line, without escape sequences or control characters but
-/// newline and tab. Invalid UTF-8 becomes U+FFFD. Moves between lines are ignored.
+/// Returns the text that remains on a terminal after these bytes, line by line, without escape sequences and without
+/// control characters other than newline and tab. Invalid UTF-8 becomes U+FFFD. Moves between lines are ignored.
 #[must_use]
 pub fn strip_controls(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
@@ -87,7 +87,7 @@ impl Screen {
         self.cursor += 1;
     }
 
-    /// Reads the sequence whose ESC ends at `at`; gives where it ends.
+    /// Reads the sequence whose ESC ends at `at`; returns its end.
     fn escape(&mut self, line: &str, at: usize) -> usize {
         let bytes = line.as_bytes();
         match bytes.get(at) {
@@ -133,7 +133,7 @@ impl Screen {
     }
 }
 
-/// Gives where the string sequence whose payload begins at `at` ends: after its terminator, before another escape, or
+/// Returns the end of the string sequence whose payload begins at `at`: after its terminator, before another escape, or
 /// after a bounded part of the line.
 fn string_end(line: &str, at: usize) -> usize {
     let bytes = line.as_bytes();

@@ -4,7 +4,7 @@ use nu_ansi_term::{Color, Style};
 
 use crate::syntax::Paint;
 
-/// Gives the style of a part of code; the terminal's own sixteen colours, so that its theme holds.
+/// Returns the style of a part of code; the terminal's own sixteen colours, so that its theme applies.
 #[must_use]
 pub fn code_style(paint: Paint) -> Style {
     match paint {

@@ -62,7 +62,7 @@ impl Sanitiser {
         Self { state: State::Ground, last: '\n', joiner: None }
     }
 
-    /// Gives what of the piece, and of what was held back, may be shown.
+    /// Returns the part of the piece, and of the text held back, that may be shown.
     pub fn push<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
         let plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
         if self.state == State::Ground && self.joiner.is_none() && text.bytes().all(plain) {

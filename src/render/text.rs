@@ -18,7 +18,7 @@ const GAP: usize = 2;
 /// Columns that a description needs beside its name.
 const DESCRIPTION_MIN: usize = 24;
 
-/// Gives the columns that a text of one line takes on a terminal.
+/// Returns the columns that a text of one line takes on a terminal.
 #[must_use]
 pub fn width(text: &str) -> usize {
     clusters(text).map(|(_, columns)| columns).sum()
@@ -42,7 +42,7 @@ pub fn clusters(text: &str) -> impl Iterator<Item = (&str, usize)> {
     })
 }
 
-/// Tells whether a character belongs to the cluster before it.
+/// Returns whether a character belongs to the cluster before it.
 pub(super) fn extends(cluster: &str, c: char) -> bool {
     let Some(last) = cluster.chars().next_back() else { return false };
     if c.is_control() || last.is_control() || cluster.len() > CLUSTER_CHARS_MAX * 4 {
@@ -55,7 +55,7 @@ pub(super) fn extends(cluster: &str, c: char) -> bool {
         || (region(c) && region(last) && cluster.chars().count() == 1)
 }
 
-/// Gives the columns of one cluster; controls, which must not get here, count nothing.
+/// Returns the columns of one cluster; controls, which must not occur here, count as zero.
 pub(super) fn cluster_width(cluster: &str) -> usize {
     if cluster.bytes().all(|byte| byte < 0x80) {
         return cluster.bytes().filter(|byte| !byte.is_ascii_control()).count();
@@ -148,8 +148,8 @@ pub fn escape_json(json: &str) -> String {
     shown
 }
 
-/// Tells whether a text has a character that [`escape_visible`] would write as an escape, newlines apart: worth a warning
-/// beside a command that waits for approval.
+/// Returns whether a text has a character that [`escape_visible`] would write as an escape, except newlines: a command
+/// with one deserves a warning before its approval.
 #[must_use]
 pub fn has_hidden(text: &str) -> bool {
     text.chars().any(|c| c != '\n' && is_hidden(c))

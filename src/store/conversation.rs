@@ -200,7 +200,7 @@ impl Store {
         [&self.main].into_iter().chain(overlay).try_for_each(mark).map_err(|problem| self.fail("write", &problem))
     }
 
-    /// Gives a conversation a title; an empty one takes it away. False where there is no such conversation.
+    /// Sets the title of a conversation; an empty one removes it. False if there is no such conversation.
     ///
     /// # Errors
     /// The database can't be written: the title is what it was.
@@ -213,7 +213,7 @@ impl Store {
             .map_err(|problem| self.fail("write", &problem))
     }
 
-    /// Gives a conversation a title that has none. False where it has one, or there is no such conversation.
+    /// Sets the title of a conversation that has none. False if it has one, or there is no such conversation.
     ///
     /// # Errors
     /// The database can't be written.

@@ -113,7 +113,7 @@ pub struct Search {
     pub limit: Option<usize>,
 }
 
-/// Tells whether a typed line belongs in the history: it isn't blank and doesn't begin with a space. The caller asks
+/// Returns whether a typed line belongs in the history: it isn't blank and doesn't begin with a space. The caller asks
 /// before it appends.
 #[must_use]
 pub fn keeps(line: &str) -> bool {

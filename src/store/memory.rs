@@ -174,7 +174,7 @@ impl Store {
         self.changed(self.main.execute(sql, params![id, now, ended.place, ended.model])).map(drop)
     }
 
-    /// Gives the conversation that ended last and isn't remembered yet.
+    /// Returns the conversation that ended last and isn't remembered yet.
     ///
     /// # Errors
     /// The database can't be read.

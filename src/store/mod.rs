@@ -95,7 +95,7 @@ impl Store {
         Ok(Self::over(main, None))
     }
 
-    /// Tells whether new rows reach the disk.
+    /// Returns whether new rows reach the disk.
     #[must_use]
     pub fn is_durable(&self) -> bool {
         self.path.is_some() && self.overlay.is_none()

@@ -62,7 +62,7 @@ pub(super) fn fit(connection: &Connection, conversation: i64, turns: u32) -> rus
     Ok(())
 }
 
-/// Gives the copy of a conversation, its first `turns` turns, the summary that fits it.
+/// Copies the summary that fits the copy of a conversation, its first `turns` turns.
 pub(super) fn copy(connection: &Connection, from: i64, to: i64, turns: u32) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO summary (conversation, turns, time, content)
         SELECT ?2, turns, time, content FROM summary WHERE conversation = ?1 AND turns <= ?3";

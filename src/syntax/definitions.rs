@@ -56,7 +56,7 @@ pub struct Outline {
     pub references: Vec<(String, u32)>,
 }
 
-/// Gives the outline of a text; `None` where it is longer than [`TEXT_BYTES_MAX`](super::TEXT_BYTES_MAX) or takes longer
+/// Returns the outline of a text; `None` if it is longer than [`TEXT_BYTES_MAX`](super::TEXT_BYTES_MAX) or takes longer
 /// than [`PARSE_MS_MAX`].
 #[must_use]
 pub fn outline(language: Language, text: &str) -> Option<Outline> {
@@ -126,7 +126,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Takes a node where it is a definition; gives the place of its name.
+    /// Records a node if it is a definition; returns the place of its name.
     fn define(&mut self, node: Node<'t>) -> Option<Range<usize>> {
         let what = what(self.language, node)?;
         let is_told = !self.around.iter().any(|scope| scope.is_closed);
@@ -277,7 +277,7 @@ fn declares_function(node: Node<'_>) -> bool {
     false
 }
 
-/// Gives the node that holds a definition's name.
+/// Returns the node that holds a definition's name.
 fn name_of(language: Language, node: Node<'_>, what: What) -> Option<Node<'_>> {
     if what == What::Around {
         let mut name = node.child_by_field_name("type")?;
@@ -306,7 +306,7 @@ fn name_of(language: Language, node: Node<'_>, what: What) -> Option<Node<'_>> {
     }
 }
 
-/// Gives how a definition begins: without its body, in one line.
+/// Returns the beginning of a definition in one line, without its body.
 fn signature(text: &str, node: Node<'_>, kind: Kind) -> String {
     // The node around it shows its kind: `type` of Go, `const` of JavaScript, `template` of C++.
     let outer = node.parent().filter(|parent| {

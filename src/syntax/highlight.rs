@@ -39,8 +39,8 @@ pub enum Paint {
 /// Nodes between two looks at the clock.
 const NODES_A_LOOK: usize = 1024;
 
-/// Gives the parts of a text that have a colour: in order, none over another, each on the bounds of characters. None for a
-/// text that is longer than [`TEXT_BYTES_MAX`](super::TEXT_BYTES_MAX) or takes longer than [`PARSE_MS_MAX`].
+/// Returns the parts of a text that have a colour: in order, without overlaps, each at character boundaries. `None` for
+/// a text that is longer than [`TEXT_BYTES_MAX`](super::TEXT_BYTES_MAX) or takes longer than [`PARSE_MS_MAX`].
 #[must_use]
 pub fn highlight(language: Language, text: &str) -> Vec<(Range<usize>, Paint)> {
     let deadline = Deadline::new(PARSE_MS_MAX);
@@ -64,7 +64,7 @@ enum Class {
     Name,
 }
 
-/// Gives the parts within a range that have a colour; `None` if the time is over.
+/// Returns the parts within a range that have a colour; `None` if the time is over.
 pub(super) fn painted(
     language: Language,
     text: &str,
@@ -202,7 +202,7 @@ fn class(language: Language, classes: &[Class], node: Node<'_>) -> Class {
         .unwrap_or_else(|| class_of(language, node.kind(), node.is_named()))
 }
 
-/// Gives the classes of a grammar's kinds, by their numbers; made when they are first asked for.
+/// Returns the classes of a grammar's kinds, by their numbers; made at their first use.
 fn classes(language: Language) -> &'static [Class] {
     static CLASSES: [OnceLock<Vec<Class>>; 11] = [const { OnceLock::new() }; 11];
     CLASSES[language as usize].get_or_init(|| {

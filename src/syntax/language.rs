@@ -70,7 +70,7 @@ impl Language {
         ROWS.iter().map(|row| row.language)
     }
 
-    /// Gives the language of a file by its name.
+    /// Returns the language of a file by its name.
     #[must_use]
     pub fn of_path(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
@@ -92,7 +92,7 @@ impl Language {
         ROWS.iter().find(known).map(|row| row.language)
     }
 
-    /// Gives its name, in lower case.
+    /// Returns its name, in lower case.
     #[must_use]
     pub fn name(self) -> &'static str {
         ROWS[self as usize].name

@@ -43,7 +43,8 @@ impl Lines {
         }
     }
 
-    /// Takes the next line, without its end; gives its parts that have a colour, as [`highlight`](super::highlight) does.
+    /// Takes the next line, without its end; returns its parts that have a colour, as [`highlight`](super::highlight)
+    /// does.
     pub fn push(&mut self, line: &str) -> Vec<(Range<usize>, Paint)> {
         if self.is_over || self.bytes + line.len() > STREAMED_BYTES_MAX {
             self.is_over = true;

@@ -175,7 +175,7 @@ impl Open {
         }
     }
 
-    /// Gives what closes all that is open.
+    /// Returns the closing signs of everything that is open.
     pub(super) fn end(&self) -> String {
         let mut text = match &self.within {
             Within::Code => String::new(),

@@ -59,7 +59,7 @@ impl Kind {
 /// The start of each run of characters of one kind: the character's number, shifted by three bits for the kind.
 const KINDS: &[u8] = include_bytes!("../../config/tokens/kinds.bin");
 
-/// Gives the pieces of a text; together they are the text.
+/// Returns the pieces of a text; together they are the text.
 pub(super) fn pieces(encoding: Encoding, text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

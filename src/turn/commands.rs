@@ -10,13 +10,13 @@ const COMMANDS_MAX: usize = 32;
 /// Longest command in bytes, here-documents included.
 const COMMAND_BYTES_MAX: usize = 64 * 1024;
 
-/// Gives the commands that an answer proposes, in order.
+/// Returns the commands that an answer proposes, in order.
 #[must_use]
 pub fn commands_in(answer: &str) -> Vec<ModelCommand> {
     proposals(answer).0
 }
 
-/// Gives the commands that an answer proposes, and a line for each one that was dropped.
+/// Returns the commands that an answer proposes, and a line for each one that was dropped.
 #[must_use]
 pub fn proposals(answer: &str) -> (Vec<ModelCommand>, Vec<String>) {
     let lines: Vec<&str> = answer.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();

@@ -150,7 +150,7 @@ impl Conversation {
         Some(Older { messages: vec![instructions, material], turns: older.len(), tokens, pairs: before + older.len() })
     }
 
-    /// Puts a summary in the place of the older part; gives the tokens that it has now.
+    /// Puts a summary in the place of the older part; returns its present number of tokens.
     pub fn compacted(&mut self, older: &Older, text: &str) -> usize {
         let summary = Summary { text: text.trim().to_owned(), pairs: older.pairs.min(self.pairs.len()) };
         let tokens = summary.tokens();
@@ -158,8 +158,8 @@ impl Conversation {
         tokens
     }
 
-    /// Takes the summary away: the turns that it stood for are sent to the letter again, as far as they are still held, and
-    /// no new summary is made by itself. Gives how many they are.
+    /// Removes the summary: the turns that it replaced are sent in full again, as far as they are still held, and no
+    /// new summary is made automatically. Returns their number.
     pub fn restore_summarised(&mut self) -> Option<usize> {
         let summary = self.summary.take()?;
         self.may_compact = false;

@@ -222,7 +222,7 @@ impl Conversation {
         }
     }
 
-    /// Keeps a command's outcome for the next question; gives what was hidden in it, and where.
+    /// Stores a command's outcome for the next question; returns the secrets hidden in it, with their places.
     pub fn ran(&mut self, outcome: &CommandOutcome) -> Vec<(String, Hidden)> {
         self.outputs.add(outcome, self.exec_output_tokens(), &self.redactor)
     }

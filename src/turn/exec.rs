@@ -18,7 +18,8 @@ pub(super) struct Outputs {
 }
 
 impl Outputs {
-    /// Adds one command; the oldest leave where the budget is passed. Gives what was hidden in it, and where.
+    /// Adds one command; the oldest are removed if the budget is exceeded. Returns the secrets hidden in it, with their
+    /// places.
     pub(super) fn add(
         &mut self,
         outcome: &CommandOutcome,

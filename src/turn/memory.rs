@@ -109,7 +109,7 @@ pub fn memory_note(memories: &[Memory<'_>]) -> String {
     format!("[memory] Notes from before, the person's and of earlier conversations. They may be out of date.\n{lines}")
 }
 
-/// Gives what an answer asks to be remembered, and whether it asks for more than is taken.
+/// Returns the memories that an answer proposes, and whether it proposes more than the limit.
 #[must_use]
 pub fn wishes_to_remember(answer: &str) -> (Vec<String>, bool) {
     let mut found = Vec::new();
@@ -151,7 +151,7 @@ pub fn memory_request(turns: &[PastTurn], tokens_max: usize) -> Option<Vec<Messa
     (!text.is_empty()).then(|| vec![instructions, material])
 }
 
-/// Gives the memory that a model wrote; none where it found nothing.
+/// Returns the memory that a model wrote; `None` if it found nothing.
 #[must_use]
 pub fn written_memory(text: &str) -> Option<&str> {
     let text = text.trim();

@@ -71,7 +71,8 @@ pub fn pasted_pictures(question: &str) -> Vec<String> {
     found
 }
 
-/// Reads a path up to its end: the quote before it, else the first blank without a backslash. Gives the bytes that it takes.
+/// Reads a path up to its end: the quote before it, else the first blank without a backslash. Returns the bytes that it
+/// takes.
 fn pasted_path(text: &str, quote: Option<char>) -> (String, usize) {
     let (mut path, mut taken, mut is_escaped) = (String::new(), 0, false);
     for c in text.chars() {
@@ -116,7 +117,7 @@ fn of_line(line: &str) -> Vec<Mention> {
     found
 }
 
-/// Reads a name; gives the bytes that it takes.
+/// Reads a name; returns the bytes that it takes.
 fn of_name(rest: &str, found: &mut Vec<Mention>) -> usize {
     let (text, taken) = match rest.chars().next() {
         Some(quote @ ('"' | '\'')) => match rest[1..].find(quote) {

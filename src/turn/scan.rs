@@ -11,7 +11,7 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// Tells whether `line` ends the body.
+    /// Returns whether `line` ends the body.
     pub(super) fn ends_at(&self, line: &str) -> bool {
         let line = if self.strips_tabs { line.trim_start_matches('\t') } else { line };
         line == self.delimiter
@@ -85,17 +85,17 @@ impl Scan {
         self.documents.pop_front()
     }
 
-    /// Tells whether a quote is open, into which the line's end falls: bodies begin only after it.
+    /// Returns whether a quote is open, into which the line's end falls: bodies begin only after it.
     pub(super) fn in_quotes(&self) -> bool {
         matches!(self.stack.last(), Some(Frame::Single | Frame::Ansi | Frame::Double | Frame::Brace))
     }
 
-    /// Tells whether there was a here-document, so that the command spans lines.
+    /// Returns whether there was a here-document, so that the command spans lines.
     pub(super) fn had_document(&self) -> bool {
         self.had_document
     }
 
-    /// Tells whether nothing is open any more.
+    /// Returns whether nothing is open any more.
     pub(super) fn is_whole(&self) -> bool {
         self.stack.is_empty() && self.documents.is_empty()
     }

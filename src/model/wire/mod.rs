@@ -269,12 +269,12 @@ impl Problem {
         Self { message, codes: ["type", "code", "status"].into_iter().filter_map(text).collect(), retry_after }
     }
 
-    /// Tells whether one of these codes is among its own.
+    /// Returns whether one of these codes is among its own.
     pub(super) fn has_code(&self, codes: &[&str]) -> bool {
         self.codes.iter().any(|code| codes.contains(&code.as_str()))
     }
 
-    /// Tells whether it says that the conversation is longer than the model's context.
+    /// Returns whether the error means that the conversation is longer than the model's context.
     pub(super) fn is_context_overflow(&self) -> bool {
         const CODES: [&str; 3] =
             ["exceed_context_size_error", "context_length_exceeded", "model_context_window_exceeded"];

@@ -159,7 +159,7 @@ pub fn is_source(path: &Path) -> bool {
     Language::of_path(path).is_some() && !is_foreign(path)
 }
 
-/// Gives the sources below a root, in no order.
+/// Returns the sources below a root, in no order.
 fn files(root: &Path, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<(PathBuf, Stamp)> {
     let found = Mutex::new(Vec::new());
     let halt = AtomicBool::new(false);
@@ -188,7 +188,7 @@ fn files(root: &Path, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<(PathBuf, Stam
     found.into_inner().unwrap_or_default()
 }
 
-/// Reads these, side by side; gives what was read and how many weren't, for the time was over.
+/// Reads these in parallel; returns the sources, and the number of files that were left out because the time was over.
 fn read_all(
     wanted: &[(PathBuf, Stamp)],
     options: &Options<'_>,

@@ -40,7 +40,7 @@ pub struct Ranked<'a> {
     pub weight: f64,
 }
 
-/// Gives the definitions, those that matter most first.
+/// Returns the definitions, the most important first.
 #[must_use]
 pub fn ranked<'a>(symbols: &'a Symbols, sought: &Sought) -> Vec<Ranked<'a>> {
     let words = words(&sought.words);

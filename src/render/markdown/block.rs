@@ -134,7 +134,7 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Gives the columns of blanks from here, where they end, and the character there.
+    /// Returns the width of the blanks from here, their end, and the character there.
     fn measure(&self) -> (usize, usize, Option<char>) {
         let mut columns = 0;
         for (offset, c) in self.head[self.at..].char_indices() {
@@ -168,7 +168,8 @@ impl Line<'_> {
         Some(())
     }
 
-    /// Gives the length of the list marker at `at`, if there is one; asks for more while a rule is still possible.
+    /// Returns the length of the list marker at `at`, if there is one; `None` means that a rule is still possible and
+    /// more characters are needed.
     fn marker(&self, at: usize) -> Option<Option<usize>> {
         let text = &self.head[at..];
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -256,7 +257,7 @@ fn rule_marks(text: &str) -> usize {
     text.bytes().filter(|byte| !byte.is_ascii_whitespace()).count()
 }
 
-/// Gives the bytes of at most so many columns of blanks.
+/// Returns the bytes of at most so many columns of blanks.
 fn skip_columns(text: &str, mut columns: usize) -> usize {
     let blank = |byte: &u8| {
         let wide = match byte {

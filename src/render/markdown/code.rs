@@ -164,7 +164,7 @@ impl Code {
         }
     }
 
-    /// Takes a character of a line; gives those that are decided.
+    /// Takes a character of a line; returns those that are decided.
     pub(super) fn push(&mut self, c: char, sink: &mut dyn FnMut(char, Style)) {
         match self {
             Self::Grammar(grammar) => grammar.push(c, sink),

@@ -240,7 +240,7 @@ impl Reader {
         ticks
     }
 
-    /// Reads a link whose bracket is at `at`; gives how many characters it took, 1 if it is none.
+    /// Reads a link whose bracket is at `at`; returns the number of characters that it took, 1 if it isn't a link.
     fn link(&mut self, chars: &[char], at: usize) -> usize {
         match find_link(chars, at) {
             Link::Found { text_end, url, end } if self.depth < DEPTH_MAX => {

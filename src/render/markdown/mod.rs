@@ -118,8 +118,8 @@ impl Markdown {
         }
     }
 
-    /// Takes the next piece, raw as it came; gives what can be printed now. Lines end in `\n`; a colour may be left on, so
-    /// call [`Markdown::finish`] before anything else is written.
+    /// Takes the next piece, raw as it came; returns what can be printed now. Lines end in `\n`; a colour may be left
+    /// on, so call [`Markdown::finish`] before anything else is written.
     pub fn push(&mut self, piece: &str) -> String {
         let clean = self.sanitiser.push(piece);
         if !self.options.markdown {

@@ -19,7 +19,7 @@ enum Align {
     Center,
 }
 
-/// Tells whether a row is the one below a table's header, such as `|---|:-:|`.
+/// Returns whether a row is the one below a table's header, such as `|---|:-:|`.
 pub(super) fn is_delimiter(row: &str) -> bool {
     let cells = split(row);
     let dashes = |cell: &String| {

@@ -100,7 +100,7 @@ impl Writer {
         self.prefix(first);
     }
 
-    /// Tells whether a line has been begun and not ended.
+    /// Returns whether a line has been begun and not ended.
     pub(super) fn is_open(&self) -> bool {
         self.in_line
     }
@@ -230,7 +230,7 @@ impl Writer {
     }
 }
 
-/// Tells whether a line may be broken between two characters that no blank parts: beside wide ones, as CJK is written
+/// Returns whether a line may be broken between two characters without a blank: beside wide ones, since CJK is written
 /// without blanks, but not before closing punctuation nor after opening.
 fn breaks(before: &Cell, c: char) -> bool {
     let wide = text::cluster_width(c.encode_utf8(&mut [0; 4])) == 2 || before.columns == 2;
