@@ -304,7 +304,7 @@ return {
     -- notification of the desktop if the terminal is known to show them, by the bell otherwise. The terminal must report
     -- whether it is looked at; tmux does so with `set -g focus-events on`.
     notify = "auto",
-    -- seconds, 1 to 86400: only of commands that took longer.
+    -- seconds, 1 to 86400: announce only commands that took longer.
     notify_s = 10,
     -- true or false: for screen readers. No spinner, no colours, no dimmed suggestions; words instead of colours.
     accessible = false,
@@ -443,9 +443,9 @@ return {
       --   readable = { "~/notes" },
       --   list of paths: further paths that it may write.
       --   writable = { "~/drafts" },
-      --   list of words: the only tools of it that are offered. Default: all.
+      --   list of words: the only tools of this server that are offered. Default: all.
       --   only = { "git_log", "git_diff" },
-      --   list of words: tools of it that aren't offered.
+      --   list of words: tools of this server that aren't offered.
       --   without = { "git_reset" },
       --   table of strings: "run" runs a tool without a question as long as it is the one that you allowed, "ask" always asks,
       --   "deny" never offers it.

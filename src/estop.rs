@@ -92,7 +92,7 @@ impl Estop {
             Err(problem) => return odd(&self.directory, &format!("can't be looked at: {problem}")),
             Ok(data) if !data.is_dir() => return odd(&self.directory, "is not a directory"),
             Ok(data) if data.uid() != nix::unistd::geteuid().as_raw() => {
-                return odd(&self.directory, "belongs to somebody else");
+                return odd(&self.directory, "belongs to another user");
             }
             Ok(data) if data.mode() & EVERYBODY_WRITES != 0 => {
                 return odd(&self.directory, "can be written by everybody (chmod o-w)");
@@ -106,7 +106,7 @@ impl Estop {
             Ok(data) if data.is_file() => {
                 Err(Stopped { why: format!("tools are stopped by the emergency stop{}", note(&path)) })
             }
-            Ok(_) => odd(&path, "is there, and is no plain file"),
+            Ok(_) => odd(&path, "is there, and isn't a plain file"),
         }
     }
 
@@ -162,7 +162,7 @@ impl Estop {
         };
         let thread = std::thread::Builder::new().name("estop".into()).spawn(look);
         if let Err(error) = &thread {
-            call(&cancel, &Stopped { why: format!("tools are stopped: nobody can watch the emergency stop: {error}") });
+            call(&cancel, &Stopped { why: format!("tools are stopped: the emergency stop can't be watched: {error}") });
         }
         Watch { end: Some(end), thread: thread.ok() }
     }
@@ -274,7 +274,7 @@ mod tests {
         } else {
             Path::new("/")
         };
-        assert!(Estop::new(directory.to_owned()).check().unwrap_err().why.contains("somebody else"));
+        assert!(Estop::new(directory.to_owned()).check().unwrap_err().why.contains("another user"));
     }
 
     #[test]

@@ -241,7 +241,7 @@ fn open_file(directory: &Path) -> io::Result<Open> {
     let file = how.open(&path)?;
     let data = file.metadata()?;
     if !data.is_file() {
-        return Err(io::Error::other("it is no plain file"));
+        return Err(io::Error::other("it isn't a plain file"));
     }
     Ok(Open { file, bytes: data.len() })
 }

@@ -121,7 +121,7 @@ impl Schema {
     /// That it is none, or what is wrong with the value.
     pub fn read<'a>(&self, answer: &'a str) -> Result<&'a str, Vec<String>> {
         let text = unfenced(answer);
-        let value = serde_json::from_str(text).map_err(|error| vec![format!("it is no JSON: {error}")])?;
+        let value = serde_json::from_str(text).map_err(|error| vec![format!("it isn't JSON: {error}")])?;
         let problems = self.problems(&value);
         if problems.is_empty() { Ok(text) } else { Err(problems) }
     }
@@ -169,7 +169,7 @@ impl Check<'_> {
                 let twice = |(at, item): (usize, &Value)| items[..at].iter().any(|earlier| same(earlier, item));
                 if keywords.get("uniqueItems") == Some(&Value::Bool(true)) {
                     if items.len() > UNIQUE_ITEMS_MAX {
-                        say(format!("has more than {UNIQUE_ITEMS_MAX} items, too many to be held against each other"));
+                        say(format!("has more than {UNIQUE_ITEMS_MAX} items, too many to compare"));
                     } else if items.iter().enumerate().any(twice) {
                         say("has an item twice".to_owned());
                     }

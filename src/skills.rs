@@ -185,7 +185,7 @@ fn text_of(name: &str, path: &Path, within: Option<&Path>) -> Result<Text, Strin
         return Err("it leads out of the project".into());
     }
     if !real.metadata().is_ok_and(|data| data.is_file()) {
-        return Err("it is no plain file".into());
+        return Err("it isn't a plain file".into());
     }
     let mut bytes = Vec::new();
     let file = File::open(&real).map_err(|error| error.to_string())?;
@@ -194,7 +194,7 @@ fn text_of(name: &str, path: &Path, within: Option<&Path>) -> Result<Text, Strin
         return Err(format!("it is larger than {} KiB", FILE_BYTES_MAX / 1024));
     }
     let hash = sha256_hex(&bytes);
-    let text = String::from_utf8(bytes).map_err(|_| "it is no text".to_owned())?;
+    let text = String::from_utf8(bytes).map_err(|_| "it isn't text".to_owned())?;
     let is_hidden = |c: char| (c.is_control() && c != '\n' && c != '\t') || is_invisible(c);
     let text: String = text.chars().filter(|c| !is_hidden(*c)).collect();
     let (head, body) = parts(&text);
@@ -202,7 +202,7 @@ fn text_of(name: &str, path: &Path, within: Option<&Path>) -> Result<Text, Strin
     let name = value("name").filter(|name| !name.is_empty()).unwrap_or(name).to_owned();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
     if name.len() > NAME_BYTES_MAX || !name.chars().all(is_plain) {
-        return Err("its name has other signs than letters, digits, - _ . :".into());
+        return Err("its name has characters other than letters, digits, - _ . :".into());
     }
     let first = || body.lines().map(|line| line.trim_start_matches('#').trim()).find(|line| !line.is_empty());
     let description = value("description").or_else(first).unwrap_or_default();

@@ -261,7 +261,7 @@ pub(super) fn without_session(text: &str) -> String {
     const INSTEAD: [(&str, &str); 6] = [
         (":models lists", "/model lists"),
         (":model NAME", "/model NAME"),
-        ("begin anew with :new", "begin a new session"),
+        ("start again with :new", "begin a new session"),
         (":onboard", "`reedclaw onboard`"),
         (":mcp allow", "in a terminal: reedclaw mcp allow"),
         (":skills trust", "in a ReedClaw shell: :skills trust"),

@@ -76,7 +76,7 @@ impl Agent {
             return Err(Failure {
                 kind: FailureKind::User,
                 message: "nothing is old enough to be summarised".into(),
-                hint: "the newest turns always stay to the letter; :context shows what is there".into(),
+                hint: "the newest turns always stay in full; :context shows them".into(),
             });
         };
         self.summarise(&*provider, &older, cancel, sink)
@@ -110,7 +110,7 @@ impl Agent {
         let rest = if self.summary_failures < FAILURES_MAX {
             "it is tried again with the next question"
         } else {
-            "no more are tried in this conversation: the oldest turns leave instead; :context compact tries again"
+            "no more are tried in this conversation: the oldest turns are dropped instead; :context compact tries again"
         };
         let times = self.summary_failures;
         sink(Event::Notice(format!("[context] no summary ({times} of {FAILURES_MAX}): {}; {rest}", failure.message)));

@@ -11,7 +11,7 @@ use crate::proto::{Event, known_paths};
 use crate::steps::Guard;
 
 /// The answer that leaves a change of such a file.
-const LEAVE: &str = "leave it";
+const LEAVE: &str = "leave them";
 
 impl ToolRunner {
     /// Looks at protected files before a call that may write them directly. A job that still runs has its guard already.
@@ -38,9 +38,9 @@ impl ToolRunner {
         }
         let names: Vec<String> = changed.iter().map(ToString::to_string).collect();
         let names = names.join(", ");
-        sink(Event::Notice(format!("[protected] the command changed what other programs run: {names}")));
-        let choices = ["put it back".to_owned(), LEAVE.to_owned()];
-        let question = format!("The command changed what other programs run: {names}. Put it back as it was?");
+        sink(Event::Notice(format!("[protected] the command changed files that other programs run: {names}")));
+        let choices = ["restore them".to_owned(), LEAVE.to_owned()];
+        let question = format!("The command changed files that other programs run: {names}. Restore them?");
         if person.reply(&question, &choices).as_deref() == Some(LEAVE) {
             guard.accept(root, changed.iter().map(|it| it.path.as_path()));
             return None;
@@ -48,9 +48,9 @@ impl ToolRunner {
         let failed: Vec<String> =
             changed.iter().filter_map(|it| it.put_back(root).err().map(|error| format!("{it} ({error})"))).collect();
         let told = if failed.is_empty() {
-            format!("[files that other programs run were put back as they were: {names}]")
+            format!("[files that other programs run were restored: {names}]")
         } else {
-            format!("[files that other programs run could not all be put back: {}]", failed.join(", "))
+            format!("[files that other programs run could not all be restored: {}]", failed.join(", "))
         };
         sink(Event::Notice(told.clone()));
         Some(told)

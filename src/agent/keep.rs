@@ -77,7 +77,7 @@ impl ToolRunner {
             Ok(changes) if changes.is_empty() => {}
             Ok(changes) => self.keep(&copied.command, &call, changes, &mut outcome, around),
             Err(why) => {
-                add(&mut outcome, &format!("[what it changed was dropped: {why}]"));
+                add(&mut outcome, &format!("[its changes were dropped: {why}]"));
                 fail(&mut outcome, ToolError::new("changes-dropped", why.to_string(), "change less with one command"));
             }
         }
@@ -89,7 +89,7 @@ impl ToolRunner {
         let what = what_of(need);
         let lasting = if matches!(need, Need::Write { .. }) { " Undo doesn't cover that path." } else { "" };
         let preview = format!(
-            "It was refused {what}: {line}\nWhat it did so far is dropped; with yes it runs again with {what}.{lasting}"
+            "It was refused {what}: {line}\nIts changes so far are dropped; with yes it runs again with {what}.{lasting}"
         );
         let needs = call.needs.iter().chain([need]).cloned().collect();
         let again = Call { needs, preview, ..call.clone() };
@@ -231,7 +231,7 @@ impl ToolRunner {
                 Outcome::of(format!("kept {}", counted(group.len() - adopted.left.len(), "change")))
             }
             Err(error) => {
-                add(outcome, &format!("[nothing of what it changed was kept: {error}]"));
+                add(outcome, &format!("[none of its changes were kept: {error}]"));
                 fail(outcome, ToolError::new("changes-dropped", error.to_string(), "try again"));
                 ToolError::new("changes-dropped", error.to_string(), "").into()
             }
@@ -264,7 +264,7 @@ impl ToolRunner {
                 Outcome::of(format!("kept {}", counted(group.len(), "change")))
             }
             Err(error) => {
-                add(outcome, &format!("[nothing of what it changed was kept: {error}]"));
+                add(outcome, &format!("[none of its changes were kept: {error}]"));
                 fail(outcome, ToolError::new("changes-dropped", error.clone(), "try again"));
                 ToolError::new("changes-dropped", error, "").into()
             }
@@ -391,7 +391,7 @@ fn dropped(group: &[&Change], code: &str, why: &str, refused: Outcome, outcome: 
     add(outcome, &format!("[dropped, it would have changed: {}; {why}]", listed(group)));
     let hint = refused.error.map(|error| error.hint).unwrap_or_default();
     let code = if code == "no" { "changes-refused" } else { "changes-dropped" };
-    fail(outcome, ToolError::new(code, format!("what it changed was dropped: {why}"), hint));
+    fail(outcome, ToolError::new(code, format!("its changes were dropped: {why}"), hint));
 }
 
 fn add(outcome: &mut Outcome, line: &str) {

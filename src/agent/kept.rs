@@ -102,9 +102,9 @@ impl Keeper {
             return Ok(Kept::Nothing);
         }
         let is_lasting = matches!(error, StepsError::TooMany(_) | StepsError::Slow(_));
-        let message = format!("[undo] what this changes can't be taken back: {error}");
+        let message = format!("[undo] its changes can't be undone: {error}");
         if is_lasting {
-            sink(Event::Notice(message + "; this is said once"));
+            sink(Event::Notice(message + "; this notice appears once"));
             self.told = Some(error);
             return Ok(Kept::Nothing);
         }
@@ -113,7 +113,7 @@ impl Keeper {
             return Ok(Kept::Nothing);
         }
         let choices = [RUN.to_owned(), "don't".to_owned()];
-        let question = format!("What this call changes can't be taken back: {error}. Run it?");
+        let question = format!("The changes of this call can't be undone: {error}. Run it?");
         match person.reply(&question, &choices) {
             Some(said) if said == RUN => Ok(Kept::Nothing),
             _ => Err(Refused),
@@ -139,7 +139,7 @@ impl Keeper {
         };
         match made {
             Ok(made) => note_step(outcome, &made, sink),
-            Err(error) => sink(Event::Notice(format!("[undo] what this changed can't be taken back: {error}"))),
+            Err(error) => sink(Event::Notice(format!("[undo] its changes can't be undone: {error}"))),
         }
     }
 }

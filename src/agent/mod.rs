@@ -755,7 +755,10 @@ fn choose(models: &Models, name: Option<&str>) -> Result<Arc<dyn Provider>, Fail
         return Err(Failure {
             kind: FailureKind::NoModel,
             message: "several models are configured and none is chosen".to_owned(),
-            hint: format!(":model NAME chooses one of {}; default_model in the config does so for good", names(models)),
+            hint: format!(
+                ":model NAME chooses one of {}; default_model in the config does so permanently",
+                names(models)
+            ),
         });
     };
     models.get(name).cloned().ok_or_else(|| unknown_model(FailureKind::NoModel, name, models))

@@ -450,8 +450,7 @@ impl ToolRunner {
             return outcome;
         }
         let why = outcome.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
-        call.preview =
-            format!("{why}\nIt needs somebody who types. [s] runs it in your shell; any other key leaves it.");
+        call.preview = format!("{why}\nIt needs a person's input. [s] runs it in your shell; any other key leaves it.");
         let cwd = self.workspace().to_owned();
         let ticket = self.options.gate.judge(call, &cwd, true);
         let question = Question { only_own_shell: true, ..self.options.gate.question(&ticket) };

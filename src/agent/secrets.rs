@@ -89,7 +89,7 @@ impl Secrets {
                     hide("an earlier answer", text);
                     calls.iter_mut().for_each(|call| hide("a call of a tool", &mut call.arguments));
                 }
-                Item::Tool(result) => hide("what a tool gave", &mut result.content),
+                Item::Tool(result) => hide("the result of a tool", &mut result.content),
             }
         }
     }

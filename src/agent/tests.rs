@@ -477,7 +477,7 @@ fn each_model_that_is_asked_is_judged_by_its_own_price() {
     let events = ask(&mut Agent::new(options, Box::new(Forgetful)), "one?");
     let Some(Event::Failed { failure, .. }) = events.last() else { panic!("{events:?}") };
     assert_eq!(failure.kind, FailureKind::Budget);
-    assert!(failure.message.contains("a request to dear could come to"), "{failure:?}");
+    assert!(failure.message.contains("a request to dear could cost"), "{failure:?}");
     // It may be asked to count; it isn't asked the question.
     dear.requests.try_iter().for_each(|request| assert!(request.starts_with("GET /props "), "{request}"));
     assert_eq!(spent_of(&events), Vec::<&Spent>::new());

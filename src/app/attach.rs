@@ -127,7 +127,7 @@ impl Attaching<'_> {
             Err(error) => refused(error.to_string()),
             Ok(content) => match Image::of(name, content.bytes) {
                 Some(image) => Some(Piece::Image(image)),
-                None => refused("it is no picture that models take (PNG, JPEG, GIF, WebP)".into()),
+                None => refused("it isn't a picture that models accept (PNG, JPEG, GIF, WebP)".into()),
             },
         }
     }
@@ -396,7 +396,7 @@ impl Place {
     fn text(&self, path: &str) -> Result<String, String> {
         let content = self.root.read(path, FILE_BYTES_MAX).map_err(|error| error.to_string())?;
         let is_binary = content.bytes.contains(&0);
-        String::from_utf8(content.bytes).ok().filter(|_| !is_binary).ok_or_else(|| "it is no text".into())
+        String::from_utf8(content.bytes).ok().filter(|_| !is_binary).ok_or_else(|| "it isn't text".into())
     }
 
     /// The definitions of a name, which may say what they lie within: `Type::method`, `Type.method`.

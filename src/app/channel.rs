@@ -165,7 +165,7 @@ impl Runtime {
             if let Some(workspace) = elsewhere(agent, cwd) {
                 parts.push(("where the tools work", format!("Not in this repository, but in {workspace}.\n")));
                 told.extend(
-                    is_first.then(|| format!("[context] tools work in {workspace}; `--path .` has them work here")),
+                    is_first.then(|| format!("[context] tools work in {workspace}; `--path .` lets them work here")),
                 );
             }
         }

@@ -331,7 +331,7 @@ fn resume(agent: &mut Agent, store: &Mutex<Store>, which: Resume) -> Result<(), 
         Resume::Id(id) => ConversationId(id),
         Resume::Last => match store.conversations(1)?.first() {
             Some(newest) => newest.id,
-            None => return Err(missing("there is no conversation to go on with".into(), "ask without it first")),
+            None => return Err(missing("there is no conversation to continue".into(), "ask without it first")),
         },
     };
     let turns = store.turns(id)?;

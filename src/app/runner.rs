@@ -214,7 +214,8 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     let place = open(workspace)?.path().to_owned();
     let root = open(bench.map_or(workspace, |bench| made(bench.dir())))?;
     tracing::info!(event = "workspace_path", path = %place.display());
-    let state = state_directory(env).ok_or_else(|| failed("no HOME says where the state directory is".into(), ""))?;
+    let state =
+        state_directory(env).ok_or_else(|| failed("no HOME is set, so there is no state directory".into(), ""))?;
     let left = super::steps::recover(settings, env, &place);
     let mut problems = Vec::new();
     let allowed = allowed_or_none(&state, &place, &mut problems);
@@ -299,7 +300,7 @@ fn allowed_or_none(state: &Path, root: &Path, problems: &mut Vec<Failure>) -> Al
     problems.extend(allowed.refresh().err().map(|error| Failure {
         kind: FailureKind::Unavailable,
         message: format!("nothing is allowed for good in this project: {error}"),
-        hint: "remove or mend that file".into(),
+        hint: "repair or remove that file".into(),
     }));
     allowed
 }
@@ -317,12 +318,12 @@ fn cut_off(message: String) -> Failure {
 pub fn allowed_commands(env: &Env, workspace: &Path) -> Result<Allowed, Failure> {
     let failed = |message: String, hint: &str| Failure {
         kind: FailureKind::Unavailable,
-        message: format!("what is allowed for good can't be told: {message}"),
+        message: format!("the permanently allowed commands can't be read: {message}"),
         hint: hint.to_owned(),
     };
     let state = state_directory(env).ok_or_else(|| failed("no HOME says where it is".into(), "set HOME"))?;
     let root = workspace.canonicalize().map_err(|error| failed(format!("{}: {error}", workspace.display()), ""))?;
-    Allowed::open(&state, &root).map_err(|error| failed(error.to_string(), "remove or mend that file"))
+    Allowed::open(&state, &root).map_err(|error| failed(error.to_string(), "repair or remove that file"))
 }
 
 /// Permanently allowed commands, as the rows of a table.

@@ -61,7 +61,7 @@ impl Runtime {
     pub fn sessions(&self, workspace: &Path) -> Result<Sessions, Failure> {
         let state = state_directory(&self.env).ok_or_else(|| Failure {
             kind: FailureKind::Unavailable,
-            message: "no HOME says where the state directory is".into(),
+            message: "no HOME is set, so there is no state directory".into(),
             hint: "set HOME".into(),
         })?;
         let home = self.variable("HOME").map(Path::new);

@@ -145,7 +145,7 @@ fn add_plugin(registry: &mut Registry, state: &PluginState, launcher: &Launcher)
     };
     let again = || format!("reedclaw plugin install {} shows it and asks", state.directory.display());
     match &state.standing {
-        Standing::Unknown(_) => return vec![off("nobody has allowed it", again())],
+        Standing::Unknown(_) => return vec![off("it hasn't been allowed", again())],
         Standing::Changed(_) => return vec![off("it has changed since you allowed it", again())],
         Standing::Broken(why) => return vec![off(why, format!("reedclaw plugin remove {}", state.name))],
         Standing::Allowed(_) => {}

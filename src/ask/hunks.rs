@@ -86,7 +86,7 @@ pub(super) fn choose_hunks<P: Asking>(
 pub(super) fn rewrite<P: Asking>(person: &mut P, change: &FileChange) -> Result<Option<Vec<u8>>, P::Gone> {
     let console = person.console().clone();
     let Some(proposed) = change.new.as_ref().filter(|content| std::str::from_utf8(content).is_ok()) else {
-        console.notice("this file goes, or is no UTF-8 text: it can't be changed in an editor");
+        console.notice("this file would be deleted, or isn't UTF-8 text: it can't be changed in an editor");
         return Ok(None);
     };
     let copy = match PrivateCopy::new(&change.path, proposed, person.env()) {
@@ -101,7 +101,7 @@ pub(super) fn rewrite<P: Asking>(person: &mut P, change: &FileChange) -> Result<
         Ok(_) if status != 0 => console.notice(&format!("the editor ended with status {status}: no change")),
         Ok(saved) if saved == *proposed => console.notice("nothing was changed in the editor"),
         Ok(saved) => return Ok(Some(saved)),
-        Err(error) => console.notice(&format!("what the editor saved can't be read: {error}")),
+        Err(error) => console.notice(&format!("the editor's result can't be read: {error}")),
     }
     Ok(None)
 }

@@ -12,7 +12,7 @@ use crate::acp;
 pub(super) fn definition() -> Command {
     Command::new("acp")
         .about("Works inside an editor: an agent of the Agent Client Protocol on standard input and output")
-        .after_help("An editor starts it; docs/editors.md says how Zed, Neovim, Emacs and JetBrains are told to.")
+        .after_help("An editor starts it; docs/editors.md describes the settings for Zed, Neovim, Emacs and JetBrains.")
         .arg(
             Arg::new("setup")
                 .long("setup")

@@ -227,11 +227,12 @@ impl AtCli {
         }
         let code = self.ask(runtime, &question, &mut person);
         let Some(problems) = self.face().misfit.take() else { return Ok(code) };
-        let notice = format!("[schema] the answer doesn't fit and is asked for once more: {problems}");
+        let notice = format!("[schema] the answer doesn't match the schema; the model is asked once more: {problems}");
         self.face().take(Event::Notice(notice));
         self.face().is_second_try = true;
-        let again =
-            format!("That doesn't fit the schema: {problems}. Answer with the corrected JSON value and nothing else.");
+        let again = format!(
+            "That doesn't match the schema: {problems}. Answer with the corrected JSON value and nothing else."
+        );
         // This time the server holds the model to it, if it can.
         runtime.agent.answer_as(self.face().schema.as_ref().map(|schema| schema.as_value().to_string()));
         Ok(self.ask(runtime, &again, &mut person))
@@ -246,7 +247,7 @@ impl AtCli {
         let unknown = app::unknown_outcomes(&runtime.settings, &runtime.env);
         unknown.iter().for_each(|line| say(&escape_visible(line)));
         if !unknown.is_empty() {
-            say("it may have run or not: look at what it was about; reedclaw receipt list");
+            say("it may have run or not: check its effects; reedclaw receipt list");
         }
         while let Some(question) = next_question(runtime, &mut person)? {
             // Ctrl-C stops this question and not the next.
@@ -366,7 +367,7 @@ impl Face {
         match hold_against(schema, end) {
             Ok(end) => Some(end),
             Err((text, problems)) if self.is_second_try => {
-                let message = format!("the answer doesn't fit the schema, asked twice: {problems}");
+                let message = format!("the answer doesn't match the schema, asked twice: {problems}");
                 let hint = "try another model, or a simpler schema".to_owned();
                 Some(Event::Failed { text, failure: Failure { kind: FailureKind::Unavailable, message, hint } })
             }
@@ -481,7 +482,7 @@ fn without_session(failure: Failure) -> Failure {
     const INSTEAD: [(&str, &str); 4] = [
         (":models lists", "reedclaw config show says"),
         (":model NAME", "--model NAME"),
-        ("begin anew with :new", "leave out --conversation"),
+        ("start again with :new", "leave out --conversation"),
         (":onboard", "`reedclaw onboard`"),
     ];
     let hint = INSTEAD.iter().fold(failure.hint, |hint, (meta, option)| hint.replace(meta, option));
@@ -523,7 +524,7 @@ fn read_bounded(input: &mut File, bytes_max: usize) -> io::Result<(Vec<u8>, bool
 
 /// The directory that `--path` names.
 fn directory(path: &Path) -> Result<PathBuf, Failure> {
-    let failed = |why: String| usage(format!("--path {}: {why}", path.display()), "it names a directory that is there");
+    let failed = |why: String| usage(format!("--path {}: {why}", path.display()), "name an existing directory");
     let real = path.canonicalize().map_err(|error| failed(error.to_string()))?;
     if real.is_dir() { Ok(real) } else { Err(failed("it is no directory".into())) }
 }

@@ -33,23 +33,28 @@ struct Row {
 const COMMANDS: [Row; 9] = [
     Row { name: "exit", usage: "", help: "ends the chat, as Ctrl-D does", act: |_, _| Ok(()) },
     Row { name: "help", usage: "", help: "lists these commands", act: |_, _| help() },
-    Row { name: "tools", usage: "", help: "lists the tools that the model has, and how risky they are", act: tools },
+    Row { name: "tools", usage: "", help: "lists the model's tools and their risk", act: tools },
     Row {
         name: "memory",
         usage: "[QUERY]",
-        help: "lists what is remembered, or searches it and all conversations",
+        help: "lists the memories, or searches them and all conversations",
         act: search,
     },
-    Row { name: "policy", usage: "[explain CMD]", help: "says what the model may do, or what it may not", act: policy },
+    Row {
+        name: "policy",
+        usage: "[explain CMD]",
+        help: "shows what the model may do and what it may not",
+        act: policy,
+    },
     Row {
         name: "allowlist",
         usage: "[remove N]",
-        help: "lists what may run in this project without a question, or takes one back",
+        help: "lists the commands that may run in this project without a question, or withdraws one",
         act: allowlist,
     },
     Row { name: "clear", usage: "", help: "clears the screen; the conversation goes on", act: |_, _| clear() },
     Row { name: "new", usage: "", help: "begins a new conversation", act: |runtime, _| begin_anew(runtime) },
-    Row { name: "model", usage: "[NAME]", help: "lets another model answer, or lists them", act: model },
+    Row { name: "model", usage: "[NAME]", help: "switches to another model, or lists them", act: model },
 ];
 
 /// Whether a person can type, and see the text that they type.
@@ -191,7 +196,7 @@ fn allowlist(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
         ("remove", which) if !which.trim().is_empty() => match allowed.remove(which.trim()).map_err(unavailable)? {
             0 => Err(user(format!("nothing is allowed by {}", escape_visible(which)), "/allowlist lists them")),
             _ => {
-                say("taken back; it is asked about again");
+                say("withdrawn; you will be asked again");
                 Ok(())
             }
         },
@@ -210,7 +215,7 @@ fn clear() -> Result<(), Failure> {
 
 fn begin_anew(runtime: &mut Runtime) -> Result<(), Failure> {
     runtime.agent.clear();
-    say("a new conversation begins; the one before is kept");
+    say("a new conversation begins; the previous one is stored");
     Ok(())
 }
 

@@ -81,7 +81,7 @@ fn shell(found: &mut Found, settings: &Settings) {
 
 fn models(found: &mut Found, settings: &Settings, env: &Env) {
     if settings.models.is_empty() {
-        return found.fact("model: none; reedclaw onboard finds what is there".to_owned());
+        return found.fact("model: none; reedclaw onboard finds models and keys".to_owned());
     }
     let specs = settings.models.iter().map(|(name, model)| app::spec_of(name, model, env)).collect();
     let models = Models::new(specs);
@@ -150,7 +150,7 @@ fn plugins(found: &mut Found, env: &Env) {
             Standing::Allowed(_) => found.fact(format!("plugin: {}", plugin.name)),
             Standing::Unknown(_) => {
                 let how = "install it with reedclaw plugin install";
-                found.fault(format!("plugin: {} is there, but nobody allowed it; {how}", plugin.name));
+                found.fault(format!("plugin: {} isn't allowed; {how}", plugin.name));
             }
             Standing::Changed(_) => {
                 let how = "look at it and install it again";

@@ -136,12 +136,12 @@ fn path(request: &LoadRequest) -> ExitCode {
         Some(path) => {
             outln!("{}", path.display());
             if found.is_none() {
-                eprintln!("reedclaw: it isn't there; using the defaults");
+                eprintln!("reedclaw: there is no such file; using the defaults");
             }
             ExitCode::SUCCESS
         }
         None => {
-            eprintln!("reedclaw: no HOME says where a config would be");
+            eprintln!("reedclaw: no HOME is set, so a config has no place");
             ExitCode::from(exit::FAILED)
         }
     }

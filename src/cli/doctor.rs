@@ -88,7 +88,7 @@ fn guards(settings: &config::Settings, env: &config::Env) -> bool {
     let are_receipts_well = match app::receipt_options(settings, env) {
         Err(_) => true,
         Ok(None) => {
-            say("receipts: none are kept (receipts.enabled)");
+            say("receipts: none are written (receipts.enabled)");
             true
         }
         Ok(Some(options)) => match receipts::verify(&options, &receipts::Check::default()) {
@@ -129,13 +129,15 @@ fn tell_sandbox(settings: &config::Settings, env: &config::Env) -> bool {
     say(&format!("sandbox: {}", sandbox.tier().name()));
     sandbox.notes().iter().for_each(|note| say(&format!("sandbox: not {note}")));
     let advice = match sandbox.tier() {
-        Tier::Overlay => "commands run on a copy of the workspace; what they change is asked about afterwards",
-        Tier::Bubblewrap => "commands are asked about before they run, unless they provably only look",
+        Tier::Overlay => "commands run on a copy of the workspace; you are asked about their changes afterwards",
+        Tier::Bubblewrap => "you are asked before a command runs, unless it provably only reads",
         Tier::Landlock => {
             "commands are asked about before they run; one that may write in the workspace can change modes, owners, times \
              and attributes of your files outside. Install bubblewrap, or let this user make user namespaces"
         }
-        Tier::None => "install bubblewrap: without a sandbox only what provably looks runs unasked",
+        Tier::None => {
+            "install bubblewrap: without a sandbox only commands that provably just read run without a question"
+        }
     };
     say(&format!("sandbox: {advice}"));
     let is_missing = mode == Mode::Require && sandbox.tier() == Tier::None;
@@ -149,7 +151,7 @@ fn save(dir: &Path, file: &Path) -> Result<bool, Failure> {
     let format = Format::of(file).ok_or_else(|| Failure {
         kind: FailureKind::User,
         message: format!("{} ends with neither .jsonl nor .md", file.display()),
-        hint: "the ending says how it is written".into(),
+        hint: "the ending decides the format".into(),
     })?;
     let (store, lost) = rescue(dir)?;
     let (lines, conversations) = export::write_all(&store, file, format)?;

@@ -23,7 +23,7 @@ pub fn interactive(how: &Interactive) -> ExitCode {
         && let Err(error) = std::env::set_current_dir(path)
     {
         let failed = crate::render::sanitise(&format!("--path {}: {error}", Path::new(path).display())).into_owned();
-        eprintln!("reedclaw: {failed}\n  it names a directory that is there");
+        eprintln!("reedclaw: {failed}\n  name an existing directory");
         return ExitCode::from(2);
     }
     let term = std::env::var("TERM").unwrap_or_default();

@@ -20,7 +20,7 @@ pub(super) fn definition() -> Command {
                 Arg::new("shell")
                     .value_name("SHELL")
                     .value_parser(["bash", "zsh", "fish"])
-                    .help("Whose history; without a name, all that are found"),
+                    .help("The shell; without a name, all shells whose history is found"),
             )
             .arg(
                 Arg::new("file")

@@ -190,7 +190,7 @@ fn export_all(store: &Store, file: Option<&PathBuf>, on_output: Format) -> Resul
     let format = Format::of(path).ok_or_else(|| Failure {
         kind: FailureKind::User,
         message: format!("{} ends with neither .jsonl nor .md", path.display()),
-        hint: "the ending says how it is written".into(),
+        hint: "the ending decides the format".into(),
     })?;
     let place = path.display().to_string();
     let mut out = export::create(path).map_err(|error| cannot_write(&place, &error))?;

@@ -220,7 +220,7 @@ fn remote_model(known: &Known, env: &Env, asks: &Asks) -> Option<Found> {
     let name = known.name.to_owned();
     let found = Found { name, endpoint, note: String::new(), key_env: Some(variable), answers: false };
     let place = found.endpoint.place();
-    outln!("{}: a key stands in ${variable}", known.name);
+    outln!("{}: a key is in ${variable}", known.name);
     if !(asks.yes || asks.ask(&format!("Send the key to {place}, list its models and put one short question to one?")))
     {
         return Some(Found {
@@ -280,7 +280,7 @@ fn finish(found: &[Found], env: &Env, explicit: Option<PathBuf>, print: bool, as
     if found.is_empty() {
         let message = "no model server on the usual ports of this machine and no known key in the environment";
         let hint =
-            "start one (llama.cpp: llama-server -m MODEL.gguf) or set a key such as ANTHROPIC_API_KEY, then again";
+            "start one (llama.cpp: llama-server -m MODEL.gguf) or set a key such as ANTHROPIC_API_KEY, then try again";
         return Err(fail(FailureKind::Unavailable, message.to_owned(), hint));
     }
     let text = config_text(found);
@@ -294,7 +294,7 @@ fn finish(found: &[Found], env: &Env, explicit: Option<PathBuf>, print: bool, as
     let shown = config::display_path(&path, env);
     let is_there = std::fs::symlink_metadata(&path).is_ok();
     let may = if is_there {
-        asks.ask(&format!("{shown} is there. Put the new one in its place? The old one is kept beside it"))
+        asks.ask(&format!("{shown} is there. Put the new one in its place? The old one stays beside it"))
     } else {
         asks.yes || asks.ask(&format!("Write {shown}?"))
     };
@@ -318,7 +318,7 @@ fn finish(found: &[Found], env: &Env, explicit: Option<PathBuf>, print: bool, as
         }
     }
     if !asks.in_session {
-        outln!("start `reedclaw` and ask something; a running session takes it up with the next question");
+        outln!("start `reedclaw` and ask something; a running session uses it from the next question on");
     }
     Ok(())
 }
@@ -352,11 +352,11 @@ fn config_text(found: &[Found]) -> String {
     );
     match found.iter().find(|it| it.answers) {
         Some(first) => {
-            text.push_str("  -- The model that answers at the start; `:model NAME` takes another.\n");
+            text.push_str("  -- The model that answers at the start; `:model NAME` switches to another.\n");
             text.push_str(&format!("  default_model = {},\n", quoted(&first.name)));
         }
         None => {
-            text.push_str("  -- None answered. Take the two dashes away from the one that you want, and fill it in.\n")
+            text.push_str("  -- None answered. Remove the two dashes before the one that you want, and fill it in.\n")
         }
     }
     text.push_str("  models = {\n");

@@ -53,7 +53,7 @@ fn act() -> Result<(), String> {
     std::panic::set_hook(Box::new(|_| {}));
     let reader = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || pages_of_pdf(&bytes));
     let pages = reader.map_err(|error| error.to_string())?.join();
-    let pages = pages.map_err(|_| "the PDF is broken in a way that its reader doesn't take".to_owned())??;
+    let pages = pages.map_err(|_| "the PDF is damaged in a way that its reader can't handle".to_owned())??;
     let mut out = std::io::stdout().lock();
     for page in pages {
         let text = page.replace(PAGE_END, " ");

@@ -41,7 +41,7 @@ pub(super) fn definition() -> Command {
                 "Reads objects like {\"command\": \"…\"} from standard input, one a line; one JSON object a line",
             ))
             .arg(directory("workspace", "The workspace and working directory, instead of the configured one"))
-            .arg(directory("home", "The home, instead of yours; nothing on the disk is looked at then"))
+            .arg(directory("home", "The home, instead of yours; the disk isn't examined then"))
             .arg(autonomy("The autonomy, instead of the configured one"))
             .arg(
                 Arg::new("tier")
@@ -161,7 +161,7 @@ fn command_of(line: &[u8]) -> Result<String, String> {
     if line.len() > LINE_BYTES_MAX {
         return Err(format!("the line is longer than {LINE_BYTES_MAX} bytes"));
     }
-    let value: Value = serde_json::from_slice(line).map_err(|error| format!("the line is no JSON: {error}"))?;
+    let value: Value = serde_json::from_slice(line).map_err(|error| format!("the line isn't JSON: {error}"))?;
     match value.get("command") {
         Some(Value::String(command)) => Ok(command.clone()),
         Some(_) => Err("\"command\" isn't a string".into()),

@@ -62,7 +62,7 @@ fn models_of(settings: &Settings, env: &Env) -> Models {
 fn list(settings: &Settings, env: &Env) -> ExitCode {
     let models = models_of(settings, env);
     if models.specs().is_empty() {
-        outln!("no model is configured; `reedclaw onboard` finds what is there");
+        outln!("no model is configured; `reedclaw onboard` finds models and keys");
         return ExitCode::SUCCESS;
     }
     let head = ["", "name", "kind", "model", "where", "key"].map(str::to_owned).to_vec();
@@ -173,8 +173,8 @@ fn abilities(can: &Capabilities) -> String {
     let all = [
         (can.streaming, "streams"),
         (can.tools, "takes tools"),
-        (can.caching, "marks what may be cached"),
-        (can.keeps_state, "gets its own thoughts back to the byte"),
+        (can.caching, "marks the part that may be cached"),
+        (can.keeps_state, "gets its own thoughts back unchanged"),
     ];
     all.iter().filter(|(it_can, _)| *it_can).map(|(_, words)| *words).collect::<Vec<_>>().join(", ")
 }

@@ -181,7 +181,7 @@ fn as_json(options: &Options, report: &Report) -> Value {
     let (verdict, broken, why) = match &report.verdict {
         Verdict::Whole => ("ok", None, None),
         Verdict::Broken { receipt, why } => ("broken", Some(receipt), Some(why.clone())),
-        Verdict::Torn { bytes } => ("torn", None, Some(format!("{bytes} bytes at the end are no whole line"))),
+        Verdict::Torn { bytes } => ("torn", None, Some(format!("{bytes} bytes at the end aren't a whole line"))),
         Verdict::Cut { why } => ("truncated", None, Some(why.clone())),
         Verdict::Unconfirmed { why } => ("unconfirmed", None, Some(why.clone())),
     };

@@ -61,9 +61,9 @@ pub(super) fn definition() -> Command {
                         .long("workspace")
                         .value_name("DIR")
                         .value_parser(clap::value_parser!(PathBuf))
-                        .help("Where the tool works, instead of the configured workspace"),
+                        .help("The workspace, instead of the configured one"),
                 )
-                .arg(autonomy("How much is done without asking, instead of the config's setting"))
+                .arg(autonomy("The autonomy, instead of the config's setting"))
                 .arg(
                     Arg::new("yes")
                         .long("yes")
@@ -212,7 +212,7 @@ fn canonical(path: &Path) -> Result<PathBuf, Failure> {
     std::fs::canonicalize(path).map_err(|error| Failure {
         kind: FailureKind::User,
         message: format!("the workspace {} can't be used: {error}", path.display()),
-        hint: "--workspace names a directory that is there".into(),
+        hint: "--workspace takes an existing directory".into(),
     })
 }
 

@@ -418,7 +418,7 @@ impl Check<'_> {
             // Words that the user has forbidden stay forbidden, even if other words are wrong.
             let only = read(value)
                 .filter(|_| key.last().is_some_and(|name| name.starts_with("forbidden_") || name == "programs"))?;
-            self.problems.key(key, format!("{} is not a list; taken for its one entry", shown(value)));
+            self.problems.key(key, format!("{} is not a list; used as its only entry", shown(value)));
             return Some(vec![only]);
         };
         let mut words = BTreeMap::new();

@@ -89,7 +89,7 @@ impl Layers {
     pub fn with(&self, overlay: &Trusted, env: &Env) -> Effective {
         let env = project_env(env);
         let mut problems = Problems::of(&overlay.shown());
-        let nothing = "nothing of it holds";
+        let nothing = "none of it applies";
         let (checked, sandbox) = match Sandbox::new(&env) {
             Ok(sandbox) => {
                 let holds = self.tree();

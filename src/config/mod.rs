@@ -159,7 +159,7 @@ pub fn load(request: &LoadRequest) -> Result<Loaded, LoadError> {
 /// # Errors
 /// As [`load`].
 pub fn reload(request: &LoadRequest) -> Result<Loaded, LoadError> {
-    load_or(request, "what held before holds on")
+    load_or(request, "the previous settings stay")
 }
 
 fn load_or(request: &LoadRequest, otherwise: &'static str) -> Result<Loaded, LoadError> {

@@ -149,7 +149,7 @@ fn read(root: &Path, name: &OsStr) -> Result<((u64, u64), String), String> {
         return Err("it is not a plain file".into());
     }
     if data.uid() != nix::unistd::geteuid().as_raw() {
-        return Err("it belongs to somebody else".into());
+        return Err("it belongs to another user".into());
     }
     if data.mode() & OTHERS_WRITE != 0 {
         return Err(format!("others can write it (chmod go-w {})", name.display()));

@@ -196,7 +196,7 @@ pub const ROWS: &[Row] = &[
         "the key itself, with a warning: a config is shown and shared",
         Not("say which key is sent"),
     ),
-    row("models.NAME.aliases", Kind::Words, "other names that `:model` knows it by", May),
+    row("models.NAME.aliases", Kind::Words, "other names for it, for `:model`", May),
     row("models.NAME.system_prompt", Kind::Text { empty: true }, "instructions for this model", May),
     row("models.NAME.connect_timeout_ms", Kind::Integer(1, MINUTES_10_MS), "wait for the connection", May),
     row("models.NAME.first_byte_timeout_ms", Kind::Integer(1, HOUR_MS), "wait for the answer to start", May),
@@ -212,7 +212,7 @@ pub const ROWS: &[Row] = &[
         "models.NAME.allow_remote",
         Kind::Bool,
         "of `reliable`: a question may fall back to a more remote model",
-        Not("send your questions farther"),
+        Not("send your questions further away"),
     ),
     row(
         "models.NAME.rules",
@@ -358,7 +358,7 @@ pub const ROWS: &[Row] = &[
         "security.programs",
         Kind::Programs,
         "rules that make commands stricter: `ask`, `deny`, `network` or `host`",
-        Not("change what is known of programs"),
+        Not("change the rules for programs"),
     ),
     row("security.high", Kind::Choice(HIGH), "what `supervised` does with high risk", Stricter(HIGH)),
     row(
@@ -400,7 +400,7 @@ pub const ROWS: &[Row] = &[
     row(
         "editor.kill_word",
         Kind::Choice(&["blank", "word"]),
-        "what Ctrl-W takes: to the blank, or a word of letters",
+        "what Ctrl-W deletes: back to a blank, or a word of letters",
         May,
     ),
     row("editor.completion_timeout_ms", Kind::Integer(1, 10_000), "wait for the shell's own completion", May),
@@ -428,10 +428,10 @@ pub const ROWS: &[Row] = &[
     row(
         "console.notify",
         Kind::Choice(NOTIFY),
-        "tell you that a command ended while you looked elsewhere: by a notification, by the bell, or not",
+        "announce the end of a command while you look elsewhere: by a notification, by the bell, or not",
         May,
     ),
-    row("console.notify_s", Kind::Integer(1, DAY_S), "only of commands that took longer", May),
+    row("console.notify_s", Kind::Integer(1, DAY_S), "announce only commands that took longer", May),
     row("console.accessible", Kind::Bool, "for screen readers: no spinner, no colour, words instead", Only(true)),
     row(
         "project.check",
@@ -458,7 +458,7 @@ pub const ROWS: &[Row] = &[
     row(
         "tools.set",
         Kind::Choice(&["auto", "core", "all"]),
-        "which tools a model is told of: the core for small windows and this machine's models, the core always, or all",
+        "which tools a model gets: the core for small windows and this machine's models, the core always, or all",
         May,
     ),
     row("channels.shell.enabled", Kind::Bool, "questions to a model in the shell", Only(false)),
@@ -501,11 +501,11 @@ pub const ROWS: &[Row] = &[
     ),
     row("mcp.servers.NAME.command", Kind::Argv, "the server's program and its arguments", SERVER),
     row("mcp.servers.NAME.url", Kind::Address, "the server's address, in place of a program", SERVER),
-    row("mcp.servers.NAME.headers", Kind::WordMap, "headers that a server with an address is sent", SERVER),
+    row("mcp.servers.NAME.headers", Kind::WordMap, "headers of the requests to a server with an address", SERVER),
     row(
         "mcp.servers.NAME.key_env",
         Kind::VariableName,
-        "the variable with the key that a server with an address is sent",
+        "the variable with the key for a server with an address",
         SERVER,
     ),
     row("mcp.servers.NAME.key_command", Kind::Argv, "a program that prints that key, with its arguments", SERVER),
@@ -542,14 +542,14 @@ pub const ROWS: &[Row] = &[
     row(
         "mcp.servers.NAME.sandbox",
         Kind::Choice(MCP_SANDBOX),
-        "what it may do with the workspace; with `off` nothing holds it",
+        "what it may do with the workspace; `off` runs it without a sandbox",
         SERVER,
     ),
     row("mcp.servers.NAME.network", Kind::Bool, "give it the network", SERVER),
     row("mcp.servers.NAME.readable", Kind::Paths, "further paths that it may read", SERVER),
     row("mcp.servers.NAME.writable", Kind::Paths, "further paths that it may write", SERVER),
-    row("mcp.servers.NAME.only", Kind::Words, "the only tools of it that are offered", SERVER),
-    row("mcp.servers.NAME.without", Kind::Words, "tools of it that aren't offered", SERVER),
+    row("mcp.servers.NAME.only", Kind::Words, "the only tools of this server that are offered", SERVER),
+    row("mcp.servers.NAME.without", Kind::Words, "tools of this server that aren't offered", SERVER),
     row(
         "mcp.servers.NAME.tools",
         Kind::WordMap,
@@ -557,10 +557,10 @@ pub const ROWS: &[Row] = &[
         SERVER,
     ),
     row("mcp.servers.NAME.era", Kind::Choice(MCP_ERAS), "the version of the protocol", SERVER),
-    row("mcp.servers.NAME.start_ms", Kind::Integer(1, HOUR_MS), "how long its start may take", SERVER),
+    row("mcp.servers.NAME.start_ms", Kind::Integer(1, HOUR_MS), "maximum time of its start", SERVER),
     row("mcp.servers.NAME.call_ms", Kind::Integer(1, HOUR_MS), "wait for an answer or a sign of progress", SERVER),
-    row("mcp.servers.NAME.call_max_ms", Kind::Integer(1, HOUR_MS), "how long a call may take in all", SERVER),
-    row("mcp.servers.NAME.idle_ms", Kind::Integer(1, 24 * HOUR_MS), "how long it stays without a call", SERVER),
+    row("mcp.servers.NAME.call_max_ms", Kind::Integer(1, HOUR_MS), "maximum time of a whole call", SERVER),
+    row("mcp.servers.NAME.idle_ms", Kind::Integer(1, 24 * HOUR_MS), "time without a call after which it ends", SERVER),
     row("undo.enabled", Kind::Bool, "record changes by a model's commands and edits, for `:undo`", Only(true)),
     row("undo.bytes_max", Kind::Integer(MIB, 1024 * 1024 * MIB), "maximum bytes stored for a workspace", UNDO),
     row("undo.file_bytes_max", Kind::Integer(1024, 256 * MIB), "the largest file that is stored", UNDO),
@@ -573,7 +573,7 @@ pub const ROWS: &[Row] = &[
 ];
 
 /// The refusal for a project that sets the reach of undo.
-const UNDO: Project = Not("say how much can be taken back");
+const UNDO: Project = Not("say how much can be undone");
 
 const fn row(path: &'static str, kind: Kind, doc: &'static str, project: Project) -> Row {
     Row { path, kind, doc, project }

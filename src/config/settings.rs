@@ -563,7 +563,7 @@ fn key_source(values: &Values<'_>, name: &str, problems: &mut Problems) -> Optio
             None => found = Some((way, source)),
             Some((first, _)) => {
                 let key = ["models", name, way].map(str::to_owned);
-                problems.key(&key, format!("{first} says already where the key is; ignored"));
+                problems.key(&key, format!("{first} already names the source of the key; ignored"));
             }
         }
     }

@@ -524,7 +524,7 @@ fn mistakes_in_security_fail_closed() {
 
     let loaded = Home::with("return { security = { forbidden_paths = '~/secret' } }").load();
     assert_eq!(loaded.settings.security.forbidden_paths, ["~/secret"]);
-    assert!(lines(&loaded)[0].contains("\"~/secret\" is not a list; taken for its one entry"), "{loaded:?}");
+    assert!(lines(&loaded)[0].contains("\"~/secret\" is not a list; used as its only entry"), "{loaded:?}");
 
     let list =
         "return { security = { forbidden_paths = { '~/secret', 'rel', 7, '/x' }, forbidden_commands = { 'dd', {} } } }";
@@ -555,7 +555,7 @@ fn a_wrong_rule_about_a_program_denies_it_and_the_others_hold() {
         assert!(told.contains(part), "{part}: {told}");
     }
     let (found, told) = rules("'deploy: deny'");
-    assert_eq!((found.as_slice(), told.contains("taken for its one entry")), (&["deploy: deny".to_owned()][..], true));
+    assert_eq!((found.as_slice(), told.contains("used as its only entry")), (&["deploy: deny".to_owned()][..], true));
     let home = Home::with("return { security = { programs = { 'deploy: deny' } } }");
     let effective = with_project(&home, "return { security = { programs = {} } }");
     assert_eq!(effective.settings.security.programs.len(), 1, "a project can't touch them");

@@ -181,7 +181,7 @@ impl Trust {
     /// Writes a record whole or not at all.
     fn write(&self, overlay: &Overlay, decision: Decision) -> io::Result<()> {
         let (Some(directory), Some(path)) = (&self.directory, self.record_path(overlay)) else {
-            return Err(io::Error::other("no HOME says where the state directory is"));
+            return Err(io::Error::other("no HOME is set, so there is no state directory"));
         };
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let record = Record {

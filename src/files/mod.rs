@@ -88,7 +88,7 @@ pub enum PathError {
     #[error("the file has changed meanwhile")]
     Changed,
     /// Another session is just changing files here.
-    #[error("another session is just changing files here")]
+    #[error("another session is changing files here right now")]
     Busy,
     /// The tree doesn't let it be used, for this reason.
     #[error("{0}")]

@@ -332,7 +332,7 @@ impl Gate {
             }
             Approver::Person { digest, .. } if *digest == ticket.digest => true,
             Approver::Person { .. } => {
-                return Err(self.refuse(ticket, "other-call", "the answer was to another call").into());
+                return Err(self.refuse(ticket, "other-call", "the answer was for another call").into());
             }
         };
         if now.verdict.decision == Decision::Deny && ticket.verdict.decision != Decision::Deny {
@@ -344,7 +344,7 @@ impl Gate {
             return Err(self.refuse(ticket, "policy", &text).into());
         }
         if now.verdict.risk > ticket.verdict.risk || (now.verdict.decision == Decision::Ask && !has_said) {
-            return Err(self.refuse(ticket, "not-approved", "it needs the user's word").into());
+            return Err(self.refuse(ticket, "not-approved", "it needs the user's consent").into());
         }
         let (word, always) = match approver {
             Approver::Policy if ticket.is_allowed => ("allowed", false),
@@ -395,7 +395,7 @@ impl Gate {
             (Autonomy::Supervised, Risk::High) if *high == High::Deny => {
                 ("config", format!("security.high is \"deny\" ({why})"))
             }
-            _ if !can_ask => ("unasked", format!("it needs the user's word, and nobody can be asked here ({why})")),
+            _ if !can_ask => ("unasked", format!("it needs the user's consent, and nobody can be asked here ({why})")),
             _ => ("policy", why),
         }
     }

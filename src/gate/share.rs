@@ -16,7 +16,7 @@ pub struct CommandList {
 
 /// One command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "a command is a text, or {\"command\": …, \"cwd\": …} below the project")]
+#[serde(untagged, expecting = "a command is a string, or {\"command\": …, \"cwd\": …} below the project")]
 pub enum ListedCommand {
     /// In the project's root.
     InRoot(String),
@@ -51,7 +51,7 @@ impl CommandList {
     /// # Errors
     /// The text is none, in words.
     pub fn parse(text: &str) -> Result<Self, String> {
-        serde_json::from_str(text).map_err(|error| format!("it is no list {{\"allowedCommands\": […]}}: {error}"))
+        serde_json::from_str(text).map_err(|error| format!("it isn't a list {{\"allowedCommands\": […]}}: {error}"))
     }
 
     /// Writes it, to be read by people too.
@@ -95,6 +95,6 @@ mod tests {
             assert!(CommandList::parse(wrong).is_err(), "{wrong}");
         }
         let told = CommandList::parse("{\"allowedCommands\": [1]}").expect_err("a number");
-        assert!(told.contains("a command is a text"), "{told}");
+        assert!(told.contains("a command is a string"), "{told}");
     }
 }

@@ -94,15 +94,15 @@ pub fn certificate_problem(why: &str) -> Option<(String, &'static str)> {
     } else if has(&["not valid for name", "NotValidForName"]) {
         let names = why.split_once("only valid for ").map(|(_, names)| format!(": it is for {names}"));
         let message = format!("the server's certificate is for another name{}", names.unwrap_or_default());
-        (message, "write the name that the certificate is for; another one may be somebody else's machine")
+        (message, "use the name in the certificate; under another name it may be somebody else's machine")
     } else if has(&["expired", "Expired"]) {
         ("the server's certificate has expired".to_owned(), "its owner must renew it; or this machine's clock is wrong")
     } else if has(&["not valid yet", "NotValidYet"]) {
-        ("the server's certificate isn't valid yet".to_owned(), "look at this machine's clock")
+        ("the server's certificate isn't valid yet".to_owned(), "check this machine's clock")
     } else if has(&["UnknownIssuer", "CaUsedAsEndEntity", "BadSignature"]) {
         (
-            "nobody who is trusted here vouches for the server's certificate".to_owned(),
-            "if you trust that server, let SSL_CERT_FILE name its authority's certificate (PEM), and start anew",
+            "no trusted authority vouches for the server's certificate".to_owned(),
+            "if you trust that server, let SSL_CERT_FILE name its authority's certificate (PEM), and restart reedclaw",
         )
     } else {
         return None;

@@ -38,7 +38,7 @@ pub fn key_from_file(path: &Path) -> Result<String, String> {
         return Err("it is not a plain file".into());
     }
     if data.uid() != nix::unistd::geteuid().as_raw() {
-        return Err("it belongs to somebody else".into());
+        return Err("it belongs to another user".into());
     }
     if data.mode() & OTHERS != 0 {
         return Err("others can read it (chmod 600 makes it yours alone)".into());
@@ -114,10 +114,10 @@ fn first_line(bytes: &[u8]) -> Result<String, String> {
     if bytes.len() > KEY_BYTES_MAX {
         return Err(format!("it has more than {KEY_BYTES_MAX} bytes"));
     }
-    let text = std::str::from_utf8(bytes).map_err(|_| "what it holds is no text")?;
+    let text = std::str::from_utf8(bytes).map_err(|_| "it isn't text")?;
     let line = text.lines().next().unwrap_or_default().trim();
     let clean = !line.is_empty() && line.chars().all(|c| !c.is_control());
-    if clean { Ok(line.to_owned()) } else { Err("its first line is no key".into()) }
+    if clean { Ok(line.to_owned()) } else { Err("its first line isn't a key".into()) }
 }
 
 #[cfg(test)]
@@ -140,7 +140,7 @@ mod tests {
         }
         fs::write(&path, "\n").expect("a file");
         fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("permissions");
-        assert_eq!(key_from_file(&path), Err("its first line is no key".into()));
+        assert_eq!(key_from_file(&path), Err("its first line isn't a key".into()));
         assert!(key_from_file(dir.path()).is_err());
         assert!(key_from_file(&dir.path().join("nope")).is_err());
     }

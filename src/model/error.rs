@@ -144,7 +144,7 @@ pub enum Fault {
     #[error("the answer was cut off in the middle: the connection closed")]
     Cut,
     /// The response isn't an answer in the form of the protocol.
-    #[error("the answer is not what such a server sends{}", tail(.sample))]
+    #[error("the answer doesn't follow the server's protocol{}", tail(.sample))]
     Garbage {
         /// The first bytes of the response.
         sample: String,
@@ -278,10 +278,10 @@ impl ModelError {
                 None => format!("check whether models.{name}.endpoint speaks https at that port"),
             },
             Fault::NotFound { .. } => {
-                format!(":models lists what is configured; correct models.{name}.model or models.{name}.endpoint")
+                format!(":models lists the configured models; correct models.{name}.model or models.{name}.endpoint")
             }
             Fault::ContextOverflow { .. } => {
-                "ask a shorter question, or begin anew with :new; models.NAME.context_tokens says how much it reads"
+                "ask a shorter question, or start again with :new; models.NAME.context_tokens sets the model's window"
                     .to_owned()
             }
             Fault::RateLimited { .. } | Fault::Server { .. } => {
@@ -300,11 +300,11 @@ impl ModelError {
             }
             Fault::Cancelled => "ask again".to_owned(),
             Fault::Key(failure) | Fault::NotAllowed(failure) => failure.hint.clone(),
-            Fault::NotConnected => ":onboard finds one on this machine, or a key for one".to_owned(),
+            Fault::NotConnected => ":onboard finds models on this machine and keys for others".to_owned(),
             Fault::Script { .. } => format!("see models.{name}.script in the config"),
             Fault::NoneToAsk { .. } => "name at least one of your models there".to_owned(),
             Fault::TooLong { .. } => "ask for a shorter answer".to_owned(),
-            Fault::Internal { .. } => "ask again; if it stays, restart reedclaw".to_owned(),
+            Fault::Internal { .. } => "ask again; if it fails again, restart reedclaw".to_owned(),
         }
     }
 

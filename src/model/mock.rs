@@ -178,10 +178,10 @@ fn parse(text: &str) -> Result<Vec<Answer>, String> {
 fn answer_of(value: &Value) -> Result<Answer, String> {
     let when = match value.get("when") {
         None => None,
-        Some(part) => Some(part.as_str().ok_or("`when` is no text")?.to_owned()),
+        Some(part) => Some(part.as_str().ok_or("`when` isn't a string")?.to_owned()),
     };
     let steps = |value: &Value| -> Result<Vec<Step>, String> {
-        value.as_array().ok_or("`steps` is no list")?.iter().map(step_of).collect()
+        value.as_array().ok_or("`steps` isn't a list")?.iter().map(step_of).collect()
     };
     let rounds = match (value.get("steps"), value.get("rounds").and_then(Value::as_array)) {
         (Some(one), None) => vec![steps(one)?],
@@ -213,13 +213,13 @@ fn step_of(value: &Value) -> Result<Step, String> {
         Some([(key, value)]) => (key.as_str(), *value),
         _ => return Err("a step is an object with one key".to_owned()),
     };
-    let text = || value.as_str().map(str::to_owned).ok_or(format!("`{key}` is no text"));
+    let text = || value.as_str().map(str::to_owned).ok_or(format!("`{key}` isn't a string"));
     let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let number = |name: &str| value.get(name).and_then(Value::as_u64).unwrap_or(0);
     Ok(match key {
         "text" => Step::Text(text()?),
         "thought" => Step::Thought(text()?),
-        "delay_ms" => Step::Delay(Duration::from_millis(value.as_u64().ok_or("`delay_ms` is no number")?)),
+        "delay_ms" => Step::Delay(Duration::from_millis(value.as_u64().ok_or("`delay_ms` isn't a number")?)),
         "tool_call" => Step::Call(ToolCall {
             id: field("id"),
             name: field("name"),

@@ -177,7 +177,7 @@ fn output_for(request: &Request<'_>, left: Money, key: &str) -> Result<Option<u6
         Some(price) => Ok(Some(price.output_for(left, request.input_tokens))),
         None if request.is_near => Ok(None),
         None => Err(Over {
-            message: format!("the price of {} isn't known, so that budget.{key} in money can't be held", request.model),
+            message: format!("the price of {} isn't known, so budget.{key} in money can't be checked", request.model),
             hint: format!(
                 "prices = {{[\"{}\"] = {{input = …, output = …}}}} in the config, in dollars for a million tokens; or a \
                  budget in tokens",
@@ -204,8 +204,8 @@ fn over(request: &Request<'_>, (key, what, limit, sum): Named, is_money: bool, w
         "; :new starts a shorter conversation".to_owned()
     };
     Over {
-        message: format!("a request to {} could come to {could}, and {left} is left for {what}", request.model),
-        hint: format!("budget.{key}.{unit} in the config holds it{smaller}"),
+        message: format!("a request to {} could cost {could}, and {left} is left for {what}", request.model),
+        hint: format!("budget.{key}.{unit} in the config sets this limit{smaller}"),
     }
 }
 

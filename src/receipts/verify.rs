@@ -174,7 +174,7 @@ impl<'a> Walk<'a> {
                 self.anchors = anchors;
                 if unread > 0 {
                     let path = self.options.anchors_path();
-                    self.notes.push(format!("{unread} lines of {} are no anchors", path.display()));
+                    self.notes.push(format!("{unread} lines of {} aren't anchors", path.display()));
                 }
             }
             Err(why) => self.notes.push(why),
@@ -187,20 +187,20 @@ impl<'a> Walk<'a> {
         let number = self.receipts + 1;
         let broken = |why: String| Verdict::Broken { receipt: number, why };
         let Some(parsed) = Parsed::read(line) else {
-            return Err(broken("it isn't written as a receipt is".into()));
+            return Err(broken("it isn't in the form of a receipt".into()));
         };
         if !parsed.hash_holds() {
-            return Err(broken("it was changed: its hash is that of other content".into()));
+            return Err(broken("it was changed: its hash doesn't match its content".into()));
         }
         let record = &parsed.record;
         if record.seq != number {
-            return Err(broken(format!("it is missing or was moved: in its line stands receipt {}", record.seq)));
+            return Err(broken(format!("it is missing or was moved: its line has receipt {}", record.seq)));
         }
         if self.log_id.as_deref().is_some_and(|log_id| log_id != record.log_id) {
             return Err(broken(format!("it belongs to another log, {}", record.log_id)));
         }
         if record.previous_hash != self.previous {
-            return Err(broken("the receipt before it is another one than when it was written".into()));
+            return Err(broken("the receipt before it has changed since it was written".into()));
         }
         if self.log_id.is_none() {
             self.begin(&record.log_id);
@@ -211,7 +211,7 @@ impl<'a> Walk<'a> {
         }
         let anchored = self.anchored.get(&number);
         if let Some(anchored) = anchored.and_then(|all| all.iter().find(|hash| *hash != parsed.receipt_hash)) {
-            let why = format!("receipt {number} is another one than the anchored {anchored}: the log was written anew");
+            let why = format!("receipt {number} differs from the anchored {anchored}: the log was rewritten");
             return Err(Verdict::Cut { why });
         }
         if self.check.expect_head.as_deref() == Some(parsed.receipt_hash) {
@@ -255,7 +255,7 @@ impl<'a> Walk<'a> {
         }
         let Some(key) = &mut self.key else { return Ok(()) };
         key.advance(seal.epoch);
-        if parsed.seal_holds(key.bytes()) { Ok(()) } else { Err("its seal isn't that of the log's key".into()) }
+        if parsed.seal_holds(key.bytes()) { Ok(()) } else { Err("its seal doesn't match the log's key".into()) }
     }
 
     fn note(&mut self, record: &Record) {
@@ -285,7 +285,7 @@ impl<'a> Walk<'a> {
             let Head { log_id, seq, .. } = other;
             // The id of a log whose only line is torn is unknown.
             if !(is_torn && self.receipts == 0 && *seq <= have) {
-                return Some(format!("another log stood here, {log_id} with {seq} receipts"));
+                return Some(format!("another log was here, {log_id} with {seq} receipts"));
             }
         }
         match &self.check.expect_head {
@@ -309,7 +309,7 @@ impl<'a> Walk<'a> {
         };
         let places: Vec<String> = missing.iter().map(place).collect();
         let joined = places.join(" or ");
-        (!places.is_empty()).then(|| format!("whether the end was cut off can't be seen: there is no {joined}"))
+        (!places.is_empty()).then(|| format!("it is unknown whether the end was cut off: there is no {joined}"))
     }
 
     fn tell_seals(&mut self) {

@@ -77,7 +77,7 @@ impl FilePatch {
         patch.is_crlf = matches!(endings, (Some(true), Some(true) | None) | (None, Some(true)));
         match endings {
             _ if patch.is_crlf => patch.notes.push("lines end with CR LF".to_owned()),
-            (Some(true), Some(false)) => patch.notes.push("lines end with CR LF no more".to_owned()),
+            (Some(true), Some(false)) => patch.notes.push("lines no longer end with CR LF".to_owned()),
             (Some(false), Some(true)) => patch.notes.push("lines end with CR LF from now on".to_owned()),
             _ => {}
         }
@@ -351,7 +351,7 @@ mod tests {
             (Some("a"), Some("a\n"), "ends with a newline from now on"),
             (Some("a\n"), Some("a"), "ends without a newline from now on"),
             (Some("a\r\n"), Some("b\r\n"), "lines end with CR LF"),
-            (Some("a\r\n"), Some("b\n"), "lines end with CR LF no more"),
+            (Some("a\r\n"), Some("b\n"), "lines no longer end with CR LF"),
             (Some("a\n"), Some("a\r\n"), "lines end with CR LF from now on"),
             (Some("a\0"), Some("b"), "no text: 2 bytes, then 1"),
         ] {

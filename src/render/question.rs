@@ -23,7 +23,7 @@ const MIXED: &str = "beware: a word mixes letters of two scripts; those that onl
 pub fn question_sheet(question: &Question, look: Look) -> Sheet {
     let mut head = Rows::new(look);
     head.head(&match &question.action {
-        Action::Keep { .. } => "The command ran on a copy. Keep what it changed?".to_owned(),
+        Action::Keep { .. } => "The command ran on a copy. Keep its changes?".to_owned(),
         _ => format!("The model wants to use {} (risk: {})", escape_visible(&question.tool), question.verdict.risk),
     });
     let cyan = Color::Cyan.normal();

@@ -39,7 +39,7 @@ impl Repl {
                     let message = format!("nothing is allowed by {}", escape_visible(which));
                     self.console.failure(&user(message, ":allow list lists them"));
                 }
-                Ok(_) => self.console.notice("taken back; it is asked about again"),
+                Ok(_) => self.console.notice("withdrawn; you will be asked again"),
                 Err(error) => self.console.failure(&Failure {
                     kind: FailureKind::Unavailable,
                     message: error.to_string(),

@@ -192,7 +192,7 @@ impl Repl {
                 self.console.outside(&format!("{}\n", path.display()));
                 self.console.notice("it isn't there; using defaults");
             }
-            None => self.console.notice("no HOME says where a config would be"),
+            None => self.console.notice("no HOME is set, so a config has no place"),
         }
     }
 
@@ -202,7 +202,7 @@ impl Repl {
             Ok(loaded) => loaded,
             Err(error) => {
                 self.console.failure(&error.into());
-                self.console.notice("what held before holds on");
+                self.console.notice("the previous settings stay");
                 return Flow::Continue;
             }
         };
@@ -233,7 +233,7 @@ impl Repl {
     fn edit_config(&mut self) -> Flow {
         let env = &self.runtime.env;
         let Some(path) = self.runtime.config.path.clone().or_else(|| config::own_path(env)) else {
-            self.console.notice("no HOME says where a config would be");
+            self.console.notice("no HOME is set, so a config has no place");
             return Flow::Continue;
         };
         let command = match self.editor_command(&path) {

@@ -18,7 +18,7 @@ pub(super) fn look(runtime: &Runtime, channel: Shell, pump: Handle) {
         let unknown = unknown_outcomes(&settings, &env);
         told.extend(unknown.iter().take(SHOWN_MAX).cloned());
         if !unknown.is_empty() {
-            told.push("it may have run or not: look at what it was about; reedclaw receipt list".to_owned());
+            told.push("it may have run or not: check its effects; reedclaw receipt list".to_owned());
         }
         if unknown.len() > SHOWN_MAX {
             told.push(format!("and {} more; reedclaw doctor lists them", unknown.len() - SHOWN_MAX));

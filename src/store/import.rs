@@ -60,7 +60,7 @@ pub fn bash(text: &[u8]) -> (Vec<Imported>, Vec<Problem>) {
             }
             match millis(digits) {
                 Some(time) => open = Some((number, time, Vec::new())),
-                None => out.problem(number, "a timestamp out of range; its command is taken without a time"),
+                None => out.problem(number, "a timestamp out of range; its command is imported without a time"),
             }
         } else if let Some((_, _, body)) = &mut open {
             if !body.is_empty() {

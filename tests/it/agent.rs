@@ -131,7 +131,7 @@ fn the_exit_status_says_how_it_ended() {
     status(&["-m", " "], 2, "the question is empty");
     status(&["-m", "x", "--model", "other"], 2, "no model is called other");
     status(&["-m", "x", "--conversation", "first"], 2, "a number or `last`");
-    status(&["-m", "x", "--conversation", "last"], 2, "there is no conversation to go on with");
+    status(&["-m", "x", "--conversation", "last"], 2, "there is no conversation to continue");
     status(&["-m", "x", "--conversation", "7"], 2, "there is no conversation 7");
     status(&["-m", "x", "--output-schema", "none.json"], 2, "the schema none.json can't be used");
     std::fs::write(home.path().join("s.json"), "{\"pattern\": \"a\"}").expect("a schema");
@@ -246,10 +246,13 @@ fn an_answer_is_held_against_its_schema() {
     server.reply(answer("{\"port\": 23}"));
     let (code, out, err) = run(home.path(), &args);
     assert_eq!((code, out.as_str()), (Some(0), "{\"port\": 23}\n"), "{err}");
-    assert!(err.contains("[schema] the answer doesn't fit and is asked for once more: it is no JSON"), "{err}");
+    assert!(
+        err.contains("[schema] the answer doesn't match the schema; the model is asked once more: it isn't JSON"),
+        "{err}"
+    );
     let repair = server.request(3);
     repair.expect_turns();
-    assert!(repair.content(-2) == "It is 22." && repair.content(-1).contains("it is no JSON"), "{}", repair.raw);
+    assert!(repair.content(-2) == "It is 22." && repair.content(-1).contains("it isn't JSON"), "{}", repair.raw);
     // The second time the server is to hold the model to it, and is asked without if it can't.
     assert!(server.request(2).body["response_format"].is_null());
     let wanted = &repair.body["response_format"];
@@ -388,7 +391,7 @@ fn a_question_in_a_repository_carries_what_is_known_of_it_and_what_is_remembered
     assert!(first.contains("Speak of lemons.") && first.ends_with("what?"), "{first}");
     assert!(err.contains("[memory] 1 memory goes") && err.contains("[context] of this repository"), "{err}");
     assert!(first.contains("Not in this repository, but in ") && first.contains("/reedclaw-workspace."), "{first}");
-    assert!(err.contains("/reedclaw-workspace; `--path .` has them work here"), "{err}");
+    assert!(err.contains("/reedclaw-workspace; `--path .` lets them work here"), "{err}");
     let (bare, err) = asked("context = {project = false}, memory = {tokens = 0, auto = false}", 2);
     assert_eq!((bare.as_str(), err.as_str()), ("what?", ""));
 }
@@ -448,7 +451,7 @@ fn a_question_names_files_and_path_says_what_it_is_about() {
         assert_eq!((code, err.contains("it is your home, or contains it")), (Some(2), true), "{refused}: {err}");
     }
     let (code, _, err) = run(home.path(), &["--path", "nowhere", "-m", "x"]);
-    assert_eq!((code, err.contains("it names a directory that is there")), (Some(2), true), "{err}");
+    assert_eq!((code, err.contains("name an existing directory")), (Some(2), true), "{err}");
     let mut command = Command::new(program());
     command.args(["card", "--path", &path]).env_clear().env("PATH", TEST_PATH).env("HOME", home.path());
     let (code, out, err) = seen(&command.output().expect("it runs"));

@@ -201,7 +201,7 @@ fn each_failure_is_one_line_and_a_hint_and_the_shell_goes_on() {
         (refusal("429 Too Many Requests", "slow"), "too many requests (HTTP 429): slow", "ask again"),
         (refusal("500 Internal Server Error", "oops\x1b[2J"), "the server failed (HTTP 500): oops", "ask again"),
         (cut, "the answer was cut off in the middle", "server's log"),
-        (vec![garbage], "not what such a server sends", "models.tiny.endpoint"),
+        (vec![garbage], "follow the server's protocol", "models.tiny.endpoint"),
         (vec![Step::Hold], "no answer began within 300 ms", "server may be busy"),
         (vec![head(), piece("Then "), Step::Hold], "the answer stalled: nothing came for 300 ms", "server may be"),
         (vec![], "the server closed the connection without an answer", "server's log"),
@@ -313,7 +313,7 @@ fn without_a_model_a_question_says_how_to_connect_one() {
     session.run("clear");
     session.run("what is a shell?");
     session.expect_text("reedclaw: no model is set up yet");
-    session.expect_text(":onboard finds one on this machine");
+    session.expect_text(":onboard finds models on this machine");
     session.run(":models");
     session.expect_text("No model set up yet. Run \":onboard\" to find one; everything else works as usual.");
     session.run("echo on-$((1+1))");

@@ -126,7 +126,7 @@ fn a_secret_is_never_shown() {
         "models.a.endpoint = \"http://h/v1?***\"",
         "models.b.key_command = { \"pass\", … 1 more }",
         "models.c.key_env = \"THE_KEY\"",
-        "config.lua:4: models.c.key_file: key_env says already where the key is; ignored",
+        "config.lua:4: models.c.key_file: key_env already names the source of the key; ignored",
     ] {
         assert!(told.contains(want), "{want}: {told}");
     }
@@ -143,7 +143,7 @@ fn path_says_where_the_config_is_or_would_be() {
     let own = home.path().join(CONFIG);
     let output = run(home.path(), "", &["config", "path"]);
     assert_eq!(text(&output.stdout), format!("{}\n", own.display()));
-    assert!(text(&output.stderr).contains("it isn't there"), "{output:?}");
+    assert!(text(&output.stderr).contains("there is no such file"), "{output:?}");
     let output = run(home.path(), "", &["--config", "other.lua", "config", "path"]);
     assert_eq!(text(&output.stdout), format!("{}\n", home.path().join("other.lua").display()));
     assert_eq!(run(home.path(), "", &["config"]).status.code(), Some(2));

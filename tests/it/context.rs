@@ -146,7 +146,7 @@ fn a_request_refused_for_its_size_is_made_shorter_and_sent_once_more() {
     server.reply(too_big());
     session.run("what is too long?");
     session.expect_text("the conversation is too long for the model's context");
-    session.expect_text("begin anew with :new");
+    session.expect_text("start again with :new");
 }
 
 #[test]

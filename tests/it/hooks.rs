@@ -231,7 +231,7 @@ fn reload_takes_what_is_there_and_a_broken_file_costs_only_itself() {
     fs::write(&config, "return { context = { max_turns = 0 }, prompt = ").expect("the config");
     session.line(":config reload");
     session.expect_text("config.lua:1: ");
-    session.expect_text("what held before holds on");
+    session.expect_text("the previous settings stay");
     session.expect("the prompt from before", |screen| cursor_line(screen).starts_with("new ❯"));
     // A broken key costs that key alone, as at the start.
     fs::write(&config, "return { context = { max_turns = 0 }, prompt = 'default' }").expect("the config");

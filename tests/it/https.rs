@@ -184,9 +184,9 @@ fn a_server_that_nobody_vouches_for_gets_no_question() {
     let other = tempfile::tempdir().expect("a directory");
     let missing = other.path().join("none.pem");
     for (certificate, named, said, hint) in [
-        ("good", None, "nobody who is trusted here vouches", "SSL_CERT_FILE"),
+        ("good", None, "no trusted authority vouches", "SSL_CERT_FILE"),
         ("good", Some(missing.as_path()), "none.pem", "correct the variable"),
-        ("other", Some(Path::new("")), "for another name", "the name that the certificate is for"),
+        ("other", Some(Path::new("")), "for another name", "the name in the certificate"),
         ("expired", Some(Path::new("")), "has expired", "clock"),
     ] {
         let front = Front::of(&server, certificate);

@@ -351,7 +351,7 @@ fn a_denial_says_what_denied_it() {
     for (config, question, message, hint) in [
         ("readonly", "write it", "security.autonomy is \"readonly\" (medium: writes ", "the user's config"),
         ("supervised", "push it", "security.high is \"deny\" (it needs the network)", "the user's config"),
-        ("supervised", "write it", "it needs the user's word, and nobody can be asked here", "nobody is there"),
+        ("supervised", "write it", "it needs the user's consent, and nobody can be asked here", "nobody is there"),
     ] {
         let home = home(&answers, &format!("security = {{autonomy = \"{config}\", high = \"deny\"}}"));
         let error = results(home.path(), question)[0]["error"].clone();

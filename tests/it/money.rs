@@ -178,7 +178,7 @@ fn a_request_that_could_go_over_a_budget_is_not_sent() {
         let home = home(&server, "max_output_tokens = 500", &format!("{prices} budget = {{{budget}}}"));
         let (code, out, err) = run(home.path(), &["agent", "-m", "what is it?"]);
         assert_eq!((code, out.as_str()), (Some(5), ""), "{budget}: {err}");
-        assert!(err.contains("a request to tiny could come to ") && err.contains(told), "{budget}: {err}");
+        assert!(err.contains("a request to tiny could cost ") && err.contains(told), "{budget}: {err}");
         assert!(err.contains("budget.per_") && err.contains("max_output_tokens"), "what to do: {err}");
         let (code, out, _) = run(home.path(), &["agent", "-m", "what?", "--json"]);
         let failed: Value = serde_json::from_str(out.lines().last().expect("a line")).expect("JSON");

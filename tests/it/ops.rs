@@ -152,7 +152,7 @@ fn a_session_lists_its_tools_and_what_is_allowed() {
     session.run(":allow");
     session.expect_text("true one");
     session.run(":allow remove 1");
-    session.expect_text("taken back");
+    session.expect_text("withdrawn");
     session.run(":clear");
     session.run(":allowlist");
     session.expect_text("1  true two");
@@ -161,7 +161,7 @@ fn a_session_lists_its_tools_and_what_is_allowed() {
     session.expect_text("1 command in list.json");
     session.run("clear");
     session.run("/allowlist remove 1");
-    session.expect_text("taken back");
+    session.expect_text("withdrawn");
     session.send(b":allow import list.json\r");
     session.expect_text("true two  by /");
     session.expect_text("allow it for good in this project?");

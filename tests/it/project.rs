@@ -276,7 +276,7 @@ fn files_of_other_users_pipes_and_directories_are_refused() {
     }
     write(home.path(), "return {}");
     std::os::unix::fs::chown(&path, Some(65534), Some(65534)).expect("another owner");
-    refused("~/p/.reedclaw.lua is not used: it belongs to somebody else");
+    refused("~/p/.reedclaw.lua is not used: it belongs to another user");
 }
 
 #[test]

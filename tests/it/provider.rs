@@ -95,7 +95,7 @@ fn a_test_says_what_was_asked_how_fast_it_was_and_what_it_can_do() {
         "asked: Answer with the one word: ready\nanswer: ready\n",
         " ms to the first token, ",
         "tokens: 10 in (6 from the cache, 0 into it), 2 out (0 of them thoughts)",
-        "can: streams, takes tools, marks what may be cached, gets its own thoughts back to the byte",
+        "can: streams, takes tools, marks the part that may be cached, gets its own thoughts back unchanged",
         "tools: it called get_weather with {\"city\":\"Oslo\"}",
     ] {
         assert!(told.contains(words), "{words}: {told}");
@@ -211,10 +211,10 @@ fn onboard_sends_no_key_anywhere_without_a_yes_and_replaces_a_config_only_after_
     );
     session.expect_prompt();
     session.line(&command);
-    session.expect_text("openai: a key stands in $OPENAI_API_KEY");
+    session.expect_text("openai: a key is in $OPENAI_API_KEY");
     session.expect_text("list its models and put one short question to one? [y/N]");
     session.line("n");
-    session.expect_text("config.lua is there. Put the new one in its place? The old one is kept beside it [y/N]");
+    session.expect_text("config.lua is there. Put the new one in its place? The old one stays beside it [y/N]");
     assert_eq!(far.requests(), 0, "the key was sent without a yes");
     session.line("n");
     session.expect_text("is there and stays as it is");
@@ -228,7 +228,7 @@ fn onboard_sends_no_key_anywhere_without_a_yes_and_replaces_a_config_only_after_
     session.line(&command);
     session.expect_text("put one short question to one? [y/N]");
     session.line("");
-    session.expect_text("The old one is kept beside it [y/N]");
+    session.expect_text("The old one stays beside it [y/N]");
     session.line("y");
     session.expect_text("wrote ~/.config/reedclaw/config.lua; the old one is ~/.config/reedclaw/config.lua.old");
     session.expect_prompt();

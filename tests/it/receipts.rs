@@ -307,7 +307,7 @@ fn a_config_says_where_receipts_are_and_a_project_cannot() {
     fs::write(&config, "return { receipts = { path = \"~/elsewhere.jsonl\" } }").expect("a config");
     let (code, out, err) = reedclaw(home.path(), &["receipt", "verify"]);
     assert!(code == 0 && out.contains("2 receipts in"), "{code} {out} {err}");
-    // A config that merely lies in the directory is a project's: without trust nothing of it holds.
+    // A config that merely lies in the directory is a project's: without trust none of it applies.
     fs::remove_file(&config).expect("removed");
     let untrusted = "return { receipts = { path = \"/x\", enabled = false } }";
     fs::write(home.path().join("config.lua"), untrusted).expect("a config");

@@ -262,7 +262,7 @@ fn a_workspace_that_is_too_large_is_told_once() {
     let ws = home.path().join("reedclaw-workspace");
     (0..10).for_each(|number| fs::write(ws.join(number.to_string()), "x").expect("a file"));
     let told = ask(home.path(), "mess it up");
-    assert!(told.contains("can't be taken back: the workspace has more than 3 files"), "{told}");
+    assert!(told.contains("can't be undone: the workspace has more than 3 files"), "{told}");
     assert_eq!(fs::read_to_string(ws.join("a.txt")).expect("it ran"), "new\n");
 }
 
@@ -324,7 +324,7 @@ fn where_nothing_can_be_kept_the_person_is_asked() {
     session.expect_prompt();
     session.run("cd ~/reedclaw-workspace");
     session.type_text("?mess it up\r");
-    session.expect_text("can't be taken back");
+    session.expect_text("can't be undone");
     session.expect_text("your answer:");
     session.type_text("2\r");
     session.expect_text("denied");

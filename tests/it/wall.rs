@@ -121,7 +121,7 @@ fn changes_are_asked_about_with_their_differences() {
     session.expect("all that it did", |screen| {
         let text = screen.contents();
         [
-            "The command ran on a copy. Keep what it changed?",
+            "The command ran on a copy. Keep its changes?",
             "exit 0",
             "!  .envrc  new, 2 bytes  PROTECTED: ",
             "D  old/  1 file",
@@ -374,7 +374,7 @@ fn protected_files_that_a_job_makes_are_put_back() {
     let results = results(home.path());
     let told: String = results.iter().map(output).collect();
     for name in [".envrc: new", ".github/workflows/x.yml: new", "sub/.git/hooks/pre-push: new"] {
-        assert!(told.contains(name) && told.contains("were put back as they were"), "{name}: {results:?}");
+        assert!(told.contains(name) && told.contains("were restored"), "{name}: {results:?}");
     }
     for name in [".envrc", ".github/workflows/x.yml", "sub/.git/hooks/pre-push"] {
         assert!(!work(home.path(), name).exists(), "{name}");

@@ -106,7 +106,7 @@ fn a_mock_plays_its_script() {
 #[test]
 fn a_script_that_is_none_is_told_with_its_line() {
     for (script, why) in [
-        ("{\"steps\": [{\"text\": 1}]}", "line 1: `text` is no text"),
+        ("{\"steps\": [{\"text\": 1}]}", "line 1: `text` isn't a string"),
         ("\n{}", "line 2: an answer has a list of `steps`"),
         ("nonsense", "line 1: expected"),
         ("{\"steps\": [{\"sing\": 1}]}", "line 1: there is no step `sing`"),

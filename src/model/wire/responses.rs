@@ -221,7 +221,7 @@ impl Reader {
             (Some("content_filter"), _) => got.stopped(StopReason::Filtered, "content_filter"),
             (Some(other), _) => got.stopped(StopReason::Other, other),
             (None, Some("failed")) => {
-                let message = "the server said that it failed, and not why".to_owned();
+                let message = "the server failed and gave no reason".to_owned();
                 return Err(Bad::Told(Problem { message, ..Problem::default() }));
             }
             (None, Some(status)) => got.stopped(StopReason::Done, status),
