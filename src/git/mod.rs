@@ -2,6 +2,7 @@
 //! It must not know sessions. Opening a repository runs nothing that its configuration names.
 
 mod diff;
+pub mod fault;
 mod program;
 #[cfg(test)]
 mod tests;
@@ -185,8 +186,7 @@ impl Repo {
     /// # Errors
     /// There is none, or it is of a kind that isn't supported: SHA-256 names, references in tables, another owner's.
     pub fn open(path: &Path) -> Result<Self, GitError> {
-        let missing = |_| GitError::None(path.display().to_string());
-        let repo = gix::open_opts(path, gix::open::Options::isolated()).map_err(missing)?;
+        let repo = gix::open_opts(path, gix::open::Options::isolated()).map_err(|error| why_unusable(path, &error))?;
         if repo.object_hash() != gix::hash::Kind::Sha1 {
             return Err(GitError::Unsupported("its objects have SHA-256 names".into()));
         }
@@ -301,12 +301,14 @@ impl Repo {
         let by = gix::actor::Signature { name: who.name.clone().into(), email: who.email.clone().into(), time };
         let mut buffer = gix::date::parse::TimeBuf::default();
         let edit = RefEdit { change, name: full, deref: false };
+        fault::point();
         let done =
             self.with(|repo| repo.edit_references_as([edit], Some(by.to_ref(&mut buffer))).map(drop).map_err(other));
         if let Err(error) = done {
             let is = self.tip(name)?;
             return Err(if is == old { error } else { GitError::Moved { name: name.to_owned(), is } });
         }
+        fault::point();
         self.sync_ref(name);
         Ok(())
     }
@@ -389,6 +391,30 @@ impl Repo {
     pub fn has(&self, id: Oid) -> bool {
         self.with(|repo| repo.has_object(id))
     }
+}
+
+/// Why the library can't open what is at `path`: there is no repository, or one of a kind that it doesn't know.
+fn why_unusable(path: &Path, error: &dyn std::error::Error) -> GitError {
+    let config = [path.join(".git/config"), path.join("config")];
+    let Some(config) = config
+        .iter()
+        .filter(|_| path.join(".git").exists() || path.join("objects").is_dir())
+        .find_map(|config| std::fs::read_to_string(config).ok())
+    else {
+        return GitError::None(path.display().to_string());
+    };
+    let config = config.to_ascii_lowercase();
+    let sets = |name: &str, value: &str| {
+        let of_name = |line: &&str| line.trim_start().starts_with(name);
+        config.lines().filter(of_name).any(|line| line.contains(value))
+    };
+    GitError::Unsupported(match () {
+        () if sets("objectformat", "sha256") => "its objects have SHA-256 names".to_owned(),
+        () if sets("refstorage", "reftable") => "its references are kept in the form reftable".to_owned(),
+        () => {
+            std::iter::successors(Some(error), |it| it.source()).map(ToString::to_string).collect::<Vec<_>>().join(": ")
+        }
+    })
 }
 
 /// Where the objects of trees are read: a repository, or memory.

@@ -180,7 +180,9 @@ fn kinds_of_repositories_that_cant_be_used_are_named() {
     assert!(matches!(Repo::open(dir.path()), Err(GitError::None(_))));
     let sha256 = dir.path().join("sha256");
     git(dir.path(), &["init", "-q", "--object-format=sha256", "sha256"]);
-    assert!(Repo::open(&sha256).is_err());
+    let refused = Repo::open(&sha256).expect_err("refused");
+    assert!(matches!(&refused, GitError::Unsupported(why) if why.contains("SHA-256")), "{refused}");
     git(dir.path(), &["init", "-q", "--ref-format=reftable", "tables"]);
-    assert!(Repo::open(&dir.path().join("tables")).is_err());
+    let refused = Repo::open(&dir.path().join("tables")).expect_err("refused");
+    assert!(matches!(&refused, GitError::Unsupported(why) if why.contains("reftable")), "{refused}");
 }

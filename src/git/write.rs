@@ -16,7 +16,7 @@ use gix::actor::Signature;
 use gix::objs::tree::Entry as GixEntry;
 use gix::objs::{Commit as GixCommit, Kind, Tree, WriteTo};
 
-use super::{Entry, GitError, Identity, Mode, Objects, Oid, Repo, empty_tree, other};
+use super::{Entry, GitError, Identity, Mode, Objects, Oid, Repo, empty_tree, fault, other};
 
 /// Threads that wait for the disk at once: it takes many files in hardly more than the time of one.
 const SYNCING_THREADS: usize = 8;
@@ -45,13 +45,15 @@ pub struct NewCommit {
 pub struct Batch<'r> {
     repo: &'r Repo,
     new: HashMap<Oid, (Kind, Vec<u8>)>,
+    /// The new ones, each after all that it names.
+    order: Vec<Oid>,
 }
 
 impl Repo {
     /// Begins a batch of new objects.
     #[must_use]
     pub fn batch(&self) -> Batch<'_> {
-        Batch { repo: self, new: HashMap::new() }
+        Batch { repo: self, new: HashMap::new(), order: Vec::new() }
     }
 }
 
@@ -86,6 +88,7 @@ impl Batch<'_> {
         let id = gix::objs::compute_hash(gix::hash::Kind::Sha1, kind, &bytes).map_err(other)?;
         if !self.new.contains_key(&id) && !self.repo.has(id) {
             self.new.insert(id, (kind, bytes));
+            self.order.push(id);
         }
         Ok(id)
     }
@@ -181,25 +184,32 @@ impl Batch<'_> {
     /// # Errors
     /// An object can't be read.
     pub fn add_from(&mut self, other_repo: &Repo, id: Oid) -> Result<(), GitError> {
-        let mut waiting = vec![id];
-        while let Some(id) = waiting.pop() {
+        // Each object is seen twice: on the way to what it names, and on the way back.
+        let mut waiting = vec![(id, None)];
+        while let Some((id, object)) = waiting.pop() {
             if self.new.contains_key(&id) || self.repo.has(id) {
                 continue;
             }
+            if let Some(object) = object {
+                self.new.insert(id, object);
+                self.order.push(id);
+                continue;
+            }
             let (kind, bytes) = other_repo.raw(id)?;
+            waiting.push((id, Some((kind, bytes))));
             match kind {
                 Kind::Commit => {
                     let commit = other_repo.commit(id)?;
-                    waiting.push(commit.tree);
-                    waiting.extend(commit.parents);
+                    waiting.push((commit.tree, None));
+                    waiting.extend(commit.parents.into_iter().map(|it| (it, None)));
                 }
                 Kind::Tree => {
                     let entries = other_repo.entries(id)?;
-                    waiting.extend(entries.into_iter().filter(|it| it.mode != Mode::Submodule).map(|it| it.id));
+                    let own = entries.into_iter().filter(|it| it.mode != Mode::Submodule);
+                    waiting.extend(own.map(|it| (it.id, None)));
                 }
                 Kind::Blob | Kind::Tag => {}
             }
-            self.new.insert(id, (kind, bytes));
         }
         Ok(())
     }
@@ -216,32 +226,37 @@ impl Batch<'_> {
         self.new.is_empty()
     }
 
-    /// Writes the objects into the repository and waits until they are on the disk.
+    /// Writes the objects into the repository and waits until they are on the disk. One appears after all that it names.
     ///
     /// # Errors
     /// One can't be written; those that were are harmless, since nothing names them.
     pub fn settle(&self) -> Result<(), GitError> {
         let objects = self.repo.common_dir().join("objects");
-        let all: Vec<(&Oid, &(Kind, Vec<u8>))> = self.new.iter().collect();
+        let failed = |error: std::io::Error| GitError::Other(format!("{}: {error}", objects.display()));
         let next = AtomicUsize::new(0);
         let work = || {
-            while let Some((id, (kind, bytes))) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-                write_loose(&objects, **id, *kind, bytes)
-                    .map_err(|error| GitError::Other(format!("{}: {error}", objects.display())))?;
+            let mut ready = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(id) = self.order.get(at) else { return Ok(ready) };
+                let (kind, bytes) = &self.new[id];
+                ready.extend(Ready::write(&objects, *id, *kind, bytes).map_err(failed)?.map(|it| (at, it)));
             }
-            Ok(())
         };
-        let threads = SYNCING_THREADS.min(all.len());
-        std::thread::scope(|scope| {
+        let threads = SYNCING_THREADS.min(self.order.len());
+        let mut ready = std::thread::scope(|scope| {
             let workers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-            let first: Result<(), GitError> = work();
+            let first: Result<Vec<(usize, Ready)>, GitError> = work();
             let rest = workers.into_iter().map(|it| it.join().unwrap_or_else(|_| Err(other("a thread panicked"))));
-            rest.fold(first, Result::and)
+            rest.fold(first, |all, some| all.and_then(|all| Ok(all.into_iter().chain(some?).collect())))
         })?;
-        let folders: std::collections::BTreeSet<PathBuf> =
-            self.new.keys().filter_map(|id| Some(place(&objects, *id).parent()?.to_owned())).collect();
+        ready.sort_by_key(|(at, _)| *at);
+        let mut folders = std::collections::BTreeSet::new();
+        for (_, it) in ready {
+            folders.extend(it.publish().map_err(failed)?);
+        }
         for folder in folders {
-            File::open(&folder).and_then(|folder| folder.sync_all()).map_err(other)?;
+            File::open(&folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
         }
         Ok(())
     }
@@ -252,35 +267,54 @@ fn place(objects: &Path, id: Oid) -> PathBuf {
     objects.join(&hex[..2]).join(&hex[2..])
 }
 
-/// Writes one object as git does: a temporary file beside its place, synced, then renamed.
-fn write_loose(objects: &Path, id: Oid, kind: Kind, bytes: &[u8]) -> std::io::Result<()> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let path = place(objects, id);
-    if path.exists() {
-        return Ok(());
-    }
-    let folder = path.parent().unwrap_or(objects);
-    if !folder.exists() {
-        match std::fs::create_dir(folder) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
-            _ => File::open(objects)?.sync_all()?,
+/// An object that is on the disk under a temporary name; the name goes if it isn't published.
+struct Ready {
+    temporary: PathBuf,
+    path: PathBuf,
+}
+
+impl Ready {
+    /// Writes one object as git does: a temporary file beside its place, and synced. `None` if the object is there.
+    fn write(objects: &Path, id: Oid, kind: Kind, bytes: &[u8]) -> std::io::Result<Option<Self>> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let path = place(objects, id);
+        if path.exists() {
+            return Ok(None);
         }
-    }
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    // Git's own name for such files, so that its `gc` sweeps what a crash leaves.
-    let temporary = folder.join(OsStr::new(&format!("tmp_obj_rc{}-{number}", std::process::id())));
-    let written = (|| {
+        let folder = path.parent().unwrap_or(objects);
+        if !folder.exists() {
+            match std::fs::create_dir(folder) {
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+                _ => File::open(objects)?.sync_all()?,
+            }
+        }
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        // Git's own name for such files, so that its `gc` sweeps what a crash leaves.
+        let temporary = folder.join(OsStr::new(&format!("tmp_obj_rc{}-{number}", std::process::id())));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o444).open(&temporary)?;
+        let ready = Self { temporary, path };
         let mut packed = ZlibEncoder::new(file, Compression::fast());
         packed.write_all(&gix::objs::encode::loose_header(kind, bytes.len() as u64))?;
         packed.write_all(bytes)?;
+        fault::point();
         packed.finish()?.sync_all()?;
-        std::fs::rename(&temporary, &path)
-    })();
-    if written.is_err() {
-        let _ = std::fs::remove_file(&temporary);
+        fault::point();
+        Ok(Some(ready))
     }
-    written
+
+    /// Gives it its own name. Returns the folder, whose entry isn't on the disk yet.
+    fn publish(self) -> std::io::Result<Option<PathBuf>> {
+        std::fs::rename(&self.temporary, &self.path)?;
+        fault::point();
+        Ok(self.path.parent().map(Path::to_owned))
+    }
+}
+
+impl Drop for Ready {
+    fn drop(&mut self) {
+        // After it was published there is no such file.
+        let _ = std::fs::remove_file(&self.temporary);
+    }
 }
 
 /// A tree that is being made.

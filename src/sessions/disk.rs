@@ -14,7 +14,7 @@ use super::{SessionError, branch, short_id};
 use crate::base::hash::path_name;
 use crate::base::hex;
 use crate::files::Locked;
-use crate::git::{Identity, Mode, Oid, Repo, oid_of};
+use crate::git::{Identity, Mode, Oid, Repo, fault, oid_of};
 use crate::tree::{Changed, Content, Draft};
 
 /// First and last line of a journal that is whole.
@@ -133,11 +133,14 @@ impl Desk {
     fn put(&self, name: &str, bytes: &[u8], is_durable: bool) -> std::io::Result<()> {
         let (path, temporary) = (self.folder.join(name), self.folder.join(format!("{name}.new")));
         let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        fault::point();
         file.write_all(bytes)?;
         if is_durable {
             file.sync_all()?;
         }
+        fault::point();
         std::fs::rename(&temporary, &path)?;
+        fault::point();
         match path.parent().filter(|_| is_durable) {
             Some(parent) => File::open(parent)?.sync_all(),
             None => Ok(()),
@@ -221,6 +224,7 @@ impl Desk {
     pub(super) fn clear_draft(&self) {
         // The list goes first: blobs without it mean nothing.
         let _ = std::fs::remove_file(self.folder.join("draft/list"));
+        fault::point();
         let _ = std::fs::remove_dir_all(self.folder.join("draft"));
     }
 
@@ -231,6 +235,7 @@ impl Desk {
     }
 
     pub(super) fn clear_journal(&self) {
+        fault::point();
         let _ = std::fs::remove_file(self.folder.join("journal"));
     }
 

@@ -13,6 +13,8 @@
 //!
 //! It must not know HTTP, SQLite, the terminal or how a model is asked.
 
+#[cfg(test)]
+mod crash_tests;
 mod disk;
 mod history;
 mod merge;
@@ -21,6 +23,8 @@ mod names;
 mod tests;
 mod time;
 mod turn;
+#[cfg(test)]
+mod untouched_tests;
 pub mod wire;
 
 use std::path::{Path, PathBuf};

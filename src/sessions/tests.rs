@@ -7,7 +7,7 @@ use super::*;
 use crate::files::{Change, Journals, Tree};
 use crate::git::Program;
 
-fn git(at: &Path, arguments: &[&str]) -> String {
+pub(super) fn git(at: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new("git");
     command.args(arguments).current_dir(at).env("GIT_CONFIG_GLOBAL", "/dev/null");
     for name in ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"] {
@@ -18,13 +18,13 @@ fn git(at: &Path, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&done.stdout).trim().to_owned()
 }
 
-struct Scene {
-    dir: tempfile::TempDir,
-    sessions: Sessions,
+pub(super) struct Scene {
+    pub(super) dir: tempfile::TempDir,
+    pub(super) sessions: Sessions,
 }
 
 impl Scene {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let at = dir.path().join("ws");
         std::fs::create_dir_all(at.join("src")).expect("a directory");
@@ -37,11 +37,11 @@ impl Scene {
         Self { dir, sessions }
     }
 
-    fn ws(&self) -> PathBuf {
+    pub(super) fn ws(&self) -> PathBuf {
         self.dir.path().join("ws")
     }
 
-    fn program(&self) -> Program {
+    pub(super) fn program(&self) -> Program {
         let env: BTreeMap<_, _> = [
             ("PATH".into(), std::env::var_os("PATH").expect("a path")),
             ("HOME".into(), self.dir.path().as_os_str().to_owned()),
@@ -59,12 +59,12 @@ impl Scene {
     }
 }
 
-fn write(session: &Session, path: &str, old: Option<&str>, new: Option<&str>) {
+pub(super) fn write(session: &Session, path: &str, old: Option<&str>, new: Option<&str>) {
     let change = Change { path, old: old.map(str::as_bytes), new: new.map(str::as_bytes) };
     session.draft().change(&Journals::new("/nonexistent".into()), &[change]).expect("changed");
 }
 
-fn said(question: &str, state: State) -> Said {
+pub(super) fn said(question: &str, state: State) -> Said {
     Said {
         question: question.into(),
         answer: format!("the answer to {question}"),
@@ -78,7 +78,13 @@ fn said(question: &str, state: State) -> Said {
     }
 }
 
-fn turn(session: &mut Session, question: &str, path: &str, old: Option<&str>, new: Option<&str>) -> Committed {
+pub(super) fn turn(
+    session: &mut Session,
+    question: &str,
+    path: &str,
+    old: Option<&str>,
+    new: Option<&str>,
+) -> Committed {
     session.begin_turn(question).expect("begun");
     write(session, path, old, new);
     session.end_turn(&said(question, State::Whole)).expect("committed")

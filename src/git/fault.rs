@@ -1,0 +1,24 @@
+//! Points of a write at which a test ends the process as a power cut would. Outside of tests they do nothing.
+
+/// The variable that names the number of the point at which the process ends.
+#[cfg(test)]
+pub const END_AT: &str = "REEDCLAW_TEST_END_AT";
+
+/// A point of a write.
+#[cfg(not(test))]
+#[inline]
+pub fn point() {}
+
+/// A point of a write: the process that a test has started ends at the one with its number.
+#[cfg(test)]
+pub fn point() {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    static PASSED: AtomicU64 = AtomicU64::new(0);
+    static END: OnceLock<Option<u64>> = OnceLock::new();
+    let Some(end) = *END.get_or_init(|| std::env::var(END_AT).ok()?.parse().ok()) else { return };
+    if PASSED.fetch_add(1, Ordering::SeqCst) + 1 == end {
+        let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL);
+    }
+}

@@ -1,0 +1,251 @@
+//! The process is killed at every point of every operation, and the next one must find the old state or the new one, with
+//! nothing that was said or written lost. Each test starts this test program again, as the process that is killed.
+
+use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+
+use super::tests::{Scene, git, said, turn, write};
+use super::*;
+use crate::files::Tree;
+use crate::git::Program;
+use crate::git::fault::END_AT;
+
+/// The variables by which a process that is to be killed knows its work.
+const WORK: &str = "REEDCLAW_TEST_WORK";
+const PLACE: &str = "REEDCLAW_TEST_PLACE";
+/// More points than any operation has.
+const POINTS_MAX: u64 = 400;
+
+fn sessions_at(place: &Path) -> Sessions {
+    Sessions::at(&place.join("ws"), &place.join("state"), None, "tester").expect("a repository")
+}
+
+fn program(place: &Path) -> Program {
+    let path = std::env::var_os("PATH").expect("a path");
+    Program::find(&[("PATH".into(), path), ("HOME".into(), place.as_os_str().to_owned())].into()).expect("git")
+}
+
+/// Tells the test how far the process has come.
+fn tell(place: &Path, word: &str) {
+    let file = std::fs::File::options().append(true).create(true).open(place.join("told"));
+    writeln!(file.expect("a file"), "{word}").expect("written");
+}
+
+/// The work of the process that is killed; without its variables it has none. The other tests here start it.
+#[test]
+fn the_process_that_is_killed() {
+    let (Ok(work), Some(place)) = (std::env::var(WORK), std::env::var_os(PLACE).map(PathBuf::from)) else { return };
+    let sessions = sessions_at(&place);
+    let id = sessions.list().expect("a list").first().map(|it| it.meta.id.clone()).unwrap_or_default();
+    match &*work {
+        "start" => drop(sessions.start(None, "new").expect("begun")),
+        "turn" => {
+            let mut session = sessions.open(&id).expect("opened");
+            session.begin_turn("the question").expect("begun");
+            tell(&place, "asked");
+            write(&session, "x.txt", None, Some("x\n"));
+            tell(&place, "x.txt");
+            write(&session, "y.txt", None, Some("y\n"));
+            tell(&place, "y.txt");
+            session.end_turn(&said("the question", State::Whole)).expect("committed");
+            tell(&place, "committed");
+        }
+        "rewind" => drop(sessions.open(&id).expect("opened").rewind(1).expect("back")),
+        "undo" => drop(sessions.open(&id).expect("opened").undo().expect("undone")),
+        "fork" => drop(sessions.fork(&id, Some(1)).expect("forked")),
+        "abandon" => drop(sessions.abandon(&id).expect("abandoned")),
+        "drop" => sessions.drop_for_good(&id).expect("dropped"),
+        "merge" => {
+            let plan = sessions.plan_merge(&id, How::Squash, None, &program(&place)).expect("a plan");
+            sessions.merge(&plan, &program(&place)).expect("merged");
+        }
+        other => panic!("{other} is no work"),
+    }
+    tell(&place, "done");
+}
+
+/// A repository with a session of two turns.
+fn prepared() -> (Scene, String) {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "a title").expect("begun");
+    turn(&mut session, "q1", "one.txt", None, Some("1\n"));
+    turn(&mut session, "q2", "two.txt", None, Some("2\n"));
+    let id = session.id().to_owned();
+    drop(session);
+    (scene, id)
+}
+
+/// Does `work` in a process that is killed at one point after the other, each time in a fresh copy of `scene`, and lets
+/// `check` look at what is left: the place, what was told, whether the work was done. Gives how many points there were.
+fn killed_everywhere(scene: &Scene, work: &str, check: &dyn Fn(&Path, &str, bool)) -> u64 {
+    // In memory, if there is such a place: hundreds of processes wait for the disk otherwise.
+    let fast = Path::new("/dev/shm");
+    let copies = tempfile::tempdir_in(if fast.is_dir() { fast.to_owned() } else { std::env::temp_dir() });
+    let copies = copies.expect("a directory");
+    for point in 1..POINTS_MAX {
+        let place = copies.path().join(point.to_string());
+        let copied = Command::new("cp").arg("-a").arg(scene.dir.path()).arg(&place).status().expect("cp runs");
+        assert!(copied.success());
+        // The state of a repository lies under a name that is made from the repository's place.
+        let (was, is) = (&scene.sessions.folder, sessions_at(&place).folder);
+        if let Ok(was) = was.strip_prefix(scene.dir.path())
+            && was != is.strip_prefix(&place).expect("below")
+            && place.join(was).exists()
+        {
+            std::fs::rename(place.join(was), is).expect("renamed");
+        }
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.args(["--exact", "sessions::crash_tests::the_process_that_is_killed", "--test-threads", "1"]);
+        command.env(WORK, work).env(PLACE, &place).env(END_AT, point.to_string());
+        let ended = command.stdout(Stdio::null()).stderr(Stdio::piped()).output().expect("started");
+        let told = std::fs::read_to_string(place.join("told")).unwrap_or_default();
+        let is_done = told.lines().last() == Some("done");
+        assert!(
+            if is_done { ended.status.success() } else { ended.status.signal() == Some(9) },
+            "{work} at point {point}: {:?} {}",
+            ended.status,
+            String::from_utf8_lossy(&ended.stderr)
+        );
+        check(&place, &told, is_done);
+        git(&place.join("ws"), &["fsck", "--strict", "--no-dangling"]);
+        assert_eq!(git(&place.join("ws"), &["status", "--porcelain"]), "", "{work} at point {point}");
+        std::fs::remove_dir_all(&place).expect("removed");
+        if is_done {
+            return point - 1;
+        }
+    }
+    panic!("{work} has more than {POINTS_MAX} points");
+}
+
+/// The session works after a crash: nothing waits to be repaired, and a turn goes through.
+fn works(place: &Path, id: &str) {
+    let sessions = sessions_at(place);
+    let mut session = sessions.open(id).expect("opened");
+    let desk = sessions.folder.join(id);
+    assert!(!desk.join("journal").exists(), "the journal is settled");
+    let before = session.meta().turns;
+    turn(&mut session, "afterwards", "after.txt", None, Some("after\n"));
+    assert_eq!((session.meta().turns, session.left()), (before + 1, None));
+}
+
+#[test]
+fn a_start_is_there_or_not() {
+    let scene = Scene::new();
+    let points = killed_everywhere(&scene, "start", &|place, _, is_done| {
+        let all = sessions_at(place).list().expect("a list");
+        assert!(all.len() == 1 || all.is_empty() && !is_done);
+        all.iter().for_each(|it| works(place, &it.meta.id));
+    });
+    assert!(points >= 8, "{points} points");
+}
+
+#[test]
+fn a_turn_is_committed_or_its_draft_is_found() {
+    let (scene, id) = prepared();
+    let old = scene.sessions.look(&id).expect("found").tip();
+    let points = killed_everywhere(&scene, "turn", &|place, told, _| {
+        let session = sessions_at(place).open(&id).expect("opened");
+        let parents = session.sessions().repo().commit(session.tip()).expect("a commit").parents;
+        assert!(session.tip() == old || session.meta().turns == 3 && parents == [old], "the old tip or the new one");
+        let is_committed = session.tip() != old;
+        assert!(is_committed || !told.contains("committed"), "a turn that was reported is there");
+        for name in ["x.txt", "y.txt"].iter().filter(|name| told.contains(**name)) {
+            assert!(session.draft().read(name, 10).is_ok(), "{name} was written, so it is there");
+        }
+        match session.left() {
+            Some(left) => assert!(!is_committed && left.question == "the question"),
+            None => assert!(is_committed || !told.contains("asked"), "the question was noted"),
+        }
+        if is_committed {
+            assert_eq!(session.view().record(3).expect("a record").question, "the question");
+        }
+        drop(session);
+        works(place, &id);
+    });
+    assert!(points >= 30, "{points} points");
+}
+
+/// Whether a tip of the session can still be reached by a name.
+fn is_reachable(place: &Path, id: &str, tip: Oid) -> bool {
+    let sessions = sessions_at(place);
+    let kept = sessions.repo().refs(KEPT).expect("references");
+    sessions.look(id).expect("found").tip() == tip || kept.iter().any(|(_, it)| *it == tip)
+}
+
+#[test]
+fn a_rewind_is_done_or_not_and_the_tip_is_kept() {
+    let (scene, id) = prepared();
+    let old = scene.sessions.look(&id).expect("found").tip();
+    let points = killed_everywhere(&scene, "rewind", &|place, _, _| {
+        assert!(is_reachable(place, &id, old));
+        assert!([1, 2].contains(&sessions_at(place).open(&id).expect("opened").meta().turns));
+        works(place, &id);
+    });
+    assert!(points >= 8, "{points} points");
+}
+
+#[test]
+fn the_undo_of_a_rewind_is_done_or_not_and_both_tips_are_kept() {
+    let (scene, id) = prepared();
+    let old = scene.sessions.look(&id).expect("found").tip();
+    scene.sessions.open(&id).expect("opened").rewind(1).expect("back");
+    let points = killed_everywhere(&scene, "undo", &|place, _, _| {
+        assert!(is_reachable(place, &id, old));
+        assert!([1, 2].contains(&sessions_at(place).open(&id).expect("opened").meta().turns));
+        works(place, &id);
+    });
+    assert!(points >= 8, "{points} points");
+}
+
+#[test]
+fn a_fork_is_there_or_not_and_the_original_stays() {
+    let (scene, id) = prepared();
+    let old = scene.sessions.look(&id).expect("found").tip();
+    killed_everywhere(&scene, "fork", &|place, _, is_done| {
+        let sessions = sessions_at(place);
+        assert_eq!(sessions.look(&id).expect("found").tip(), old);
+        let all = sessions.list().expect("a list");
+        assert!(all.len() == 2 || all.len() == 1 && !is_done);
+        all.iter().for_each(|it| works(place, &it.meta.id));
+    });
+}
+
+#[test]
+fn a_session_that_is_abandoned_or_dropped_is_whole_or_gone() {
+    let (scene, id) = prepared();
+    let old = scene.sessions.look(&id).expect("found").tip();
+    killed_everywhere(&scene, "abandon", &|place, _, _| {
+        let sessions = sessions_at(place);
+        let kept = sessions.repo().refs(KEPT).expect("references");
+        let is_listed = !sessions.list().expect("a list").is_empty();
+        assert!(is_listed || kept.iter().any(|(_, tip)| *tip == old));
+        if is_listed {
+            works(place, &id);
+        }
+    });
+    killed_everywhere(&scene, "drop", &|place, _, _| {
+        // To drop it once more ends what was cut off.
+        let sessions = sessions_at(place);
+        sessions.drop_for_good(&id).expect("dropped");
+        assert_eq!(git(&place.join("ws"), &["for-each-ref", "refs/heads/reedclaw", "refs/reedclaw"]), "");
+        assert!(!sessions.folder.join(&id).exists());
+    });
+}
+
+#[test]
+fn a_merge_moves_the_branch_at_once_or_not_at_all() {
+    let (scene, id) = prepared();
+    let old = git(&scene.ws(), &["rev-parse", "main"]);
+    killed_everywhere(&scene, "merge", &|place, _, is_done| {
+        let ws = place.join("ws");
+        let now = git(&ws, &["rev-parse", "main"]);
+        let is_merged = now != old;
+        assert!(is_merged || !is_done);
+        assert_eq!(ws.join("two.txt").exists(), is_merged, "the checkout is where its branch is");
+        works(place, &id);
+        // What the plan left in the state directory doesn't hinder the next one.
+        let planned = sessions_at(place).plan_merge(&id, How::Squash, None, &program(place));
+        planned.expect("a plan");
+    });
+}
