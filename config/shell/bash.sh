@@ -207,17 +207,16 @@ __rc_press() {
   builtin return "$__rc_s"
 }
 
-# Gives back what has become of the line, and the keys that nobody has read: readline would take them for a line.
+# Gives back what has become of the line, and waits until the program has fetched the keys that were typed for what the key
+# started and that nobody has read: readline would take them for a line of its own.
 __rc_release() {
   builtin local __rc_s="$?"
-  builtin local - __rc_k __rc_u
+  builtin local - __rc_a
   builtin set +aeux
-  __rc_u=
   if [[ -n ${__rc_pressed-} ]]; then
-    while builtin read -t 0 && IFS= builtin read -rsN 1 -t 0.05 __rc_k; do __rc_u+=$__rc_k; done
-    [[ -z $__rc_u ]] || builtin printf 'unread\n%s\0' "$__rc_u" >@REPORT@
+    builtin printf 'line\n%s\n%s\n%s\0' "$__rc_pressed" "$READLINE_POINT" "$READLINE_LINE" >@REPORT@ \
+      && IFS= builtin read -r __rc_a <@ACK@
   fi
-  [[ -z ${__rc_pressed-} ]] || builtin printf 'line\n%s\n%s\n%s\0' "$__rc_pressed" "$READLINE_POINT" "$READLINE_LINE" >@REPORT@
   __rc_pressed= READLINE_LINE= READLINE_POINT=0
   builtin return "$__rc_s"
 }

@@ -147,7 +147,7 @@ impl Repl {
         let state = SharedState::new(state.into());
         let programs = ProgramsThread::start(SharedState::clone(&state), session.handle());
         programs.refresh(runtime.env.get(std::ffi::OsStr::new("PATH")).cloned());
-        let links = Links::default();
+        let links = Links { pump: Some(session.handle()), ..Links::default() };
         let heading = Heading::new(runtime.settings.route.words);
         let writer = Writer::new(Arc::clone(&runtime.store));
         let editor = editor::make(&Shape::of(&runtime, &hooks), &state, &heading, &session.handle(), &writer, &links);

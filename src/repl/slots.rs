@@ -30,7 +30,7 @@ impl Validator for ToldValidator {
     fn validate(&self, line: &str) -> ValidationResult {
         let result = self.inner.validate(line);
         match result {
-            ValidationResult::Complete => self.pump.line_accepted(),
+            ValidationResult::Complete => self.pump.editor_accepted(),
             ValidationResult::Incomplete => self.pump.line_continues(),
         }
         result

@@ -286,6 +286,9 @@ impl Pump {
     fn reading(&mut self, status: Option<i32>) {
         // The report of the names, if one was asked for, is whole.
         self.report_after = None;
+        if std::mem::take(&mut self.release_acknowledged) {
+            self.shell.channels.drop_acknowledgements();
+        }
         if std::mem::take(&mut self.prompt_mark_late) {
             self.prompt_marked = true;
             if let (Phase::Sent { .. }, Some(current)) = (&self.phase, &mut self.current) {
@@ -474,12 +477,7 @@ impl Pump {
         if self.feed.whom() == KeysTo::Shell {
             self.feed.keys_to(KeysTo::Hold);
         }
-        if self.feed.forwarded || !self.feed.to_shell.is_empty() {
-            let mut unread = self.read_unread_keys();
-            unread.append(&mut self.feed.to_shell);
-            self.feed.give_back(unread);
-            self.feed.forwarded = false;
-        }
+        self.fetch_unread_keys();
         self.reset_modes();
         let mut go_on = Vec::new();
         if std::mem::take(&mut self.want_names) {
@@ -539,17 +537,25 @@ impl Pump {
 
     /// The shell's own line editor gives back the line of a key: its number, the cursor, the text.
     pub(super) fn line_released(&mut self, body: &str) {
+        // The shell has marked prompts of its line editor before this: they don't say that it reads now.
+        self.read_output_so_far();
         let mut fields = body.splitn(3, '\n');
         let (id, point) = (fields.next().and_then(|id| id.parse().ok()), fields.next());
-        if id.is_none() || self.pressed != id {
+        let is_expected = id.is_some() && self.pressed == id;
+        if is_expected {
+            self.pressed = None;
+            self.hand_over_look = None;
+            if self.feed.whom() == KeysTo::Shell {
+                self.feed.keys_to(KeysTo::Hold);
+            }
+            self.fetch_unread_keys();
+        }
+        // Only now may readline read: it would take those keys for a line of its own.
+        let _ = self.shell.channels.acknowledge.write_all(b"\n");
+        self.release_acknowledged = true;
+        if !is_expected {
             return;
         }
-        self.pressed = None;
-        self.hand_over_look = None;
-        if self.feed.whom() == KeysTo::Shell {
-            self.feed.keys_to(KeysTo::Hold);
-        }
-        self.feed.forwarded = false;
         // Readline draws its prompt once more, for nobody.
         self.phase = Phase::Completing { answered: true };
         self.reset_modes();
@@ -618,6 +624,16 @@ impl Pump {
             OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC,
             nix::sys::stat::Mode::empty(),
         )
+    }
+
+    /// Takes back the keys that were sent to the shell's terminal and that nobody has read. The shell waits meanwhile.
+    fn fetch_unread_keys(&mut self) {
+        if self.feed.forwarded || !self.feed.to_shell.is_empty() {
+            let mut unread = self.read_unread_keys();
+            unread.append(&mut self.feed.to_shell);
+            self.feed.give_back(unread);
+            self.feed.forwarded = false;
+        }
     }
 
     /// Takes the keys that lie unread in the shell's terminal, half lines too.

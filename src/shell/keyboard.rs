@@ -16,11 +16,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 
-use super::feed::Feed;
-use super::pump::{
-    Command, EDITOR_BYTES_MAX, EDITOR_READS, OVERHEARD_LOOK, OVERHEARD_LOOKS, editor_idles, nudge_overhearing,
+use super::editor::{
+    EDITOR_BYTES_MAX, EDITOR_READS, OVERHEARD_LOOK, OVERHEARD_LOOKS, editor_idles, nudge_overhearing, set_nonblocking,
     write_some,
 };
+use super::feed::Feed;
+use super::pump::Command;
 use super::session::{Event, Gate, KeysTo};
 use super::terminal::RawTerminal;
 
@@ -46,7 +47,7 @@ impl Keyboard {
         events: Sender<Event>,
         gate: Arc<Gate>,
     ) -> io::Result<Self> {
-        super::pump::set_nonblocking(&editor)?;
+        set_nonblocking(&editor)?;
         let (signal_pipe, writer) = UnixStream::pair()?;
         let signals = [SIGWINCH, SIGINT, SIGTERM, SIGHUP].map(|signal| (signal, Arc::new(AtomicBool::new(false))));
         for (signal, flag) in &signals {

@@ -8,6 +8,7 @@
 mod around;
 pub mod capture;
 mod drawing;
+mod editor;
 mod feed;
 mod flow;
 pub mod input;

@@ -11,13 +11,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::PtyMaster;
 
 use super::around::Around;
 use super::capture::Recorder;
-use super::feed::{Feed, NUDGE_KEY};
+use super::editor::{
+    EDITOR_BYTES_MAX, EDITOR_READS, OVERHEARD_LOOK, OVERHEARD_LOOKS, editor_has_unread, editor_idles,
+    nudge_overhearing, set_nonblocking, write_some,
+};
+use super::feed::Feed;
 use super::flow::{Current, Phase};
 use super::modes::Modes;
 use super::scan::Scanner;
@@ -29,6 +32,8 @@ use super::{names, sys};
 const OUTPUT_BYTES_GATHERED: usize = 16 * 1024;
 /// A read of less than this leaves nothing behind: a full one gives nearly 4 KiB.
 const SHORT_READ_BYTES: usize = 2 * 1024;
+/// A PTY keeps some 64 KiB that nobody has read: 16 reads of 16 KiB are more than that.
+const READS_SO_FAR_MAX: usize = 16;
 /// How long the start of a possible marker is held back.
 const HELD_OUTPUT: Duration = Duration::from_millis(8);
 /// How long the loop may take to notice that the session is over.
@@ -37,15 +42,6 @@ const CLOSE_WAIT: Duration = Duration::from_secs(5);
 /// long on a busy machine, short where the mark before didn't come either (`exec 2>file`).
 const MARK_WAIT: Duration = Duration::from_secs(1);
 const MISSING_MARK_WAIT: Duration = Duration::from_millis(50);
-/// The editor reads at most 1024 bytes when it is woken, and is woken by new bytes only: it gets less than that, and
-/// more once it has read them.
-pub(super) const EDITOR_BYTES_MAX: usize = 1000;
-/// How long until it is looked whether the editor has read its piece.
-pub(super) const EDITOR_READS: Duration = Duration::from_millis(1);
-/// How often, and for how long after a change of the window's size, it is looked whether the editor has overheard keys:
-/// its reader forgets them where both come at once, until there are new ones.
-pub(super) const OVERHEARD_LOOK: Duration = Duration::from_millis(20);
-pub(super) const OVERHEARD_LOOKS: u32 = 15;
 /// A report longer than this is dropped: names of a sane session take a few 10 KiB.
 const REPORT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How long a report that is being written is left alone. The shell writes each name by itself, and waking for each
@@ -155,6 +151,8 @@ pub struct Pump {
     completions: u64,
     /// The key that the shell's own line editor is pressing.
     pub(super) pressed: Option<u64>,
+    /// Whether the shell was let go on after such a key since its line editor read last.
+    pub(super) release_acknowledged: bool,
     /// How many events were sent.
     told: u64,
     /// What waits until readline reads.
@@ -234,6 +232,7 @@ impl Pump {
             completion: None,
             completions: 0,
             pressed: None,
+            release_acknowledged: false,
             told: 0,
             waiting: None,
             next_nonce: None,
@@ -589,6 +588,18 @@ impl Pump {
         }
     }
 
+    /// Reads what the shell has written so far; to poll makes the kernel carry over what was written last. A job in the
+    /// background may go on writing, so that the reads are counted.
+    pub(super) fn read_output_so_far(&mut self) {
+        for _ in 0..READS_SO_FAR_MAX {
+            let readable = poll(&mut [PollFd::new(self.shell.master.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO);
+            if self.ended || readable != Ok(1) {
+                break;
+            }
+            self.read_output();
+        }
+    }
+
     pub(super) fn take_output(&mut self, bytes: &[u8]) {
         if let Some(nonce) = self.next_nonce.take() {
             self.scanner.expect_nonce(&nonce);
@@ -653,8 +664,6 @@ impl Pump {
                 let (names, path) = names::parse(body);
                 self.tell(Event::Names(Box::new(names), path));
             }
-            // What the program that a key started didn't read.
-            b"unread" => self.feed.give_back(body.to_vec()),
             b"line" => self.line_released(&String::from_utf8_lossy(body)),
             b"prompt" => self.tell(Event::Prompt(ShellPrompt::of_report(&String::from_utf8_lossy(body)))),
             b"edit" => self.tell(Event::Edit(String::from_utf8_lossy(body).into_owned())),
@@ -748,53 +757,6 @@ impl Pump {
     pub(super) fn remember_command_line(&mut self) {
         if self.command_line.is_empty() {
             self.command_line = self.read_command_line();
-        }
-    }
-}
-
-/// Whether keys lie before the editor. Descriptor 0 is its end; to poll it also makes the kernel carry over what was
-/// written last.
-fn editor_has_unread() -> bool {
-    poll(&mut [PollFd::new(io::stdin().as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) != Ok(0)
-}
-
-/// Whether the thread of the editor, the process's first, waits for something; where the system doesn't say, it does.
-fn editor_sleeps() -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", std::process::id())).unwrap_or_default();
-    // The state stands behind the name in brackets, which may hold anything. Source: proc_pid_stat(5).
-    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('S'))
-}
-
-/// Whether the editor has read all that it was sent, and waits for more.
-pub(super) fn editor_idles() -> bool {
-    !editor_has_unread() && editor_sleeps()
-}
-
-/// Wakes an editor that sleeps over keys; gives how many looks are left then.
-pub(super) fn nudge_overhearing(editor: &PtyMaster, feed: &Feed, looks_left: u32) -> u32 {
-    // Who doesn't edit doesn't read: what lies there then waits for the next prompt.
-    let has_unread = feed.whom() == KeysTo::Editor && editor_has_unread();
-    if has_unread && editor_sleeps() {
-        write_some(editor, &mut NUDGE_KEY.to_vec());
-    }
-    if has_unread { OVERHEARD_LOOKS } else { looks_left.saturating_sub(1) }
-}
-
-/// Lets writing to a PTY never wait.
-pub(super) fn set_nonblocking(master: &PtyMaster) -> io::Result<()> {
-    let flags = OFlag::from_bits_retain(fcntl(master, FcntlArg::F_GETFL)?);
-    fcntl(master, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
-    Ok(())
-}
-
-/// Writes what a non-blocking PTY takes now.
-pub(super) fn write_some(master: &PtyMaster, pending: &mut Vec<u8>) {
-    while !pending.is_empty() {
-        match nix::unistd::write(master, pending) {
-            Ok(count) => drop(pending.drain(..count)),
-            Err(Errno::EINTR) => {}
-            Err(Errno::EAGAIN) => return,
-            Err(_) => pending.clear(),
         }
     }
 }

@@ -141,7 +141,7 @@ pub enum KeysTo {
 pub struct Gate {
     /// An Enter has been passed on, keys behind it are kept.
     pub(super) enter_pending: AtomicBool,
-    /// The editor has accepted the line: the keys behind are for the command.
+    /// The editor has accepted the line, or a key at which it hands over control: the loop says for whom the keys behind are.
     pub(super) accepted: AtomicBool,
     /// Keys at which the editor hands over control, beside Enter and its like.
     pub(super) stops: Mutex<Vec<Vec<u8>>>,
@@ -169,8 +169,8 @@ impl Handle {
         let _ = self.sender.send(command);
     }
 
-    /// Says that the editor has accepted the line that an Enter submitted.
-    pub fn line_accepted(&self) {
+    /// Says that the editor has accepted the line that an Enter submitted, or another key at which it hands over control.
+    pub fn editor_accepted(&self) {
         self.gate.accepted.store(true, Ordering::Release);
     }
 

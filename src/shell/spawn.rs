@@ -1,13 +1,14 @@
 //! Starts the backing shell in its PTY with our integration, and leaves everything else as a login would.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, PipeReader, PipeWriter, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
 
 use super::sys::{self, Ignored, WindowSize};
@@ -83,8 +84,21 @@ pub struct Channels {
     pub acknowledge: PipeWriter,
     /// Names and completions, records ended by NUL.
     pub report: PipeReader,
-    /// Kept open so that the shell can open them again by name.
-    _kept: (PipeReader, PipeWriter, std::fs::File, Option<Shim>),
+    /// The shell's end of `acknowledge`, kept open so that it can open it again by name.
+    acknowledge_reader: PipeReader,
+    /// Kept open for the same reason.
+    _kept: (PipeWriter, std::fs::File, Option<Shim>),
+}
+
+impl Channels {
+    /// Takes away what the shell was sent and didn't wait for, because Ctrl-C interrupted it. Its line editor reads, so
+    /// that nobody waits.
+    pub(super) fn drop_acknowledgements(&mut self) {
+        let mut set = [PollFd::new(self.acknowledge_reader.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut set, PollTimeout::ZERO).is_ok_and(|count| count > 0) {
+            let _ = (&self.acknowledge_reader).read(&mut [0; 64]);
+        }
+    }
 }
 
 /// A shell that runs.
@@ -194,7 +208,7 @@ pub fn start(
         master: pty.master,
         slave_path: pty.slave_path,
         child,
-        channels: Channels { request, acknowledge, report, _kept: (acknowledge_reader, report_writer, script, shim) },
+        channels: Channels { request, acknowledge, report, acknowledge_reader, _kept: (report_writer, script, shim) },
     })
 }
 

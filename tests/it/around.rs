@@ -330,6 +330,29 @@ fn keys_typed_together_with_a_bound_key_are_kept() {
     session.expect_line("two last");
 }
 
+#[test]
+fn keys_typed_while_a_bound_key_ends_are_kept_in_order() {
+    let rc = "slow() { sleep 0.2; READLINE_LINE+='slow '; READLINE_POINT=99; }\nbind -x '\"\\ez\": slow'\n";
+    let session = Session::spawn(Spawn::reedclaw().file(".bashrc", &format!("PS1='{PROMPT} '\n{rc}")));
+    session.run("true");
+    session.type_text("echo \x1bz");
+    // Key by key until the function is long over, so that some come in the instant in which it ends.
+    let mut typed = String::new();
+    let from = std::time::Instant::now();
+    while from.elapsed() < std::time::Duration::from_millis(600) && typed.len() < 700 {
+        std::thread::park_timeout(std::time::Duration::from_millis(1));
+        let key = char::from(b'a' + u8::try_from(typed.len() % 26).expect("a letter"));
+        session.type_text(&key.to_string());
+        typed.push(key);
+    }
+    session.type_text(" | tail -c 4000\r");
+    let wanted = format!("slow {typed}");
+    session.expect("all of them, once", |screen| {
+        let rows: String = screen.rows(0, screen.size().1.get()).collect();
+        rows.matches(&wanted).count() == 2
+    });
+}
+
 /// The keys' end of a program in front that wants to know what the terminal sends: it prints each byte that comes.
 const HEX_READER: &str = "stty -icanon -echo; timeout 60 od -An -tx1 -v -w1; stty sane";
 

@@ -13,6 +13,7 @@ use super::Links;
 use super::edits::Edit;
 use super::search::Searching;
 use crate::repl::keys::HISTORY_MENU;
+use crate::shell::session::Handle;
 
 /// How Ctrl-W finds the start of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub(in crate::repl) struct ChordMode {
     /// An operator of vi's that waits for a motion.
     operator: Option<char>,
     escape: Escape,
+    /// The pump, which keeps later keys once it knows that the editor hands over control.
+    pump: Option<Handle>,
 }
 
 /// Whether vi's Esc was read and not carried out yet. reedline reads all keys that have come before it does the first,
@@ -80,8 +83,8 @@ impl ChordMode {
         prefixed: Vec<(Chord, ReedlineEvent)>,
         own: Vec<Chord>,
     ) -> Self {
-        let (searching, escape) = (links.searching.clone(), links.escape.clone());
-        Self { inner, searching, prefixed, own, pending: Pending::Nothing, last: None, operator: None, escape }
+        let (searching, escape, pump) = (links.searching.clone(), links.escape.clone(), links.pump.clone());
+        Self { inner, searching, prefixed, own, pending: Pending::Nothing, last: None, operator: None, escape, pump }
     }
 
     fn inner(&mut self, event: Event) -> ReedlineEvent {
@@ -251,7 +254,14 @@ impl EditMode for ChordMode {
         match Event::from(event) {
             // The pump's own key isn't the person's.
             event @ Event::Key(KeyEvent { code: KeyCode::F(34 | 35), .. }) => self.inner(event),
-            Event::Key(key) => self.key(key),
+            Event::Key(key) => {
+                let event = self.key(key);
+                // The editor asks the terminal where the cursor is before it ends: until the answer it seems to wait for keys.
+                if let (ReedlineEvent::ExecuteHostCommand(_), Some(pump)) = (&event, &self.pump) {
+                    pump.editor_accepted();
+                }
+                event
+            }
             event => self.inner(event),
         }
     }

@@ -15,6 +15,8 @@ pub(super) use readline::{bytes, chords, function};
 pub(super) use search::{SearchMenu, Searching};
 pub(super) use widget::widgets;
 
+use crate::shell::session::Handle;
+
 /// What the keys and the editor's menus know together.
 #[derive(Clone, Default)]
 pub(super) struct Links {
@@ -22,4 +24,6 @@ pub(super) struct Links {
     pub(super) searching: Searching,
     /// vi's Esc.
     pub(super) escape: Escape,
+    /// The pump of the session.
+    pub(super) pump: Option<Handle>,
 }

@@ -1,0 +1,71 @@
+//! The terminal between us and the line editor: how much it is sent at once, and whether it has read that. It must not know
+//! what a key means.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::pty::PtyMaster;
+
+use super::feed::{Feed, NUDGE_KEY};
+use super::session::KeysTo;
+
+/// The editor reads at most 1024 bytes when it is woken, and is woken by new bytes only: it gets less than that, and
+/// more once it has read them.
+pub(super) const EDITOR_BYTES_MAX: usize = 1000;
+/// How long until it is looked whether the editor has read its piece.
+pub(super) const EDITOR_READS: Duration = Duration::from_millis(1);
+/// How often, and for how long after a change of the window's size, it is looked whether the editor has overheard keys:
+/// its reader forgets them where both come at once, until there are new ones.
+pub(super) const OVERHEARD_LOOK: Duration = Duration::from_millis(20);
+pub(super) const OVERHEARD_LOOKS: u32 = 15;
+
+/// Whether keys lie before the editor. Descriptor 0 is its end; to poll it also makes the kernel carry over what was
+/// written last.
+pub(super) fn editor_has_unread() -> bool {
+    poll(&mut [PollFd::new(io::stdin().as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) != Ok(0)
+}
+
+/// Whether the thread of the editor, the process's first, waits for something; where the system doesn't say, it does.
+fn editor_sleeps() -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", std::process::id())).unwrap_or_default();
+    // The state stands behind the name in brackets, which may hold anything. Source: proc_pid_stat(5).
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('S'))
+}
+
+/// Whether the editor has read all that it was sent, and waits for more.
+pub(super) fn editor_idles() -> bool {
+    !editor_has_unread() && editor_sleeps()
+}
+
+/// Wakes an editor that sleeps over keys; gives how many looks are left then.
+pub(super) fn nudge_overhearing(editor: &PtyMaster, feed: &Feed, looks_left: u32) -> u32 {
+    // Who doesn't edit doesn't read: what lies there then waits for the next prompt.
+    let has_unread = feed.whom() == KeysTo::Editor && editor_has_unread();
+    if has_unread && editor_sleeps() {
+        write_some(editor, &mut NUDGE_KEY.to_vec());
+    }
+    if has_unread { OVERHEARD_LOOKS } else { looks_left.saturating_sub(1) }
+}
+
+/// Lets writing to a PTY never wait.
+pub(super) fn set_nonblocking(master: &PtyMaster) -> io::Result<()> {
+    let flags = OFlag::from_bits_retain(fcntl(master, FcntlArg::F_GETFL)?);
+    fcntl(master, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+    Ok(())
+}
+
+/// Writes what a non-blocking PTY takes now.
+pub(super) fn write_some(master: &PtyMaster, pending: &mut Vec<u8>) {
+    while !pending.is_empty() {
+        match nix::unistd::write(master, pending) {
+            Ok(count) => drop(pending.drain(..count)),
+            Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => return,
+            Err(_) => pending.clear(),
+        }
+    }
+}
