@@ -4,6 +4,8 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use nix::unistd::AccessFlags;
+
 use super::backing;
 use crate::app;
 use crate::base::text::counted;
@@ -122,9 +124,13 @@ fn places(found: &mut Found, settings: &Settings, env: &Env, cwd: &Path) {
         };
         let shown = config::display_path(&path, env);
         match path.metadata() {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                found.fact(format!("{what}: {shown}, made when it is needed"));
-            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => match unwritable_above(&path) {
+                None => found.fact(format!("{what}: {shown}, made when it is needed")),
+                Some(above) => {
+                    let above = config::display_path(above, env);
+                    found.fault(format!("{what}: {shown} can't be made, because you can't write in {above}"));
+                }
+            },
             Err(error) => found.fault(format!("{what}: {shown}: {error}")),
             Ok(data) if !data.is_dir() => found.fault(format!("{what}: {shown} is no directory")),
             Ok(data) if data.uid() != own => found.fault(format!("{what}: {shown} is another user's")),
@@ -141,6 +147,12 @@ fn places(found: &mut Found, settings: &Settings, env: &Env, cwd: &Path) {
     } else {
         found.fact(format!("workspace here: {shown}, made when a tool needs it"));
     }
+}
+
+/// The directory in which the first missing directory of a path would be made, if this user can't make it there.
+fn unwritable_above(path: &Path) -> Option<&Path> {
+    let above = path.ancestors().skip(1).find(|above| above.exists())?;
+    nix::unistd::access(above, AccessFlags::W_OK | AccessFlags::X_OK).is_err().then_some(above)
 }
 
 fn plugins(found: &mut Found, env: &Env) {

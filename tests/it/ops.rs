@@ -585,6 +585,38 @@ fn doctor_says_what_is_wrong_around_and_what_to_do() {
     assert!(!told.contains("nothing is wrong"), "{told}");
 }
 
+/// Nothing was wrong there, though nothing could ever be saved.
+#[test]
+fn doctor_says_that_nothing_can_be_saved_in_a_home_without_permission() {
+    if !crate::need::require(&["setpriv"]) || !crate::need::require_root() {
+        return;
+    }
+    use std::os::unix::fs::PermissionsExt;
+    let home = tempfile::Builder::new().prefix("rc-closed-").tempdir().expect("a folder");
+    let shell = home.path().join("reedclaw");
+    crate::pty::copy_program(&crate::pty::program(), &shell);
+    for path in [home.path(), &shell] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o555)).expect("a mode");
+    }
+    let output = Command::new("setpriv")
+        .args(["--reuid=61234", "--regid=61234", "--clear-groups"])
+        .arg(&shell)
+        .arg("doctor")
+        .env_clear()
+        .env("PATH", crate::need::TEST_PATH)
+        .env("HOME", home.path())
+        .output()
+        .expect("it runs");
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    for line in [
+        "wrong: data: ~/.local/share/reedclaw can't be made, because you can't write in ~/",
+        "wrong: state: ~/.local/state/reedclaw can't be made, because you can't write in ~/",
+    ] {
+        assert!(told.lines().any(|it| it == line), "{told}");
+    }
+}
+
 #[test]
 fn eight_processes_that_allow_commands_at_once_lose_none() {
     let home = home(&[]);
