@@ -38,6 +38,8 @@ const OWN_CHANGES: Duration = Duration::from_millis(15);
 const LEFT_OUT: &str = "unknown_arguments_ignored";
 /// Files that an intent names.
 const INTENT_PATHS_MAX: usize = 5;
+/// Characters of the arguments that are shown of a call that its tool could not plan.
+const INTENT_ARGUMENTS_MAX: usize = 200;
 
 /// The parts of a tool runner.
 pub struct ToolRunnerOptions {
@@ -304,11 +306,11 @@ impl ToolRunner {
                 gate.turn_away(&wish.name, &wish.arguments, conversation, &mut outcome);
                 outcome
             };
-            let Judged { ticket, intent, refusal, left_out } =
-                match self.judged(wish, &wanted, conversation, person.can_ask()) {
-                    Ok(judged) => judged,
-                    Err(error) => return turned_away(&self.options.gate, error.into()),
-                };
+            let judged = self.judged(wish, &wanted, conversation, person.can_ask());
+            let Judged { ticket, intent, refusal, left_out } = match judged.inspect_err(|_| sink(unplanned(wish))) {
+                Ok(judged) => judged,
+                Err(error) => return turned_away(&self.options.gate, error.into()),
+            };
             let (id, tool) = (wish.id.clone(), ticket.call().tool.clone());
             let tell = |step| Event::Tool(Box::new(ToolEvent { id: id.clone(), tool: tool.clone(), step }));
             if revision.chosen.is_none() {
@@ -598,6 +600,18 @@ fn unsaved(root: &Path, call: &Call, person: &mut dyn Person) -> Option<String> 
 fn planned(ticket: &Ticket) -> Arc<Planned> {
     let Call { action, arguments, changes, .. } = ticket.call().clone();
     Arc::new(Planned { action, arguments, changes, is_asked: ticket.verdict().decision == Decision::Ask })
+}
+
+/// A call that its tool couldn't plan, for faces: they show it before they say why it failed.
+fn unplanned(wish: &ToolCall) -> Event {
+    let ToolCall { id, name, arguments, .. } = wish;
+    let shown: String = arguments.chars().take(INTENT_ARGUMENTS_MAX).collect();
+    let intent = format!("Calling {name} with {shown}");
+    let arguments = serde_json::from_str(arguments).unwrap_or_default();
+    let action = Action::Inert { name: name.clone() };
+    let planned = Arc::new(Planned { action, arguments, changes: [].into(), is_asked: false });
+    let step = Step::Requested { intent, planned };
+    Event::Tool(Box::new(ToolEvent { id: id.clone(), tool: name.clone(), step }))
 }
 
 /// The author of a call's arguments.

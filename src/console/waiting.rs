@@ -27,6 +27,8 @@ struct State {
     is_drawn: bool,
     /// The activity and its start; the wait itself if nothing is named.
     said: Option<(&'static str, Instant)>,
+    /// A question was put since this was looked at last.
+    has_asked: bool,
 }
 
 impl Waiting {
@@ -105,6 +107,16 @@ impl Waiting {
         }
         state.is_over = true;
         self.ended.notify_all();
+    }
+
+    /// A question is put to the person meanwhile.
+    pub fn note_question(&self) {
+        self.lock().has_asked = true;
+    }
+
+    /// Whether one was put since the last call of this.
+    pub fn take_question(&self) -> bool {
+        std::mem::take(&mut self.lock().has_asked)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -126,7 +126,7 @@ pub struct Planned {
     pub is_asked: bool,
 }
 
-/// The progress of a call. Each one begins with `Requested` and ends with `Done`, unless its tool is unknown.
+/// The progress of a call. Each one begins with `Requested` and ends with `Done`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// The model wants it.

@@ -16,6 +16,7 @@ use crate::app::Channel;
 use crate::ask::{approve, ask_overdue, ask_yes_or_no, crossing_question, words};
 use crate::console::{Console, Waiting};
 use crate::gate::CHECK_TOOL;
+use crate::proto::action::Action;
 use crate::proto::tool::{Answer, Outcome, Overdue, OverdueChoice, Question, Step, ToolEvent};
 use crate::proto::{Event, FailureKind, Spent};
 use crate::render::text::escape_visible;
@@ -223,6 +224,7 @@ impl Person for AtTerminal<'_> {
     }
 
     fn approve(&mut self, question: &Question) -> Answer {
+        self.waiting.note_question();
         let question = Box::new(question.clone());
         self.want(|answer| Wanted::Approval(question, answer)).unwrap_or(Answer::No(String::new()))
     }
@@ -256,6 +258,8 @@ pub(super) struct Drawing {
     reply: Reply,
     /// The check that runs, in a line.
     checking: Option<String>,
+    /// The command about which the person will be asked, in a line: the question shows it, so it is shown only if there is none.
+    unasked: Option<String>,
     /// What tools gave, whole.
     outputs: Vec<Given>,
     /// The number of the first of them.
@@ -272,6 +276,7 @@ impl Drawing {
             thinking: Thinking::default(),
             reply: Reply::default(),
             checking: None,
+            unasked: None,
             outputs: Vec::new(),
             first_output,
         }
@@ -320,10 +325,17 @@ impl Drawing {
                 self.waiting.say("checking… ");
                 self.checking = Some(intent);
             }
-            Step::Requested { intent, .. } => self.console.notice(&shown(&intent)),
+            Step::Requested { intent, planned } => match planned.action {
+                Action::Shell { .. } if planned.is_asked => self.unasked = Some(shown(&intent)),
+                _ => self.console.notice(&shown(&intent)),
+            },
             Step::Approved => {}
-            Step::Denied { why } => self.console.notice(&format!("  denied: {}", shown(&why))),
+            Step::Denied { why } => {
+                self.name_unasked();
+                self.console.notice(&format!("  denied: {}", shown(&why)));
+            }
             Step::Done { outcome, duration } => {
+                self.name_unasked();
                 let number = self.first_output + self.outputs.len();
                 let line = match self.checking.take() {
                     Some(intent) => Some(checked(&intent, &outcome, duration, number)),
@@ -339,6 +351,14 @@ impl Drawing {
             }
         }
         self.waiting.go_on();
+    }
+
+    /// Shows the command that the person would have been asked about, if no question has shown it.
+    fn name_unasked(&mut self) {
+        let has_asked = self.waiting.take_question();
+        if let Some(intent) = self.unasked.take().filter(|_| !has_asked) {
+            self.console.notice(&intent);
+        }
     }
 
     /// Takes the sign away and folds the thoughts that came before.

@@ -294,6 +294,38 @@ fn a_call_that_no_tool_takes_leaves_a_receipt_too() {
     assert_eq!(code, Some(0), "{out}");
 }
 
+/// The command of a question was shown three times, and a call that can't be planned not at all.
+#[test]
+fn a_command_is_shown_once_and_a_call_that_cannot_be_planned_too() {
+    let home = home(
+        &[
+            calls("build", "shell", json!({"command": "make-something --odd"}), "built"),
+            calls("inside", "http", json!({"url": "http://169.254.169.254/latest"}), "no"),
+        ],
+        "security = {tier = \"landlock\"}",
+    );
+    let session = session(home.path());
+    session.send(b"?build it\r");
+    session.expect_text(KEYS);
+    session.send(b"n");
+    session.expect_text("denied: the user said no");
+    session.expect_text("built");
+    session.expect_prompt();
+    let text = session.screen_text();
+    assert_eq!(text.matches("│ make-something --odd").count(), 1, "{text}");
+    assert!(!text.contains("Command requested"), "{text}");
+    session.send(b"?look inside\r");
+    session.expect_text("Calling http with {\"url\":\"http://169.254.169.254/latest\"}");
+    session.expect_text("failed: ");
+    session.expect_prompt();
+    // Nobody is asked about a command while the emergency stop holds: then its line is all that is seen of it.
+    assert_eq!(reedclaw(home.path(), &["estop"]).0, Some(0));
+    session.run("clear");
+    session.send(b"?build it\r");
+    session.expect_text("Command requested: `make-something --odd`");
+    session.expect_text("denied: ");
+}
+
 /// Processes that have this word as an argument.
 pub fn followers(word: &str) -> usize {
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
