@@ -63,8 +63,9 @@ impl Desk {
     /// Reads a line that begins with `text`; `None` at the end of the input, `Some(None)` if Ctrl-C cancelled it.
     pub(super) fn line(&mut self, label: &str, text: &str) -> io::Result<Option<Option<String>>> {
         let Some(editor) = &mut self.editor else {
-            self.console.write(label);
+            // What is typed as soon as the label is there must reach the read below.
             self.lend();
+            self.console.write(label);
             let mut line = String::new();
             if BufReader::new(&self.tty).read_line(&mut line)? == 0 {
                 self.console.line("");
