@@ -365,6 +365,8 @@ return {
     -- agent = { "time" },
     -- list of words: in an editor (`reedclaw acp`).
     -- acp = { "file_read", "edit_replace_exact" },
+    -- list of words: of other agents (`reedclaw mcp serve`).
+    -- serve = { "file_list", "file_read" },
   },
 
   -- Limits of a model's work. Reaching one is reported.

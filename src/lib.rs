@@ -34,6 +34,7 @@ pub mod files;
 pub mod host;
 #[allow(clippy::disallowed_methods, reason = "the log's file")]
 pub mod log;
+pub mod rpc;
 // floor 4
 #[allow(clippy::disallowed_methods, reason = "config files, records of trust")]
 pub mod config;
@@ -88,6 +89,11 @@ pub mod console;
 // floor 10
 pub mod acp;
 pub mod ask;
+#[allow(
+    clippy::disallowed_methods,
+    reason = "questions of other agents' calls in the state directory, and their socket"
+)]
+pub mod serve;
 // floor 11
 pub mod repl;
 // floor 12

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::{Value, json};
 
 use super::calls::{begun, ended};
-use super::rpc::Peer;
 use super::wire::{Abilities, Voice, chunk};
 use crate::app::{Channel, ChannelKind, Runtime};
 use crate::proto::tool::{Step, ToolEvent};
 use crate::proto::{Event, Failure, Spent};
 use crate::render::Sanitiser;
+use crate::rpc::Peer;
 use crate::shell::supervise::Ending;
 use crate::store::ConversationId;
 

@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::rpc::{INVALID_PARAMS, RpcError};
 use super::wire::{Block, Resource};
 use crate::app::Runtime;
+use crate::rpc::{INVALID_PARAMS, RpcError};
 
 /// Bytes of one resource, and of all of a prompt.
 const RESOURCE_BYTES_MAX: usize = 256 * 1024;

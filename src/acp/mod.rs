@@ -9,7 +9,6 @@ mod content;
 mod options;
 mod person;
 mod replay;
-mod rpc;
 mod session;
 mod wire;
 
@@ -29,13 +28,17 @@ use crate::app::{ChannelKind, Request, Runtime};
 use crate::base::time::utc;
 use crate::proto::Failure;
 use crate::render::sanitise;
-use crate::store::{Store, StoredConversation};
-use rpc::{
-    INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Incoming, LINE_BYTES_MAX, Line, METHOD_NOT_FOUND, Peer, RpcError,
+use crate::rpc::{
+    self, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Incoming, LINE_BYTES_MAX, Line, METHOD_NOT_FOUND, Peer,
+    RpcError,
 };
+use crate::store::{Store, StoredConversation};
 use session::{Handle, Opening, Wanted};
 use wire::{Abilities, CancelRequest, Initialize, List, OfSession, Open, Prompt, SetMode, SetOption, VERSION};
 
+/// The protocol's numbers for what JSON-RPC has none for.
+const AUTH_REQUIRED: i64 = -32_000;
+const NOT_FOUND: i64 = -32_002;
 /// Sessions at once.
 const SESSIONS_MAX: usize = 8;
 /// Sessions of one page of a list.

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 use super::calls::asked;
 use super::channel::Editor;
-use super::rpc::Reply;
 use super::wire::call_text;
 use crate::agent::{Cancel, Crossing, Person};
 use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question};
 use crate::render::text::escape_visible;
+use crate::rpc::Reply;
 
 /// How long a person is waited for: they may be elsewhere, but not for a day.
 const WAIT: Duration = Duration::from_secs(60 * 60);

@@ -11,8 +11,8 @@ use super::channel::{Editor, End, Parts, without_session};
 use super::commands::{self, Meant};
 use super::options::{MODE, MODEL, mode, mode_state, options};
 use super::person::AtEditor;
-use super::rpc::{AUTH_REQUIRED, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, Peer, RpcError};
 use super::wire::{Abilities, Block};
+use super::{AUTH_REQUIRED, NOT_FOUND};
 use super::{content, replay};
 use crate::agent::Cancel;
 use crate::app::{self, ChannelKind, Request, Resume, Runtime};
@@ -22,6 +22,7 @@ use crate::host;
 use crate::proto::action::Autonomy;
 use crate::proto::{Failure, FailureKind, Shortfall, Spent};
 use crate::render::sanitise;
+use crate::rpc::{INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Peer, RpcError};
 use crate::store::{ConversationId, EditorSession, Period, Store};
 
 /// Commands that wait for a session.

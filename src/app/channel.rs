@@ -144,7 +144,7 @@ impl Runtime {
             self;
         let (marks, leaves_out) = match channel {
             ChannelKind::Shell => ("; :memory marks them", ":context project off"),
-            ChannelKind::Agent | ChannelKind::Acp => ("", "context.project = false in the config"),
+            ChannelKind::Agent | ChannelKind::Acp | ChannelKind::Serve => ("", "context.project = false in the config"),
         };
         let mut told = Vec::new();
         let mut parts = Vec::new();

@@ -149,11 +149,13 @@ pub enum ChannelKind {
     Agent,
     /// `reedclaw acp`, an editor.
     Acp,
+    /// `reedclaw mcp serve`, another agent.
+    Serve,
 }
 
 impl ChannelKind {
     /// Every channel.
-    pub const ALL: [Self; 3] = [Self::Shell, Self::Agent, Self::Acp];
+    pub const ALL: [Self; 4] = [Self::Shell, Self::Agent, Self::Acp, Self::Serve];
 
     /// The word for it, as the config has it.
     #[must_use]
@@ -162,6 +164,7 @@ impl ChannelKind {
             Self::Shell => "shell",
             Self::Agent => "agent",
             Self::Acp => "acp",
+            Self::Serve => "serve",
         }
     }
 }
@@ -385,7 +388,7 @@ pub fn agent_options(settings: &Settings, env: &Env, channel: ChannelKind) -> ag
         limits: agent::Limits {
             rounds_max: match channel {
                 ChannelKind::Shell | ChannelKind::Acp => limits.tool_rounds,
-                ChannelKind::Agent => limits.tool_rounds_once,
+                ChannelKind::Agent | ChannelKind::Serve => limits.tool_rounds_once,
             },
             response_bytes_max: limits.response_bytes,
             repeats_max: limits.repeats,
@@ -410,6 +413,8 @@ pub fn closed(settings: &Settings, channel: ChannelKind) -> Option<Failure> {
         ChannelKind::Shell => (settings.channels.shell, "in the shell"),
         ChannelKind::Agent => (settings.channels.agent, "by reedclaw agent"),
         ChannelKind::Acp => (settings.channels.acp, "in an editor"),
+        // No question to a model comes from there.
+        ChannelKind::Serve => return None,
     };
     (!is_open).then(|| Failure {
         kind: FailureKind::Refused,

@@ -162,6 +162,7 @@ pub fn allowed_tools(settings: &Settings, channel: ChannelKind) -> Option<&[Stri
         ChannelKind::Shell => settings.tools.allow_shell.as_deref(),
         ChannelKind::Agent => settings.tools.allow_agent.as_deref(),
         ChannelKind::Acp => settings.tools.allow_acp.as_deref(),
+        ChannelKind::Serve => settings.tools.allow_serve.as_deref(),
     }
 }
 

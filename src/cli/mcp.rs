@@ -15,6 +15,7 @@ use crate::agent::{Cancel, Person};
 use crate::app::{self, ChannelKind, Request, Runtime};
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
+use crate::serve;
 use crate::tools::Replies;
 use crate::tools::served::{Done, Face, MCP_WORDS, Servers, TestEnd, allow_tools, import_servers, mcp_command};
 
@@ -32,6 +33,7 @@ pub(super) fn definition() -> Command {
     let command = Command::new("mcp").about("Servers of tools (Model Context Protocol)").subcommand_required(true);
     // A log and a running server belong to a session.
     let words = MCP_WORDS.iter().filter(|(word, ..)| !matches!(*word, "log" | "disconnect" | "restart"));
+    let command = command.subcommand(serve_definition());
     words.fold(command, |command, (word, usage, help)| {
         let mut chars = help.chars();
         let about: String = chars.next().into_iter().flat_map(char::to_uppercase).chain(chars).collect();
@@ -41,9 +43,48 @@ pub(super) fn definition() -> Command {
     })
 }
 
+/// `mcp serve`, as clap knows it.
+fn serve_definition() -> Command {
+    Command::new("serve")
+        .about("Serves other agents: an MCP server on standard input and output")
+        .after_help(
+            "The other agent starts it. `observe` lets it look at sessions, history, policy, receipts, steps and costs; `tools` \
+             adds the built-in tools in one workspace. A call that the policy doesn't let run unasked waits for your yes in a \
+             ReedClaw session (:approve).",
+        )
+        .arg(
+            Arg::new("offer")
+                .long("offer")
+                .value_name("WHAT")
+                .value_parser(["observe", "tools"])
+                .default_value("observe")
+                .help("What is offered"),
+        )
+        .arg(
+            Arg::new("workspace")
+                .long("workspace")
+                .value_name("DIR")
+                .value_parser(clap::value_parser!(PathBuf))
+                .help("Where the tools work, instead of the project around the working directory"),
+        )
+}
+
+fn served(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
+    let is_tools = matches.get_one::<String>("offer").is_some_and(|word| word == "tools");
+    let offer = if is_tools { serve::Offer::Tools } else { serve::Offer::Observe };
+    let workspace = matches.get_one::<PathBuf>("workspace").cloned();
+    match serve::run(serve::Options { config, offer, workspace }) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => exit::failed(&failure),
+    }
+}
+
 /// Carries it out; `config` is the file that `--config` names.
 pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
     let Some((word, matches)) = matches.subcommand() else { return ExitCode::from(USAGE) };
+    if word == "serve" {
+        return served(matches, config);
+    }
     let words = matches.try_get_many::<String>("words").ok().flatten().into_iter().flatten();
     let line = std::iter::once(word).chain(words.map(String::as_str)).collect::<Vec<_>>().join(" ");
     match carried_out(&line, config) {

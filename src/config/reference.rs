@@ -82,6 +82,7 @@ const UNSET: &[(&str, &str)] = &[
     ("tools_allow.shell", "all tools"),
     ("tools_allow.agent", "all tools"),
     ("tools_allow.acp", "all tools"),
+    ("tools_allow.serve", "all tools"),
 ];
 
 /// The table of settings.

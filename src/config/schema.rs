@@ -467,6 +467,7 @@ pub const ROWS: &[Row] = &[
     row("tools_allow.shell", Kind::Words, "the only tools that a model has in the shell", Drops),
     row("tools_allow.agent", Kind::Words, "the only tools that a model has in `reedclaw agent`", Drops),
     row("tools_allow.acp", Kind::Words, "the only tools that a model has in an editor (`reedclaw acp`)", Drops),
+    row("tools_allow.serve", Kind::Words, "the only tools that other agents have (`reedclaw mcp serve`)", Drops),
     row("limits.tool_rounds", Kind::Integer(1, ROUNDS_MAX), "maximum rounds of tool calls for one question", Less),
     row("limits.tool_rounds_once", Kind::Integer(1, ROUNDS_MAX), "the same, for `reedclaw agent -m`", Less),
     row("limits.response_bytes", Kind::Integer(1024, 256 * MIB), "maximum bytes of an answer", Less),

@@ -440,6 +440,7 @@ fn tools(values: &Values<'_>) -> Result<ToolSettings, String> {
         allow_shell: words("shell"),
         allow_agent: words("agent"),
         allow_acp: words("acp"),
+        allow_serve: words("serve"),
     })
 }
 

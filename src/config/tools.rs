@@ -27,6 +27,8 @@ pub struct ToolSettings {
     pub allow_agent: Option<Vec<String>>,
     /// The only tools in `reedclaw acp`; all where none are named.
     pub allow_acp: Option<Vec<String>>,
+    /// The only tools in `reedclaw mcp serve`; all where none are named.
+    pub allow_serve: Option<Vec<String>>,
 }
 
 /// The limits of a model's tools.

@@ -71,6 +71,7 @@ impl Repl {
             Action::Undo => self.undo(argument),
             Action::Redo => self.redo(argument),
             Action::Steps => self.list_steps(),
+            Action::Approve => return self.approve_call(argument),
             Action::Skills => return self.skills(argument),
             Action::Prompt => return self.prompt_template(argument, hidden),
             Action::Man => return self.man(argument),

@@ -1,9 +1,12 @@
-//! What a session that was killed left behind: looked for on a thread of its own, so that no prompt waits for it.
+//! What a session that was killed left behind, and then what other agents want: looked for on a thread of its own, so that no
+//! prompt waits for it.
 
 use super::channel::Shell;
 use crate::app::{Channel, Runtime, recover, unknown_outcomes, workspace_dir, workspace_for};
+use crate::config::state_directory;
 use crate::host::working_directory;
 use crate::proto::Event;
+use crate::serve::Asks;
 use crate::shell::Handle;
 
 /// Lines that are shown; `reedclaw doctor` has all.
@@ -12,6 +15,7 @@ const SHOWN_MAX: usize = 5;
 /// Looks for it, and sends it to the shell.
 pub(super) fn look(runtime: &Runtime, channel: Shell, pump: Handle) {
     let (settings, env) = (runtime.settings.clone(), runtime.env.clone());
+    let asks = state_directory(&env).map(|state| Asks::at(&state));
     let work = move || {
         let workspace = workspace_for(&env, &working_directory(), &workspace_dir(&settings, &env));
         let mut told = recover(&settings, &env, &workspace);
@@ -26,6 +30,13 @@ pub(super) fn look(runtime: &Runtime, channel: Shell, pump: Handle) {
         if !told.is_empty() {
             told.into_iter().for_each(|line| channel.send(None, Event::Notice(line)));
             pump.nudge();
+        }
+        // From then on it waits for the calls of other agents that need a person.
+        if let Some(asks) = asks {
+            asks.listen(&mut |line| {
+                channel.send(None, Event::Notice(line));
+                pump.nudge();
+            });
         }
     };
     // Without a thread nothing is said; the receipts keep it, and the next question finishes what was left.

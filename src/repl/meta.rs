@@ -205,6 +205,8 @@ pub enum Action {
     Steps,
     /// Answers from this machine, without a model.
     Man,
+    /// Answers the calls of other agents that wait for a yes.
+    Approve,
     /// Lists skills and prompt templates; trusts a project's.
     Skills,
     /// Asks what a prompt template says.
@@ -231,7 +233,7 @@ pub struct Meta {
 }
 
 /// The table, in the order of help.
-pub const METAS: [Meta; 46] = [
+pub const METAS: [Meta; 47] = [
     row(
         Group::Lines,
         &["exec"],
@@ -473,6 +475,14 @@ pub const METAS: [Meta; 46] = [
         Argument::Word,
         "calls a server's tool by hand; nothing is sent to a model",
         Action::Call,
+    ),
+    row(
+        Group::Tools,
+        &["approve"],
+        "[N]",
+        Argument::Word,
+        "shows a call of another agent (`reedclaw mcp serve`) and asks whether it may run; without N the oldest",
+        Action::Approve,
     ),
     row(
         Group::Tools,

@@ -6,6 +6,7 @@
 mod act;
 mod allow;
 mod answer;
+mod approve;
 mod asking;
 #[allow(clippy::disallowed_methods, reason = "the file that a block of an answer is saved to")]
 mod blocks;

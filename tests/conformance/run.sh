@@ -2,6 +2,7 @@
 # The published conformance suite of the Model Context Protocol against the program (REEDCLAW_TEST_PROGRAM).
 #   run.sh setup     installs the suite and a Node that runs it below target/conformance
 #   run.sh client    runs every client scenario that the revisions 2025-11-25 and 2026-07-28 require, and keeps what they said
+#   run.sh server    runs the server scenarios of what `reedclaw mcp serve` offers: tools, without the suite's own test tools
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 place=${CARGO_TARGET_DIR:-$here/../../target}/conformance
@@ -35,8 +36,28 @@ client)
         ((status == 0)) || exit "$status"
     done
     ;;
+server)
+    # The others call tools of the suite's own, or are about resources, prompts, logging, and HTTP itself.
+    cd "$place"
+    export PATH=$place/node_modules/node/bin:$PATH
+    : "${REEDCLAW_TEST_PROGRAM:?names the program}"
+    for scenario in server-initialize@2025-11-25 ping@2025-11-25 tools-list@2025-11-25 tools-list@2026-07-28 \
+        input-required-result-unsupported-methods@2026-07-28; do
+        coproc bridge { exec python3 "$here/bridge.py"; }
+        read -r url <&"${bridge[0]}"
+        printf '%s: ' "$scenario"
+        status=0
+        node_modules/.bin/conformance server --url "$url" --scenario "${scenario%@*}" --spec-version "${scenario#*@}" \
+            >"$place/server.txt" 2>&1 || status=$?
+        grep -m1 '^Passed:' "$place/server.txt" || cat "$place/server.txt"
+        ended=$bridge_PID
+        exec {bridge[1]}>&-
+        wait "$ended" || true
+        ((status == 0)) || exit "$status"
+    done
+    ;;
 *)
-    sed -n '2,4p' "$0" >&2
+    sed -n '2,5p' "$0" >&2
     exit 2
     ;;
 esac

@@ -1,6 +1,8 @@
 //! Servers of tools (Model Context Protocol): allowing their tools, calling them, the walls around them, and what happens when
 //! they change.
 
+mod serve;
+
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
@@ -23,6 +25,12 @@ fn one(words: &[&str], more: &str) -> String {
         "mcp = {{ servers = {{ one = {{ command = {{ \"/usr/bin/python3\", \"-IS\", \"{FIXTURE}\"{words} }}, \
          readable = {{ \"{place}\" }}, {more} }} }} }}"
     )
+}
+
+/// The configuration of one server that is another program.
+fn one_program(words: &[String], more: &str) -> String {
+    let words: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
+    format!("mcp = {{ servers = {{ one = {{ command = {{ {} }}, {more} }} }} }}", words.join(", "))
 }
 
 fn run(home: &Path, args: &[&str]) -> (Option<i32>, String, String) {

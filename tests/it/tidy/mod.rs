@@ -62,6 +62,7 @@ const ROOMS: &[Room] = &[
     room("files", 3, &["base"], "files as bytes and paths; which of them may be touched is another room's question"),
     room("host", 3, &["base"], "the door out has no nouns of ours: bytes, paths and time"),
     room("log", 3, &["base"], "what happened, whoever says so"),
+    room("rpc", 3, &[], "messages in lines; their methods are another room's"),
     room("config", 4, &["base", "proto"], "settings are read through the door; nobody else reads them"),
     room("estop", 4, &["base", "proto", "host"], "a file that stops tools knows no tool"),
     room("git", 4, &[], "a repository's objects know no session"),
@@ -127,7 +128,7 @@ const ROOMS: &[Room] = &[
     room(
         "acp",
         10,
-        &["base", "proto", "render", "host", "shell", "skills", "steps", "store", "gate", "agent", "app"],
+        &["base", "proto", "render", "host", "rpc", "shell", "skills", "steps", "store", "gate", "agent", "app"],
         "an editor's face: it asks and shows, and neither answers nor runs anything itself",
     ),
     room(
@@ -137,11 +138,21 @@ const ROOMS: &[Room] = &[
         "it asks a person and reads the keys; what becomes of the answer is another room's question",
     ),
     room(
+        "serve",
+        10,
+        &[
+            "base", "proto", "policy", "render", "files", "host", "rpc", "config", "receipts", "steps", "store",
+            "gate", "tools", "agent", "app",
+        ],
+        "another agent's face: it hands calls to the gate, and a person in a session answers what the gate asks",
+    ),
+    room(
         "repl",
         11,
         &[
             "git", "sessions", "base", "bash", "proto", "policy", "render", "route", "turn", "host", "config", "estop",
             "manual", "project", "shell", "skills", "steps", "store", "gate", "agent", "app", "console", "ask",
+            "serve",
         ],
         "the prompt brings the rooms together; it asks no provider itself",
     ),
@@ -151,7 +162,7 @@ const ROOMS: &[Room] = &[
         &[
             "base", "proto", "schema", "policy", "render", "route", "turn", "host", "log", "config", "estop", "model",
             "project", "receipts", "sandbox", "shell", "steps", "store", "gate", "tools", "agent", "app", "console",
-            "acp", "ask", "repl",
+            "acp", "ask", "serve", "repl",
         ],
         "the top: everything below it",
     ),

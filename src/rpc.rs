@@ -1,5 +1,5 @@
-//! JSON-RPC 2.0 in lines: reads what the client sends, queues what goes to it, and pairs its responses with our requests. It
-//! must not know the methods.
+//! JSON-RPC 2.0 in lines, for a program that another one starts: reads what the client sends, queues what goes to it, and pairs
+//! its responses with our requests. It must not know the methods.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufRead, Write};
@@ -10,48 +10,80 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 /// The longest line that is read: a prompt with pictures in Base64 stays below that.
-pub(super) const LINE_BYTES_MAX: usize = 32 * 1024 * 1024;
+pub const LINE_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Bytes that wait for a client; a session that has more to say waits for it.
 const QUEUE_BYTES: usize = 4 * 1024 * 1024;
 
-pub(super) const PARSE_ERROR: i64 = -32_700;
-pub(super) const INVALID_REQUEST: i64 = -32_600;
-pub(super) const METHOD_NOT_FOUND: i64 = -32_601;
-pub(super) const INVALID_PARAMS: i64 = -32_602;
-pub(super) const INTERNAL_ERROR: i64 = -32_603;
-pub(super) const AUTH_REQUIRED: i64 = -32_000;
-pub(super) const NOT_FOUND: i64 = -32_002;
+/// The line isn't JSON.
+pub const PARSE_ERROR: i64 = -32_700;
+/// The message isn't a request, or can't come now.
+pub const INVALID_REQUEST: i64 = -32_600;
+/// There is no such method.
+pub const METHOD_NOT_FOUND: i64 = -32_601;
+/// The method doesn't take these parameters.
+pub const INVALID_PARAMS: i64 = -32_602;
+/// The fault is ours.
+pub const INTERNAL_ERROR: i64 = -32_603;
 
 /// Why a request wasn't carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RpcError {
-    pub(super) code: i64,
-    pub(super) message: String,
+pub struct RpcError {
+    /// Its number.
+    pub code: i64,
+    /// The reason in words.
+    pub message: String,
+    /// Facts for the client's program; null if there are none.
+    pub data: Value,
 }
 
 impl RpcError {
-    pub(super) fn new(code: i64, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+    /// Makes one without data.
+    #[must_use]
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: Value::Null }
     }
 }
 
 /// A line of the client.
 #[derive(Debug, PartialEq)]
-pub(super) enum Incoming {
+pub enum Incoming {
     /// It wants an answer.
-    Request { id: Value, method: String, params: Value },
+    Request {
+        /// A number or a text, to which the answer refers.
+        id: Value,
+        /// The method.
+        method: String,
+        /// Null if there are none.
+        params: Value,
+    },
     /// It wants none.
-    Notification { method: String, params: Value },
+    Notification {
+        /// The method.
+        method: String,
+        /// Null if there are none.
+        params: Value,
+    },
     /// The answer to a request of ours.
-    Response { id: Value, result: Result<Value, Value> },
+    Response {
+        /// The request's number.
+        id: Value,
+        /// The result, or the error as an object.
+        result: Result<Value, Value>,
+    },
     /// It isn't JSON-RPC.
-    Bad { id: Value, error: RpcError },
+    Bad {
+        /// Null if it isn't known.
+        id: Value,
+        /// The reason.
+        error: RpcError,
+    },
     /// Nothing but white space.
     Empty,
 }
 
 /// Reads a message.
-pub(super) fn parse(line: &[u8]) -> Incoming {
+#[must_use]
+pub fn parse(line: &[u8]) -> Incoming {
     if line.trim_ascii().is_empty() {
         return Incoming::Empty;
     }
@@ -87,7 +119,7 @@ pub(super) fn parse(line: &[u8]) -> Incoming {
 
 /// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub enum Line {
     /// It is in the buffer.
     Whole,
     /// It was longer than may be, and was passed over.
@@ -97,7 +129,10 @@ pub(super) enum Line {
 }
 
 /// Reads a line into `line`, at most `bytes_max` bytes of it.
-pub(super) fn read_line(input: &mut dyn BufRead, line: &mut Vec<u8>, bytes_max: usize) -> io::Result<Line> {
+///
+/// # Errors
+/// The input can't be read.
+pub fn read_line(input: &mut dyn BufRead, line: &mut Vec<u8>, bytes_max: usize) -> io::Result<Line> {
     line.clear();
     let mut is_too_long = false;
     loop {
@@ -135,7 +170,7 @@ struct Queue {
 }
 
 /// The response to a request of ours, or what the client says instead.
-pub(super) type Reply = Result<Value, Value>;
+pub type Reply = Result<Value, Value>;
 
 #[derive(Default)]
 struct Awaited {
@@ -145,7 +180,7 @@ struct Awaited {
 
 /// The other side: what goes to it, and the responses that are awaited.
 #[derive(Default)]
-pub(super) struct Peer {
+pub struct Peer {
     queue: Mutex<Queue>,
     changed: Condvar,
     awaited: Mutex<Awaited>,
@@ -175,11 +210,14 @@ impl Peer {
     }
 
     /// Answers a request.
-    pub(super) fn answer(&self, id: &Value, result: Result<Value, RpcError>) {
+    pub fn answer(&self, id: &Value, result: Result<Value, RpcError>) {
         let message = match result {
             Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-            Err(RpcError { code, message }) => {
+            Err(RpcError { code, message, data: Value::Null }) => {
                 json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+            }
+            Err(RpcError { code, message, data }) => {
+                json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message, "data": data}})
             }
         };
         // Each belongs to a request, so the client bounds how many there are.
@@ -187,12 +225,12 @@ impl Peer {
     }
 
     /// Sends a notification; waits while the client is far behind.
-    pub(super) fn notify(&self, method: &str, params: &Value) {
+    pub fn notify(&self, method: &str, params: &Value) {
         self.push(&json!({"jsonrpc": "2.0", "method": method, "params": params}), true);
     }
 
     /// Sends a request; returns its id and where its response will come.
-    pub(super) fn request(&self, method: &str, params: &Value) -> (u64, Receiver<Reply>) {
+    pub fn request(&self, method: &str, params: &Value) -> (u64, Receiver<Reply>) {
         let (sender, receiver) = sync_channel(1);
         let id = {
             let mut awaited = self.awaited();
@@ -206,12 +244,12 @@ impl Peer {
     }
 
     /// Stops waiting for a response; one that still comes is passed over.
-    pub(super) fn forget(&self, id: u64) {
+    pub fn forget(&self, id: u64) {
         self.awaited().replies.remove(&id);
     }
 
     /// Hands a response to whoever waits for it: the first one counts.
-    pub(super) fn responded(&self, id: &Value, result: Reply) {
+    pub fn responded(&self, id: &Value, result: Reply) {
         let waiting = id.as_u64().and_then(|id| self.awaited().replies.remove(&id));
         if let Some(waiting) = waiting {
             // There is room for it, and who has stopped waiting doesn't need it.
@@ -220,7 +258,10 @@ impl Peer {
     }
 
     /// Writes what is queued, line by line, until it is closed and empty, or the client is gone.
-    pub(super) fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The client is gone.
+    pub fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
         loop {
             let line = {
                 let mut queue = self.queue();
@@ -244,14 +285,14 @@ impl Peer {
     }
 
     /// Takes no more messages, and lets everybody go who waits for the client.
-    pub(super) fn close(&self) {
+    pub fn close(&self) {
         self.queue().is_closed = true;
         self.changed.notify_all();
         self.awaited().replies.clear();
     }
 
     /// Waits until everything is written, but not beyond `until`.
-    pub(super) fn drain(&self, until: Instant) {
+    pub fn drain(&self, until: Instant) {
         let mut queue = self.queue();
         while queue.is_writing || !queue.lines.is_empty() {
             let left = until.saturating_duration_since(Instant::now());

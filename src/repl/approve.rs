@@ -1,0 +1,46 @@
+//! `:approve`: the calls of other agents (`reedclaw mcp serve`) that wait for a person's yes.
+
+use super::run::{Flow, Repl};
+use crate::ask::ask_yes_or_no;
+use crate::config::state_directory;
+use crate::proto::{Failure, FailureKind};
+use crate::render::text::{escape_visible, wrap};
+use crate::serve::Asks;
+
+impl Repl {
+    /// Shows a call that waits and asks whether it may run.
+    pub(super) fn approve_call(&mut self, argument: &str) -> Flow {
+        let Some(asks) = state_directory(&self.runtime.env).map(|state| Asks::at(&state)) else {
+            self.console.notice("no HOME says where calls of other agents wait");
+            return Flow::Continue;
+        };
+        let waiting = asks.waiting();
+        let wanted: Option<u32> = argument.trim().parse().ok();
+        let found = waiting.iter().find(|ask| argument.trim().is_empty() || wanted == Some(ask.number));
+        let Some(ask) = found else {
+            if waiting.is_empty() {
+                self.console.notice("no call of another agent waits");
+            } else {
+                let numbers: Vec<String> = waiting.iter().map(|ask| ask.number.to_string()).collect();
+                let message = format!("no call {} waits", escape_visible(argument));
+                let hint = format!("there is {}", numbers.join(", "));
+                self.console.failure(&Failure { kind: FailureKind::User, message, hint });
+            }
+            return Flow::Continue;
+        };
+        let name = if ask.client.is_empty() { "an agent without a name" } else { &ask.client };
+        self.console.line(&format!("{} asks ({}):", escape_visible(name), ask.number));
+        for line in &ask.lines {
+            self.console.line(&wrap(line, self.console.width_columns(), "  "));
+        }
+        let yes = match ask_yes_or_no(self, "let it run?") {
+            Ok(said) => said.unwrap_or(false),
+            Err(flow) => return flow,
+        };
+        match asks.answer(ask, yes) {
+            Ok(()) => self.console.notice(if yes { "it runs" } else { "it doesn't run" }),
+            Err(error) => self.console.notice(&format!("the answer came too late: {error}")),
+        }
+        Flow::Continue
+    }
+}

@@ -1,0 +1,216 @@
+//! The tools by which another agent looks at the user's shell: lines of the history, the policy's judgement, receipts, steps,
+//! costs. They only read, and secrets are hidden as they are from a model.
+
+use std::path::Path;
+use std::sync::PoisonError;
+
+use serde_json::{Value, json};
+
+use crate::app::{self, Runtime};
+use crate::base::time::utc;
+use crate::gate::Disk;
+use crate::host::now_unix_ms;
+use crate::policy::{Context, judge};
+use crate::proto::LineKind;
+use crate::proto::action::Action;
+use crate::receipts::{self, Check, Verdict};
+use crate::store::{Period, Row, Search, TextMatch};
+
+/// Lines of one search.
+const LINES_MAX: usize = 100;
+/// Lines that are read to find the sessions.
+const SESSION_LINES: usize = 500;
+/// Sessions, and steps, of one answer.
+const ROWS_MAX: usize = 20;
+/// Bytes of a command that is judged.
+const COMMAND_BYTES_MAX: usize = 64 << 10;
+
+/// A tool: its name, its description, its arguments as the properties of a schema, and those that it needs.
+type Offered = (&'static str, &'static str, Value, &'static [&'static str]);
+
+fn offered() -> [Offered; 6] {
+    [
+        (
+            "session_state",
+            "The user's ReedClaw sessions, the newest first: the directory, and the last command with its exit status.",
+            json!({}),
+            &[],
+        ),
+        (
+            "history_search",
+            "Commands that the user typed, the newest first, with directory, time and exit status. Lines that began with a \
+             space are never there.",
+            json!({
+                "query": {"type": "string", "description": "Words that a command has to contain; all commands without it"},
+                "cwd": {"type": "string", "description": "Only commands from this directory, an absolute path"},
+                "failed": {"type": "boolean", "description": "Only commands that failed"},
+                "limit": {"type": "integer", "minimum": 1, "maximum": LINES_MAX},
+            }),
+            &[],
+        ),
+        (
+            "policy_explain",
+            "What ReedClaw's policy would say of a command: its risk, whether it runs, is asked about or denied, and why. \
+             Nothing is run.",
+            json!({"command": {"type": "string"}}),
+            &["command"],
+        ),
+        (
+            "receipts_verify",
+            "Checks the log of tool calls: whether a receipt was changed, removed or added.",
+            json!({}),
+            &[],
+        ),
+        (
+            "steps_list",
+            "The last changes by models in the workspace, each with its command or edit and the files that changed.",
+            json!({}),
+            &[],
+        ),
+        ("cost", "The cost of the user's questions, of today and of this month, by model.", json!({}), &[]),
+    ]
+}
+
+/// The definitions of all these tools.
+pub(super) fn definitions() -> Vec<Value> {
+    let definition = |(name, description, properties, required): Offered| {
+        json!({
+            "name": name, "description": description,
+            "inputSchema": {
+                "type": "object", "properties": properties, "required": required, "additionalProperties": false,
+            },
+            "annotations": {"readOnlyHint": true, "openWorldHint": false},
+        })
+    };
+    offered().into_iter().map(definition).collect()
+}
+
+/// Answers a call; `None` if it is none of these tools.
+///
+/// # Errors
+/// The reason, in words.
+pub(super) fn call(
+    name: &str,
+    arguments: &Value,
+    runtime: &Runtime,
+    workspace: &Path,
+) -> Option<Result<Value, String>> {
+    Some(match name {
+        "session_state" => session_state(runtime),
+        "history_search" => history(arguments, runtime),
+        "policy_explain" => explain(arguments, runtime, workspace),
+        "receipts_verify" => verify(runtime),
+        "steps_list" => steps(runtime, workspace),
+        "cost" => cost(runtime),
+        _ => return None,
+    })
+}
+
+fn session_state(runtime: &Runtime) -> Result<Value, String> {
+    let search = Search { limit: Some(SESSION_LINES), kind: Some(LineKind::Command), ..Search::default() };
+    let rows = found(runtime, &search)?;
+    let mut sessions: Vec<&Row> = Vec::new();
+    for row in &rows {
+        if row.entry.session != 0 && !sessions.iter().any(|known| known.entry.session == row.entry.session) {
+            sessions.push(row);
+        }
+    }
+    let state = |row: &&Row| {
+        let mut state = line(row);
+        state["session"] = row.entry.session.to_string().into();
+        state
+    };
+    Ok(json!({"sessions": sessions.iter().take(ROWS_MAX).map(state).collect::<Vec<_>>()}))
+}
+
+fn history(arguments: &Value, runtime: &Runtime) -> Result<Value, String> {
+    let query = arguments["query"].as_str().unwrap_or_default().to_lowercase();
+    let words: Vec<String> = query.split_whitespace().map(str::to_owned).collect();
+    let limit = arguments["limit"].as_u64().and_then(|limit| usize::try_from(limit).ok()).unwrap_or(ROWS_MAX);
+    let search = Search {
+        text: if words.is_empty() { TextMatch::Any } else { TextMatch::Words(words) },
+        cwd: arguments["cwd"].as_str().map(str::to_owned),
+        successful: (arguments["failed"] == true).then_some(false),
+        kind: Some(LineKind::Command),
+        limit: Some(limit.clamp(1, LINES_MAX)),
+        ..Search::default()
+    };
+    Ok(json!({"lines": found(runtime, &search)?.iter().map(line).collect::<Vec<_>>()}))
+}
+
+fn found(runtime: &Runtime, search: &Search) -> Result<Vec<Row>, String> {
+    let store = runtime.store.lock().unwrap_or_else(PoisonError::into_inner);
+    store.search(search).map_err(|error| error.to_string())
+}
+
+fn line(row: &Row) -> Value {
+    let entry = &row.entry;
+    let time = (entry.time > 0).then(|| utc(entry.time));
+    json!({
+        "line": entry.line, "cwd": entry.cwd, "time": time, "status": entry.status, "duration_ms": entry.duration_ms,
+    })
+}
+
+fn explain(arguments: &Value, runtime: &Runtime, workspace: &Path) -> Result<Value, String> {
+    let command = arguments["command"].as_str().unwrap_or_default().to_owned();
+    if command.trim().is_empty() || command.len() > COMMAND_BYTES_MAX {
+        return Err(format!("command is a text of 1 to {COMMAND_BYTES_MAX} bytes"));
+    }
+    let mut rules = app::policy_rules(&runtime.settings, &runtime.env, runtime.config.path.as_deref());
+    rules.workspace = workspace.display().to_string();
+    let verdict = judge(&Action::Shell { command }, &Context { files: &Disk, ..Context::new(&rules) });
+    let reason = |reason: &crate::proto::action::Reason| json!({"rule": reason.rule, "risk": reason.risk.word(), "text": reason.text});
+    Ok(json!({
+        "risk": verdict.risk.word(), "decision": verdict.decision.word(),
+        "reasons": verdict.reasons.iter().map(reason).collect::<Vec<_>>(),
+        "effects": verdict.effects.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    }))
+}
+
+fn verify(runtime: &Runtime) -> Result<Value, String> {
+    let options = app::receipt_options(&runtime.settings, &runtime.env).map_err(|failure| failure.message)?;
+    let options = options.ok_or("the config keeps no receipts")?;
+    let report = receipts::verify(&options, &Check::default()).map_err(|error| error.to_string())?;
+    let (verdict, why) = match &report.verdict {
+        Verdict::Whole => ("whole", None),
+        Verdict::Broken { receipt, why } => ("broken", Some(format!("receipt {receipt}: {why}"))),
+        Verdict::Torn { bytes } => ("torn", Some(format!("{bytes} bytes at the end are no whole line"))),
+        Verdict::Cut { why } => ("cut", Some(why.clone())),
+        Verdict::Unconfirmed { why } => ("unconfirmed", Some(why.clone())),
+    };
+    Ok(json!({
+        "verdict": verdict, "why": why, "receipts": report.receipts, "head": report.head,
+        "unknown_outcomes": report.unknown.len(), "notes": report.notes,
+    }))
+}
+
+fn steps(runtime: &Runtime, workspace: &Path) -> Result<Value, String> {
+    let steps = app::steps(&runtime.settings, &runtime.env, workspace).map_err(|failure| failure.message)?;
+    let records = steps.list();
+    let step = |record: &crate::steps::Record| {
+        json!({
+            "number": record.number, "time": utc(record.time), "kind": record.kind.word(), "text": record.text,
+            "is_undone": record.is_undone,
+            "files": record.changes.iter().map(|change| change.path.display().to_string()).collect::<Vec<_>>(),
+        })
+    };
+    let workspace = workspace.display().to_string();
+    Ok(json!({"workspace": workspace, "steps": records.iter().rev().take(ROWS_MAX).map(step).collect::<Vec<_>>()}))
+}
+
+fn cost(runtime: &Runtime) -> Result<Value, String> {
+    let store = runtime.store.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = now_unix_ms();
+    let mut result = json!({});
+    for (name, period) in [("today", Period::Day(now)), ("this_month", Period::Month(now))] {
+        let by_model = store.spent_by_model(period).map_err(|error| error.to_string())?;
+        let row = |(model, sum): &(String, crate::store::SpentSum)| {
+            json!({
+                "model": model, "requests": sum.requests, "unpriced_requests": sum.unpriced,
+                "input_tokens": sum.total_in(), "output_tokens": sum.total_out(), "cost_usd": sum.cost.usd(),
+            })
+        };
+        result[name] = by_model.iter().map(row).collect();
+    }
+    Ok(result)
+}
