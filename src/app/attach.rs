@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::guard::policy_rules;
 use super::jail::Jails;
+use super::resources;
 use super::runner::project_top;
 use super::tools::symbols_directory;
 use crate::config::{Env, Settings};
@@ -17,6 +18,7 @@ use crate::project::symbols::{self, Symbols};
 use crate::project::{Trouble, changes};
 use crate::proto::Image;
 use crate::proto::action::{Action, Hold, Risk};
+use crate::tools::served::Servers;
 use crate::turn::{Mention, estimate_tokens, mentions, pasted_pictures};
 
 /// Bytes of a file that is read for its lines.
@@ -63,6 +65,8 @@ pub struct Attaching<'a> {
     pub cwd: &'a Path,
     /// The sandboxes in which git starts.
     pub jails: &'a Jails,
+    /// The servers whose resources may be named, if there are any.
+    pub servers: Option<&'a Servers>,
 }
 
 impl Attaching<'_> {
@@ -71,7 +75,12 @@ impl Attaching<'_> {
     #[must_use]
     pub fn attach(&self, question: &str) -> Attached {
         let mut attached = Attached::default();
-        let (far, named): (Vec<Mention>, Vec<Mention>) = mentions(question).into_iter().partition(is_far_picture);
+        let mut left = ALL_BYTES_MAX;
+        let mut named = mentions(question);
+        if let Some(servers) = self.servers {
+            resources::take(servers, &mut named, &mut attached, &mut left);
+        }
+        let (far, named): (Vec<Mention>, Vec<Mention>) = named.into_iter().partition(is_far_picture);
         // A pipe's text is a stranger's: a path in it is no wish of the person.
         if !question.starts_with(PIPED) {
             let pasted = pasted_pictures(question).into_iter().map(|path| (path, false));
@@ -84,7 +93,6 @@ impl Attaching<'_> {
         }
         let Some(place) = (!named.is_empty()).then(|| self.place()).flatten() else { return attached };
         let mut known = None;
-        let mut left = ALL_BYTES_MAX;
         for mention in &named {
             let pieces = match place.look(mention) {
                 Found::Nothing if mention.name == "diff" => self.changes(&place),
@@ -192,8 +200,8 @@ impl Attaching<'_> {
     /// Completions after an `@`, by the typed beginning: value and description.
     #[must_use]
     pub fn candidates(&self, typed: &str) -> Vec<(String, String)> {
-        let Some(place) = self.place() else { return Vec::new() };
-        let mut found = Vec::new();
+        let mut found = resources::candidates(self.settings, self.env, typed);
+        let Some(place) = self.place() else { return found };
         if "diff".starts_with(typed) {
             found.push(("diff".to_owned(), "the uncommitted changes".to_owned()));
         }
@@ -265,6 +273,17 @@ enum Piece {
 }
 
 impl Attached {
+    /// Takes the text of a resource of a server.
+    pub(super) fn take_resource(&mut self, name: &str, text: Result<String, String>, left: &mut usize) {
+        self.take(
+            match text {
+                Ok(text) => Piece::Text { name: name.to_owned(), lines: text.lines().count(), text },
+                Err(why) => Piece::Refused(name.to_owned(), why),
+            },
+            left,
+        );
+    }
+
     fn take(&mut self, piece: Piece, left: &mut usize) {
         let (name, mut text, lines) = match piece {
             Piece::Refused(name, why) => return self.told.push(format!("not attached: {name}: {why}")),

@@ -179,7 +179,10 @@ impl Runtime {
         }
         // The person's attachments come right before the question.
         let jails = around.jails();
-        let attached = Attaching { settings, env, config: config.path.as_deref(), cwd, jails }.attach(question);
+        let servers = agent.runner().and_then(|runner| runner.servers().cloned());
+        let servers = servers.as_deref();
+        let attached =
+            Attaching { settings, env, config: config.path.as_deref(), cwd, jails, servers }.attach(question);
         told.extend(attached.told);
         if !attached.images.is_empty() {
             match agent.takes_images() {

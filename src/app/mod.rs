@@ -10,6 +10,7 @@ mod listed;
 mod money;
 mod parked;
 mod record;
+mod resources;
 mod runner;
 mod safety;
 mod secrets;

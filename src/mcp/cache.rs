@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::wire::Record;
 use super::{Era, Server};
 use crate::host;
-use crate::proto::served::Manifest;
+use crate::proto::served::{Link, Manifest};
 
 /// Time for which the version that a server spoke is remembered.
 const ERA_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -45,19 +45,26 @@ impl Cache {
         self.write(server, &Record::new(server, era, &manifest, host::now_unix_ms()));
     }
 
+    /// The resources of a server's last run, however it is started now.
+    pub(super) fn resources(&self, server: &str) -> Vec<Link> {
+        let record = self.path(server).and_then(|path| std::fs::read(path).ok());
+        let record = record.and_then(|bytes| serde_json::from_slice::<Record>(&bytes).ok());
+        record.map(|record| record.into_manifest().resources).unwrap_or_default()
+    }
+
     fn read(&self, server: &Server) -> Option<Record> {
-        let bytes = std::fs::read(self.path(server)?).ok()?;
+        let bytes = std::fs::read(self.path(&server.name)?).ok()?;
         let record: Record = serde_json::from_slice(&bytes).ok()?;
         (record.place == server.place.line()).then_some(record)
     }
 
     fn write(&self, server: &Server, record: &Record) {
-        if let (Some(path), Ok(bytes)) = (self.path(server), serde_json::to_vec(record)) {
+        if let (Some(path), Ok(bytes)) = (self.path(&server.name), serde_json::to_vec(record)) {
             let _ = crate::files::replace_private(&path, &bytes);
         }
     }
 
-    fn path(&self, server: &Server) -> Option<PathBuf> {
-        Some(self.directory.as_ref()?.join(format!("{}.json", server.name)))
+    fn path(&self, server: &str) -> Option<PathBuf> {
+        Some(self.directory.as_ref()?.join(format!("{server}.json")))
     }
 }

@@ -256,6 +256,12 @@ pub enum Part {
     Link(Link),
 }
 
+/// The resources that a server offered at its last run; `state` is the directory of [`Options`].
+#[must_use]
+pub fn resources_known(state: &std::path::Path, server: &str) -> Vec<Link> {
+    Cache::new(Some(state.to_owned())).resources(server)
+}
+
 /// The state that callers and the thread share.
 #[derive(Default)]
 struct Shared {

@@ -150,7 +150,10 @@ fn recent_conversations(writer: &Writer) -> impl Fn() -> Vec<(String, String)> +
 
 fn mentions(shape: &Shape<'_>) -> impl Fn(&Path, &str) -> Vec<(String, String)> + Send + use<> {
     let (settings, env, jails) = (shape.settings.clone(), shape.env.clone(), Jails::default());
-    move |cwd, typed| Attaching { settings: &settings, env: &env, config: None, cwd, jails: &jails }.candidates(typed)
+    move |cwd, typed| {
+        let (settings, env, jails) = (&settings, &env, &jails);
+        Attaching { settings, env, config: None, cwd, jails, servers: None }.candidates(typed)
+    }
 }
 
 fn meta_entries(shape: &Shape<'_>) -> Vec<MetaEntry> {

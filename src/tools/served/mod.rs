@@ -7,6 +7,7 @@ mod command;
 mod find;
 mod import;
 mod names;
+mod resource;
 mod tool;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,7 @@ use crate::proto::served::{Definition, PinStanding, Reach};
 pub use asked::Asked;
 pub use command::{Done, Face, MCP_WORDS, TestEnd, allow_tools, mcp_command};
 pub use import::lua as import_servers;
+pub use resource::resources_like;
 pub use tool::ServedTool;
 
 /// Bytes of a schema that count as a token, about.

@@ -313,3 +313,24 @@ fn a_session_without_a_model_lists_and_allows_servers() {
     session.send(b"exit\r");
     assert_eq!(status_code(session.expect_exit()), 0);
 }
+
+#[test]
+fn a_resource_that_a_question_names_goes_with_it() {
+    if !has_python() {
+        return;
+    }
+    let home = home(&[rounds("please", &[], "answered")], &one(&[], ""));
+    let session = Session::spawn(Spawn::reedclaw().home(at(&home)).cwd(&at(&home).join("work")).size(60, 120));
+    session.expect_prompt();
+    session.send(b"?please look at @one:note:one and @one:gone.txt\r");
+    session.expect_text("attached one:note:one (1 line");
+    session.expect_text("answered");
+    session.expect_prompt();
+    let screen = session.screen_text();
+    assert!(!screen.contains("not attached: one:note:one"), "a file is looked for, too: {screen}");
+    // By now the server's resources are known, so the next word can be completed.
+    session.send(b"?please look at @one:no\t");
+    session.expect_text("@one:note:one");
+    session.send(b"\x15exit\r");
+    assert_eq!(status_code(session.expect_exit()), 0);
+}
