@@ -1,5 +1,5 @@
-//! What a jailed program tried to reach and was refused: names of hosts, addresses, sockets. The jail writes it into a file
-//! beside the layers, one thing a line; here is its form.
+//! What a jailed program tried to reach or to write and was refused: names of hosts, addresses, sockets, paths. The jail writes
+//! it into a file beside the layers, one thing a line; here is its form.
 
 use std::fs;
 use std::io::Write;
@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 /// The first line, once the jail looks.
 const HEAD: &str = "looks";
-/// Things of one program that are written down.
+/// Things of one program that are written down, and how many of them may be paths that it wanted to write.
 const THINGS_MAX: usize = 64;
+const WRITES_MAX: usize = 32;
 /// Bytes of the file that are read.
 const BYTES_MAX: usize = 64 * 1024;
 
@@ -23,6 +24,8 @@ pub enum Missed {
     Address(SocketAddr),
     /// It connected to a Unix socket that isn't there in the jail.
     Socket(PathBuf),
+    /// It opened a file for writing, or made a directory, where the jail is closed.
+    Write(PathBuf),
 }
 
 /// Writes down what is refused, each thing once.
@@ -46,13 +49,18 @@ impl Book {
 
     /// Writes one thing down, if it is new and there is room.
     pub(super) fn add(&mut self, thing: Missed) {
-        if self.things.len() >= THINGS_MAX || self.things.contains(&thing) {
+        let is_write = |thing: &Missed| matches!(thing, Missed::Write(_));
+        if self.things.len() >= THINGS_MAX
+            || self.things.contains(&thing)
+            || is_write(&thing) && self.things.iter().filter(|it| is_write(it)).count() >= WRITES_MAX
+        {
             return;
         }
         let line = match &thing {
             Missed::Name(name) => format!("name {name}\n").into_bytes(),
             Missed::Address(address) => format!("address {address}\n").into_bytes(),
             Missed::Socket(path) => [b"socket ", path.as_os_str().as_bytes(), b"\n"].concat(),
+            Missed::Write(path) => [b"write ", path.as_os_str().as_bytes(), b"\n"].concat(),
         };
         // What can't be written down isn't offered.
         let _ = self.file.write_all(&line);
@@ -72,6 +80,7 @@ pub(super) fn read(path: &Path) -> Option<Vec<Missed>> {
             "name" => Missed::Name(rest.to_owned()),
             "address" => Missed::Address(rest.parse().ok()?),
             "socket" => Missed::Socket(rest.into()),
+            "write" => Missed::Write(rest.into()),
             _ => return None,
         })
     };
@@ -151,6 +160,7 @@ mod tests {
             Missed::Address("192.0.2.1:443".parse().unwrap()),
             Missed::Address("[2001:db8::1]:22".parse().unwrap()),
             Missed::Socket("/run/a b.sock".into()),
+            Missed::Write("/srv/a b.csv".into()),
         ];
         let mut book = Book::begin(&path).unwrap();
         assert_eq!(read(&path), Some(Vec::new()));

@@ -347,7 +347,13 @@ pub fn seccomp_listener(program: &[(u16, u8, u8, u32)]) -> io::Result<OwnedFd> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let listener = unsafe { OwnedFd::from_raw_fd(fd) };
+    /// `SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP` of linux/seccomp.h.
+    const SYNC_WAKE_UP: libc::c_ulong = 1;
+    // From Linux 6.6 on the reader wakes on the processor of the caller, which waits: half the time of a call.
+    // SAFETY: the kernel reads the flags from the argument itself.
+    let _ = unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP) };
+    Ok(listener)
 }
 
 /// Reads the next held call; waits for one.

@@ -1,5 +1,5 @@
-//! What the jail has refused a command: the network and sockets, as the kernel saw it try, whatever came of the command; and
-//! paths outside of the workspace, which programs name when they fail. A path counts only if it is there outside and the
+//! What the jail has refused a command: the network, sockets and paths to write, as the kernel saw it try, whatever came of
+//! the command; and paths to read, which programs name when they fail. A path counts only if it is there outside and the
 //! jail hides it or can't write it. Only if the jail couldn't look, the network is recognised by what is printed.
 
 use std::path::{Component, Path, PathBuf};
@@ -76,11 +76,17 @@ pub(super) fn tried(missed: &[Missed], outside: &dyn Fn(&Path) -> Option<Outside
         }
     };
     let network = network.map(|(line, host)| (line, Need::Network { host }));
-    let (line, need) = network.or_else(|| {
-        let socket =
-            missed.iter().find_map(|it| if let Missed::Socket(path) = it { service(path, outside) } else { None })?;
-        Some((format!("it tried to connect to {socket}"), Need::Socket { path: socket }))
-    })?;
+    let socket = || {
+        let found =
+            missed.iter().find_map(|it| if let Missed::Socket(path) = it { service(path, outside) } else { None });
+        found.map(|path| (format!("it tried to connect to {path}"), Need::Socket { path }))
+    };
+    let write = || {
+        let found =
+            missed.iter().find_map(|it| if let Missed::Write(path) = it { to_write(path, outside) } else { None });
+        found.map(|path| (format!("it tried to write {path}"), Need::Write { path }))
+    };
+    let (line, need) = network.or_else(socket).or_else(write)?;
     Some(Refusal { line: line.chars().take(LINE_CHARS_MAX).collect(), need, is_hidden: !is_failed })
 }
 
@@ -93,6 +99,17 @@ fn service(path: &Path, outside: &dyn Fn(&Path) -> Option<Outside>) -> Option<St
         return None;
     }
     found.metadata().is_ok_and(|data| data.file_type().is_socket()).then(|| found.to_str().map(str::to_owned))?
+}
+
+/// A path outside that a command may be offered to write: the user can, and it is there or its directory is.
+fn to_write(path: &Path, outside: &dyn Fn(&Path) -> Option<Outside>) -> Option<String> {
+    use nix::unistd::{AccessFlags, access};
+    outside(path)?;
+    let place = if path.symlink_metadata().is_ok() { path } else { path.parent()? };
+    // A whole home isn't opened, so a new file right in it can't be.
+    outside(place)?;
+    access(place, AccessFlags::W_OK).ok()?;
+    path.to_str().map(str::to_owned)
 }
 
 /// What was refused a command that failed, by what it printed on its error output and its output. `outside` says how the
@@ -264,6 +281,16 @@ mod tests {
             found(&[socket(&file), socket(&service)]),
             Some((format!("it tried to connect to {path}"), Need::Socket { path }))
         );
+        let write = |path: &Path| Missed::Write(path.to_owned());
+        for there in [file.clone(), top.join("new")] {
+            let path = there.display().to_string();
+            let needed = Some((format!("it tried to write {path}"), Need::Write { path }));
+            assert_eq!(
+                found(&[write(Path::new("/nowhere/x")), write(&top.join("secret.sock")), write(&there)]),
+                needed
+            );
+        }
+        assert_eq!(found(&[write(&top.join("no/directory"))]), None);
         std::fs::rename(&service, top.join("secret.sock")).expect("another name");
         for other in [top.join("secret.sock"), file, "/run/nscd/socket".into(), "/nowhere".into()] {
             assert_eq!(found(&[socket(&other)]), None);

@@ -384,6 +384,22 @@ fn protected_files_that_a_job_makes_are_put_back() {
 }
 
 #[test]
+fn a_command_that_hides_that_it_was_refused_a_write_is_reported() {
+    let home = scene(&["python3 put.py; echo fine"], "");
+    fs::create_dir(home.path().join("other")).expect("a directory");
+    // Neither the words nor the status say that it was refused; settings of programs aren't reported.
+    let put = "import os\nhome = os.path.dirname(os.getcwd())\n\
+               for path in ('/other/a.txt', '/.config/app/x', '/none/x'):\n    try: open(home + path, 'w').write('x')\n    \
+               except OSError: pass\n";
+    fs::write(work(home.path(), "put.py"), put).expect("a script");
+    let result = &results(home.path())[0];
+    let lines: Vec<&str> = output(result).lines().filter(|line| line.contains("was refused: ")).collect();
+    let path = home.path().join("other/a.txt");
+    assert!(matches!(lines[..], [only] if only.starts_with(&format!("[writing {} ", path.display()))), "{result}");
+    assert!(output(result).contains("fine") && result["success"] == json!(true), "{result}");
+}
+
+#[test]
 fn a_command_that_was_refused_a_path_is_offered_exactly_that() {
     let home = scene(&["python3 take.py", "sh put.sh"], "");
     fs::create_dir(home.path().join("out"))
@@ -426,6 +442,11 @@ fn a_granted_path_is_written_and_nothing_beside_it() {
     session.expect_text("Undo doesn't cover that path.");
     session.expect_text("run once [y]");
     session.send(b"y");
+    // It hides that it was refused the next file; the kernel saw it.
+    session.expect_text("it tried to write");
+    session.expect_text("more.txt");
+    session.expect_text("run once [y]");
+    session.send(b"n");
     session.expect_text(KEEP);
     session.send(b"y");
     session.expect_text("that was it");

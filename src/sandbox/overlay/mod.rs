@@ -10,6 +10,7 @@
 
 mod root;
 mod watch;
+mod writes;
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
@@ -71,7 +72,7 @@ pub(super) fn run(
             (calls.drop_capabilities)().map_err(|error| format!("capset: {error}"))?;
             // The program mustn't get at this process by /proc/1.
             prctl::set_dumpable(false).map_err(|error| format!("prctl: {error}"))?;
-            let watch = book.and_then(|book| Watch::new(book, names, calls, spec.network));
+            let watch = book.and_then(|book| Watch::new(book, names, calls, spec));
             match fork(calls)? {
                 Some(main) => {
                     ignore_all();

@@ -1,11 +1,11 @@
-//! Sees what a program without a network tries to reach. The kernel holds each `connect`, and each datagram with an address,
-//! until this thread has read where it goes, and lets it go on: nothing is decided by that, since a program can change the
-//! memory in which the address lies. Names are asked for at a server of our own, which knows none.
+//! Sees what a program tries to reach and to write. The kernel holds each `connect`, each datagram with an address, and each
+//! call that opens a file for writing or makes a directory, until this thread has read what it is about, and lets it
+//! go on: nothing is decided by that, since a program can change the memory in which an address or a path lies. Names are asked
+//! for at a server of our own, which knows none.
 //!
 //! Process 1 of the jail has all this; it makes none of the held calls itself.
 
-use std::fs::File;
-use std::io::{self, IoSliceMut, Read, Seek, SeekFrom};
+use std::io::{self, IoSliceMut};
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileTypeExt;
@@ -13,9 +13,13 @@ use std::path::Path;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, SockaddrStorage, recvmsg, sendmsg};
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::unistd::Pid;
 
 use super::super::enter::{Calls, FilterStep, HeldCall};
-use super::super::missed::{Book, asked_name, failed_answer, unreachable};
+use super::super::missed::{Book, Missed, asked_name, failed_answer, unreachable};
+use super::super::wire::Spec;
+use super::writes::Closed;
 
 /// What `/etc/resolv.conf` says in a jail: the server of the watch.
 pub(super) const RESOLVER: &str = "nameserver 127.0.0.1\n";
@@ -25,27 +29,68 @@ const REQUEST_BYTES_MAX: usize = 4096;
 /// `struct sockaddr_storage`.
 const ADDRESS_BYTES_MAX: u64 = 128;
 
-/// `BPF_LD | BPF_W | BPF_ABS`, `BPF_JMP | BPF_JEQ | BPF_K`, `BPF_RET | BPF_K` of linux/filter.h.
+/// `BPF_LD | BPF_W | BPF_ABS`, `BPF_JMP | BPF_JEQ | BPF_K`, `BPF_JMP | BPF_JSET | BPF_K`, `BPF_RET | BPF_K` of linux/filter.h.
 const LOAD: u16 = 0x20;
 const IF_EQUAL: u16 = 0x15;
+const IF_ANY: u16 = 0x45;
 const RETURN: u16 = 0x06;
-/// The halves of the fifth argument in `struct seccomp_data`: the address of a `sendto`.
-const FIFTH: [u32; 2] = [48, 52];
+/// The halves of the arguments in `struct seccomp_data`.
+const fn argument(number: u32) -> [u32; 2] {
+    [16 + 8 * number, 20 + 8 * number]
+}
+/// Flags with which `open` writes.
+const WRITING: i32 = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
 
-/// Holds `connect`, and `sendto` with an address. Numbers of other architectures are refused by the other programs.
-fn program() -> Option<[FilterStep; 9]> {
-    let [connect, sendto] = [libc::SYS_connect, libc::SYS_sendto].map(|call| u32::try_from(call).ok());
-    Some([
-        (LOAD, 0, 0, 0),
-        (IF_EQUAL, 6, 0, connect?),
-        (IF_EQUAL, 0, 4, sendto?),
-        (LOAD, 0, 0, FIFTH[0]),
-        (IF_EQUAL, 0, 3, 0),
-        (LOAD, 0, 0, FIFTH[1]),
-        (IF_EQUAL, 0, 1, 0),
-        (RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
-        (RETURN, 0, 0, libc::SECCOMP_RET_USER_NOTIF),
-    ])
+/// The flags of this thread's own answers, which nothing else uses: they aren't held, since it would wait for itself.
+const OWN_FLAGS: MsgFlags = MsgFlags::MSG_DONTWAIT.union(MsgFlags::MSG_NOSIGNAL).union(MsgFlags::MSG_EOR);
+
+/// When a call is held.
+enum When {
+    Always,
+    /// An argument has one of these bits.
+    Any(u32, u32),
+    /// An address is given as this argument.
+    Given(u32),
+    /// An argument is anything but this.
+    Not(u32, u32),
+}
+
+/// The calls that are held, the most frequent first.
+fn held_calls() -> [(i64, When); 9] {
+    let writing = WRITING.cast_unsigned();
+    [
+        (libc::SYS_openat, When::Any(2, writing)),
+        (libc::SYS_open, When::Any(1, writing)),
+        (libc::SYS_sendmsg, When::Not(2, OWN_FLAGS.bits().cast_unsigned())),
+        // Without an address it goes where the socket is connected to.
+        (libc::SYS_sendto, When::Given(4)),
+        (libc::SYS_sendmmsg, When::Always),
+        (libc::SYS_connect, When::Always),
+        (libc::SYS_mkdir, When::Always),
+        (libc::SYS_mkdirat, When::Always),
+        (libc::SYS_creat, When::Always),
+    ]
+}
+
+/// Holds these calls and lets all others go. Numbers of other architectures are refused by the other programs.
+fn program() -> Option<Vec<FilterStep>> {
+    let (hold, go) = ((RETURN, 0, 0, libc::SECCOMP_RET_USER_NOTIF), (RETURN, 0, 0, libc::SECCOMP_RET_ALLOW));
+    let mut steps = vec![(LOAD, 0, 0, 0)];
+    for (call, when) in held_calls() {
+        let of_call = match when {
+            When::Always => vec![hold],
+            When::Any(at, bits) => vec![(LOAD, 0, 0, argument(at)[0]), (IF_ANY, 0, 1, bits), hold, go],
+            When::Given(at) => {
+                let [low, high] = argument(at);
+                vec![(LOAD, 0, 0, low), (IF_EQUAL, 0, 2, 0), (LOAD, 0, 0, high), (IF_EQUAL, 1, 0, 0), hold, go]
+            }
+            When::Not(at, value) => vec![(LOAD, 0, 0, argument(at)[0]), (IF_EQUAL, 1, 0, value), hold, go],
+        };
+        steps.push((IF_EQUAL, 0, u8::try_from(of_call.len()).ok()?, u32::try_from(call).ok()?));
+        steps.extend(of_call);
+    }
+    steps.push(go);
+    Some(steps)
 }
 
 /// The watch, before it begins.
@@ -54,6 +99,7 @@ pub(super) struct Watch {
     names: Option<UdpSocket>,
     book: Book,
     calls: Calls,
+    closed: Closed,
     has_network: bool,
 }
 
@@ -64,9 +110,9 @@ pub(super) fn name_server() -> Option<UdpSocket> {
 
 impl Watch {
     /// Has the kernel hold the calls of this process and all that it starts from now on; nothing if it can't.
-    pub(super) fn new(book: Book, names: Option<UdpSocket>, calls: Calls, has_network: bool) -> Option<Self> {
+    pub(super) fn new(book: Book, names: Option<UdpSocket>, calls: Calls, spec: &Spec) -> Option<Self> {
         let held = (calls.hold_calls)(&program()?).ok()?;
-        Some(Self { held, names, book, calls, has_network })
+        Some(Self { held, names, book, calls, closed: Closed::of(spec), has_network: spec.network })
     }
 
     /// The descriptors that it needs.
@@ -90,9 +136,7 @@ impl Watch {
             let is_ready = |at: usize| waits.get(at).and_then(PollFd::any) == Some(true);
             let (is_held, is_named) = (is_ready(0), is_ready(1));
             if is_held && let Ok(call) = (self.calls.next_call)(self.held.as_fd()) {
-                if let Some(address) = address_of(&call) {
-                    self.note(&address);
-                }
+                self.note(&call);
                 // Who has ended meanwhile needs no answer.
                 let _ = (self.calls.let_call)(self.held.as_fd(), call.id);
             }
@@ -102,16 +146,20 @@ impl Watch {
         }
     }
 
-    fn note(&mut self, address: &[u8]) {
+    fn note(&mut self, call: &HeldCall) {
         let is_there = |path: &Path| path.metadata().is_ok_and(|data| data.file_type().is_socket());
-        if let Some(thing) = unreachable(address, is_there)
-            && !(self.has_network && matches!(thing, super::super::Missed::Address(_)))
+        let thing = match address_of(call) {
+            Some(address) => unreachable(&address, is_there),
+            None => self.closed.path_of(call).map(Missed::Write),
+        };
+        if let Some(thing) = thing
+            && !(self.has_network && matches!(thing, Missed::Address(_)))
         {
             self.book.add(thing);
         }
     }
 
-    /// Answers one request for a name. By `sendmsg`, which isn't held: this thread would wait for itself.
+    /// Answers one request for a name.
     fn name(&mut self) {
         let Some(names) = &self.names else { return };
         let mut request = [0; REQUEST_BYTES_MAX];
@@ -122,24 +170,38 @@ impl Watch {
         if let Some(name) = asked_name(request) {
             let is_own = nix::unistd::gethostname().is_ok_and(|own| own.to_string_lossy().eq_ignore_ascii_case(&name));
             if !is_own {
-                self.book.add(super::super::Missed::Name(name));
+                self.book.add(Missed::Name(name));
             }
         }
         if let Some(answer) = failed_answer(request) {
-            let _ = sendmsg(names.as_raw_fd(), &[io::IoSlice::new(&answer)], &[], MsgFlags::MSG_DONTWAIT, Some(&from));
+            let _ = sendmsg(names.as_raw_fd(), &[io::IoSlice::new(&answer)], &[], OWN_FLAGS, Some(&from));
         }
     }
 }
 
 /// The address that a held call gives the kernel, as it lies in the memory of its thread now.
 fn address_of(call: &HeldCall) -> Option<Vec<u8>> {
+    let [_, second, third, _, fifth, sixth] = call.arguments;
     let (at, length) = match call.call {
-        libc::SYS_connect => (call.arguments[1], call.arguments[2]),
-        _ => (call.arguments[4], call.arguments[5]),
+        libc::SYS_connect => (second, third),
+        libc::SYS_sendto => (fifth, sixth),
+        // `struct msghdr` begins with the address and its length; of several messages the first counts.
+        libc::SYS_sendmsg | libc::SYS_sendmmsg => {
+            let head = memory(call.thread, second, 12)?;
+            let length = u32::from_ne_bytes(head.get(8..12)?.try_into().ok()?);
+            (u64::from_ne_bytes(head.get(..8)?.try_into().ok()?), u64::from(length))
+        }
+        _ => return None,
     };
-    let mut memory = File::open(format!("/proc/{}/mem", call.thread)).ok()?;
-    memory.seek(SeekFrom::Start(at)).ok()?;
-    let mut address = Vec::new();
-    memory.take(length.min(ADDRESS_BYTES_MAX)).read_to_end(&mut address).ok()?;
-    Some(address)
+    memory(call.thread, at, usize::try_from(length.min(ADDRESS_BYTES_MAX)).ok()?)
+}
+
+/// What lies in the memory of a thread now: as much as there is, up to so many bytes.
+pub(super) fn memory(thread: u32, at: u64, length: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    let from = [RemoteIoVec { base: usize::try_from(at).ok()?, len: length }];
+    let thread = Pid::from_raw(i32::try_from(thread).ok()?);
+    let read = process_vm_readv(thread, &mut [IoSliceMut::new(&mut bytes)], &from).ok()?;
+    bytes.truncate(read);
+    Some(bytes)
 }
