@@ -1,9 +1,9 @@
 -- ReedClaw's defaults, and the reference of every setting.
 --
--- This file is built into the program. It runs first, then yours is laid over it, so yours has only the settings that
+-- This file is built into the program. It runs first, and your config overrides it, so yours needs only the settings that
 -- differ. Yours is the first of: `--config PATH`, $REEDCLAW_CONFIG, $XDG_CONFIG_HOME/reedclaw/config.lua (that is
 -- ~/.config/reedclaw/config.lua).
--- Over it comes the nearest .reedclaw.lua from the working directory upwards, once you have trusted it (without a config
+-- The nearest .reedclaw.lua overrides both, from the working directory upwards, once you have trusted it (without a config
 -- of your own and a .reedclaw.lua, ./config.lua of the directory where ReedClaw starts). A file in a
 -- directory can only tighten: settings that grant something (addresses, keys, programs, the shell, the place of the
 -- history, abbreviations, commands of hooks) come from your own config only. docs/settings.md has the right of each key.
@@ -78,7 +78,7 @@ return {
     --   no connection or no answer in time, and on 429, 5xx and 401; a line reports it each time.
     --   of = { "local", "cloud" },
     --   true or false, for "reliable": whether a question to a model on this machine or your network may fall back to one
-    --   that is farther away. Default: you are asked, once a session.
+    --   that is more distant. Default: you are asked, once a session.
     --   allow_remote = true,
     --   table of strings, for "router": the model for a task (chat, code, summary, plan, commit), for a hint (long: a
     --   long conversation; images: pictures), or for the rest (default). A hint counts before a task.
@@ -169,7 +169,7 @@ return {
 
   -- The context of a question.
   context = {
-    -- whole number, 1 to 1000: turns (a question and its answer) that a request carries; beyond that the oldest leave.
+    -- whole number, 1 to 1000: turns (a question and its answer) that a request carries; beyond that the oldest are dropped.
     max_turns = 40,
     -- tokens, 256 to 10000000: size of a whole request. Keep it below the context length of your model.
     token_budget = 24000,
@@ -201,7 +201,7 @@ return {
   history = {
     -- path: directory of the database, created if it is missing; `~`, `$VAR` and `${VAR}` expand; absolute.
     dir = data_home .. "/reedclaw",
-    -- whole number, 0 to 100000000: maximum number of lines; then the oldest leave.
+    -- whole number, 0 to 100000000: maximum number of lines; then the oldest are deleted.
     entries_max = 100000,
     -- true or false: a line that starts with a space stays out of the history and out of the model's context.
     ignore_space = true,
@@ -227,10 +227,10 @@ return {
   security = {
     -- "readonly", "supervised" or "full". "readonly": only calls that look run. "supervised": calls that only
     -- look run, you are asked about the rest. "full": calls that stay in the workspace run too; you are asked about
-    -- those that reach farther. Blocked calls are blocked in each of them.
+    -- those that reach further. Blocked calls are blocked in each of them.
     autonomy = "supervised",
     -- true or false: file tools neither read nor write outside the workspace. A command that would write a file there is
-    -- asked about each time, and one that would delete there is refused, whatever stands here.
+    -- asked about each time, and one that would delete there is refused, even with `false`.
     workspace_only = true,
     -- list of absolute paths, `~` is your home: a model reads and writes nothing below them. At most 1000.
     forbidden_paths = { "/etc", "/sys", "/boot", "~/.ssh" },
@@ -298,9 +298,9 @@ return {
     -- "auto", "always" or "never": name the user and the machine in ReedClaw's own prompt. "auto": over ssh, and as root,
     -- who also gets a `#`.
     who = "auto",
-    -- seconds, 0 to 86400: ReedClaw's own prompt shows how long a command took that took longer. 0: never.
+    -- seconds, 0 to 86400: ReedClaw's own prompt shows the duration of a command that took longer. 0: never.
     duration_s = 2,
-    -- "auto", "bell" or "off": whether you are told that a command has ended while you looked at something else. "auto": by a
+    -- "auto", "bell" or "off": announces the end of a command while you look at something else. "auto": by a
     -- notification of the desktop if the terminal is known to show them, by the bell otherwise. The terminal must report
     -- whether it is looked at; tmux does so with `set -g focus-events on`.
     notify = "auto",

@@ -13,7 +13,7 @@ fn main() -> std::io::Result<()> {
     fs::write("config/tokens/kinds.bin", kinds())
 }
 
-/// Every token in the order of its rank, each behind a byte with its length.
+/// Every token in the order of its rank, each after a byte with its length.
 fn vocabulary(bpe: &BytePairEncoding) -> Vec<u8> {
     let mut bytes = Vec::new();
     for rank in 0..u32::try_from(bpe.num_tokens()).expect("a vocabulary") {

@@ -8,7 +8,7 @@ return {
       endpoint = "http://127.0.0.1:8080",
       temperature = 0,
       max_output_tokens = 200, -- it doesn't always find an end
-      -- An example shows more than any words do. It stands here as the template writes a call.
+      -- An example shows more than any words do. Here it has the form in which the template writes a call.
       system_prompt = [[
 You edit files. For example, when the user says: In src/main.c replace `int x = 1;` by `int x = 3;`
 you answer:

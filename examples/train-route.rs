@@ -10,7 +10,7 @@
     clippy::print_stdout,
     clippy::print_stderr,
     clippy::unwrap_used,
-    reason = "a training program opens its own files, prints, and stops where it can't go on"
+    reason = "a training program opens its own files, prints, and stops if it can't go on"
 )]
 
 use std::collections::{BTreeMap, HashMap};
@@ -208,7 +208,7 @@ fn rows<'a>(examples: &[&'a Example], place: impl Fn(u32) -> Option<u32>) -> Vec
 }
 
 /// The bytes of a table. Every feature is fitted once without a limit of weights; the one that matters most of those that
-/// share a slot gets it, and the table is fitted anew with these alone.
+/// share a slot gets it, and the table is fitted again with these alone.
 fn train_bytes(examples: &[Example], wanted: impl Fn(&Example) -> bool) -> [u8; 2 * WEIGHTS] {
     let used: Vec<&Example> = examples.iter().filter(|example| example.features.is_some() && wanted(example)).collect();
     let mut lines: BTreeMap<u32, (usize, f32)> = BTreeMap::new();
