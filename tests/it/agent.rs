@@ -4,36 +4,24 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::home::{TestHome, command, seen};
 use crate::need::{TEST_PATH, require};
 use crate::pty::{Key, Session, Spawn, program};
 use crate::server::{Server, Step, answer, end, head, piece, refusal};
 
 fn home(server: &Server, rest: &str) -> TempDir {
-    let home = TempDir::new().expect("a home");
-    let config = format!("return {{models = {{tiny = {{endpoint = \"{}\"}}}}, {rest}}}\n", server.endpoint());
-    let folder = home.path().join(".config/reedclaw");
-    std::fs::create_dir_all(&folder).expect("a folder");
-    std::fs::write(folder.join("config.lua"), config).expect("a config");
-    home
+    TestHome::new().asks(server, "tiny", "", rest).done()
 }
 
 fn agent(home: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(program());
-    command.arg("agent").args(args).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
-    command.current_dir(home).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn seen(output: &Output) -> (Option<i32>, String, String) {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code(), text(&output.stdout), text(&output.stderr))
+    command(home, &[&["agent"], args].concat())
 }
 
 fn run(home: &Path, args: &[&str]) -> (Option<i32>, String, String) {

@@ -8,24 +8,14 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::home::TestHome;
 use crate::pty::{Key, Session, Spawn};
 
 const KEYS: &str = "accept [y]";
 
 /// A home with a project `work`, and a model that plays these answers; `rest` are lines of the config.
 pub fn home(answers: &[Value], rest: &str) -> TempDir {
-    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
-    let script = home.path().join("answers.jsonl");
-    fs::write(&script, answers.iter().map(Value::to_string).collect::<Vec<_>>().join("\n")).expect("a script");
-    let config = format!(
-        "return {{ console = {{usage = false}}, memory = {{auto = false}}, context = {{project = false}},\n\
-         models = {{ m = {{ kind = \"mock\", script = \"{}\" }} }}, {rest} }}",
-        script.display()
-    );
-    fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
-    fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
-    fs::create_dir_all(home.path().join("work/.git")).expect("a project");
-    home
+    TestHome::for_commands().plays_alone(answers, rest).directory("work/.git").done()
 }
 
 pub fn rounds(when: &str, calls: &[(&str, Value)], text: &str) -> Value {

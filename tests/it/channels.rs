@@ -1,25 +1,19 @@
 //! Ways to a model: closed by the config, tools that no channel knows, and a workspace that is made with the first call.
 
-use std::fs;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use tempfile::TempDir;
 
-use crate::need::TEST_PATH;
-use crate::pty::{Session, Spawn, program};
+use crate::home::{TestHome, command};
+use crate::pty::{Session, Spawn};
 use crate::server::{Server, answer, tool_call};
 
 fn home(config: &str) -> TempDir {
-    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
-    fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
-    fs::write(home.path().join(".config/reedclaw/config.lua"), format!("return {{{config}}}")).expect("a config");
-    home
+    TestHome::for_commands().config(config).done()
 }
 
 fn run(home: &TempDir, arguments: &[&str]) -> Output {
-    let mut command = Command::new(program());
-    command.args(arguments).env_clear().env("PATH", TEST_PATH).env("HOME", home.path()).current_dir(home.path());
-    command.stdin(Stdio::null()).output().expect("it runs")
+    command(home.path(), arguments).output().expect("it runs")
 }
 
 fn both(output: &Output) -> String {

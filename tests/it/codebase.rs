@@ -7,7 +7,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::tool::{call, run};
+use crate::home::run;
+use crate::tool::call;
 
 /// What may not come out of the workspace, and what is closed inside it.
 const SECRET: &str = "needle-s3cr3t";

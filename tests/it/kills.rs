@@ -8,14 +8,15 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Output};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::need::{TEST_PATH, require};
+use crate::home::{TestHome, command};
+use crate::need::require;
 use crate::pty::{Session, Spawn, program};
 
 /// Kills its process before call number `KILL_BEFORE` of those that write, sync, rename or remove.
@@ -149,26 +150,8 @@ impl Left {
 }
 
 fn home(autonomy: &str, answers: &[Value]) -> TempDir {
-    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
-    let lines: Vec<String> = answers.iter().map(Value::to_string).collect();
-    fs::write(home.path().join("answers.jsonl"), lines.join("\n")).expect("a script");
-    let config = format!(
-        "return {{ console = {{usage = false}}, memory = {{auto = false}}, context = {{project = false}},\n\
-         security = {{autonomy = \"{autonomy}\"}},\n\
-         models = {{ m = {{ kind = \"mock\", script = \"{}\" }} }} }}",
-        home.path().join("answers.jsonl").display()
-    );
-    fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
-    fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
-    fs::create_dir_all(home.path().join("reedclaw-workspace")).expect("a workspace");
-    home
-}
-
-fn command(home: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(program());
-    command.args(args).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8").current_dir(home);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
+    let security = format!("security = {{autonomy = \"{autonomy}\"}}");
+    TestHome::for_commands().plays_alone(answers, &security).directory("reedclaw-workspace").done()
 }
 
 /// Builds the library that kills.

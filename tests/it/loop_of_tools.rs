@@ -3,30 +3,17 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::need::TEST_PATH;
-use crate::pty::{Key, Session, Spawn, program};
+use crate::home::{TestHome, run};
+use crate::pty::{Key, Session, Spawn};
 use crate::server::{Server, answer, refusal};
 
 /// A home with a model that plays these answers, each `{"when": …, "rounds": …}`; `rest` are lines of the config.
 fn home(answers: &[Value], rest: &str) -> TempDir {
-    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
-    let script = home.path().join("answers.jsonl");
-    let lines: Vec<String> = answers.iter().map(Value::to_string).collect();
-    fs::write(&script, lines.join("\n")).expect("a script");
-    let config = format!(
-        "return {{ console = {{usage = false}}, memory = {{auto = false}}, context = {{project = false}},\n\
-         models = {{ m = {{ kind = \"mock\", script = \"{}\" }} }}, {rest} }}",
-        script.display()
-    );
-    fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
-    fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
-    fs::create_dir_all(home.path().join("reedclaw-workspace")).expect("a workspace");
-    home
+    TestHome::for_commands().plays_alone(answers, rest).directory("reedclaw-workspace").done()
 }
 
 /// An answer that calls a tool and then says `text`.
@@ -34,17 +21,9 @@ fn calls(when: &str, tool: &str, arguments: Value, text: &str) -> Value {
     json!({"when": when, "rounds": [[{"tool_call": {"name": tool, "arguments": arguments}}], [{"text": text}]]})
 }
 
-fn reedclaw(home: &Path, args: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::new(program());
-    command.args(args).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8").current_dir(home);
-    let Output { status, stdout, stderr } = command.stdin(Stdio::null()).output().expect("it runs");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    (status.code(), text(stdout), text(stderr))
-}
-
 /// The results that the model was given, in order.
 fn results(home: &Path, question: &str) -> Vec<Value> {
-    let (code, out, err) = reedclaw(home, &["agent", "--json", "-m", question]);
+    let (code, out, err) = run(home, &["agent", "--json", "-m", question]);
     assert_eq!(code, Some(0), "{out}{err}");
     let lines = out.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     lines.filter(|line| line["event"] == "tool_done").map(|line| line["result"].clone()).collect()
@@ -94,14 +73,14 @@ fn what_is_out_of_bounds_is_denied_and_the_model_is_told() {
 fn three_receipts_and_the_second_edited_by_hand() {
     let home = home(&[calls("passwd", "file_read", json!({"path": "/etc/passwd"}), "no")], "");
     (0..3).for_each(|_| drop(results(home.path(), "read passwd")));
-    let (code, out, _) = reedclaw(home.path(), &["receipt", "verify"]);
+    let (code, out, _) = run(home.path(), &["receipt", "verify"]);
     assert_eq!(code, Some(0), "{out}");
     let path = home.path().join(".local/state/reedclaw/receipts.jsonl");
     let text = fs::read_to_string(&path).expect("the log");
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     lines[1] = lines[1].replace("file_read", "file_list");
     fs::write(&path, lines.join("\n") + "\n").expect("an edit");
-    let (code, out, err) = reedclaw(home.path(), &["receipt", "verify"]);
+    let (code, out, err) = run(home.path(), &["receipt", "verify"]);
     assert!(code == Some(1) && format!("{out}{err}").contains("receipt 2"), "{code:?} {out}{err}");
 }
 
@@ -262,7 +241,7 @@ fn ctrl_c_and_the_emergency_stop_end_what_runs() {
     session.run("clear");
     session.send(b"?wait for it\r");
     session.expect_outside("the command runs", started);
-    assert_eq!(reedclaw(home.path(), &["estop"]).0, Some(0));
+    assert_eq!(run(home.path(), &["estop"]).0, Some(0));
     // The model may still answer.
     session.expect_text("waited");
     session.expect_prompt();
@@ -290,7 +269,7 @@ fn a_call_that_no_tool_takes_leaves_a_receipt_too() {
         assert_eq!((&receipt["status"], &receipt["risk"]), (&json!("denied"), &Value::Null));
         assert_eq!(receipt["id"], result["receipt_id"]);
     }
-    let (code, out, _) = reedclaw(home.path(), &["receipt", "verify"]);
+    let (code, out, _) = run(home.path(), &["receipt", "verify"]);
     assert_eq!(code, Some(0), "{out}");
 }
 
@@ -319,7 +298,7 @@ fn a_command_is_shown_once_and_a_call_that_cannot_be_planned_too() {
     session.expect_text("failed: ");
     session.expect_prompt();
     // Nobody is asked about a command while the emergency stop holds: then its line is all that is seen of it.
-    assert_eq!(reedclaw(home.path(), &["estop"]).0, Some(0));
+    assert_eq!(run(home.path(), &["estop"]).0, Some(0));
     session.run("clear");
     session.send(b"?build it\r");
     session.expect_text("Command requested: `make-something --odd`");
@@ -357,14 +336,14 @@ fn what_goes_on_behind_an_answer_ends_with_the_emergency_stop() {
     session.expect_text("left two");
     session.expect_prompt();
     assert_eq!(followers(&file), 2);
-    assert_eq!(reedclaw(home.path(), &["estop"]).0, Some(0));
+    assert_eq!(run(home.path(), &["estop"]).0, Some(0));
     session.expect_outside("both end", || (followers(&file) == 0).then_some(()));
 }
 
 #[test]
 fn nobody_is_asked_about_what_is_stopped_anyway() {
     let home = home(&[calls("write", "file_write", json!({"path": "a", "content": "b"}), "I can't")], "");
-    assert_eq!(reedclaw(home.path(), &["estop"]).0, Some(0));
+    assert_eq!(run(home.path(), &["estop"]).0, Some(0));
     let session = session(home.path());
     session.send(b"?write it\r");
     session.expect_text("denied: tools are stopped by the emergency stop");
@@ -400,9 +379,9 @@ fn a_model_that_goes_round_in_circles_is_stopped() {
     let mut rounds: Vec<Value> = (0..9).map(other).collect();
     rounds.push(json!([{"text": "here I am"}]));
     let home = home(&[circle, json!({"when": "far", "rounds": rounds})], "limits = {tool_rounds_once = 4}");
-    let (code, out, err) = reedclaw(home.path(), &["agent", "-m", "circle"]);
+    let (code, out, err) = run(home.path(), &["agent", "-m", "circle"]);
     assert!(code == Some(1) && err.contains("no answer, though it was asked twice"), "{out}{err}");
-    let (_, out, err) = reedclaw(home.path(), &["agent", "--json", "-m", "far"]);
+    let (_, out, err) = run(home.path(), &["agent", "--json", "-m", "far"]);
     let done = out.lines().filter(|line| line.contains("\"tool_done\"")).count();
     assert!(done == 4 && out.contains("4 rounds of tools are the limit"), "{out}{err}");
 }
@@ -416,7 +395,7 @@ fn a_call_that_an_answer_makes_twice_is_made_once() {
     let file = home.path().join("reedclaw-workspace/a.txt");
     fs::create_dir_all(file.parent().expect("a directory")).expect("a directory");
     fs::write(&file, "second\n").expect("a file");
-    let (code, out, err) = reedclaw(home.path(), &["agent", "-m", "insert"]);
+    let (code, out, err) = run(home.path(), &["agent", "-m", "insert"]);
     assert!(code == Some(0) && out.contains("it is there"), "{out}{err}");
     assert_eq!(fs::read_to_string(&file).expect("the file"), "first\nsecond\n");
 }

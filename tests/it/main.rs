@@ -23,6 +23,7 @@ mod faces;
 mod fish;
 mod harness;
 mod history;
+mod home;
 mod hooks;
 mod hostile;
 mod https;

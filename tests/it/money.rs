@@ -1,33 +1,19 @@
 //! What questions cost: thoughts folded, tokens kept, in a session and without one.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::home::{TestHome, run};
 use crate::need::TEST_PATH;
 use crate::pty::{Session, program};
 use crate::server::{Server, Step, answer, end_with, head, piece, refusal, thought};
 
-/// A home with a config, of which `rest` is the part behind the models.
+/// A home with a config; `model` are lines of its model, `rest` are the others.
 fn home(server: &Server, model: &str, rest: &str) -> TempDir {
-    let home = TempDir::new().expect("a home");
-    let endpoint = server.endpoint();
-    let config = format!("return {{models = {{tiny = {{endpoint = \"{endpoint}\", {model}}}}}, {rest}}}\n");
-    let folder = home.path().join(".config/reedclaw");
-    std::fs::create_dir_all(&folder).expect("a folder");
-    std::fs::write(folder.join("config.lua"), config).expect("a config");
-    home
-}
-
-fn run(home: &Path, args: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::new(program());
-    command.args(args).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
-    let output = command.current_dir(home).stdin(Stdio::null()).output().expect("it runs");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code(), text(&output.stdout), text(&output.stderr))
+    TestHome::new().asks(server, "tiny", model, rest).done()
 }
 
 fn priced(tokens: [u64; 4]) -> Vec<Step> {

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::home::TestHome;
 use crate::need::TEST_PATH;
 use crate::pty::program;
 use crate::server::{Server, Step, answer, head, refusal, tool_call};
@@ -161,16 +162,11 @@ fn protocols() -> Vec<(&'static str, Vec<Step>, Next)> {
 }
 
 fn home(server: &Server) -> TempDir {
-    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
-    let config = format!(
-        "return {{models = {{m = {{endpoint = \"{}\", retries = 2}}}}, security = {{autonomy = \"full\"}}, memory = {{auto = false}}}}",
-        server.endpoint()
-    );
-    fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
-    fs::create_dir_all(home.path().join("work/.git")).expect("a directory");
-    fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
-    fs::write(home.path().join("work/note.txt"), format!("The code word is {WORD}.\n")).expect("a file");
-    home
+    TestHome::for_commands()
+        .asks(server, "m", "retries = 2", "security = {autonomy = \"full\"}, memory = {auto = false}")
+        .directory("work/.git")
+        .file("work/note.txt", format!("The code word is {WORD}.\n"))
+        .done()
 }
 
 /// Asks for the word; gives the exit status, and what was printed.

@@ -2,47 +2,19 @@
 //! what a session says that follows one that was killed.
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::need::TEST_PATH;
+use crate::home::{TestHome, command, run, seen};
 use crate::pty::{Key, Session, Spawn, program};
 use crate::server::{Server, end_with, head, piece, refusal};
 
 /// A home with a model that plays a script, and a workspace with a file in it.
 fn home(answers: &[Value]) -> TempDir {
-    let home = TempDir::new().expect("a home");
-    let config = home.path().join(".config/reedclaw");
-    let workspace = home.path().join("reedclaw-workspace");
-    for folder in [&config, &workspace] {
-        std::fs::create_dir_all(folder).expect("a folder");
-    }
-    let lines: Vec<String> = answers.iter().map(Value::to_string).collect();
-    std::fs::write(home.path().join("answers.jsonl"), lines.join("\n")).expect("a script");
-    let script = home.path().join("answers.jsonl");
-    let model = format!("return {{models = {{mine = {{kind = \"mock\", script = \"{}\"}}}}}}\n", script.display());
-    std::fs::write(config.join("config.lua"), model).expect("a config");
-    std::fs::write(workspace.join("notes.txt"), "remember the milk\n").expect("a file");
-    home
-}
-
-fn command(home: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(program());
-    command.args(args).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
-    command.current_dir(home).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn seen(output: &Output) -> (Option<i32>, String, String) {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code(), text(&output.stdout), text(&output.stderr))
-}
-
-fn run(home: &Path, args: &[&str]) -> (Option<i32>, String, String) {
-    seen(&command(home, args).output().expect("it runs"))
+    TestHome::new().plays("mine", answers, "").file("reedclaw-workspace/notes.txt", "remember the milk\n").done()
 }
 
 /// An answer that calls one tool and then says something.

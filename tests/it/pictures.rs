@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::home::TestHome;
 use crate::need::TEST_PATH;
 use crate::pty::program;
 use crate::server::{Server, answer};
@@ -13,20 +14,14 @@ use crate::server::{Server, answer};
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n a small cat";
 
 fn home(server: &Server, model: &str, more: &str) -> TempDir {
-    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
-    let config = format!(
-        "return {{models = {{m = {{endpoint = \"{}\", {model}}}}}, memory = {{auto = false}}, {more}}}",
-        server.endpoint()
-    );
-    fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
-    fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
-    fs::create_dir_all(home.path().join("work/.git")).expect("a directory");
-    fs::create_dir_all(home.path().join("closed")).expect("a directory");
-    fs::write(home.path().join("work/cat.png"), PNG).expect("a picture");
-    fs::write(home.path().join("shot of it.png"), [PNG, b"2"].concat()).expect("a picture");
-    fs::write(home.path().join("closed/key.png"), [PNG, b"3"].concat()).expect("a picture");
-    fs::write(home.path().join("work/text.png"), "words").expect("a file");
-    home
+    TestHome::for_commands()
+        .asks(server, "m", model, &format!("memory = {{auto = false}}, {more}"))
+        .directory("work/.git")
+        .file("work/cat.png", PNG)
+        .file("work/text.png", "words")
+        .file("shot of it.png", [PNG, b"2"].concat())
+        .file("closed/key.png", [PNG, b"3"].concat())
+        .done()
 }
 
 fn ask(home: &TempDir, question: &str, input: Stdio) -> Output {

@@ -3,12 +3,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::need::TEST_PATH;
+use crate::home::run;
 use crate::pty::{Key, Session, Spawn, program, status_code};
 
 const MANIFEST: &str = r#"
@@ -36,14 +35,6 @@ fn plugin(directory: &Path, manifest: &str, script: &str) {
     fs::write(directory.join("manifest.toml"), manifest).expect("a manifest");
     fs::write(directory.join("bin/today.sh"), script).expect("a program");
     fs::set_permissions(directory.join("bin/today.sh"), PermissionsExt::from_mode(0o755)).expect("it can be run");
-}
-
-fn run(home: &Path, args: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::new(program());
-    command.args(args).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
-    let output = command.current_dir(home).stdin(Stdio::null()).output().expect("it runs");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
 fn call(home: &Path, tool: &str, arguments: &Value) -> (Option<i32>, Value, String) {

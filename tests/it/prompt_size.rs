@@ -1,8 +1,5 @@
 //! How much a trivial question sends besides itself: instructions and tools, counted with a real vocabulary.
 
-use std::fs;
-use std::process::{Command, Stdio};
-
 use reedclaw::app;
 use reedclaw::config::{self, Env, LoadRequest};
 use reedclaw::proto::action::Hold;
@@ -10,8 +7,7 @@ use reedclaw::tokens::Encoding;
 use reedclaw::tools::{Launcher, ToolSet};
 use serde_json::{Value, json};
 
-use crate::need::TEST_PATH;
-use crate::pty::program;
+use crate::home::{TestHome, run};
 use crate::server::{Server, answer};
 
 /// Tokens of instructions and tools in the form of a chat template: each message, and each tool as JSON.
@@ -24,18 +20,10 @@ fn tokens(texts: &[&str], tools: &[Value]) -> u64 {
 #[test]
 fn a_trivial_question_of_a_small_model_takes_at_most_1000_tokens() {
     let server = Server::start();
-    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
-    let config =
-        format!("return {{models = {{m = {{endpoint = \"{}\"}}}}, memory = {{auto = false}}}}", server.endpoint());
-    fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
-    fs::create_dir_all(home.path().join("work/.git")).expect("a directory");
-    fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
-    fs::write(home.path().join("work/Makefile"), "all:\n").expect("a file");
+    let home = TestHome::for_commands().asks(&server, "m", "", "memory = {auto = false}");
+    let home = home.directory("work/.git").file("work/Makefile", "all:\n").done();
     server.reply(answer("4"));
-    let mut command = Command::new(program());
-    command.args(["agent", "--path", "work", "-m", "What is 2+2?"]).env_clear();
-    command.env("PATH", TEST_PATH).env("HOME", home.path()).current_dir(home.path());
-    assert!(command.stdin(Stdio::null()).output().expect("it runs").status.success());
+    assert_eq!(run(home.path(), &["agent", "--path", "work", "-m", "What is 2+2?"]).0, Some(0));
     let request = server.request(1);
     let tools = request.body["tools"].as_array().expect("tools").clone();
     let names: Vec<&str> = tools.iter().filter_map(|tool| tool["function"]["name"].as_str()).collect();
@@ -61,8 +49,11 @@ fn a_trivial_question_of_any_model_takes_at_most_2200_tokens() {
     let request = LoadRequest { explicit: None, env: env.clone(), cwd: home.path().to_owned() };
     let settings = config::load(&request).expect("the defaults").settings;
     let nothing = || Err("nothing runs here".to_owned());
-    let launcher =
-        Launcher::new(move |_, _, _| nothing().map(|()| Command::new("false")), || Hold::Walls, || Err(String::new()));
+    let launcher = Launcher::new(
+        move |_, _, _| nothing().map(|()| std::process::Command::new("false")),
+        || Hold::Walls,
+        || Err(String::new()),
+    );
     let (registry, problems) = app::tools(&settings, &env, &launcher);
     assert_eq!(problems, []);
     let of = |spec: &reedclaw::tools::Spec| {

@@ -4,13 +4,12 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use nix::sys::stat::Mode;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::need::TEST_PATH;
+use crate::home::{command, run};
 use crate::pty::{Key, Session, Spawn, program, status_code};
 use crate::server::{Server, Step};
 
@@ -62,19 +61,6 @@ fn home() -> TempDir {
     fs::hard_link(at("ws/a.txt"), at("ws/hard-in")).expect("a hard link");
     nix::unistd::mkfifo(&at("ws/fifo"), Mode::S_IRWXU).expect("a pipe");
     home
-}
-
-fn command(home: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(program());
-    command.args(args).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
-    command.current_dir(home).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-pub fn run(home: &Path, args: &[&str]) -> (Option<i32>, String, String) {
-    let output = command(home, args).output().expect("it runs");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
 /// Calls a tool in the workspace; gives the exit status and the result.

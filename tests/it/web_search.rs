@@ -1,15 +1,12 @@
 //! `web_search`, against a server of our own: what is asked, what comes back, and what is said without a service.
 
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
 
-use crate::need::TEST_PATH;
-use crate::pty::program;
+use crate::home::{TestHome, command};
 
 /// Answers one request with a body; gives the request.
 fn serve(body: &'static str) -> (u16, JoinHandle<String>) {
@@ -33,22 +30,12 @@ fn serve(body: &'static str) -> (u16, JoinHandle<String>) {
 
 /// The result of a search by the executable, with these settings of tools.
 fn search(tools: &str, key: &str) -> Value {
-    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
     let call = json!({"tool_call": {"name": "web_search", "arguments": {"query": "lemon & salt"}}});
     let script = json!({"when": "find", "rounds": [[call], [{"text": "done"}]]});
-    fs::write(home.path().join("answers.jsonl"), script.to_string()).expect("a script");
-    let config = format!(
-        "return {{ memory = {{auto = false}}, context = {{project = false}}, tools = {{ {tools} }},\n\
-         security = {{ allow_domains = {{ \"127.0.0.1\" }} }},\n\
-         models = {{ m = {{ kind = \"mock\", script = \"{}\" }} }} }}",
-        home.path().join("answers.jsonl").display()
-    );
-    fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
-    fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
-    let mut command = Command::new(program());
-    command.args(["agent", "--json", "-m", "find it"]).env_clear().env("PATH", TEST_PATH).env("LANG", "C.UTF-8");
-    command.env("HOME", home.path()).env("BRAVE_API_KEY", key).current_dir(home.path()).stdin(Stdio::null());
-    let out = command.output().expect("it runs");
+    let rest = format!("tools = {{{tools}}}, security = {{allow_domains = {{\"127.0.0.1\"}}}}");
+    let home = TestHome::for_commands().plays_alone(&[script], &rest).done();
+    let mut agent = command(home.path(), &["agent", "--json", "-m", "find it"]);
+    let out = agent.env("BRAVE_API_KEY", key).output().expect("it runs");
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let done = lines.find(|line| matches!(line["event"].as_str(), Some("tool_done" | "tool_denied" | "tool_failed")));
