@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::runner::{Chosen, grant, variable};
 use crate::config::{Env, KeySource, McpSettings, ServerSandbox, ServerSettings, Settings, state_directory};
 use crate::host::{self, Authorities};
-use crate::mcp::{self, Era, Launch, Mcp, OAuth, Place, Server, ServerLimits, Web};
+use crate::mcp::{self, Era, Launch, Mcp, Place, Server, ServerLimits, Web};
 use crate::proto::served::Reach;
 use crate::receipts;
 use crate::sandbox::{self, Grant, Tier, View};
@@ -94,14 +94,7 @@ fn configured(name: &str, row: &ServerSettings, env: &Env, chosen: &Chosen) -> C
                 Some(url) if row.command.is_empty() => Place::Url(url.clone()),
                 _ => Place::Program(row.command.clone()),
             },
-            oauth: OAuth {
-                is_on: row.oauth.is_on,
-                client_id: row.oauth.client_id.clone(),
-                client_secret_env: row.oauth.client_secret_env.clone(),
-                client_id_url: row.oauth.client_id_url.clone(),
-                scopes: row.oauth.scopes.clone(),
-                port: row.oauth.port,
-            },
+            oauth: row.oauth.clone(),
             may_ask: row.may_ask,
             is_fetching: false,
             era,

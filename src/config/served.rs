@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use crate::proto::served::OAuth;
+
 use super::checked::Setting;
 use super::settings::KeySource;
 use super::values::Values;
@@ -34,7 +36,7 @@ pub struct ServerSettings {
     /// The source of the key that is sent to it.
     pub key: Option<KeySource>,
     /// Logins at it.
-    pub oauth: OAuthSettings,
+    pub oauth: OAuth,
     /// Whether it may ask the person something.
     pub may_ask: bool,
     /// Variables that are set for it.
@@ -61,23 +63,6 @@ pub struct ServerSettings {
     pub times_ms: [u64; 4],
 }
 
-/// Logins at a server (OAuth).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OAuthSettings {
-    /// Whether they are tried at all.
-    pub is_on: bool,
-    /// The user's own registration there.
-    pub client_id: Option<String>,
-    /// The variable that holds its secret.
-    pub client_secret_env: Option<String>,
-    /// The address of a document that describes this program.
-    pub client_id_url: Option<String>,
-    /// The permissions to ask for.
-    pub scopes: Vec<String>,
-    /// The port to which the browser is sent back; any free one if it is 0.
-    pub port: u16,
-}
-
 /// The confinement of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerSandbox {
@@ -100,14 +85,7 @@ impl Default for ServerSettings {
             url: None,
             headers: BTreeMap::new(),
             key: None,
-            oauth: OAuthSettings {
-                is_on: true,
-                client_id: None,
-                client_secret_env: None,
-                client_id_url: None,
-                scopes: Vec::new(),
-                port: 0,
-            },
+            oauth: OAuth::default(),
             may_ask: true,
             env: BTreeMap::new(),
             pass: Vec::new(),
@@ -200,13 +178,13 @@ fn server(values: &Values<'_>, name: &str) -> ServerSettings {
     }
 }
 
-fn oauth(values: &Values<'_>, name: &str) -> OAuthSettings {
+fn oauth(values: &Values<'_>, name: &str) -> OAuth {
     let get = |key: &str| values.get(&["mcp", "servers", name, "oauth", key]);
     let text = |key: &str| match get(key) {
         Some(Setting::Text(text)) => Some(text.clone()),
         _ => None,
     };
-    OAuthSettings {
+    OAuth {
         is_on: text("mode").as_deref() != Some("off"),
         client_id: text("client_id"),
         client_secret_env: text("client_secret_env"),

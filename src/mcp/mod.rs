@@ -24,10 +24,10 @@ use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::host::Authorities;
-use crate::proto::served::{Asks, Link, Manifest, Unasked};
+use crate::proto::served::{Asks, Link, Manifest, OAuth, Unasked};
 use asking::{Caller, Told};
 use cache::Cache;
-pub use oauth::{Browser, Dial, OAuth, Visit};
+pub use oauth::{Browser, Dial, Visit};
 use serve::{Job, Request};
 
 /// Longest time that [`Mcp`] waits for its servers when it ends.

@@ -175,3 +175,26 @@ pub trait Asks {
 pub struct Unasked;
 
 impl Asks for Unasked {}
+
+/// The user's settings for logins at a server (OAuth).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OAuth {
+    /// Whether logins are tried at all.
+    pub is_on: bool,
+    /// The name under which the user has registered this program there.
+    pub client_id: Option<String>,
+    /// The variable that holds the secret of that registration.
+    pub client_secret_env: Option<String>,
+    /// The address of a document that describes this program.
+    pub client_id_url: Option<String>,
+    /// The permissions to ask for; those that the server names if there are none.
+    pub scopes: Vec<String>,
+    /// The port of this machine to which the browser returns; any free one if it is 0.
+    pub port: u16,
+}
+
+impl Default for OAuth {
+    fn default() -> Self {
+        Self { is_on: true, client_id: None, client_secret_env: None, client_id_url: None, scopes: Vec::new(), port: 0 }
+    }
+}

@@ -21,6 +21,7 @@ use ureq::http::{HeaderMap, Uri, header};
 use crate::base::hash::sha256_hex;
 use crate::files::{Locked, make_private, replace_private};
 use crate::host::now_unix_ms;
+use crate::proto::served::OAuth;
 use record::Record;
 use web::{Reply, form, request};
 
@@ -36,29 +37,6 @@ const SCOPE_BYTES_MAX: usize = 4096;
 /// Makes the client for addresses that a server names: it judges each, and each machine that it leads to. It gets the server's
 /// own address.
 pub type Dial = Arc<dyn Fn(&str) -> Result<Agent, String> + Send + Sync>;
-
-/// The user's settings for logins at a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OAuth {
-    /// Whether logins are tried at all.
-    pub is_on: bool,
-    /// The name under which the user has registered this program there.
-    pub client_id: Option<String>,
-    /// The variable that holds the secret of that registration.
-    pub client_secret_env: Option<String>,
-    /// The address of a document that describes this program.
-    pub client_id_url: Option<String>,
-    /// The permissions to ask for; those that the server names if there are none.
-    pub scopes: Vec<String>,
-    /// The port of this machine to which the browser is sent back; any free one if it is 0.
-    pub port: u16,
-}
-
-impl Default for OAuth {
-    fn default() -> Self {
-        Self { is_on: true, client_id: None, client_secret_env: None, client_id_url: None, scopes: Vec::new(), port: 0 }
-    }
-}
 
 /// Shows a person the address at which they log in.
 pub trait Browser {
