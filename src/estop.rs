@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_directory_of_somebody_else_means_stopped() {
+    fn a_state_directory_of_another_user_means_stopped() {
         // Root owns `/`; as root, some directory of another user has to be made.
         let dir = tempfile::tempdir().unwrap();
         let directory = if nix::unistd::geteuid().is_root() {

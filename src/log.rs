@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_disturbs_nobody() {
+    fn a_file_that_cannot_be_written_causes_no_error() {
         let top = tempfile::tempdir().expect("a directory");
         let (path, target) = (top.path().join(FILE_NAME), top.path().join("target"));
         std::os::unix::fs::symlink(&target, &path).expect("a link");

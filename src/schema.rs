@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn what_isnt_checked_is_refused() {
+    fn unchecked_keywords_are_refused() {
         for (written, place) in [
             (json!({"pattern": "^a"}), "#/pattern"),
             (json!({"properties": {"a": {"minContains": 1}}}), "#/properties/a/minContains"),
@@ -580,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_say_where() {
+    fn problems_name_their_place() {
         let schema = schema(json!({"properties": {"a": {"items": {"type": "string"}}}, "required": ["b"]}));
         assert_eq!(schema.problems(&json!({"a": ["x", 1]})), ["the value: lacks b", "/a/1: is no \"string\""]);
     }

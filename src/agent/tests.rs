@@ -184,7 +184,7 @@ fn a_cancel_from_another_thread_ends_it_wherever_it_hangs() {
 }
 
 #[test]
-fn a_cancel_in_the_middle_keeps_what_came() {
+fn a_cancelled_answer_keeps_its_first_part() {
     let server = serve(vec![vec![sse_head(), said("half"), Step::Hold], vec![sse_head(), said("ok"), done()]]);
     let (mut agent, _) = agent_of(&server, 40);
     let cancel = Cancel::new();
@@ -247,7 +247,7 @@ fn models_switch_by_name_and_reset_goes_back() {
 }
 
 #[test]
-fn a_store_that_fails_is_said_once_and_the_answer_goes_on() {
+fn a_failing_store_is_reported_once_and_the_answer_goes_on() {
     let server = serve(vec![vec![sse_head(), said("a"), Step::Await, said("b"), done()]]);
     server.go.send(()).expect("the server waits");
     let options = Options { models: vec![Endpoint::new("m", &server.url, "x").into()], ..Options::default() };
@@ -415,7 +415,7 @@ fn spent_of(events: &[Event]) -> Vec<&Spent> {
 
 /// The same answer costs the same, whichever provider counts which tokens inside of which.
 #[test]
-fn what_providers_count_differently_costs_the_same() {
+fn equal_tokens_cost_the_same_however_a_provider_counts_them() {
     let price = Price { input: 10.0, cache_read: Some(1.0), cache_write: Some(12.5), output: 50.0, long: None };
     let bodies = [
         (
@@ -484,7 +484,7 @@ fn each_model_that_is_asked_is_judged_by_its_own_price() {
 }
 
 #[test]
-fn an_answer_that_breaks_off_is_counted_by_what_came() {
+fn an_answer_that_breaks_off_is_counted_by_its_first_part() {
     let server = serve(vec![vec![sse_head(), said(&"word ".repeat(80))]]);
     let models = vec![Endpoint::new("m", &server.url, "x").into()];
     let money = in_dollars(Budget::default(), &[("m", 1.0, 1.0)]);
@@ -496,7 +496,7 @@ fn an_answer_that_breaks_off_is_counted_by_what_came() {
 }
 
 #[test]
-fn an_estimate_learns_from_what_the_server_counts() {
+fn an_estimate_learns_from_the_servers_count() {
     let steps = r#"{"text": "a"}, {"usage": {"in": 300, "out": 1}}"#;
     let script = Ok(format!(r#"{{"steps": [{steps}]}}"#));
     let models = vec![Spec::Mock { name: "m".into(), script }];
@@ -585,7 +585,7 @@ impl Recorder for Remembering {
 }
 
 #[test]
-fn a_conversation_that_goes_on_has_its_calls_where_they_were_made() {
+fn a_continued_conversation_has_its_calls_in_their_places() {
     let server = serve(vec![vec![sse_head(), said("three"), done()]]);
     let call = |id: &str, arguments: &str| PastCall {
         id: id.into(),

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_is_sent_the_conversation_and_pieces_only_where_it_shows_them() {
+    fn a_channel_gets_pieces_only_if_it_shows_them() {
         for has_drafts in [true, false] {
             let home = tempfile::tempdir().expect("a home");
             let script = home.path().join("answers.jsonl");

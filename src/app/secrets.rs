@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_says_what_is_secret() {
+    fn a_variables_name_marks_a_secret() {
         let env = [
             ("GITHUB_TOKEN", "0123456789"),
             ("db_password", "correct horse"),

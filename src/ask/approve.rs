@@ -230,7 +230,7 @@ mod tests {
     use crate::proto::action::{Decision, PolicyVerdict, Risk};
 
     #[test]
-    fn what_wanted_a_terminal_runs_in_the_persons_shell_or_not_at_all() {
+    fn a_command_that_needs_a_terminal_runs_in_the_persons_shell_or_not_at_all() {
         let question = Question {
             digest: String::new(),
             tool: "shell".into(),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_an_offered_lone_key_is_more_than_no() {
+    fn only_a_single_offered_key_is_more_than_no() {
         let all = [Key::Once, Key::Always, Key::Edit, Key::MyShell, Key::NoBecause];
         for (keys, said) in [
             (&b"y"[..], Some(Key::Once)),

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hunk_is_taken_only_by_its_key_and_once_it_was_seen() {
+    fn a_hunk_is_accepted_only_by_its_key_after_it_was_seen() {
         for (keys, is_seen, expected) in [
             (&b"y"[..], true, Some(Said::Take)),
             (b"y", false, None),

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_plainly_an_answer_is_the_first_that_is_offered() {
+    fn a_plain_key_without_a_choice_means_the_first_choice() {
         let command = |no_job| Overdue { command: String::new(), ran_for: Duration::ZERO, last_line: None, no_job };
         for (keys, usual, without_jobs) in [
             (&b"j"[..], Some(OverdueChoice::Job), None),

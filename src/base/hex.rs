@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn encoded_bytes_decode_to_the_same() {
         assert_eq!(super::decode("001fa5ff"), Some([0, 0x1f, 0xa5, 0xff]));
         for wrong in ["001fa5f", "001fa5ff00", "001FA5FF", "001fa5fg", ""] {
             assert_eq!(super::decode::<4>(wrong), None, "{wrong}");

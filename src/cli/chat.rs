@@ -250,7 +250,7 @@ mod tests {
     use crate::repl::meta::METAS;
 
     #[test]
-    fn a_command_is_a_word_behind_a_slash_and_a_path_is_none() {
+    fn a_command_is_a_word_after_a_slash_and_a_path_is_none() {
         let read = |line: &str| match command(line) {
             Command::None => "question".to_owned(),
             Command::Known(row, argument) => format!("{} {argument}", row.name),

@@ -402,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_config_loads_says_what_was_found_and_holds_no_key() {
+    fn the_config_loads_names_the_found_models_and_holds_no_key() {
         let hostile = "x\"}}, shell = { program = \"/bin/evil\" } --[[\n\u{1b}[31m";
         let found = |name: &str, protocol, endpoint: &str, model: &str, answers| Found {
             name: name.into(),

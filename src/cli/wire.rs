@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_is_what_is_written() {
+    fn the_events_match_their_schema() {
         let schema: Value = serde_json::from_str(include_str!("../../config/schema/events.json")).expect("JSON");
         let whole = Schema::new(schema.clone()).expect("a schema that is checked in full");
         let told = schema["$defs"].as_object().expect("the events");

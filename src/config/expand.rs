@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tilde_and_variables_expand_and_nothing_else_does() {
+    fn only_tilde_and_variables_expand() {
         let env: Env = [("HOME", "/home/ada"), ("X", "/x y"), ("EMPTY", ""), ("REL", "rel")]
             .into_iter()
             .map(|(name, value)| (name.into(), value.into()))

@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_read_and_the_shells_own_are_kept() {
+    fn keys_are_read_and_the_shells_own_stay() {
         for (text, want) in [
             ("ctrl-g", "ctrl-g"),
             ("Ctrl-G", "ctrl-g"),

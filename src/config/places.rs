@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_found_where_they_are_written() {
+    fn keys_have_the_place_at_which_they_are_written() {
         let text = "-- return { no = 1 }\nlocal home = os.getenv('HOME')\nreturn {\n  prompt = \"shell\",\n  models = {\n    \
                     [\"local\"] = {\n      endpoint = 'http://h', -- x = 1\n      temperature = 0.1,\n    },\n  },\n  \
                     shell = { known_commands = { 'a', 'b' }, capture_output = true }\n}\n";
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn values_end_where_they_end() {
+    fn values_have_their_whole_text() {
         let text = "return {\n  a = if x then 1 else 2,\n  b = function(c)\n    if c then return { d = 1 } end\n  end,\n  \
                     e = f { g = 1 } .. [[\n]] ,\n  h = (1 == 2),\n  ['i'] = `x{ {1}[1] }y`\n}";
         assert_eq!(
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_code_is_no_key() {
+    fn code_in_strings_and_comments_sets_no_key() {
         for text in [
             "local x = \"\\z\n return { a = 1 } --\"\nreturn { evil = 1 }",
             "local x = \"\\\r\n return { a = 1 } --\"\nreturn { evil = 1 }",

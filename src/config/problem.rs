@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_problem_shows_is_short_and_printable() {
+    fn a_problems_text_is_short_and_printable() {
         assert_eq!(quoted("many"), "\"many\"");
         assert_eq!(quoted("a\x1b[31m\"b\n\u{202e}"), "\"a\\u{1b}[31m\\\"b\\n\\u{202e}\"");
         assert_eq!(quoted(&"x".repeat(100)).chars().count(), 63);

@@ -150,7 +150,7 @@ fn lua_of_the_documents_loads() {
 }
 
 #[test]
-fn every_setting_stands_in_the_reference_with_a_comment() {
+fn every_setting_has_a_comment_in_the_reference() {
     let lines: Vec<&str> = DEFAULT_LUA.lines().collect();
     // Follows the tables by their brackets, the commented-out model among them.
     let mut tables: Vec<String> = Vec::new();
@@ -195,7 +195,7 @@ fn every_setting_stands_in_the_reference_with_a_comment() {
 }
 
 #[test]
-fn each_mistake_is_told_with_its_key_the_value_and_what_is_allowed() {
+fn each_mistake_names_its_key_its_value_and_the_allowed_values() {
     for (config, want) in [
         (
             r#"{ context = { max_turns = "many" } }"#,
@@ -306,7 +306,7 @@ fn models_that_ask_others_know_them_and_never_themselves() {
 }
 
 #[test]
-fn several_mistakes_are_told_at_once_and_the_good_keys_apply() {
+fn several_mistakes_are_reported_at_once_and_the_correct_keys_apply() {
     let loaded = Home::with(
         "return { prompt = 'shell', context = { max_turns = {}, token_budget = 9000 }, editor = { mode = 7 }, colr = 1 }",
     )
@@ -318,7 +318,7 @@ fn several_mistakes_are_told_at_once_and_the_good_keys_apply() {
 }
 
 #[test]
-fn a_secret_in_the_config_is_told_and_never_shown() {
+fn a_secret_in_the_config_is_reported_and_never_shown() {
     for config in [
         "api_key = 'sk-s3cret'",
         "key = 's3cret'",
@@ -410,7 +410,7 @@ fn tricks_with_tables_neither_crash_nor_apply() {
 }
 
 #[test]
-fn the_environment_is_the_one_given() {
+fn the_environment_is_that_of_the_request() {
     let home = Home::with("return { system_prompt = os.getenv('WHO') or 'nobody', prompt = os.getenv('PATH') }");
     let mut request = home.request();
     request.env.insert("WHO".into(), "ada".into());
@@ -459,7 +459,7 @@ fn the_first_config_there_is_counts() {
 }
 
 #[test]
-fn a_config_in_the_working_directory_is_a_projects_file_for_who_has_none() {
+fn a_config_in_the_working_directory_is_a_projects_file_if_there_is_no_own() {
     let home = Home::with("");
     home.write(
         "work/config.lua",
@@ -689,7 +689,7 @@ fn trust_is_of_these_bytes_in_this_directory() {
 }
 
 #[test]
-fn what_a_file_would_change_is_told_without_running_it() {
+fn a_files_changes_are_listed_without_running_it() {
     let home = Home::with("return { context = { max_turns = 11 } }");
     home.write(
         "work/.reedclaw.lua",

@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_that_stands_there_is_told_to_be_refused_before_anything_runs() {
+    fn a_written_out_value_is_refused_before_anything_runs() {
         let own = Own::chosen(Tree::from([
             (key("shell.confirm_cmd"), Setting::Bool(true)),
             (key("limits.response_bytes"), Setting::Integer(4096)),
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_grows_and_what_holds_already_is_no_change() {
+    fn a_list_grows_and_known_entries_are_no_change() {
         let own = Own::chosen(tree(&[("shell.program", Setting::Path("/bin/zsh".into()))]));
         let defaults = tree(&[("shell.known_commands", Setting::Words(vec!["a".into()]))]);
         let project = Project::of(Checked {
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_says_what_a_project_may_do() {
+    fn every_setting_has_the_rights_of_a_project() {
         // A row that grants something is refused before its value is read; the author of a new row must decide on
         // purpose.
         for path in [

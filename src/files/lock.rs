@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_given_back_though_the_file_is_open_elsewhere() {
+    fn a_lock_is_released_though_the_file_is_open_elsewhere() {
         let place = tempfile::NamedTempFile::new().expect("a file");
         let open = || File::open(place.path()).expect("it is there");
         let file = open();

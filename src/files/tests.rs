@@ -32,7 +32,7 @@ fn scene() -> (tempfile::TempDir, Root) {
 }
 
 #[test]
-fn only_what_lies_beneath_is_read() {
+fn only_files_beneath_the_root_are_read() {
     let (top, root) = scene();
     let ws = root.path().to_owned();
     let absolute = |name: &str| ws.join(name).display().to_string();
@@ -109,7 +109,7 @@ fn a_write_replaces_a_whole_file_and_never_one_outside() {
 }
 
 #[test]
-fn what_changed_since_it_was_read_is_not_overwritten() {
+fn a_file_that_changed_since_it_was_read_is_not_overwritten() {
     let (_top, root) = scene();
     assert_eq!(root.write("src/a.txt", b"x", Some(Some(b"other"))), Err(PathError::Changed));
     assert_eq!(root.write("src/a.txt", b"x", Some(None)), Err(PathError::Changed));
@@ -118,7 +118,7 @@ fn what_changed_since_it_was_read_is_not_overwritten() {
 }
 
 #[test]
-fn a_list_says_what_each_entry_is() {
+fn a_list_has_the_kind_of_each_entry() {
     let (_top, root) = scene();
     let entries = root.list("src").expect("a list");
     let shown: Vec<(&str, EntryKind)> = entries.iter().map(|it| (it.name.as_str(), it.kind)).collect();
@@ -173,7 +173,7 @@ fn a_link_swapped_in_while_writing_touches_nothing_outside() {
 }
 
 #[test]
-fn what_a_walk_comes_upon_is_opened_without_links() {
+fn files_of_a_walk_are_opened_without_links() {
     let (_top, root) = scene();
     let links = Links::default();
     let open = |path: &str| root.open_found(Path::new(path), &links).err();

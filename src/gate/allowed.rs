@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_kept_at_the_paths_that_were_seen_and_nowhere_else() {
+    fn changes_are_allowed_only_at_the_paths_that_were_shown() {
         let top = tempfile::tempdir().expect("a directory");
         let mut allowed = Allowed::open(top.path(), top.path()).expect("none yet");
         allowed.add_to_keep("make", &["out/a.o", "out/b.o", "log"]).expect("added");
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_session_takes_back_or_adds_counts_at_once_and_isnt_lost() {
+    fn rules_of_another_session_count_at_once_and_arent_lost() {
         let top = tempfile::tempdir().expect("a directory");
         let program = top.path().join("tool");
         std::fs::write(&program, "one").expect("a program");
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_taken_back_by_number_or_line_and_a_broken_file_allows_nothing() {
+    fn rules_are_withdrawn_by_number_or_line_and_a_broken_file_allows_nothing() {
         let top = tempfile::tempdir().expect("a directory");
         let program = top.path().join("tool");
         std::fs::write(&program, "one").expect("a program");

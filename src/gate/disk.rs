@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_leads_where_its_links_lead() {
+    fn a_path_resolves_to_the_target_of_its_links() {
         let top = tempfile::tempdir().expect("a directory");
         let top = std::fs::canonicalize(top.path()).expect("a path");
         let at = |name: &str| top.join(name).display().to_string();

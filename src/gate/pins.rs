@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_or_cannot_be_read_is_not_allowed() {
+    fn withdrawn_and_unreadable_pins_allow_nothing() {
         let top = tempfile::tempdir().expect("a directory");
         let (pins, identity) = (Pins::at(top.path()), json!({}));
         let (a, b) = (tool("a", ""), tool("b", ""));

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_comes_back_as_it_was_and_what_is_none_is_refused() {
+    fn a_list_survives_export_and_import_and_a_wrong_one_is_refused() {
         let rule = |command: &str, cwd: &str| Rule {
             command: command.into(),
             cwd: cwd.into(),

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_named_but_missing_is_told() {
+    fn missing_authorities_are_reported() {
         let of = |name: &str, value: &str| {
             Authorities::of(&BTreeMap::from([(OsString::from(name), OsString::from(value))])).tls()
         };
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_of_certificates_are_told_in_plain_words() {
+    fn problems_of_certificates_are_reported_in_plain_words() {
         for (why, said) in [
             ("io: invalid peer certificate: UnknownIssuer", "vouches"),
             ("invalid peer certificate: certificate expired: …", "has expired"),

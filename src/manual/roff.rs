@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_names_another_is_none() {
+    fn a_page_that_only_refers_to_another_is_skipped() {
         assert_eq!(read("x", ".so man1/y.1\n"), None);
         assert_eq!(read("x", "no page at all"), None);
     }

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_over_the_limit_ends_and_keeps_what_fits() {
+    fn an_answer_over_the_limit_is_cut_at_the_limit() {
         let mut decoder = Decoder::new(Protocol::OpenAi);
         let mut text = String::new();
         let piece = said(&"é".repeat(1000));

@@ -452,7 +452,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_taken_however_it_is_written() {
+    fn an_address_may_end_with_or_without_its_path() {
         let table = [
             ("http://127.0.0.1:8080", "http://127.0.0.1:8080/v1/chat/completions"),
             ("http://127.0.0.1:8080/", "http://127.0.0.1:8080/v1/chat/completions"),
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_said() {
+    fn an_invalid_address_is_reported() {
         for written in ["", "127.0.0.1:8080", "localhost", "ftp://h", "http://", "http://h o/", "http://u:secret@h/"] {
             let fault = Endpoint::new("m", written, "x").url().expect_err(written);
             assert!(!fault.to_string().contains("secret"), "{fault}");

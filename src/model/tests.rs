@@ -88,7 +88,7 @@ fn chunks_and_pieces_may_be_cut_inside_a_character() {
 }
 
 #[test]
-fn one_object_is_taken_where_a_stream_was_asked_for_and_the_other_way_round() {
+fn an_object_in_place_of_a_stream_is_accepted_and_vice_versa() {
     let object = r#"{"choices":[{"message":{"role":"assistant","content":"whole"},"finish_reason":"length"}]}"#;
     let (text, end) = ask(vec![response("200 OK", "content-type: application/json\r\n", object)]);
     let stop = Stop { reason: StopReason::Length, said: "length".into() };
@@ -105,7 +105,7 @@ fn one_object_is_taken_where_a_stream_was_asked_for_and_the_other_way_round() {
 }
 
 #[test]
-fn nobody_listening_is_refused_and_the_line_says_where() {
+fn a_closed_port_is_reported_with_its_address() {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
     let endpoint = Endpoint::new("local", &format!("http://127.0.0.1:{port}"), "x");
     let error = drain(&mut start(&endpoint, &question())).1.expect_err("a fault");
@@ -117,7 +117,7 @@ fn nobody_listening_is_refused_and_the_line_says_where() {
 }
 
 #[test]
-fn an_unknown_name_is_said_to_be_one() {
+fn an_unknown_host_name_is_reported() {
     // `.invalid` never resolves (RFC 6761), with or without a network.
     let endpoint = Endpoint::new("m", "http://no-such-host.invalid:1", "x");
     let fault = drain(&mut start(&endpoint, &question())).1.expect_err("a fault").fault;
@@ -197,7 +197,7 @@ fn each_refusal_has_its_own_fault_and_words() {
 }
 
 #[test]
-fn a_page_of_a_proxy_is_told_by_its_title() {
+fn a_proxys_page_is_reported_by_its_title() {
     let page = "<html><head><title>502\nBad Gateway</title></head><body>nginx</body>";
     let (_, fault) = fault_of(vec![response("502 Bad Gateway", "content-type: text/html\r\n", page)]);
     assert_eq!(fault, Fault::Server { status: 502, retry_after: None, said: "502 Bad Gateway".into() });
@@ -210,7 +210,7 @@ fn a_429_says_when_to_come_back() {
 }
 
 #[test]
-fn a_cut_answer_keeps_what_came() {
+fn a_cut_answer_keeps_its_first_part() {
     assert_eq!(fault_of(vec![sse_head(), said("half of")]), ("half of".into(), Fault::Cut));
     let chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
     let piece = "data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n\n";
@@ -221,7 +221,7 @@ fn a_cut_answer_keeps_what_came() {
 }
 
 #[test]
-fn garbage_and_silence_are_told_apart() {
+fn garbage_and_silence_are_different_faults() {
     assert_eq!(
         fault_of(vec![response("200 OK", "content-type: text/html\r\n", "<html>hello</html>")]).1,
         Fault::Garbage { sample: "<html>hello</html>".into() }
@@ -309,7 +309,7 @@ fn turning_away_is_immediate_and_closes_the_connection() {
 }
 
 #[test]
-fn a_caller_that_leaves_a_full_channel_leaves_no_thread_behind_it_waiting() {
+fn a_caller_that_drops_a_full_channel_leaves_no_waiting_thread() {
     let mut steps = vec![sse_head()];
     steps.extend((0..2000).map(|_| said("word ")));
     steps.push(Step::Hold);

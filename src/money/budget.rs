@@ -238,7 +238,7 @@ mod tests {
     type Row = (Budget, Sum, u64, Option<u64>, Option<Price>, bool, Result<Option<u64>, &'static str>);
 
     #[test]
-    fn a_request_is_judged_by_the_most_that_it_can_come_to() {
+    fn a_request_is_judged_by_its_highest_cost() {
         let budget = |per_turn, per_day| Budget { per_turn, per_day, warn_at: 0.8, ..Budget::default() };
         let none = Limit::default();
         let table: &[Row] = &[
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_told_from_its_share_on() {
+    fn a_warning_begins_at_the_configured_share() {
         let budget = Budget { per_turn: tokens(100), per_day: dollars(10.0), warn_at: 0.8, ..Budget::default() };
         let at = |money, count| {
             budget.warnings(&Spending { turn: sum(0.0, count), day: sum(money, 0), ..Spending::default() })

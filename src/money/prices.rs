@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_is_never_less_than_what_it_costs() {
+    fn the_highest_cost_is_never_below_the_real_one() {
         for tokens in [[1000, 0, 0, 50, 0], [0, 1000, 0, 0, 50], [0, 0, 1000, 25, 25], [300, 300, 400, 50, 0]] {
             assert!(PRICE.most(1000, 50) >= PRICE.cost(&usage(tokens)), "{tokens:?}");
         }
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_price_is_found_where_it_holds_and_nowhere_else() {
+    fn a_price_applies_only_to_its_model_host_and_days() {
         let row = |model: &str, until: Option<&str>, input| Listed {
             host: "api.x".into(),
             model: model.into(),

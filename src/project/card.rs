@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_readme_is_told_without_its_decoration() {
+    fn a_readme_is_shown_without_its_decoration() {
         let text = "<p align=center>\n[![badge](x)](y)\n# Title\n\nSays what\nit is.\n```\ncode\n```\n---\n![pic](z)\nMore\u{200b}.\n";
         assert_eq!(excerpt(text), "# Title\nSays what\nit is.\nMore.");
         let long = excerpt(&"word ".repeat(1000));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_found_in_what_lies_at_the_top() {
+    fn commands_are_found_in_files_at_the_top() {
         let dir = tempfile::tempdir().expect("a directory");
         for (name, text) in [
             ("Cargo.toml", ""),

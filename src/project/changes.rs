@@ -175,7 +175,7 @@ mod tests {
 
     /// `core.worktree` once led `@diff` to files of the user's that the repository had never held.
     #[test]
-    fn nothing_outside_the_work_tree_is_told() {
+    fn nothing_outside_the_work_tree_is_shown() {
         let outer = tempfile::tempdir().expect("a directory");
         fs::create_dir(outer.path().join("app")).expect("a directory");
         fs::write(outer.path().join("app/notes"), "launch on 3 May\n").expect("a file");

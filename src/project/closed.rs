@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_closed_by_its_name_and_by_where_it_leads() {
+    fn a_path_is_closed_by_its_name_and_by_its_target() {
         let dir = tempfile::tempdir().expect("a directory");
         let root = dir.path().canonicalize().expect("a path");
         std::fs::create_dir(root.join("secret")).expect("a directory");

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_gits_elsewhere_counts_only_where_it_names_the_work_tree_back() {
+    fn a_git_directory_elsewhere_counts_only_if_it_names_the_work_tree() {
         let (holder, root) = repository();
         let at = |path: &str| holder.path().canonicalize().expect("a path").join(path);
         let is_its_own = |path: &str| Repository::find(&at(path)).expect("a repository").is_its_own();
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_repository_is_none() {
+    fn a_directory_without_a_repository_has_none() {
         let holder = tempfile::tempdir().expect("a directory");
         fs::create_dir(holder.path().join(".git")).expect("a directory");
         let found = Repository::find(holder.path());

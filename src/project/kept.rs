@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_can_be_written_nothing_is_left() {
+    fn a_directory_that_cannot_be_written_stays_empty() {
         let top = tempfile::tempdir().expect("a directory");
         let file = top.path().join("file");
         std::fs::write(&file, "no directory").expect("a file");

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_written_is_known_by_its_place() {
+    fn vendored_files_are_recognised_by_their_place() {
         for path in [
             "vendor/a.go",
             "x/node_modules/y/z.js",

@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn gits_state_is_told_as_it_was_while_git_still_looks() {
+    fn gits_last_state_is_shown_while_git_still_looks() {
         let dir = repository(&[("a.rs", "fn a() {}\n")]);
         let place = tempfile::tempdir().expect("a directory");
         let slow = slow_git(place.path());
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn of_forbidden_paths_nothing_is_told_by_whatever_name() {
+    fn forbidden_paths_are_omitted_under_any_name() {
         let dir = repository(&[
             ("README.md", "Open words."),
             ("AGENTS.md", "Open rules."),
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_isnt_waited_for() {
+    fn a_question_doesnt_wait_for_a_slow_part() {
         let dir = repository(&[("a.rs", "fn a() {}\n")]);
         let root = dir.path().canonicalize().expect("a path");
         let head = Repository::find(&root).and_then(|repository| repository.head_commit()).expect("a commit");

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_kept_until_a_directory_changes() {
+    fn stored_names_are_valid_until_a_directory_changes() {
         let (dir, state) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
         let (root, kept_in) = (dir.path(), Some(state.path()));
         fs::create_dir_all(root.join("src/deep")).expect("directories");

@@ -221,7 +221,7 @@ mod tests {
 
     /// Names after the part of a long list that is read weren't overridden.
     #[test]
-    fn a_filter_behind_a_megabyte_of_other_names_isnt_run() {
+    fn a_filter_after_a_megabyte_of_other_names_isnt_run() {
         let (_dir, root, mark) = trapped();
         append(&root.join(".gitattributes"), b"*.txt filter=evil\n");
         let padding: String = (0..5_600).map(|at| format!("[pad \"{}{at}\"]\n\tk = v\n", "x".repeat(200))).collect();

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_survey_is_made_and_kept_by_commit() {
+    fn a_survey_is_stored_by_commit() {
         let dir = repository(&[("src/a.rs", "fn main() {}\n"), ("b.py", "x\n"), ("vendor/c.go", &"x".repeat(5000))]);
         let kept_in = tempfile::tempdir().expect("a directory");
         let root = dir.path().canonicalize().expect("a path");

@@ -140,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_room_is_kept(paths in prop::collection::vec("[a-c]{1,2}(/[a-c]{1,3}){0,3}", 0..40), room in 0usize..400) {
+        fn the_names_stay_within_their_limit(paths in prop::collection::vec("[a-c]{1,2}(/[a-c]{1,3}){0,3}", 0..40), room in 0usize..400) {
             let tree = tree(&paths.iter().map(String::as_str).collect::<Vec<_>>());
             let text = listed(&tree, room).text;
             prop_assert!(text.chars().count() <= room + 40, "{}", text);

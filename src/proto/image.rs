@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_bytes_say_what_is_a_picture() {
+    fn a_picture_is_recognised_by_its_first_bytes() {
         let png = b"\x89PNG\r\n\x1a\n0000".to_vec();
         let image = Image::of("a]\nb.jpg", png.clone()).expect("a picture");
         assert_eq!((image.format(), image.name()), ("png", "a??b.jpg"));

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn money_is_short_and_never_zero_where_it_isnt() {
+    fn a_small_sum_is_never_shown_as_zero() {
         for (dollars, text) in [
             (0.0, "$0"),
             (0.000_001, "under $0.0001"),

@@ -541,7 +541,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(text in any::<String>(), sealed in any::<bool>(), seq in 0..=INTEGER_MAX) {
+        fn a_written_record_is_read_back(text in any::<String>(), sealed in any::<bool>(), seq in 0..=INTEGER_MAX) {
             let mut record = Record { seq, ..record(&text, sealed) };
             record.seal(&[7; 32]);
             let (line, hash) = record.line();
@@ -553,7 +553,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_that_is_read_ends_the_program(bytes in proptest::collection::vec(any::<u8>(), 0..200), cut in 0usize..700) {
+        fn no_line_makes_the_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), cut in 0usize..700) {
             let _ = Parsed::read(&bytes);
             let (line, _) = record("a\\\"", true).line();
             let cut = cut.min(line.len());

@@ -101,7 +101,7 @@ fn a_record_that_is_deleted_swapped_or_doubled_is_named() {
 }
 
 #[test]
-fn a_record_that_is_written_anew_breaks_the_next() {
+fn a_rewritten_record_breaks_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let options = options(dir.path());
     let mut lines = lines_of(&closed(&options, 5));
@@ -113,7 +113,7 @@ fn a_record_that_is_written_anew_breaks_the_next() {
 }
 
 #[test]
-fn an_outcome_settles_an_open_call_and_none_other() {
+fn an_outcome_settles_only_an_open_call() {
     let dir = tempfile::tempdir().unwrap();
     let options = options(dir.path());
     write(&Log::open(options.clone()).unwrap(), 1);
@@ -127,7 +127,7 @@ fn an_outcome_settles_an_open_call_and_none_other() {
 }
 
 #[test]
-fn a_log_that_is_cut_at_any_byte_is_told_and_goes_on() {
+fn a_log_cut_at_any_byte_is_reported_and_continues() {
     let dir = tempfile::tempdir().unwrap();
     let options = options(dir.path());
     let whole = closed(&options, 12);
@@ -163,7 +163,7 @@ fn a_log_that_is_cut_at_any_byte_is_told_and_goes_on() {
 }
 
 #[test]
-fn an_older_copy_and_another_log_are_told() {
+fn an_older_copy_and_another_log_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let options = options(dir.path());
     let older = closed(&options, 5);
@@ -196,7 +196,7 @@ fn an_older_copy_and_another_log_are_told() {
 }
 
 #[test]
-fn a_sealed_log_cannot_be_written_anew_or_go_on_after_a_cut() {
+fn a_sealed_log_cannot_be_rewritten_or_continued_after_a_cut() {
     let dir = tempfile::tempdir().unwrap();
     let plain = options(dir.path());
     let sealing = Options { hmac: true, ..plain.clone() };
@@ -307,7 +307,7 @@ fn a_cut_log_without_head_and_anchors_is_not_called_whole_and_the_next_session_n
 }
 
 #[test]
-fn an_intent_without_an_outcome_is_told_once_its_session_is_gone() {
+fn an_open_intent_is_reported_after_its_session_has_ended() {
     let dir = tempfile::tempdir().unwrap();
     let options = options(dir.path());
     let (one, two) = (Log::open(options.clone()).unwrap(), Log::open(options.clone()).unwrap());
@@ -323,7 +323,7 @@ fn an_intent_without_an_outcome_is_told_once_its_session_is_gone() {
 }
 
 #[test]
-fn what_a_killed_session_left_open_is_told_once_and_only_when_it_is_gone() {
+fn an_open_call_of_a_killed_session_is_reported_once() {
     let dir = tempfile::tempdir().unwrap();
     let options = options(dir.path());
     assert_eq!(take_unknown(&options).unwrap(), [], "no log");
@@ -351,7 +351,7 @@ fn what_a_killed_session_left_open_is_told_once_and_only_when_it_is_gone() {
 }
 
 #[test]
-fn a_clock_that_goes_back_breaks_nothing_and_is_told() {
+fn a_clock_that_goes_back_is_only_a_note() {
     static NOW: AtomicI64 = AtomicI64::new(1_795_000_000_000);
     let dir = tempfile::tempdir().unwrap();
     let options = Options { clock: || NOW.load(Ordering::SeqCst), ..options(dir.path()) };
@@ -409,7 +409,7 @@ fn anchors_come_often_enough() {
 }
 
 #[test]
-fn what_is_no_plain_file_is_refused() {
+fn only_a_plain_file_is_accepted_as_log() {
     let dir = tempfile::tempdir().unwrap();
     let options = options(dir.path());
     let log = Log::open(options.clone()).unwrap();

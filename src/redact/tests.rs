@@ -82,7 +82,7 @@ fn secrets() -> Vec<(String, String, &'static str)> {
 }
 
 #[test]
-fn each_example_is_hidden_and_told_by_kind_line_and_length() {
+fn each_example_is_hidden_and_reported_by_kind_line_and_length() {
     for (text, secret, kind) in secrets() {
         let whole = format!("first line\n{text}");
         let redactor = Redactor::default();
@@ -106,7 +106,7 @@ fn each_look_alike_stays() {
 }
 
 #[test]
-fn anchors_are_long_enough_and_folded_where_case_is_no_matter() {
+fn anchors_are_long_enough_and_lower_case_if_case_is_ignored() {
     for (rule, anchor) in rules::anchors() {
         assert!(anchor.len() >= 3, "{anchor}");
         assert!(!rule.place.is_folded() || anchor.to_ascii_lowercase() == *anchor, "{anchor}");
@@ -128,7 +128,7 @@ fn several_in_one_line_are_all_hidden() {
 }
 
 #[test]
-fn what_is_no_secret_stays() {
+fn text_without_secrets_stays() {
     let image = format!("data:image/png;base64,iVBORw0KGgo{}==", noise(400));
     let table = [
         "commit 9fceb02d0ae598e95dc970b74767f19372d61af8",
@@ -222,7 +222,7 @@ fn little_is_held_back() {
 
 proptest! {
     #[test]
-    fn any_cuts_give_what_the_whole_gives(parts in prop::collection::vec(prop_oneof![
+    fn any_division_into_pieces_gives_the_same_result(parts in prop::collection::vec(prop_oneof![
         prop::sample::select(vec!["password", "token", "=", ": ", "\"", " ", "\n", "://", "a:b@", "Authorization", "Bearer ",
             "ghp_", "sk-", "eyJ", ".", "-----BEGIN ", "PRIVATE KEY-----", "-----END ", "-----", "curl ", "-u ", "AKIA",
             "$6$", "known-value", "known", "[redacted: ", "]", "Cookie:", "login ", "--password ", "é", "\\"])

@@ -152,7 +152,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_last_state_of_each_line_is_kept() {
+    fn the_last_state_of_each_line_remains() {
         let table: &[(&[u8], &str)] = &[
             (b"plain\tline\r\n  next  \n\n", "plain\tline\n  next  \n\n"),
             (b"\x1b[1;31mred\x1b[0m and \x1b]0;title\x07after", "red and after"),

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_differs_is_gone_or_new() {
+    fn only_differing_lines_are_gone_or_new() {
         use Line::{Gone, Kept, New};
         assert_eq!(diff("a\nb\nc\n", "a\nx\nc\n"), [Kept("a"), Gone("b"), New("x"), Kept("c")]);
         assert_eq!(diff("", "a\n"), [New("a")]);
@@ -173,7 +173,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_hunks_give_the_new_content_none_the_old_and_some_what_unified_says(
+        fn chosen_hunks_give_the_content_that_their_patch_gives(
             old in prop::collection::vec(0u8..4, 0..60),
             new in prop::collection::vec(0u8..4, 0..60),
             ends in 0u8..4,

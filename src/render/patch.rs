@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_is_said_in_words() {
+    fn changes_other_than_lines_are_described_in_words() {
         let notes = |old, new| FilePatch::of(&change(old, new), false).notes.join("; ");
         for (old, new, said) in [
             (None, Some("a\n"), "new file"),

@@ -196,7 +196,7 @@ mod tests {
     use crate::proto::action::{Decision, PolicyVerdict, Reason, Risk};
 
     #[test]
-    fn what_could_deceive_is_shown_as_what_it_is() {
+    fn deceptive_characters_are_shown_as_escapes() {
         let reason = |rule, risk, text: &str| Reason { rule, risk, text: text.to_owned() };
         let reasons = vec![
             reason("x", Risk::High, "a\u{1b}[2Jb"),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_still_runs_is_told_in_rows_that_fit() {
+    fn an_overdue_commands_question_fits_the_width() {
         let overdue = |command: &str, last_line: Option<&str>, no_job| Overdue {
             command: command.to_owned(),
             ran_for: std::time::Duration::from_millis(15_900),
@@ -258,7 +258,7 @@ mod tests {
 
     /// Without colours a command's second line could look like ours: `  in /tmp, by /bin/x`.
     #[test]
-    fn the_commands_own_lines_and_ours_can_not_be_taken_for_each_other() {
+    fn a_commands_lines_cannot_look_like_ours() {
         let command = "true\n  in /tmp, by /bin/true\r\n\n  it reads /w/b\nrun once [y]";
         let ascii = Look { unicode: false, ..Look::plain(80) };
         let expected = ["true", "  in /tmp, by /bin/true\\r", "", "  it reads /w/b", "run once [y]"];

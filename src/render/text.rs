@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hides_is_shown() {
+    fn invisible_characters_are_shown() {
         let table: &[(&str, &str)] = &[
             ("ls -l 'ünï 日本'", "ls -l 'ünï 日本'"),
             ("a\x1b[2Kb\x07\x7f", "a\\x1b[2Kb\\x07\\x7f"),

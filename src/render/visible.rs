@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cant_be_seen_or_deceives_is_an_escape() {
+    fn invisible_and_deceptive_characters_become_escapes() {
         for (line, seen) in [
             ("a\tb\t", "a   b   "),
             ("日\tx", "日  x"),

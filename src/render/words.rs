@@ -84,7 +84,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_left_is_the_same_in_both(old in "[ab \u{e9}(]{0,12}", new in "[ab \u{e9}(]{0,12}") {
+        fn unmarked_words_are_the_same_in_both(old in "[ab \u{e9}(]{0,12}", new in "[ab \u{e9}(]{0,12}") {
             let (gone, come) = differing(&old, &new);
             let rest = |line: &str, ranges: &[Range<usize>]| -> String {
                 line.char_indices().filter(|(at, _)| !ranges.iter().any(|it| it.contains(at))).map(|(_, c)| c).collect()

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_cut_and_says_so() {
+    fn a_long_text_is_cut_with_a_mark() {
         let mut store = Store::in_memory().unwrap();
         let talk = store.begin_conversation(1, "m");
         let open = store.ask(talk, 1, "q", None);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_the_file_cannot_take_are_kept_and_moved_to_it() {
+    fn calls_that_the_file_cannot_take_stay_in_memory_and_move_to_it_later() {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Store::open(dir.path()).unwrap();
         let talk = store.begin_conversation(1, "m");

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_mode_and_a_broken_text_index_are_told_and_repaired() {
+    fn an_open_mode_and_a_broken_text_index_are_reported_and_repaired() {
         let dir = tempfile::tempdir().unwrap();
         filled(dir.path(), 5);
         let path = dir.path().join(FILE_NAME);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_damaged_file_all_that_can_be_read_is_saved_and_the_file_is_kept() {
+    fn all_readable_rows_of_a_damaged_file_are_saved_and_the_file_stays() {
         let dir = tempfile::tempdir().unwrap();
         filled(dir.path(), 300);
         let path = dir.path().join(FILE_NAME);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_database_is_put_aside_and_what_is_newer_or_locked_stays() {
+    fn a_file_that_is_no_database_is_put_aside_and_a_newer_or_locked_one_stays() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE_NAME);
         std::fs::write(&path, [b'x'; 5_000]).unwrap();

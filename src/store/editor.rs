@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_are_found_again_and_deleted_with_all_that_was_said() {
+    fn sessions_are_found_again_and_deleted_with_all_messages() {
         let directory = tempfile::tempdir().expect("a directory");
         let (old, new) = {
             let mut store = Store::open(directory.path()).expect("a store");

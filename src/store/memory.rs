@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn memories_are_kept_changed_taken_and_forgotten() {
+    fn memories_are_stored_changed_accepted_and_forgotten() {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Store::open(dir.path()).unwrap();
         let first = store.remember(&memory("one", MemoryOrigin::User, true)).unwrap().unwrap();

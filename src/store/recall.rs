@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_rewound_or_forked_is_found_once() {
+    fn cut_rewound_and_forked_messages_are_found_once() {
         let mut store = Store::in_memory().unwrap();
         let first = talk(&mut store, 1, "alpha", "beta");
         let mut open = store.ask(first, 2, "gamma", None);

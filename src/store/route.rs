@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn moves_of_other_weights_are_forgotten_and_answers_kept() {
+    fn moves_of_other_weights_are_forgotten_and_answers_stay() {
         let mut store = Store::in_memory().unwrap();
         store.remember_route("make it so", true, (1, &[(7, 1), (9, -1)]), 1).unwrap();
         let memory = store.route_memory(2).unwrap();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_from_before_keeps_its_answers_and_loses_moves_of_nobody_knows_which_weights() {
+    fn an_older_file_keeps_its_answers_and_loses_moves_of_unknown_weights() {
         let dir = tempfile::tempdir().unwrap();
         Store::open(dir.path()).unwrap().remember_route("make it so", true, (1, &[(7, 1)]), 1).unwrap();
         let old = Connection::open(dir.path().join(crate::store::FILE_NAME)).unwrap();

@@ -54,7 +54,7 @@ fn allow_writes(store: &Store) {
 }
 
 #[test]
-fn a_new_store_is_private_and_keeps_what_it_was_given() {
+fn a_new_store_is_private_and_returns_its_rows() {
     let dir = tempfile::tempdir().unwrap();
     let home = dir.path().join("a/b");
     let entry = Entry { kind: LineKind::ModelCommand, ..line(5, "ls\0 -l\n'é") };
@@ -88,7 +88,7 @@ fn a_file_open_to_others_is_closed_to_them() {
 }
 
 #[test]
-fn searches_find_what_they_say() {
+fn searches_find_matching_lines_newest_first() {
     let mut store = filled(&[(1, "cargo test"), (2, "git commit -m \"x\""), (3, "cargo build"), (4, "Cargo test")]);
     store.append(&Entry { cwd: Some("/tmp/a".into()), session: 2, ..line(5, "ls 100%_done") });
     store.append(&Entry { kind: LineKind::Question, status: Some(1), ..line(6, "why cargo?") });
@@ -130,7 +130,7 @@ fn searches_find_what_they_say() {
 }
 
 #[test]
-fn a_search_goes_on_behind_the_last_window_of_rows() {
+fn a_search_continues_after_the_last_window_of_rows() {
     let mut store = filled(&[(1, "needle one"), (2, "needle two")]);
     store.main.execute_batch("BEGIN").unwrap();
     for time in 3..2_500 {
@@ -304,7 +304,7 @@ fn a_database_of_an_earlier_version_gets_summaries_and_memories_and_keeps_its_ro
 }
 
 #[test]
-fn what_cannot_be_opened_is_one_error_with_a_hint() {
+fn a_file_that_cannot_be_opened_is_one_error_with_a_hint() {
     type Prepare = fn(&Path);
     let table: [(&str, Prepare, StoreErrorKind); 5] = [
         ("garbage", |path| std::fs::write(path, [b'x'; 5_000]).unwrap(), StoreErrorKind::Corrupt),
@@ -401,7 +401,7 @@ fn a_lock_held_for_a_while_costs_no_line() {
 }
 
 #[test]
-fn a_full_disk_is_told_once_and_the_session_keeps_its_history() {
+fn a_full_disk_is_reported_once_and_the_session_keeps_its_history() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = Store::open(dir.path()).unwrap();
     let pages: i64 = store.main.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
@@ -496,7 +496,7 @@ fn deleting_from_a_file_that_cannot_be_written_is_an_error_and_deletes_nothing()
 }
 
 #[test]
-fn a_failed_read_is_told_once_in_a_session() {
+fn a_failed_read_is_reported_once_in_a_session() {
     let mut store = filled(&[(1, "a")]);
     store.main.execute_batch("DROP TABLE history").unwrap();
     for told in [true, false] {
@@ -639,7 +639,7 @@ fn conversations_begun_forked_and_rewound_while_the_disk_fails_reach_it_later() 
 }
 
 #[test]
-fn a_disk_that_is_full_in_the_middle_of_an_answer_costs_nothing_of_it() {
+fn a_disk_that_fills_up_during_an_answer_loses_nothing_of_it() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = Store::open(dir.path()).unwrap();
     let talk = store.begin_conversation(0, "m");
@@ -662,7 +662,7 @@ fn a_disk_that_is_full_in_the_middle_of_an_answer_costs_nothing_of_it() {
 }
 
 #[test]
-fn what_requests_came_to_outlives_a_full_disk_and_a_cleared_conversation() {
+fn costs_outlive_a_full_disk_and_a_cleared_conversation() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = Store::open(dir.path()).unwrap();
     let spent = |model: &str, tokens: u64| Spent {

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_is_closed() {
+    fn open_constructs_are_closed() {
         for (language, text, closers) in [
             ("rust", "fn f(a: [u8; 2]) { g(", "\n)\n}"),
             ("rust", "let c = '{'; let l: &'a str = \"(\n", "\""),

@@ -60,7 +60,7 @@ mod tests {
 
     /// As it was, the last of these ended the process.
     #[test]
-    fn bash_is_parsed_whatever_stands_behind_a_brace() {
+    fn bash_is_parsed_with_any_text_after_a_brace() {
         for text in ["echo {1..3}", "echo {\u{e9}", "echo {1..\u{1f600}}", "echo {\u{10ffff}", "echo {1..\u{10ffff}"] {
             let tree = parse(Language::Bash, text, None, Deadline::new(PARSE_MS_MAX)).expect("a tree");
             assert_eq!(tree.root_node().end_byte(), text.len(), "{text}");

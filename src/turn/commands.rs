@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_command_is_never_proposed_and_its_loss_is_said() {
+    fn half_a_command_is_never_proposed_and_a_notice_says_so() {
         let table: &[(&str, &[&str], &str)] = &[
             ("CMD: a\nCMD: cat <<EOF\nb\nCMD: rm -rf x\n", &["a"], "here-document has no end"),
             ("CMD: cat <<EOF", &[], "here-document has no end"),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn more_commands_than_anyone_reads_are_left_out_and_said() {
+    fn too_many_commands_are_dropped_with_a_notice() {
         let (commands, problems) = proposals(&"CMD: ls\n".repeat(COMMANDS_MAX + 3));
         assert_eq!((commands.len(), problems.len()), (COMMANDS_MAX, 3));
         let (commands, problems) = proposals(&format!("CMD: echo {}", "x".repeat(COMMAND_BYTES_MAX)));

@@ -305,7 +305,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_sent_keeps_its_order_and_its_budget(
+        fn a_request_keeps_its_order_and_its_budget(
             sizes in prop::collection::vec((1usize..400, 1usize..400), 1..20), budget in 300usize..3000) {
             let mut talk = Conversation::new(
                 Options { token_budget: budget, compact_at_percent: 80, max_turns: 100, ..Options::default() });

@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_of_a_stopped_answer_is_kept_and_marked() {
+    fn the_first_part_of_a_stopped_answer_stays_with_a_mark() {
         let mut talk = with(40, 10_000);
         let _ = talk.messages_for("one");
         talk.cancelled("half \n");

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_output_is_wanted_a_question_is_as_it_was_typed() {
+    fn without_outputs_a_question_is_sent_as_typed() {
         let mut outputs = Outputs::default();
         outputs.add(&ran("make", 2, "error"), 0, &Redactor::default());
         let mut older = Outputs::default();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_hidden_before_a_cut_and_told_with_its_place() {
+    fn a_secret_is_hidden_before_a_cut_and_reported_with_its_place() {
         let mut outputs = Outputs::default();
         let output = format!("\x1b[1mA\x1b[0m\nDB_PASSWORD=hun\x1b[31mter2\x1b[0m\n{}", "x".repeat(4000));
         let hidden = outputs.add(&ran("mysql --password=hunter3 -e x", 0, &output), 200, &Redactor::default());

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_place_and_question_comes_first() {
+    fn memories_of_the_place_and_the_question_come_first() {
         let memories = [
             memory(1, None, true, "I like short answers."),
             memory(2, Some("/src/app"), false, "The build needs cmake 3.28."),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_is_given_for_its_memory_from_its_end() {
+    fn a_memory_is_made_from_the_end_of_a_long_conversation() {
         let turn = |text: &str| PastTurn { question: format!("q {text}"), answer: format!("a {text}"), is_whole: true };
         let blank = PastTurn { question: "open".into(), answer: " ".into(), is_whole: false };
         let turns = [turn("one"), blank.clone(), turn("two")];
@@ -248,7 +248,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_room_is_kept_and_nothing_is_told_twice(
+        fn memories_stay_within_their_limit_and_appear_once(
             texts in prop::collection::vec("[a-e ]{0,60}", 0..20), question in "[a-e ]{0,30}", tokens in 0usize..60) {
             let memories: Vec<Memory<'_>> =
                 texts.iter().zip(0..).map(|(text, id)| memory(id, [None, Some("/a")][id as usize % 2], id % 3 == 0, text)).collect();

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_where_a_word_begins() {
+    fn names_are_found_at_the_start_of_a_word() {
         for (question, names) in [
             ("@src/x.rs what does this do", &["src/x.rs"][..]),
             ("compare @a.rs:10-40 with @b.rs:7, please", &["a.rs 10-40", "b.rs 7-7"]),

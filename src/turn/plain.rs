@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_saw_is_what_stays() {
+    fn the_text_that_a_person_saw_last_remains() {
         let table = [
             ("a\r\nb\r\n", "a\nb"),
             ("\x1b[1;31mred\x1b[0m é\x1b(B", "red é"),
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_said_and_ends_no_text() {
+    fn a_gap_is_marked_and_ends_no_text() {
         let capture = |head: &str, omitted_bytes, tail: &[u8]| Capture {
             head: head.as_bytes().to_vec(),
             tail: tail.to_vec(),
@@ -291,7 +291,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_of_control_ever_stays(bytes in prop::collection::vec(
+        fn no_control_character_ever_remains(bytes in prop::collection::vec(
             prop_oneof![any::<u8>(), prop::sample::select(b"\x1b[]?1049hlKGCD;\r\n\x07\\ab".to_vec())], 0..200),
             tail in prop::collection::vec(any::<u8>(), 0..50), omitted_bytes in 0u64..2) {
             let text = plain_text(&Capture { head: bytes, tail, omitted_bytes });

@@ -154,7 +154,7 @@ fn one_wrong_file_leaves_all_as_they_were() {
 }
 
 #[test]
-fn what_fails_in_the_middle_is_put_back() {
+fn a_change_that_fails_halfway_is_reverted() {
     let top = tempfile::tempdir().expect("a directory");
     let (root, journals) = scene(top.path());
     let mut steps = 0;
@@ -192,7 +192,7 @@ fn a_file_that_changes_while_others_are_written_stops_it() {
 }
 
 #[test]
-fn a_recovery_overwrites_nobody_and_two_sessions_wait_for_each_other() {
+fn a_recovery_overwrites_no_newer_change_and_two_sessions_wait_for_each_other() {
     let top = tempfile::tempdir().expect("a directory");
     let (root, journals) = scene(top.path());
     let mut steps = 0;
@@ -219,7 +219,7 @@ fn a_recovery_overwrites_nobody_and_two_sessions_wait_for_each_other() {
 }
 
 #[test]
-fn a_journal_that_is_not_whole_is_none() {
+fn an_incomplete_journal_does_not_count() {
     let entry = Entry { path: "a b\n\u{fc}".into(), temporary: "t".into(), old: None, new: Some("ff".into()) };
     let journal = Journal { root: "/r".into(), directories: vec!["d".into()], entries: vec![entry] };
     let text = journal.text();

@@ -104,7 +104,7 @@ fn a_mock_plays_its_script() {
 }
 
 #[test]
-fn a_script_that_is_none_is_told_with_its_line() {
+fn a_broken_script_is_reported_with_its_line() {
     for (script, why) in [
         ("{\"steps\": [{\"text\": 1}]}", "line 1: `text` isn't a string"),
         ("\n{}", "line 2: an answer has a list of `steps`"),
@@ -122,7 +122,7 @@ fn a_script_that_is_none_is_told_with_its_line() {
 }
 
 #[test]
-fn the_next_model_is_asked_where_one_cannot_be_reached_and_it_is_told() {
+fn the_next_model_is_asked_with_a_notice_if_one_cannot_be_reached() {
     let good = r#"{"steps": [{"text": "good"}]}"#;
     for (fault, falls) in [
         (r#"{"status": 429, "message": "slow"}"#, true),

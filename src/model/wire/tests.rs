@@ -174,7 +174,7 @@ fn every_fixture_says_the_same_cut_at_every_byte() {
 }
 
 #[test]
-fn a_stream_that_breaks_off_anywhere_is_never_taken_for_whole() {
+fn a_stream_that_breaks_off_anywhere_never_counts_as_complete() {
     for (name, ..) in FIXTURES.iter().filter(|row| row.0.ends_with(".sse")) {
         let bytes = fixture(name);
         let protocol = protocol_of(name);
@@ -219,7 +219,7 @@ fn cycle(name: &str) -> (Request, Response) {
 }
 
 #[test]
-fn what_a_provider_wants_back_goes_back_to_the_byte_and_to_no_other() {
+fn a_providers_state_returns_unchanged_and_only_to_it() {
     for (name, exact) in [
         (
             "anthropic-tools.sse",
@@ -408,7 +408,7 @@ fn tokens_are_counted_as_each_provider_means_them() {
 }
 
 #[test]
-fn an_error_in_mid_stream_is_what_it_says() {
+fn an_error_in_mid_stream_is_classified_by_its_words() {
     let table = [
         (
             Protocol::Anthropic,
@@ -442,7 +442,7 @@ fn an_error_in_mid_stream_is_what_it_says() {
 }
 
 #[test]
-fn events_and_blocks_that_nobody_knows_are_passed_over() {
+fn unknown_events_and_blocks_are_skipped() {
     let stream = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":1}}}\n\n\
         event: news\ndata: {\"type\":\"news\",\"x\":[1]}\n\n\
         event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"novelty\",\"z\":1}}\n\n\
@@ -456,7 +456,7 @@ fn events_and_blocks_that_nobody_knows_are_passed_over() {
 
 /// The fields for thinking in each protocol, by configuration, and after a refusal.
 #[test]
-fn how_much_a_model_thinks_is_said_in_each_protocols_own_way() {
+fn thinking_has_each_protocols_own_form() {
     let high = Thinking::High;
     let table: Vec<(Protocol, &str, &str, Thinking, ThinkingForm, Value)> = vec![
         (

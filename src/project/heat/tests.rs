@@ -97,7 +97,7 @@ GIT_COMMITTER_DATE="1700099000 +0000" git commit -qm module
 "#;
 
 #[test]
-fn it_is_what_git_log_says() {
+fn hot_files_agree_with_git_log() {
     let dir = tempfile::tempdir().expect("a directory");
     git(dir.path(), HISTORY);
     for packed in [false, true] {

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_comes_back_and_a_damaged_file_is_none() {
+    fn stored_sources_are_read_back_and_a_damaged_file_is_ignored() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("a/kept");
         let definition = Definition {

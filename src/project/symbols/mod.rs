@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_read_once_and_again_where_they_changed() {
+    fn sources_are_read_once_and_again_after_a_change() {
         let dir = tempfile::tempdir().expect("a directory");
         let root = dir.path().join("repo");
         fs::create_dir_all(root.join(".git")).expect("a directory");
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_ends_in_time_and_says_what_it_left_out() {
+    fn a_look_ends_in_time_and_counts_the_rest() {
         let dir = tempfile::tempdir().expect("a directory");
         for name in ["a.rs", "b.rs"] {
             fs::write(dir.path().join(name), "fn f() {}").expect("a file");

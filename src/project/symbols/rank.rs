@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_many_use_comes_first_and_what_is_sought_before_it() {
+    fn sought_definitions_rank_first_then_those_with_many_users() {
         let symbols = repository(&[
             ("core.rs", &["central", "unused"], &[]),
             ("a.rs", &["first"], &["central"]),

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_told_by_file() {
+    fn as_many_definitions_as_fit_are_listed_by_file() {
         let (one, two, three) = (definition("one", 9, 0), definition("two", 3, 1), definition("three\u{1b}", 1, 0));
         let of = |path: &'static str, definition| Ranked { path: Path::new(path), definition, weight: 1.0 };
         let ranked = [of("b.rs", &one), of("a.rs", &three), of("b.rs", &two)];

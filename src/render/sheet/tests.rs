@@ -81,7 +81,7 @@ fn it_can_be_listened_to_and_drawn_without_unicode() {
 }
 
 #[test]
-fn a_long_line_goes_on_behind_a_hanging_gutter_and_loses_nothing() {
+fn a_long_line_continues_after_a_hanging_gutter_and_loses_nothing() {
     let line = format!("x{}", "日本".repeat(40));
     let rows = drawn(&[change("f", None, Some(&format!("{line}\n")))], Look::plain(40));
     assert!(rows[1].starts_with("  1 + x日") && rows[2].starts_with("      日本"), "{rows:?}");
@@ -90,7 +90,7 @@ fn a_long_line_goes_on_behind_a_hanging_gutter_and_loses_nothing() {
 }
 
 #[test]
-fn what_would_deceive_is_seen_for_what_it_is() {
+fn deceptive_characters_are_shown_as_escapes() {
     let evil =
         "if x { \u{1b}[2K\u{1b}[1A }\r // \u{202e} \u{2066}ok\u{200b}\u{9b}31m p\u{430}ypal \u{7}\u{85}\u{2028}\n";
     let path = "src/\u{1b}[31ma\u{202e}sr.rs";
