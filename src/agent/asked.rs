@@ -84,7 +84,7 @@ impl<'a> Asked<'a> {
         self.keep(settled);
     }
 
-    /// Takes a piece of the answer as it comes: what may be a call is held back, from the beginning of its line.
+    /// Takes a piece of the answer: text that may be a call is held back, from the beginning of its line.
     fn arrived(&mut self, piece: &str) {
         self.held.push_str(piece);
         let starts = std::iter::once(0).chain(memchr::memchr_iter(b'\n', self.held.as_bytes()).map(|at| at + 1));
@@ -93,13 +93,13 @@ impl<'a> Asked<'a> {
         self.show(shown);
     }
 
-    /// Shows what was held back: it is no call.
+    /// Shows the held text: it isn't a call.
     pub(super) fn release(&mut self) {
         let held = std::mem::take(&mut self.held);
         self.show(held);
     }
 
-    /// Drops what was held back: it is a call.
+    /// Drops the held text: it is a call.
     pub(super) fn drop_held(&mut self) {
         self.held.clear();
     }
@@ -122,7 +122,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Keeps what was held back: nothing more comes.
+    /// Releases the held text at the end of the answer.
     pub(super) fn settle_rest(&mut self) {
         let rest = self.settling.finish(&self.secrets.redactor);
         self.keep(rest);
@@ -185,7 +185,7 @@ impl Sink for Asked<'_> {
     }
 }
 
-/// Tells the recorder, and the user once where that fails.
+/// Passes events to the recorder, and reports a failure to the user once.
 pub(super) struct Record<'a> {
     pub(super) recorder: &'a mut dyn Recorder,
     pub(super) has_failed: bool,

@@ -1,5 +1,5 @@
-//! The older part of a conversation becomes a summary, written by the small model where there is one. It must not lose a
-//! question: where no summary comes, the conversation goes on without.
+//! Replaces the older part of a conversation by a summary, written by the small model if there is one. It must not lose
+//! a question: without a summary the conversation goes on all the same.
 
 use super::purse::Purse;
 use super::recorder::Recorder;
@@ -16,19 +16,19 @@ pub(super) const FAILURES_MAX: u8 = 3;
 pub struct ContextReport {
     /// The parts that the next question would carry, in order.
     pub parts: Vec<Part>,
-    /// The parts are scaled to what the server counted of the last request.
+    /// The parts are scaled to the server's count of the last request.
     pub is_counted: bool,
     /// The most tokens of a request.
     pub window_tokens: usize,
-    /// From how many tokens on the older part is summarised; none where it never is.
+    /// From this size on the older part is summarised; `None` if it never is.
     pub compact_at_tokens: Option<usize>,
     /// The summary, and the number of turns that it replaces.
     pub summary: Option<(String, usize)>,
 }
 
 impl Agent {
-    /// The most tokens of a request to the model that answers: the budget, or its window where that is smaller. A server
-    /// that can tell its window is asked, once.
+    /// Limit for the tokens of a request to the answering model: the budget, or the model's window if that is smaller.
+    /// A server that can report its window is asked, once.
     #[must_use]
     pub fn window_tokens(&mut self) -> usize {
         if let Ok(provider) = choose(&self.models, self.current.as_deref()) {
@@ -38,7 +38,7 @@ impl Agent {
         self.conversation.budget()
     }
 
-    /// Tells what the window holds and what each part costs.
+    /// Returns the contents of the window with the cost of each part.
     #[must_use]
     pub fn context(&mut self) -> ContextReport {
         let window_tokens = self.window_tokens();
@@ -66,7 +66,7 @@ impl Agent {
     /// Summarises the older part now, whatever the threshold says.
     ///
     /// # Errors
-    /// There is no older part, or no summary came.
+    /// There is no older part, or no summary could be made.
     pub fn compact_now(&mut self, cancel: &Cancel, sink: &mut dyn FnMut(Event)) -> Result<(), Failure> {
         let provider = choose(&self.models, self.current.as_deref())?;
         self.prepare(&*provider);
@@ -90,7 +90,8 @@ impl Agent {
         Some(turns)
     }
 
-    /// Summarises the older part where the question would pass the threshold. Ctrl-C stops it, and then the question too.
+    /// Summarises the older part if the question would exceed the threshold. Ctrl-C stops it, and then the question
+    /// too.
     pub(super) fn compact_if_due(
         &mut self,
         provider: &dyn Provider,

@@ -84,7 +84,7 @@ impl ToolRunner {
         outcome
     }
 
-    /// Offers to run a command again, from its beginning, with what it was refused.
+    /// Offers to run a command again, from its beginning, with the permission that it lacked.
     fn offer(&mut self, call: &Call, line: &str, need: &Need, around: &mut Around<'_>) -> Result<Outcome, String> {
         let what = what_of(need);
         let lasting = if matches!(need, Need::Write { .. }) { " Undo doesn't cover that path." } else { "" };
@@ -141,7 +141,7 @@ impl ToolRunner {
         }
     }
 
-    /// The call that makes changes real: what is asked about, fingerprinted and written down.
+    /// The call that applies changes: its question, its fingerprint and its receipt.
     fn keep_call(&self, command: &str, call: &Call, group: &[&Change], outcome: &Outcome) -> Call {
         let mut shown = shown(group, &self.options.root);
         shown.rows.insert(0, how_it_ended(outcome));
@@ -242,7 +242,7 @@ impl ToolRunner {
 }
 
 impl ToolRunner {
-    /// Takes what a command changed into the draft of a git session; build products stay on its bench.
+    /// Puts a command's changes into the draft of a git session; build products stay on its bench.
     fn draft(&mut self, bench: &Bench, permit: Permit, group: &[&Change], outcome: &mut Outcome) {
         let did = |change: &&Change| {
             let did = match &change.kind {

@@ -36,7 +36,7 @@ pub(super) enum Kept {
     Edit(Before),
 }
 
-/// Somebody was asked, and said no.
+/// The person was asked, and said no.
 pub(super) struct Refused;
 
 impl Keeper {
@@ -91,7 +91,7 @@ impl Keeper {
         kept.or_else(|error| self.without(error, person, sink))
     }
 
-    /// Goes on without undo, if nobody objects.
+    /// Goes on without undo, unless the person objects.
     fn without(
         &mut self,
         error: StepsError,
@@ -120,14 +120,14 @@ impl Keeper {
         }
     }
 
-    /// Makes real what a command changed on its copy.
+    /// Applies the changes that a command made on its copy.
     pub(super) fn adopt(&mut self, command: &str, incoming: Vec<Incoming>) -> Result<Adopted, StepsError> {
         let unavailable = || StepsError::Nothing("there is no place for the journal of changes".to_owned());
         let steps = self.steps.as_mut().ok_or_else(unavailable)?;
         steps.adopt(&self.redactor.redact(command).text, incoming, self.has_undo)
     }
 
-    /// Looks at what it did change, and says so in the outcome.
+    /// Finds the actual changes, and adds a line about them to the outcome.
     pub(super) fn after(&mut self, kept: Kept, outcome: &mut Outcome, sink: &mut dyn FnMut(Event)) {
         let Some(steps) = &mut self.steps else { return };
         let made = match kept {

@@ -50,7 +50,7 @@ pub trait Person {
         false
     }
 
-    /// Runs an approved command in their own shell; `None` if there is none.
+    /// Runs an approved command in their own shell; `None` if they have none here.
     fn run_in_own_shell(&mut self, _: &str) -> Option<Outcome> {
         None
     }

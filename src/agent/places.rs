@@ -27,7 +27,7 @@ pub(super) fn edited_paths(action: &Action) -> Vec<PathBuf> {
     }
 }
 
-/// An action whose absolute paths lead into the workspace through another name of it, with the workspace's own name.
+/// Replaces another name of the workspace in an action's absolute paths by the workspace's own name.
 pub(super) fn beneath_root(mut action: Action, root: &Root) -> Action {
     let rename = |path: &mut String| {
         let is_other = Path::new(path.as_str()).is_absolute() && !Path::new(path.as_str()).starts_with(root.path());

@@ -9,7 +9,7 @@ use crate::money::{ANSWER_TOKENS_MAX, Price, Request, Spending, Sum};
 use crate::proto::{Failure, FailureKind, Spent, Usage};
 use crate::turn::estimate_tokens;
 
-/// Characters that are taken as one token where nothing was learnt.
+/// Characters per token as long as nothing was learnt.
 const CHARS_PER_TOKEN: f64 = 4.0;
 /// A shorter request reveals little about a model's way of counting: the tokens around messages weigh too much.
 const LEARNT_FROM_TOKENS: f64 = 64.0;
@@ -17,14 +17,14 @@ const LEARNT_FROM_TOKENS: f64 = 64.0;
 const NEWEST_WEIGHT: f64 = 0.25;
 /// No model counts so much otherwise; beyond it a server's figures are wrong.
 const FACTORS: std::ops::RangeInclusive<f64> = 0.1..=10.0;
-/// An estimate may be short of what it is; a budget takes so much more.
+/// An estimate may be too low; a budget adds this factor.
 const ESTIMATE_MARGIN: f64 = 1.25;
 /// The same for a count with the model's vocabulary, which doesn't include all tokens around messages.
 const COUNT_MARGIN: f64 = 1.05;
 /// Tokens around one message, at most.
 const AROUND_MESSAGE: u64 = 16;
 
-/// Prices, budget, and what the present question has cost.
+/// Prices, budget, and the cost of the present question.
 #[derive(Debug, Default)]
 pub(super) struct Purse {
     options: MoneyOptions,

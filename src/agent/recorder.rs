@@ -29,7 +29,7 @@ pub struct PastCall {
     pub arguments: String,
     /// Its result, JSON.
     pub result: String,
-    /// Whether it did what it should.
+    /// Whether it succeeded.
     pub is_done: bool,
     /// The id of its receipt.
     pub receipt: Option<String>,
@@ -40,7 +40,7 @@ pub struct PastCall {
 ///
 /// A failure is reported to the user once per question, and the answer goes on.
 pub trait Recorder: Send {
-    /// A question is about to be asked, of that model where one is chosen: begins a conversation where none has begun.
+    /// Begins a conversation for a question of this model, if none has begun.
     fn begin(&mut self, _: Option<&str>) -> Option<ConversationId> {
         None
     }
@@ -81,10 +81,10 @@ pub trait Recorder: Send {
         Ok(())
     }
 
-    /// The calls that the recorded conversation's answers took, by the question, in order; those without calls left out.
+    /// The calls of the recorded conversation's answers, by question, in order; questions without calls are omitted.
     ///
     /// # Errors
-    /// What keeps them from being known.
+    /// The calls can't be read.
     fn calls(&mut self) -> Result<Vec<(String, Vec<PastCall>)>, Failure> {
         Ok(Vec::new())
     }
@@ -156,7 +156,7 @@ pub trait Recorder: Send {
     }
 }
 
-/// A recorder that keeps nothing, for where there is no store.
+/// A recorder that stores nothing, if there is no store.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Forgetful;
 

@@ -55,10 +55,10 @@ impl Drop for MemoryJob {
 }
 
 impl Agent {
-    /// Lets a model write a memory of these turns, and waits for it; none where nothing is worth it.
+    /// Lets a model write a memory of these turns, and waits for it; `None` if nothing is worth remembering.
     ///
     /// # Errors
-    /// Nothing was answered in them, or no memory came.
+    /// The turns have no answer, or no memory could be made.
     pub fn write_memory(
         &mut self,
         turns: &[PastTurn],
@@ -78,8 +78,8 @@ impl Agent {
         Ok(written_memory(&text).map(str::to_owned))
     }
 
-    /// Begins to write a memory of these turns, which this model answered, on a thread of its own: by it or a nearer one;
-    /// `recorder` hears what it cost. Nothing where it is no longer configured or nothing was answered.
+    /// Begins to write a memory of these turns on a thread of its own, with the model that answered them or a nearer
+    /// one; `recorder` gets the cost. `None` if that model is no longer configured, or the turns have no answer.
     #[must_use]
     pub fn begin_memory(
         &mut self,

@@ -1,10 +1,10 @@
-//! Calls that a model makes again: what came of them the first time answers them, as long as nothing can have changed since.
-//! Must not run anything.
+//! Calls that a model repeats: the first result answers them, as long as nothing can have changed since. Must not run
+//! anything.
 
 use crate::model::ToolCall;
 use crate::proto::tool::{Outcome, STILL_RUNNING};
 
-/// Calls of one question, and what came of them.
+/// Calls of one question, with their results.
 #[derive(Default)]
 pub(super) struct Repeats {
     past: Vec<Past>,
@@ -15,7 +15,7 @@ struct Past {
     arguments: String,
     result: String,
     times: usize,
-    /// Whether the same call would give the same now.
+    /// Whether the same call would have the same result now.
     holds: bool,
 }
 
@@ -37,8 +37,8 @@ impl Repeats {
         ))
     }
 
-    /// Notes what came of a call. One that may have changed something makes others worth repeating, and one that failed may
-    /// succeed the next time.
+    /// Notes the result of a call. A call that may have changed something makes others worth repeating, and one that
+    /// failed may succeed the next time.
     pub(super) fn note(&mut self, call: &ToolCall, outcome: &Outcome, result: &str, has_only_looked: bool) {
         if !has_only_looked {
             self.past.iter_mut().for_each(|past| past.holds = false);

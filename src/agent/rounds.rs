@@ -1,5 +1,5 @@
-//! From a question to an answer in text: asks the model, carries out the calls that it makes, asks again with what came
-//! of them. Knows how often and how long; not what a tool does.
+//! From a question to an answer in text: asks the model, carries out its calls, asks again with their results. Knows
+//! the limits of rounds and time, but not what a tool does.
 
 use std::collections::BTreeSet;
 
@@ -60,7 +60,7 @@ pub(super) struct Turn<'t, 'a, 's> {
 /// The result of a turn.
 pub(super) struct Turned {
     pub(super) end: Result<Response, Broken>,
-    /// The calls and what came of them, between question and answer.
+    /// The calls and their results, between question and answer.
     pub(super) trail: Vec<Item>,
     /// The model turned out to have no tools.
     pub(super) has_no_tools: bool,
@@ -380,7 +380,7 @@ fn carry_out(runner: &mut ToolRunner, call: &ToolCall, conversation: Option<i64>
     outcome
 }
 
-/// Runs the project's check, where edits were made, and tells the model with the last result of the round.
+/// Runs the project's check if files were edited, and adds its result to the last result of the round.
 fn check(runner: &mut ToolRunner, conversation: Option<i64>, asked: &mut Asked<'_>, request: &mut Request) {
     let Asked { sink, cancel, person, .. } = asked;
     if let Some(told) = runner.check(conversation, cancel, *person, *sink)

@@ -146,7 +146,7 @@ impl ToolRunner {
         }
     }
 
-    /// Takes up what servers offer by now, and tells the person what is new.
+    /// Adds the tools that servers offer by now, and tells the person about new ones.
     pub(super) fn refresh(&mut self, sink: &mut dyn FnMut(Event)) {
         let Some(servers) = &self.options.servers else { return };
         let problems = servers.changed_tools().map(|tools| self.options.registry.set_served(tools)).unwrap_or_default();

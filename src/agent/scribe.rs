@@ -88,7 +88,7 @@ pub(super) struct Shorter<'a> {
     pub(super) conversation: &'a mut Conversation,
     pub(super) models: &'a Models,
     pub(super) trails: &'a [(String, Vec<Item>)],
-    /// From how many tokens on the older part is summarised; none where it isn't by itself.
+    /// From this size on the older part is summarised; `None` if it isn't summarised automatically.
     pub(super) compact_at: Option<usize>,
     pub(super) has_run: bool,
     /// The estimated tokens of the request that was refused, if one was.
@@ -96,7 +96,7 @@ pub(super) struct Shorter<'a> {
 }
 
 impl Shorter<'_> {
-    /// Whether the next request would pass the threshold, by what the server counted of the one before.
+    /// Whether the next request would exceed the threshold, by the server's count of the previous one.
     pub(super) fn is_due(&self, counted: Counted, request_tokens: usize) -> bool {
         !self.has_run && self.compact_at.is_some_and(|most| counted.scale().counted(request_tokens) > most)
     }

@@ -20,7 +20,7 @@ pub struct Finding {
     pub hidden: Hidden,
 }
 
-/// Hides secrets and keeps what it hid, never the secrets themselves.
+/// Hides secrets and lists the places, never the secrets themselves.
 #[derive(Debug, Default)]
 pub(super) struct Secrets {
     pub redactor: Redactor,

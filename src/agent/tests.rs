@@ -1,4 +1,4 @@
-//! The agent against a scripted server: order of events, what is recorded, what the next question carries.
+//! The agent against a scripted server: order of events, the record, the contents of the next question.
 
 use std::sync::{Arc, Mutex};
 use std::thread;

@@ -27,8 +27,8 @@ impl Titler {
         Self { provider, money }
     }
 
-    /// Asks for the title of a conversation that begins like this. Nothing where no answer comes, none that is a title, or
-    /// a budget forbids it.
+    /// Asks for the title of a conversation that begins like this. `None` if there is no answer, it isn't a title, or a
+    /// budget forbids it.
     pub fn title(&self, question: &str, answer: &str, recorder: &mut dyn Recorder) -> Option<String> {
         let part = |text: &str| text.chars().take(READ_CHARS).collect::<String>();
         let begin = format!("Question:\n{}\n\nAnswer:\n{}", part(question), part(answer));

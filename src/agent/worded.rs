@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::proto::tool::{Outcome, ToolError};
 
-/// Facts that the output or the error already tells, or that only machines and receipts need.
+/// Facts that the output or the error already contains, or that only machines and receipts need.
 const UNSAID: [&str; 32] = [
     "bytes",
     "by",

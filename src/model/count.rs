@@ -78,7 +78,8 @@ impl Counter {
         self.told.try_lock().ok()?.as_ref()?.sees
     }
 
-    /// Asks a server that may be llama.cpp's what it is, once; one on the internet isn't asked for what its protocol lacks.
+    /// Asks a server that may be llama.cpp's for its description, once; a server on the internet gets no such request,
+    /// since its protocol lacks it.
     pub(super) fn is_llama(&self, endpoint: &Endpoint, cancel: &Cancel) -> bool {
         if endpoint.reach() == super::Reach::Internet {
             return false;
@@ -192,7 +193,7 @@ fn exchange(
         return None;
     }
     if !response.status().is_success() {
-        // It has answered, and doesn't know the path; what is no JSON says as much.
+        // It has answered, and doesn't know the path; a body that isn't JSON means the same.
         return Some(Value::Null);
     }
     let mut bytes = Vec::new();

@@ -1,5 +1,5 @@
 //! A response's bytes to an answer: pure and incremental. Takes a stream of events or one JSON object, whichever the
-//! server chose to send; knows nothing of sockets, and leaves what the JSON means to `wire`.
+//! server sends; knows nothing of sockets, and leaves the meaning of the JSON to `wire`.
 
 use super::endpoint::Protocol;
 use super::error::{Fault, one_line};
@@ -59,7 +59,7 @@ impl Decoder {
         }
     }
 
-    /// Takes the next bytes; [`Self::fresh`] then gives what they say, also what came before a fault.
+    /// Takes the next bytes; [`Self::fresh`] then returns their text, also the text before a fault.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<Progress, Fault> {
         self.response_bytes = self.response_bytes.saturating_add(bytes.len());
         if self.response_bytes > RESPONSE_BYTES_MAX {
@@ -71,7 +71,7 @@ impl Decoder {
         self.limited(result)
     }
 
-    /// Takes the end of the response: `Ok` where the answer is whole.
+    /// Takes the end of the response: `Ok` if the answer is complete.
     pub(super) fn finish(&mut self) -> Result<(), Fault> {
         let result = match std::mem::take(&mut self.form) {
             Form::Unknown => Err(Fault::ClosedEarly),
@@ -118,7 +118,7 @@ impl Decoder {
             usage: got.usage,
             stop: got.stop.unwrap_or_default(),
             state: (!state.parts.is_empty()).then_some(state),
-            // Without a copy where it is text, as it should be.
+            // Without a copy if it is UTF-8, as it should be.
             raw: String::from_utf8(raw).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
         }
     }
@@ -231,7 +231,7 @@ fn reported(problem: &Problem) -> Fault {
     } else if problem.has_code(&["rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"]) {
         Fault::RateLimited { retry_after, said }
     } else if problem.has_code(&["overloaded_error", "UNAVAILABLE"]) {
-        // The status that such an error has where it comes before the answer.
+        // The status that such an error has if it precedes the answer.
         let status = if problem.has_code(&["overloaded_error"]) { 529 } else { 503 };
         Fault::Server { status, retry_after, said }
     } else {

@@ -18,7 +18,7 @@ pub const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Longest silence in the middle of an answer.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A key that is never shown: `Debug` and `Display` give stars.
+/// A key that is never shown: `Debug` and `Display` print stars.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -60,7 +60,7 @@ impl fmt::Display for Secret {
     }
 }
 
-/// Reads a key when it is needed, and keeps it; it looks now and then at whether the question was cancelled.
+/// Reads a key when it is needed, and stores it; it checks regularly whether the question was cancelled.
 #[derive(Clone)]
 pub struct KeyReader {
     read: Arc<ReadKey>,
@@ -290,7 +290,7 @@ impl Endpoint {
     /// Returns the full address of a streamed answer.
     ///
     /// # Errors
-    /// [`Fault::BadEndpoint`] where the address is no `http` or `https` URL, or carries a password.
+    /// [`Fault::BadEndpoint`] if the address isn't an `http` or `https` URL, or contains a password.
     pub fn url(&self) -> Result<String, Fault> {
         self.address(Ask::Stream(&self.model)).map(|address| address.url)
     }
@@ -301,7 +301,7 @@ impl Endpoint {
         self.address(Ask::Models).map_or(Reach::Internet, |address| address.reach())
     }
 
-    /// Gives host and port, or the address as written where it can't be read.
+    /// Returns host and port, or the address as written if it can't be parsed.
     #[must_use]
     pub fn place(&self) -> String {
         self.address(Ask::Models).map_or_else(|_| self.shown().to_owned(), |address| address.place)
@@ -319,7 +319,7 @@ impl Endpoint {
         self.endpoint.rsplit('@').next().unwrap_or_default().trim()
     }
 
-    /// Splits the address into what a request and a message need.
+    /// Splits the address into the parts for a request and for a message.
     pub(super) fn address(&self, ask: Ask<'_>) -> Result<Address, Fault> {
         let bad = |why: &str| Fault::BadEndpoint { why: why.to_owned() };
         let text = self.endpoint.trim();
@@ -354,7 +354,7 @@ impl Endpoint {
         })
     }
 
-    /// The path up to the version: what the user wrote, without the end of a full path.
+    /// The path up to the version: the user's text, without the end of a full path.
     fn base_path(&self, path: &str) -> String {
         let path = path.trim_end_matches('/');
         let end = match self.protocol {
@@ -428,7 +428,7 @@ impl Address {
         let is_private = match host.parse::<IpAddr>() {
             Ok(IpAddr::V4(ip)) => ip.is_private() || ip.is_link_local(),
             Ok(IpAddr::V6(ip)) => ip.is_unique_local() || ip.is_unicast_link_local(),
-            // Names that no public server of names may hold (RFC 6762, RFC 8375, and the `internal` that ICANN keeps free).
+            // Names that no public name server can have (RFC 6762, RFC 8375, and `internal`, which ICANN has reserved).
             Err(_) => {
                 const ENDS: [&str; 3] = [".local", ".home.arpa", ".internal"];
                 !host.contains('.') || ENDS.iter().any(|end| host.ends_with(end))

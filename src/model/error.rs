@@ -11,13 +11,13 @@ use crate::proto::{Failure, FailureKind};
 /// Characters of a server's own words that a message repeats: enough for its sentence, short enough for a line.
 const SAID_CHARS_MAX: usize = 300;
 
-/// A failed question: which model, where, and why.
+/// A failed question, with its model, the model's place, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("model {model} at {place}: {fault}")]
 pub struct ModelError {
     /// The name of the model in the config.
     pub model: String,
-    /// Host and port, or the endpoint as written where it can't be read.
+    /// Host and port, or the endpoint as written if it can't be parsed.
     pub place: String,
     /// The environment variable that should hold the key, if one is configured.
     pub key_env: Option<String>,
@@ -36,7 +36,7 @@ pub enum Fault {
         /// The problem with it.
         why: String,
     },
-    /// The key holds what no header can carry.
+    /// The key contains a character that a header can't carry.
     #[error("the key holds a character that can't be sent")]
     BadKey,
     /// A rule of ours forbids to send it: a budget.
@@ -109,7 +109,7 @@ pub enum Fault {
         /// The server's words.
         said: String,
     },
-    /// Another status that is no answer.
+    /// Another status that means a refusal.
     #[error("the server rejected the request (HTTP {status}){}", tail(.said))]
     Rejected {
         /// The HTTP status.
@@ -117,7 +117,7 @@ pub enum Fault {
         /// The server's words.
         said: String,
     },
-    /// A redirect: not followed, because neither question nor key may go where the config doesn't say.
+    /// A redirect: not followed, because question and key may go only to the address in the config.
     #[error("the server redirects (HTTP {status}){}", tail(.location))]
     Redirected {
         /// The HTTP status.
@@ -229,7 +229,7 @@ impl ModelError {
         }
     }
 
-    /// Turns it into what a face shows.
+    /// Turns it into a failure for a face.
     #[must_use]
     pub fn to_failure(&self) -> Failure {
         let message = match &self.fault {
@@ -319,7 +319,8 @@ impl ModelError {
     }
 }
 
-/// Makes one bounded line of what a stranger sent: no control or direction-changing characters, white space folded.
+/// Makes one line of limited length from a stranger's text: no control or direction-changing characters, white space
+/// folded.
 pub(super) fn one_line(text: &str) -> String {
     clean(text, SAID_CHARS_MAX)
 }
@@ -333,7 +334,7 @@ fn clean(text: &str, chars_max: usize) -> String {
             gap = true;
             continue;
         }
-        // Zero-width and direction-changing characters can make a line read as what it isn't.
+        // Zero-width and direction-changing characters can change how a line is read.
         if is_invisible(c) {
             continue;
         }

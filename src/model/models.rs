@@ -58,7 +58,7 @@ impl Spec {
         }
     }
 
-    /// The model's name for its server, or the kind of what has none.
+    /// The model's name for its server, or the kind of a model without one.
     #[must_use]
     pub fn model(&self) -> &str {
         match self {

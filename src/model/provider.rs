@@ -13,12 +13,12 @@ pub trait Provider: Send + Sync {
     /// Its abilities and its place.
     fn capabilities(&self) -> Capabilities;
 
-    /// Answers one request and returns when it is over; `sink` hears the answer as it comes. A cancel of the sink's ends
-    /// it within 100 ms, wherever it hangs.
+    /// Answers one request and returns when it is over; `sink` receives the answer while it arrives. A cancel of the
+    /// sink's ends it within 100 ms, at any point.
     ///
     /// # Errors
-    /// Any [`super::Fault`], with the model's name; [`super::Fault::Cancelled`] after a cancel. The sink has heard what
-    /// came before it.
+    /// Any [`super::Fault`], with the model's name; [`super::Fault::Cancelled`] after a cancel. The sink has received
+    /// the part before it.
     fn chat(&self, request: &Request, sink: &mut dyn Sink) -> Result<Response, Box<ModelError>>;
 
     /// Asks the server once for its window, unless it is known: only a llama.cpp server that isn't on the internet can
@@ -55,7 +55,7 @@ pub struct Sending<'a> {
     pub model: &'a str,
     /// The server's name for it.
     pub served_as: &'a str,
-    /// The server's host, without its port; empty where there is none.
+    /// The server's host, without its port; empty if there is none.
     pub host: &'a str,
     /// The distance to the model.
     pub reach: Reach,
@@ -122,7 +122,7 @@ pub struct Capabilities {
     pub tools: bool,
     /// It takes pictures; `None` if that isn't known.
     pub images: Option<bool>,
-    /// It marks what the server's cache may keep.
+    /// It marks the part that the server may cache.
     pub caching: bool,
     /// Its thoughts go back to it unchanged.
     pub keeps_state: bool,

@@ -16,7 +16,7 @@ const IMAGE_CHARS: u64 = 4 * 1_200;
 pub struct Request {
     /// The system prompt, if there is one.
     pub system: Option<String>,
-    /// The conversation, oldest first; the last item is what is to be answered.
+    /// The conversation, oldest first; the last item is the one to be answered.
     pub messages: Vec<Item>,
     /// The tools that the model may call.
     pub tools: Vec<Tool>,
@@ -24,7 +24,7 @@ pub struct Request {
     pub model: Option<String>,
     /// The sampling temperature, if it isn't the configured one.
     pub temperature: Option<f64>,
-    /// Most tokens of the answer, where they aren't the configured ones.
+    /// The limit of the answer in tokens, if it isn't the configured one.
     pub max_output_tokens: Option<u64>,
     /// Facts by which a router chooses; never sent.
     pub metadata: Metadata,
@@ -74,7 +74,7 @@ pub struct ToolCall {
     pub id: String,
     /// The tool.
     pub name: String,
-    /// The arguments, JSON as the model wrote it; `{}` where it wrote none.
+    /// The arguments, JSON as the model wrote it; `{}` if it wrote none.
     pub arguments: String,
 }
 
@@ -136,7 +136,7 @@ pub struct Response {
 pub struct Stop {
     /// The reason.
     pub reason: StopReason,
-    /// The server's own word; one clean line, empty where it gave none.
+    /// The server's own words; one clean line, empty if there are none.
     pub said: String,
 }
 

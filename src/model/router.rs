@@ -8,7 +8,7 @@ use super::provider::{Capabilities, Count, Countable, Provider, Sink};
 use super::reliable::{empty, names};
 use super::request::{Metadata, Request, Response};
 
-/// The rule for what no other rule names.
+/// The rule for everything that no other rule names.
 const DEFAULT: &str = "default";
 /// The rule for questions with pictures.
 const IMAGES: &str = "images";

@@ -13,7 +13,7 @@ pub(crate) enum Step {
     Send(Vec<u8>),
     /// Waits until the test says go (`Script::go`).
     Await,
-    /// Holds the connection until the client closes it, then tells (`Script::closed`).
+    /// Holds the connection until the client closes it, then reports that (`Script::closed`).
     Hold,
     /// As `Hold`, and sends these bytes every few milliseconds meanwhile.
     Drip(Vec<u8>),

@@ -1,4 +1,4 @@
-//! A model at a server: asks it, sends a refused request again, leaves out what it doesn't take. Knows no wire.
+//! A model at a server: asks it, sends a refused request again, omits fields that it has refused. Knows no wire.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::{Mutex, PoisonError};
@@ -36,7 +36,7 @@ impl Server {
         Self { endpoint, without: Mutex::default(), counter: Counter::default() }
     }
 
-    /// The endpoint with its key, which is read now where it isn't known yet.
+    /// The endpoint with its key, which is read now if it isn't known yet.
     fn ready(&self, sink: &dyn Sink) -> Result<Endpoint, Fault> {
         let mut endpoint = self.endpoint.clone();
         if let (None, Some(reader)) = (&endpoint.key, &endpoint.key_reader) {
@@ -80,7 +80,7 @@ impl Server {
             }
             _ => {}
         }
-        // Servers and models differ in which form of it they take, if any.
+        // Servers and models differ in the form of it that they accept, if any.
         if self.endpoint.thinking.is_some() && ["thinking", "reasoning", "effort"].iter().any(|it| said.contains(it)) {
             without.thinking = without.thinking.next();
         }

@@ -25,7 +25,7 @@ pub(super) struct TooLong {
     pub limit_bytes: usize,
 }
 
-/// Takes bytes as they come, cut anywhere, and gives whole events.
+/// Takes bytes as they arrive, cut anywhere, and returns whole events.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     line: Vec<u8>,

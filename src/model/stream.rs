@@ -16,7 +16,7 @@ use super::worker::{self, Job};
 const PIECES_WAITING_MAX: usize = 64;
 /// Interval of asking a server that is at work whether it still is.
 const WORK_LOOK: Duration = Duration::from_secs(30);
-/// Longest single wait where the caller names none: only a bound for the clock's arithmetic, no polling.
+/// Longest single wait if the caller names none: only a bound for the clock's arithmetic, no polling.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A part of a stream.
@@ -76,7 +76,7 @@ enum Phase {
     Ended(Result<Box<Response>, Fault>),
 }
 
-/// Asks and gives the stream of the answer. Returns at once; what goes wrong comes out of the stream.
+/// Sends the request and returns the stream of the answer at once; a failure appears in the stream.
 #[must_use]
 pub fn start(endpoint: &Endpoint, request: &Request) -> Stream {
     start_without(endpoint, request, Without::default())

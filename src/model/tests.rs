@@ -302,7 +302,7 @@ fn turning_away_is_immediate_and_closes_the_connection() {
         while !matches!(stream.recv_timeout(LONG), Ok(None)) {}
         let begun = Instant::now();
         stream.cancel();
-        // Far over what it takes, far under every time-out: only a wait on the server could reach it.
+        // Far more than it needs, far less than every time-out: only a wait on the server could exceed it.
         assert!(begun.elapsed() < Duration::from_secs(5));
         server.closed.recv_timeout(LONG).expect("the connection is closed");
     }
@@ -365,7 +365,7 @@ fn a_llama_server_whose_template_has_no_tools_gets_none() {
     }
 }
 
-/// A llama.cpp server is asked what it is once, then counts what its own template makes of a request.
+/// A llama.cpp server describes itself once, then counts the tokens that its own template makes of a request.
 #[test]
 fn a_llama_server_counts_for_itself() {
     let json = |body: &str| vec![response("200 OK", "", body)];

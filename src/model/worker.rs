@@ -34,14 +34,14 @@ pub(super) struct Job {
 /// Makes the HTTP client of one question. One each, because ending a question closes all of its client's connections.
 ///
 /// # Errors
-/// [`Fault::Tls`] where it isn't known who vouches for a server on https.
+/// [`Fault::Tls`] if the authorities for https can't be read.
 pub(super) fn agent(endpoint: &Endpoint, address: &Address) -> Result<ureq::Agent, Fault> {
     // A server that says it is at work is waited for; the caller's end holds the limit then.
     let first_byte = if endpoint.may_say_it_works() { WORKING_MAX } else { endpoint.first_byte_timeout };
     let mut config = ureq::Agent::config_builder()
         // A refusal's body holds the server's words.
         .http_status_as_error(false)
-        // A redirect would turn the question into a GET, or carry it where the config doesn't say.
+        // A redirect would turn the question into a GET, or send it to another address than the configured one.
         .max_redirects(0)
         .max_idle_connections(0)
         .user_agent(concat!("reedclaw/", env!("CARGO_PKG_VERSION")))
@@ -151,7 +151,7 @@ fn read_answer(response: Response<ureq::Body>, endpoint: &Endpoint, line: &Line)
     }
 }
 
-/// A read failed: what the decoder holds may be whole all the same.
+/// A read failed; the decoder's part may be complete all the same.
 fn broken_off(error: io::Error, endpoint: &Endpoint, decoder: &mut Decoder) -> Result<(), Fault> {
     let is_timeout = matches!(ureq::Error::from(error), ureq::Error::Timeout(_));
     if is_timeout && !decoder.has_stopped() {
@@ -176,7 +176,7 @@ pub(super) fn refusal(response: Response<ureq::Body>, endpoint: &Endpoint) -> Fa
     }
     let retry_after = header(response.headers(), "retry-after").filter(|after| !after.is_empty());
     let mut body = Vec::new();
-    // A body that breaks off still says what it says.
+    // A body that breaks off is still worth showing.
     let _ = response.into_body().into_reader().take(REFUSAL_BYTES_MAX).read_to_end(&mut body);
     let mut problem = Problem::of_body(&body);
     if let Some(key) = &endpoint.key {
@@ -224,13 +224,13 @@ fn io_fault(error: &io::Error) -> Fault {
         | io::ErrorKind::BrokenPipe
         | io::ErrorKind::UnexpectedEof => Fault::ClosedEarly,
         io::ErrorKind::InvalidData => Fault::Tls { why },
-        // The standard library gives a failed look-up no kind of its own, only this text.
+        // The standard library has no kind for a failed look-up, only this text.
         _ if why.contains("failed to lookup address") => Fault::NameNotResolved,
         _ => Fault::Unreachable { why },
     }
 }
 
-/// Takes the key out of what a server said in the middle of an answer.
+/// Removes the key from a server's words in the middle of an answer.
 pub(super) fn redact(endpoint: &Endpoint, fault: Fault) -> Fault {
     let Some(key) = &endpoint.key else { return fault };
     match fault {

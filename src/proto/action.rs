@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::served::{PinStanding, Reach};
 
-/// Something that a model wants done, as a tool's plan gives it.
+/// A model's wish, as a tool's plan describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A command line for bash.
@@ -40,7 +40,7 @@ pub enum Action {
         /// Those that are removed.
         deletes: Vec<String>,
     },
-    /// Makes real what a command changed on its copy of the workspace.
+    /// Applies the changes that a command made on its copy of the workspace.
     Keep {
         /// The command that ran.
         command: String,
@@ -86,7 +86,7 @@ pub enum Action {
 /// The risk of an action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Risk {
-    /// It only reads, and only what may be read.
+    /// It only reads, and only permitted places.
     Low,
     /// It changes something, inside the workspace.
     Medium,
@@ -194,7 +194,7 @@ impl Need {
 /// The confinement of a model's command while it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hold {
-    /// Nothing but limits: what it does is done.
+    /// Only limits: its changes are immediate.
     Nothing,
     /// Walls around the workspace, which it changes directly.
     #[default]
@@ -248,7 +248,7 @@ impl fmt::Display for Autonomy {
 pub struct Reason {
     /// The rule, a stable identifier such as `delete-root`.
     pub rule: &'static str,
-    /// The risk that this rule alone gives.
+    /// The risk by this rule alone.
     pub risk: Risk,
     /// The reason in words, one line. It may quote the action, so it must be escaped when it is shown.
     pub text: String,
@@ -259,7 +259,7 @@ pub struct Reason {
 pub enum Effect {
     /// A program or builtin is run.
     Exec {
-        /// Its words; what can't be known is `?`.
+        /// Its words; an unknown part is `?`.
         argv: Vec<String>,
     },
     /// A file is made, changed or removed.

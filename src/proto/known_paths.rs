@@ -14,7 +14,7 @@
 
 use std::borrow::Cow;
 
-/// Files and directories below a home that hold keys, tokens, sessions, or histories (which hold what was typed by
+/// Files and directories below a home that contain keys, tokens, sessions, or histories (which contain text typed by
 /// mistake).
 pub const CREDENTIALS: &[&str] = &[
     // Keys, password stores, and what unlocks them.
@@ -207,7 +207,7 @@ pub const CREDENTIALS: &[&str] = &[
 /// Ends of the names of password files, wherever they are below a home.
 pub const CREDENTIAL_SUFFIXES: &[&str] = &[".kdbx"];
 
-/// Files and directories of the machine that hold keys or passwords. Most are readable by root alone, and a root's
+/// Files and directories of the machine that contain keys or passwords. Most are readable by root alone, and a root's
 /// shell is no exception.
 pub const SYSTEM_CREDENTIALS: &[&str] = &[
     "/etc/NetworkManager/system-connections",
@@ -238,7 +238,7 @@ pub const SYSTEM_CREDENTIALS: &[&str] = &[
     "/run/secrets",
 ];
 
-/// Names in a directory for SSH that hold no key. A name ends with what comes after `*`.
+/// Names in a directory for SSH that aren't keys. A name with `*` matches every end.
 const SSH_PUBLIC: &[&str] = &[
     "*.pub",
     "authorized_keys",
@@ -553,7 +553,7 @@ fn begins_with(parts: &[&[u8]], name: &str) -> bool {
     is_same && (!is_last || parts.len() == count)
 }
 
-/// Whether a folded component is what a pattern with at most one `*` says.
+/// Whether a folded component matches a pattern with at most one `*`.
 fn is_like(part: &[u8], pattern: &[u8]) -> bool {
     match pattern.iter().position(|byte| *byte == b'*') {
         None => part.eq_ignore_ascii_case(pattern),
@@ -570,8 +570,8 @@ fn ends_with_folded(text: &[u8], end: &[u8]) -> bool {
     text.len() >= end.len() && text[text.len() - end.len()..].eq_ignore_ascii_case(end)
 }
 
-/// Folds what a disk without case takes for the same: letters such as the Kelvin sign, and characters that show nothing,
-/// which such a disk leaves out.
+/// Folds characters that a disk without case treats as equal: letters such as the Kelvin sign; and removes invisible
+/// characters, which such a disk ignores.
 fn fold(path: &[u8]) -> Cow<'_, [u8]> {
     if path.is_ascii() {
         return Cow::Borrowed(path);

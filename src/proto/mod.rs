@@ -56,13 +56,13 @@ pub struct HumanLine {
 }
 
 impl HumanLine {
-    /// Wraps what a person typed at the prompt.
+    /// Wraps a line that a person typed at the prompt.
     #[must_use]
     pub fn typed(text: String) -> Self {
         Self { text, kind: LineKind::Command }
     }
 
-    /// Turns a model's command into the person's own: call it only where a person has read it and said yes.
+    /// Turns a model's command into the person's own: to be called only after a person has read it and agreed.
     #[must_use]
     pub fn adopted(command: ModelCommand) -> Self {
         Self { text: command.text, kind: LineKind::ModelCommand }
@@ -182,7 +182,7 @@ pub struct Failure {
 /// Why an answer isn't all that it could have been.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortfall {
-    /// It reached the most that an answer, or what the model holds, may be long.
+    /// It reached the limit of an answer, or of the model's window.
     Length,
     /// The model had no more rounds of tools, or repeated itself.
     Rounds,
@@ -197,7 +197,7 @@ pub enum Event {
     Notice(String),
     /// A piece of the answer, raw as the model sent it (not sanitised).
     Text(String),
-    /// A piece of what the model thought before it answered, raw.
+    /// A piece of the model's thoughts before its answer, raw.
     Thought(String),
     /// Something happens to a call of a tool.
     Tool(Box<tool::ToolEvent>),

@@ -1,4 +1,4 @@
-//! A rule of a user about a program: what it needs beyond what the policy's own table says. Pure; must not know the table.
+//! A rule of a user about a program: its needs beyond those in the policy's own table. Pure; must not know the table.
 //!
 //! ```
 //! use reedclaw::proto::program_rule::{ProgramRule, Wants};

@@ -1,4 +1,4 @@
-//! The kinds of work that a router of models tells apart.
+//! The kinds of work that a router of models distinguishes.
 
 /// A kind of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -33,7 +33,7 @@ pub struct Question {
     pub only_own_shell: bool,
 }
 
-/// One file of a proposal: what it holds and what it would hold.
+/// One file of a proposal, with its present and its new content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileChange {
     /// The path, as the model wrote it.
@@ -90,7 +90,7 @@ pub enum OverdueChoice {
 /// The outcome of a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Whether it did what it should.
+    /// Whether it succeeded.
     pub success: bool,
     /// Its output, for the model; text from outside.
     pub output: String,
@@ -113,7 +113,7 @@ pub struct ToolEvent {
     pub step: Step,
 }
 
-/// A call as its tool has planned it. Nothing of it is escaped.
+/// A call as its tool has planned it. None of its text is escaped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
     /// Its effect.
@@ -176,7 +176,7 @@ impl ToolError {
         Self { code, message: message.into(), hint: hint.into() }
     }
 
-    /// Whether something went wrong: neither does what goes on fail, nor what the person ended.
+    /// Whether it failed; a call that continues as a job, or that the person ended, didn't.
     #[must_use]
     pub fn is_failure(&self) -> bool {
         ![STILL_RUNNING, ENDED_BY_USER].contains(&self.code)
@@ -196,7 +196,7 @@ impl From<ToolError> for Outcome {
 }
 
 impl Outcome {
-    /// A call that did what it should.
+    /// A call that succeeded.
     #[must_use]
     pub fn of(output: impl Into<String>) -> Self {
         Self { success: true, output: output.into(), ..Self::default() }
@@ -209,7 +209,7 @@ impl Outcome {
         self
     }
 
-    /// The whole of it as JSON: `{success, output, error?, metadata?, receipt_id?}`.
+    /// All fields as JSON: `{success, output, error?, metadata?, receipt_id?}`.
     #[must_use]
     pub fn to_value(&self) -> Value {
         let mut whole = Map::new();

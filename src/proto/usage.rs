@@ -41,7 +41,7 @@ impl Usage {
 pub struct Money(u64);
 
 impl Money {
-    /// Takes a number of dollars; what is no amount is none.
+    /// Converts a number of dollars; `None` if it isn't a sum.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a float's cast saturates")]
     pub fn from_usd(dollars: f64) -> Self {
@@ -73,7 +73,7 @@ impl Money {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// Takes away; nothing is left where it was more.
+    /// Subtracts; the result is never below zero.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))

@@ -57,7 +57,7 @@ pub(super) fn read(options: &Options) -> Result<Option<Head>, String> {
     }
 }
 
-/// Adds an anchor, and tells the system's log where that is wanted and listens.
+/// Adds an anchor, and also sends it to the system's log if that is configured.
 pub(super) fn anchor(options: &Options, head: &Head) -> Result<(), ReceiptError> {
     let path = options.anchors_path();
     let file = open_private(&path, OpenOptions::new().append(true).create(true))?;
@@ -95,7 +95,7 @@ pub(super) fn anchors(options: &Options) -> Result<(Vec<Head>, usize), String> {
         Ok(skipped > 0)
     });
     match read {
-        // The first line of a piece is none.
+        // The first line of a piece is incomplete.
         Ok(is_piece) if is_piece => drop(text.drain(..text.find('\n').map_or(0, |at| at + 1))),
         Ok(_) => {}
         Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),

@@ -14,7 +14,8 @@ use crate::files::Locked;
 /// Longest wait for the lock: a holder writes one line, and only one that is stopped takes longer.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// Opens a file of ours, made 0600 where it isn't there; a link, or what isn't a plain file of this user, is refused.
+/// Opens a file of ours, created with mode 0600 if it is missing; a link, or anything but a plain file of this user, is
+/// refused.
 pub(super) fn open_private(path: &Path, how: &OpenOptions) -> Result<File, ReceiptError> {
     let mut how = how.clone();
     how.mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY);
@@ -45,7 +46,7 @@ pub(super) fn mark_alive(file: &File, session: u64) -> io::Result<()> {
 /// Releases the byte, which a child that is just being started would hold for a moment longer.
 pub(super) fn mark_ended(file: &File, session: u64) {
     let free = libc::flock { l_type: libc::F_UNLCK as libc::c_short, ..byte(session) };
-    // It can't fail on a lock that is held; and the kernel gives it back with the file.
+    // It can't fail on a held lock; and the kernel releases it with the file.
     let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&free));
 }
 

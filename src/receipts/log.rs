@@ -37,7 +37,7 @@ pub struct Log {
 struct State {
     written: u64,
     file: Option<Arc<File>>,
-    /// The last record of this session; where the log ends with another one its head file is looked at.
+    /// The last record of this session; if the log ends with another one, its head file is read.
     last: Option<Last>,
     key: Option<Key>,
     anchored_ms: i64,
@@ -78,7 +78,7 @@ struct Draft<'a> {
 }
 
 impl Log {
-    /// Opens the log, making its directories (0700) where they aren't there; the log itself is made with the first record.
+    /// Opens the log, and makes missing directories (0700); the log itself is made with the first record.
     ///
     /// # Errors
     /// A directory or the lock can't be made.
@@ -144,7 +144,7 @@ impl Log {
         read::open_intents(&self.options, Some(self.session))
     }
 
-    /// Brings all to the disk and writes the head file and an anchor, where something was written since the last one.
+    /// Writes all records to the disk, then the head file and an anchor, if there are records since the last one.
     ///
     /// # Errors
     /// A file can't be written.
@@ -306,7 +306,7 @@ impl End<'_> {
         head::anchor(&self.log.options, &head)
     }
 
-    /// Seals a record where the log has a key; the first one of a new log too, if a key is wanted.
+    /// Seals a record if the log has a key; also the first one of a new log, if a key is wanted.
     fn seal(&mut self, record: &mut Record) -> Result<bool, ReceiptError> {
         let options = &self.log.options;
         let is_sealed = match &self.last {
@@ -357,7 +357,7 @@ impl End<'_> {
         Err(ReceiptError::io("write", self.path(), &problem))
     }
 
-    /// Brings the log to the disk, then the head file, and an anchor where one is due.
+    /// Writes the log to the disk, then the head file, and an anchor if one is due.
     fn finish(&mut self, anchor: bool) -> Result<(), ReceiptError> {
         self.file.sync_data().map_err(|problem| ReceiptError::io("write", self.path(), &problem))?;
         let Some(last) = &self.last else { return Ok(()) };
@@ -377,7 +377,7 @@ impl End<'_> {
         Ok(())
     }
 
-    /// Moves what is no whole line out of the log, and says so in it.
+    /// Moves an incomplete line out of the log, and notes that in it.
     fn move_torn(&mut self, end: u64, torn: &[u8]) -> Result<(), ReceiptError> {
         let directory = self.log.options.torn_path();
         let name = format!("{}-{:08x}", self.now(), random(&directory)? >> 32);

@@ -52,9 +52,9 @@ pub const FILE_NAME: &str = "receipts.jsonl";
 pub const ANCHOR_EVERY: u64 = 64;
 /// Milliseconds between two anchors at most, as long as receipts are written.
 pub const ANCHOR_EVERY_MS: i64 = 600_000;
-/// Longest text of a field, in bytes; what is longer is cut, so that a line is never longer than what a reader takes.
+/// Limit for the text of a field, in bytes; a longer one is cut, so that a line is never longer than a reader accepts.
 pub const TEXT_BYTES_MAX: usize = 512;
-/// Longest line: six texts, each byte of which may be written as six, and what has a fixed size.
+/// Longest line: six texts, each byte of which may be written as six, and the fields of fixed size.
 const LINE_BYTES_MAX: usize = 6 * 6 * TEXT_BYTES_MAX + 2048;
 
 /// The place and the settings of a log.
@@ -159,7 +159,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// It did what it was asked to.
+    /// The call succeeded.
     #[must_use]
     pub fn done(result_hash: String) -> Self {
         Self { failed: false, result_hash: Some(result_hash) }

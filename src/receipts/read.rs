@@ -36,7 +36,7 @@ pub struct Stored {
     pub number: u64,
     /// The line as it is in the log.
     pub line: String,
-    /// The receipt in it; none if it is none.
+    /// The receipt in it; `None` if it isn't one.
     pub record: Option<Record<'static>>,
 }
 
@@ -103,7 +103,7 @@ pub(super) struct Tail {
 /// Why an end can't be gone on from.
 pub(super) enum TailProblem {
     Io(io::Error),
-    /// The last line ends like one of ours, and is none.
+    /// The last line ends like one of ours, but isn't a receipt.
     Broken,
 }
 
@@ -145,7 +145,7 @@ fn last(line: &[u8]) -> Option<Last> {
     })
 }
 
-/// Opens a log for reading; none if there is none.
+/// Opens a log for reading; `None` if there is none.
 pub(super) fn open(options: &Options) -> Result<Option<(File, u64)>, ReceiptError> {
     if matches!(options.path.symlink_metadata(), Err(problem) if problem.kind() == io::ErrorKind::NotFound) {
         return Ok(None);
@@ -206,7 +206,7 @@ pub fn find(options: &Options, which: &str) -> Result<Option<Stored>, ReceiptErr
 pub(super) struct Open(HashMap<String, OpenIntent>);
 
 impl Open {
-    /// Takes in a record; false where it settles what isn't open.
+    /// Records a line; false if it settles a call that isn't open.
     pub(super) fn note(&mut self, record: &Record) -> bool {
         match record.kind {
             Kind::Intent => {

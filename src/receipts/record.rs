@@ -1,5 +1,5 @@
-//! One receipt as a line: canonical JSON as RFC 8785 wants it (keys sorted, no white space, one way to write each value),
-//! and its digests. Pure. A line that is written in any other way is no receipt, so that no byte of it is free.
+//! One receipt as a line: canonical JSON as RFC 8785 wants it (keys sorted, no white space, one way to write each
+//! value), and its digests. Pure. A line in any other form is invalid, so that no byte of it is arbitrary.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -15,7 +15,7 @@ const OLDER_DOMAIN_RECORD: &[u8] = &[0x00];
 const DOMAIN_SEAL: &[u8] = &[0x02];
 /// The previous hash of the first record.
 pub(super) const NO_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
-/// Largest whole number that every reader of JSON keeps (RFC 8785, section 3.2.2.3).
+/// Largest whole number that every reader of JSON preserves (RFC 8785, section 3.2.2.3).
 const INTEGER_MAX: u64 = (1 << 53) - 1;
 
 /// The subject of a receipt.
@@ -348,12 +348,12 @@ impl<'a> Parsed<'a> {
             || digest(&[OLDER_DOMAIN_RECORD, before, after]) == self.receipt_hash
     }
 
-    /// Whether the seal is that of the key; false where there is none.
+    /// Whether the seal matches the key; false if there is none.
     pub(super) fn seal_holds(&self, key: &[u8; 32]) -> bool {
         let (Some(seal), Some(span)) = (&self.record.seal, &self.mac_span) else { return false };
         let (hash, line) = (&self.hash_span, self.line);
         let tag = mac(key, &[&line[..span.start], &line[span.end..hash.start], &line[hash.end..]]);
-        // Whoever can time this has the log, and without the key gains nothing by it.
+        // A person who can measure this time has the log, and gains nothing without the key.
         hex::encode(tag.as_ref()) == seal.mac
     }
 }
@@ -489,11 +489,11 @@ mod tests {
         let (line, hash) = record("a\"b\\c\u{1}\u{7f}é\n\u{1F600}", false).line();
         let text = String::from_utf8(line).unwrap();
         assert!(text.contains(r#""rule":"a\"b\\c\u0001"#) && text.contains("é\\n\u{1F600}"), "{text}");
-        // serde_json keeps its keys sorted and knows no other white space: the bytes must be the same.
+        // serde_json sorts the keys and adds no white space: the bytes must be the same.
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(serde_json::to_string(&value).unwrap() + "\n", text);
         assert_eq!(value["receipt_hash"], serde_json::json!(hash));
-        // The hash is SHA-256 of what is left without it.
+        // The hash is SHA-256 of the line without it.
         let mut without = value;
         without.as_object_mut().unwrap().remove("receipt_hash");
         assert_eq!(digest(&[serde_json::to_string(&without).unwrap().as_bytes()]), hash);

@@ -172,7 +172,7 @@ fn an_older_copy_and_another_log_are_reported() {
     assert_eq!(lines_of(&newer).len(), 10);
     fs::write(&options.path, &older).unwrap();
     assert_eq!(verdict(&options).exit_code(), 9);
-    // Without head file and anchors only who noted the head can tell.
+    // Without head file and anchors only a noted head reveals it.
     fs::remove_file(options.head_path()).unwrap();
     let anchors = fs::read(options.anchors_path()).unwrap();
     fs::remove_file(options.anchors_path()).unwrap();

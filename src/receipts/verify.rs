@@ -24,7 +24,7 @@ pub struct Check {
 /// The result of the check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// All of it holds.
+    /// All of it is valid.
     Whole,
     /// A receipt was changed, removed, added or moved.
     Broken {
@@ -119,7 +119,7 @@ pub fn verify(options: &Options, check: &Check) -> Result<Report, ReceiptError> 
     })
 }
 
-/// A walk over the log, and what was known of it before.
+/// A walk over the log, with the facts known before.
 struct Walk<'a> {
     options: &'a Options,
     check: &'a Check,
@@ -159,7 +159,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Opens the log and reads what is known of it, all of one moment: a receipt that comes later is not missing.
+    /// Opens the log and reads the known facts, all of one moment: a later receipt is not missing.
     fn snapshot(&mut self) -> Result<Option<(std::fs::File, u64)>, ReceiptError> {
         let lock_path = self.options.lock_path();
         let lock = open_private(&lock_path, OpenOptions::new().read(true)).ok();
@@ -223,11 +223,11 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Takes up what is known of the log, now that its id is.
+    /// Selects the known facts about this log, now that its id is known.
     fn begin(&mut self, log_id: &str) {
         self.log_id = Some(log_id.to_owned());
         let of_log = self.anchors.iter().chain(&self.head).filter(|head| head.log_id == log_id);
-        // After a cut two anchors may give one number to two receipts, of which one is lost.
+        // After a cut two anchors may name one number for two receipts, of which one is lost.
         for head in of_log {
             self.anchored.entry(head.seq).or_default().push(head.hash.clone());
         }

@@ -283,7 +283,7 @@ fn a_stop_ends_every_wait_at_once() {
             let fault = model.chat(&question("q"), &mut ear).expect_err("stopped").fault;
             sender.send((fault, Instant::now())).expect("somebody listens");
         });
-        // Long enough for it to hang where it hangs; too short a wait would only test an earlier hang.
+        // Long enough to reach the point at which it hangs; a shorter wait would only test an earlier one.
         assert!(stopped.recv_timeout(Duration::from_millis(150)).is_err(), "{name} doesn't hang");
         let begun = Instant::now();
         cancel.cancel();

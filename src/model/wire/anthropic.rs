@@ -238,7 +238,7 @@ enum Kind {
         name: String,
         arguments: String,
     },
-    /// Whole from the start: redacted thoughts, results of the server's own tools, what is not known yet.
+    /// Complete from the start: redacted thoughts, results of the server's own tools, unknown blocks.
     Other,
 }
 

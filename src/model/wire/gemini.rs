@@ -246,7 +246,7 @@ impl Reader {
             let arguments = call.args.map(RawValue::get).unwrap_or_default();
             got.call(&call.id.unwrap_or_default(), &call.name, arguments);
         }
-        // Thoughts in words are for reading; only what is signed goes back.
+        // Thoughts in words are only for reading; a signed part goes back.
         if !is_thought || part.thought_signature.is_some() {
             self.end_plain(got);
             got.keep_part(whole.get());

@@ -1,5 +1,5 @@
-//! The four protocols as data: what is sent and what is read. Unknown fields and events are ignored, absent ones are
-//! allowed, because servers differ. Knows nothing of sockets.
+//! The four protocols as data: requests and responses. Unknown fields and events are ignored, absent ones are allowed,
+//! because servers differ. Knows nothing of sockets.
 
 mod anthropic;
 mod gemini;
@@ -17,7 +17,8 @@ use super::request::{Image, Request, State, Stop, StopReason, Tool, ToolCall, Us
 use crate::base::base64;
 use crate::proto::Money;
 
-/// Most text of one answer, in bytes: a hundred times what a person reads; reaching it ends the answer and is said.
+/// Limit for the text of one answer, in bytes: a hundred times as much as a person reads. Reaching it ends the answer
+/// with a notice.
 pub(super) const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Fields that some servers refuse; each is left out after the server's first refusal.
@@ -55,7 +56,7 @@ impl ThinkingForm {
     }
 }
 
-/// Most tokens that an answer may have, where request or config say so.
+/// Limit for an answer in tokens, if the request or the config has one.
 pub(super) fn output_tokens_max(request: &Request, endpoint: &Endpoint) -> Option<u64> {
     request.max_output_tokens.or(endpoint.max_output_tokens)
 }
@@ -88,11 +89,11 @@ pub(super) trait Read: Send + std::fmt::Debug {
     /// Takes a response that is one object.
     fn object(&mut self, body: &[u8], got: &mut Gathered) -> Result<(), Bad>;
 
-    /// Puts together what came in parts.
+    /// Assembles the parts.
     fn finish(&mut self, got: &mut Gathered);
 }
 
-/// Why a piece of a response is no piece of an answer.
+/// The reason why a piece of a response isn't a piece of an answer.
 #[derive(Debug)]
 pub(super) enum Bad {
     Json(serde_json::Error),
@@ -124,7 +125,7 @@ pub(super) struct Gathered {
     pub saw_answer: bool,
     /// The server said that it is whole.
     pub is_done: bool,
-    /// It is longer than [`ANSWER_BYTES_MAX`]; what is over was dropped.
+    /// It is longer than [`ANSWER_BYTES_MAX`]; the rest was dropped.
     pub is_over_limit: bool,
     kept_bytes: usize,
 }
@@ -175,7 +176,7 @@ impl Gathered {
         self.stop = Some(Stop { reason, said: one_line(said) });
     }
 
-    /// Takes a call whose arguments are whole. A server that gives no name to calls gets one made up.
+    /// Takes a call with complete arguments. A call without an id from the server gets one of ours.
     pub(super) fn call(&mut self, id: &str, name: &str, arguments: &str) {
         let id = if id.is_empty() { format!("{MADE_UP_ID}{}", self.calls.len()) } else { id.to_owned() };
         let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
@@ -212,7 +213,7 @@ fn raw(text: &str) -> serde_json::Result<Box<RawValue>> {
     RawValue::from_string(text.to_owned())
 }
 
-/// A tool's arguments as an object, as most protocols want them; empty where the model wrote no object.
+/// A tool's arguments as an object, as most protocols require; empty if the model wrote no object.
 fn arguments_object(arguments: &str) -> serde_json::Result<Box<RawValue>> {
     match serde_json::from_str::<Map<String, Value>>(arguments) {
         Ok(_) => raw(arguments),
@@ -227,19 +228,19 @@ fn schema(tool: &Tool) -> serde_json::Result<Box<RawValue>> {
     }
 }
 
-/// A server's error object: its words and the codes that tell what it is.
+/// A server's error object: its words and its codes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Problem {
     /// Its words, raw.
     pub message: String,
-    /// `type`, `code` and `status`, where they are text.
+    /// `type`, `code` and `status`, if they are text.
     pub codes: Vec<String>,
     /// The wait in seconds, if the body names one.
     pub retry_after: Option<String>,
 }
 
 impl Problem {
-    /// Reads an error body of any of the usual forms; text that is none of them is taken as it is.
+    /// Reads an error body of any of the usual forms; any other text is used as it is.
     pub(super) fn of_body(body: &[u8]) -> Self {
         match serde_json::from_slice::<Value>(body) {
             Ok(value) => {
@@ -291,7 +292,7 @@ impl Problem {
     }
 }
 
-/// The title of a web page: a proxy's error page says there what it has to say.
+/// The title of a web page: a proxy's error page has its message there.
 fn title(page: &str) -> &str {
     let title = page.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
     title.map_or("", |(title, _)| title)

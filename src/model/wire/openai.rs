@@ -56,7 +56,7 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
     let (max_completion_tokens, max_tokens) =
         if endpoint.endpoint.contains("api.openai.com") { (limit, None) } else { (None, limit) };
     let thinking = endpoint.thinking.filter(|_| without.thinking == ThinkingForm::Usual);
-    // Servers that make the prompt by a template have a switch in it; OpenAI refuses what it doesn't know.
+    // Servers that build the prompt with a template have a switch in it; OpenAI refuses unknown fields.
     let switch = thinking.filter(|_| endpoint.reach() != Reach::Internet).map(|thinking| match thinking.effort() {
         Some(effort) => json!({"enable_thinking": true, "reasoning_effort": effort}),
         None => json!({"enable_thinking": false}),
@@ -240,7 +240,7 @@ impl Reader {
         }
     }
 
-    /// Takes a piece of a call: by its index; where a server gives none, a new id or name begins a new call.
+    /// Takes a piece of a call, by its index; without an index, a new id or name begins a new call.
     fn call_piece(&mut self, piece: CallPiece, got: &mut Gathered) {
         let (name, arguments) = piece.function.map_or((None, None), |function| (function.name, function.arguments));
         let known = match (piece.index, &piece.id) {

@@ -1,5 +1,5 @@
 //! OpenAI's Responses API (the "Responses" and "Streaming events" pages of its API reference). Nothing is stored at the
-//! server: what the model must see again, encrypted reasoning included, goes back with each request.
+//! server: everything that the model must see again, including encrypted reasoning, goes back with each request.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

@@ -1,4 +1,4 @@
-//! The recorded responses of each protocol, read whole and cut at every byte; what is sent; how tokens are counted.
+//! The recorded responses of each protocol, read whole and cut at every byte; the requests; the counts of tokens.
 
 use std::path::Path;
 
