@@ -104,7 +104,7 @@ impl Check<'_> {
                 }
                 (Place::Unknown, _) => {
                     self.unknown(key);
-                    // A slip in a name must not loosen what was meant.
+                    // A misspelt name must not loosen the intended setting.
                     let meant = schema::suggest(key).map(|meant| match meant.split_once('.') {
                         Some((table, name)) => vec![table.to_owned(), name.to_owned()],
                         None => [&key[..key.len() - 1], &[meant]].concat(),
@@ -561,7 +561,7 @@ fn address(text: &str) -> Result<Setting, String> {
     }
 }
 
-/// The host, with its port, of an address; `None` where it is no http address.
+/// The host, with its port, of an address; `None` if it isn't an http address.
 fn host(address: &str) -> Option<&str> {
     let (scheme, rest) = address.split_once("://")?;
     if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {

@@ -34,7 +34,7 @@ impl Setting {
 /// Checked values by key, each key in its parts.
 pub(super) type Tree = BTreeMap<Vec<String>, Setting>;
 
-/// A key from the config. It is never shown; `Debug` gives stars.
+/// A key from the config. It is never shown; `Debug` prints stars.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Hidden(String);
 

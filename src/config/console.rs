@@ -1,4 +1,4 @@
-//! The settings of what is printed: colours, the prompt's facts, notices.
+//! The settings of the output: colours, the prompt's facts, notices.
 
 use super::values::Values;
 
@@ -37,7 +37,7 @@ pub enum WhoChoice {
 /// The announcement of the end of a command to a person who is doing something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotifyChoice {
-    /// By a notification where the terminal has them, else by its bell.
+    /// By a notification if the terminal shows them, else by its bell.
     Auto,
     /// By the bell.
     Bell,

@@ -13,7 +13,7 @@ use super::problem::{quoted, shorten};
 use super::tighten::ProjectHooks;
 use crate::proto::{CommandOutcome, Route};
 
-/// Longest text that a hook gives back, in bytes.
+/// Longest text that a hook returns, in bytes.
 pub(super) const TEXT_BYTES_MAX: usize = 64 * 1024;
 /// Most candidates of one completion.
 pub(super) const CANDIDATES_MAX: usize = 2_000;
@@ -199,14 +199,14 @@ impl<A> fmt::Debug for HookSet<A> {
 }
 
 impl Hooks {
-    /// Keeps the interpreter for the session where there are hooks, and drops it where there are none.
+    /// Keeps the interpreter for the session if there are hooks, and drops it otherwise.
     pub(super) fn own(sandbox: Sandbox, found: FoundHooks, file: &str) -> Self {
         Self::of(sandbox, found, file)
     }
 }
 
 impl OverlayHooks {
-    /// Keeps the interpreter of a project's file where it has hooks.
+    /// Keeps the interpreter of a project's file if it has hooks.
     pub(super) fn project(sandbox: Sandbox, hooks: ProjectHooks, file: &str) -> Self {
         Self::of(sandbox, hooks.0, file)
     }
@@ -239,7 +239,7 @@ impl<A: Answer> HookSet<A> {
         )
     }
 
-    /// Asks where a line goes; none if the rules decide.
+    /// Asks for the route of a line; `None` leaves it to the rules.
     ///
     /// # Errors
     /// The hook failed; it is off now.
@@ -314,10 +314,10 @@ impl<A: Answer> HookSet<A> {
         metas.map(|(name, meta)| (name.clone(), meta.help.clone())).collect()
     }
 
-    /// Calls the function of a key; none if the key has none.
+    /// Calls the function of a key; `None` if the key has none.
     ///
     /// # Errors
-    /// The hook failed and is off now, or it asked for what a project can't have.
+    /// The hook failed and is off now, or it asked for something that a project can't have.
     pub fn press(&mut self, key: &KeyName, context: &HookContext) -> Option<Result<A, HookFailure>> {
         let engine = self.engine.as_mut()?;
         let Some(KeyHook::Call(function)) = engine.found.keys.get(key).cloned() else { return None };
@@ -325,10 +325,10 @@ impl<A: Answer> HookSet<A> {
         Some(engine.act(name, &function, |lua| Ok((context_table(lua, context)?,))))
     }
 
-    /// Runs an own meta command; none if there is none of that name.
+    /// Runs an own meta command; `None` if there is none of that name.
     ///
     /// # Errors
-    /// The hook failed and is off now, or it asked for what a project can't have.
+    /// The hook failed and is off now, or it asked for something that a project can't have.
     pub fn meta(&mut self, name: &str, argument: &str) -> Option<Result<A, HookFailure>> {
         let engine = self.engine.as_mut()?;
         let function = engine.found.metas.get(name)?.run.clone();
@@ -352,7 +352,7 @@ impl Engine {
         self.found.functions.get(name).filter(|_| !self.off.contains(name))
     }
 
-    /// Calls a function within the limits and reads what it gives. One that fails is off.
+    /// Calls a function within the limits and reads its result. A function that fails is off afterwards.
     fn run<T, Args: IntoLuaMulti>(
         &mut self,
         name: String,

@@ -33,7 +33,7 @@ pub(super) struct Found {
 
 /// Finds the first config there is. One that is there but can't be used ends the search: the user's own was meant.
 pub(super) fn first(option: Option<&Path>, env: &Env, cwd: Option<&Path>) -> Option<Found> {
-    // An empty path stays what it is: joined, it would be the directory.
+    // An empty path stays empty: joined, it would be the directory.
     let under_cwd = |path: &Path| match cwd {
         Some(cwd) if !path.as_os_str().is_empty() => cwd.join(path),
         _ => path.to_owned(),

@@ -1,5 +1,5 @@
-//! The hooks as one table, what a config may put into them, and how a key is written. It runs nothing (`engine` does)
-//! and must not know what a hook is asked for.
+//! The table of hooks, the values that a config may put into them, and the notation of keys. It runs nothing (`engine`
+//! does) and must not know a hook's purpose.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use super::schema::Project;
 pub enum HookKind {
     /// A function that ReedClaw calls.
     Function,
-    /// A table from keys to what they do.
+    /// A table from keys to their actions.
     Keys,
     /// A table of the user's own meta commands.
     Metas,

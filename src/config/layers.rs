@@ -1,5 +1,5 @@
-//! The values that hold, in their layers: the defaults, the user's config, and a project's file laid over them. It keeps
-//! where each came from; it reads no file.
+//! The values in force, in their layers: the defaults, the user's config, and a project's file over them. It knows the
+//! origin of each; it reads no file.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const SHOWN_CHARS_MAX: usize = 200;
 /// The origin of a default model that the config doesn't name.
 const ONLY_MODEL: &str = "the only model of the config";
 
-/// Values and where they came from.
+/// Values and their origins.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layers {
     defaults: Tree,
@@ -136,7 +136,7 @@ impl Layers {
         Effective { settings, problems, hooks, layers, changed }
     }
 
-    /// The settings that the values give.
+    /// Builds the settings from the values.
     ///
     /// # Panics
     /// Never after a load, which has built the same settings.

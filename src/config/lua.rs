@@ -68,7 +68,7 @@ pub(super) fn project_env(env: &Env) -> Env {
 /// Why a config didn't run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RunError {
-    /// The line, counted from 1, where Lua gives one.
+    /// The line, counted from 1, if Lua reports one.
     pub(super) line: Option<u32>,
     /// The error.
     pub(super) message: String,
@@ -111,7 +111,7 @@ impl Sandbox {
         Ok(lua)
     }
 
-    /// Runs a script of the user's within the limits and gives the first value that it returns.
+    /// Runs a script of the user's within the limits and returns its first value.
     pub(super) fn run(&self, text: &str) -> Result<Value, RunError> {
         self.within(LOAD_TIME, || self.run_unbounded(text))
     }
@@ -138,7 +138,7 @@ impl Sandbox {
         let result = work();
         self.lua.remove_interrupt();
         let expired = has_expired.load(Ordering::Relaxed).then_some(limit);
-        // A script that swallowed the end of its time was cut somewhere: what it returned is not what it meant.
+        // A script that caught the end of its time was interrupted somewhere: its result can't be trusted.
         match (result, expired) {
             (Ok(value), None) => Ok(value),
             (Ok(_), Some(limit)) => Err(RunError { line: None, message: out_of_time(limit) }),
@@ -182,7 +182,7 @@ fn bound_searches(lua: &Lua, globals: &Table) -> mlua::Result<()> {
     Ok(())
 }
 
-/// Processor time of this thread so far; zero where the system doesn't say, and then the wall clock decides.
+/// Processor time of this thread so far; zero if the system doesn't report it, and then the wall clock decides.
 fn cpu_time() -> Duration {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_THREAD) else { return Duration::ZERO };
     let time = |value: nix::sys::time::TimeVal| {

@@ -1,6 +1,6 @@
-//! Lua configuration to settings, with problems as data: where the config is, the sandbox it runs in, the table of
-//! settings, and the defaults in `config/default.lua`, which are nowhere else. It never prints, and it must not know
-//! what a setting is used for.
+//! Lua configuration to settings, with problems as data: the config's place, the sandbox in which it runs, the table of
+//! settings, and the defaults in `config/default.lua`, which exist only there. It never prints, and it must not know a
+//! setting's use.
 
 mod check;
 mod checked;
@@ -69,7 +69,7 @@ pub const DEFAULT_LUA: &str = include_str!("../../config/default.lua");
 pub struct LoadRequest {
     /// The path that `--config` gave.
     pub explicit: Option<PathBuf>,
-    /// The environment: where the config is, what `os.getenv` gives and what expands in paths.
+    /// The environment: it decides the config's place, the results of `os.getenv`, and the variables in paths.
     pub env: Env,
     /// The working directory, absolute.
     pub cwd: PathBuf,
@@ -86,7 +86,7 @@ pub struct Loaded {
     pub path: Option<PathBuf>,
     /// The way in which it was found.
     pub source: Option<Source>,
-    /// The config was run and gave a table, or there is none: a broken one gives nothing at all.
+    /// The config was run and returned a table, or there is none: a broken config sets nothing at all.
     pub is_read: bool,
     /// The hooks that the config gave.
     pub hooks: Hooks,
@@ -202,7 +202,7 @@ fn load_or(request: &LoadRequest, otherwise: &'static str) -> Result<Loaded, Loa
 /// The settings if a whole config can't be used.
 const DEFAULTS_HOLD: &str = "using the defaults, and tools are readonly until it can be read";
 
-/// Runs a config and checks what it gives; `otherwise` says what holds where the whole of it is wrong.
+/// Runs a config and checks its values; `otherwise` names the fallback if the whole config is broken.
 fn run(
     sandbox: &Sandbox,
     text: &str,

@@ -363,7 +363,7 @@ fn line_end(bytes: &[u8], at: usize) -> usize {
     memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |length| at + length)
 }
 
-/// Past a long bracket (`[[ … ]]`, `[==[ … ]==]`) that begins at `at`; none if there is none.
+/// The end of a long bracket (`[[ … ]]`, `[==[ … ]==]`) that begins at `at`; `None` if there is none.
 fn long_end(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = bytes.get(at..)?.strip_prefix(b"[")?;
     let level = rest.iter().take_while(|byte| **byte == b'=').count();

@@ -1,4 +1,4 @@
-//! The dated list of prices in `config/prices.lua`. Knows nothing of what they are for.
+//! The dated list of prices in `config/prices.lua`. Knows nothing of their use.
 
 use mlua::{Table, Value};
 
@@ -19,7 +19,7 @@ pub struct ListedPrice {
     pub until_day: Option<String>,
     /// The price.
     pub price: PriceSettings,
-    /// The number of tokens read above which a request costs more, and by which factors what is read and written.
+    /// The number of input tokens above which a request costs more, and the factors for input and output.
     pub long: Option<(u64, f64, f64)>,
 }
 
@@ -36,7 +36,7 @@ pub struct PriceSettings {
     pub output: f64,
 }
 
-/// Reads the built-in list of prices; a row that isn't one is left out, which a test would tell.
+/// Reads the built-in list of prices; an invalid row is omitted, which a test would notice.
 #[must_use]
 pub fn listed_prices() -> Vec<ListedPrice> {
     let Ok(sandbox) = Sandbox::new(&Env::new()) else { return Vec::new() };

@@ -14,7 +14,7 @@ pub(super) const PROBLEMS_MAX: usize = 1000;
 pub struct Problem {
     /// The file, as a user would write it (`~/.config/reedclaw/config.lua`).
     pub file: String,
-    /// The line, counted from 1, where Lua gives one.
+    /// The line, counted from 1, if Lua reports one.
     pub line: Option<u32>,
     /// The key, from the top (`context.max_turns`); empty if the whole file is meant.
     pub key: String,

@@ -1,5 +1,6 @@
-//! A project's file, `.reedclaw.lua`, or `config.lua` in the directory of a start without a config: which one counts in a
-//! directory, its bytes read once, and what it would change, read from its source without running anything. Nothing here gives it any effect; `trust` does.
+//! A project's file, `.reedclaw.lua`, or `config.lua` in the directory of a start without a config: the choice of the
+//! one that counts, its bytes read once, and its changes, found in its source without running anything. Nothing here
+//! puts it into effect; `trust` does.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -60,7 +61,7 @@ pub struct Change {
     pub key: String,
     /// The line in the file.
     pub line: u32,
-    /// The value without it, as Lua writes it; none for a hook, or if there is none.
+    /// The value without it, as Lua writes it; `None` for a hook, or if there is none.
     pub from: Option<String>,
     /// Its source.
     pub to: String,
@@ -71,9 +72,9 @@ pub struct Change {
 }
 
 impl Look {
-    /// Looks for the nearest project's file: in `cwd` and above it, up to `home` where that lies above, else up to `/`.
-    /// Without one, `config.lua` counts in `start`, the directory that a user without a config of their own started in.
-    /// Opens nothing.
+    /// Looks for the nearest project's file: in `cwd` and above it, up to `home` if that is above, else up to `/`.
+    /// Without one, `config.lua` counts in `start`, the directory of the start, if the user has no own config. Opens
+    /// nothing.
     #[must_use]
     pub fn around(cwd: &Path, home: Option<&Path>, start: Option<&Path>) -> Option<Self> {
         let cwd = cwd.canonicalize().ok()?;
@@ -91,7 +92,7 @@ impl Look {
         is_start.then(|| Self::at(cwd.join(CONFIG_NAME))).flatten()
     }
 
-    /// Looks for the project's file of a request's directory, where `loaded` has no config of the user's.
+    /// Looks for the project's file of a request's directory, if `loaded` has no config of the user's.
     #[must_use]
     pub fn of_request(request: &LoadRequest, loaded: &Loaded) -> Option<Self> {
         let home = request.env.get(OsStr::new("HOME")).map(PathBuf::from);
@@ -112,7 +113,7 @@ impl Look {
         Some(Self { path, stamp })
     }
 
-    /// Whether it is the config of the directory, which counts only where the user has none.
+    /// Whether it is the config of the directory, which counts only if the user has none.
     #[must_use]
     pub fn is_config(&self) -> bool {
         self.path.file_name() == Some(OsStr::new(CONFIG_NAME))
@@ -162,10 +163,10 @@ fn read(root: &Path, name: &OsStr) -> Result<((u64, u64), String), String> {
 }
 
 impl Overlay {
-    /// A directory and a text about what is in it, to be trusted together. No config is read from it.
+    /// A directory and a text about its contents, to be trusted together. No config is read from it.
     ///
     /// # Errors
-    /// The directory can't be looked at.
+    /// The directory can't be examined.
     pub fn of_texts(root: &Path, text: String) -> std::io::Result<Self> {
         let data = root.metadata()?;
         let file = root.display().to_string();

@@ -1,5 +1,5 @@
-//! The reference of everything that a config can hold, made from the tables that the program itself reads. It fills
-//! `docs/settings.md`, which a test keeps fresh.
+//! The reference of all settings, made from the tables that the program itself reads. It fills `docs/settings.md`,
+//! which a test keeps fresh.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use super::schema::{Project, ROWS};
 use super::tighten::Own;
 use super::{Env, check, engine};
 
-/// The limits of a config: what is bounded, by how much, and what happens there. The numbers are the code's own.
+/// The limits of a config, with the effect of reaching each. The numbers are the code's own.
 fn limits() -> Vec<(&'static str, String, &'static str)> {
     let ms = |time: std::time::Duration| format!("{} ms", time.as_millis());
     let kib = |bytes: usize| format!("{} KiB", bytes / 1024);
@@ -100,7 +100,7 @@ pub fn settings_table() -> String {
     text
 }
 
-/// The tables of hooks, of the actions they may return and of what they can read.
+/// The tables of hooks, of the actions that they may return, and of the fields that they can read.
 #[must_use]
 pub fn hooks_tables() -> String {
     let mut text = String::from("| name | written as | returns | meaning | project |\n|---|---|---|---|---|\n");
@@ -145,7 +145,7 @@ fn defaults() -> Vec<(String, String)> {
     layers.rows().into_iter().map(|row| (row.key, row.value)).collect()
 }
 
-/// Describes what a project's file may do with a setting.
+/// Describes a project's rights to a setting.
 fn project_may(project: Project) -> String {
     match project {
         Project::May => "may set it".into(),

@@ -55,7 +55,7 @@ pub enum Kind {
 pub enum Project {
     /// It grants nothing: the project's value holds.
     May,
-    /// It grants something, named here in words that follow "a project can't": only the user's own config gives it.
+    /// It grants something, named here in words that follow "a project can't": only the user's own config can grant it.
     Not(&'static str),
     /// A switch that may only be set to this value.
     Only(bool),
@@ -88,9 +88,9 @@ const SECOND_MS: u64 = 1000;
 const MINUTES_10_MS: u64 = 600 * SECOND_MS;
 const HOUR_MS: u64 = 3600 * SECOND_MS;
 const MIB: u64 = 1024 * 1024;
-/// Copies of output live in memory, a few at a time; more than this is no longer a copy for a question.
+/// Copies of output are held in memory, a few at a time; a larger copy is of no use for a question.
 const CAPTURE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Beyond any model's context, below what would overflow a sum.
+/// More than any model's context, and too little to overflow a sum.
 const TOKENS_MAX: u64 = 10_000_000;
 /// Rounds of tools for one question; a model that needs more has lost its way.
 const ROUNDS_MAX: u64 = 1000;
@@ -113,7 +113,7 @@ const TIERS: &[&str] = &["overlay", "bubblewrap", "landlock"];
 /// Every kind of model; the first is the default.
 const KINDS: &[&str] = &["openai-compatible", "openai-responses", "anthropic", "gemini", "mock", "reliable", "router"];
 
-/// The key without which a model of this kind is none.
+/// The key that a model of this kind requires.
 pub(super) fn needed_key(kind: &str) -> Option<&'static str> {
     match kind {
         "mock" => Some("script"),
@@ -130,7 +130,7 @@ pub(super) fn usual_endpoint(kind: &str) -> Option<&'static str> {
 
 /// Efforts of thinking, in words.
 const EFFORTS: &[&str] = &["off", "low", "medium", "high"];
-/// Beyond what anybody asks for, below what would overflow a sum.
+/// More than anybody needs, and too little to overflow a sum.
 const BUDGET_TOKENS_MAX: u64 = 1_000_000_000_000;
 /// Beyond what anybody spends on questions.
 const DOLLARS_MAX: f64 = 1_000_000.0;
@@ -650,7 +650,7 @@ pub(super) fn suggest(key: &[String]) -> Option<String> {
                 consider(&mut best, off, sibling.to_owned());
             }
         }
-        // A key under NAME is no suggestion for one elsewhere: which NAME would be a guess.
+        // A key under NAME is never suggested for one elsewhere: the NAME would be a guess.
         if parts.last() == Some(&word.as_str()) && !parts.contains(&"NAME") {
             consider(&mut best, 1, row.path.to_owned());
         }
@@ -665,7 +665,7 @@ fn consider(best: &mut Option<(usize, String)>, off: usize, suggestion: String) 
 }
 
 impl fmt::Display for Kind {
-    /// Writes what is allowed, in words that fit after "is not".
+    /// Writes the allowed values, in words that fit after "is not".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text { empty: true } => f.write_str("a string"),

@@ -72,7 +72,7 @@ pub struct Settings {
 pub struct ModelSettings {
     /// The server's protocol, or the way in which this model asks others.
     pub kind: String,
-    /// Address of the server, as the user wrote it: with or without `/v1` or `/v1/chat/completions`. Empty where the kind
+    /// Address of the server, as the user wrote it: with or without `/v1` or `/v1/chat/completions`. Empty if the kind
     /// has no server.
     pub endpoint: String,
     /// The server's name for the model.
@@ -278,7 +278,7 @@ pub struct RouteSettings {
     pub learn: bool,
 }
 
-/// The authority that decides where a line goes.
+/// The authority over the route of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RouteMode {
     /// ReedClaw.
@@ -288,7 +288,7 @@ pub enum RouteMode {
     Shell,
     /// It goes to the model.
     Ask,
-    /// It goes to the shell, and the prompt tells what ReedClaw would do.
+    /// It goes to the shell, and the prompt shows ReedClaw's own choice.
     Shadow,
 }
 
@@ -319,7 +319,7 @@ pub struct EditorSettings {
     pub kill_word: String,
     /// Milliseconds that Tab waits for the shell's own completion.
     pub completion_timeout_ms: u64,
-    /// Words and what they become.
+    /// Words and their expansions.
     pub abbreviations: BTreeMap<String, String>,
 }
 
@@ -507,7 +507,7 @@ fn model(values: &Values<'_>, name: &str, problems: &mut Problems) -> Result<Mod
     })
 }
 
-/// Puts the user's prices together; one that lacks what is read or written is none.
+/// Collects the user's prices; a price without input or output is invalid.
 fn prices(values: &Values<'_>, problems: &mut Problems) -> BTreeMap<String, PriceSettings> {
     let mut prices = BTreeMap::new();
     for key in values.user.keys().filter(|key| key.len() == 3 && key[0] == "prices") {
@@ -549,7 +549,7 @@ fn budget(values: &Values<'_>) -> Result<BudgetSettings, String> {
     })
 }
 
-/// Finds where a model's key comes from; of several ways the first counts.
+/// Finds the source of a model's key; of several ways the first counts.
 fn key_source(values: &Values<'_>, name: &str, problems: &mut Problems) -> Option<KeySource> {
     let mut found: Option<(&str, KeySource)> = None;
     for way in ["key_env", "key_command", "key_file", "key"] {

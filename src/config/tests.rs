@@ -647,7 +647,7 @@ fn the_example_of_a_project_holds_whole() {
     let effective = with_project(&home, &fs::read_to_string(path).expect("the example"));
     assert_eq!(effective.problems, []);
     assert_eq!(effective.settings.models.len(), 2);
-    // The user's only model answers on, though it is no longer the only one.
+    // The user's only model stays the default, though it is no longer the only one.
     assert_eq!(effective.settings.default_model.as_deref(), Some("a"));
     assert!(effective.hooks.has("prompt") && effective.hooks.metas()[0].0 == "serve");
 }
@@ -669,7 +669,7 @@ fn trust_is_of_these_bytes_in_this_directory() {
     assert_eq!(before.as_deref(), Some("return { prompt = 'shell' }"));
     home.write("work/.reedclaw.lua", "return { prompt = 'shell' }");
     assert!(matches!(trust.judge(read()), TrustVerdict::Trusted(_)));
-    // A record that others can write is none; nor is one that was damaged.
+    // A record that others can write doesn't count, and neither does a damaged one.
     let folder = home.dir.path().join("home/.local/state/reedclaw/trust");
     let record = fs::read_dir(&folder).expect("records").next().expect("one").expect("one").path();
     fs::set_permissions(&record, fs::Permissions::from_mode(0o620)).expect("permissions");

@@ -7,7 +7,7 @@ use super::hooks::{FoundHooks, HOOKS, KeyHook};
 use super::problem::Problems;
 use super::schema::{self, Place, Project as Policy};
 
-/// Values that hold: those of the user's own config, and what a project was allowed.
+/// The values in force: those of the user's own config, and the accepted ones of a project.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Own(Tree);
 
@@ -22,7 +22,7 @@ impl Own {
         &self.0
     }
 
-    /// Names the model of the start where nothing else does: a second model must not take the first one's place.
+    /// Names the model of the start if nothing else does: a second model must not take the first one's place.
     pub(super) fn keep_default_model(&mut self, name: Option<String>) {
         if let Some(name) = name {
             self.0.entry(vec!["default_model".to_owned()]).or_insert(Setting::Text(name));
@@ -34,7 +34,7 @@ impl Own {
 pub(super) struct Project(Checked);
 
 impl Project {
-    /// Takes what a project's file gave.
+    /// Takes the values of a project's file.
     pub(super) fn of(checked: Checked) -> Self {
         Self(checked)
     }
@@ -143,7 +143,7 @@ fn allowed(
         }
         (Policy::Stricter(_), ..) => Err("set this".into()),
         (Policy::NewLocal, _, Setting::Text(address)) => {
-            // A model of the user's may have a key, and that must not go where a project says.
+            // A model of the user's may have a key, and a project must not choose its destination.
             if own.0.keys().any(|have| have.len() == 3 && have[..2] == key[..2]) {
                 Err("change where a model of yours is".into())
             } else if !check::is_loopback(&address) {
@@ -231,7 +231,7 @@ pub(super) fn refused_as(key: &[String], source: &str, own: &Own, defaults: &Tre
     allowed(row.project, key, held, value, own).err()
 }
 
-/// Whether a project's file can only add to what a key holds.
+/// Whether a project's file can only add to the value of a key.
 pub(super) fn only_adds(key: &[String]) -> bool {
     matches!(schema::place(key), Place::Leaf(row) if row.project == Policy::Adds)
 }

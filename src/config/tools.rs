@@ -46,7 +46,7 @@ pub struct ToolLimitSettings {
     pub shell_ms: u64,
     /// Milliseconds of a request.
     pub http_ms: u64,
-    /// Times that the same call may give the same result.
+    /// Times that the same call may have the same result.
     pub repeats: usize,
     /// Bytes of a tool's output that the model is shown.
     pub output_bytes: usize,

@@ -16,7 +16,7 @@ use super::find::{FILE_BYTES_MAX, OTHERS_WRITE};
 use super::project::Overlay;
 use crate::base::hash::sha256_hex;
 
-/// The version of what a trusted file may do. A newer ReedClaw that allows it more asks again.
+/// The version of a trusted file's rights. A newer ReedClaw that grants it more asks again.
 const VERSION: u32 = 1;
 /// Largest record: the text, which JSON may write six times as long, and the rest.
 const RECORD_BYTES_MAX: u64 = 6 * FILE_BYTES_MAX + 8192;
@@ -48,7 +48,7 @@ pub fn data_directory(env: &Env) -> Option<PathBuf> {
 /// The records.
 #[derive(Clone, Debug)]
 pub struct Trust {
-    /// None where no home says where they are; then nothing is trusted for longer than the session.
+    /// `None` without a home; then trust lasts only for the session.
     directory: Option<PathBuf>,
     /// The files trusted in this session for which no record could be written.
     session: Vec<Overlay>,
@@ -138,10 +138,10 @@ impl Trust {
         }
     }
 
-    /// Trusts a file, exactly. It holds for this session even where the record can't be written.
+    /// Trusts exactly this file. The trust lasts for this session even if the record can't be written.
     ///
     /// # Errors
-    /// Why the record can't be written, beside the trusted file.
+    /// The failure to write the record, beside the trusted file.
     pub fn trust(&mut self, overlay: Overlay) -> (Trusted, io::Result<()>) {
         let written = self.write(&overlay, Decision::Trusted);
         if written.is_err() {

@@ -21,7 +21,7 @@ use crate::base::hex;
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Longest journal, in bytes: some thousand paths.
 const JOURNAL_BYTES_MAX: u64 = 32 * 1024 * 1024;
-/// First line of a journal: what it is, and its version.
+/// First line of a journal: its kind and its version.
 const HEAD: &str = "reedclaw-edits 1";
 /// Last line of a journal that is whole.
 const END: &str = "end";
@@ -56,7 +56,7 @@ pub struct CommitError {
 pub struct Recovery {
     /// The directory that the files lie beneath.
     pub root: PathBuf,
-    /// Files that hold now what the change gave them; empty if nothing had been changed yet.
+    /// Files that have their new content; empty if nothing had been changed yet.
     pub finished: Vec<PathBuf>,
     /// Files that another program has changed since: they were left as they are.
     pub left: Vec<PathBuf>,
@@ -177,7 +177,7 @@ struct Journal {
     entries: Vec<Entry>,
 }
 
-/// One file: where it is, the name of its new content beside it, and the hashes of what it holds before and after.
+/// One file: its path, the name of its new content beside it, and the hashes of its contents before and after.
 struct Entry {
     path: PathBuf,
     temporary: String,
@@ -236,7 +236,7 @@ fn byte(digits: &[u8]) -> Option<u8> {
     hex::decode::<1>(std::str::from_utf8(digits).ok()?).map(|[byte]| byte)
 }
 
-/// The facts that tell one state of a file from another without reading it.
+/// Facts that distinguish one state of a file from another without reading it.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
@@ -421,7 +421,7 @@ impl Root {
             let mut file = File::from(openat2(dir, entry.temporary.as_str(), how)?);
             file.write_all(bytes).map_err(|error| of_io(&error))?;
             if let Some(data) = &data {
-                // Only root may give a file away; the others write as themselves.
+                // Only root may change a file's owner; other users keep themselves as the owner.
                 let _ = fchown(&file, Some(Uid::from_raw(data.uid())), Some(Gid::from_raw(data.gid())));
             }
             fchmod(&file, Mode::from_bits_truncate(mode))?;
@@ -456,7 +456,7 @@ impl Root {
         finished
     }
 
-    /// Takes away what a change left beside its files, and the directories that it made where they are empty.
+    /// Removes the remains of a change beside its files, and the directories that it made if they are empty.
     fn tidy(&self, journal: &Journal, with_directories: bool) {
         for entry in &journal.entries {
             if let Some((parent, _)) = self.parent_of(&entry.path) {
@@ -484,7 +484,7 @@ fn apply(parent: &OwnedFd, staged: &Staged, entry: &Entry) -> Result<(), PathErr
         (_, None) => Ok(unlinkat(parent, name, UnlinkatFlags::NoRemoveDir)?),
         (Some(_), Some(_)) => Ok(renameat(parent, temporary, parent, name)?),
         (None, Some(_)) => match renameat2(parent, temporary, parent, name, RenameFlags::RENAME_NOREPLACE) {
-            // Not every file system can keep what is there.
+            // Not every file system supports this exchange.
             Err(Errno::EINVAL | Errno::ENOSYS) => Ok(renameat(parent, temporary, parent, name)?),
             Err(Errno::EEXIST) => Err(PathError::Changed),
             other => Ok(other?),

@@ -26,7 +26,7 @@ pub fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
     }
 }
 
-/// ToolRunner over the pieces of a file that aren't in holes, each with its place, until `each` gives false.
+/// Passes the pieces of a file that aren't in holes to `each`, with their places, until it returns false.
 ///
 /// # Errors
 /// It can't be read.
@@ -79,7 +79,7 @@ pub fn are_equal(left: &File, right: &File, may_go_on: &dyn Fn() -> bool) -> io:
     Ok(Some(true))
 }
 
-/// Copies what a file holds, holes as holes.
+/// Copies a file's content, holes as holes.
 ///
 /// # Errors
 /// One of them can't be read or written.

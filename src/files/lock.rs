@@ -5,7 +5,7 @@ use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-/// Tries that only give up the processor: most holders need some microseconds.
+/// Tries that only yield the processor: most holders need some microseconds.
 const QUICK_TRIES: u32 = 100;
 /// The wait between two later tries.
 const PAUSE: Duration = Duration::from_micros(500);
@@ -43,7 +43,7 @@ impl<F: Borrow<File>> Locked<F> {
 
 impl<F: Borrow<File>> Drop for Locked<F> {
     fn drop(&mut self) {
-        // It can't fail on a lock that is held; and the kernel gives it back with the file.
+        // It can't fail on a held lock; and the kernel releases it with the file.
         let _ = self.0.borrow().unlock();
     }
 }

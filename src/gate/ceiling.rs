@@ -1,5 +1,5 @@
-//! The most autonomy that holds for now: it is shared with a face, so that a mode which a person chooses there counts at once,
-//! also in the middle of an answer. It can only lower what the rules say.
+//! The present limit of the autonomy, shared with a face, so that a mode which a person chooses there counts at once,
+//! even in the middle of an answer. It can only lower the autonomy of the rules.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

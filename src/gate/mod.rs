@@ -56,7 +56,7 @@ pub struct Call {
     pub action: Action,
     /// Its changes, for a person to read.
     pub preview: String,
-    /// The files that would change, as the preview tells of them.
+    /// The files that would change, as in the preview.
     pub changes: Arc<[FileChange]>,
     /// The conversation that it belongs to.
     pub conversation: Option<i64>,
@@ -95,12 +95,12 @@ pub enum Approver {
     Person {
         /// [`Question::digest`].
         digest: String,
-        /// The command of it is allowed from now on, too.
+        /// The command is allowed from now on, too.
         always: bool,
     },
 }
 
-/// Leave to run one call: what is in it is what runs. Only the gate makes one.
+/// Permission to run one call: exactly its contents run. Only the gate makes one.
 #[derive(Debug)]
 #[must_use]
 pub struct Permit {
@@ -156,7 +156,7 @@ impl Permit {
         policy::judge(&Action::Read { path: path.to_owned() }, &context).risk == Risk::Low
     }
 
-    /// Whether the network was part of what was judged and allowed.
+    /// Whether the network was part of the judged and allowed call.
     #[must_use]
     pub fn has_network(&self) -> bool {
         self.verdict.needs.iter().any(|need| matches!(need, Need::Network { .. }))
@@ -247,7 +247,7 @@ impl Gate {
         call.may_have_copy() && (self.options.sandbox)().1 == Hold::Copy
     }
 
-    /// Whether a person may be asked for what a command was refused: never for a path that no tool may have.
+    /// Whether a person may be asked for the thing that a command was refused: never for a path that no tool may have.
     #[must_use]
     pub fn may_offer(&self, need: &Need, cwd: &Path) -> bool {
         // The policy's verdict on the simplest command that does no more.
@@ -308,7 +308,7 @@ impl Gate {
             return verdict;
         }
         let verdict = verdict.with_needs(&call.needs, |verdict| policy::decide_again(verdict, &context));
-        // It has run already: what it was refused is all that there is to decide.
+        // It has run already: only the refused need is to be decided.
         let reason = |need: &Need| Reason { rule: "refused", risk: verdict.risk, text: need.to_string() };
         let reasons = call.needs.iter().map(reason).collect();
         if verdict.risk == Risk::Blocked { verdict } else { PolicyVerdict { reasons, effects: Vec::new(), ..verdict } }
@@ -433,8 +433,8 @@ impl Gate {
         outcome.receipt_id = log.denied(&entry).ok().map(|id| id.as_str().to_owned());
     }
 
-    /// Adds a line to the audit log: when, what, what was decided and by whom. The receipts are the record; that a line
-    /// of this can't be written stops nothing.
+    /// Adds a line to the audit log: time, call, decision and author. The receipts are the record; a failure to write
+    /// this line stops nothing.
     fn audit(&self, ticket: &Ticket, decision: &str, by: &str) {
         let Some(path) = &self.options.audit_log else { return };
         let Ticket { call, verdict, .. } = ticket;
@@ -452,7 +452,7 @@ impl Gate {
         }
     }
 
-    /// Writes down what came of a call.
+    /// Records the outcome of a call.
     pub fn settle(&mut self, permit: Permit, outcome: &mut Outcome) {
         let (Some(log), Some(opened)) = (&mut self.options.log, permit.opened) else { return };
         let hash = receipts::hash(outcome.to_value().to_string().as_bytes());
@@ -523,7 +523,7 @@ impl Ticket {
     }
 }
 
-/// Why a verdict is what it is, in one line.
+/// The reason for a verdict, in one line.
 #[must_use]
 pub fn reasons(verdict: &PolicyVerdict) -> String {
     let weightiest = verdict.reasons.iter().filter(|reason| reason.risk == verdict.risk);
@@ -550,7 +550,7 @@ fn command(call: &Call) -> Option<&str> {
     }
 }
 
-/// The command whose changes a call keeps, and their paths.
+/// The command whose changes a call applies, and their paths.
 fn kept_paths(call: &Call) -> Option<(&str, Vec<&str>)> {
     match &call.action {
         Action::Keep { command, writes, deletes } => {

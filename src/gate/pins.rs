@@ -44,13 +44,13 @@ type Content = BTreeMap<String, BTreeMap<String, Row>>;
 #[derive(Clone, Serialize, Deserialize)]
 struct Row {
     pin: String,
-    /// The definition as it was allowed, to show what has changed since.
+    /// The definition as it was allowed, to show later changes.
     definition: Value,
     allowed_ms: i64,
 }
 
-/// The hash of a tool: SHA-256 over a fixed prefix and the JSON, with sorted keys, of everything that a model or a person is
-/// shown of it, and of the identity of its server.
+/// The hash of a tool: SHA-256 over a fixed prefix and the JSON, with sorted keys, of everything about it that a model
+/// or a person sees, and of the identity of its server.
 #[must_use]
 pub fn pin(identity: &Value, tool: &Definition) -> String {
     let whole = json!({"server": identity, "tool": definition(tool)});

@@ -1,5 +1,5 @@
-//! Facts of a git repository for the prompt and completion, by reading files. It runs no process, writes nothing, and must
-//! not know the object database: names and the branch are all it tells.
+//! Facts of a git repository for the prompt and completion, by reading files. It runs no process, writes nothing, and
+//! must not know the object database: it returns only names and the branch.
 
 use std::fs::File;
 use std::io::Read;
@@ -61,7 +61,7 @@ impl Repository {
                 let text = line_of(&dot_git)?;
                 root.join(text.strip_prefix("gitdir:")?.trim())
             };
-            // An empty `.git` directory is no repository, and git looks further up.
+            // An empty `.git` directory isn't a repository, and git continues the search above.
             git_dir.join("HEAD").symlink_metadata().ok()?;
             let common_dir =
                 line_of(&git_dir.join("commondir")).map_or_else(|| git_dir.clone(), |text| git_dir.join(text));
@@ -85,8 +85,7 @@ impl Repository {
         ["", "objects", "objects/pack", "refs", "refs/heads", "packed-refs"].iter().all(is_inside)
     }
 
-    /// The directories of git's that lie outside the work tree, where they are its own; the shared one first, which may hold
-    /// the other.
+    /// Git's own directories outside the work tree; the shared one first, which may contain the other.
     pub(super) fn outside(&self) -> Vec<PathBuf> {
         let directories = [&self.common_dir, &self.git_dir].into_iter().filter_map(|path| path.canonicalize().ok());
         let root = self.root.canonicalize().unwrap_or_else(|_| self.root.clone());

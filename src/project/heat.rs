@@ -23,7 +23,7 @@ use super::program::Trouble;
 pub const COMMITS_MAX: usize = 5_000;
 /// Newest commits of which changed lines are counted: that costs some times what names do.
 pub const COMMITS_WITH_LINES: usize = 50;
-/// A commit that changes more files than this tells of a mass change, not of work on them.
+/// A commit that changes more files than this is a mass change, not work on them.
 const FILES_MAX: usize = 300;
 /// Days after which a change counts half.
 const HALF_LIFE_DAYS: f64 = 90.0;
@@ -90,7 +90,7 @@ pub fn heat(root: &Path, bounds: Bounds<'_>) -> Result<Vec<Heat>, Trouble> {
     let options = gix::open::Options::isolated();
     let opened = gix::ThreadSafeRepository::open_opts(&repository.root, options).map_err(|_| Trouble::Unreadable)?;
     let own = opened.to_thread_local();
-    // None where nothing was committed yet.
+    // None if nothing was committed yet.
     let head = own.head().map_err(|_| Trouble::Unreadable)?.id().ok_or(Trouble::NoGit)?.detach();
     let (work, deadline) = (Work::default(), Instant::now() + bounds.time);
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
@@ -314,7 +314,7 @@ impl Reader {
         Ok(Some(Waiting { unix_s, order: std::cmp::Reverse(order), tree, parents }))
     }
 
-    /// Compares what is handed out, until there is no more.
+    /// Compares trees from the queue until it is empty.
     fn look(
         &mut self,
         work: &Work,
@@ -452,7 +452,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Lines that came and went; none of what is no text.
+    /// Lines added and removed; zero for files that aren't text.
     fn lines(&mut self, old: Option<ObjectId>, new: Option<ObjectId>) -> Result<usize, Trouble> {
         let mut text = |id: Option<ObjectId>| {
             let Some(id) = id else { return Ok(Some(Vec::new())) };

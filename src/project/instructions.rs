@@ -1,5 +1,6 @@
-//! `AGENTS.md`, `CLAUDE.md` and `GEMINI.md`, from the root of a repository down to a directory in it. A link that leads out of the repository or to what
-//! the user's rules close, a pipe and what is no text are passed over: they could be anything of the user's.
+//! `AGENTS.md`, `CLAUDE.md` and `GEMINI.md`, from the root of a repository down to a directory in it. A link that leads
+//! out of the repository or to closed paths, a pipe, and files that aren't text are skipped: they could be any file of
+//! the user's.
 
 use std::fs::File;
 use std::io::Read;
@@ -59,7 +60,7 @@ pub(super) fn text_inside(root: &Path, path: &Path, closed: &Closed) -> Option<S
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Writes them within `chars_max` characters: each gets its part, and it is said where one is cut.
+/// Writes them within `chars_max` characters: each gets its part, with a mark if it is cut.
 pub(super) fn told(found: &[Instructions], chars_max: usize) -> String {
     let mut told = String::new();
     let mut left = chars_max;

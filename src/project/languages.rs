@@ -165,7 +165,7 @@ const GENERATED_ENDS: &[&str] = &[
 /// Bytes of a file in which its first line is sought: Linux reads no more.
 pub const FIRST_LINE_BYTES: usize = 256;
 
-/// The language that a name tells.
+/// The language of a file's name.
 #[must_use]
 pub fn by_name(path: &Path) -> Option<&'static str> {
     let name = path.file_name()?.to_str()?.to_ascii_lowercase();

@@ -69,7 +69,7 @@ pub struct Options {
 pub struct Notes {
     /// Names and instructions; empty if none are wanted.
     pub about: String,
-    /// The card: what the readme says first, languages, commands, files that are worked on most; empty if none is wanted.
+    /// The card: the readme's beginning, languages, commands, files that are worked on most; empty if none is wanted.
     pub card: String,
     /// Git's state in one line; empty if git isn't there.
     pub state: String,
@@ -192,7 +192,7 @@ impl Surroundings {
         }
     }
 
-    /// Tells what is known of the repository around a directory; none if there is none.
+    /// Returns the facts about the repository around a directory; `None` if there is none.
     pub fn notes(&mut self, cwd: &Path, options: &Options) -> Option<Notes> {
         // A path through a link means the link's target.
         let cwd = cwd.canonicalize().ok()?;
@@ -355,7 +355,7 @@ mod tests {
         }
     }
 
-    /// Git as it is without a jail: what is switched off in it must hold alone.
+    /// Git without a jail: the options alone must switch everything off.
     pub(super) fn git_options(path: &str) -> GitOptions {
         let env = vec![("PATH".into(), path.into()), ("HOME".into(), "/nonexistent".into())];
         GitOptions { env, jail: std::sync::Arc::new(|command, _| Ok(command)) }

@@ -80,8 +80,8 @@ pub(super) fn find_git(root: &Path, env: &[(OsString, OsString)]) -> Option<Path
     directories.filter(|directory| directory.is_absolute()).map(|directory| directory.join("git")).find(is_program)
 }
 
-/// Git with these words, for the work tree at `root`. The work tree is named, or `core.worktree` could lead it elsewhere.
-/// The directory of git's is found by git itself, in `root` alone: it looks whose that is only where it isn't named.
+/// Git with these words, for the work tree at `root`. The work tree is named, or `core.worktree` could lead it
+/// elsewhere. Git finds its directory itself, in `root` alone: it checks the owner only if the directory isn't named.
 fn command(git: &Path, root: &Path, env: &[(OsString, OsString)], words: &[String]) -> Command {
     let mut command = Command::new(git);
     command.arg("--no-pager").args(SWITCHES.iter().flat_map(|switch| ["-c", switch])).args(words);
@@ -101,7 +101,7 @@ fn command(git: &Path, root: &Path, env: &[(OsString, OsString)], words: &[Strin
     command
 }
 
-/// Git for what compares files with what it has: every filter that any config names is overridden with nothing.
+/// Git for comparing files with its own data: every filter that any config names is overridden by an empty one.
 pub(super) struct Quiet<'a> {
     git: PathBuf,
     root: &'a Path,
@@ -121,7 +121,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// As text, with signs in place of what is no UTF-8.
+    /// As text, with replacement characters for invalid UTF-8.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
@@ -139,7 +139,7 @@ impl<'a> Quiet<'a> {
         let mut quiet = Self { git, root, options, reads, wait, words: Vec::new() };
         let names = quiet.output(&["config", "--list", "--name-only", "-z"], NAMES_BYTES_MAX)?;
         let names = String::from_utf8(names.bytes).ok().filter(|_| names.is_whole).ok_or(Trouble::Unreadable)?;
-        // A filter runs where git compares a file with what it has: an empty one is none.
+        // A filter runs when git compares a file with its own data; an empty filter does nothing.
         for filter in filters(&names) {
             // A name with this character can't be set by an option, so it can't be overridden by one.
             if filter.contains('=') {

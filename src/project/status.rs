@@ -230,7 +230,7 @@ mod tests {
         is_refused(&root, &mark);
     }
 
-    /// A clone may hold a bare repository with a config of its own; git must not take it for one where it looks there.
+    /// A clone may contain a bare repository with a config of its own; git must not use it when it looks there.
     #[test]
     fn a_bare_repository_inside_another_is_none() {
         let dir = repository(&[("a.txt", "one\n")]);

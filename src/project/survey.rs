@@ -17,7 +17,7 @@ use super::languages::{by_name, is_foreign};
 use super::symbols::kept_file;
 use super::{clean, git};
 
-/// Longest it may take at all; what it has by then counts.
+/// Time limit for the whole survey; its results by then count.
 const TIME: Duration = Duration::from_secs(30);
 /// Limit for the languages and files in the card.
 const LANGUAGES_MAX: usize = 6;

@@ -41,7 +41,7 @@ impl Usage {
 pub struct Money(u64);
 
 impl Money {
-    /// Converts a number of dollars; `None` if it isn't a sum.
+    /// Converts a number of dollars; a negative number or NaN becomes zero.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a float's cast saturates")]
     pub fn from_usd(dollars: f64) -> Self {

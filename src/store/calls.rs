@@ -1,5 +1,5 @@
-//! The calls of tools that an answer took, with what came of them: they belong to the answer's message, and go where it
-//! goes. Knows nothing of tools; arguments and results are text, bounded.
+//! The calls of tools for an answer, with their results: they belong to the answer's message and are copied with it.
+//! Knows nothing of tools; arguments and results are text of limited length.
 
 use rusqlite::{Connection, params};
 
@@ -28,7 +28,7 @@ pub struct StoredCall {
     pub arguments: String,
     /// The result, JSON.
     pub result: String,
-    /// Whether it did what it should.
+    /// Whether it succeeded.
     pub success: bool,
     /// The id of its receipt.
     pub receipt: Option<String>,

@@ -39,7 +39,7 @@ pub enum MessageState {
     Failed,
 }
 
-/// A message that is still coming; give it back to [`Store::finish_message`].
+/// An unfinished message; to be passed to [`Store::finish_message`].
 #[derive(Debug)]
 #[must_use]
 pub struct OpenMessage {
@@ -57,7 +57,7 @@ pub struct StoredConversation {
     pub id: ConversationId,
     /// When it began, Unix milliseconds.
     pub started: i64,
-    /// When the last question of it was asked, Unix milliseconds.
+    /// The time of its last question, Unix milliseconds.
     pub updated: i64,
     /// The model it began with; empty if none was chosen.
     pub model: String,
@@ -268,7 +268,7 @@ impl Store {
         }
     }
 
-    /// Writes what is left and how the message ended.
+    /// Writes the rest of the message and its state.
     pub fn finish_message(&mut self, mut open: OpenMessage, state: MessageState, now: i64) {
         self.write_pending(&mut open, state, true, now);
     }

@@ -13,7 +13,7 @@ pub enum StoreErrorKind {
     Access,
     /// Something else holds the lock.
     Locked,
-    /// The file is no database, or a damaged one.
+    /// The file isn't a database, or is damaged.
     Corrupt,
     /// The file was written by a newer ReedClaw.
     Newer,

@@ -105,7 +105,7 @@ pub struct Search {
     pub time_max: Option<i64>,
     /// Oldest first.
     pub oldest_first: bool,
-    /// Only what comes after this row in the search's direction.
+    /// Only rows after this one in the search's direction.
     pub after: Option<HistoryId>,
     /// Only up to and with this row in the search's direction.
     pub until: Option<HistoryId>,
@@ -455,7 +455,7 @@ fn clauses(search: &Search, bounds: &Bounds) -> (Vec<&'static str>, Vec<Value>) 
         add("session <> ?", Value::Integer(session));
     }
     if search.not_failed {
-        // A shell gives 128 and the signal's number.
+        // A shell reports 128 plus the signal's number.
         add("(status IS NULL OR status = 0 OR status > ?)", Value::Integer(128));
     }
     if let Some(kind) = search.kind {

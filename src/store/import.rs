@@ -12,7 +12,7 @@ use crate::proto::LineKind;
 
 /// Limit for the problems that are reported one by one.
 const PROBLEMS_MAX: usize = 20;
-/// Longest line that is imported; a longer one is a file that is no history.
+/// Longest line that is imported; a longer one means that the file isn't a history.
 const LINE_BYTES_MAX: usize = 256 * 1024;
 /// Rows per transaction: other sessions get the write lock between two.
 const BATCH_ROWS: usize = 1_000;
@@ -229,7 +229,7 @@ impl Out {
     }
 }
 
-/// The lines of a file with their numbers; the end of the last line is no line of its own.
+/// The lines of a file with their numbers; the end of the last line doesn't begin another.
 fn numbered(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let body = text.strip_suffix(b"\n").unwrap_or(text);
     let lines = if text.is_empty() { None } else { Some(body.split(|byte| *byte == b'\n')) };

@@ -30,7 +30,7 @@ pub enum MemoryOrigin {
 /// Something that is remembered, or was proposed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredMemory {
-    /// Its number; 0 where it isn't stored yet.
+    /// Its number; 0 if it isn't stored yet.
     pub id: i64,
     /// When it was written, Unix milliseconds.
     pub time: i64,

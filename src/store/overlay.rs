@@ -20,7 +20,7 @@ const RETRY_AFTER_MS: i64 = 5_000;
 const RETRY_WAIT_MS: u64 = 20;
 const LAST_WAIT_MS: u64 = 1_000;
 
-/// The rows in memory, and what the file's rows lack.
+/// The rows in memory, and the missing parts of the file's rows.
 #[derive(Debug)]
 pub(super) struct Overlay {
     pub(super) connection: Connection,
@@ -90,7 +90,7 @@ impl Store {
         self.overlay = schema::memory().and_then(|connection| Overlay::over(connection, now)).ok();
     }
 
-    /// Moves what is in memory to the file if it is time for a new try.
+    /// Moves the rows in memory to the file if a new try is due.
     pub(super) fn retry(&mut self, now: i64) {
         let Some(overlay) = &mut self.overlay else { return };
         // A clock that was set back must not delay the retry endlessly.

@@ -255,7 +255,7 @@ fn total(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     Ok(row.get::<_, f64>(column)? as u64)
 }
 
-/// A number of tokens as the database takes it; no server tells more in earnest.
+/// A number of tokens in the database's range; no real server exceeds it.
 fn stored(tokens: u64) -> i64 {
     i64::try_from(tokens).unwrap_or(i64::MAX)
 }

@@ -29,7 +29,7 @@ pub use told::{Told, map, of_file};
 pub const FILES_MAX: usize = 20_000;
 /// Bytes of a file; a longer one was hardly written by hand.
 pub const FILE_BYTES_MAX: u64 = 512 * 1024;
-/// Names that complete what was typed.
+/// Limit for names that complete the typed text.
 const NAMES_MAX: usize = 30;
 /// Threads that read.
 const THREADS_MAX: usize = 8;
@@ -81,7 +81,7 @@ pub fn names_like(kept: &Path, root: &Path, typed: &str) -> Vec<(String, String)
     found
 }
 
-/// A source and what it defines and uses.
+/// A source with its definitions and uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// Its path from the root.
@@ -94,7 +94,7 @@ pub struct Source {
     references: Vec<(u32, u16)>,
 }
 
-/// By what a file is known to be the same: time in nanoseconds, size, number on the disk.
+/// The identity of a file: time in nanoseconds, size, number on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Time of the last change in nanoseconds.
@@ -123,7 +123,7 @@ pub struct Symbols {
     pub is_stopped: bool,
 }
 
-/// Reads what the sources below a root define.
+/// Reads the definitions of the sources below a root.
 pub fn symbols(root: &Path, options: &Options<'_>) -> Symbols {
     let deadline = Instant::now() + options.time;
     let is_over = || (options.is_stopped)() || Instant::now() >= deadline;
@@ -215,7 +215,7 @@ fn read_all(
     (read, not_read.into_inner())
 }
 
-/// Reads one; what can't be read, is no text or takes too long defines nothing.
+/// Reads one source; one that can't be read, isn't text or takes too long has no definitions.
 fn read(path: &Path, stamp: Stamp, options: &Options<'_>) -> Source {
     let text = || {
         let file = (options.open)(path)?;

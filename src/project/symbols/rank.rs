@@ -9,9 +9,9 @@ use crate::syntax::{Definition, Kind};
 
 /// Times that weights are handed on; by then they hardly change.
 const ROUNDS: usize = 20;
-/// The part of a file's weight that it hands on; the rest comes from what is sought.
+/// The part of a file's weight that it passes on; the rest comes from the search.
 const DAMPING: f64 = 0.85;
-/// A name that more files define than this tells nothing of whose it is: `new`, `main`, `get`.
+/// A name that more files define than this is too common: `new`, `main`, `get`.
 const DEFINERS_MAX: usize = 12;
 /// The weight of a file that the words name, or that is in use, against any other.
 const NAMED: f64 = 50.0;
@@ -36,7 +36,7 @@ pub struct Ranked<'a> {
     pub path: &'a Path,
     /// The definition.
     pub definition: &'a Definition,
-    /// Its weight: all together are about 1, where no words are sought.
+    /// Its weight: the sum is about 1 if there is no search.
     pub weight: f64,
 }
 
@@ -99,7 +99,7 @@ pub fn ranked<'a>(symbols: &'a Symbols, sought: &Sought) -> Vec<Ranked<'a>> {
 struct Edge {
     to: usize,
     name: u32,
-    /// Its part of what the file hands on.
+    /// Its part of the weight that the file passes on.
     part: f64,
 }
 
