@@ -1,7 +1,8 @@
-//! Tools for every room: limits, hashes, hexadecimal text, base64, deceptive characters, times as text,
+//! Tools for every room: limits, hashes, hexadecimal text, base64, canonical JSON, deceptive characters, times as text,
 //! programs on `PATH`. Knows nothing of the rest.
 
 pub mod base64;
+pub mod canonical;
 pub mod hash;
 pub mod hex;
 pub mod limits;
