@@ -42,6 +42,8 @@ pub mod config;
 pub mod estop;
 #[allow(clippy::disallowed_methods, reason = "objects and references of a repository, git's program")]
 pub mod git;
+#[allow(clippy::disallowed_methods, reason = "the gateway's database and its lock")]
+pub mod ledger;
 #[allow(clippy::disallowed_methods, reason = "manual pages, the index of them")]
 pub mod manual;
 #[allow(
@@ -89,6 +91,8 @@ pub mod console;
 // floor 10
 pub mod acp;
 pub mod ask;
+#[allow(clippy::disallowed_methods, reason = "the gateway's listener")]
+pub mod gateway;
 #[allow(
     clippy::disallowed_methods,
     reason = "questions of other agents' calls in the state directory, and their socket"

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::{
-    acp, agent, allow, card, completions, config, cost, doctor, estop, exit, import, init, mcp, memory, onboard, pdf,
-    plugin, policy, provider, receipt, route, steps, tool,
+    acp, agent, allow, card, completions, config, cost, doctor, estop, exit, gateway, import, init, mcp, memory,
+    onboard, pdf, plugin, policy, provider, receipt, route, steps, tool,
 };
 use crate::app;
 use crate::host;
@@ -43,11 +43,12 @@ const fn subcommand(name: &'static str, definition: fn() -> Command, run: fn(Cal
 }
 
 /// The subcommands: parsing, help, completion, documentation and dispatch read this table.
-pub(super) const SUBCOMMANDS: [Subcommand; 25] = [
+pub(super) const SUBCOMMANDS: [Subcommand; 26] = [
     subcommand("route", route::definition, |it| route::run(it.matches)),
     subcommand("history", import::definition, |it| import::run(it.matches)),
     subcommand("agent", agent::definition, |it| agent::run(it.matches, it.config, it.path, it.model)),
     subcommand("acp", acp::definition, |it| acp::run(it.matches, it.config)),
+    subcommand("gateway", gateway::definition, |it| gateway::run(it.matches, it.config)),
     subcommand("card", card::definition, |it| card::run(it.matches, it.config, it.path)),
     subcommand("config", config::definition, |it| config::run(it.matches, it.config)),
     subcommand("memory", memory::definition, |it| memory::run(it.matches, it.config)),

@@ -17,6 +17,7 @@ mod doctor;
 mod estop;
 pub mod exit;
 mod front;
+mod gateway;
 mod import;
 mod init;
 mod mcp;

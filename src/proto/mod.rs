@@ -7,6 +7,7 @@ mod names;
 pub mod program_rule;
 pub mod served;
 mod task;
+pub mod team;
 pub mod tool;
 mod usage;
 

@@ -21,6 +21,7 @@ mod escape;
 mod estop;
 mod faces;
 mod fish;
+mod gateway;
 mod harness;
 mod history;
 mod home;

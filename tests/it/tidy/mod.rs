@@ -66,6 +66,12 @@ const ROOMS: &[Room] = &[
     room("config", 4, &["base", "proto"], "settings are read through the door; nobody else reads them"),
     room("estop", 4, &["base", "proto", "host"], "a file that stops tools knows no tool"),
     room("git", 4, &[], "a repository's objects know no session"),
+    room(
+        "ledger",
+        4,
+        &["base", "proto", "host"],
+        "the team's stores keep nouns; HTTP, agents and tools are other rooms'",
+    ),
     room("manual", 4, &["base", "proto", "files"], "it finds lines and runs none; the history is handed to it"),
     room(
         "mcp",
@@ -138,6 +144,15 @@ const ROOMS: &[Room] = &[
         "it asks a person and reads the keys; what becomes of the answer is another room's question",
     ),
     room(
+        "gateway",
+        10,
+        &[
+            "base", "proto", "schema", "host", "config", "estop", "ledger", "receipts", "store", "gate", "tools",
+            "agent", "app",
+        ],
+        "HTTP in front of the same agent, gate and receipts; it knows neither the terminal nor the line editor",
+    ),
+    room(
         "serve",
         10,
         &[
@@ -160,9 +175,9 @@ const ROOMS: &[Room] = &[
         "cli",
         12,
         &[
-            "base", "proto", "schema", "policy", "render", "route", "turn", "host", "log", "config", "estop", "model",
-            "project", "receipts", "sandbox", "shell", "steps", "store", "gate", "tools", "agent", "app", "console",
-            "acp", "ask", "serve", "repl",
+            "base", "proto", "schema", "policy", "render", "route", "turn", "host", "log", "config", "estop", "ledger",
+            "model", "project", "receipts", "sandbox", "shell", "steps", "store", "gate", "tools", "agent", "app",
+            "console", "acp", "ask", "gateway", "serve", "repl",
         ],
         "the top: everything below it",
     ),

@@ -1,0 +1,326 @@
+//! `reedclaw gateway`: serves the team gateway, and looks after its tokens, members and logs.
+
+use std::io::{IsTerminal, stdin, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::exit;
+use super::out::{outln, report};
+use crate::app::{ChannelKind, Request, Runtime};
+use crate::config::{self, Env};
+use crate::gateway::{self, Listening, Options, Parts};
+use crate::host;
+use crate::ledger::{FILE_NAME, Ledger, NewToken};
+use crate::proto::team::{Mode, TeamRole, TokenKind};
+use crate::proto::{Failure, FailureKind};
+use crate::render::sanitise;
+use crate::render::text::table;
+
+/// Columns of lists when the terminal doesn't say.
+const COLUMNS: usize = 120;
+/// The tenant of one machine.
+const TENANT: &str = "local";
+
+fn option(name: &'static str, value: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value)
+}
+
+fn one_of(arg: Arg, words: &'static [&'static str]) -> Arg {
+    arg.value_parser(PossibleValuesParser::new(words))
+}
+
+fn tenant_option() -> Arg {
+    option("tenant", "TENANT").default_value(TENANT).help("The tenant")
+}
+
+fn role_option(default: &'static str) -> Arg {
+    one_of(option("role", "ROLE"), TeamRole::WORDS).default_value(default).help("The most that it may do")
+}
+
+fn named_argument(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).value_name(value).required(true).help(help)
+}
+
+/// The subcommand, as clap knows it.
+pub(super) fn definition() -> Command {
+    let mode = one_of(option("mode", "MODE"), Mode::WORDS).default_value("lab");
+    Command::new("gateway")
+        .about("Serves the team gateway on this machine over HTTP; looks after its tokens and logs")
+        .after_help("Exit status: 0 ended or done, 1 failed or a log is broken, 2 usage, 3 refused.")
+        .arg(option("listen", "ADDR:PORT").default_value(gateway::LISTEN).help("The address; only this machine's own"))
+        .arg(mode.help("How tenants are run; only lab is there yet"))
+        .arg(option("database", "URL").global(true).help("file:PATH; the default is gateway.db in the state directory"))
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints the start as a line of JSON"))
+        .subcommand(token_definition())
+        .subcommand(
+            Command::new("pair")
+                .about("Prints a code by which a browser or program begins a session; it holds five minutes, once")
+                .arg(option("user", "USER").default_value("me").help("The user of the session"))
+                .arg(tenant_option())
+                .arg(role_option("admin")),
+        )
+        .subcommands(tenant_definitions())
+        .subcommand(
+            Command::new("verify")
+                .about("Checks each tenant's log from its beginning and names the first fault")
+                .arg(option("tenant", "TENANT").help("Only this tenant")),
+        )
+        .subcommand(Command::new("openapi").about("Prints the OpenAPI 3.1 document of the gateway"))
+}
+
+fn token_definition() -> Command {
+    let kind = one_of(option("kind", "KIND"), TokenKind::WORDS).default_value("person");
+    Command::new("token")
+        .about("Makes, lists and revokes tokens")
+        .subcommand_required(true)
+        .subcommand(
+            Command::new("create")
+                .about("Makes a token and prints its secret, once")
+                .arg(kind.help("Who holds it"))
+                .arg(option("user", "USER").required(true).help("The user that it is bound to"))
+                .arg(tenant_option())
+                .arg(role_option("member"))
+                .arg(option("expires", "TIME").help("When it ends, such as 30d, 12h or 10m; never if absent")),
+        )
+        .subcommand(Command::new("list").about("Lists tokens, without their secrets"))
+        .subcommand(Command::new("revoke").about("Ends a token at once").arg(named_argument(
+            "id",
+            "ID",
+            "The token's id",
+        )))
+}
+
+fn tenant_definitions() -> [Command; 2] {
+    let named = || named_argument("name", "TENANT", "The tenant");
+    let user = || named_argument("user", "USER", "The user");
+    let tenants = Command::new("tenant")
+        .about("Adds and lists tenants")
+        .subcommand_required(true)
+        .subcommand(Command::new("add").about("Adds a tenant").arg(named()))
+        .subcommand(Command::new("list").about("Lists tenants and their modes"));
+    let give = Command::new("add").about("Gives a user a role").arg(named()).arg(user()).arg(role_option("member"));
+    let take = Command::new("remove").about("Ends a user's membership").arg(named()).arg(user());
+    let members = Command::new("member").about("Gives and takes roles in a tenant").subcommand_required(true);
+    [tenants, members.subcommand(give).subcommand(take)]
+}
+
+/// Carries it out; `config` is what `--config` named.
+pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
+    let done = match matches.subcommand() {
+        None => serve(matches, config),
+        Some(("token", matches)) => token(matches),
+        Some(("pair", matches)) => pair(matches),
+        Some(("tenant", matches)) => tenant(matches),
+        Some(("member", matches)) => member(matches),
+        Some(("verify", matches)) => verify(matches),
+        Some(("openapi", _)) => {
+            outln!("{:#}", gateway::openapi());
+            Ok(exit::DONE)
+        }
+        Some(_) => Ok(exit::USAGE),
+    };
+    ExitCode::from(done.unwrap_or_else(|failure| {
+        report(&failure);
+        exit::of(&failure)
+    }))
+}
+
+/// The database that `--database` names, or the usual one.
+fn database(matches: &ArgMatches, env: &Env) -> Result<String, Failure> {
+    if let Some(named) = matches.get_one::<String>("database") {
+        return Ok(named.clone());
+    }
+    let state = config::state_directory(env).ok_or_else(|| Failure {
+        kind: FailureKind::Unavailable,
+        message: "no HOME is set, so there is no place for the gateway's database".into(),
+        hint: "set HOME, or name a file: --database file:PATH".into(),
+    })?;
+    Ok(format!("file:{}", state.join(FILE_NAME).display()))
+}
+
+fn open(matches: &ArgMatches) -> Result<Ledger, Failure> {
+    let path = gateway::database_path(&database(matches, &host::environment())?)?;
+    Ledger::open(&path).map_err(|error| gateway::of_ledger(&error))
+}
+
+fn text(matches: &ArgMatches, name: &str) -> String {
+    matches.get_one::<String>(name).cloned().unwrap_or_default()
+}
+
+fn serve(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| Failure {
+        kind: FailureKind::Internal,
+        message: format!("signals can't be received: {error}"),
+        hint: String::new(),
+    })?;
+    let is_json = matches.get_flag("json");
+    let runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
+    runtime.problems.iter().for_each(report);
+    let database = database(matches, &runtime.env)?;
+    let options = Options { listen: text(matches, "listen"), mode: text(matches, "mode"), database };
+    let Runtime { settings, env, store, config, .. } = runtime;
+    let parts = Parts { settings, env, store, config: config.path };
+    let begun = |listening: &Listening| {
+        let Listening { address, mode, database } = listening;
+        if is_json {
+            let url = format!("http://{address}");
+            let database = database.display().to_string();
+            outln!("{}", json!({"event": "listening", "url": url, "mode": mode, "database": database}));
+            return;
+        }
+        outln!("ReedClaw gateway on http://{address}  (mode {mode}, tenant {TENANT}, SQLite)");
+        outln!("reedclaw gateway token create --user NAME makes a token; Ctrl-C ends the gateway");
+    };
+    let ended = || {
+        signals.forever().next();
+    };
+    gateway::serve(&options, parts, begun, ended)?;
+    Ok(exit::DONE)
+}
+
+fn token(matches: &ArgMatches) -> Result<u8, Failure> {
+    let failed = |error| gateway::of_ledger(&error);
+    match matches.subcommand() {
+        Some(("create", matches)) => {
+            let new = NewToken {
+                kind: TokenKind::of(&text(matches, "kind")).unwrap_or(TokenKind::Person),
+                user: named(text(matches, "user"))?,
+                tenant: text(matches, "tenant"),
+                role: TeamRole::of(&text(matches, "role")).unwrap_or(TeamRole::Viewer),
+                lifetime_ms: matches.get_one::<String>("expires").map(|it| lifetime(it)).transpose()?,
+            };
+            let (id, secret) = open(matches)?.create_token(&new).map_err(failed)?;
+            outln!("{secret}");
+            if stdout().is_terminal() {
+                outln!("This is shown once. Its id is {id}; reedclaw gateway token revoke {id} ends it.");
+            }
+        }
+        Some(("list", matches)) => {
+            let tokens = open(matches)?.tokens().map_err(failed)?;
+            let row = |it: &crate::ledger::TokenRow| {
+                let ends = it.expires_at.clone().unwrap_or_else(|| "no end".into());
+                [&it.id, it.state, &it.kind, &it.role, &it.user, &it.tenant, &ends].map(|cell| cell.to_owned()).to_vec()
+            };
+            print_table(&tokens.iter().map(row).collect::<Vec<_>>());
+        }
+        Some(("revoke", matches)) => {
+            open(matches)?.revoke_token(&text(matches, "id")).map_err(failed)?;
+            outln!("the token is revoked");
+        }
+        _ => return Ok(exit::USAGE),
+    }
+    Ok(exit::DONE)
+}
+
+fn pair(matches: &ArgMatches) -> Result<u8, Failure> {
+    if !stdin().is_terminal() || !stdout().is_terminal() {
+        return Err(Failure {
+            kind: FailureKind::Refused,
+            message: "a pairing code is printed at a terminal only".into(),
+            hint: "programs use tokens: reedclaw gateway token create".into(),
+        });
+    }
+    let role = TeamRole::of(&text(matches, "role")).unwrap_or(TeamRole::Viewer);
+    let (tenant, user) = (text(matches, "tenant"), named(text(matches, "user"))?);
+    let code = open(matches)?.create_pair_code(&tenant, &user, role).map_err(|error| gateway::of_ledger(&error))?;
+    let parts: Vec<&str> = [&code[..4], &code[4..8], &code[8..]].to_vec();
+    outln!("{}   for {}, once, within five minutes", parts.join("-"), sanitise(&user));
+    Ok(exit::DONE)
+}
+
+fn tenant(matches: &ArgMatches) -> Result<u8, Failure> {
+    let failed = |error| gateway::of_ledger(&error);
+    match matches.subcommand() {
+        Some(("add", matches)) => {
+            let name = named(text(matches, "name"))?;
+            open(matches)?.add_tenant(&name, Mode::Lab).map_err(failed)?;
+            outln!("the tenant {} is there, in mode lab", sanitise(&name));
+        }
+        Some(("list", matches)) => {
+            let rows = open(matches)?.tenants().map_err(failed)?;
+            print_table(&rows.into_iter().map(|(tenant, mode)| vec![tenant, mode]).collect::<Vec<_>>());
+        }
+        _ => return Ok(exit::USAGE),
+    }
+    Ok(exit::DONE)
+}
+
+fn member(matches: &ArgMatches) -> Result<u8, Failure> {
+    let (role, matches) = match matches.subcommand() {
+        Some(("add", matches)) => (TeamRole::of(&text(matches, "role")), matches),
+        Some(("remove", matches)) => (None, matches),
+        _ => return Ok(exit::USAGE),
+    };
+    let (tenant, user) = (text(matches, "name"), named(text(matches, "user"))?);
+    open(matches)?.set_member(&tenant, &user, role).map_err(|error| gateway::of_ledger(&error))?;
+    match role {
+        Some(role) => outln!("{} has the role {}", sanitise(&user), role.word()),
+        None => outln!("{} is no member any more", sanitise(&user)),
+    }
+    Ok(exit::DONE)
+}
+
+fn verify(matches: &ArgMatches) -> Result<u8, Failure> {
+    let failed = |error| gateway::of_ledger(&error);
+    let ledger = open(matches)?;
+    let tenants = match matches.get_one::<String>("tenant") {
+        Some(tenant) => vec![tenant.clone()],
+        None => ledger.tenants().map_err(failed)?.into_iter().map(|(tenant, _)| tenant).collect(),
+    };
+    let mut code = exit::DONE;
+    for tenant in tenants {
+        let name = sanitise(&tenant).into_owned();
+        match ledger.verify(&tenant).map_err(failed)? {
+            Ok(verified) => outln!("{name}: {} events hold, head {}", verified.events, verified.head),
+            Err(broken) => {
+                outln!("{name}: broken at position {}: {}", broken.position, sanitise(&broken.why));
+                code = exit::FAILED;
+            }
+        }
+    }
+    Ok(code)
+}
+
+fn print_table(rows: &[Vec<String>]) {
+    let columns = crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(COLUMNS));
+    outln!("{}", sanitise(table(rows, columns).trim_end()));
+}
+
+/// A name that headers can carry.
+fn named(name: String) -> Result<String, Failure> {
+    if gateway::is_id(&name) {
+        return Ok(name);
+    }
+    Err(Failure {
+        kind: FailureKind::User,
+        message: format!("{name:?} can't be a name here"),
+        hint: "a name has 1 to 128 of A–Z a–z 0–9 . _ : -".into(),
+    })
+}
+
+/// A time such as `30d`, in milliseconds.
+fn lifetime(word: &str) -> Result<i64, Failure> {
+    let wrong = || Failure {
+        kind: FailureKind::User,
+        message: format!("{word:?} isn't a time"),
+        hint: "such as 30d, 12h or 10m".into(),
+    };
+    let unit = word.chars().next_back().ok_or_else(wrong)?;
+    let minutes = match unit {
+        'd' => 24 * 60,
+        'h' => 60,
+        'm' => 1,
+        _ => return Err(wrong()),
+    };
+    let number: i64 = word[..word.len() - 1].parse().map_err(|_| wrong())?;
+    if !(1..=100_000).contains(&number) {
+        return Err(wrong());
+    }
+    Ok(number * minutes * 60 * 1_000)
+}

@@ -1,0 +1,75 @@
+//! Sessions: a pairing code becomes a short access token and a cookie that renews it.
+
+use std::time::Instant;
+
+use axum::http::header;
+use serde_json::{Value, json};
+
+use super::call::{Call, Reply};
+use super::problem::{Answered, Problem};
+use super::rates;
+use crate::ledger::Paired;
+
+/// The body of `POST /auth/pair`.
+pub const PAIR: &str = r#"{"type": "object", "additionalProperties": false, "required": ["code"],
+    "properties": {"code": {"type": "string", "minLength": 1, "maxLength": 64}}}"#;
+/// The name of the cookie.
+const COOKIE: &str = "reedclaw_refresh";
+
+/// `POST /auth/pair`.
+pub fn pair(call: &Call<'_>) -> Answered<Reply> {
+    let bucket = "wrong codes";
+    let now = Instant::now();
+    if call.gateway.rates.is_empty(bucket, rates::WRONG_CODES, now) {
+        return Err(Problem::rate_limited());
+    }
+    let code = call.text("code").unwrap_or_default();
+    let plain: String = code.chars().filter(char::is_ascii_alphanumeric).map(|it| it.to_ascii_uppercase()).collect();
+    let Some(paired) = call.gateway.ledger.pair(&plain)? else {
+        call.gateway.rates.take(bucket.to_owned(), rates::WRONG_CODES, now);
+        return Err(Problem::unauthenticated());
+    };
+    Ok(begun(&paired))
+}
+
+/// `POST /auth/refresh`: the cookie counts only from a page of this gateway, or from a program that sends no `Origin`; the
+/// guard has checked that.
+pub fn refresh(call: &Call<'_>) -> Answered<Reply> {
+    let cookies = call.sent.headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let secret = cookies.flat_map(|line| line.split(';')).find_map(|pair| {
+        let (name, value) = pair.trim().split_once('=')?;
+        (name == COOKIE).then(|| value.to_owned())
+    });
+    let renewed = match secret {
+        Some(secret) => call.gateway.ledger.refresh(&secret)?,
+        None => None,
+    };
+    renewed.as_ref().map(begun).ok_or_else(Problem::unauthenticated)
+}
+
+/// `POST /auth/logout`.
+pub fn log_out(call: &Call<'_>) -> Answered<Reply> {
+    if let Some(holder) = &call.holder {
+        call.gateway.ledger.log_out(holder)?;
+    }
+    Ok(Reply::empty().header("Set-Cookie", cookie("", 0)))
+}
+
+/// `GET /auth/me`.
+pub fn me(call: &Call<'_>) -> Answered<Reply> {
+    let who = call.who()?;
+    let memberships = json!([{"tenant": who.tenant, "role": who.role.word(), "mode": who.mode.word()}]);
+    Ok(Reply::ok(json!({"user": who.user, "kind": who.kind.word(), "memberships": memberships})))
+}
+
+fn begun(paired: &Paired) -> Reply {
+    let memberships: Value = json!([{"tenant": paired.tenant, "role": paired.role}]);
+    let expires_in = crate::ledger::ACCESS_MS / 1_000;
+    let body = json!({"access_token": paired.access_token, "expires_in": expires_in, "user": paired.user,
+        "memberships": memberships});
+    Reply::ok(body).header("Set-Cookie", cookie(&paired.refresh, crate::ledger::REFRESH_MS / 1_000))
+}
+
+fn cookie(value: &str, seconds: i64) -> String {
+    format!("{COOKIE}={value}; HttpOnly; SameSite=Strict; Path=/auth; Max-Age={seconds}")
+}

@@ -1,0 +1,241 @@
+//! One request on its way through a handler: what was sent, checked against the route's row, and what goes back.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use axum::http::HeaderMap;
+use serde_json::Value;
+
+use super::Gateway;
+use super::problem::{Answered, Problem};
+use super::routes::Route;
+use super::stream::Stream;
+use crate::ledger::Who;
+use crate::proto::team::Identity;
+use crate::schema::Schema;
+
+/// Most items of a list.
+pub const LIMIT_MAX: usize = 500;
+/// Items of a list unless `limit` says otherwise.
+const LIMIT: usize = 100;
+
+/// A request whose head was checked.
+pub struct Sent {
+    /// The route's row.
+    pub route: &'static Route,
+    /// The id of the request.
+    pub request_id: String,
+    /// Values of the path's names.
+    pub params: BTreeMap<String, String>,
+    /// The query, as sent.
+    pub query: String,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Vec<u8>,
+    /// The client's address.
+    pub address: SocketAddr,
+}
+
+/// A request whose sender is known.
+pub struct Call<'a> {
+    /// The gateway.
+    pub gateway: &'a Gateway,
+    /// The request.
+    pub sent: &'a Sent,
+    /// The holder of the token; `None` on public routes.
+    pub holder: Option<Who>,
+    /// Who asks, on routes that need a token.
+    pub identity: Option<Identity>,
+    /// The body, valid against the route's schema; null if it takes none.
+    pub body: Value,
+    /// The query, by name.
+    pub query: BTreeMap<String, String>,
+}
+
+/// An answer.
+pub struct Reply {
+    /// The status.
+    pub status: u16,
+    /// More headers.
+    pub headers: Vec<(&'static str, String)>,
+    /// The content.
+    pub content: Content,
+}
+
+/// What an answer carries.
+pub enum Content {
+    /// Nothing.
+    Empty,
+    /// JSON.
+    Json(Value),
+    /// Text of another type.
+    Text(&'static str, String),
+    /// Events, for as long as the client stays.
+    Stream(Stream),
+}
+
+impl Reply {
+    /// JSON with status 200.
+    #[must_use]
+    pub fn ok(value: Value) -> Self {
+        Self::json(200, value)
+    }
+
+    /// JSON with a status.
+    #[must_use]
+    pub fn json(status: u16, value: Value) -> Self {
+        Self { status, headers: Vec::new(), content: Content::Json(value) }
+    }
+
+    /// Text of a type.
+    #[must_use]
+    pub fn text(kind: &'static str, text: String) -> Self {
+        Self { status: 200, headers: Vec::new(), content: Content::Text(kind, text) }
+    }
+
+    /// No content.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self { status: 204, headers: Vec::new(), content: Content::Empty }
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+}
+
+impl Call<'_> {
+    /// Who asks.
+    ///
+    /// # Errors
+    /// The route is public: nobody is known.
+    pub fn who(&self) -> Answered<&Identity> {
+        self.identity.as_ref().ok_or_else(Problem::unauthenticated)
+    }
+
+    /// A value of the path.
+    #[must_use]
+    pub fn param(&self, name: &str) -> &str {
+        self.sent.params.get(name).map_or("", String::as_str)
+    }
+
+    /// A text of the query.
+    #[must_use]
+    pub fn asked(&self, name: &str) -> Option<String> {
+        self.query.get(name).cloned()
+    }
+
+    /// A whole number of the query.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn number(&self, name: &str) -> Answered<Option<i64>> {
+        let number = |text: &String| {
+            let number = text.parse().ok().filter(|number| *number >= 0);
+            number.ok_or_else(|| Problem::body(format!("{name} in the query must be a whole number from 0")))
+        };
+        self.query.get(name).map(number).transpose()
+    }
+
+    /// How many items are wanted.
+    ///
+    /// # Errors
+    /// `limit` isn't between 1 and 500.
+    pub fn limit(&self) -> Answered<usize> {
+        let Some(limit) = self.number("limit")? else { return Ok(LIMIT) };
+        let limit = usize::try_from(limit).ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
+        limit.ok_or_else(|| Problem::body(format!("limit must be between 1 and {LIMIT_MAX}")))
+    }
+
+    /// A text of the body.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.body[name].as_str().map(str::to_owned)
+    }
+
+    /// A whole number of the body.
+    #[must_use]
+    pub fn whole(&self, name: &str) -> Option<i64> {
+        self.body[name].as_i64()
+    }
+
+    /// A header that is text.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.sent.headers.get(name)?.to_str().ok()
+    }
+}
+
+/// Reads a query; a name that the route doesn't know is refused, and so is one that comes twice.
+///
+/// # Errors
+/// As said, and a percent code that stands for no character.
+pub fn query(text: &str, known: &[&str]) -> Answered<BTreeMap<String, String>> {
+    let mut fields = BTreeMap::new();
+    for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let (name, value) = (decoded(name)?, decoded(value)?);
+        if !known.contains(&name.as_str()) {
+            return Err(Problem::body(format!("the query has no name {name:?} here")));
+        }
+        if fields.insert(name.clone(), value).is_some() {
+            return Err(Problem::body(format!("{name} comes twice in the query")));
+        }
+    }
+    Ok(fields)
+}
+
+fn decoded(text: &str) -> Answered<String> {
+    let wrong = || Problem::body("the query has a percent code that isn't one");
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        match first {
+            b'+' => bytes.push(b' '),
+            b'%' => {
+                let digits = rest.get(..2).and_then(|digits| std::str::from_utf8(digits).ok()).ok_or_else(wrong)?;
+                bytes.push(u8::from_str_radix(digits, 16).map_err(|_| wrong())?);
+                rest = &rest[2..];
+            }
+            other => bytes.push(*other),
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| wrong())
+}
+
+/// Reads a body and holds it against the route's schema.
+///
+/// # Errors
+/// It is no JSON, or not what the schema says.
+pub fn body(bytes: &[u8], schema: &str) -> Answered<Value> {
+    let value: Value = if bytes.is_empty() {
+        Value::Object(serde_json::Map::new())
+    } else {
+        serde_json::from_slice(bytes).map_err(|error| Problem::body(format!("the body is no JSON: {error}")))?
+    };
+    let schema: Value =
+        serde_json::from_str(schema).map_err(|error| Problem::new(500, "internal", error.to_string()))?;
+    let schema = Schema::new(schema).map_err(|error| Problem::new(500, "internal", error))?;
+    let problems = schema.problems(&value);
+    if problems.is_empty() { Ok(value) } else { Err(Problem::body(problems.join("; "))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_decoded_and_unknown_or_repeated_names_are_refused() {
+        let fields = query("key=a%20b+c&limit=5", &["key", "limit"]).expect("a query");
+        assert_eq!((fields["key"].as_str(), fields["limit"].as_str()), ("a b c", "5"));
+        for wrong in ["other=1", "key=1&key=2", "key=%zz", "key=%f", "key=%ff"] {
+            let problem = query(wrong, &["key"]).expect_err(wrong);
+            assert_eq!((problem.status, problem.code), (400, "body_invalid"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! The asynchronous side, on one thread: connections with limits, the checks in front of routing, bodies, answers, streams. It
+//! never touches the database, a file or a tool; those are jobs for the pools.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::task::{Context, Poll};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{ConnectInfo, RawPathParams, Request};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use axum::routing::{MethodFilter, on};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{Sleep, sleep, timeout};
+
+use super::call::{Content, Reply, Sent};
+use super::identity::request_id;
+use super::problem::{Answered, Problem};
+use super::routes::{self, ROUTES, Room, Route};
+use super::{DROP_WAIT, END_WAIT, Gateway, Params, stream};
+
+/// Connections at once.
+const CONNECTIONS_MAX: usize = 1_024;
+/// Bytes of a request's head.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// Headers of a request.
+const HEADERS_MAX: usize = 64;
+/// Wait for a request's head.
+const HEAD_WAIT: Duration = Duration::from_secs(5);
+/// Wait for a request's body.
+const BODY_WAIT: Duration = Duration::from_secs(30);
+/// Bytes of a body that comes without a token.
+const UNKNOWN_BYTES_MAX: usize = 64 * 1024;
+/// A client that takes nothing for so long is dropped.
+const STALLED: Duration = Duration::from_secs(30);
+
+/// Starts the thread; the receiver says when it has ended.
+pub fn start(gateway: Arc<Gateway>, listener: std::net::TcpListener) -> io::Result<(JoinHandle<()>, Receiver<()>)> {
+    let (ended, has_ended) = sync_channel(1);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let thread = std::thread::Builder::new().name("gw-http".into()).spawn(move || {
+        runtime.block_on(accept(gateway, listener));
+        runtime.shutdown_timeout(DROP_WAIT);
+        let _ = ended.send(());
+    })?;
+    Ok((thread, has_ended))
+}
+
+async fn accept(gateway: Arc<Gateway>, listener: std::net::TcpListener) {
+    let Ok(listener) = TcpListener::from_std(listener) else { return };
+    let router = router(&gateway);
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut stopping = gateway.stopping.subscribe();
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopping.wait_for(|is_stopping| *is_stopping) => break,
+        };
+        let Ok((socket, address)) = accepted else {
+            // Usually no descriptors are left: they come back when others end.
+            sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let (gateway, router) = (Arc::clone(&gateway), router.clone());
+        tokio::spawn(async move {
+            connection(gateway, router, socket, address).await;
+            drop(place);
+        });
+    }
+    let all = u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX);
+    let _ = timeout(END_WAIT, places.acquire_many(all)).await;
+}
+
+async fn connection(gateway: Arc<Gateway>, router: Router, socket: TcpStream, address: SocketAddr) {
+    let _ = socket.set_nodelay(true);
+    let mut stopping = gateway.stopping.subscribe();
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let (gateway, router) = (Arc::clone(&gateway), router.clone());
+        async move { Ok::<_, Infallible>(answer(&gateway, router, request.map(Body::new), address).await) }
+    });
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WAIT)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .max_headers(HEADERS_MAX);
+    let serving = builder.serve_connection(TokioIo::new(Watched { socket, deadline: None }), service);
+    let mut serving = std::pin::pin!(serving);
+    tokio::select! {
+        _ = serving.as_mut() => return,
+        _ = stopping.wait_for(|is_stopping| *is_stopping) => {}
+    }
+    serving.as_mut().graceful_shutdown();
+    let _ = serving.await;
+}
+
+/// Builds the router from the table.
+fn router(gateway: &Arc<Gateway>) -> Router {
+    let mut router = Router::new();
+    for route in ROUTES {
+        let gateway = Arc::clone(gateway);
+        let filter = MethodFilter::try_from(route.method()).unwrap_or(MethodFilter::GET);
+        let handler = move |params: RawPathParams, request: Request| {
+            let gateway = Arc::clone(&gateway);
+            async move { handle(&gateway, route, &params, request).await }
+        };
+        router = router.route(route.path, on(filter, handler));
+    }
+    let missing = |request: Request| async move { respond_problem(&Problem::not_found(), &id_of(&request)) };
+    router.fallback(missing)
+}
+
+/// Answers a request: checks in front of routing, then the route.
+async fn answer(gateway: &Arc<Gateway>, router: Router, mut request: Request, address: SocketAddr) -> Response {
+    let began = Instant::now();
+    let id = request_id(request.headers());
+    request.extensions_mut().insert(ConnectInfo(address));
+    request.extensions_mut().insert(RequestId(id.clone()));
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let mut response = match gateway.names.check(&method, request.headers(), routes::is_raw(&path)) {
+        Err(problem) => respond_problem(&problem, &id),
+        Ok(()) => {
+            let router = TowerToHyperService::new(router);
+            router.call(request).await.unwrap_or_else(|never| match never {})
+        }
+    };
+    if response.status() == StatusCode::METHOD_NOT_ALLOWED && response.headers().get(header::CONTENT_TYPE).is_none() {
+        let allow = response.headers().get(header::ALLOW).cloned();
+        let message = format!("{method} isn't possible here");
+        response = respond_problem(&Problem::new(405, "method_not_allowed", message), &id);
+        response.headers_mut().extend(allow.map(|allow| (header::ALLOW, allow)));
+    }
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert("x-request-id", value);
+    }
+    let route = response.extensions().get::<Pattern>().map_or("other", |pattern| pattern.0);
+    let status = response.status().as_u16();
+    gateway.metrics.answered(route, status, began.elapsed());
+    let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    tracing::info!(event = "request", method = %method, route, status, ms, request_id = id.as_str());
+    response
+}
+
+/// The request's id, made or taken once.
+#[derive(Clone)]
+struct RequestId(String);
+
+fn id_of(request: &Request) -> String {
+    request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default()
+}
+
+/// The pattern of the route that answered.
+#[derive(Clone, Copy)]
+struct Pattern(&'static str);
+
+async fn handle(gateway: &Arc<Gateway>, route: &'static Route, params: &RawPathParams, request: Request) -> Response {
+    let id = id_of(&request);
+    let is_stopping = *gateway.stopping.borrow();
+    let done = match is_stopping && route.path != "/health" {
+        true => Err(Problem::new(503, "shutting_down", "the gateway ends").header("Retry-After", "2")),
+        false => handled(gateway, route, params, request).await,
+    };
+    let mut response = match done {
+        Ok(reply) => respond(gateway, reply),
+        Err(problem) => respond_problem(&problem, &id),
+    };
+    response.extensions_mut().insert(Pattern(route.path));
+    response
+}
+
+async fn handled(
+    gateway: &Arc<Gateway>,
+    route: &'static Route,
+    params: &RawPathParams,
+    request: Request,
+) -> Answered<Reply> {
+    let params: Params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let query = request.uri().query().unwrap_or_default().to_owned();
+    let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
+    let address = address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
+    let request_id = id_of(&request);
+    let (head, body) = request.into_parts();
+    let headers = head.headers;
+    let known = headers.contains_key(header::AUTHORIZATION);
+    let bytes_max = if known { route.bytes_max } else { route.bytes_max.min(UNKNOWN_BYTES_MAX) };
+    let too_large = || Problem::new(413, "too_large", format!("a body has at most {bytes_max} bytes here"));
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if length.is_some_and(|length| length > bytes_max) {
+        return Err(too_large());
+    }
+    let body = timeout(BODY_WAIT, to_bytes(body, bytes_max)).await;
+    let body = body.map_err(|_| Problem::new(408, "timeout", "the body didn't come in time"))?;
+    let body = body.map_err(|_| too_large())?.to_vec();
+    let sent = Sent { route, request_id, params, query, headers, body, address };
+    let pool = if route.room == Room::Run { &gateway.run } else { &gateway.work };
+    let at_work = Arc::clone(gateway);
+    pool.run(move || routes::answer(&at_work, &sent)).await?
+}
+
+fn respond(gateway: &Arc<Gateway>, reply: Reply) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut kind = "application/json";
+    *response.body_mut() = match reply.content {
+        Content::Empty => Body::empty(),
+        Content::Json(value) => Body::from(value.to_string()),
+        Content::Text(named, text) => {
+            kind = named;
+            Body::from(text)
+        }
+        Content::Stream(wanted) => {
+            kind = "text/event-stream";
+            stream::body(gateway, wanted)
+        }
+    };
+    set_headers(&mut response, (reply.status != 204).then_some(kind), &reply.headers);
+    response
+}
+
+fn respond_problem(problem: &Problem, request_id: &str) -> Response {
+    let mut response = Response::new(Body::from(problem.to_value(request_id).to_string()));
+    *response.status_mut() = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    set_headers(&mut response, Some("application/json"), &problem.headers);
+    response
+}
+
+/// Sets the headers that every answer has, and those of this one.
+fn set_headers(response: &mut Response, kind: Option<&'static str>, more: &[(&'static str, String)]) {
+    let headers = response.headers_mut();
+    if let Some(kind) = kind {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if kind == Some("text/event-stream") {
+        headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    }
+    for (name, value) in more {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.append(*name, value);
+        }
+    }
+}
+
+/// A socket whose writes have a deadline: a body isn't polled while its client takes nothing, so a deadline within the body
+/// would never come.
+struct Watched {
+    socket: TcpStream,
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl Watched {
+    fn watch<T>(&mut self, written: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.deadline = None;
+            return written;
+        }
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(STALLED)));
+        match deadline.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.socket).poll_write(context, bytes);
+        self.watch(written, context)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.socket).poll_write_vectored(context, pieces);
+        self.watch(written, context)
+    }
+}
+
+/// Counts a stream for as long as it lives.
+pub(super) struct Counted(Arc<Gateway>);
+
+impl Counted {
+    pub(super) fn new(gateway: &Arc<Gateway>) -> Self {
+        gateway.metrics.streams.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(gateway))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.metrics.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}

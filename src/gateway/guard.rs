@@ -1,0 +1,121 @@
+//! The checks in front of routing, over every path: a page of another site, or a name that leads here by a trick, reaches
+//! nothing. Pure.
+
+use axum::http::{HeaderMap, Method, header};
+
+use super::problem::{Answered, Problem};
+
+/// The names by which this gateway may be called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// Values of `Host` that are meant for it.
+    hosts: Vec<String>,
+    /// Values of `Origin` that belong to it.
+    origins: Vec<String>,
+}
+
+impl Names {
+    /// The names of a listener on loopback.
+    #[must_use]
+    pub fn of_port(port: u16) -> Self {
+        let hosts: Vec<String> =
+            ["127.0.0.1", "localhost", "[::1]"].iter().map(|name| format!("{name}:{port}")).collect();
+        let origins = hosts.iter().map(|host| format!("http://{host}")).collect();
+        Self { hosts, origins }
+    }
+
+    /// Checks a request's head.
+    ///
+    /// # Errors
+    /// `Host` isn't exactly one of the names (421), a browser says that another site asks (403), or a write has another
+    /// content type than JSON (415), which a page could send without asking.
+    pub fn check(&self, method: &Method, headers: &HeaderMap, is_raw: bool) -> Answered<()> {
+        let mut hosts = headers.get_all(header::HOST).iter();
+        let host = hosts.next().and_then(|host| host.to_str().ok());
+        if hosts.next().is_some() || !host.is_some_and(|host| self.hosts.iter().any(|name| name == host)) {
+            return Err(Problem::new(421, "misdirected", "the header Host doesn't name this gateway"));
+        }
+        let refused = || Problem::new(403, "origin_refused", "requests of other sites are refused");
+        let mut origins = headers.get_all(header::ORIGIN).iter();
+        if let Some(origin) = origins.next() {
+            let is_ours = origin.to_str().is_ok_and(|origin| self.origins.iter().any(|name| name == origin));
+            if !is_ours || origins.next().is_some() {
+                return Err(refused());
+            }
+        }
+        if headers.get_all("sec-fetch-site").iter().any(|site| site == "cross-site") {
+            return Err(refused());
+        }
+        if !is_raw && matches!(*method, Method::POST | Method::PUT | Method::PATCH) {
+            check_type(headers)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes are JSON exactly, so that no form and no simple request of a page is one. A write without a body needs no type.
+fn check_type(headers: &HeaderMap) -> Answered<()> {
+    let mut kinds = headers.get_all(header::CONTENT_TYPE).iter();
+    let kind = kinds.next().map(|kind| kind.to_str().unwrap_or("?").trim().to_ascii_lowercase());
+    let is_json =
+        kind.as_deref().is_some_and(|kind| matches!(kind, "application/json" | "application/json; charset=utf-8"));
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    let is_empty = !headers.contains_key(header::TRANSFER_ENCODING) && length.is_none_or(|length| length == "0");
+    if kinds.next().is_none() && (is_json || kind.is_none() && is_empty) {
+        return Ok(());
+    }
+    Err(Problem::new(415, "unsupported_media_type", "a body has the content type application/json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(method: &Method, lines: &[(&'static str, &'static str)]) -> Option<u16> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(*name, value.parse().expect("a value"));
+        }
+        Names::of_port(4117).check(method, &headers, false).err().map(|problem| problem.status)
+    }
+
+    #[test]
+    fn only_exact_hosts_and_origins_of_this_gateway_pass() {
+        const HOST: (&str, &str) = ("host", "127.0.0.1:4117");
+        for host in ["127.0.0.1:4117", "localhost:4117", "[::1]:4117"] {
+            assert_eq!(status(&Method::GET, &[("host", host)]), None, "{host}");
+        }
+        for host in
+            ["evil.example", "127.0.0.1", "127.0.0.1:4118", "127.0.0.1:4117.evil.example", "localhost.:4117", ""]
+        {
+            assert_eq!(status(&Method::GET, &[("host", host)]), Some(421), "{host}");
+        }
+        assert_eq!(status(&Method::GET, &[]), Some(421));
+        assert_eq!(status(&Method::GET, &[HOST, HOST]), Some(421));
+        for origin in ["null", "http://evil.example", "https://127.0.0.1:4117", "http://127.0.0.1:4117.evil.example"] {
+            assert_eq!(status(&Method::GET, &[HOST, ("origin", origin)]), Some(403), "{origin}");
+        }
+        assert_eq!(status(&Method::GET, &[HOST, ("origin", "http://localhost:4117")]), None);
+        assert_eq!(status(&Method::GET, &[HOST, ("sec-fetch-site", "cross-site")]), Some(403));
+        assert_eq!(status(&Method::GET, &[HOST, ("sec-fetch-site", "same-origin")]), None);
+    }
+
+    #[test]
+    fn a_write_is_json_or_has_no_body() {
+        const HOST: (&str, &str) = ("host", "127.0.0.1:4117");
+        let post = |kind: Option<&'static str>, length: &'static str| {
+            let mut lines = vec![HOST, ("content-length", length)];
+            lines.extend(kind.map(|kind| ("content-type", kind)));
+            status(&Method::POST, &lines)
+        };
+        assert_eq!(post(Some("application/json"), "2"), None);
+        assert_eq!(post(Some("Application/JSON; charset=UTF-8"), "2"), None);
+        assert_eq!(post(None, "0"), None);
+        for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/json5"] {
+            assert_eq!(post(Some(kind), "2"), Some(415), "{kind}");
+        }
+        assert_eq!(post(None, "2"), Some(415));
+        assert_eq!(post(Some("text/plain"), "0"), Some(415));
+        assert_eq!(status(&Method::POST, &[HOST, ("transfer-encoding", "chunked")]), Some(415));
+    }
+}

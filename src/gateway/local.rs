@@ -1,0 +1,157 @@
+//! The endpoints about this machine: health, status, metrics, tools, receipts, the search of earlier conversations, the
+//! emergency stop.
+
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use super::call::{Call, Reply};
+use super::problem::{Answered, Problem};
+use super::{Gateway, now_text};
+use crate::app;
+use crate::proto::Role;
+use crate::receipts::{self, Check, Verdict};
+use crate::tools::Launcher;
+
+/// The body of `POST /estop`.
+pub const ESTOP: &str = r#"{"type": "object", "additionalProperties": false, "properties": {
+    "scope": {"enum": ["node", "tenant", "project", "action"]},
+    "action": {"type": "string", "minLength": 1, "maxLength": 128},
+    "reason": {"type": "string", "maxLength": 500}}}"#;
+/// Newest receipts that are looked through.
+const RECEIPTS_MAX: usize = 10_000;
+/// The check of the receipts counts for so long.
+const CHECKED: Duration = Duration::from_secs(10);
+
+/// `GET /health`: one word and nothing else.
+pub fn health(call: &Call<'_>) -> Answered<Reply> {
+    let word = match (*call.gateway.stopping.borrow(), call.gateway.ledger.is_well()) {
+        (true, _) => "stopping",
+        (false, false) => "degraded",
+        (false, true) => return Ok(Reply::ok(json!({"status": "ok"}))),
+    };
+    Ok(Reply::json(503, json!({"status": word})))
+}
+
+/// `GET /status`.
+pub fn status(call: &Call<'_>) -> Answered<Reply> {
+    let gateway = call.gateway;
+    let (is_valid, last_seq) = receipts_state(gateway);
+    let began = Instant::now();
+    let is_well = gateway.ledger.is_well();
+    let lag_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let workspace = app::workspace_dir(&gateway.parts.settings, &gateway.parts.env);
+    let streams = gateway.metrics.streams.load(std::sync::atomic::Ordering::Relaxed);
+    Ok(Reply::ok(json!({
+        "version": env!("CARGO_PKG_VERSION"), "mode": gateway.mode.word(), "node_id": gateway.node_id,
+        "uptime_s": gateway.uptime_s(), "database": {"kind": "sqlite", "ok": is_well, "lag_ms": lag_ms},
+        "streams": streams, "queue": gateway.work.waiting() + gateway.run.waiting(),
+        "estop": gateway.stopped().is_some(), "receipts": {"valid": is_valid, "last_seq": last_seq},
+        "provider": null, "workspace": workspace.display().to_string(),
+    })))
+}
+
+/// `GET /metrics`.
+pub fn metrics(call: &Call<'_>) -> Answered<Reply> {
+    let (is_valid, _) = receipts_state(call.gateway);
+    let waiting = call.gateway.work.waiting() + call.gateway.run.waiting();
+    Ok(Reply::text("text/plain; version=0.0.4", call.gateway.metrics.text(is_valid, waiting)))
+}
+
+/// Whether the receipts hold, and how many there are; looked at anew after some seconds.
+fn receipts_state(gateway: &Gateway) -> (bool, u64) {
+    let mut known = gateway.receipts.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, is_valid, last)) = known.filter(|(at, ..)| at.elapsed() < CHECKED) {
+        return (is_valid, last);
+    }
+    let options = app::receipt_options(&gateway.parts.settings, &gateway.parts.env).ok().flatten();
+    let report = options.and_then(|options| receipts::verify(&options, &Check::default()).ok());
+    let state = report.map_or((true, 0), |report| {
+        (matches!(report.verdict, Verdict::Whole | Verdict::Unconfirmed { .. }), report.receipts)
+    });
+    *known = Some((Instant::now(), state.0, state.1));
+    state
+}
+
+/// `GET /tools`.
+pub fn tools(call: &Call<'_>) -> Answered<Reply> {
+    let parts = &call.gateway.parts;
+    // A list starts nothing.
+    let nothing = || "nothing is started for a list".to_owned();
+    let hold = || crate::proto::action::Hold::Nothing;
+    let launcher = Launcher::new(move |_, _, _| Err(nothing()), hold, move || Err(nothing()));
+    let (registry, _) = app::tools(&parts.settings, &parts.env, &launcher);
+    let items: Vec<Value> = registry
+        .specs()
+        .map(|spec| {
+            json!({"name": spec.name, "aliases": spec.aliases, "description": spec.description, "schema": spec.schema,
+                "channels": app::tool_channels(&parts.settings, spec)})
+        })
+        .collect();
+    Ok(Reply::ok(json!({"items": items})))
+}
+
+/// `GET /memory/search`.
+pub fn search(call: &Call<'_>) -> Answered<Reply> {
+    let words = call.asked("q").filter(|words| !words.trim().is_empty());
+    let words = words.ok_or_else(|| Problem::body("q is missing in the query"))?;
+    let mut store = call.gateway.parts.store.lock().unwrap_or_else(PoisonError::into_inner);
+    let hits = store
+        .recall(&words, call.limit()?)
+        .map_err(|error| Problem::new(503, "database_unavailable", error.to_string()).header("Retry-After", "1"))?;
+    let item = |hit: &crate::store::Hit| {
+        let role = if hit.role == Role::User { "user" } else { "assistant" };
+        json!({"conversation_id": hit.conversation.0, "role": role, "snippet": hit.excerpt,
+            "at": crate::base::time::utc_ms(hit.time)})
+    };
+    Ok(Reply::ok(json!({"items": hits.iter().map(item).collect::<Vec<Value>>()})))
+}
+
+/// `GET /receipts`: oldest first, after a number.
+pub fn receipts(call: &Call<'_>) -> Answered<Reply> {
+    let (after, limit) = (call.number("after")?.unwrap_or(0), call.limit()?);
+    let (tool, status) = (call.asked("tool"), call.asked("status"));
+    let parts = &call.gateway.parts;
+    let failed = |message: String| Problem::new(503, "database_unavailable", message).header("Retry-After", "1");
+    let options = app::receipt_options(&parts.settings, &parts.env).map_err(|failure| failed(failure.message))?;
+    let Some(options) = options else {
+        return Ok(Reply::ok(json!({"items": [], "next": null, "verified_to": 0})));
+    };
+    let mut stored = receipts::newest(&options, RECEIPTS_MAX).map_err(|error| failed(error.to_string()))?;
+    stored.sort_by_key(|it| it.number);
+    let wanted = stored.iter().filter_map(|it| {
+        let record = it.record.as_ref()?;
+        let is_wanted = i64::try_from(it.number).is_ok_and(|number| number > after)
+            && tool.as_deref().is_none_or(|tool| record.tool.as_deref() == Some(tool))
+            && status.as_deref().is_none_or(|status| record.status.is_some_and(|it| it.name() == status));
+        let mut item: Map<String, Value> = serde_json::from_str(&it.line).ok()?;
+        item.insert("node".into(), call.gateway.node_id.clone().into());
+        item.insert("receipt_hash".into(), receipts::hash(it.line.as_bytes()).into());
+        is_wanted.then_some((it.number, Value::from(item)))
+    });
+    let mut items: Vec<(u64, Value)> = wanted.take(limit + 1).collect();
+    let has_more = items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().filter(|_| has_more).map(|(number, _)| number.to_string());
+    let items: Vec<Value> = items.into_iter().map(|(_, item)| item).collect();
+    Ok(Reply::ok(json!({"items": items, "next": next, "verified_to": receipts_state(call.gateway).1})))
+}
+
+/// `POST /estop`: makes the file that stops all tools of this user. There is no clearing over HTTP.
+pub fn estop(call: &Call<'_>) -> Answered<Reply> {
+    let scope = call.text("scope").unwrap_or_else(|| "node".into());
+    let failed = |message: String| Problem::new(500, "internal", message);
+    if scope != "node" {
+        return Err(Problem::new(
+            501,
+            "not_implemented",
+            format!("the scope {scope} isn't there yet; node stops this machine"),
+        ));
+    }
+    let estop = app::estop(&call.gateway.parts.env).map_err(|failure| failed(failure.message))?;
+    let since = now_text();
+    estop.stop().map_err(|error| failed(format!("the emergency stop can't be made: {error}")))?;
+    tracing::warn!(event = "estop_triggered", by = "gateway", shown = true);
+    Ok(Reply::ok(json!({"stopped": true, "since": since})))
+}

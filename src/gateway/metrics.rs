@@ -1,0 +1,73 @@
+//! Counters of the gateway, as Prometheus reads them. No tenant, user or path is a label; a route is its pattern.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// The counters.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    /// Conversations that began here.
+    pub conversations: AtomicU64,
+    /// Calls of tools.
+    pub tool_calls: AtomicU64,
+    /// Calls that a gate, the policy or a person refused.
+    pub tool_denials: AtomicU64,
+    /// Requests to models that failed.
+    pub provider_errors: AtomicU64,
+    /// Streams that are open.
+    pub streams: AtomicU64,
+    /// Failures of the database.
+    pub database_errors: AtomicU64,
+    requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
+    seconds: Mutex<(f64, u64)>,
+}
+
+impl Metrics {
+    /// Counts an answered request; `route` is the pattern of its path.
+    pub fn answered(&self, route: &'static str, status: u16, took: Duration) {
+        *self.requests.lock().unwrap_or_else(PoisonError::into_inner).entry((route, status)).or_default() += 1;
+        let mut seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        seconds.0 += took.as_secs_f64();
+        seconds.1 += 1;
+    }
+
+    /// The text for Prometheus; `chain_valid` says whether the receipts hold.
+    #[must_use]
+    pub fn text(&self, chain_valid: bool, waiting: usize) -> String {
+        let mut text = String::new();
+        let counters = [
+            ("reedclaw_conversations_total", "Conversations that began here.", &self.conversations),
+            ("reedclaw_tool_calls_total", "Calls of tools.", &self.tool_calls),
+            ("reedclaw_tool_denials_total", "Calls of tools that were refused.", &self.tool_denials),
+            ("reedclaw_provider_errors_total", "Requests to models that failed.", &self.provider_errors),
+            ("reedclaw_db_errors_total", "Failures of the database.", &self.database_errors),
+        ];
+        for (name, help, counter) in counters {
+            let value = counter.load(Ordering::Relaxed);
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}");
+        }
+        let gauges = [
+            ("reedclaw_receipt_chain_valid", "Whether the chain of receipts holds.", u64::from(chain_valid)),
+            ("reedclaw_streams", "Streams that are open.", self.streams.load(Ordering::Relaxed)),
+            ("reedclaw_queue_depth", "Requests that wait for a thread.", u64::try_from(waiting).unwrap_or(u64::MAX)),
+        ];
+        for (name, help, value) in gauges {
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
+        }
+        let name = "reedclaw_http_requests_total";
+        let _ = writeln!(text, "# HELP {name} Requests by route and status.\n# TYPE {name} counter");
+        for ((route, status), count) in self.requests.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let _ = writeln!(text, "{name}{{route=\"{route}\",status=\"{status}\"}} {count}");
+        }
+        let (sum, count) = *self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = "reedclaw_http_request_seconds";
+        let _ = writeln!(
+            text,
+            "# HELP {name} Time of requests.\n# TYPE {name} summary\n{name}_sum {sum}\n{name}_count {count}"
+        );
+        text
+    }
+}

@@ -1,0 +1,269 @@
+//! The team gateway: HTTP in front of the same gate, tools and receipts as the shell's, on one machine with SQLite.
+//!
+//! It owns the listener, the checks in front of routing, who asks, the table of routes, and streams. It must not know the
+//! terminal or the line editor. Nothing of it exists until [`serve`] is called: no thread, socket or table.
+//!
+//! ```text
+//! gw-http   one thread: sockets, checks, streams; it never touches the database, a file or a tool
+//! gw-work   the synchronous side of requests
+//! gw-run    requests that run tools
+//! ```
+
+mod auth;
+mod call;
+mod events;
+mod front;
+mod guard;
+mod identity;
+mod local;
+mod metrics;
+mod openapi;
+mod problem;
+mod rates;
+mod routes;
+mod stores;
+mod stream;
+mod work;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use crate::app;
+use crate::base::time::utc_ms;
+use crate::config::{Env, Settings};
+use crate::host;
+use crate::ledger::{Ledger, LedgerError};
+use crate::proto::team::Mode;
+use crate::proto::{Failure, FailureKind};
+use crate::store::Store;
+
+pub use identity::is_id;
+pub use openapi::document as openapi;
+pub use routes::{ROUTES, Route};
+
+use guard::Names;
+use metrics::Metrics;
+use rates::Rates;
+use work::Pool;
+
+/// The usual address.
+pub const LISTEN: &str = "127.0.0.1:4117";
+/// Threads for requests, and places in their queue.
+const WORK: (usize, usize) = (8, 256);
+/// Threads for requests that run tools, and places in their queue.
+const RUN: (usize, usize) = (8, 64);
+/// Wait for running requests at the end.
+const END_WAIT: Duration = Duration::from_secs(10);
+/// Wait for the last tasks after that.
+const DROP_WAIT: Duration = Duration::from_secs(3);
+
+/// The options of a gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The address.
+    pub listen: String,
+    /// How tenants are run.
+    pub mode: String,
+    /// `file:PATH`, or an address of a server.
+    pub database: String,
+}
+
+/// The parts of a runtime that requests use.
+pub struct Parts {
+    /// The settings.
+    pub settings: Settings,
+    /// The environment.
+    pub env: Env,
+    /// History and conversations.
+    pub store: Arc<Mutex<Store>>,
+    /// The config's file, if one was read.
+    pub config: Option<PathBuf>,
+}
+
+/// A gateway that serves.
+pub struct Gateway {
+    ledger: Ledger,
+    parts: Parts,
+    mode: Mode,
+    node_id: String,
+    started: Instant,
+    names: Names,
+    work: Pool,
+    run: Pool,
+    rates: Rates,
+    metrics: Metrics,
+    /// Changes when any tenant's log has grown.
+    grown: watch::Sender<u64>,
+    /// Set when the gateway ends.
+    stopping: watch::Sender<bool>,
+    /// Cached: whether the receipts hold, and how many do.
+    receipts: Mutex<Option<(Instant, bool, u64)>>,
+}
+
+/// Where a gateway listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listening {
+    /// The address.
+    pub address: SocketAddr,
+    /// The mode.
+    pub mode: &'static str,
+    /// The database's file.
+    pub database: PathBuf,
+}
+
+/// Returns the path of a database that `--database` names.
+///
+/// # Errors
+/// It names a server: there is no PostgreSQL here yet.
+pub fn database_path(database: &str) -> Result<PathBuf, Failure> {
+    match database.strip_prefix("file:") {
+        Some(path) if !path.is_empty() => Ok(PathBuf::from(path)),
+        _ => Err(refused(
+            "this version stores in SQLite only: PostgreSQL isn't there yet".into(),
+            "--database file:PATH names the file",
+        )),
+    }
+}
+
+/// Serves until `ended` says so. `begun` is called once, when clients can connect.
+///
+/// # Errors
+/// The options are refused (a mode or database that isn't there yet, an address beyond this machine), another gateway
+/// serves the database, or the address or database can't be used.
+pub fn serve(
+    options: &Options,
+    parts: Parts,
+    begun: impl FnOnce(&Listening),
+    ended: impl FnOnce(),
+) -> Result<(), Failure> {
+    let mode = allowed_mode(&options.mode)?;
+    let path = database_path(&options.database)?;
+    let address = allowed_address(&options.listen)?;
+    let ledger = Ledger::open(&path).map_err(|error| of_ledger(&error))?;
+    let _served = ledger.serve().map_err(|error| Failure { kind: FailureKind::Unavailable, ..of_ledger(&error) })?;
+    ledger.mark_unknown().map_err(|error| of_ledger(&error))?;
+    let unusable = |what: &str, error: std::io::Error| failed(format!("{what}: {error}"));
+    let listener = TcpListener::bind(address).map_err(|error| unusable(&address.to_string(), error))?;
+    listener.set_nonblocking(true).map_err(|error| unusable("the listener", error))?;
+    let address = listener.local_addr().map_err(|error| unusable("the listener", error))?;
+    let threads = |error| unusable("threads", error);
+    let gateway = Arc::new(Gateway {
+        ledger,
+        parts,
+        mode,
+        node_id: crate::ledger::uuid_v7(),
+        started: Instant::now(),
+        names: Names::of_port(address.port()),
+        work: Pool::start("gw-work", WORK.0, WORK.1).map_err(threads)?,
+        run: Pool::start("gw-run", RUN.0, RUN.1).map_err(threads)?,
+        rates: Rates::default(),
+        metrics: Metrics::default(),
+        grown: watch::Sender::new(0),
+        stopping: watch::Sender::new(false),
+        receipts: Mutex::new(None),
+    });
+    let grown = gateway.grown.clone();
+    gateway.ledger.on_append(Box::new(move |_| grown.send_modify(|count| *count = count.wrapping_add(1))));
+    let (http, done) = front::start(Arc::clone(&gateway), listener).map_err(threads)?;
+    tracing::info!(event = "channel_started", channel = "gateway", address = %address);
+    begun(&Listening { address, mode: mode.word(), database: gateway.ledger.path().to_owned() });
+    ended();
+    gateway.stopping.send_replace(true);
+    // The thread ends by itself when the last request was answered; one that hangs is left behind.
+    let _ = done.recv_timeout(END_WAIT + DROP_WAIT);
+    drop(http);
+    Ok(())
+}
+
+fn refused(message: String, hint: &str) -> Failure {
+    Failure { kind: FailureKind::Refused, message, hint: hint.to_owned() }
+}
+
+fn failed(message: String) -> Failure {
+    Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("the gateway can't start: {message}"),
+        hint: String::new(),
+    }
+}
+
+/// A failure of the stores at the command line: something that the file's state forbids is a refusal.
+#[must_use]
+pub fn of_ledger(error: &LedgerError) -> Failure {
+    let kind = match error {
+        LedgerError::Forbidden(_) => FailureKind::Refused,
+        LedgerError::NotFound => FailureKind::User,
+        _ => FailureKind::Unavailable,
+    };
+    let message = match error {
+        LedgerError::NotFound => "there is no such tenant, token or member".to_owned(),
+        other => other.to_string(),
+    };
+    Failure { kind, message, hint: String::new() }
+}
+
+fn allowed_mode(word: &str) -> Result<Mode, Failure> {
+    match Mode::of(word) {
+        Some(Mode::Lab) => Ok(Mode::Lab),
+        Some(other) => Err(refused(
+            format!(
+                "the mode {} isn't there yet: it needs PostgreSQL, which keeps tenants apart in the database",
+                other.word()
+            ),
+            "--mode lab serves this machine",
+        )),
+        None => Err(Failure {
+            kind: FailureKind::User,
+            message: format!("there is no mode {word:?}"),
+            hint: "the modes are saas, enterprise and lab".into(),
+        }),
+    }
+}
+
+/// The address to bind; beyond loopback it is refused, for nothing encrypts the tokens there.
+fn allowed_address(text: &str) -> Result<SocketAddr, Failure> {
+    let address: SocketAddr = text.replace("localhost", "127.0.0.1").parse().map_err(|_| Failure {
+        kind: FailureKind::User,
+        message: format!("{text:?} isn't an address with a port"),
+        hint: format!("such as --listen {LISTEN}"),
+    })?;
+    let is_loopback = match address.ip() {
+        IpAddr::V4(ip) => ip.is_loopback(),
+        IpAddr::V6(ip) => ip.is_loopback(),
+    };
+    if is_loopback {
+        return Ok(address);
+    }
+    Err(refused(
+        format!("{address} can be reached from other machines, which this version doesn't allow"),
+        "listen on 127.0.0.1 or [::1]",
+    ))
+}
+
+impl Gateway {
+    /// The time since the start, in whole seconds.
+    fn uptime_s(&self) -> u64 {
+        self.started.elapsed().as_secs()
+    }
+
+    /// The emergency stop of this machine, as a reason.
+    fn stopped(&self) -> Option<String> {
+        match app::estop(&self.parts.env) {
+            Ok(estop) => estop.check().err().map(|stopped| stopped.why),
+            Err(failure) => Some(failure.message),
+        }
+    }
+}
+
+/// Names and values of a path.
+type Params = BTreeMap<String, String>;
+
+/// The time of this machine, for what no row of the database tells.
+fn now_text() -> String {
+    utc_ms(host::now_unix_ms())
+}

@@ -1,0 +1,128 @@
+//! The OpenAPI 3.1 document, made from the table of routes: what it says of a body is what a request is held against.
+
+use serde_json::{Map, Value, json};
+
+use super::routes::{Needs, ROUTES, Route};
+
+/// Headers that say who asks and for what; in `lab` all of them have defaults.
+const HEADERS: [&str; 10] = [
+    "X-Mode",
+    "X-Tenant-Id",
+    "X-Project-Id",
+    "X-Request-Id",
+    "X-Trace-Id",
+    "X-Run-Id",
+    "X-Step-Id",
+    "X-Surface-Id",
+    "X-App-Id",
+    "X-User-Id",
+];
+
+/// Makes the document.
+#[must_use]
+pub fn document() -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    for route in ROUTES {
+        let path = paths.entry(route.path).or_insert_with(|| json!({}));
+        path[route.method().as_str().to_ascii_lowercase()] = operation(route);
+    }
+    let id = json!({"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,128}$"});
+    let parameters: Map<String, Value> =
+        HEADERS.iter().map(|name| ((*name).to_owned(), json!({"name": name, "in": "header", "schema": id}))).collect();
+    json!({
+        "openapi": "3.1.0",
+        "info": {"title": "ReedClaw gateway", "version": env!("CARGO_PKG_VERSION"),
+            "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"}},
+        "servers": [{"url": format!("http://{}", super::LISTEN)}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "parameters": parameters,
+            "schemas": {"Error": error_schema()},
+        },
+    })
+}
+
+fn error_schema() -> Value {
+    json!({
+        "type": "object", "required": ["error"],
+        "properties": {"error": {
+            "type": "object", "required": ["code", "message", "request_id"],
+            "properties": {
+                "code": {"type": "string"}, "message": {"type": "string"}, "context": {"type": "object"},
+                "expected_rev": {"type": "integer"}, "details": {"type": "object"}, "http_status": {"type": "integer"},
+                "upstream": {"type": "string"}, "request_id": {"type": "string"},
+            },
+        }},
+    })
+}
+
+fn operation(route: &Route) -> Value {
+    let names = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let in_path = names.map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}));
+    let in_query = route.query.iter().map(|name| json!({"name": name, "in": "query", "schema": {"type": "string"}}));
+    let is_known = route.needs != Needs::Nothing;
+    let headers = HEADERS.iter().filter(|_| is_known);
+    let headers = headers.map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
+    let parameters: Vec<Value> = in_path.chain(in_query).chain(headers).collect();
+    let mut responses: Map<String, Value> =
+        route.statuses.iter().map(|status| (status.to_string(), json!({"description": "done"}))).collect();
+    let error = json!({"description": "an error",
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}});
+    responses.insert("default".into(), error);
+    let mut operation = json!({"summary": route.summary, "parameters": parameters, "responses": responses});
+    if is_known {
+        operation["security"] = json!([{"token": []}]);
+    }
+    if let Some(schema) = route.body {
+        let schema: Value = serde_json::from_str(schema).unwrap_or_default();
+        operation["requestBody"] = json!({"content": {"application/json": {"schema": in_place(schema)}}});
+    }
+    operation
+}
+
+/// A schema with its own definitions put in the place of references, since `#` is the whole document here.
+fn in_place(schema: Value) -> Value {
+    let definitions = schema.get("$defs").cloned().unwrap_or_default();
+    replaced(schema, &definitions)
+}
+
+fn replaced(value: Value, definitions: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let named = fields.get("$ref").and_then(Value::as_str).and_then(|name| name.strip_prefix("#/$defs/"));
+            if let Some(definition) = named.and_then(|name| definitions.get(name)) {
+                return replaced(definition.clone(), definitions);
+            }
+            let kept = fields.into_iter().filter(|(name, _)| name != "$defs");
+            kept.map(|(name, field)| (name, replaced(field, definitions))).collect::<Map<_, _>>().into()
+        }
+        Value::Array(items) => items.into_iter().map(|item| replaced(item, definitions)).collect(),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::schema::Schema;
+
+    #[test]
+    fn the_document_has_every_route_once_and_its_schemas_can_be_read() {
+        let document = document();
+        let mut seen = BTreeSet::new();
+        for route in ROUTES {
+            let method = route.method().as_str().to_ascii_lowercase();
+            assert!(seen.insert((route.path, method.clone())), "{method} {} is there twice", route.path);
+            let operation = &document["paths"][route.path][&method];
+            assert!(operation["responses"]["default"].is_object(), "{method} {}", route.path);
+            if let Some(schema) = route.body {
+                let schema: Value = serde_json::from_str(schema).expect("JSON");
+                Schema::new(schema).unwrap_or_else(|why| panic!("{}: {why}", route.path));
+            }
+        }
+        assert!(!document.to_string().contains("$defs"));
+    }
+}

@@ -1,0 +1,114 @@
+//! The one form of errors: `{"error": {"code", "message", "context"?, …, "request_id"}}`, on every route and before routing.
+
+use serde_json::{Map, Value, json};
+
+use crate::ledger::LedgerError;
+
+/// An error as a client sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Problem {
+    /// The status.
+    pub status: u16,
+    /// The code, a stable word.
+    pub code: &'static str,
+    /// The message, for people.
+    pub message: String,
+    /// Facts for a program.
+    pub context: Option<Value>,
+    /// More headers.
+    pub headers: Vec<(&'static str, String)>,
+}
+
+/// The outcome of a handler.
+pub type Answered<T> = Result<T, Problem>;
+
+impl Problem {
+    /// A problem with a status, a code and a message.
+    #[must_use]
+    pub fn new(status: u16, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), context: None, headers: Vec::new() }
+    }
+
+    /// A body that isn't valid.
+    #[must_use]
+    pub fn body(message: impl Into<String>) -> Self {
+        Self::new(400, "body_invalid", message)
+    }
+
+    /// Something that doesn't exist, or belongs to another tenant: both give the same bytes.
+    #[must_use]
+    pub fn not_found() -> Self {
+        Self::new(404, "not_found", "there is no such thing here")
+    }
+
+    /// Too many requests.
+    #[must_use]
+    pub fn rate_limited() -> Self {
+        Self::new(429, "rate_limited", "too many requests; try again in a second").header("Retry-After", "1")
+    }
+
+    /// A queue is full.
+    #[must_use]
+    pub fn overloaded() -> Self {
+        Self::new(503, "overloaded", "the gateway has too much to do; try again in a second").header("Retry-After", "1")
+    }
+
+    /// No token, or one that doesn't count: the same answer for all of these.
+    #[must_use]
+    pub fn unauthenticated() -> Self {
+        Self::new(401, "unauthenticated", "a valid token is needed in the header Authorization: Bearer")
+            .header("WWW-Authenticate", "Bearer")
+    }
+
+    /// Adds facts.
+    #[must_use]
+    pub fn context(mut self, context: Value) -> Self {
+        self.context = Some(context);
+        self
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// The body of the answer.
+    #[must_use]
+    pub fn to_value(&self, request_id: &str) -> Value {
+        let mut error = Map::new();
+        error.insert("code".into(), self.code.into());
+        error.insert("message".into(), self.message.clone().into());
+        if let Some(context) = &self.context {
+            error.insert("context".into(), context.clone());
+        }
+        error.insert("request_id".into(), request_id.into());
+        json!({"error": error})
+    }
+}
+
+impl From<LedgerError> for Problem {
+    fn from(error: LedgerError) -> Self {
+        let message = error.to_string();
+        match error {
+            LedgerError::NotFound => Self::not_found(),
+            LedgerError::WrongExpectedVersion { stream, expected, actual } => {
+                let context = json!({"stream": stream, "expected": expected, "actual": actual});
+                Self::new(409, "wrong_expected_version", message).context(context)
+            }
+            LedgerError::VersionConflict { expected, actual } => {
+                Self::new(409, "version_conflict", message).context(json!({"expected": expected, "actual": actual}))
+            }
+            LedgerError::IdempotencyMismatch(_) => Self::new(422, "idempotency_mismatch", message),
+            LedgerError::InProgress(state) => Self::new(409, "in_progress", message).context(json!({"state": state})),
+            LedgerError::Invalid(_) => Self::new(422, "schema_invalid", message),
+            LedgerError::Forbidden(_) => Self::new(403, "forbidden", message),
+            LedgerError::Database(why) => {
+                tracing::error!(event = "database_failed", why = why.as_str());
+                Self::new(503, "database_unavailable", "the database doesn't answer; nothing was done")
+                    .header("Retry-After", "1")
+            }
+        }
+    }
+}

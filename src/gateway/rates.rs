@@ -1,0 +1,76 @@
+//! Buckets that bound how many requests a tenant and a user make, and how many wrong secrets an address sends.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// Buckets that are remembered; the fullest are forgotten first.
+const BUCKETS_MAX: usize = 10_000;
+
+/// How fast a bucket fills, and how much it holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    /// Requests a second.
+    pub each_second: f64,
+    /// Requests at once.
+    pub burst: f64,
+}
+
+/// Requests of a tenant.
+pub const TENANT: Rate = Rate { each_second: 200.0, burst: 400.0 };
+/// Requests of a user.
+pub const USER: Rate = Rate { each_second: 50.0, burst: 200.0 };
+/// Wrong secrets of an address: ten a minute.
+pub const WRONG_SECRETS: Rate = Rate { each_second: 10.0 / 60.0, burst: 10.0 };
+/// Wrong pairing codes of all addresses: five a minute.
+pub const WRONG_CODES: Rate = Rate { each_second: 5.0 / 60.0, burst: 5.0 };
+
+/// The buckets.
+#[derive(Debug, Default)]
+pub struct Rates {
+    buckets: Mutex<HashMap<String, (f64, Instant)>>,
+}
+
+impl Rates {
+    /// Takes one request from a bucket; returns whether there was one.
+    pub fn take(&self, name: String, rate: Rate, now: Instant) -> bool {
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= BUCKETS_MAX {
+            buckets.retain(|_, (left, _)| *left < 1.0);
+        }
+        let (left, at) = buckets.entry(name).or_insert((rate.burst, now));
+        *left = (*left + now.saturating_duration_since(*at).as_secs_f64() * rate.each_second).min(rate.burst);
+        *at = now;
+        if *left < 1.0 {
+            return false;
+        }
+        *left -= 1.0;
+        true
+    }
+
+    /// Whether a bucket is empty, without taking anything.
+    pub fn is_empty(&self, name: &str, rate: Rate, now: Instant) -> bool {
+        let buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        buckets
+            .get(name)
+            .is_some_and(|(left, at)| left + now.saturating_duration_since(*at).as_secs_f64() * rate.each_second < 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_bucket_gives_its_burst_and_fills_again() {
+        let (rates, now) = (Rates::default(), Instant::now());
+        let rate = Rate { each_second: 1.0, burst: 3.0 };
+        let take = |name: &str, seconds| rates.take(name.into(), rate, now + Duration::from_secs(seconds));
+        assert_eq!([take("a", 0), take("a", 0), take("a", 0), take("a", 0)], [true, true, true, false]);
+        assert!(take("b", 0), "others aren't affected");
+        assert!(rates.is_empty("a", rate, now) && !rates.is_empty("c", rate, now));
+        assert_eq!([take("a", 1), take("a", 1)], [true, false]);
+    }
+}

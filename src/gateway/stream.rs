@@ -1,0 +1,191 @@
+//! Server-sent events: a stream reads the log from its cursor in pages, then waits until the log grows. The log is the
+//! buffer, so a slow client slows nobody else, and a client that returns misses nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc::{self, Sender};
+use tokio::time::{Instant, timeout};
+
+use super::Gateway;
+use super::front::Counted;
+use super::problem::{Answered, Problem};
+use crate::ledger::{Event, Filter};
+use crate::proto::team::Identity;
+
+/// Frames that wait for a client.
+const FRAMES_MAX: usize = 256;
+/// Events of a page.
+const PAGE: usize = 500;
+/// A comment is sent after so long without an event.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// The sender's right to read is looked at again after so long.
+const CHECK: Duration = Duration::from_secs(2);
+/// A client that takes no frame for so long is dropped.
+const SLOW: Duration = Duration::from_secs(30);
+
+/// A stream that a client wants.
+pub struct Stream {
+    /// Who reads.
+    pub who: Identity,
+    /// The secret of the token: if it is revoked, the stream ends.
+    pub secret: String,
+    /// The events.
+    pub filter: Filter,
+    /// The position after which it begins.
+    pub after: i64,
+    /// The epoch of the log.
+    pub epoch: i64,
+    /// The position of the newest event when it began.
+    pub head: i64,
+    /// The path of the snapshot, for a client that must begin anew.
+    pub snapshot: Option<String>,
+    /// The cursor can't be served: the client must begin anew.
+    pub is_gone: bool,
+}
+
+/// Reads a cursor `{epoch}-{position}`.
+///
+/// # Errors
+/// It is none.
+pub fn cursor(text: &str) -> Answered<(i64, i64)> {
+    let parts = text.split_once('-').and_then(|(epoch, position)| {
+        let is_plain =
+            |part: &str| !part.is_empty() && part.len() < 19 && part.bytes().all(|byte| byte.is_ascii_digit());
+        (is_plain(epoch) && is_plain(position)).then(|| Some((epoch.parse().ok()?, position.parse().ok()?)))?
+    });
+    parts.ok_or_else(|| Problem::new(400, "cursor_invalid", "a cursor is the id of an event of a stream"))
+}
+
+/// The body of a stream's answer.
+pub(super) fn body(gateway: &Arc<Gateway>, stream: Stream) -> Body {
+    let (frames, receiver) = mpsc::channel::<Bytes>(FRAMES_MAX);
+    let counted = Counted::new(gateway);
+    let gateway = Arc::clone(gateway);
+    tracing::info!(event = "stream_opened", request_id = stream.who.request_id.as_str());
+    tokio::spawn(async move {
+        let request_id = stream.who.request_id.clone();
+        // The end of the task ends the body.
+        let _ = pump(&gateway, stream, &frames).await;
+        tracing::info!(event = "stream_closed", request_id = request_id.as_str());
+        drop(counted);
+    });
+    let next = |mut receiver: mpsc::Receiver<Bytes>| async move {
+        let frame = receiver.recv().await?;
+        Some((Ok::<_, std::convert::Infallible>(frame), receiver))
+    };
+    Body::from_stream(futures::stream::unfold(receiver, next))
+}
+
+/// The client has gone, or takes nothing.
+struct Gone;
+
+async fn send(frames: &Sender<Bytes>, frame: String) -> Result<(), Gone> {
+    timeout(SLOW, frames.send(Bytes::from(frame))).await.map_err(|_| Gone)?.map_err(|_| Gone)
+}
+
+async fn pump(gateway: &Arc<Gateway>, mut stream: Stream, frames: &Sender<Bytes>) -> Result<(), Gone> {
+    // Subscribed before the first page is read, so that nothing is missed in between.
+    let mut grown = gateway.grown.subscribe();
+    let mut stopping = gateway.stopping.subscribe();
+    send(frames, "retry: 2000\n\n".into()).await?;
+    send(frames, system(json!({"kind": "hello", "head": format!("{}-{}", stream.epoch, stream.head)}))).await?;
+    if stream.is_gone {
+        let body = json!({"kind": "resync", "snapshot": stream.snapshot});
+        return send(frames, system(body)).await;
+    }
+    let (mut is_caught_up, mut spoken) = (false, Instant::now());
+    loop {
+        if *stopping.borrow() {
+            return send(frames, system(json!({"kind": "shutting_down"}))).await;
+        }
+        grown.borrow_and_update();
+        let Ok(page) = read(gateway, &mut stream).await else { return Ok(()) };
+        let is_full = page.len() == PAGE;
+        for frame in page {
+            send(frames, frame).await?;
+            spoken = Instant::now();
+        }
+        if is_full {
+            continue;
+        }
+        if !is_caught_up {
+            send(frames, system(json!({"kind": "caught_up"}))).await?;
+            is_caught_up = true;
+        }
+        if spoken.elapsed() >= HEARTBEAT {
+            send(frames, ":\n\n".into()).await?;
+            spoken = Instant::now();
+        }
+        tokio::select! {
+            _ = grown.changed() => {}
+            _ = stopping.changed() => {}
+            () = frames.closed() => return Ok(()),
+            () = tokio::time::sleep(CHECK) => {}
+        }
+    }
+}
+
+/// Reads the next page on a thread of the pool, if the reader may still read.
+async fn read(gateway: &Arc<Gateway>, stream: &mut Stream) -> Result<Vec<String>, Gone> {
+    let (who, secret, filter) = (stream.who.clone(), stream.secret.clone(), stream.filter.clone());
+    let (after, epoch) = (stream.after, stream.epoch);
+    let at_work = Arc::clone(gateway);
+    let read = move || -> Option<(Vec<String>, i64)> {
+        let ledger = &at_work.ledger;
+        let holder = ledger.authenticate(&secret).ok()??;
+        ledger.member(&who.tenant, &holder.user).ok()??;
+        let events = ledger.read(&who, after, &filter, PAGE).ok()?;
+        let last = events.last().map_or(after, |event| event.position);
+        Some((events.iter().map(|event| frame(event, &who, epoch)).collect(), last))
+    };
+    let (page, last) = gateway.work.run(read).await.ok().flatten().ok_or(Gone)?;
+    stream.after = last;
+    Ok(page)
+}
+
+/// One event as a frame.
+fn frame(event: &Event, who: &Identity, epoch: i64) -> String {
+    let mut routing = Map::new();
+    routing.insert("tenant".into(), event.tenant.clone().into());
+    routing.insert("mode".into(), who.mode.word().into());
+    routing.insert("project".into(), event.project.clone().into());
+    let mut ids = Map::new();
+    for (name, value) in &event.ids {
+        let place = match *name {
+            "surface_id" | "app_id" => &mut routing,
+            "request_id" | "run_id" | "step_id" | "trace_id" => &mut ids,
+            _ => continue,
+        };
+        place.insert((*name).into(), Value::from(value.clone()));
+    }
+    let name = match event.event_type.as_str() {
+        "canvas_commit" => "op_committed",
+        "safety" => "safety_decision",
+        other => other,
+    };
+    let data = json!({
+        "type": event.event_type, "stream": event.stream, "position": event.position, "at": event.recorded_at,
+        "routing": routing, "ids": ids, "event_id": event.event_id, "body": event.body(),
+    });
+    format!("id: {epoch}-{}\nevent: {name}\ndata: {data}\n\n", event.position)
+}
+
+fn system(body: Value) -> String {
+    format!("event: system\ndata: {body}\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_two_plain_numbers() {
+        assert_eq!(cursor("1-42"), Ok((1, 42)));
+        for wrong in ["", "1", "1-", "-1", "1--2", "a-1", "1-+2", "1-99999999999999999999", "1-2-3"] {
+            assert_eq!(cursor(wrong).map_err(|problem| problem.code), Err("cursor_invalid"), "{wrong}");
+        }
+    }
+}

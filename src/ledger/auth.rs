@@ -1,0 +1,426 @@
+//! Tenants, members and tokens. A token's secret leaves this file once, when it is made; the database has its SHA-256.
+
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use serde_json::json;
+
+use super::spine::append_in;
+use super::{Ledger, LedgerError, now_ms, random_text, uuid_v7};
+use crate::base::hash;
+use crate::base::time::utc_ms;
+use crate::proto::team::{EventDraft, Identity, Mode, TeamRole, TokenKind};
+
+/// Letters of a token's secret: 130 bits.
+const SECRET_LETTERS: usize = 26;
+/// Letters of a pairing code: 60 bits.
+const CODE_LETTERS: usize = 12;
+/// How long a pairing code can be used.
+const CODE_MS: i64 = 5 * 60 * 1_000;
+/// How long the access token of a paired session can be used.
+pub const ACCESS_MS: i64 = 10 * 60 * 1_000;
+/// How long a session can be renewed.
+pub const REFRESH_MS: i64 = 30 * 24 * 3_600 * 1_000;
+
+/// A token that is to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewToken {
+    /// Its kind.
+    pub kind: TokenKind,
+    /// Its user.
+    pub user: String,
+    /// Its tenant.
+    pub tenant: String,
+    /// The most that it may do.
+    pub role: TeamRole,
+    /// How long it can be used, in milliseconds; without an end if absent.
+    pub lifetime_ms: Option<i64>,
+}
+
+/// The holder of a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Who {
+    /// The token's id.
+    pub token_id: String,
+    /// Its kind.
+    pub kind: TokenKind,
+    /// Its user.
+    pub user: String,
+    /// Its tenant.
+    pub tenant: String,
+    /// The most that it may do.
+    pub role: TeamRole,
+}
+
+/// A token without its secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenRow {
+    /// Its id.
+    pub id: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its user.
+    pub user: String,
+    /// Its tenant.
+    pub tenant: String,
+    /// Its role.
+    pub role: String,
+    /// `active`, `expired` or `revoked`.
+    pub state: &'static str,
+    /// When it ends.
+    pub expires_at: Option<String>,
+}
+
+/// A session that a pairing code or a refresh began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paired {
+    /// The secret for `Authorization`.
+    pub access_token: String,
+    /// The secret of the refresh cookie.
+    pub refresh: String,
+    /// The user.
+    pub user: String,
+    /// The tenant.
+    pub tenant: String,
+    /// The role.
+    pub role: String,
+}
+
+impl Ledger {
+    /// Makes a tenant; one that is there keeps its mode.
+    ///
+    /// # Errors
+    /// It is there with another mode, or the database fails.
+    pub fn add_tenant(&self, tenant: &str, mode: Mode) -> Result<(), LedgerError> {
+        let connection = self.lock();
+        connection
+            .execute("INSERT OR IGNORE INTO tenant (tenant, mode) VALUES (?1, ?2)", params![tenant, mode.word()])?;
+        let there = mode_in(&connection, tenant)?;
+        if there == Some(mode) {
+            return Ok(());
+        }
+        Err(LedgerError::Forbidden(format!("the tenant {tenant} is there with another mode")))
+    }
+
+    /// The tenants and their modes.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn tenants(&self) -> Result<Vec<(String, String)>, LedgerError> {
+        let connection = self.lock();
+        let mut statement = connection.prepare("SELECT tenant, mode FROM tenant ORDER BY tenant")?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// The mode of a tenant.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn mode(&self, tenant: &str) -> Result<Option<Mode>, LedgerError> {
+        mode_in(&self.lock(), tenant)
+    }
+
+    /// Gives a user a role in a tenant, or takes it with `None`.
+    ///
+    /// # Errors
+    /// There is no such tenant, or the database fails.
+    pub fn set_member(&self, tenant: &str, user: &str, role: Option<TeamRole>) -> Result<(), LedgerError> {
+        if self.mode(tenant)?.is_none() {
+            return Err(LedgerError::NotFound);
+        }
+        self.write(tenant, |transaction| {
+            set_member_in(transaction, tenant, user, role)?;
+            let body = json!({"kind": "member", "user": user, "role": role.map(TeamRole::word)});
+            audit(transaction, tenant, user, body)
+        })
+    }
+
+    /// The role of a user in a tenant.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn member(&self, tenant: &str, user: &str) -> Result<Option<TeamRole>, LedgerError> {
+        let sql = "SELECT role FROM member WHERE tenant = ?1 AND user = ?2";
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached(sql)?;
+        let word: Option<String> = statement.query_row(params![tenant, user], |row| row.get(0)).optional()?;
+        Ok(word.as_deref().and_then(TeamRole::of))
+    }
+
+    /// Makes a token, and the membership if the user has none; returns the token's id and its secret.
+    ///
+    /// # Errors
+    /// There is no such tenant, or the database fails.
+    pub fn create_token(&self, new: &NewToken) -> Result<(String, String), LedgerError> {
+        if self.mode(&new.tenant)?.is_none() {
+            return Err(LedgerError::NotFound);
+        }
+        let has_role = self.member(&new.tenant, &new.user)?.is_some();
+        self.write(&new.tenant, |transaction| {
+            if !has_role {
+                set_member_in(transaction, &new.tenant, &new.user, Some(new.role))?;
+            }
+            let (id, secret) = insert_token(transaction, new, None)?;
+            let body = json!({"kind": "token", "token_id": id, "user": new.user, "role": new.role.word()});
+            audit(transaction, &new.tenant, &new.user, body)?;
+            Ok((id, secret))
+        })
+    }
+
+    /// The tokens, without their secrets.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn tokens(&self) -> Result<Vec<TokenRow>, LedgerError> {
+        let connection = self.lock();
+        let now = now_ms(&connection)?;
+        let sql = "SELECT id, kind, user, tenant, role, expires_ms, revoked_ms FROM token ORDER BY created_ms, id";
+        let mut statement = connection.prepare(sql)?;
+        let rows = statement.query_map([], |row| {
+            let (expires, revoked): (Option<i64>, Option<i64>) = (row.get(5)?, row.get(6)?);
+            let state = match (revoked, expires) {
+                (Some(_), _) => "revoked",
+                (None, Some(at)) if at <= now => "expired",
+                _ => "active",
+            };
+            let expires_at = expires.map(utc_ms);
+            let (id, kind, user, tenant) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+            Ok(TokenRow { id, kind, user, tenant, role: row.get(4)?, state, expires_at })
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Ends a token: the next request with it is refused.
+    ///
+    /// # Errors
+    /// There is no such token, or the database fails.
+    pub fn revoke_token(&self, id: &str) -> Result<(), LedgerError> {
+        let tenant: Option<(String, String)> = {
+            let sql = "SELECT tenant, user FROM token WHERE id = ?1";
+            self.lock().query_row(sql, [id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?
+        };
+        let Some((tenant, user)) = tenant else { return Err(LedgerError::NotFound) };
+        self.write(&tenant, |transaction| {
+            let now = now_ms(transaction)?;
+            let sql = "UPDATE token SET revoked_ms = ?2 WHERE id = ?1 AND revoked_ms IS NULL";
+            transaction.execute(sql, params![id, now])?;
+            audit(transaction, &tenant, &user, json!({"kind": "token_revoked", "token_id": id}))
+        })
+    }
+
+    /// The holder of a secret, if the token is neither revoked nor expired.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn authenticate(&self, secret: &str) -> Result<Option<Who>, LedgerError> {
+        let connection = self.lock();
+        let now = now_ms(&connection)?;
+        // The lookup is by the hash: its time tells nothing about the secret.
+        let sql = "SELECT id, kind, user, tenant, role FROM token WHERE sha256 = ?1 AND revoked_ms IS NULL \
+                   AND (expires_ms IS NULL OR expires_ms > ?2)";
+        let mut statement = connection.prepare_cached(sql)?;
+        let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<[String; 5]> {
+            Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?])
+        };
+        let found = statement.query_row(params![hash::sha256_hex(secret.as_bytes()), now], row).optional()?;
+        Ok(found.and_then(|[token_id, kind, user, tenant, role]| {
+            Some(Who { token_id, kind: TokenKind::of(&kind)?, user, tenant, role: TeamRole::of(&role)? })
+        }))
+    }
+
+    /// Makes a pairing code for a user: it holds five minutes, once.
+    ///
+    /// # Errors
+    /// There is no such tenant, or the database fails.
+    pub fn create_pair_code(&self, tenant: &str, user: &str, role: TeamRole) -> Result<String, LedgerError> {
+        if self.mode(tenant)?.is_none() {
+            return Err(LedgerError::NotFound);
+        }
+        let code = random_text(CODE_LETTERS);
+        let has_role = self.member(tenant, user)?.is_some();
+        self.write(tenant, |transaction| {
+            let now = now_ms(transaction)?;
+            if !has_role {
+                set_member_in(transaction, tenant, user, Some(role))?;
+            }
+            transaction.execute("DELETE FROM pair_code WHERE expires_ms <= ?1", [now])?;
+            let sql = "INSERT INTO pair_code VALUES (?1, ?2, ?3, ?4, ?5)";
+            let sha256 = hash::sha256_hex(code.as_bytes());
+            transaction.execute(sql, params![sha256, user, tenant, role.word(), now + CODE_MS])?;
+            audit(transaction, tenant, user, json!({"kind": "pair_code", "user": user, "role": role.word()}))
+        })?;
+        Ok(code)
+    }
+
+    /// Begins a session by a pairing code, which can't be used again; `None` if it is unknown, used or too old.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn pair(&self, code: &str) -> Result<Option<Paired>, LedgerError> {
+        let sha256 = hash::sha256_hex(code.as_bytes());
+        let mut connection = self.lock();
+        let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        let now = now_ms(&transaction)?;
+        let sql = "DELETE FROM pair_code WHERE sha256 = ?1 RETURNING user, tenant, role, expires_ms";
+        let found: Option<(String, String, String, i64)> = transaction
+            .query_row(sql, [sha256], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+            .optional()?;
+        let paired = match found.filter(|found| found.3 > now) {
+            None => None,
+            Some((user, tenant, role, _)) => Some(begin_session(&transaction, (user, tenant, role), &uuid_v7(), now)?),
+        };
+        transaction.commit()?;
+        Ok(paired)
+    }
+
+    /// Renews a session: the old secret can't be used again. If it was used before, somebody has a copy, and the whole
+    /// session ends.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn refresh(&self, secret: &str) -> Result<Option<Paired>, LedgerError> {
+        let sha256 = hash::sha256_hex(secret.as_bytes());
+        let mut connection = self.lock();
+        let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        let now = now_ms(&transaction)?;
+        let sql = "SELECT family, user, tenant, role, expires_ms, used FROM session WHERE sha256 = ?1";
+        type Row = (String, String, String, String, i64, bool);
+        let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Row> {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
+        };
+        let found = transaction.query_row(sql, [&sha256], row).optional()?;
+        let paired = match found {
+            None => None,
+            Some((family, .., true)) => {
+                end_family(&transaction, &family, now)?;
+                None
+            }
+            Some((.., expires, _)) if expires <= now => None,
+            Some((family, user, tenant, role, ..)) => {
+                transaction.execute("UPDATE session SET used = 1 WHERE sha256 = ?1", [&sha256])?;
+                Some(begin_session(&transaction, (user, tenant, role), &family, now)?)
+            }
+        };
+        transaction.commit()?;
+        Ok(paired)
+    }
+
+    /// Ends the session that a token belongs to, or the token alone.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn log_out(&self, who: &Who) -> Result<(), LedgerError> {
+        let connection = self.lock();
+        let now = now_ms(&connection)?;
+        let sql = "SELECT family FROM token WHERE id = ?1";
+        let family: Option<String> = connection.query_row(sql, [&who.token_id], |row| row.get(0)).optional()?.flatten();
+        match family {
+            Some(family) => end_family(&connection, &family, now),
+            None => {
+                connection.execute("UPDATE token SET revoked_ms = ?2 WHERE id = ?1", params![who.token_id, now])?;
+                Ok(())
+            }
+        }
+    }
+}
+
+fn mode_in(connection: &Connection, tenant: &str) -> Result<Option<Mode>, LedgerError> {
+    let mut statement = connection.prepare_cached("SELECT mode FROM tenant WHERE tenant = ?1")?;
+    let word: Option<String> = statement.query_row([tenant], |row| row.get(0)).optional()?;
+    Ok(word.as_deref().and_then(Mode::of))
+}
+
+fn set_member_in(
+    transaction: &Transaction<'_>,
+    tenant: &str,
+    user: &str,
+    role: Option<TeamRole>,
+) -> Result<(), LedgerError> {
+    match role {
+        Some(role) => {
+            let sql = "INSERT INTO member VALUES (?1, ?2, ?3) ON CONFLICT (tenant, user) DO UPDATE SET role = ?3";
+            transaction.execute(sql, params![tenant, user, role.word()])?;
+        }
+        None => {
+            transaction.execute("DELETE FROM member WHERE tenant = ?1 AND user = ?2", params![tenant, user])?;
+        }
+    }
+    Ok(())
+}
+
+fn insert_token(
+    connection: &Connection,
+    new: &NewToken,
+    family: Option<&str>,
+) -> Result<(String, String), LedgerError> {
+    let now = now_ms(connection)?;
+    let secret = format!("rc_{}_{}", new.kind.word(), random_text(SECRET_LETTERS));
+    let id = uuid_v7();
+    connection.execute(
+        "INSERT INTO token VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, NULL, ?9)",
+        params![
+            id,
+            hash::sha256_hex(secret.as_bytes()),
+            new.kind.word(),
+            new.user,
+            new.tenant,
+            new.role.word(),
+            now,
+            new.lifetime_ms.map(|lifetime| now.saturating_add(lifetime)),
+            family
+        ],
+    )?;
+    Ok((id, secret))
+}
+
+fn begin_session(
+    connection: &Connection,
+    (user, tenant, role): (String, String, String),
+    family: &str,
+    now: i64,
+) -> Result<Paired, LedgerError> {
+    let new = NewToken {
+        kind: TokenKind::Person,
+        user: user.clone(),
+        tenant: tenant.clone(),
+        role: TeamRole::of(&role).unwrap_or(TeamRole::Viewer),
+        lifetime_ms: Some(ACCESS_MS),
+    };
+    let (_, access_token) = insert_token(connection, &new, Some(family))?;
+    let refresh = random_text(SECRET_LETTERS);
+    let sha256 = hash::sha256_hex(refresh.as_bytes());
+    let sql = "INSERT INTO session VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0)";
+    connection.execute(sql, params![sha256, family, user, tenant, role, now + REFRESH_MS])?;
+    Ok(Paired { access_token, refresh, user, tenant, role })
+}
+
+fn end_family(connection: &Connection, family: &str, now: i64) -> Result<(), LedgerError> {
+    connection.execute("DELETE FROM session WHERE family = ?1", [family])?;
+    connection.execute("UPDATE token SET revoked_ms = ?2 WHERE family = ?1", params![family, now])?;
+    Ok(())
+}
+
+/// Writes an audit event for an act at the command line.
+fn audit(transaction: &Transaction<'_>, tenant: &str, user: &str, body: serde_json::Value) -> Result<(), LedgerError> {
+    let who = Identity {
+        mode: mode_in(transaction, tenant)?.unwrap_or(Mode::Lab),
+        tenant: tenant.to_owned(),
+        project: "default".into(),
+        user: user.to_owned(),
+        role: TeamRole::Admin,
+        kind: TokenKind::Person,
+        request_id: uuid_v7(),
+        trace_id: uuid_v7(),
+        run_id: None,
+        step_id: None,
+        surface_id: None,
+        app_id: None,
+    };
+    let draft = EventDraft {
+        event_type: "audit".into(),
+        source: "engine".into(),
+        stream: Some("dataset:audit".into()),
+        body,
+        ..EventDraft::default()
+    };
+    append_in(transaction, &who, &[draft], None).map(drop)
+}

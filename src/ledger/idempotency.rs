@@ -1,0 +1,98 @@
+//! Requests that may be repeated: their keys and stored answers. A request is noted before it acts, so that after a crash
+//! nobody runs it a second time unasked.
+
+use rusqlite::{OptionalExtension as _, params};
+
+use super::{Ledger, LedgerError, now_ms};
+use crate::proto::team::Identity;
+
+/// The state of a request that the process didn't live to finish.
+const UNKNOWN: &str = "unknown";
+
+/// A request with a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The kind of route.
+    pub kind: &'static str,
+    /// The client's key.
+    pub key: String,
+    /// SHA-256 of the canonical request.
+    pub request_hash: String,
+}
+
+/// How a request with a key begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// It is new, and acts.
+    New,
+    /// It was answered before.
+    Answered {
+        /// The status.
+        status: u16,
+        /// The body.
+        response: String,
+    },
+}
+
+impl Ledger {
+    /// Notes that a request begins.
+    ///
+    /// # Errors
+    /// The key was used for another request or by somebody else, the first request with it runs or has an unknown end, or
+    /// the database fails.
+    pub fn begin(&self, who: &Identity, key: &Key) -> Result<Begun, LedgerError> {
+        self.write(&who.tenant, |transaction| {
+            let sql = "SELECT actor, request_hash, state, status, response FROM idempotency \
+                       WHERE tenant = ?1 AND kind = ?2 AND key = ?3";
+            type Row = (String, String, String, Option<u16>, Option<String>);
+            let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Row> {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+            };
+            let found = transaction.query_row(sql, params![who.tenant, key.kind, key.key], row).optional()?;
+            match found {
+                Some((actor, hash, ..)) if actor != who.user || hash != key.request_hash => {
+                    Err(LedgerError::IdempotencyMismatch(format!("the key {}", key.key)))
+                }
+                Some((.., Some(status), Some(response))) => Ok(Begun::Answered { status, response }),
+                Some((_, _, state, ..)) if state == UNKNOWN => Err(LedgerError::InProgress(UNKNOWN)),
+                Some(_) => Err(LedgerError::InProgress("running")),
+                None => {
+                    let sql = "INSERT INTO idempotency VALUES (?1, ?2, ?3, ?4, ?5, 'running', NULL, NULL, ?6)";
+                    let now = now_ms(transaction)?;
+                    transaction
+                        .execute(sql, params![who.tenant, key.kind, key.key, who.user, key.request_hash, now])?;
+                    Ok(Begun::New)
+                }
+            }
+        })
+    }
+
+    /// Stores the answer of a request, or forgets a request that was refused.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn answer(&self, who: &Identity, key: &Key, answer: Option<(u16, &str)>) -> Result<(), LedgerError> {
+        let connection = self.lock();
+        match answer {
+            Some((status, response)) => {
+                let sql = "UPDATE idempotency SET state = 'done', status = ?4, response = ?5 \
+                           WHERE tenant = ?1 AND kind = ?2 AND key = ?3";
+                connection.execute(sql, params![who.tenant, key.kind, key.key, status, response])?;
+            }
+            None => {
+                let sql = "DELETE FROM idempotency WHERE tenant = ?1 AND kind = ?2 AND key = ?3";
+                connection.execute(sql, params![who.tenant, key.kind, key.key])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks requests that an earlier process began and never finished; returns how many.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn mark_unknown(&self) -> Result<usize, LedgerError> {
+        let sql = "UPDATE idempotency SET state = 'unknown' WHERE state = 'running'";
+        Ok(self.lock().execute(sql, [])?)
+    }
+}

@@ -1,0 +1,145 @@
+//! A row of the event log: read from the database, as JSON, and as the text that its hash covers.
+
+use rusqlite::Row;
+use serde_json::{Map, Value};
+
+use super::LedgerError;
+use crate::base::hash;
+use crate::base::hex;
+
+/// An event of the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// The tenant.
+    pub tenant: String,
+    /// Its place in the tenant's log, from 1 without a gap.
+    pub position: i64,
+    /// Its id.
+    pub event_id: String,
+    /// Its stream.
+    pub stream: String,
+    /// Its place in the stream, from 1 without a gap.
+    pub stream_version: i64,
+    /// Its type.
+    pub event_type: String,
+    /// Where it comes from.
+    pub source: String,
+    /// The project.
+    pub project: String,
+    /// The actor.
+    pub actor: String,
+    /// The ids and times that may be absent, by name.
+    pub ids: Vec<(&'static str, String)>,
+    /// When it was stored, by the database's clock.
+    pub recorded_at: String,
+    /// Its content, canonical JSON.
+    pub body: String,
+    /// The hash of the event before it.
+    pub previous_hash: String,
+    /// Its own hash.
+    pub hash: String,
+}
+
+/// The columns, in the order in which [`Event::from_row`] reads them.
+pub(super) const COLUMNS: &str = "tenant, position, event_id, stream, stream_version, event_type, source, project, actor, \
+     recorded_at, body, previous_hash, hash, run_id, step_id, trace_id, request_id, surface_id, app_id, causation_id, \
+     correlation_id, occurred_at";
+
+/// Names of columns that may be empty; they end [`COLUMNS`].
+pub(super) const OPTIONAL: [&str; 9] = [
+    "run_id",
+    "step_id",
+    "trace_id",
+    "request_id",
+    "surface_id",
+    "app_id",
+    "causation_id",
+    "correlation_id",
+    "occurred_at",
+];
+
+impl Event {
+    /// Reads a row of [`COLUMNS`].
+    pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let mut ids = Vec::new();
+        for (at, name) in OPTIONAL.into_iter().enumerate() {
+            if let Some(value) = row.get::<_, Option<String>>(13 + at)? {
+                ids.push((name, value));
+            }
+        }
+        Ok(Self {
+            tenant: row.get(0)?,
+            position: row.get(1)?,
+            event_id: row.get(2)?,
+            stream: row.get(3)?,
+            stream_version: row.get(4)?,
+            event_type: row.get(5)?,
+            source: row.get(6)?,
+            project: row.get(7)?,
+            actor: row.get(8)?,
+            recorded_at: row.get(9)?,
+            body: row.get(10)?,
+            previous_hash: row.get(11)?,
+            hash: row.get(12)?,
+            ids,
+        })
+    }
+
+    /// One of the ids that may be absent.
+    #[must_use]
+    pub fn id(&self, name: &str) -> Option<&str> {
+        self.ids.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The event as endpoints return it.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        let mut fields = self.fields();
+        fields.insert("body".into(), serde_json::from_str(&self.body).unwrap_or_default());
+        fields.insert("previous_hash".into(), self.previous_hash.clone().into());
+        fields.insert("hash".into(), self.hash.clone().into());
+        fields.into()
+    }
+
+    /// The content.
+    #[must_use]
+    pub fn body(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_default()
+    }
+
+    fn fields(&self) -> Map<String, Value> {
+        let mut fields = Map::new();
+        let texts = [
+            ("tenant", &self.tenant),
+            ("event_id", &self.event_id),
+            ("stream", &self.stream),
+            ("event_type", &self.event_type),
+            ("source", &self.source),
+            ("project", &self.project),
+            ("actor", &self.actor),
+            ("recorded_at", &self.recorded_at),
+        ];
+        for (name, text) in texts {
+            fields.insert(name.into(), text.clone().into());
+        }
+        fields.insert("position".into(), self.position.into());
+        fields.insert("stream_version".into(), self.stream_version.into());
+        for (name, value) in &self.ids {
+            fields.insert((*name).into(), value.clone().into());
+        }
+        fields
+    }
+
+    /// The hash that this event must have: SHA-256 of a zero byte, the previous hash, and the event in canonical form with
+    /// the body's hash in place of the body, so that a body can be erased without breaking the chain.
+    pub(super) fn computed_hash(&self) -> Result<String, LedgerError> {
+        let mut fields = self.fields();
+        fields.insert("body_sha256".into(), hash::sha256_hex(self.body.as_bytes()).into());
+        let previous: [u8; 32] =
+            hex::decode(&self.previous_hash).ok_or_else(|| LedgerError::Invalid("the previous hash is none".into()))?;
+        let mut bytes = vec![0];
+        bytes.extend_from_slice(&previous);
+        bytes.extend_from_slice(super::stored_text(&fields.into())?.as_bytes());
+        Ok(hash::sha256_hex(&bytes))
+    }
+}

@@ -1,0 +1,304 @@
+//! The event log of each tenant: appended in one transaction under the head's row, so that positions have no gap; read in
+//! pages that are complete prefixes.
+
+use rusqlite::types::Value as Sql;
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params, params_from_iter};
+
+use super::row::{COLUMNS, Event};
+use super::{Ledger, LedgerError, now_text, stored_text, uuid_v7};
+use crate::base::hash;
+use crate::proto::team::{EventDraft, Identity};
+
+/// Bytes of an event's content.
+pub(super) const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// The version that a stream must have before an append.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// The stream.
+    pub stream: String,
+    /// Its version; 0 if it must not exist.
+    pub version: i64,
+}
+
+/// Where an appended event is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Its id.
+    pub event_id: String,
+    /// Its place in the log.
+    pub position: i64,
+    /// Its place in its stream.
+    pub stream_version: i64,
+    /// It was there already.
+    pub is_duplicate: bool,
+}
+
+/// Which events are read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Only of this type.
+    pub event_type: Option<String>,
+    /// Only from this source.
+    pub source: Option<String>,
+    /// Only of this run.
+    pub run_id: Option<String>,
+    /// Only of this stream.
+    pub stream: Option<String>,
+    /// Only before this position.
+    pub before: Option<i64>,
+    /// Only stored at this time or later, RFC 3339 in UTC with milliseconds.
+    pub from: Option<String>,
+    /// Only stored before this time.
+    pub to: Option<String>,
+}
+
+impl Ledger {
+    /// Appends events, all or none. An event whose id is there already keeps its place and is marked.
+    ///
+    /// # Errors
+    /// A stream has another version than expected, an id was used for another event, a cause isn't in the log, a body is
+    /// too long or has numbers that can't be stored, or the database fails.
+    pub fn append(
+        &self,
+        who: &Identity,
+        drafts: &[EventDraft],
+        expected: Option<&Expected>,
+    ) -> Result<Vec<Stored>, LedgerError> {
+        self.write(&who.tenant, |transaction| append_in(transaction, who, drafts, expected))
+    }
+
+    /// Reads events after a position, oldest first: a complete prefix of those that pass the filter.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn read(&self, who: &Identity, after: i64, filter: &Filter, limit: usize) -> Result<Vec<Event>, LedgerError> {
+        read_in(&self.lock(), &who.tenant, after, filter, limit)
+    }
+
+    /// The position of the newest event, and the epoch of the tenant's log.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn head(&self, who: &Identity) -> Result<(i64, i64), LedgerError> {
+        let connection = self.lock();
+        let epoch = connection.query_row("SELECT epoch FROM tenant WHERE tenant = ?1", [&who.tenant], |row| row.get(0));
+        Ok((super::head(&connection, &who.tenant)?, epoch.optional()?.unwrap_or(1)))
+    }
+
+    /// The position of an event with this id.
+    ///
+    /// # Errors
+    /// There is none in this tenant, or the database fails.
+    pub fn position_of(&self, who: &Identity, event_id: &str) -> Result<i64, LedgerError> {
+        let sql = "SELECT position FROM event WHERE tenant = ?1 AND event_id = ?2";
+        let found = self.lock().query_row(sql, params![who.tenant, event_id], |row| row.get(0)).optional()?;
+        found.ok_or(LedgerError::NotFound)
+    }
+}
+
+pub(super) fn read_in(
+    connection: &Connection,
+    tenant: &str,
+    after: i64,
+    filter: &Filter,
+    limit: usize,
+) -> Result<Vec<Event>, LedgerError> {
+    let mut sql = format!("SELECT {COLUMNS} FROM event WHERE tenant = ? AND position > ?");
+    let mut values = vec![Sql::from(tenant.to_owned()), Sql::from(after)];
+    let texts = [
+        (" AND event_type = ?", &filter.event_type),
+        (" AND source = ?", &filter.source),
+        (" AND run_id = ?", &filter.run_id),
+        (" AND stream = ?", &filter.stream),
+        (" AND recorded_at >= ?", &filter.from),
+        (" AND recorded_at < ?", &filter.to),
+    ];
+    for (condition, value) in texts {
+        if let Some(value) = value {
+            sql.push_str(condition);
+            values.push(Sql::from(value.clone()));
+        }
+    }
+    if let Some(before) = filter.before {
+        sql.push_str(" AND position < ?");
+        values.push(Sql::from(before));
+    }
+    sql.push_str(" ORDER BY position LIMIT ?");
+    values.push(Sql::from(i64::try_from(limit).unwrap_or(i64::MAX)));
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map(params_from_iter(values), Event::from_row)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// The hash before the first event: that of the tenant and of the database's id.
+pub(super) fn genesis(connection: &Connection, tenant: &str) -> Result<String, LedgerError> {
+    let system: String = connection.query_row("SELECT system_id FROM instance", [], |row| row.get(0))?;
+    Ok(hash::sha256_hex(format!("{tenant}\0{system}").as_bytes()))
+}
+
+/// Appends within a transaction that may change rows, too.
+pub(super) fn append_in(
+    transaction: &Transaction<'_>,
+    who: &Identity,
+    drafts: &[EventDraft],
+    expected: Option<&Expected>,
+) -> Result<Vec<Stored>, LedgerError> {
+    let tenant = &who.tenant;
+    let head: Option<(i64, String)> = transaction
+        .prepare_cached("SELECT position, hash FROM head WHERE tenant = ?1")?
+        .query_row([tenant], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let (mut position, mut previous_hash) = match head {
+        Some(head) => head,
+        None => (0, genesis(transaction, tenant)?),
+    };
+    let recorded_at = now_text(transaction)?;
+    let mut stored = Vec::with_capacity(drafts.len());
+    let mut is_checked = expected.is_none();
+    for draft in drafts {
+        let body = stored_text(&draft.body)?;
+        if body.len() > BODY_BYTES_MAX && draft.source != "engine" {
+            return Err(LedgerError::Invalid(format!("a body has at most {BODY_BYTES_MAX} bytes")));
+        }
+        if let Some(there) = duplicate(transaction, who, draft, &body)? {
+            stored.push(there);
+            continue;
+        }
+        if let Some(expected) = expected.filter(|_| !is_checked) {
+            check_version(transaction, tenant, expected)?;
+            is_checked = true;
+        }
+        check_cause(transaction, tenant, draft)?;
+        let stream = draft.stream.clone().unwrap_or_else(|| stream_of(who, draft));
+        position += 1;
+        let event = Event {
+            tenant: tenant.clone(),
+            position,
+            event_id: draft.event_id.clone().unwrap_or_else(uuid_v7),
+            stream_version: version(transaction, tenant, &stream)? + 1,
+            stream,
+            event_type: draft.event_type.clone(),
+            source: draft.source.clone(),
+            project: who.project.clone(),
+            actor: who.user.clone(),
+            ids: ids(who, draft),
+            recorded_at: recorded_at.clone(),
+            body,
+            previous_hash: previous_hash.clone(),
+            hash: String::new(),
+        };
+        let event = Event { hash: event.computed_hash()?, ..event };
+        insert(transaction, &event)?;
+        previous_hash.clone_from(&event.hash);
+        let Event { event_id, position, stream_version, .. } = event;
+        stored.push(Stored { event_id, position, stream_version, is_duplicate: false });
+    }
+    transaction
+        .prepare_cached(
+            "INSERT INTO head VALUES (?1, ?2, ?3) ON CONFLICT (tenant) DO UPDATE SET position = ?2, hash = ?3",
+        )?
+        .execute(params![tenant, position, previous_hash])?;
+    Ok(stored)
+}
+
+/// The stream of an event whose draft names none: that of its run.
+fn stream_of(who: &Identity, draft: &EventDraft) -> String {
+    let run = draft.run_id.as_ref().or(who.run_id.as_ref());
+    run.map_or_else(|| format!("project/{}", who.project), |run| format!("run/{run}"))
+}
+
+fn ids(who: &Identity, draft: &EventDraft) -> Vec<(&'static str, String)> {
+    let all = [
+        ("run_id", draft.run_id.as_ref().or(who.run_id.as_ref())),
+        ("step_id", draft.step_id.as_ref().or(who.step_id.as_ref())),
+        ("trace_id", draft.trace_id.as_ref().or(Some(&who.trace_id))),
+        ("request_id", Some(&who.request_id)),
+        ("surface_id", who.surface_id.as_ref()),
+        ("app_id", who.app_id.as_ref()),
+        ("causation_id", draft.causation_id.as_ref()),
+        ("correlation_id", draft.correlation_id.as_ref()),
+        ("occurred_at", draft.occurred_at.as_ref()),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((name, value?.clone()))).collect()
+}
+
+/// The place of an event whose id is there already.
+fn duplicate(
+    transaction: &Transaction<'_>,
+    who: &Identity,
+    draft: &EventDraft,
+    body: &str,
+) -> Result<Option<Stored>, LedgerError> {
+    let Some(event_id) = &draft.event_id else { return Ok(None) };
+    let sql = format!("SELECT {COLUMNS} FROM event WHERE tenant = ?1 AND event_id = ?2");
+    let found =
+        transaction.prepare_cached(&sql)?.query_row(params![who.tenant, event_id], Event::from_row).optional()?;
+    let Some(there) = found else { return Ok(None) };
+    let is_same = there.event_type == draft.event_type
+        && there.source == draft.source
+        && there.body == body
+        && there.actor == who.user
+        && draft.stream.as_ref().is_none_or(|stream| *stream == there.stream);
+    if !is_same {
+        return Err(LedgerError::IdempotencyMismatch(format!("the event id {event_id}")));
+    }
+    let Event { event_id, position, stream_version, .. } = there;
+    Ok(Some(Stored { event_id, position, stream_version, is_duplicate: true }))
+}
+
+fn check_version(transaction: &Transaction<'_>, tenant: &str, expected: &Expected) -> Result<(), LedgerError> {
+    let actual = version(transaction, tenant, &expected.stream)?;
+    if actual == expected.version {
+        return Ok(());
+    }
+    Err(LedgerError::WrongExpectedVersion { stream: expected.stream.clone(), expected: expected.version, actual })
+}
+
+fn check_cause(transaction: &Transaction<'_>, tenant: &str, draft: &EventDraft) -> Result<(), LedgerError> {
+    let Some(cause) = &draft.causation_id else { return Ok(()) };
+    let sql = "SELECT 1 FROM event WHERE tenant = ?1 AND event_id = ?2";
+    let found = transaction.prepare_cached(sql)?.exists(params![tenant, cause])?;
+    if found { Ok(()) } else { Err(LedgerError::Invalid(format!("the cause {cause} isn't in the log"))) }
+}
+
+/// The version of a stream; 0 if it doesn't exist.
+pub(super) fn version(connection: &Connection, tenant: &str, stream: &str) -> Result<i64, LedgerError> {
+    let sql = "SELECT version FROM stream WHERE tenant = ?1 AND stream = ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(statement.query_row(params![tenant, stream], |row| row.get(0)).optional()?.unwrap_or(0))
+}
+
+fn insert(transaction: &Transaction<'_>, event: &Event) -> Result<(), LedgerError> {
+    let sql = format!(
+        "INSERT INTO event ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, \
+         ?17, ?18, ?19, ?20, ?21, ?22)"
+    );
+    transaction.prepare_cached(&sql)?.execute(rusqlite::params![
+        event.tenant,
+        event.position,
+        event.event_id,
+        event.stream,
+        event.stream_version,
+        event.event_type,
+        event.source,
+        event.project,
+        event.actor,
+        event.recorded_at,
+        event.body,
+        event.previous_hash,
+        event.hash,
+        event.id("run_id"),
+        event.id("step_id"),
+        event.id("trace_id"),
+        event.id("request_id"),
+        event.id("surface_id"),
+        event.id("app_id"),
+        event.id("causation_id"),
+        event.id("correlation_id"),
+        event.id("occurred_at"),
+    ])?;
+    let sql = "INSERT INTO stream VALUES (?1, ?2, ?3) ON CONFLICT (tenant, stream) DO UPDATE SET version = ?3";
+    transaction.prepare_cached(sql)?.execute(params![event.tenant, event.stream, event.stream_version])?;
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! The nouns of the team gateway: who asks, what happened, which gate said what. Plain data.
+
+use serde_json::Value;
+
+/// How a tenant is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Many customers on one installation.
+    Saas,
+    /// One company's installation.
+    Enterprise,
+    /// One machine, for trying things out: identity has defaults.
+    Lab,
+}
+
+impl Mode {
+    /// The words for them, as headers and settings spell them.
+    pub const WORDS: &'static [&'static str] = &["saas", "enterprise", "lab"];
+
+    /// The mode of this name.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        Some(match word {
+            "saas" => Self::Saas,
+            "enterprise" => Self::Enterprise,
+            "lab" => Self::Lab,
+            _ => return None,
+        })
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+}
+
+/// What somebody may do in a tenant. In order: a later one may do all that an earlier one may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TeamRole {
+    /// Reads.
+    Viewer,
+    /// Works: appends, executes, edits.
+    Member,
+    /// Answers questions and approves locks.
+    Approver,
+    /// Issues and revokes licences.
+    Operator,
+    /// Decides about members and routes.
+    Admin,
+}
+
+impl TeamRole {
+    /// The words for them, from the least.
+    pub const WORDS: &'static [&'static str] = &["viewer", "member", "approver", "operator", "admin"];
+
+    /// The role of this name.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        Some(match word {
+            "viewer" => Self::Viewer,
+            "member" => Self::Member,
+            "approver" => Self::Approver,
+            "operator" => Self::Operator,
+            "admin" => Self::Admin,
+            _ => return None,
+        })
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+}
+
+/// Who holds a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenKind {
+    /// A person.
+    Person,
+    /// An agent, which acts for a person.
+    Agent,
+    /// A program, such as a collector of metrics.
+    Service,
+}
+
+impl TokenKind {
+    /// The words for them.
+    pub const WORDS: &'static [&'static str] = &["person", "agent", "service"];
+
+    /// The kind of this name.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        Some(match word {
+            "person" => Self::Person,
+            "agent" => Self::Agent,
+            "service" => Self::Service,
+            _ => return None,
+        })
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+}
+
+/// Who asks, in which tenant and project, and the ids that everything caused by the request carries. It is made once per
+/// request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The tenant's mode.
+    pub mode: Mode,
+    /// The tenant.
+    pub tenant: String,
+    /// The project within it.
+    pub project: String,
+    /// The user that the token is bound to.
+    pub user: String,
+    /// The user's role here.
+    pub role: TeamRole,
+    /// The token's kind.
+    pub kind: TokenKind,
+    /// The request's id.
+    pub request_id: String,
+    /// The trace that it belongs to.
+    pub trace_id: String,
+    /// The run that it belongs to.
+    pub run_id: Option<String>,
+    /// The step of the run.
+    pub step_id: Option<String>,
+    /// The surface (a screen, a canvas) that it comes from.
+    pub surface_id: Option<String>,
+    /// The application that it comes from.
+    pub app_id: Option<String>,
+}
+
+/// An event that somebody wants in the log.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EventDraft {
+    /// Its id; one is made if there is none.
+    pub event_id: Option<String>,
+    /// Its type.
+    pub event_type: String,
+    /// Where it comes from: `agent`, `tool`, `ui`, or `engine` for the gateway itself.
+    pub source: String,
+    /// The stream; that of the run if absent.
+    pub stream: Option<String>,
+    /// The run.
+    pub run_id: Option<String>,
+    /// The step.
+    pub step_id: Option<String>,
+    /// The trace.
+    pub trace_id: Option<String>,
+    /// The event that caused it.
+    pub causation_id: Option<String>,
+    /// The key by which its sender knows it.
+    pub correlation_id: Option<String>,
+    /// When it happened, by its sender's word.
+    pub occurred_at: Option<String>,
+    /// Its content.
+    pub body: Value,
+}
+
+/// A gate of the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateName {
+    /// Everything is stopped.
+    KillSwitch,
+    /// A dangerous action needs a licence.
+    Firearms,
+    /// A surface needs an approved strategy.
+    StrategyLock,
+    /// Money and calls have limits.
+    Budget,
+    /// Measured figures have thresholds.
+    Kpi,
+    /// Activity heats up and cools down.
+    Temperature,
+}
+
+impl GateName {
+    /// Every gate, in the order in which they decide.
+    pub const ALL: [Self; 6] =
+        [Self::KillSwitch, Self::Firearms, Self::StrategyLock, Self::Budget, Self::Kpi, Self::Temperature];
+
+    /// The word for it, which is also the error's code.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::KillSwitch => "kill_switch",
+            Self::Firearms => "firearms",
+            Self::StrategyLock => "strategy_lock",
+            Self::Budget => "budget",
+            Self::Kpi => "kpi",
+            Self::Temperature => "temperature",
+        }
+    }
+}
+
+/// What a gate said.
+#[derive(Clone, Debug, PartialEq)]
+pub enum GateOutcome {
+    /// It lets the call through.
+    Pass,
+    /// It has no facts here, or isn't required.
+    NotApplicable,
+    /// It holds the call back.
+    Block {
+        /// The reason, one line.
+        reason: String,
+        /// The facts for a program.
+        context: Value,
+    },
+    /// An earlier gate has blocked.
+    Skipped,
+}
+
+impl GateOutcome {
+    /// The word for it.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::NotApplicable => "not_applicable",
+            Self::Block { .. } => "block",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// The word of one gate about one call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GateDecision {
+    /// The gate.
+    pub gate: GateName,
+    /// What it said.
+    pub outcome: GateOutcome,
+}

@@ -1,0 +1,273 @@
+//! What reaches a route at all: names, origins, tokens, members, limits, and the one form of errors.
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use super::{Gateway, home, run, sqlite, token};
+use crate::pty::{Session, Spawn, program, status_code};
+
+/// Every route of the program's own table, with plausible values for its path's names.
+fn routes(home: &std::path::Path) -> Vec<(String, String)> {
+    let (status, out, err) = run(home, &["gateway", "openapi"]);
+    assert_eq!(status, Some(0), "{err}");
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    let paths = document["paths"].as_object().expect("paths");
+    let filled = |path: &str| {
+        let part = |part: &str| if part.starts_with('{') { "some".to_owned() } else { part.to_owned() };
+        path.split('/').map(part).collect::<Vec<_>>().join("/")
+    };
+    let methods = |(path, methods): (&String, &Value)| {
+        let methods = methods.as_object().expect("methods").keys();
+        methods.map(|method| (method.to_uppercase(), filled(path))).collect::<Vec<_>>()
+    };
+    let routes: Vec<_> = paths.iter().flat_map(methods).collect();
+    assert!(routes.len() > 15, "{routes:?}");
+    routes
+}
+
+#[test]
+fn scenario_56_other_sites_and_rebound_names_reach_no_route() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let mut routes = routes(home.path());
+    routes.extend([("GET".into(), "/nowhere".into()), ("OPTIONS".into(), "/events/append".into())]);
+    for (method, path) in &routes {
+        let refused = [
+            (("Host", "evil.example"), 421, "misdirected"),
+            (("Host", "127.0.0.1:1"), 421, "misdirected"),
+            (("Origin", "null"), 403, "origin_refused"),
+            (("Origin", "http://evil.example"), 403, "origin_refused"),
+            (("Sec-Fetch-Site", "cross-site"), 403, "origin_refused"),
+        ];
+        for (header, status, code) in refused {
+            let answer = gateway.send(method, path, &[header], "");
+            assert_eq!((answer.status, answer.code().as_str()), (status, code), "{method} {path} {header:?}");
+            let cors = answer.headers.keys().find(|name| name.starts_with("access-control"));
+            assert_eq!(cors, None, "{method} {path}");
+        }
+        if matches!(method.as_str(), "POST" | "PUT" | "PATCH") {
+            for kind in ["text/plain", "application/x-www-form-urlencoded"] {
+                let answer = gateway.send(method, path, &[("Content-Type", kind)], "{}");
+                assert_eq!((answer.status, answer.code().as_str()), (415, "unsupported_media_type"), "{method} {path}");
+            }
+        }
+    }
+    let preflight = [("Origin", "http://evil.example"), ("Access-Control-Request-Method", "POST")];
+    assert_eq!(gateway.send("OPTIONS", "/events/append", &preflight, "").status, 403);
+}
+
+#[test]
+fn scenario_42_every_error_has_the_one_form() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let token = token(home.path(), "anna", "admin", &[]);
+    let client = gateway.client(&token);
+    let answer = client.get("/nowhere");
+    assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"));
+    let answer = client.write("DELETE", "/health", &Value::Null);
+    assert_eq!((answer.status, answer.code().as_str()), (405, "method_not_allowed"));
+    assert!(answer.headers["allow"].contains("GET"), "{answer:?}");
+    for body in ["{", "[]", "{\"scope\": 1}", "{\"scope\": \"project\", \"key\": \"k\", \"value\": 1, \"other\": 2}"] {
+        let authorization = format!("Bearer {token}");
+        let answer = gateway.send("POST", "/memory", &[("Authorization", &authorization)], body);
+        assert_eq!((answer.status, answer.code().as_str()), (400, "body_invalid"), "{body}");
+    }
+    let long = json!({"scope": "project", "key": "k", "value": "x".repeat(1024 * 1024)});
+    let answer = client.post("/memory", &long);
+    assert_eq!((answer.status, answer.code().as_str()), (413, "too_large"));
+    for path in ["/memory?scope=project&key=k&other=1", "/events/list?limit=0", "/events/list?limit=501"] {
+        assert_eq!(client.get(path).code(), "body_invalid", "{path}");
+    }
+    assert_eq!(client.get("/events/list?cursor=x").code(), "cursor_invalid");
+    assert_eq!(client.get("/events/list?cursor=9-0").status, 410);
+    // Without a token nothing but the public routes answers, and all of these say the same.
+    for (method, path) in routes(home.path()) {
+        let is_public = ["/health", "/metrics", "/auth/pair", "/auth/refresh"].contains(&path.as_str());
+        if is_public {
+            continue;
+        }
+        let answer = gateway.send(&method, &path, &[], "");
+        // The wrong secrets of an address are counted.
+        assert!(matches!(answer.status, 401 | 429), "{method} {path}: {answer:?}");
+        assert!(["unauthenticated", "rate_limited"].contains(&answer.code().as_str()));
+    }
+    assert_eq!(client.get("/auth/me").json()["user"], "anna", "a right token passes all the same");
+    let id = client.with("X-Request-Id", "mine-1").get("/nowhere");
+    assert_eq!(id.json()["error"]["request_id"], "mine-1");
+}
+
+#[test]
+fn scenario_3_a_request_that_names_another_actor_writes_nothing() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let event = json!({"event_type": "x.a", "source": "ui", "run_id": "r", "body": {}});
+    let answer = client.with("X-User-Id", "ben").post("/events/append", &event);
+    assert_eq!((answer.status, answer.code().as_str()), (403, "actor_mismatch"));
+    let mut other = event.clone();
+    other["actor_id"] = "ben".into();
+    assert_eq!(client.post("/events/append", &other).code(), "actor_mismatch");
+    assert_eq!(client.post("/events/append", &json!({"events": [other]})).code(), "actor_mismatch");
+    assert_eq!(client.get("/events/list?type=x.a").json()["items"], json!([]));
+    let answer = client.with("X-User-Id", "anna").post("/events/append", &event);
+    assert_eq!(answer.status, 201, "{answer:?}");
+}
+
+#[test]
+fn scenario_4_another_tenants_things_are_like_things_that_do_not_exist() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let (status, _, err) = run(home.path(), &["gateway", "tenant", "add", "acme"]);
+    assert_eq!(status, Some(0), "{err}");
+    let here = gateway.client(&token(home.path(), "anna", "admin", &[]));
+    let there = gateway.client(&token(home.path(), "zoe", "admin", &["--tenant", "acme"])).with("X-Tenant-Id", "acme");
+    assert_eq!(here.with("X-Mode", "saas").get("/auth/me").code(), "mode_mismatch");
+    // A tenant of others and one that doesn't exist give the same answer.
+    for tenant in ["acme", "none"] {
+        let answer = here.with("X-Tenant-Id", tenant).get("/auth/me");
+        assert_eq!((answer.status, answer.code().as_str()), (403, "not_a_member"), "{tenant}");
+    }
+    let put = json!({"value": "secret", "expected_version": 0});
+    assert_eq!(there.write("PUT", "/blackboard/run-1/entries/plan", &put).status, 201);
+    let value = json!({"scope": "tenant", "key": "k", "value": "secret"});
+    assert_eq!(there.post("/memory", &value).status, 201);
+    let same = here.with("X-Request-Id", "same");
+    for (theirs, missing) in [
+        ("/blackboard/run-1/entries/plan", "/blackboard/run-2/entries/plan"),
+        ("/memory?scope=tenant&key=k", "/memory?scope=tenant&key=other"),
+        ("/blackboard/run-1/entries", "/blackboard/run-2/entries"),
+        ("/events/list?run_id=run-1", "/events/list?run_id=run-2"),
+        ("/realtime/timeline/blackboard%2Frun-1/list", "/realtime/timeline/blackboard%2Frun-2/list"),
+    ] {
+        let (theirs, missing) = (same.get(theirs), same.get(missing));
+        assert_eq!((theirs.status, &theirs.text), (missing.status, &missing.text));
+        assert!(!theirs.text.contains("secret"));
+    }
+    let events = here.get("/events/list?limit=500");
+    assert!(!events.text.contains("acme") && !events.text.contains("zoe"), "{}", events.text);
+    // A membership that ends is over with the next request.
+    let (status, _, err) = run(home.path(), &["gateway", "member", "remove", "acme", "zoe"]);
+    assert_eq!(status, Some(0), "{err}");
+    assert_eq!(there.get("/auth/me").code(), "not_a_member");
+}
+
+#[test]
+fn roles_bound_what_a_token_may_do() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let viewer = gateway.client(&token(home.path(), "vera", "viewer", &[]));
+    let value = json!({"scope": "project", "key": "k", "value": 1});
+    let answer = viewer.post("/memory", &value);
+    assert_eq!((answer.status, answer.code().as_str()), (403, "forbidden"));
+    assert_eq!(viewer.get("/memory?scope=project&prefix=").status, 200);
+    // A token can't do more than its user may, whatever it was made with.
+    let strong = gateway.client(&token(home.path(), "vera", "admin", &[]));
+    assert_eq!(strong.post("/memory", &value).code(), "forbidden");
+}
+
+#[test]
+fn scenario_57_stolen_old_and_misplaced_tokens_do_not_count() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let secret = token(home.path(), "anna", "member", &["--expires", "1d"]);
+    let client = gateway.client(&secret);
+    assert_eq!(client.get("/auth/me").status, 200);
+    // Neither in the query nor under another scheme.
+    assert_eq!(gateway.send("GET", &format!("/auth/me?token={secret}"), &[], "").status, 401);
+    assert_eq!(gateway.send("GET", "/auth/me", &[("Authorization", &format!("Basic {secret}"))], "").status, 401);
+    let database = sqlite(home.path());
+    let stored: String = database.query_row("SELECT sha256 FROM token", [], |row| row.get(0)).expect("a token");
+    assert!(!stored.contains(&secret) && stored.len() == 64);
+    database.execute("UPDATE token SET expires_ms = expires_ms - 86400000", []).expect("a day passes");
+    assert_eq!(client.get("/auth/me").code(), "unauthenticated");
+    let other = token(home.path(), "anna", "member", &[]);
+    let (_, list, _) = run(home.path(), &["gateway", "token", "list"]);
+    let id = list.lines().find(|line| line.contains("active")).and_then(|line| line.split_whitespace().next());
+    assert_eq!(gateway.client(&other).get("/auth/me").status, 200);
+    let (status, _, err) = run(home.path(), &["gateway", "token", "revoke", id.expect("an id")]);
+    assert_eq!(status, Some(0), "{err}");
+    assert_eq!(gateway.client(&other).get("/auth/me").code(), "unauthenticated");
+}
+
+#[test]
+fn scenario_57_a_pairing_code_counts_once_and_a_stolen_cookie_ends_the_session() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let (status, _, err) = run(home.path(), &["gateway", "pair"]);
+    assert_eq!(status, Some(3), "without a terminal: {err}");
+    let session = Session::spawn(Spawn::new(program()).args(&["gateway", "pair", "--user", "anna"]).home(home.path()));
+    let (status, bytes) = session.expect_end();
+    assert_eq!(status_code(status), 0);
+    let code = String::from_utf8_lossy(&bytes).trim().chars().take(14).collect::<String>();
+    let pair = |code: &str| gateway.send("POST", "/auth/pair", &[], &json!({"code": code}).to_string());
+    let paired = pair(&code);
+    assert_eq!(paired.status, 200, "{code}: {paired:?}");
+    assert_eq!(pair(&code).code(), "unauthenticated", "a second time");
+    let access = paired.json()["access_token"].as_str().expect("a token").to_owned();
+    assert_eq!(gateway.client(&access).get("/auth/me").json()["user"], "anna");
+    let cookie = |answer: &super::Answer| {
+        let set = answer.headers["set-cookie"].clone();
+        assert!(set.contains("HttpOnly") && set.contains("SameSite=Strict") && set.contains("Path=/auth"), "{set}");
+        set.split(';').next().expect("a value").to_owned()
+    };
+    let first = cookie(&paired);
+    let refresh = |cookie: &str| gateway.send("POST", "/auth/refresh", &[("Cookie", cookie)], "");
+    let renewed = refresh(&first);
+    assert_eq!(renewed.status, 200, "{renewed:?}");
+    let newer = renewed.json()["access_token"].as_str().expect("a token").to_owned();
+    assert_eq!(refresh(&first).code(), "unauthenticated", "the old cookie");
+    // Two hold the same cookie: the session is over for both.
+    assert_eq!(gateway.client(&newer).get("/auth/me").code(), "unauthenticated");
+    assert_eq!(refresh(&cookie(&renewed)).code(), "unauthenticated");
+    // Guesses are bounded for everybody together.
+    let guesses: Vec<u16> = (0..7).map(|_| pair("AAAA-AAAA-AAAA").status).collect();
+    assert!(guesses.contains(&401) && guesses.ends_with(&[429]), "{guesses:?}");
+}
+
+#[test]
+fn what_this_version_cannot_do_safely_it_refuses_to_start() {
+    let home = home();
+    for (args, word) in [
+        (&["--listen", "0.0.0.0:0"], "other machines"),
+        (&["--mode", "saas"], "isn't there yet"),
+        (&["--mode", "enterprise"], "isn't there yet"),
+        (&["--database", "postgres://x"], "isn't there yet"),
+    ] {
+        let (status, _, err) = run(home.path(), &[&["gateway"], &args[..]].concat());
+        assert_eq!((status, err.contains(word)), (Some(3), true), "{args:?}: {err}");
+    }
+    let gateway = Gateway::start(home.path());
+    let (status, _, err) = run(home.path(), &["gateway", "--listen", "127.0.0.1:0"]);
+    assert_eq!((status, err.contains(&format!("process {}", gateway.pid()))), (Some(1), true), "{err}");
+    assert_eq!(gateway.end(Signal::SIGTERM), Some(0));
+    let database = sqlite(home.path());
+    database.pragma_update(None, "user_version", 99).expect("a newer schema");
+    let (status, _, err) = run(home.path(), &["gateway", "--listen", "127.0.0.1:0"]);
+    assert_eq!((status, err.contains("schema has version 99")), (Some(3), true), "{err}");
+}
+
+#[test]
+fn scenario_44_health_is_one_word_and_the_local_endpoints_answer() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let health = gateway.send("GET", "/health", &[], "");
+    assert_eq!((health.status, health.text.as_str()), (200, "{\"status\":\"ok\"}"));
+    let client = gateway.client(&token(home.path(), "anna", "viewer", &[]));
+    let status = client.get("/status").json();
+    assert_eq!((&status["mode"], &status["database"]["ok"]), (&json!("lab"), &json!(true)), "{status}");
+    let tools = client.get("/tools").json();
+    let is_there = |name: &str| tools["items"].as_array().is_some_and(|all| all.iter().any(|it| it["name"] == name));
+    assert!(is_there("time") && is_there("shell"), "{tools}");
+    let metrics = gateway.send("GET", "/metrics", &[], "").text;
+    for name in [
+        "reedclaw_conversations_total",
+        "reedclaw_tool_calls_total",
+        "reedclaw_tool_denials_total",
+        "reedclaw_provider_errors_total",
+        "reedclaw_receipt_chain_valid 1",
+        "reedclaw_http_requests_total{route=\"/health\",status=\"200\"} 1",
+    ] {
+        assert!(metrics.contains(name), "{name} in {metrics}");
+    }
+    assert!(!metrics.contains("anna") && !metrics.contains("local"), "{metrics}");
+}

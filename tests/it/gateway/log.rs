@@ -1,0 +1,228 @@
+//! The event log: order without a gap, events that count once, versions, and a chain that shows every change.
+
+use std::collections::BTreeSet;
+use std::thread;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use super::{Client, Gateway, home, sqlite, token, verify};
+
+fn event(number: usize) -> Value {
+    json!({"event_type": "x.step", "source": "agent", "run_id": "run-1", "body": {"number": number}})
+}
+
+/// All positions of a list, page by page.
+fn positions(client: &Client<'_>, path: &str) -> Vec<i64> {
+    let (mut positions, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = client.get(&format!("{path}{cursor}")).json();
+        let items = page["items"].as_array().unwrap_or_else(|| panic!("{page}"));
+        positions.extend(items.iter().map(|item| item["position"].as_i64().expect("a position")));
+        let Some(next) = page["next"].as_str() else { return positions };
+        cursor = format!("&cursor={next}");
+    }
+}
+
+#[test]
+fn scenario_14_events_are_appended_and_read_in_pages_without_a_gap() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    for batch in 0..15 {
+        let events: Vec<Value> = (0..200).map(|number| event(batch * 200 + number)).collect();
+        let answer = client.post("/events/append", &json!({"events": events}));
+        assert_eq!(answer.status, 201, "{answer:?}");
+    }
+    let all = positions(&client, "/events/list?type=x.step&limit=500");
+    assert_eq!(all.len(), 3_000);
+    assert!(all.windows(2).all(|pair| pair[1] == pair[0] + 1), "there is a gap");
+    let last = client.get("/events/list?run_id=run-1&limit=1").json()["items"][0].clone();
+    assert_eq!(
+        (&last["body"]["number"], &last["actor"], &last["stream"]),
+        (&json!(0), &json!("anna"), &json!("run/run-1"))
+    );
+    assert_eq!(positions(&client, "/events/replay?run_id=run-1&limit=400").len(), 3_000);
+    let (status, told) = verify(home.path());
+    assert_eq!(status, Some(0), "{told}");
+    let refused = json!({"event_type": "made.up", "source": "agent", "run_id": "r", "body": {}});
+    assert_eq!(client.post("/events/append", &refused).code(), "schema_invalid");
+    let forged = json!({"event_type": "safety", "source": "engine", "run_id": "r", "body": {}});
+    assert_eq!(client.post("/events/append", &forged).status, 400, "only the gateway is the engine");
+    let nowhere = json!({"event_type": "x.a", "source": "agent", "body": {}});
+    assert_eq!(client.post("/events/append", &nowhere).code(), "body_invalid", "without a run");
+    let caused = json!({"event_type": "x.a", "source": "agent", "run_id": "r", "causation_id": "none", "body": {}});
+    assert_eq!(client.post("/events/append", &caused).status, 422);
+    let large = json!({"event_type": "x.a", "source": "agent", "run_id": "r", "body": 9_007_199_254_740_993_u64});
+    assert_eq!(client.post("/events/append", &large).status, 422, "a number that a double can't hold");
+}
+
+#[test]
+fn scenario_15_an_event_that_is_sent_again_and_again_is_there_once() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let mut one = event(1);
+    one["event_id"] = "the-same".into();
+    let answers: Vec<_> = thread::scope(|scope| {
+        let send = || (0..10).map(|_| client.post("/events/append", &one)).collect::<Vec<_>>();
+        let threads: Vec<_> = (0..10).map(|_| scope.spawn(send)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("answers")).collect()
+    });
+    let places: BTreeSet<i64> = answers.iter().filter_map(|it| it.json()["events"][0]["position"].as_i64()).collect();
+    assert_eq!((answers.len(), places.len()), (100, 1));
+    assert_eq!(answers.iter().filter(|it| it.status == 201).count(), 1);
+    let mut other = one.clone();
+    other["body"] = json!({"number": 2});
+    let answer = client.post("/events/append", &other);
+    assert_eq!((answer.status, answer.code().as_str()), (422, "idempotency_mismatch"));
+}
+
+#[test]
+fn scenario_16_of_many_writers_with_the_same_expected_version_one_succeeds() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let append = |number: usize| {
+        let expected = json!({"stream": "run/run-1", "version": 0});
+        client.post("/events/append", &json!({"events": [event(number)], "expected_version": expected}))
+    };
+    let append = &append;
+    let answers: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..50).map(|number| scope.spawn(move || append(number))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("an answer")).collect()
+    });
+    let of = |status: u16| answers.iter().filter(|answer| answer.status == status).count();
+    assert_eq!((of(201), of(409)), (1, 49));
+    let lost = answers.iter().find(|answer| answer.status == 409).expect("a loser");
+    assert_eq!(lost.code(), "wrong_expected_version");
+    assert_eq!(lost.json()["error"]["context"]["actual"], 1);
+}
+
+#[test]
+fn scenario_18_what_was_acknowledged_survives_a_killed_gateway() {
+    let home = home();
+    let secret = token(home.path(), "anna", "member", &[]);
+    let mut acknowledged = BTreeSet::new();
+    let mut number = 0;
+    for round in 0..3 {
+        let gateway = Gateway::start(home.path());
+        let pid = nix::unistd::Pid::from_raw(gateway.pid());
+        let address = gateway.address;
+        let done: Vec<usize> = thread::scope(|scope| {
+            let (secret, begin) = (&secret, number);
+            let writer = scope.spawn(move || {
+                let mut done = Vec::new();
+                for number in begin..begin + 10_000 {
+                    let mut draft = event(number);
+                    draft["event_id"] = format!("event-{number}").into();
+                    draft["run_id"] = format!("round-{round}").into();
+                    let Some(status) = try_post(address, secret, &draft.to_string()) else { return done };
+                    assert_eq!(status, 201);
+                    done.push(number);
+                }
+                done
+            });
+            // It is killed in the middle: some are there, and the writer hasn't ended.
+            let until = std::time::Instant::now() + super::PATIENCE;
+            let client = gateway.client(secret);
+            let path = format!("/events/list?run_id=round-{round}&limit=500");
+            while client.get(&path).json()["items"].as_array().map_or(0, Vec::len) < 20 {
+                assert!(std::time::Instant::now() < until, "no event came");
+            }
+            nix::sys::signal::kill(pid, Signal::SIGKILL).expect("it is there");
+            writer.join().expect("the writer")
+        });
+        number = done.last().map_or(number, |last| last + 1) + 1;
+        acknowledged.extend(done);
+        drop(gateway);
+        let (status, told) = verify(home.path());
+        assert_eq!(status, Some(0), "{told}");
+    }
+    let database = sqlite(home.path());
+    let mut statement = database.prepare("SELECT event_id FROM event WHERE event_type = 'x.step'").expect("a query");
+    let stored: BTreeSet<String> =
+        statement.query_map([], |row| row.get(0)).expect("rows").collect::<Result<_, _>>().expect("rows");
+    assert!(acknowledged.len() >= 30, "{}", acknowledged.len());
+    for number in acknowledged {
+        assert!(stored.contains(&format!("event-{number}")), "event-{number} was acknowledged and is missing");
+    }
+}
+
+/// Sends an event; nothing if the gateway is gone.
+fn try_post(address: std::net::SocketAddr, secret: &str, body: &str) -> Option<u16> {
+    use std::io::{Read as _, Write as _};
+    let mut socket = std::net::TcpStream::connect(address).ok()?;
+    let head = format!(
+        "POST /events/append HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nAuthorization: Bearer {secret}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    socket.write_all(head.as_bytes()).ok()?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).ok()?;
+    answer.split(' ').nth(1)?.parse().ok()
+}
+
+#[test]
+fn scenario_20_a_runs_replay_tells_the_sum_of_its_costs() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "bot", "member", &["--kind", "agent"]));
+    for (tokens, cost) in [(10, 100), (20, 250), (5, 1)] {
+        let body = json!({"cost_pico_usd": cost, "usage": {"tokens": tokens}});
+        let event = json!({"event_type": "cost", "source": "agent", "run_id": "run-1", "body": body});
+        assert_eq!(client.post("/events/append", &event).status, 201);
+    }
+    let ended = json!({"event_type": "run.ended", "source": "agent", "run_id": "run-1", "body": {}});
+    assert_eq!(client.post("/events/append", &ended).status, 201);
+    let replay = client.get("/events/replay?run_id=run-1").json();
+    assert_eq!(replay["usage"], json!({"tokens": 35, "cost": 351, "calls": 3}));
+    assert_eq!((&replay["complete"], replay["items"].as_array().map(Vec::len)), (&json!(true), Some(4)));
+    let lines = client.with("Accept", "application/x-ndjson").get("/events/replay?run_id=run-1").text;
+    let last: Value = serde_json::from_str(lines.lines().last().expect("a line")).expect("JSON");
+    assert_eq!((lines.lines().count(), &last["type"]), (5, &json!("end")));
+}
+
+#[test]
+fn scenario_21_a_changed_removed_or_swapped_event_is_found_and_named() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let events: Vec<Value> = (0..20).map(event).collect();
+    assert_eq!(client.post("/events/append", &json!({"events": events})).status, 201);
+    assert_eq!(gateway.end(Signal::SIGTERM), Some(0));
+    let place = super::database(home.path());
+    let whole = std::fs::read(&place).expect("the database");
+    assert_eq!(verify(home.path()).0, Some(0));
+    let refused = sqlite(home.path()).execute("UPDATE event SET body = '{}' WHERE position = 5", []);
+    assert!(refused.expect_err("a trigger").to_string().contains("append-only"));
+    let refused = sqlite(home.path()).execute("DELETE FROM event WHERE position = 5", []);
+    assert!(refused.expect_err("a trigger").to_string().contains("append-only"));
+    for (damage, position) in [
+        ("UPDATE event SET body = '{\"number\":99}' WHERE position = 7", 7),
+        ("UPDATE event SET actor = 'ben' WHERE position = 8", 8),
+        ("UPDATE event SET recorded_at = 'x' WHERE position = 9", 9),
+        ("UPDATE event SET hash = previous_hash WHERE position = 10", 10),
+        ("DELETE FROM event WHERE position = 11", 11),
+        ("DELETE FROM event WHERE position = 21", 21),
+        (
+            "UPDATE event SET position = 1000 + position WHERE position IN (12, 13);
+          UPDATE event SET position = 12 WHERE position = 1013; UPDATE event SET position = 13 WHERE position = 1012",
+            12,
+        ),
+        ("UPDATE stream SET version = 99 WHERE stream = 'run/run-1'", 21),
+    ] {
+        std::fs::write(&place, &whole).expect("the whole database again");
+        for journal in ["gateway.db-wal", "gateway.db-shm"] {
+            let _ = std::fs::remove_file(place.with_file_name(journal));
+        }
+        let database = sqlite(home.path());
+        database.execute_batch("DROP TRIGGER event_update; DROP TRIGGER event_delete").expect("no triggers");
+        database.execute_batch(damage).expect("the damage");
+        drop(database);
+        let (status, told) = verify(home.path());
+        assert_eq!(status, Some(1), "{damage}: {told}");
+        assert!(told.contains(&format!("broken at position {position}:")), "{damage}: {told}");
+    }
+}

@@ -1,0 +1,233 @@
+//! `reedclaw gateway` over HTTP, as clients use it: the real executable, a home of its own, plain sockets. Tests are named
+//! after the scenarios of the gateway's acceptance list that they hold.
+
+mod door;
+mod log;
+mod stores;
+mod streams;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::need::TEST_PATH;
+use crate::pty::program;
+
+/// The longest wait for anything; the machine may be busy.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A home for gateways.
+pub fn home() -> TempDir {
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
+    fs::create_dir(home.path().join("ws")).expect("a workspace");
+    let config = home.path().join(".config/reedclaw/config.lua");
+    fs::create_dir_all(config.parent().expect("a parent")).expect("directories");
+    let workspace = home.path().join("ws").display().to_string();
+    fs::write(config, format!("return {{workspace_dir = \"{workspace}\"}}\n")).expect("a config");
+    home
+}
+
+/// Where a home has the gateway's database.
+pub fn database(home: &Path) -> PathBuf {
+    home.join(".local/state/reedclaw/gateway.db")
+}
+
+/// A command of the executable in a home.
+pub fn command(home: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(program());
+    command.args(args).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
+    command.current_dir(home).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs a command to its end: status and both outputs.
+pub fn run(home: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+    let output = command(home, args).output().expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// Makes a token; returns its secret.
+pub fn token(home: &Path, user: &str, role: &str, more: &[&str]) -> String {
+    let mut args = vec!["gateway", "token", "create", "--user", user, "--role", role];
+    args.extend(more);
+    let (status, out, err) = run(home, &args);
+    assert_eq!(status, Some(0), "{err}");
+    out.trim().to_owned()
+}
+
+/// A gateway that runs.
+pub struct Gateway {
+    child: Child,
+    pub address: SocketAddr,
+}
+
+impl Gateway {
+    /// Starts one on a free port and waits until it listens.
+    pub fn start(home: &Path) -> Self {
+        let mut child = command(home, &["gateway", "--listen", "127.0.0.1:0", "--json"])
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("its output")).read_line(&mut line).expect("a line");
+        let begun: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+        let url = begun["url"].as_str().expect("an address");
+        let address = url.strip_prefix("http://").expect("HTTP").parse().expect("an address");
+        Self { child, address }
+    }
+
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("a process id")
+    }
+
+    /// Ends it by a signal and returns its status.
+    pub fn end(mut self, signal: nix::sys::signal::Signal) -> Option<i32> {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.pid()), signal).expect("it is there");
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a status") {
+                return status.code();
+            }
+            assert!(Instant::now() < until, "it didn't end");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Sends a request of exactly these lines and returns the answer.
+    pub fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        let mut socket = self.open(method, path, headers, body);
+        let mut bytes = Vec::new();
+        socket.read_to_end(&mut bytes).expect("an answer");
+        Answer::read(&bytes)
+    }
+
+    /// Sends a request and returns the socket, for streams.
+    pub fn open(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> TcpStream {
+        let mut socket = TcpStream::connect(self.address).expect("a connection");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a deadline");
+        let mut text = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+            text += &format!("Host: {}\r\n", self.address);
+        }
+        if !body.is_empty() && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+            text += "Content-Type: application/json\r\n";
+        }
+        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-length")) {
+            text += &format!("Content-Length: {}\r\n", body.len());
+        }
+        for (name, value) in headers {
+            text += &format!("{name}: {value}\r\n");
+        }
+        text += "\r\n";
+        socket.write_all(text.as_bytes()).expect("it is sent");
+        // A refused body may meet a closed socket.
+        let _ = socket.write_all(body.as_bytes());
+        socket
+    }
+
+    /// A client with a token.
+    pub fn client<'a>(&'a self, token: &str) -> Client<'a> {
+        Client { gateway: self, headers: vec![("Authorization".into(), format!("Bearer {token}"))] }
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: BTreeMap<String, String>,
+    pub text: String,
+}
+
+impl Answer {
+    fn read(bytes: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let (head, text) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head in {text:?}"));
+        let mut lines = head.lines();
+        let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|status| status.parse().ok());
+        let pair = |line: &str| line.split_once(": ").map(|(name, value)| (name.to_lowercase(), value.to_owned()));
+        Self { status: status.expect("a status"), headers: lines.filter_map(pair).collect(), text: text.to_owned() }
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {:?}", self.text))
+    }
+
+    /// The code of an error; its envelope must be whole.
+    #[track_caller]
+    pub fn code(&self) -> String {
+        let json = self.json();
+        let error = &json["error"];
+        assert_eq!(error["request_id"].as_str(), self.headers.get("x-request-id").map(String::as_str), "{json}");
+        assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{json}");
+        error["code"].as_str().expect("a code").to_owned()
+    }
+}
+
+/// A client with headers of its own.
+#[derive(Clone)]
+pub struct Client<'a> {
+    pub gateway: &'a Gateway,
+    headers: Vec<(String, String)>,
+}
+
+impl Client<'_> {
+    /// The same client with one more header.
+    pub fn with(&self, name: &str, value: &str) -> Self {
+        let mut client = self.clone();
+        client.headers.push((name.to_owned(), value.to_owned()));
+        client
+    }
+
+    fn headers(&self) -> Vec<(&str, &str)> {
+        self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        self.gateway.send("GET", path, &self.headers(), "")
+    }
+
+    pub fn write(&self, method: &str, path: &str, body: &Value) -> Answer {
+        self.gateway.send(method, path, &self.headers(), &body.to_string())
+    }
+
+    pub fn post(&self, path: &str, body: &Value) -> Answer {
+        self.write("POST", path, body)
+    }
+
+    pub fn delete(&self, path: &str) -> Answer {
+        self.gateway.send("DELETE", path, &self.headers(), "")
+    }
+
+    pub fn open(&self, path: &str) -> TcpStream {
+        self.gateway.open("GET", path, &self.headers(), "")
+    }
+}
+
+/// The database, for tests that look at it or damage it.
+pub fn sqlite(home: &Path) -> rusqlite::Connection {
+    let connection = rusqlite::Connection::open(database(home)).expect("the database");
+    connection.busy_timeout(Duration::from_secs(10)).expect("a deadline");
+    connection
+}
+
+/// Lines of `gateway verify` and its status.
+pub fn verify(home: &Path) -> (Option<i32>, String) {
+    let (status, out, err) = run(home, &["gateway", "verify"]);
+    (status, out + &err)
+}

@@ -1,0 +1,105 @@
+//! Memory with an end, the blackboard with versions, the timeline of a stream.
+
+use std::thread;
+
+use serde_json::json;
+
+use super::{Client, Gateway, home, sqlite, token};
+
+#[test]
+fn scenario_22_a_memory_ends_by_the_databases_clock_and_keeps_its_scope() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let remember = |value: i32, more: serde_json::Value| {
+        let mut body = json!({"scope": "project", "key": "colour", "value": value});
+        more.as_object().expect("fields").iter().for_each(|(name, field)| body[name] = field.clone());
+        client.post("/memory", &body)
+    };
+    let answer = remember(1, json!({"ttl_s": 60, "expected_version": 0}));
+    assert_eq!((answer.status, &answer.json()["version"]), (201, &json!(1)));
+    let answer = remember(2, json!({"expected_version": 0}));
+    assert_eq!((answer.status, answer.code().as_str()), (409, "version_conflict"));
+    assert_eq!(client.get("/memory?scope=project&key=colour").json()["value"], 1);
+    assert_eq!(client.with("X-Project-Id", "other").get("/memory?scope=project&key=colour").status, 404);
+    sqlite(home.path()).execute("UPDATE memory SET expires_ms = expires_ms - 60001", []).expect("a minute passes");
+    assert_eq!(client.get("/memory?scope=project&key=colour").code(), "not_found");
+    assert_eq!(client.delete("/memory?scope=project&key=colour").status, 404);
+    let answer = remember(3, json!({"expected_version": 0}));
+    assert_eq!(answer.json()["version"], 2, "an old version isn't given again");
+    assert_eq!(client.get("/memory?scope=session&key=a").code(), "body_invalid", "a session has a run");
+    let session = client.with("X-Run-Id", "run-1");
+    let answer = session.post("/memory", &json!({"scope": "session", "key": "a", "value": [1, {"b": "marker"}]}));
+    assert_eq!(answer.status, 201);
+    assert_eq!(session.get("/memory?scope=session&prefix=").json()["items"][0]["value"], json!([1, {"b": "marker"}]));
+    assert_eq!(client.with("X-Run-Id", "run-2").get("/memory?scope=session&key=a").status, 404);
+    assert_eq!(session.delete("/memory?scope=session&key=a").status, 204);
+    assert_eq!(session.get("/memory?scope=session&key=a").status, 404);
+    let told = client.get("/events/list?type=memory").text;
+    assert!(told.contains("value_sha256") && !told.contains("marker"), "values aren't in the log: {told}");
+}
+
+#[test]
+fn scenario_23_a_hundred_increments_on_a_blackboard_give_a_hundred() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let path = "/blackboard/run-1/entries/count";
+    assert_eq!(client.write("PUT", path, &json!({"value": 0})).code(), "precondition_required");
+    let answer = client.write("PUT", path, &json!({"value": 0, "expected_version": 0}));
+    assert_eq!((answer.status, answer.headers["etag"].as_str()), (201, "\"1\""));
+    let stale = client.write("PUT", path, &json!({"value": 5, "expected_version": 0}));
+    assert_eq!((stale.status, stale.code().as_str()), (409, "version_conflict"));
+    // Each writer is a user of its own, for a user's requests are limited.
+    let users: Vec<String> = (0..4).map(|user| token(home.path(), &format!("user-{user}"), "member", &[])).collect();
+    let clients: Vec<_> = users.iter().map(|secret| gateway.client(secret)).collect();
+    thread::scope(|scope| {
+        for client in &clients {
+            scope.spawn(move || (0..25).for_each(|_| increment(client, path)));
+        }
+    });
+    let entry = client.get(path).json();
+    assert_eq!((&entry["value"], &entry["version"]), (&json!(100), &json!(101)));
+    assert_eq!(client.get("/blackboard/run-1/entries/none").code(), "not_found");
+}
+
+/// Adds one to a number on a blackboard, whoever else does.
+fn increment(client: &Client<'_>, path: &str) {
+    loop {
+        let now = client.get(path);
+        if now.status == 429 {
+            continue;
+        }
+        let value = now.json()["value"].as_i64().expect("a number") + 1;
+        match client.with("If-Match", &now.headers["etag"]).write("PUT", path, &json!({"value": value})).status {
+            200 => return,
+            409 | 429 => {}
+            other => panic!("status {other}"),
+        }
+    }
+}
+
+#[test]
+fn scenario_24_a_timeline_has_the_events_of_its_stream_alone() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let append = |stream: &str, expected: Option<i64>| {
+        let mut body = json!({"event_type": "x.note", "source": "ui", "body": {"of": stream}});
+        if let Some(expected) = expected {
+            body["expected_version"] = expected.into();
+        }
+        client.post(&format!("/realtime/timeline/{stream}/append"), &body)
+    };
+    assert_eq!(append("one", Some(0)).status, 201);
+    assert_eq!(append("two", None).status, 201);
+    assert_eq!(append("one", Some(1)).json()["events"][0]["stream_version"], 2);
+    assert_eq!(append("one", Some(1)).code(), "wrong_expected_version");
+    let items = client.get("/realtime/timeline/one/list").json()["items"].clone();
+    let items = items.as_array().expect("items");
+    assert!(items.len() == 2 && items.iter().all(|item| item["body"]["of"] == "one"), "{items:?}");
+    // What the gateway itself tells isn't for others to write.
+    for stream in ["canvas%2Fa", "dataset:audit", "memory%2Fproject%2Fdefault"] {
+        assert_eq!(append(stream, None).code(), "schema_invalid", "{stream}");
+    }
+}

@@ -1,0 +1,126 @@
+//! Streams: complete and in order across a cut, ended with the right to read, and told when the gateway ends.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
+use std::time::Instant;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use super::{Client, Gateway, PATIENCE, home, run, token};
+
+/// One frame of a stream: its id, its event, its data.
+type Frame = (Option<String>, String, Value);
+
+/// A stream that is read.
+pub struct Reader(BufReader<TcpStream>);
+
+impl Reader {
+    pub fn new(socket: TcpStream) -> Self {
+        Self(BufReader::new(socket))
+    }
+
+    /// The next frame; nothing at the end. Chunk sizes and comments are read over.
+    pub fn next(&mut self) -> Option<Frame> {
+        let (mut id, mut event, mut line) = (None, String::new(), String::new());
+        loop {
+            line.clear();
+            if self.0.read_line(&mut line).unwrap_or(0) == 0 {
+                return None;
+            }
+            let text = line.trim_end();
+            if let Some(value) = text.strip_prefix("id: ") {
+                id = Some(value.to_owned());
+            } else if let Some(value) = text.strip_prefix("event: ") {
+                event = value.to_owned();
+            } else if let Some(value) = text.strip_prefix("data: ") {
+                return Some((id, event, serde_json::from_str(value).expect("JSON")));
+            }
+        }
+    }
+
+    /// The next frame of an event.
+    #[track_caller]
+    pub fn expect(&mut self, event: &str) -> Frame {
+        let until = Instant::now() + PATIENCE;
+        while let Some(frame) = self.next() {
+            if frame.1 == event {
+                return frame;
+            }
+            assert!(Instant::now() < until, "no {event} came");
+        }
+        panic!("the stream ended without {event}");
+    }
+}
+
+fn append(client: &Client<'_>, numbers: std::ops::Range<usize>) {
+    let events: Vec<Value> = numbers
+        .map(|number| json!({"event_type": "x.step", "source": "ui", "stream": "board", "run_id": "r", "body": number}))
+        .collect();
+    assert_eq!(client.post("/events/append", &json!({"events": events})).status, 201);
+}
+
+#[test]
+fn scenario_31_a_stream_that_was_cut_goes_on_where_it_ended() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    append(&client, 0..30);
+    let mut seen = Vec::new();
+    let mut cursor = "1-0".to_owned();
+    // Each connection reads some events and is cut, while more are appended.
+    for round in 0..6 {
+        let mut reader = Reader::new(client.with("Last-Event-ID", &cursor).open("/sse/timeline/board"));
+        append(&client, 30 + round * 5..35 + round * 5);
+        for _ in 0..10 {
+            let (id, _, data) = reader.expect("x.step");
+            cursor = id.expect("an id");
+            seen.push(data["body"].as_u64().expect("a number"));
+        }
+    }
+    assert_eq!(seen, (0..60).collect::<Vec<_>>());
+    let mut reader = Reader::new(client.with("Last-Event-ID", "9-1").open("/sse/timeline/board"));
+    let hello = reader.expect("system").2;
+    assert_eq!(hello["kind"], "hello");
+    assert_eq!(reader.expect("system").2["kind"], "resync", "of another log");
+    assert!(reader.next().is_none());
+    assert_eq!(client.with("Last-Event-ID", "nonsense").get("/sse/timeline/board").code(), "cursor_invalid");
+}
+
+#[test]
+fn scenario_33_a_stream_ends_soon_after_the_right_to_read_it() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let secret = token(home.path(), "vera", "viewer", &[]);
+    for end in [&["gateway", "member", "remove", "local", "vera"][..], &["gateway", "member", "add", "local", "vera"]] {
+        let client = gateway.client(&secret);
+        if end[2] == "remove" {
+            let mut reader = Reader::new(client.open("/sse/timeline/board"));
+            reader.expect("system");
+            assert_eq!(run(home.path(), end).0, Some(0));
+            while reader.next().is_some() {}
+            assert_eq!(client.get("/sse/timeline/board").code(), "not_a_member");
+        } else {
+            assert_eq!(run(home.path(), end).0, Some(0));
+            assert_eq!(client.get("/auth/me").status, 200);
+        }
+    }
+}
+
+#[test]
+fn scenario_60_a_gateway_that_ends_says_so_on_its_streams() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let mut readers: Vec<Reader> = (0..20).map(|_| Reader::new(client.open("/sse/timeline/board"))).collect();
+    for reader in &mut readers {
+        reader.expect("system");
+    }
+    let began = Instant::now();
+    assert_eq!(gateway.end(Signal::SIGTERM), Some(0));
+    assert!(began.elapsed().as_secs() < 15, "{:?}", began.elapsed());
+    for reader in &mut readers {
+        let last = std::iter::from_fn(|| reader.next()).last().expect("a frame");
+        assert_eq!(last.2["kind"], "shutting_down");
+    }
+}
