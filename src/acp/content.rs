@@ -5,11 +5,16 @@ use std::path::{Path, PathBuf};
 
 use super::wire::{Block, Resource};
 use crate::app::Runtime;
+use crate::base::base64;
+use crate::proto::Image;
 use crate::rpc::{INVALID_PARAMS, RpcError};
 
 /// Bytes of one resource, and of all of a prompt.
 const RESOURCE_BYTES_MAX: usize = 256 * 1024;
 const ALL_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of one picture, and pictures of a prompt: what every provider takes.
+const IMAGE_BYTES_MAX: usize = 5 << 20;
+const IMAGES_MAX: usize = 5;
 /// Bytes of the text of a prompt.
 const TEXT_BYTES_MAX: usize = 1024 * 1024;
 
@@ -20,10 +25,15 @@ const TEXT_BYTES_MAX: usize = 1024 * 1024;
 pub(super) fn question(runtime: &mut Runtime, blocks: Vec<Block>) -> Result<(String, Vec<String>), RpcError> {
     let invalid = |message: &str| RpcError::new(INVALID_PARAMS, message);
     let (mut text, mut told, mut left) = (String::new(), Vec::new(), ALL_BYTES_MAX);
+    let mut images = 0;
     for block in blocks {
         match block {
             Block::Text { text: piece } => text.push_str(&piece),
-            Block::Image {} => return Err(invalid("images can't be sent: this agent doesn't offer that")),
+            Block::Image { data, uri } => {
+                images += 1;
+                let name = uri.as_deref().map_or_else(|| format!("picture {images}"), short);
+                told.extend(picture(runtime, &name, &data, images));
+            }
             Block::Audio {} => return Err(invalid("audio can't be sent: this agent doesn't offer that")),
             Block::ResourceLink { uri, name } => {
                 let link = link(&uri, &name, &runtime.cwd);
@@ -42,6 +52,9 @@ pub(super) fn question(runtime: &mut Runtime, blocks: Vec<Block>) -> Result<(Str
     }
     if text.len() > TEXT_BYTES_MAX {
         return Err(invalid(&format!("a prompt takes {} KiB of text at most", TEXT_BYTES_MAX / 1024)));
+    }
+    if text.trim().is_empty() && images > 0 {
+        text.push_str("Look at the picture.");
     }
     if text.trim().is_empty() {
         return Err(invalid("the prompt is empty"));
@@ -89,6 +102,25 @@ fn attach(runtime: &mut Runtime, Resource { uri, text }: Resource, left: &mut us
     runtime.bring(&place, &text);
     let cut = || format!("attached {name}, the first {} of {} KiB", most / 1024, whole.div_ceil(1024));
     (whole > most).then(cut)
+}
+
+/// Attaches a picture, the one of this number in its prompt; returns a notice for the person if it wasn't.
+fn picture(runtime: &mut Runtime, name: &str, data: &str, number: usize) -> Option<String> {
+    let refused = |why: &str| Some(format!("not attached: {name}: {why}"));
+    if number > IMAGES_MAX {
+        return refused(&format!("a prompt takes {IMAGES_MAX} pictures"));
+    }
+    let Some(bytes) = base64::decode(data) else { return refused("it is no Base64") };
+    if bytes.len() > IMAGE_BYTES_MAX {
+        return refused(&format!("a picture takes {} MiB at most", IMAGE_BYTES_MAX >> 20));
+    }
+    match Image::of(name, bytes) {
+        Some(image) => {
+            runtime.bring_image(image);
+            None
+        }
+        None => refused("it is none of PNG, JPEG, GIF and WebP"),
+    }
 }
 
 /// The path of an address of a file on this machine.

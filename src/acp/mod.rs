@@ -9,6 +9,7 @@ mod content;
 mod options;
 mod person;
 mod replay;
+mod servers;
 mod session;
 mod wire;
 
@@ -265,8 +266,8 @@ impl Agent {
             "agentInfo": {"name": "reedclaw", "title": "ReedClaw", "version": env!("CARGO_PKG_VERSION")},
             "agentCapabilities": {
                 "loadSession": true,
-                "promptCapabilities": {"image": false, "audio": false, "embeddedContext": true},
-                "mcpCapabilities": {"http": false, "sse": false},
+                "promptCapabilities": {"image": true, "audio": false, "embeddedContext": true},
+                "mcpCapabilities": {"http": true, "sse": false},
                 "sessionCapabilities": {"list": {}, "delete": {}, "resume": {}, "close": {}},
             },
             "authMethods": methods,
@@ -283,9 +284,6 @@ impl Agent {
     fn open(self: &Arc<Self>, id: &Value, opening: Opening, params: Open, abilities: Abilities) -> Answer {
         let Open { session_id, cwd, mcp_servers } = params;
         let cwd = session::directory(&cwd)?;
-        if !mcp_servers.is_empty() {
-            tracing::info!(event = "editor_servers_not_used", count = mcp_servers.len());
-        }
         let name = {
             let mut sessions = self.sessions();
             if sessions.open.len() >= SESSIONS_MAX {
@@ -313,6 +311,7 @@ impl Agent {
             store: Arc::clone(&self.store),
             peer: Arc::clone(&self.peer),
             abilities,
+            servers: mcp_servers,
         };
         let agent = Arc::clone(self);
         let started = thread::Builder::new().name("acp-session".to_owned()).spawn(move || {

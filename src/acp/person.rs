@@ -79,6 +79,12 @@ impl AtEditor<'_> {
         found.map(|choice| choice.id.as_str())
     }
 
+    /// Asks about something that is no call of a tool's; only a plain yes counts.
+    pub(super) fn agrees(&self, title: &str, text: &str, yes: &str) -> bool {
+        let choices = [choice("yes", yes, "allow_once"), choice("no", "Don't", "reject_once")];
+        self.choose(&self.beside(title, text), &choices, &|| false) == Some("yes")
+    }
+
     /// Has the person fill in a field; nothing where they don't.
     fn fill_in(&self, message: &str, field: Value) -> Option<String> {
         let schema = json!({"type": "object", "properties": {"answer": field}, "required": ["answer"]});

@@ -13,7 +13,7 @@ use super::options::{MODE, MODEL, mode, mode_state, options};
 use super::person::AtEditor;
 use super::wire::{Abilities, Block};
 use super::{AUTH_REQUIRED, NOT_FOUND};
-use super::{content, replay};
+use super::{content, replay, servers};
 use crate::agent::Cancel;
 use crate::app::{self, ChannelKind, Request, Resume, Runtime};
 use crate::base::time::utc;
@@ -170,6 +170,8 @@ pub(super) struct Wanted {
     pub(super) store: Arc<Mutex<Store>>,
     pub(super) peer: Arc<Peer>,
     pub(super) abilities: Abilities,
+    /// The client's own servers of tools.
+    pub(super) servers: Vec<Value>,
 }
 
 /// Opens a session on this thread and serves it until it ends. `register` is given its handle, before the client hears of it.
@@ -181,7 +183,7 @@ pub(super) fn serve(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(),
 }
 
 fn open(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) -> Result<(), RpcError> {
-    let Wanted { id, opening, name, cwd, config, store, peer, abilities } = wanted;
+    let Wanted { id, opening, name, cwd, config, store, peer, abilities, servers } = wanted;
     let resume = match opening {
         Opening::New => None,
         Opening::Load | Opening::Resume => Some(Resume::Id(known(&store, &name)?.0)),
@@ -207,6 +209,9 @@ fn open(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) 
     problems.extend(runtime.take_tools(&workspace));
     let workspace = runtime.agent.runner().map_or(workspace, |runner| runner.workspace().to_owned());
     let most = runtime.settings.security.autonomy;
+    let (servers, refused) = servers::take(&mut runtime, &servers);
+    problems.extend(refused);
+    let servers = Mutex::new(servers);
     let (commands, received) = sync_channel(COMMANDS_MAX);
     let handle = Arc::new(Handle {
         commands: Mutex::new(Some(commands)),
@@ -229,7 +234,10 @@ fn open(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) 
         abilities,
         workspace: workspace.clone(),
         commands: received,
-        serve: Box::new(move |editor, runtime| take_commands(editor, runtime, &of_session)),
+        serve: Box::new(move |editor, runtime| {
+            let servers = std::mem::take(&mut *servers.lock().unwrap_or_else(PoisonError::into_inner));
+            take_commands(editor, runtime, &of_session, servers);
+        }),
     });
     replay::updates(&turns, &workspace).iter().for_each(|update| editor.update(update));
     let mut result = json!({"modes": mode_state(handle.current(), most), "configOptions": handle.options()});
@@ -264,7 +272,7 @@ fn told(failure: &Failure) -> String {
 }
 
 /// Carries out a session's commands until it is closed.
-fn take_commands(editor: &Editor, mut runtime: Runtime, handle: &Handle) {
+fn take_commands(editor: &Editor, mut runtime: Runtime, handle: &Handle, mut servers: Vec<String>) {
     let received: MutexGuard<'_, Receiver<Command>> = editor.commands.lock().unwrap_or_else(PoisonError::into_inner);
     let mut title = String::new();
     runtime.look_ahead();
@@ -278,7 +286,8 @@ fn take_commands(editor: &Editor, mut runtime: Runtime, handle: &Handle) {
             }
             Command::Prompt { id, blocks } => {
                 let unanswered = Unanswered { editor, handle, id: Some(id) };
-                let result = prompt(editor, &mut runtime, handle, blocks);
+                let unasked = std::mem::take(&mut servers);
+                let result = prompt(editor, &mut runtime, handle, blocks, &unasked);
                 unanswered.answer(result);
                 tell_title(editor, &mut runtime, &mut title);
             }
@@ -318,7 +327,13 @@ fn note_models(handle: &Handle, runtime: &Runtime) {
 }
 
 /// Answers a prompt; returns why it stopped.
-fn prompt(editor: &Editor, runtime: &mut Runtime, handle: &Handle, blocks: Vec<Block>) -> Result<Value, RpcError> {
+fn prompt(
+    editor: &Editor,
+    runtime: &mut Runtime,
+    handle: &Handle,
+    blocks: Vec<Block>,
+    servers: &[String],
+) -> Result<Value, RpcError> {
     let stopped = |why: &str| Ok(json!({"stopReason": why}));
     let (question, notes) = content::question(runtime, blocks)?;
     editor.begin(runtime.agent.redactor());
@@ -331,9 +346,10 @@ fn prompt(editor: &Editor, runtime: &mut Runtime, handle: &Handle, blocks: Vec<B
             return stopped(if handle.cancel.is_cancelled() { "cancelled" } else { "end_turn" });
         }
     };
+    let mut person = AtEditor { editor, cancel: &handle.cancel };
+    servers::ask_about(runtime, &mut person, servers);
     let received = runtime.receive(editor, &question);
     note_session(editor, runtime, received.conversation);
-    let mut person = AtEditor { editor, cancel: &handle.cancel };
     received.answer(&mut runtime.agent, editor, &handle.cancel, &mut person);
     let (end, spent) = editor.ended();
     tell_usage(editor, runtime, spent);

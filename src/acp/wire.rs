@@ -108,7 +108,11 @@ pub(super) enum Block {
     Text {
         text: String,
     },
-    Image {},
+    Image {
+        data: String,
+        #[serde(default)]
+        uri: Option<String>,
+    },
     Audio {},
     ResourceLink {
         uri: String,

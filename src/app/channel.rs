@@ -93,6 +93,11 @@ impl Runtime {
         self.brought.push((place.to_owned(), note));
     }
 
+    /// Lets the next question carry a picture that its person has attached.
+    pub fn bring_image(&mut self, image: Image) {
+        self.brought_images.push(image);
+    }
+
     /// Why a file's text may not go to a model, even if its person attaches it.
     ///
     /// # Errors
@@ -140,8 +145,9 @@ impl Runtime {
             return Vec::new();
         }
         let carries_project = self.carries_project();
-        let Self { agent, settings, env, store, config, cwd, around, carried, brought, channel, skills_told, .. } =
-            self;
+        let brought = std::mem::take(&mut self.brought);
+        let mut brought_images = std::mem::take(&mut self.brought_images);
+        let Self { agent, settings, env, store, config, cwd, around, carried, channel, skills_told, .. } = self;
         let (marks, leaves_out) = match channel {
             ChannelKind::Shell => ("; :memory marks them", ":context project off"),
             ChannelKind::Agent | ChannelKind::Acp | ChannelKind::Serve => ("", "context.project = false in the config"),
@@ -181,25 +187,14 @@ impl Runtime {
         let jails = around.jails();
         let servers = agent.runner().and_then(|runner| runner.servers().cloned());
         let servers = servers.as_deref();
-        let attached =
+        let mut attached =
             Attaching { settings, env, config: config.path.as_deref(), cwd, jails, servers }.attach(question);
         told.extend(attached.told);
-        if !attached.images.is_empty() {
-            match agent.takes_images() {
-                Ok(()) => {
-                    let told_of = |it: &Image| {
-                        format!("attached {} ({}, {} KiB)", it.name(), it.format(), it.bytes().len().div_ceil(1024))
-                    };
-                    told.extend(attached.images.iter().map(told_of));
-                    parts.extend(attached.images.iter().map(|it| ("a picture", it.mark())));
-                    agent.attach_images(attached.images);
-                }
-                Err(why) => told.extend(attached.images.iter().map(|it| format!("not attached: {}: {why}", it.name()))),
-            }
-        }
-        parts.extend(attached.notes.iter().map(|(place, text)| (place.as_str(), text.clone())));
-        let brought = std::mem::take(brought);
-        parts.extend(brought.iter().map(|(place, text)| (place.as_str(), text.clone())));
+        attached.images.append(&mut brought_images);
+        let (shown, marks) = take_images(agent, attached.images);
+        told.extend(shown);
+        parts.extend(marks.into_iter().map(|mark| ("a picture", mark)));
+        parts.extend(attached.notes.iter().chain(&brought).map(|(place, text)| (place.as_str(), text.clone())));
         agent.attach(&parts);
         told
     }
@@ -224,6 +219,24 @@ impl Runtime {
     /// The knowledge about the repository around; none if there is none.
     pub fn project_notes(&mut self) -> Option<Notes> {
         self.around.look(&self.settings, &self.env, &self.cwd)
+    }
+}
+
+/// Has the agent send pictures with the next question; returns what the person is told, and the pictures' marks.
+fn take_images(agent: &mut Agent, images: Vec<Image>) -> (Vec<String>, Vec<String>) {
+    if images.is_empty() {
+        return (Vec::new(), Vec::new());
+    }
+    match agent.takes_images() {
+        Ok(()) => {
+            let told_of = |it: &Image| {
+                format!("attached {} ({}, {} KiB)", it.name(), it.format(), it.bytes().len().div_ceil(1024))
+            };
+            let taken = (images.iter().map(told_of).collect(), images.iter().map(Image::mark).collect());
+            agent.attach_images(images);
+            taken
+        }
+        Err(why) => (images.iter().map(|it| format!("not attached: {}: {why}", it.name())).collect(), Vec::new()),
     }
 }
 

@@ -31,14 +31,15 @@ use crate::gate::Ceiling;
 use crate::host;
 use crate::log;
 use crate::model::{Endpoint, KeyReader, Protocol, Reach, Secret, Spec, Thinking};
-use crate::proto::{Failure, FailureKind};
+use crate::proto::{Failure, FailureKind, Image};
 use crate::shell;
 use crate::shell::spawn::{Dialect, Start};
 use crate::store::{self, ConversationId, Store};
 
+pub use crate::mcp::Place as ServerPlace;
 pub use crate::model::ToolCall;
 pub use crate::tools::Replies;
-pub use crate::tools::served::{Done, Face, allow_tools, mcp_command};
+pub use crate::tools::served::{Added, Done, Face, Servers, allow_tools, mcp_command};
 pub use attach::{Attached, Attaching, PIPED};
 pub use carried::{Around, AroundNotes, Remembered};
 pub use channel::{Channel, Received};
@@ -92,6 +93,8 @@ pub struct Runtime {
     pub carried: Vec<i64>,
     /// Notes that a channel puts in front of the next question, each with the place that it is from.
     brought: Vec<(String, String)>,
+    /// Pictures that a channel brings with the next question.
+    brought_images: Vec<Image>,
     around: Around,
     /// The project for which the notice about its untrusted skills was shown.
     skills_told: Option<PathBuf>,
@@ -227,6 +230,7 @@ impl Runtime {
             ceiling: Ceiling::default(),
             carried: Vec::new(),
             brought: Vec::new(),
+            brought_images: Vec::new(),
             around: Around::default(),
             skills_told: None,
             project_wanted: None,

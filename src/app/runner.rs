@@ -251,7 +251,8 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     let steps = bench.is_none().then(|| super::steps::steps(settings, env, workspace)).transpose()?;
     let runner = ToolRunner::new(ToolRunnerOptions {
         // A server of tools works on the checkout, which a git session leaves alone.
-        servers: super::served::servers_in(settings, env, &place, &chosen).filter(|_| bench.is_none()),
+        servers: super::served::servers_in(settings, env, &place, &chosen, channel == Some(ChannelKind::Acp))
+            .filter(|_| bench.is_none()),
         bench: bench.map(Arc::clone),
         registry,
         gate: Gate::new(options),

@@ -1,5 +1,6 @@
 //! Settings to servers of tools: what each may reach, how its program is started, and what makes it this server.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +16,7 @@ use crate::proto::served::Reach;
 use crate::receipts;
 use crate::sandbox::{self, Grant, Tier, View};
 use crate::tools::judged_client;
-use crate::tools::served::{Adding, Configured, Rule, Servers, Start};
+use crate::tools::served::{Added, Adding, Configured, Rule, Servers, Start};
 
 /// Variables of the user that every server gets, if they are set.
 const PASSED_ON: [&str; 9] = ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "USER", "LOGNAME"];
@@ -30,25 +31,32 @@ const OFFLINE: [(&str, &str); 2] = [("npm_config_offline", "true"), ("UV_OFFLINE
 /// The servers of the user's configuration, for a workspace; none if there are none or they are switched off.
 #[must_use]
 pub fn servers(settings: &Settings, env: &Env, workspace: &Path) -> Option<Arc<Servers>> {
-    servers_in(settings, env, workspace, &Chosen::for_workspace(settings, env, workspace))
+    servers_in(settings, env, workspace, &Chosen::for_workspace(settings, env, workspace), false)
 }
 
-/// The same, with a sandbox that is chosen elsewhere.
-pub(super) fn servers_in(settings: &Settings, env: &Env, workspace: &Path, chosen: &Chosen) -> Option<Arc<Servers>> {
+/// The same, with a sandbox that is chosen elsewhere. With `may_add` there are servers even if none is configured.
+pub(super) fn servers_in(
+    settings: &Settings,
+    env: &Env,
+    workspace: &Path,
+    chosen: &Chosen,
+    may_add: bool,
+) -> Option<Arc<Servers>> {
     let McpSettings { enabled, starts_by_itself, wait_ms, tools_tokens, servers } = &settings.mcp;
     let state = state_directory(env)?;
-    if !enabled || servers.is_empty() {
+    if !enabled || (servers.is_empty() && !may_add) {
         return None;
     }
     let cache = variable(env, "XDG_CACHE_HOME").filter(|path| path.starts_with('/')).map(PathBuf::from);
     let own = cache.or_else(|| Some(Path::new(variable(env, "HOME")?).join(".cache")));
     let own = own.map(|cache| cache.join("reedclaw").join("mcp"));
-    let web = web(settings, env, servers);
+    let rows = Arc::new(Mutex::new(servers.clone()));
+    let web = web(settings, env, &rows);
     let parts = Arc::new(Parts {
         grant: grant(settings, env, workspace),
         chosen: chosen.clone(),
         unheld: chosen.without_sandbox(),
-        servers: Mutex::new(servers.clone()),
+        servers: rows,
         env: env.clone(),
         own,
     });
@@ -114,11 +122,12 @@ fn configured(name: &str, row: &ServerSettings, env: &Env, chosen: &Chosen) -> C
 }
 
 /// The parts for servers that are reached by an address. Nothing is read before a server is needed.
-fn web(settings: &Settings, env: &Env, servers: &std::collections::BTreeMap<String, ServerSettings>) -> Web {
+fn web(settings: &Settings, env: &Env, rows: &Arc<Mutex<BTreeMap<String, ServerSettings>>>) -> Web {
     let authorities = Authorities::of(env);
-    let (rows, own) = (servers.clone(), env.clone());
+    let (rows, own) = (Arc::clone(rows), env.clone());
     let headers = move |name: &str| {
-        let Some(row) = rows.get(name) else { return Ok(Vec::new()) };
+        let row = rows.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        let Some(row) = row else { return Ok(Vec::new()) };
         let mut headers: Vec<(String, String)> = row.headers.clone().into_iter().collect();
         if let Some(key) = key(row.key.as_ref(), &own)? {
             headers.push(("Authorization".into(), format!("Bearer {key}")));
@@ -152,8 +161,8 @@ fn key(source: Option<&KeySource>, env: &Env) -> Result<Option<String>, String> 
 /// Configures servers that are added for one session: in the sandbox, without the network.
 fn adding(parts: &Arc<Parts>, env: &Env, chosen: &Chosen) -> Adding {
     let (parts, env, chosen) = (Arc::clone(parts), env.clone(), chosen.clone());
-    Box::new(move |name, place| {
-        let mut row = ServerSettings::default();
+    Box::new(move |name, Added { place, env: variables, headers }| {
+        let mut row = ServerSettings { env: variables.clone(), headers: headers.clone(), ..ServerSettings::default() };
         match place {
             Place::Program(argv) => row.command.clone_from(argv),
             Place::Url(url) => row.url = Some(url.clone()),
@@ -200,7 +209,7 @@ struct Parts {
     chosen: Chosen,
     /// For servers that the user wants outside any sandbox.
     unheld: Chosen,
-    servers: Mutex<std::collections::BTreeMap<String, ServerSettings>>,
+    servers: Arc<Mutex<BTreeMap<String, ServerSettings>>>,
     env: Env,
     /// The parent of each server's own directory.
     own: Option<PathBuf>,
@@ -235,12 +244,7 @@ impl Parts {
     }
 
     /// The variables of a server: a few of the user's, those that the configuration names, and its own directory.
-    fn variables(
-        &self,
-        row: &ServerSettings,
-        own: Option<&Path>,
-        has_network: bool,
-    ) -> std::collections::BTreeMap<OsString, OsString> {
+    fn variables(&self, row: &ServerSettings, own: Option<&Path>, has_network: bool) -> BTreeMap<OsString, OsString> {
         let names = PASSED_ON.into_iter().chain(row.pass.iter().map(String::as_str));
         let passed = names.filter_map(|name| Some((name.into(), self.env.get(OsStr::new(name))?.clone())));
         let own = OWN_DIRECTORY.into_iter().filter_map(|name| Some((name.into(), own?.as_os_str().to_owned())));

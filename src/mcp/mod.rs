@@ -353,8 +353,16 @@ impl Mcp {
 
     /// Adds a server for as long as this client lives, or replaces one of its name that isn't running.
     pub fn add(&self, server: Server) {
-        let entry = Entry { standing: Standing::Asleep { is_known: false }, manifest: None, log: Vec::new(), server };
+        let manifest = self.options.cache.manifest(&server).map(Arc::new);
+        let standing = Standing::Asleep { is_known: manifest.is_some() };
+        let entry = Entry { standing, manifest, log: Vec::new(), server };
         self.shared.lock().insert(entry.server.name.clone(), entry);
+    }
+
+    /// Ends a server and forgets it.
+    pub fn remove(&self, name: &str) {
+        self.close(name);
+        self.shared.lock().remove(name);
     }
 
     /// Starts a server in the background, unless it is running.

@@ -69,8 +69,19 @@ pub enum Start {
     Never,
 }
 
+/// A server that is added for one session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Added {
+    /// How it is reached.
+    pub place: Place,
+    /// Variables that are set for its program.
+    pub env: BTreeMap<String, String>,
+    /// Headers that it is sent, if it is reached by an address.
+    pub headers: BTreeMap<String, String>,
+}
+
 /// Makes the configuration of a server that is added for one session, by its name.
-pub type Adding = Box<dyn Fn(&str, &Place) -> Configured + Send + Sync>;
+pub type Adding = Box<dyn Fn(&str, &Added) -> Configured + Send + Sync>;
 
 /// All servers of the user, and what a person has allowed of them.
 pub struct Servers {
@@ -191,13 +202,27 @@ impl Servers {
 
     /// Adds a server for this session, and returns its name.
     fn add(&self, place: &Place) -> String {
+        let added = Added { place: place.clone(), env: BTreeMap::new(), headers: BTreeMap::new() };
+        let names = (1..).map(|number| format!("session-{number}"));
+        names.into_iter().find(|name| self.add_named(name, &added)).unwrap_or_default()
+    }
+
+    /// Adds a server for this session under a name; `false` if there is one of that name. Nothing is started.
+    pub fn add_named(&self, name: &str, added: &Added) -> bool {
         let mut rows = self.rows();
-        let name = (1..).map(|number| format!("session-{number}")).find(|name| !rows.contains_key(name));
-        let name = name.unwrap_or_default();
-        let row = (self.adding)(&name, place);
+        if rows.contains_key(name) {
+            return false;
+        }
+        let row = (self.adding)(name, added);
         self.mcp.add(row.server.clone());
-        rows.insert(name.clone(), row);
-        name
+        rows.insert(name.to_owned(), row);
+        true
+    }
+
+    /// Takes a server out of this session.
+    pub fn remove(&self, name: &str) {
+        self.rows().remove(name);
+        self.mcp.remove(name);
     }
 
     /// Lines for the person, each once.

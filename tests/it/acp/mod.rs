@@ -1,5 +1,6 @@
 //! ReedClaw inside an editor: sessions, prompts, permission, modes, cancelling and the end, over the Agent Client Protocol.
 
+mod brings;
 mod client;
 mod edges;
 mod others;
