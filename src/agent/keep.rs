@@ -87,7 +87,11 @@ impl ToolRunner {
     /// Offers to run a command again, from its beginning, with the permission that it lacked.
     fn offer(&mut self, call: &Call, line: &str, need: &Need, around: &mut Around<'_>) -> Result<Outcome, String> {
         let what = what_of(need);
-        let lasting = if matches!(need, Need::Write { .. }) { " Undo doesn't cover that path." } else { "" };
+        let lasting = match need {
+            Need::Write { .. } if self.keeper.has_undo() => " Undo covers that path.",
+            Need::Write { .. } => " It can't be undone.",
+            _ => "",
+        };
         let preview = format!(
             "It was refused {what}: {line}\nIts changes so far are dropped; with yes it runs again with {what}.{lasting}"
         );
@@ -278,7 +282,7 @@ fn what_of(need: &Need) -> String {
     match need {
         Need::Network { .. } => "the network".to_owned(),
         Need::Read { path } => format!("reading {path}"),
-        Need::Write { path } => format!("writing {path} directly"),
+        Need::Write { path } => format!("writing {path}"),
         Need::Socket { path } => format!("the socket {path}"),
         Need::Host { what } => what.clone(),
     }

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use super::person::Person;
 use crate::base::text::counted;
 use crate::files::Root;
+use crate::gate::CHANGED_OUTSIDE;
 use crate::proto::Event;
 use crate::proto::action::Action;
 use crate::proto::served::Reach;
 use crate::proto::tool::Outcome;
 use crate::redact::Redactor;
-use crate::steps::{Adopted, Before, Incoming, Made, Open, Steps, StepsError};
+use crate::steps::{Adopted, Before, Incoming, Made, Open, OpenOutside, Steps, StepsError};
 
 /// The answer that lets a command run that can't be taken back.
 const RUN: &str = "run it all the same";
@@ -89,6 +90,45 @@ impl Keeper {
             }
         };
         kept.or_else(|error| self.without(error, person, sink))
+    }
+
+    /// Looks at the paths outside the workspace that a command may write.
+    pub(super) fn before_outside(
+        &mut self,
+        action: &Action,
+        paths: &[PathBuf],
+        person: &mut dyn Person,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<Option<OpenOutside>, Refused> {
+        let Some(steps) = self.steps.as_mut().filter(|_| self.has_undo) else { return Ok(None) };
+        steps.without_outside();
+        let Action::Shell { command } = action else { return Ok(None) };
+        if paths.is_empty() {
+            return Ok(None);
+        }
+        match steps.before_outside(&self.redactor.redact(command).text, paths) {
+            Ok(open) => Ok(Some(open)),
+            Err(error) => self.without(error, person, sink).map(|_| None),
+        }
+    }
+
+    /// Looks at them after it, and says in the outcome what it changed there.
+    pub(super) fn after_outside(&mut self, open: OpenOutside, outcome: &mut Outcome, sink: &mut dyn FnMut(Event)) {
+        let Some(steps) = &mut self.steps else { return };
+        match steps.after_outside(open) {
+            Ok((_, paths)) if paths.is_empty() => {}
+            Ok((made, paths)) => {
+                let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+                outcome.metadata.insert(CHANGED_OUTSIDE.into(), names.join(", ").into());
+                note_step(outcome, &made, sink);
+            }
+            Err(error) => sink(Event::Notice(format!("[undo] what this changed can't be taken back: {error}"))),
+        }
+    }
+
+    /// Whether what calls change can be taken back.
+    pub(super) fn has_undo(&self) -> bool {
+        self.has_undo && self.steps.is_some()
     }
 
     /// Goes on without undo, unless the person objects.

@@ -29,6 +29,8 @@ use crate::tree::Bench;
 
 /// Commands that a person may put in place of a proposed one, one after the other, before it counts as no.
 const EDITS_MAX: usize = 20;
+/// Why a call is refused whose changes couldn't be stored.
+const NOT_UNDOABLE: &str = "the user said no: it couldn't be taken back";
 /// Paths that are remembered as in use.
 const USED_MAX: usize = 50;
 /// The delay between a change of ours and a copy. A change within a tick of the file system's clock before the copy, or
@@ -499,6 +501,10 @@ impl ToolRunner {
         } else {
             wait_until(self.changed_at.map(|at| at + OWN_CHANGES));
         }
+        let outside = self.options.gate.opened_by(&ticket);
+        let Ok(outside) = self.keeper.before_outside(&ticket.call().action, &outside, *person, *sink) else {
+            return Err(Box::new(self.options.gate.refuse(ticket, "no", NOT_UNDOABLE)));
+        };
         let ToolRunnerOptions { registry, gate, root, bench, spill, limits, memory, .. } = &mut self.options;
         let tree = tree_of(bench.as_ref(), root);
         let permit = gate.admit(ticket, approver)?;
@@ -522,6 +528,9 @@ impl ToolRunner {
         };
         self.has_jobs = work.has_jobs;
         let copied = work.copied.take();
+        if let Some(outside) = outside {
+            self.keeper.after_outside(outside, &mut outcome, *sink);
+        }
         if let Some(path) = permit.arguments().get("path").and_then(Value::as_str).map(PathBuf::from) {
             self.used.retain(|known| *known != path);
             self.used.push(path);
@@ -558,10 +567,7 @@ impl ToolRunner {
     ) -> Result<(Ticket, Kept), Box<Outcome>> {
         match self.keeper.before(&ticket.call().action, &self.options.root, person, sink) {
             Ok(kept) => Ok((ticket, kept)),
-            Err(Refused) => {
-                let why = "the user said no: it couldn't be taken back";
-                Err(Box::new(self.options.gate.refuse(ticket, "no", why)))
-            }
+            Err(Refused) => Err(Box::new(self.options.gate.refuse(ticket, "no", NOT_UNDOABLE))),
         }
     }
 

@@ -167,19 +167,11 @@ impl Permit {
     /// and to be written. For a file that isn't there yet that is its directory, unless this is a whole home.
     #[must_use]
     pub fn paths(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
-        let (mut read, mut written) = (Vec::new(), Vec::new());
-        let home = Path::new(&self.rules.home);
-        for need in &self.verdict.needs {
-            match need {
-                Need::Read { path } | Need::Socket { path } => read.push(PathBuf::from(path)),
-                Need::Write { path } => {
-                    let found = Path::new(path).ancestors().take(2).find(|path| path.symlink_metadata().is_ok());
-                    written.extend(found.filter(|path| !home.starts_with(path)).map(Path::to_owned));
-                }
-                Need::Network { .. } | Need::Host { .. } => {}
-            }
-        }
-        (read, written)
+        let read = self.verdict.needs.iter().filter_map(|need| match need {
+            Need::Read { path } | Need::Socket { path } => Some(PathBuf::from(path)),
+            Need::Write { .. } | Need::Network { .. } | Need::Host { .. } => None,
+        });
+        (read.collect(), writable(&self.verdict, &self.rules))
     }
 
     /// The risk of the call.
@@ -188,6 +180,9 @@ impl Permit {
         self.verdict.risk
     }
 }
+
+/// The metadata of an outcome that names the files that it changed outside the workspace, for its receipt.
+pub const CHANGED_OUTSIDE: &str = "changed_outside";
 
 /// The emergency stop: the reason for it, while it is on.
 pub type Stop = Arc<dyn Fn() -> Option<String> + Send + Sync>;
@@ -261,6 +256,12 @@ impl Gate {
         let cwd = cwd.to_str().unwrap_or("/");
         let context = Context { rules: &self.options.rules, cwd, can_ask: true, hold: Hold::Copy, files: &Disk };
         policy::judge(&action, &context).risk < Risk::Blocked
+    }
+
+    /// The paths outside the workspace that a judged call could write.
+    #[must_use]
+    pub fn opened_by(&self, ticket: &Ticket) -> Vec<PathBuf> {
+        writable(&ticket.verdict, &self.options.rules)
     }
 
     /// Returns the reason for the emergency stop, while it is on.
@@ -456,8 +457,11 @@ impl Gate {
     pub fn settle(&mut self, permit: Permit, outcome: &mut Outcome) {
         let (Some(log), Some(opened)) = (&mut self.options.log, permit.opened) else { return };
         let hash = receipts::hash(outcome.to_value().to_string().as_bytes());
-        let result =
-            if outcome.success { receipts::Outcome::done(hash) } else { receipts::Outcome::failed(Some(hash)) };
+        let result = receipts::Outcome {
+            failed: !outcome.success,
+            result_hash: Some(hash),
+            outside: outcome.metadata.get(CHANGED_OUTSIDE).and_then(Value::as_str).map(str::to_owned),
+        };
         match log.settle(opened, &result) {
             Ok(id) => outcome.receipt_id = Some(id.as_str().to_owned()),
             Err(error) => {
@@ -476,6 +480,7 @@ impl Gate {
             approver: approver.map(str::to_owned),
             rule: verdict.reasons.first().map(|reason| reason.rule.to_owned()),
             sandbox: starts_program(&call.action).then(|| (self.options.sandbox)().0.to_owned()),
+            outside: granted(&verdict.needs),
         }
     }
 
@@ -521,6 +526,32 @@ impl Ticket {
     pub fn call(&self) -> &Call {
         &self.call
     }
+}
+
+/// The paths outside the workspace that a verdict opens for writing, as far as they can be.
+fn writable(verdict: &PolicyVerdict, rules: &Rules) -> Vec<PathBuf> {
+    let written = verdict.needs.iter().filter_map(|need| {
+        let Need::Write { path } = need else { return None };
+        let found = Path::new(path).ancestors().take(2).find(|path| path.symlink_metadata().is_ok())?;
+        (!Path::new(&rules.home).starts_with(found)).then(|| found.to_owned())
+    });
+    written.collect()
+}
+
+/// What a receipt says that a call was granted outside the workspace.
+fn granted(needs: &[Need]) -> Option<String> {
+    let words: Vec<String> = needs
+        .iter()
+        .map(|need| match need {
+            Need::Network { host } if host.is_empty() => "network".to_owned(),
+            Need::Network { host } => format!("network {host}"),
+            Need::Read { path } => format!("read {path}"),
+            Need::Write { path } => format!("write {path}"),
+            Need::Socket { path } => format!("socket {path}"),
+            Need::Host { what } => what.clone(),
+        })
+        .collect();
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 /// The reason for a verdict, in one line.

@@ -75,6 +75,7 @@ struct Draft<'a> {
     result_hash: Option<&'a str>,
     intent: Option<&'a str>,
     rule: Option<&'a str>,
+    outside: Option<&'a str>,
 }
 
 impl Log {
@@ -106,7 +107,8 @@ impl Log {
     /// # Errors
     /// It could not be written: the call must not run.
     pub fn intent(&self, entry: &Entry) -> Result<Opened, ReceiptError> {
-        let draft = Draft { entry: Some(entry), status: Some(Status::Allowed), ..Draft::default() };
+        let outside = entry.outside.as_deref();
+        let draft = Draft { entry: Some(entry), status: Some(Status::Allowed), outside, ..Draft::default() };
         let id = self.append(Kind::Intent, &draft, entry.risk != "low")?;
         Ok(Opened { id, entry: entry.clone() })
     }
@@ -122,6 +124,7 @@ impl Log {
             status: Some(status),
             result_hash: outcome.result_hash.as_deref(),
             intent: Some(opened.id.as_str()),
+            outside: outcome.outside.as_deref(),
             ..Draft::default()
         };
         self.append(Kind::Outcome, &draft, false)
@@ -274,6 +277,7 @@ impl End<'_> {
             rule: of_entry(|entry| entry.rule.as_deref()).or_else(|| text(draft.rule)),
             sandbox: of_entry(|entry| entry.sandbox.as_deref()),
             intent: text(draft.intent),
+            outside: text(draft.outside),
             previous_hash: previous.into(),
             seal: None,
         };

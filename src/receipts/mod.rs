@@ -139,6 +139,8 @@ pub struct Entry {
     pub rule: Option<String>,
     /// The tier of the sandbox that it runs in.
     pub sandbox: Option<String>,
+    /// What it was granted outside the workspace.
+    pub outside: Option<String>,
 }
 
 impl Entry {
@@ -156,19 +158,21 @@ pub struct Outcome {
     pub failed: bool,
     /// [`hash`] of its result, if there is one.
     pub result_hash: Option<String>,
+    /// The files that it changed outside the workspace.
+    pub outside: Option<String>,
 }
 
 impl Outcome {
     /// The call succeeded.
     #[must_use]
     pub fn done(result_hash: String) -> Self {
-        Self { failed: false, result_hash: Some(result_hash) }
+        Self { failed: false, result_hash: Some(result_hash), outside: None }
     }
 
     /// It failed.
     #[must_use]
     pub fn failed(result_hash: Option<String>) -> Self {
-        Self { failed: true, result_hash }
+        Self { failed: true, result_hash, outside: None }
     }
 }
 

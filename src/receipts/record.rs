@@ -107,6 +107,9 @@ pub struct Record<'a> {
     pub sandbox: Option<Cow<'a, str>>,
     /// Of an outcome: the id of its intent.
     pub intent: Option<Cow<'a, str>>,
+    /// What a call was granted outside the workspace; of an outcome, the files that it changed there. Without either there
+    /// is no such member in the line.
+    pub outside: Option<Cow<'a, str>>,
     /// The hash of the receipt before.
     pub previous_hash: Cow<'a, str>,
     /// Of a log with a key.
@@ -141,6 +144,7 @@ impl Record<'_> {
             rule: all(self.rule),
             sandbox: all(self.sandbox),
             intent: all(self.intent),
+            outside: all(self.outside),
             previous_hash: own(self.previous_hash),
             seal: self.seal.map(|seal| Seal { epoch: seal.epoch, key_id: own(seal.key_id), mac: own(seal.mac) }),
             seq: self.seq,
@@ -168,6 +172,9 @@ impl Record<'_> {
         out.text("log_id", Some(&self.log_id));
         if let Some(seal) = self.seal.as_ref().filter(|_| with_mac) {
             out.text("mac", Some(&seal.mac));
+        }
+        if self.outside.is_some() {
+            out.text("outside", self.outside.as_deref());
         }
         out.text("previous_hash", Some(&self.previous_hash));
         if let Some(hash) = receipt_hash {
@@ -294,6 +301,7 @@ impl<'a> Parsed<'a> {
         let before = from.at;
         let mac = if epoch.is_some() { Some(from.text(",\"mac\":")?) } else { None };
         let mac_span = mac.is_some().then_some(before..from.at);
+        let outside = if from.sees(",\"outside\":") { Some(from.text(",\"outside\":")?) } else { None };
         let previous_hash = from.text(",\"previous_hash\":")?;
         let before = from.at;
         let Cow::Borrowed(receipt_hash) = from.text(",\"receipt_hash\":")? else { return None };
@@ -334,6 +342,7 @@ impl<'a> Parsed<'a> {
             rule,
             sandbox,
             intent,
+            outside,
             previous_hash,
             seal,
         };
@@ -479,6 +488,7 @@ mod tests {
             rule: text(),
             sandbox: None,
             intent: Some("receipt-0".into()),
+            outside: sealed.then(|| Cow::Owned("write /srv/x".to_owned())),
             previous_hash: NO_HASH.into(),
             seal: sealed.then(|| Seal { epoch: 2, key_id: "k".into(), mac: "".into() }),
         }

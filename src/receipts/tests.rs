@@ -376,6 +376,7 @@ fn long_and_strange_texts_are_cut_and_read_back() {
         approver: Some(strange.clone()),
         rule: Some(strange.clone()),
         sandbox: Some(strange.clone()),
+        outside: Some(strange.clone()),
         conversation_id: Some(u64::MAX),
     };
     let opened = log.intent(&entry).unwrap();

@@ -120,8 +120,13 @@ impl Steps {
             }
             return Ok(Adopted { made: Made::default(), left });
         }
-        let made = self.make(Kind::Command, cut(text), Vec::new(), changes)?;
-        Ok(Adopted { made: Made { pruned: self.make_room()?, ..made }, left })
+        let joined = self.joined();
+        let (number, notes, outside) = joined.map_or_else(Default::default, |it| (it.number, it.notes, it.outside));
+        let counted: usize = outside.iter().map(|it| it.files).sum();
+        let made = self.make_with(Kind::Command, cut(text), notes, changes, outside)?;
+        // What it did outside is part of the new step from here on.
+        self.store.remove_step(number);
+        Ok(Adopted { made: Made { pruned: self.make_room()?, files: made.files - counted, ..made }, left })
     }
 
     /// Reads what is there and what comes, and keeps both; many by several threads. Gives what has changed meanwhile, too.

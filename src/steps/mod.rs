@@ -10,6 +10,7 @@ mod gather;
 mod git;
 mod guard;
 mod look;
+mod outside;
 mod packs;
 mod secure;
 mod state;
@@ -37,6 +38,7 @@ pub use edits::Before;
 use git::{Standing, Theirs};
 pub use guard::{Changed, Guard, IsProtected};
 use look::Look;
+pub use outside::{Elsewhere, OpenOutside};
 use secure::secure;
 pub use state::{Kind, Record, State, Why};
 use store::{Mark, Store};
@@ -140,6 +142,11 @@ pub struct Steps {
     store: Store,
     limits: Limits,
     left_out: Vec<PathBuf>,
+    /// The state directory, and all absolute paths that aren't covered: for other places.
+    state: PathBuf,
+    absent: Vec<PathBuf>,
+    /// The step of what a command did outside, to which its changes of the workspace are to be added.
+    joined: Option<u64>,
     session: String,
     /// The table that was last read or written, and what its file was then.
     table: Option<(Table, Mark)>,
@@ -175,22 +182,35 @@ pub struct Made {
 }
 
 impl Steps {
-    /// The steps of the workspace at `workspace`, kept below the state directory `state`; `left_out` are absolute paths that
+    /// The steps of the workspace at `workspace`, kept below the state directory `state`; `all_left_out` are absolute paths that
     /// aren't covered. Nothing is looked at yet.
     ///
     /// # Errors
     /// The workspace can't be opened.
-    pub fn new(state: &Path, workspace: &Path, limits: Limits, left_out: &[PathBuf]) -> Result<Self, StepsError> {
+    pub fn new(state: &Path, workspace: &Path, limits: Limits, all_left_out: &[PathBuf]) -> Result<Self, StepsError> {
         let root = Root::open(workspace, None).map_err(StepsError::Root)?;
         let store = Store::of(state, root.path());
         let mut nonce = [0; 8];
         // Only a name that no other session has.
         let _ = SystemRandom::new().fill(&mut nonce);
         let within = |path: &PathBuf| path.strip_prefix(root.path()).ok().map(Path::to_owned);
-        let mut left_out: Vec<PathBuf> = left_out.iter().filter_map(within).collect();
+        let mut left_out: Vec<PathBuf> = all_left_out.iter().filter_map(within).collect();
         left_out.retain(|path| !path.as_os_str().is_empty());
-        let session = hex::encode(&nonce);
-        Ok(Self { root, store, limits, left_out, session, table: None, held: Vec::new(), written: 0, opened: 0 })
+        let (state, absent) = (state.to_owned(), all_left_out.to_vec());
+        Ok(Self {
+            root,
+            store,
+            limits,
+            left_out,
+            state,
+            absent,
+            joined: None,
+            session: hex::encode(&nonce),
+            table: None,
+            held: Vec::new(),
+            written: 0,
+            opened: 0,
+        })
     }
 
     /// The same steps once more, for another thread.
@@ -198,10 +218,8 @@ impl Steps {
     /// # Errors
     /// The workspace can't be opened.
     pub fn again(&self) -> Result<Self, StepsError> {
-        let root = Root::open(self.root.path(), None).map_err(StepsError::Root)?;
-        let (store, limits) = (self.store.clone(), self.limits.clone());
-        let (left_out, session) = (self.left_out.clone(), self.session.clone());
-        Ok(Self { root, store, limits, left_out, session, table: None, held: Vec::new(), written: 0, opened: 0 })
+        let again = Self::new(&self.state, self.root.path(), self.limits.clone(), &self.absent)?;
+        Ok(Self { store: self.store.clone(), session: self.session.clone(), ..again })
     }
 
     /// Looks at the workspace while nobody waits, so that a first command hasn't to: in a repository only, for there nearly
@@ -372,21 +390,28 @@ impl Steps {
         Ok(made)
     }
 
-    fn make(
+    fn make(&mut self, kind: Kind, text: String, notes: Vec<String>, changes: Vec<Change>) -> Result<Made, StepsError> {
+        self.make_with(kind, text, notes, changes, Vec::new())
+    }
+
+    /// The same for a step that has to do with other places, too.
+    fn make_with(
         &mut self,
         kind: Kind,
         text: String,
         notes: Vec<String>,
         mut changes: Vec<Change>,
+        outside: Vec<Elsewhere>,
     ) -> Result<Made, StepsError> {
-        if changes.is_empty() {
+        if changes.is_empty() && outside.is_empty() {
             return Ok(Made::default());
         }
         self.written += secure(&self.store, &self.held, &mut changes, self.limits.bytes_max / 2)?;
         let (before, after) = (self.store.tree(&changes, |it| it.before)?, self.store.tree(&changes, |it| it.after)?);
         let number = self.store.next_number();
         let (time, session) = (now_unix_ms(), self.session.clone());
-        let step = Record { number, time, session, kind, text, before, after, is_undone: false, notes, changes };
+        let step =
+            Record { number, time, session, kind, text, before, after, is_undone: false, notes, outside, changes };
         self.store.put_step(&step)?;
         let _ = self.store.put("last", number.to_string().as_bytes());
         Ok(Made { step: Some(number), files: step.files(), lost: step.lost().count(), pruned: 0 })

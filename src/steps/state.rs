@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use gix::ObjectId;
 
+use super::outside::Elsewhere;
 use super::table::Change;
 
 /// First line of a record: what it is, and its version.
@@ -178,6 +179,8 @@ pub struct Record {
     pub is_undone: bool,
     /// What there is to say beside: git's own state, a command that was cut off.
     pub notes: Vec<String>,
+    /// Steps of other places that belong to it.
+    pub outside: Vec<Elsewhere>,
     /// What it changed.
     pub changes: Vec<Change>,
 }
@@ -221,7 +224,7 @@ pub(super) fn change_of(line: &str) -> Option<Change> {
 impl Record {
     pub(super) fn text(&self) -> String {
         let hex = |text: &str| crate::base::hex::encode(text.as_bytes());
-        let Self { number, time, session, kind, text, before, after, is_undone, notes, changes } = self;
+        let Self { number, time, session, kind, text, before, after, is_undone, notes, outside, changes } = self;
         let mut out = format!(
             "{HEAD}\nnumber {number}\ntime {time}\nsession {session}\nkind {}\ntext {}\nbefore {}\nafter {}\nundone {}\n",
             kind.word(),
@@ -231,6 +234,9 @@ impl Record {
             u8::from(*is_undone)
         );
         notes.iter().for_each(|note| out.push_str(&format!("note {}\n", hex(note))));
+        for Elsewhere { root, number, files } in outside {
+            out.push_str(&format!("outside {} {number} {files}\n", name(root)));
+        }
         out + &change_lines(changes) + END + "\n"
     }
 
@@ -249,12 +255,17 @@ impl Record {
             after: id(field("after")?)?,
             is_undone: field("undone")? == "1",
             notes: Vec::new(),
+            outside: Vec::new(),
             changes: Vec::new(),
         };
         for line in lines {
-            match line.strip_prefix("note ") {
-                Some(note) => record.notes.push(text_of(note)?),
-                None => record.changes.push(change_of(line)?),
+            match line.split(' ').collect::<Vec<_>>()[..] {
+                ["note", note] => record.notes.push(text_of(note)?),
+                ["outside", root, number, files] => {
+                    let (number, files) = (number.parse().ok()?, files.parse().ok()?);
+                    record.outside.push(Elsewhere { root: path_of(root)?, number, files });
+                }
+                _ => record.changes.push(change_of(line)?),
             }
         }
         Some(record)
@@ -263,7 +274,8 @@ impl Record {
     /// Files and links that it changed.
     #[must_use]
     pub fn files(&self) -> usize {
-        self.changes.iter().filter(|it| !is_of_directories(it)).count()
+        let outside: usize = self.outside.iter().map(|it| it.files).sum();
+        self.changes.iter().filter(|it| !is_of_directories(it)).count() + outside
     }
 
     /// What it changed and can't give back, with the reason.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::outside::Other;
 use super::state::{Kind, State, Why, change_lines, change_of};
 use super::store::name_of;
 use super::{Change, Record, Steps, StepsError, look};
@@ -55,10 +56,10 @@ pub struct TakenBack {
 }
 
 /// What is done at a path: it is `before`, and is to be `after`.
-struct Plan {
+pub(super) struct Plan {
     changes: Vec<Change>,
     left: Vec<(PathBuf, String)>,
-    conflicts: Vec<Conflict>,
+    pub(super) conflicts: Vec<Conflict>,
 }
 
 /// Where the new content of a path lies, if the store doesn't have it.
@@ -178,7 +179,7 @@ impl Steps {
     }
 
     /// The lock, while no command of a model runs.
-    fn enter_alone(&mut self) -> Result<super::store::Held, StepsError> {
+    pub(super) fn enter_alone(&mut self) -> Result<super::store::Held, StepsError> {
         if !self.store.is_there() {
             return Err(StepsError::Nothing(
                 "nothing to undo or redo: no command or edit of a model has changed anything here".into(),
@@ -199,7 +200,11 @@ impl Steps {
         by_force: bool,
         step: &mut dyn FnMut(),
     ) -> Result<TakenBack, StepsError> {
-        let Plan { mut changes, left, conflicts } = self.plan(&steps, is_undone)?;
+        let others = self.others_of(&steps)?;
+        let Plan { mut changes, mut left, mut conflicts } = self.plan(&steps, is_undone)?;
+        for other in &others {
+            conflicts.extend(other.conflicts(is_undone)?);
+        }
         if !conflicts.is_empty() && !by_force {
             return Err(StepsError::Conflicts(conflicts));
         }
@@ -222,7 +227,12 @@ impl Steps {
                 changes.push(Change { path, before: State::Nothing, after });
             }
         }
-        let files = changes.iter().filter(|it| !super::state::is_of_directories(it)).count();
+        let mut files = changes.iter().filter(|it| !super::state::is_of_directories(it)).count();
+        for Other { steps: mut other, records, .. } in others {
+            let done = other.turn(records, is_undone, by_force, &mut || ())?;
+            files += done.files;
+            left.extend(done.left.into_iter().map(|(path, why)| (other.workspace().join(path), why)));
+        }
         let flips = steps.iter().map(|it| (it.number, is_undone)).collect();
         let more = self.carry_out(flips, changes, &Sources::new(), None, step)?;
         let kept_in = match &forced[..] {
@@ -246,7 +256,7 @@ impl Steps {
     }
 
     /// What steps come to together, and what stands in the way.
-    fn plan(&self, steps: &[Record], is_undone: bool) -> Result<Plan, StepsError> {
+    pub(super) fn plan(&self, steps: &[Record], is_undone: bool) -> Result<Plan, StepsError> {
         let mut together: BTreeMap<&Path, (State, State, bool)> = BTreeMap::new();
         for change in steps.iter().flat_map(|step| &step.changes) {
             let (from, to) = if is_undone { (change.after, change.before) } else { (change.before, change.after) };

@@ -439,7 +439,7 @@ fn a_granted_path_is_written_and_nothing_beside_it() {
     let session = session(home.path());
     session.send(b"?please do\r");
     session.expect_text("It was refused writing");
-    session.expect_text("Undo doesn't cover that path.");
+    session.expect_text("Undo covers that path.");
     session.expect_text("run once [y]");
     session.send(b"y");
     // It hides that it was refused the next file; the kernel saw it.
@@ -454,13 +454,51 @@ fn a_granted_path_is_written_and_nothing_beside_it() {
     let other = |name: &str| fs::read_to_string(home.path().join(name)).ok();
     assert_eq!((other("other/a.txt"), read(home.path(), "b.txt")), (Some(numbered(30)), "inside\n".to_owned()));
     assert_eq!((other("other/more.txt"), other("beside/x")), (None, None));
-    // The receipts have both runs and what was kept; undo takes back what lies in the workspace.
+    // The receipts have the runs and what was kept, and name the path; undo takes back what lies outside, too.
     let text = other(".local/state/reedclaw/receipts.jsonl").expect("receipts");
     assert_eq!(text.lines().filter(|line| line.contains("\"kind\":\"intent\"")).count(), 3, "{text}");
     assert_eq!(reedclaw(home.path(), &["receipt", "verify"]).0, Some(0));
+    let path = home.path().join("other/a.txt").display().to_string();
+    let named: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of = |kind: &str, outside: &str| {
+        named.iter().filter(|it| it["kind"] == json!(kind) && it["outside"] == json!(outside)).count()
+    };
+    assert_eq!((of("intent", &format!("write {path}")), of("outcome", &path)), (1, 1), "{text}");
+    session.run(":steps");
+    session.expect_text("[outside the workspace: ");
+    session.run(":undo");
+    session.expect_text("Undid step 2");
+    session.expect_text("2 files");
+    let both = || (read(home.path(), "b.txt"), other("other/a.txt"));
+    assert_eq!(both(), ("(no file)".to_owned(), Some("old\n".to_owned())));
+    session.run(":redo");
+    session.expect_text("2 files");
+    assert_eq!(both(), ("inside\n".to_owned(), Some(numbered(30))));
+    // What somebody changes there afterwards isn't overwritten, and nothing is done by half.
+    fs::write(home.path().join("other/a.txt"), "mine\n").expect("a file");
+    session.run(":undo");
+    session.expect_text("has changed since");
+    assert_eq!(both(), ("inside\n".to_owned(), Some("mine\n".to_owned())));
+}
+
+#[test]
+fn a_new_file_in_a_granted_directory_is_undone_without_anything_in_the_workspace() {
+    let home = scene(&["sh put.sh"], "");
+    fs::create_dir(home.path().join("other")).expect("a directory");
+    fs::write(work(home.path(), "put.sh"), "cp a.txt ../other/new.txt\n").expect("a script");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text("It was refused writing");
+    session.expect_text("run once [y]");
+    session.send(b"y");
+    session.expect_text("that was it");
+    session.expect_prompt();
+    let new = home.path().join("other/new.txt");
+    assert_eq!(fs::read_to_string(&new).ok(), Some(numbered(30)));
     session.run(":undo");
     session.expect_text("Undid step 1");
-    assert_eq!((read(home.path(), "b.txt"), other("other/a.txt")), ("(no file)".to_owned(), Some(numbered(30))));
+    session.expect_text("1 file");
+    assert!(!new.exists());
 }
 
 #[test]
