@@ -71,6 +71,8 @@ return {
     --   milliseconds, 1 to 3600000: as in `model_defaults`, for this model.
     --   first_byte_timeout_ms = 600000,
     --   milliseconds, 1 to 3600000: as in `model_defaults`, for this model.
+    --   busy_timeout_ms = 3600000,
+    --   milliseconds, 1 to 3600000: as in `model_defaults`, for this model.
     --   idle_timeout_ms = 60000,
     --   whole number, 0 to 10: as in `model_defaults`, for this model.
     --   retries = 2,
@@ -96,6 +98,9 @@ return {
     connect_timeout_ms = 5000,
     -- milliseconds, 1 to 3600000: until the answer starts. Long: a small machine reads a long question slowly.
     first_byte_timeout_ms = 300000,
+    -- milliseconds, 1 to 3600000: the same while a server on this machine or your network says that it is at work, as
+    -- llama.cpp's does (/slots, or else /health). A line reports the wait. One that hangs may say so for ever.
+    busy_timeout_ms = 1800000,
     -- milliseconds, 1 to 3600000: between two pieces of an answer. A stream that stops for longer is dead.
     idle_timeout_ms = 60000,
     -- whole number, 0 to 10: how often a refused request (429, 5xx, a connection closed at once) is sent again

@@ -457,6 +457,7 @@ pub fn spec_of(name: &str, model: &ModelSettings, env: &Env) -> Spec {
     let is_default = limit == endpoint.first_byte_timeout;
     endpoint.first_byte_timeout =
         if is_default && endpoint.reach() == Reach::Machine { limit.max(LOCAL_FIRST_BYTE) } else { limit };
+    endpoint.busy_timeout = Duration::from_millis(model.busy_timeout_ms);
     Spec::Server(Endpoint {
         protocol,
         temperature: model.temperature,

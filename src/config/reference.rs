@@ -53,6 +53,7 @@ const UNSET: &[(&str, &str)] = &[
     ("models.NAME.system_prompt", "`system_prompt`"),
     ("models.NAME.connect_timeout_ms", "`model_defaults.connect_timeout_ms`"),
     ("models.NAME.first_byte_timeout_ms", "`model_defaults.first_byte_timeout_ms`"),
+    ("models.NAME.busy_timeout_ms", "`model_defaults.busy_timeout_ms`"),
     ("models.NAME.idle_timeout_ms", "`model_defaults.idle_timeout_ms`"),
     ("models.NAME.retries", "`model_defaults.retries`"),
     ("models.NAME.allow_remote", "you are asked"),

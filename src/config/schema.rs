@@ -200,6 +200,7 @@ pub const ROWS: &[Row] = &[
     row("models.NAME.system_prompt", Kind::Text { empty: true }, "instructions for this model", May),
     row("models.NAME.connect_timeout_ms", Kind::Integer(1, MINUTES_10_MS), "wait for the connection", May),
     row("models.NAME.first_byte_timeout_ms", Kind::Integer(1, HOUR_MS), "wait for the answer to start", May),
+    row("models.NAME.busy_timeout_ms", Kind::Integer(1, HOUR_MS), "the same, while the server says it is at work", May),
     row("models.NAME.idle_timeout_ms", Kind::Integer(1, HOUR_MS), "longest wait between two pieces of an answer", May),
     row("models.NAME.retries", Kind::Integer(0, 10), "how often a refused request is sent again", May),
     row(
@@ -224,6 +225,12 @@ pub const ROWS: &[Row] = &[
     row("model_defaults.temperature", Kind::Number(0.0, 2.0), "temperature of models that don't give one", May),
     row("model_defaults.connect_timeout_ms", Kind::Integer(1, MINUTES_10_MS), "wait for the connection", May),
     row("model_defaults.first_byte_timeout_ms", Kind::Integer(1, HOUR_MS), "wait for the answer to start", May),
+    row(
+        "model_defaults.busy_timeout_ms",
+        Kind::Integer(1, HOUR_MS),
+        "wait for the answer to start while a server on this machine or your network says that it is at work",
+        May,
+    ),
     row(
         "model_defaults.idle_timeout_ms",
         Kind::Integer(1, HOUR_MS),

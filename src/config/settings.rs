@@ -107,6 +107,8 @@ pub struct ModelSettings {
     pub connect_timeout_ms: u64,
     /// Milliseconds until the answer starts.
     pub first_byte_timeout_ms: u64,
+    /// Milliseconds until the answer starts, of a server that says that it is at work.
+    pub busy_timeout_ms: u64,
     /// Milliseconds between two pieces of an answer.
     pub idle_timeout_ms: u64,
 }
@@ -503,6 +505,7 @@ fn model(values: &Values<'_>, name: &str, problems: &mut Problems) -> Result<Mod
         },
         connect_timeout_ms: wait("connect_timeout_ms")?,
         first_byte_timeout_ms: wait("first_byte_timeout_ms")?,
+        busy_timeout_ms: wait("busy_timeout_ms")?,
         idle_timeout_ms: wait("idle_timeout_ms")?,
     })
 }

@@ -15,6 +15,9 @@ use crate::proto::Failure;
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait for the first piece: a long prompt on a slow processor takes minutes before its first token.
 pub const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(300);
+/// Longest wait for it from a server that says that it is at work: a processor alone reads a full window of 32,000 tokens in
+/// about that.
+pub const BUSY_TIMEOUT: Duration = Duration::from_secs(1800);
 /// Longest silence in the middle of an answer.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -245,6 +248,8 @@ pub struct Endpoint {
     pub connect_timeout: Duration,
     /// Longest wait for the answer to begin.
     pub first_byte_timeout: Duration,
+    /// Longest wait for that from a server which says that it is at work.
+    pub busy_timeout: Duration,
     /// Longest silence once it has begun.
     pub idle_timeout: Duration,
     /// Further tries of a request that was refused before its answer began.
@@ -272,6 +277,7 @@ impl Endpoint {
             authorities: Authorities::default(),
             connect_timeout: CONNECT_TIMEOUT,
             first_byte_timeout: FIRST_BYTE_TIMEOUT,
+            busy_timeout: BUSY_TIMEOUT,
             idle_timeout: IDLE_TIMEOUT,
             retries: 0,
         }

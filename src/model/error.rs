@@ -365,7 +365,7 @@ fn retry(after: &Option<String>) -> String {
     }
 }
 
-fn seconds(duration: &Duration) -> String {
+pub(super) fn seconds(duration: &Duration) -> String {
     if duration.subsec_millis() == 0 {
         format!("{} s", duration.as_secs())
     } else {

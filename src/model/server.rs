@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::cancel::Cancel;
 use super::count::{self, Counter};
 use super::endpoint::{Endpoint, Protocol};
-use super::error::{Fault, ModelError};
+use super::error::{Fault, ModelError, seconds};
 use super::provider::{Capabilities, ChatEvent, Count, Countable, Provider, Sending, Sink};
 use super::request::{Request, Response};
 use super::retry;
@@ -113,6 +113,14 @@ impl Server {
             let event = match stream.recv_timeout(if flows { PAUSE } else { WAIT }) {
                 Ok(Some(Piece::Text(text))) => ChatEvent::Text(text),
                 Ok(Some(Piece::Thought(text))) => ChatEvent::Thought(text),
+                Ok(Some(Piece::AtWork(longest))) => {
+                    let (name, longest) = (&endpoint.name, seconds(&longest));
+                    sink.event(ChatEvent::Notice(format!(
+                        "[model] {name}: no answer yet, but the server says that it is at work; waiting up to {longest} in all, \
+                         Ctrl-C stops"
+                    )));
+                    continue;
+                }
                 Ok(Some(Piece::Done(response))) => break Ok(*response),
                 Ok(None) if !std::mem::take(&mut flows) => continue,
                 Ok(None) => {

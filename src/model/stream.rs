@@ -26,6 +26,8 @@ pub enum Piece {
     Text(String),
     /// More of its thoughts, raw.
     Thought(String),
+    /// The time for the answer to begin is over, but the server says that it is at work: it has this long in all.
+    AtWork(Duration),
     /// The answer is whole.
     Done(Box<Response>),
 }
@@ -50,9 +52,12 @@ pub struct Stream {
     identity: ModelError,
     phase: Phase,
     first_byte_timeout: Duration,
+    busy_timeout: Duration,
     idle_timeout: Duration,
     /// The check whether the server is at work, and the time until which its last answer counts.
     works: Option<(Works, Instant)>,
+    /// Whether the answer has more time because the server said so.
+    is_extended: bool,
 }
 
 /// Asks whether a server is at work.
@@ -96,8 +101,10 @@ pub(super) fn start_without(endpoint: &Endpoint, request: &Request, without: Wit
         identity: ModelError::of(endpoint, Fault::ClosedEarly),
         phase: Phase::Asked,
         first_byte_timeout: endpoint.first_byte_timeout,
+        busy_timeout: endpoint.busy_timeout,
         idle_timeout: endpoint.idle_timeout,
         works: None,
+        is_extended: false,
     };
     if let Err(fault) = asked.launch(endpoint, request, without, sender) {
         asked.phase = Phase::Ended(Err(fault));
@@ -117,7 +124,10 @@ impl Stream {
             let (deadline, fault) = match &self.phase {
                 Phase::Ended(end) => return self.ending(end.clone()),
                 Phase::Asked => (None, Fault::ClosedEarly),
-                Phase::Begun { deadline } => (Some(*deadline), Fault::NeverStarted(self.first_byte_timeout)),
+                Phase::Begun { deadline } => {
+                    let limit = if self.is_extended { self.busy_timeout } else { self.first_byte_timeout };
+                    (Some(*deadline), Fault::NeverStarted(limit))
+                }
                 Phase::Running { deadline } => (Some(*deadline), Fault::Stalled(self.idle_timeout)),
             };
             let next = deadline.map_or(until, |deadline| deadline.min(until));
@@ -136,6 +146,9 @@ impl Stream {
                 Err(RecvTimeoutError::Timeout) => {
                     if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                         if self.may_begin_later() {
+                            if !std::mem::replace(&mut self.is_extended, true) {
+                                return Ok(Some(Piece::AtWork(self.busy_timeout)));
+                            }
                             continue;
                         }
                         self.hang_up();
@@ -154,7 +167,7 @@ impl Stream {
     /// prompt.
     pub(super) fn wait_while(&mut self, works: impl Fn() -> bool + Send + 'static) {
         let now = Instant::now();
-        self.works = Some((Works(Box::new(works)), now + worker::WORKING_MAX));
+        self.works = Some((Works(Box::new(works)), now + self.busy_timeout));
         if matches!(self.phase, Phase::Asked) {
             self.phase = Phase::Begun { deadline: now + self.first_byte_timeout };
         }
@@ -168,7 +181,7 @@ impl Stream {
         if now >= *until || !(works.0)() {
             return false;
         }
-        *deadline = Instant::now() + self.first_byte_timeout.min(WORK_LOOK);
+        *deadline = (Instant::now() + self.first_byte_timeout.min(WORK_LOOK)).min(*until);
         true
     }
 

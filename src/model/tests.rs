@@ -28,7 +28,7 @@ fn drain(stream: &mut Stream) -> (String, Result<Response, Box<ModelError>>) {
         match stream.recv_timeout(LONG) {
             Ok(Some(Piece::Text(piece))) => text.push_str(&piece),
             Ok(Some(Piece::Done(response))) => return (text, Ok(*response)),
-            Ok(Some(Piece::Thought(_)) | None) => {}
+            Ok(Some(Piece::Thought(_) | Piece::AtWork(_)) | None) => {}
             Err(error) => return (text, Err(error)),
         }
     }

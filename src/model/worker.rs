@@ -3,7 +3,6 @@
 
 use std::io::{self, Read};
 use std::sync::mpsc::SyncSender;
-use std::time::Duration;
 
 use ureq::Timeout;
 use ureq::http::{HeaderMap, Response};
@@ -20,9 +19,6 @@ const READ_BYTES: usize = 16 * 1024;
 /// Bytes of a refusal's body that are read to find the server's words.
 const REFUSAL_BYTES_MAX: u64 = 64 * 1024;
 
-/// Longest wait for an answer to begin of a server that says it is at work.
-pub(super) const WORKING_MAX: Duration = Duration::from_secs(60 * 60);
-
 /// All that the thread needs.
 pub(super) struct Job {
     pub agent: ureq::Agent,
@@ -37,7 +33,8 @@ pub(super) struct Job {
 /// [`Fault::Tls`] if the authorities for https can't be read.
 pub(super) fn agent(endpoint: &Endpoint, address: &Address) -> Result<ureq::Agent, Fault> {
     // A server that says it is at work is waited for; the caller's end holds the limit then.
-    let first_byte = if endpoint.may_say_it_works() { WORKING_MAX } else { endpoint.first_byte_timeout };
+    let longest = endpoint.first_byte_timeout.max(endpoint.busy_timeout);
+    let first_byte = if endpoint.may_say_it_works() { longest } else { endpoint.first_byte_timeout };
     let mut config = ureq::Agent::config_builder()
         // A refusal's body holds the server's words.
         .http_status_as_error(false)

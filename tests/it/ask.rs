@@ -230,6 +230,36 @@ fn each_failure_is_one_line_and_a_hint_and_the_shell_goes_on() {
     assert_eq!(status_code(session.expect_exit()), 0);
 }
 
+/// A server that hung but still answered `/health` was waited for an hour, without a word.
+#[test]
+fn a_server_that_says_it_is_at_work_is_waited_for_a_bounded_time() {
+    let server = Server::start();
+    let short = "first_byte_timeout_ms = 300, busy_timeout_ms = 2000, retries = 0";
+    let session = Session::spawn(server.shell(short, "").size(24, 200));
+    server.says_of_its_work("/health", r#"{"status": "ok"}"#);
+    server.reply(vec![Step::Hold]);
+    session.line("what is wrong here?");
+    session
+        .expect_text("[model] tiny: no answer yet, but the server says that it is at work; waiting up to 2 s in all");
+    session.expect_text("no answer began within 2 s");
+    assert_eq!(session.screen_text().matches("no answer yet").count(), 1);
+    session.expect_prompt();
+    session.run("clear");
+    // Its slots count more than its health: none computes, so that nothing more will come.
+    server.says_of_its_work("/slots", r#"[{"id": 0, "is_processing": false}]"#);
+    server.reply(vec![Step::Hold]);
+    session.line("what is wrong here?");
+    session.expect_text("no answer began within 300 ms");
+    session.expect_prompt();
+    session.run("clear");
+    server.says_of_its_work("/slots", r#"[{"id": 0, "is_processing": true}]"#);
+    server.reply([vec![Step::Gate(1)], answer("here at last")].concat());
+    session.line("what is wrong here?");
+    session.expect_text("no answer yet");
+    server.open(1);
+    session.expect_line("here at last");
+}
+
 #[test]
 fn a_refused_question_is_asked_again_and_that_is_told() {
     let server = Server::start();

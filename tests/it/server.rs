@@ -1,7 +1,7 @@
 //! A model server for tests that says what the test scripted, in the OpenAI form, and keeps what it was asked. Gates
 //! hold it in the middle of an answer, so that a test sees what is there before the rest. Must not know what is tested.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -143,6 +143,8 @@ struct State {
     open_gates: Vec<usize>,
     hang_ups: usize,
     props: Option<String>,
+    /// Its answers to questions whether it is at work, by path.
+    work: BTreeMap<String, String>,
     over: bool,
 }
 
@@ -201,6 +203,11 @@ impl Server {
     pub fn be_llama(&self, window: u64) {
         let props = json!({"default_generation_settings": {"n_ctx": window}, "chat_template": ""}).to_string();
         self.shared.lock().props = Some(props);
+    }
+
+    /// Lets it say at `/slots` or `/health` whether it is at work.
+    pub fn says_of_its_work(&self, path: &str, answer: &str) {
+        self.shared.lock().work.insert(path.to_owned(), answer.to_owned());
     }
 
     /// Scripts the next answer.
@@ -262,8 +269,10 @@ fn serve(mut stream: TcpStream, shared: &Shared) {
     let Some(request) = read_request(&mut stream) else { return };
     // Questions beside the protocol, which only llama.cpp's server answers: they are none of a test's requests.
     if ["GET /props ", "GET /slots ", "GET /health "].iter().any(|line| request.head.starts_with(line)) {
-        let is_props = request.head.starts_with("GET /props ");
-        let answer = match shared.lock().props.as_ref().filter(|_| is_props) {
+        let path = request.head.split(' ').nth(1).unwrap_or_default().to_owned();
+        let state = shared.lock();
+        let said = if path == "/props" { state.props.as_ref() } else { state.work.get(&path) };
+        let answer = match said {
             Some(props) => {
                 format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{props}", props.len())
             }
