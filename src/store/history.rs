@@ -334,12 +334,12 @@ fn find(connection: &Connection, search: &Search, bounds: &Bounds) -> rusqlite::
         _ => false,
     };
     if short {
-        return find_in_window(connection, search, bounds, SHORT_WINDOW_ROWS);
+        return Ok(find_in_window(connection, search, bounds, SHORT_WINDOW_ROWS)?.0);
     }
     let windowed = matches!(search.text, TextMatch::Prefix(_) | TextMatch::Substring(_) | TextMatch::Words(_));
     if windowed && limit <= WINDOW_ROWS {
-        let rows = find_in_window(connection, search, bounds, WINDOW_ROWS)?;
-        if rows.len() >= limit {
+        let (rows, is_all) = find_in_window(connection, search, bounds, WINDOW_ROWS)?;
+        if is_all || rows.len() >= limit {
             return Ok(rows);
         }
     }
@@ -347,6 +347,10 @@ fn find(connection: &Connection, search: &Search, bounds: &Bounds) -> rusqlite::
     let (text_clause, index) = match &search.text {
         TextMatch::Any => (None, ""),
         TextMatch::Exact(_) => (Some("line = ?"), ""),
+        // One session has far fewer rows than a common prefix may have in all.
+        TextMatch::Prefix(_) if search.session.is_some() => {
+            (Some("line >= ? AND line <= ?"), "INDEXED BY history_session")
+        }
         TextMatch::Prefix(_) => (Some("line >= ? AND line <= ?"), "INDEXED BY history_line"),
         TextMatch::Substring(_) => {
             (Some("id IN (SELECT rowid FROM history_text WHERE history_text MATCH ?) AND instr(line, ?) > 0"), "")
@@ -394,22 +398,23 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }
 
-/// Looks at the first rows in the search's order.
+/// Looks at the first rows in the search's order; also says whether there are no more rows than these.
 fn find_in_window(
     connection: &Connection,
     search: &Search,
     bounds: &Bounds,
     window_rows: usize,
-) -> rusqlite::Result<Vec<Row>> {
+) -> rusqlite::Result<(Vec<Row>, bool)> {
     let limit = search.limit.unwrap_or(usize::MAX);
     let (clauses, values) = clauses(search, bounds);
     let wheres = wheres(clauses.into_iter());
     let sql = format!("SELECT {COLUMNS} FROM history {wheres} {} LIMIT {window_rows}", order(search));
     let mut select = connection.prepare_cached(&sql)?;
     let mut rows = select.query(params_from_iter(values))?;
-    let mut found = Vec::new();
+    let (mut found, mut seen) = (Vec::new(), 0);
     while found.len() < limit {
-        let Some(row) = rows.next()? else { break };
+        let Some(row) = rows.next()? else { return Ok((found, seen < window_rows)) };
+        seen += 1;
         let line = row.get_ref(5)?.as_str()?;
         let hit = match &search.text {
             TextMatch::Prefix(text) => line.starts_with(text.as_str()),
@@ -424,7 +429,7 @@ fn find_in_window(
             found.push(to_row(row)?);
         }
     }
-    Ok(found)
+    Ok((found, false))
 }
 
 fn is_plain(line: &str) -> bool {

@@ -163,6 +163,26 @@ fn prefix_and_substring_searches_of_a_long_history_use_an_index() {
     assert!(step.contains("history_time (") && !step.contains("TEMP B-TREE"), "{step}");
 }
 
+/// Up after the start of a common command took 170 ms in a history of 100,000 lines, to learn that this session has no such line.
+#[test]
+fn a_session_is_searched_by_its_own_rows() {
+    let mut store = Store::in_memory().unwrap();
+    let own = 7;
+    for time in 0..3000 {
+        let session = if time < 1500 { own } else { 8 };
+        store.append(&Entry { session, ..line(time, &format!("git log {time}")) });
+    }
+    let search = |session, text: &str| Search { session: Some(session), limit: Some(1), ..prefix(text) };
+    assert_eq!(find(&store, search(own, "git log 1 ")), [""; 0]);
+    assert_eq!(find(&store, search(own, "git log 20")), ["git log 209"]);
+    assert_eq!(find(&store, search(own, "git log 16")), ["git log 169"]);
+    assert_eq!(find(&store, search(9, "git")), [""; 0]);
+    let plan = "EXPLAIN QUERY PLAN SELECT id FROM history INDEXED BY history_session
+        WHERE line >= 'g' AND line <= 'h' AND session = 7 ORDER BY time DESC, id DESC LIMIT 1";
+    let detail: String = store.main.query_row(plan, [], |row| row.get(3)).unwrap();
+    assert!(detail.contains("history_session (session=?)"), "{detail}");
+}
+
 #[test]
 fn steps_go_from_row_to_row_in_the_order_of_time() {
     // Imported late, run early: ids and times disagree.
