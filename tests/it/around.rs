@@ -353,6 +353,35 @@ fn keys_typed_while_a_bound_key_ends_are_kept_in_order() {
     });
 }
 
+/// Both put a hook into `PROMPT_COMMAND`, and direnv reports what it loads before the next prompt.
+#[test]
+fn direnv_and_zoxide_follow_the_directory_by_their_own_hooks() {
+    if !crate::need::require(&["direnv", "zoxide"]) {
+        return;
+    }
+    let rc = format!("PS1='{PROMPT} '\neval \"$(direnv hook bash)\"\neval \"$(zoxide init bash)\"\n");
+    let spawn = Spawn::reedclaw().file(".bashrc", &rc).file("work/proj/.envrc", "export PROJECT=here\nPATH_add bin\n");
+    let session = Session::spawn(spawn.file("work/proj/deep/file", "").size(30, 100));
+    session.run("cd work/proj");
+    session.expect_text("Run `direnv allow` to approve its content");
+    session.run("direnv allow");
+    session.expect_text("direnv: export +PROJECT ~PATH");
+    session.run("(exit 3)");
+    session.run("echo \"<$PROJECT $?>\"");
+    session.expect_line("<here 3>");
+    session.run("cd deep");
+    session.run("cd /; clear");
+    session.expect_line("direnv: unloading");
+    session.run("echo \"<${PROJECT-gone}>\"");
+    session.expect_line("<gone>");
+    session.run("z deep");
+    session.expect_line("direnv: export +PROJECT ~PATH");
+    session.run("pwd");
+    session.expect("the directory", |screen| screen.contents().lines().any(|row| row.ends_with("/work/proj/deep")));
+    session.run("zoxide query -l | wc -l");
+    session.expect_line("3");
+}
+
 /// The keys' end of a program in front that wants to know what the terminal sends: it prints each byte that comes.
 const HEX_READER: &str = "stty -icanon -echo; timeout 60 od -An -tx1 -v -w1; stty sane";
 
