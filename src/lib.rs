@@ -18,6 +18,8 @@ pub mod redact;
 pub mod schema;
 pub mod syntax;
 // floor 2: pure, no I/O, no clock
+pub mod canvas;
+pub mod chain;
 pub mod money;
 pub mod policy;
 pub mod render;
@@ -91,7 +93,7 @@ pub mod console;
 // floor 10
 pub mod acp;
 pub mod ask;
-#[allow(clippy::disallowed_methods, reason = "the gateway's listener")]
+#[allow(clippy::disallowed_methods, reason = "the gateway's listener, the workspaces of its projects")]
 pub mod gateway;
 #[allow(
     clippy::disallowed_methods,

@@ -48,6 +48,8 @@ const ROOMS: &[Room] = &[
         &["base"],
         "pure: a text and its language in, its parts out; whoever shows or searches it may ask",
     ),
+    room("canvas", 2, &["base"], "pure: a board and operations in, the next board out"),
+    room("chain", 2, &["proto"], "pure: facts and a call in, the word of each gate out"),
     room("money", 2, &["base", "proto"], "pure: tokens, prices and sums in, a cost or a refusal out"),
     room("policy", 2, &["base", "bash", "proto"], "pure: an action and the rules in, effects and a verdict out"),
     room("render", 2, &["base", "proto", "syntax"], "pure: text in, styled lines out"),
@@ -69,7 +71,7 @@ const ROOMS: &[Room] = &[
     room(
         "ledger",
         4,
-        &["base", "proto", "host"],
+        &["base", "proto", "canvas", "chain", "host"],
         "the team's stores keep nouns; HTTP, agents and tools are other rooms'",
     ),
     room("manual", 4, &["base", "proto", "files"], "it finds lines and runs none; the history is handed to it"),
@@ -147,8 +149,8 @@ const ROOMS: &[Room] = &[
         "gateway",
         10,
         &[
-            "base", "proto", "schema", "host", "config", "estop", "ledger", "receipts", "store", "gate", "tools",
-            "agent", "app",
+            "base", "proto", "chain", "schema", "host", "config", "estop", "ledger", "receipts", "store", "gate",
+            "tools", "agent", "app",
         ],
         "HTTP in front of the same agent, gate and receipts; it knows neither the terminal nor the line editor",
     ),

@@ -1,0 +1,366 @@
+//! A board of atoms as a pure fold: a state and operations give the next state, the same on every machine. It knows neither
+//! users nor storage.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use crate::base::canonical::canonical;
+use crate::base::hash;
+
+/// Atoms of a canvas.
+pub const ATOMS_MAX: usize = 20_000;
+/// Bytes of an atom in canonical form.
+pub const ATOM_BYTES_MAX: usize = 64 * 1024;
+/// Operations of a command.
+pub const OPS_MAX: usize = 200;
+/// Parts of a path.
+const PATH_DEPTH_MAX: usize = 8;
+/// Arrays and objects in each other.
+const DEPTH_MAX: usize = 32;
+/// Bytes of an id or type.
+const NAME_BYTES_MAX: usize = 128;
+
+/// An atom.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Atom {
+    /// Its type.
+    pub kind: String,
+    /// The atom that it lies in.
+    pub parent: Option<String>,
+    /// Its place among the atoms of its parent: text, compared by bytes.
+    pub order: String,
+    /// Its properties.
+    pub props: Map<String, Value>,
+}
+
+/// A canvas at a revision.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct State {
+    /// The revision.
+    pub rev: i64,
+    /// The atoms, by id.
+    pub atoms: BTreeMap<String, Atom>,
+}
+
+/// An operation that can't be applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("operation {index}: {why}")]
+pub struct OpError {
+    /// Its place in the command, from 0.
+    pub index: usize,
+    /// The reason.
+    pub why: String,
+}
+
+impl State {
+    /// The atoms as endpoints return them, sorted by id.
+    #[must_use]
+    pub fn atoms_value(&self) -> Value {
+        self.atoms.iter().map(|(id, atom)| atom_value(id, atom)).collect()
+    }
+
+    /// Reads a state from the value that [`Self::atoms_value`] wrote.
+    #[must_use]
+    pub fn read(rev: i64, atoms: &Value) -> Option<Self> {
+        let mut state = Self { rev, atoms: BTreeMap::new() };
+        for value in atoms.as_array()? {
+            let (id, atom) = read_atom(value).ok()?;
+            state.atoms.insert(id, atom);
+        }
+        Some(state)
+    }
+
+    /// SHA-256 of the canonical form of revision and atoms.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        // Values that were folded in have a canonical form.
+        let whole = json!({"rev": self.rev, "atoms": self.atoms_value()});
+        hash::sha256_hex(canonical(&whole, DEPTH_MAX + 8).unwrap_or_default().as_bytes())
+    }
+}
+
+/// Applies the operations of one command: all or none. The revision grows by one.
+///
+/// # Errors
+/// The first operation that can't be applied.
+pub fn fold(state: &State, ops: &[Value]) -> Result<State, OpError> {
+    let mut next = State { rev: state.rev + 1, atoms: state.atoms.clone() };
+    if ops.is_empty() || ops.len() > OPS_MAX {
+        return Err(OpError { index: 0, why: format!("a command has 1 to {OPS_MAX} operations") });
+    }
+    for (index, op) in ops.iter().enumerate() {
+        apply(&mut next, op).map_err(|why| OpError { index, why })?;
+    }
+    Ok(next)
+}
+
+/// What a command touches, as pairs of an atom and a path; an atom alone stands for all of it.
+#[must_use]
+pub fn touched(ops: &[Value]) -> BTreeSet<(String, String)> {
+    let mut all = BTreeSet::new();
+    for op in ops {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        match op["op"].as_str() {
+            Some("create") => all.insert((text(&op["atom"]["id"]), String::new())),
+            Some("set" | "unset") => all.insert((text(&op["id"]), text(&op["path"]))),
+            _ => all.insert((text(&op["id"]), String::new())),
+        };
+    }
+    all
+}
+
+/// Whether two sets of touched places have none in common, counting a place and what lies within it as the same.
+#[must_use]
+pub fn is_disjoint(one: &BTreeSet<(String, String)>, other: &BTreeSet<(String, String)>) -> bool {
+    let within = |path: &str, of: &str| {
+        path.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || of.is_empty())
+    };
+    one.iter()
+        .all(|(atom, path)| other.iter().all(|(id, place)| atom != id || !(within(path, place) || within(place, path))))
+}
+
+fn apply(state: &mut State, op: &Value) -> Result<(), String> {
+    let fields = op.as_object().ok_or("it is no object")?;
+    let name = fields.get("op").and_then(Value::as_str).ok_or("op is missing")?;
+    let known: &[&str] = match name {
+        "create" => &["op", "atom"],
+        "set" => &["op", "id", "path", "value"],
+        "unset" => &["op", "id", "path"],
+        "move" => &["op", "id", "parent", "order"],
+        "delete" => &["op", "id"],
+        _ => return Err(format!("there is no operation {name:?}")),
+    };
+    if let Some(other) = fields.keys().find(|field| !known.contains(&field.as_str())) {
+        return Err(format!("{name} has no field {other:?}"));
+    }
+    match name {
+        "create" => create(state, fields.get("atom").ok_or("atom is missing")?),
+        "set" => {
+            let value = fields.get("value").ok_or("value is missing")?;
+            change(state, fields, |props, path| set(props, path, value.clone()))
+        }
+        "unset" => change(state, fields, unset),
+        "move" => shift(state, fields),
+        _ => delete(state, id_of(fields)?),
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    (1..=NAME_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control)
+}
+
+fn id_of(fields: &Map<String, Value>) -> Result<&str, String> {
+    fields.get("id").and_then(Value::as_str).filter(|id| is_name(id)).ok_or_else(|| "id is missing".to_owned())
+}
+
+fn read_atom(value: &Value) -> Result<(String, Atom), String> {
+    let fields = value.as_object().ok_or("the atom is no object")?;
+    let known = ["id", "type", "parent", "order", "props"];
+    if let Some(other) = fields.keys().find(|field| !known.contains(&field.as_str())) {
+        return Err(format!("an atom has no field {other:?}"));
+    }
+    let text = |name: &str| fields.get(name).and_then(Value::as_str).filter(|text| is_name(text)).map(str::to_owned);
+    let parent = match fields.get("parent") {
+        None | Some(Value::Null) => None,
+        Some(_) => Some(text("parent").ok_or("parent is no id")?),
+    };
+    let props = match fields.get("props") {
+        None => Map::new(),
+        Some(props) => props.as_object().cloned().ok_or("props is no object")?,
+    };
+    let (kind, order) = (text("type").ok_or("type is missing")?, text("order").ok_or("order is missing")?);
+    Ok((text("id").ok_or("id is missing")?, Atom { kind, parent, order, props }))
+}
+
+fn atom_value(id: &str, atom: &Atom) -> Value {
+    json!({"id": id, "type": atom.kind, "parent": atom.parent, "order": atom.order, "props": atom.props})
+}
+
+fn check_size(id: &str, atom: &Atom) -> Result<(), String> {
+    let text = canonical(&atom_value(id, atom), DEPTH_MAX).map_err(|error| error.to_string())?;
+    if text.len() > ATOM_BYTES_MAX {
+        return Err(format!("an atom has at most {ATOM_BYTES_MAX} bytes"));
+    }
+    Ok(())
+}
+
+fn create(state: &mut State, value: &Value) -> Result<(), String> {
+    let (id, atom) = read_atom(value)?;
+    if state.atoms.contains_key(&id) {
+        return Err(format!("the atom {id} is there already"));
+    }
+    if state.atoms.len() >= ATOMS_MAX {
+        return Err(format!("a canvas has at most {ATOMS_MAX} atoms"));
+    }
+    if let Some(parent) = atom.parent.as_ref().filter(|parent| !state.atoms.contains_key(*parent)) {
+        return Err(format!("there is no atom {parent}"));
+    }
+    check_size(&id, &atom)?;
+    state.atoms.insert(id, atom);
+    Ok(())
+}
+
+fn change(
+    state: &mut State,
+    fields: &Map<String, Value>,
+    act: impl FnOnce(&mut Map<String, Value>, &[String]) -> Result<(), String>,
+) -> Result<(), String> {
+    let id = id_of(fields)?;
+    let path = fields.get("path").and_then(Value::as_str).ok_or("path is missing")?;
+    let path = parts(path)?;
+    let atom = state.atoms.get_mut(id).ok_or_else(|| format!("there is no atom {id}"))?;
+    act(&mut atom.props, &path)?;
+    check_size(id, atom)
+}
+
+/// The parts of a JSON Pointer.
+fn parts(path: &str) -> Result<Vec<String>, String> {
+    let rest = path.strip_prefix('/').ok_or("a path begins with /")?;
+    let parts: Vec<String> = rest.split('/').map(|part| part.replace("~1", "/").replace("~0", "~")).collect();
+    if parts.len() > PATH_DEPTH_MAX {
+        return Err(format!("a path has at most {PATH_DEPTH_MAX} parts"));
+    }
+    Ok(parts)
+}
+
+fn set(props: &mut Map<String, Value>, path: &[String], value: Value) -> Result<(), String> {
+    let Some((last, above)) = path.split_last() else { return Err("the path is empty".into()) };
+    let mut place = props;
+    for part in above {
+        let inner = place.entry(part.clone()).or_insert_with(|| json!({}));
+        place = inner.as_object_mut().ok_or_else(|| format!("{part} is no object"))?;
+    }
+    place.insert(last.clone(), value);
+    Ok(())
+}
+
+fn unset(props: &mut Map<String, Value>, path: &[String]) -> Result<(), String> {
+    let Some((last, above)) = path.split_last() else { return Err("the path is empty".into()) };
+    let mut place = props;
+    for part in above {
+        let Some(inner) = place.get_mut(part).and_then(Value::as_object_mut) else { return Ok(()) };
+        place = inner;
+    }
+    place.remove(last);
+    Ok(())
+}
+
+fn shift(state: &mut State, fields: &Map<String, Value>) -> Result<(), String> {
+    let id = id_of(fields)?;
+    let parent = match fields.get("parent") {
+        None | Some(Value::Null) => None,
+        Some(parent) => Some(parent.as_str().ok_or("parent is no id")?.to_owned()),
+    };
+    let order = fields.get("order").and_then(Value::as_str).filter(|order| is_name(order)).ok_or("order is missing")?;
+    // An atom can't lie within itself.
+    let mut above = parent.clone();
+    let mut steps = 0;
+    while let Some(name) = above {
+        if name == id || steps > ATOMS_MAX {
+            return Err(format!("the atom {id} can't lie within itself"));
+        }
+        steps += 1;
+        above = state.atoms.get(&name).ok_or_else(|| format!("there is no atom {name}"))?.parent.clone();
+    }
+    let atom = state.atoms.get_mut(id).ok_or_else(|| format!("there is no atom {id}"))?;
+    atom.parent = parent;
+    atom.order = order.to_owned();
+    Ok(())
+}
+
+/// Removes an atom with all that lies in it.
+fn delete(state: &mut State, id: &str) -> Result<(), String> {
+    if state.atoms.remove(id).is_none() {
+        return Err(format!("there is no atom {id}"));
+    }
+    let mut gone: BTreeSet<String> = [id.to_owned()].into();
+    loop {
+        let is_below = |atom: &Atom| atom.parent.as_ref().is_some_and(|parent| gone.contains(parent));
+        let below: Vec<String> =
+            state.atoms.iter().filter(|(_, atom)| is_below(atom)).map(|(id, _)| id.clone()).collect();
+        if below.is_empty() {
+            return Ok(());
+        }
+        for id in below {
+            state.atoms.remove(&id);
+            gone.insert(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn board() -> State {
+        let ops = [
+            json!({"op": "create", "atom": {"id": "a", "type": "note", "order": "m", "props": {"text": "one"}}}),
+            json!({"op": "create", "atom": {"id": "b", "type": "note", "parent": "a", "order": "m"}}),
+        ];
+        fold(&State::default(), &ops).expect("a board")
+    }
+
+    #[test]
+    fn operations_fold_and_a_command_applies_whole_or_not_at_all() {
+        let board = board();
+        assert_eq!((board.rev, board.atoms.len()), (1, 2));
+        let next = fold(&board, &[json!({"op": "set", "id": "a", "path": "/size/x", "value": 3})]).expect("set");
+        assert_eq!(next.atoms["a"].props["size"], json!({"x": 3}));
+        let back = fold(&next, &[json!({"op": "unset", "id": "a", "path": "/size"})]).expect("unset");
+        assert_eq!(back.atoms, board.atoms);
+        let moved = fold(&board, &[json!({"op": "move", "id": "b", "parent": null, "order": "z"})]).expect("move");
+        assert_eq!((moved.atoms["b"].parent.as_deref(), moved.atoms["b"].order.as_str()), (None, "z"));
+        let gone = fold(&board, &[json!({"op": "delete", "id": "a"})]).expect("delete");
+        assert!(gone.atoms.is_empty(), "with what lies in it");
+        let set = json!({"op": "set", "id": "a", "path": "/t", "value": 1});
+        let error = fold(&board, &[set, json!({"op": "delete", "id": "none"})]).expect_err("no such atom");
+        assert_eq!(error.index, 1);
+    }
+
+    #[test]
+    fn what_is_no_operation_is_refused() {
+        let board = board();
+        for op in [
+            json!(1),
+            json!({}),
+            json!({"op": "paint"}),
+            json!({"op": "delete"}),
+            json!({"op": "delete", "id": "a", "more": 1}),
+            json!({"op": "set", "id": "a", "path": "no/slash", "value": 1}),
+            json!({"op": "set", "id": "a", "path": "/text/x", "value": 1}),
+            json!({"op": "set", "id": "a", "path": "/1/2/3/4/5/6/7/8/9", "value": 1}),
+            json!({"op": "move", "id": "a", "parent": "b", "order": "m"}),
+            json!({"op": "move", "id": "a", "parent": "a", "order": "m"}),
+            json!({"op": "create", "atom": {"id": "a", "type": "note", "order": "m"}}),
+            json!({"op": "create", "atom": {"id": "c", "type": "note", "order": "m", "parent": "none"}}),
+            json!({"op": "set", "id": "a", "path": "/big", "value": "x".repeat(ATOM_BYTES_MAX)}),
+            json!({"op": "set", "id": "a", "path": "/n", "value": 9_007_199_254_740_993_u64}),
+        ] {
+            assert!(fold(&board, &[op.clone()]).is_err(), "{op}");
+        }
+        assert!(fold(&board, &[]).is_err());
+    }
+
+    #[test]
+    fn the_same_state_has_the_same_hash_and_is_read_back() {
+        let one = board();
+        let read = State::read(one.rev, &one.atoms_value()).expect("a state");
+        assert_eq!((read.hash(), &read), (one.hash(), &one));
+        let set = |value: Value| fold(&one, &[json!({"op": "set", "id": "a", "path": "/n", "value": value})]);
+        let (zero, minus) = (set(json!(0.0)).expect("a state"), set(json!(-0.0)).expect("a state"));
+        assert_eq!(zero.hash(), minus.hash());
+        assert_ne!(one.hash(), State { rev: 2, ..one.clone() }.hash());
+    }
+
+    #[test]
+    fn places_that_lie_in_each_other_are_not_disjoint() {
+        let set = |id: &str, path: &str| touched(&[json!({"op": "set", "id": id, "path": path, "value": 1})]);
+        assert!(is_disjoint(&set("a", "/x"), &set("a", "/y")));
+        assert!(is_disjoint(&set("a", "/x"), &set("b", "/x")));
+        assert!(is_disjoint(&set("a", "/x"), &set("a", "/xy")));
+        assert!(!is_disjoint(&set("a", "/x"), &set("a", "/x/y")));
+        assert!(!is_disjoint(&set("a", "/x/y"), &set("a", "/x")));
+        assert!(!is_disjoint(&set("a", "/x"), &touched(&[json!({"op": "delete", "id": "a"})])));
+    }
+}
