@@ -16,6 +16,7 @@
 //! ```
 
 mod asked;
+mod blocked;
 mod compact;
 mod guard;
 mod keep;

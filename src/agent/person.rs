@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use crate::gate::Call;
 use crate::model::Crossing;
-use crate::proto::tool::{Answer, Outcome, Overdue, OverdueChoice, Question};
+use crate::proto::tool::{Answer, FileChange, Outcome, Overdue, OverdueChoice, Question};
 
 /// A person who can be asked while a question is answered. The default answer is no.
 pub trait Person {
@@ -61,6 +62,13 @@ pub trait Person {
 pub struct Nobody;
 
 impl Person for Nobody {}
+
+/// Why a change would be lost or would lose another: the person's editor has changes of that file that aren't saved.
+pub(super) fn unsaved(root: &Path, call: &Call, person: &mut dyn Person) -> Option<String> {
+    let is_unsaved = |change: &&FileChange| person.has_unsaved(&root.join(&change.path), change.old.as_deref());
+    let change = call.changes.iter().find(is_unsaved)?;
+    Some(format!("{} has changes in the user's editor that aren't saved", change.path))
+}
 
 /// A person, and how long they were asked.
 pub(super) struct Timed<'a> {

@@ -12,12 +12,12 @@ use super::keep::Around;
 use super::kept::{Keeper, Kept, Refused};
 use super::logged::Logged;
 use super::person::Person;
-use super::person::Timed;
+use super::person::{Timed, unsaved};
 use super::places::{beneath_root, edited_paths, made_ready, tree_of};
 use crate::files::{Root, Tree};
 use crate::gate::{Approver, CHECK_TOOL, Call, Gate, Ticket, reasons};
 use crate::model::{Cancel, Tool, ToolCall};
-use crate::proto::action::{Action, Decision, Need, Risk};
+use crate::proto::action::{Action, Decision, Need, PolicyVerdict, Risk};
 use crate::proto::tool::{
     Answer, FileChange, Outcome, Overdue, OverdueChoice, Planned, Question, Step, ToolError, ToolEvent,
 };
@@ -203,6 +203,16 @@ impl ToolRunner {
             schema: spec.told(),
         };
         self.options.registry.offered(self.options.tool_set, is_small, can_ask).map(tool).collect()
+    }
+
+    /// Plans and judges a call without running it or writing anything down.
+    ///
+    /// # Errors
+    /// There is no such tool, its arguments don't fit, or there is no workspace.
+    pub fn preview(&mut self, wish: &ToolCall, can_ask: bool) -> Result<(Call, PolicyVerdict), ToolError> {
+        self.arrive().map_err(|failure| ToolError::new("no-workspace", failure.message, failure.hint))?;
+        let Judged { ticket, .. } = self.judged(wish, &Wanted::Model(wish.arguments.clone()), None, can_ask)?;
+        Ok((ticket.call().clone(), ticket.verdict().clone()))
     }
 
     /// Takes a call from request to result: judged, asked about if necessary, run, and recorded. Each step is reported.
@@ -593,13 +603,6 @@ impl ToolRunner {
         self.keeper.after(kept, &mut outcome, sink);
         Ok(outcome)
     }
-}
-
-/// Why a change would be lost or would lose another: the person's editor has changes of that file that aren't saved.
-fn unsaved(root: &Path, call: &Call, person: &mut dyn Person) -> Option<String> {
-    let is_unsaved = |change: &&FileChange| person.has_unsaved(&root.join(&change.path), change.old.as_deref());
-    let change = call.changes.iter().find(is_unsaved)?;
-    Some(format!("{} has changes in the user's editor that aren't saved", change.path))
 }
 
 /// A judged call, for faces.

@@ -4,6 +4,7 @@
 
 mod allowed;
 mod ceiling;
+mod chain;
 mod disk;
 mod listed;
 mod pins;
@@ -29,6 +30,7 @@ use crate::receipts::{self, Log, Opened};
 
 pub use allowed::{Allowed, AllowedError, Rule};
 pub use ceiling::Ceiling;
+pub use chain::{Blocked, Chain};
 pub use disk::Disk;
 pub use pins::{PinError, Pins, definition, pin};
 pub use share::{CommandBelow, CommandList, ListedCommand};
@@ -212,13 +214,20 @@ pub struct Options {
 /// The gate.
 pub struct Gate {
     options: Options,
+    /// Gates of a team in front of the policy.
+    chain: Option<Arc<dyn Chain>>,
 }
 
 impl Gate {
     /// Makes the gate.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        Self { options }
+        Self { options, chain: None }
+    }
+
+    /// Has these gates asked before any call is admitted.
+    pub fn set_chain(&mut self, chain: Arc<dyn Chain>) {
+        self.chain = Some(chain);
     }
 
     /// The user's rules; the ceiling may lower their autonomy.
@@ -321,6 +330,9 @@ impl Gate {
     /// It may not run: the verdict is no, or has changed; a person should have been asked and wasn't; the answer was
     /// for another call; the emergency stop is on; the receipt can't be written. The refusal is in the receipts.
     pub fn admit(&mut self, ticket: Ticket, approver: &Approver) -> Result<Permit, Box<Outcome>> {
+        if let Some(Err(blocked)) = self.chain.as_ref().map(|chain| chain.decide(&ticket.call, &ticket.verdict)) {
+            return Err(self.block(ticket, &blocked).into());
+        }
         if let Some(why) = (self.options.stop)() {
             return Err(self.refuse(ticket, "estop", &why).into());
         }
@@ -404,11 +416,21 @@ impl Gate {
     /// Refuses a judged call and records the refusal; returns the outcome for the model.
     pub fn refuse(&mut self, ticket: Ticket, code: &'static str, why: &str) -> Outcome {
         let rule = ticket.verdict.reasons.first().map_or(code, |reason| reason.rule);
+        self.refuse_by(&ticket, code, rule, why)
+    }
+
+    /// Refuses a judged call because a gate of a team blocks it: its receipt has the gate's name as the rule.
+    pub fn block(&mut self, ticket: Ticket, blocked: &Blocked) -> Outcome {
+        self.refuse_by(&ticket, blocked.gate, blocked.gate, &blocked.why)
+    }
+
+    fn refuse_by(&mut self, ticket: &Ticket, code: &'static str, rule: &'static str, why: &str) -> Outcome {
         let mut outcome: Outcome = ToolError::new("denied", why, hint_of(code)).into();
         outcome.metadata.insert("risk".into(), ticket.verdict.risk.word().into());
         outcome.metadata.insert("rule".into(), rule.into());
-        self.audit(&ticket, "denied", code);
-        let entry = self.entry(&ticket, (code == "no").then_some("person"));
+        self.audit(ticket, "denied", code);
+        let entry = self.entry(ticket, (code == "no").then_some("person"));
+        let entry = receipts::Entry { rule: Some(rule.to_owned()), ..entry };
         if let Some(log) = &mut self.options.log {
             // The call doesn't run in any case; the check of the receipts reports a missing one.
             if let Ok(id) = log.denied(&entry) {
